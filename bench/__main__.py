@@ -1,4 +1,4 @@
-"""`python -m bench [WORKLOAD ...]`: measure beside other engines, print, and say whether the requirements hold."""
+"""`python -m bench [WORKLOAD ...]`: measure, compare with other engines, check requirements."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench.compare import compare
-from bench.markdown import BEGIN, END, README, markdown, put
+from bench.markdown import BEGIN, END, README, markdown, replace_block
 from bench.plots import draw
 from bench.report import Options
 from bench.results import FOLDER, LATEST, as_json, load, machine, save
@@ -22,65 +22,69 @@ COMMANDS = f"""workloads (those of a usual run: {", ".join(USUAL)}):
 {ABOUT}
 
 other commands:
-  python -m bench compare OLD NEW    what got slower by more than the spread; exits with 1 if Skipstone did
-  python -m bench table [RESULTS]    the figures as Markdown
+  python -m bench compare OLD NEW    show what got slower by more than the spread; exit with 1 if
+                                     Skipstone did
+  python -m bench table [RESULTS]    print the figures as Markdown
   python -m bench plot [RESULTS]     draw the figures next to the results
 
-OLD, NEW and RESULTS are files that --json or --save wrote; RESULTS is bench/{FOLDER.name}/{LATEST.name} if none is named.
-Answers are compared before anything is timed. Engines that are not installed take no part, which is said.
+OLD, NEW and RESULTS are files that --json or --save wrote. RESULTS defaults to
+bench/{FOLDER.name}/{LATEST.name}. Answers are compared before anything is timed. Engines that are
+not installed are listed as absent.
 """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run what the command line asks for; 1 if a requirement does not hold or Skipstone got slower."""
+    """Run the command line; return 1 if a requirement fails or Skipstone got slower, else 0."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given and given[0] in ("compare", "table", "plot"):
         return _command(given[0], given[1:])
-    options = argparse.ArgumentParser(
+    parser = argparse.ArgumentParser(
         prog="python -m bench",
         description=__doc__,
         epilog=COMMANDS,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    options.add_argument(
+    parser.add_argument(
         "workload",
         nargs="*",
-        help="what to measure; if none is named a usual run, and all with --full",
+        help="what to measure (default: a usual run; all with --full)",
     )
-    options.add_argument(
-        "--full", action="store_true", help="the large sizes, more rounds, more contestants"
+    parser.add_argument(
+        "--full", action="store_true", help="use large sizes, more rounds, more contestants"
     )
-    options.add_argument("--rounds", type=int, help="rounds of each workload")
-    options.add_argument(
+    parser.add_argument("--rounds", type=int, help="the rounds of each workload")
+    parser.add_argument(
         "--containers",
         type=int,
         default=Options.containers,
-        help="containers at most (default: 10 million)",
+        help="the most containers (default: 10 million)",
     )
-    options.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
-    options.add_argument(
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to FILE")
+    parser.add_argument(
         "--save",
         action="store_true",
-        help=f"write the figures to bench/{FOLDER.name}/{LATEST.name}, the plots beside it, the table into {README.name}",
+        help=f"write the figures to bench/{FOLDER.name}/{LATEST.name}, the plots next to it, and "
+        f"the table to {README.name}",
     )
-    asked = options.parse_args(given)
-    for name in asked.workload:
+    args = parser.parse_args(given)
+    for name in args.workload:
         if name not in WORKLOADS:
-            options.error(f"no workload is named {name!r}; expected any of {', '.join(WORKLOADS)}")
-    if asked.containers < 1000:
-        options.error(f"--containers is {asked.containers}; expected at least 1,000")
-    if asked.rounds is not None and asked.rounds < 1:
-        options.error(f"--rounds is {asked.rounds}; expected at least 1")
-    names = asked.workload or (WORKLOADS if asked.full else USUAL)
+            parser.error(f"no workload is named {name!r}; expected any of {', '.join(WORKLOADS)}")
+    if args.containers < 1000:
+        parser.error(f"--containers is {args.containers}; expected at least 1,000")
+    if args.rounds is not None and args.rounds < 1:
+        parser.error(f"--rounds is {args.rounds}; expected at least 1")
+    names = args.workload or (WORKLOADS if args.full else USUAL)
     return _measure(
-        list(names), Options(asked.full, asked.rounds, asked.containers), asked.json, asked.save
+        list(names), Options(args.full, args.rounds, args.containers), args.json, args.save
     )
 
 
 def _measure(names: list[str], options: Options, json: Path | None, keep: bool) -> int:
     where = machine()
     print(
-        f"{where['processor']}, {where['cpus']} CPUs, {where['threads']} threads, Python {where['python']}, load {where['load']}, {where['date']}"
+        f"{where['processor']}, {where['cpus']} CPUs, {where['threads']} threads, "
+        f"Python {where['python']}, load {where['load']}, {where['date']}"
     )
     measured, met = {}, True
     for name in names:
@@ -92,11 +96,11 @@ def _measure(names: list[str], options: Options, json: Path | None, keep: bool) 
         save(json, where, measured)
         print(f"\nwritten: {json}")
     if keep:
-        # Workloads that were not run now keep the figures of their own day, and the order is that of WORKLOADS.
+        # Workloads that did not run now keep their older figures. The order is that of WORKLOADS.
         found = {**(load(LATEST)["workloads"] if LATEST.exists() else {}), **measured}
         save(LATEST, where, {name: found[name] for name in WORKLOADS if name in found})
         results = load(LATEST)
-        written = [LATEST, *([README] if put(README, markdown(results)) else [])]
+        written = [LATEST, *([README] if replace_block(README, markdown(results)) else [])]
         try:
             written += draw(results, FOLDER)
         except ImportError as e:
@@ -107,35 +111,37 @@ def _measure(names: list[str], options: Options, json: Path | None, keep: bool) 
 
 def _command(name: str, given: list[str]) -> int:
     about = {
-        "compare": "What got slower by more than the spread: each run's median lies beyond nine tenths of the other's rounds, and 10 % apart.",
-        "table": f"The figures as Markdown. `--save` puts it between {BEGIN} and {END} in {README.name}, where it has these lines.",
-        "plot": "Draw the figures: time over n, share of what the bandwidth allows, peers.",
+        "compare": "Show what got slower by more than the spread: each run's median lies beyond "
+        "nine tenths of the other's rounds, and they differ by 10 %.",
+        "table": f"Print the figures as Markdown. `--save` writes it between {BEGIN} and {END} in "
+        f"{README.name}, if these lines exist.",
+        "plot": "Draw the figures: time over n, share of the read bandwidth, peers.",
     }
-    options = argparse.ArgumentParser(prog=f"python -m bench {name}", description=about[name])
+    parser = argparse.ArgumentParser(prog=f"python -m bench {name}", description=about[name])
     if name == "compare":
-        options.add_argument("old", type=Path, help="results before")
-        options.add_argument("new", type=Path, help="results after")
+        parser.add_argument("old", type=Path, help="earlier results")
+        parser.add_argument("new", type=Path, help="later results")
     else:
-        options.add_argument("results", type=Path, nargs="?", default=LATEST)
+        parser.add_argument("results", type=Path, nargs="?", default=LATEST)
     if name == "plot":
-        options.add_argument(
-            "--to", type=Path, metavar="FOLDER", help="where to (default: beside the results)"
+        parser.add_argument(
+            "--to", type=Path, metavar="FOLDER", help="output folder (default: that of the results)"
         )
-    asked = options.parse_args(given)
+    args = parser.parse_args(given)
     try:
         if name == "compare":
-            found = compare(load(asked.old), load(asked.new))
+            found = compare(load(args.old), load(args.new))
             print(found)
             return 1 if found.worse else 0
-        results = load(asked.results)
+        results = load(args.results)
     except (OSError, ValueError) as e:
-        options.error(str(e))
+        parser.error(str(e))
     if name == "table":
         print(markdown(results))
     else:
         print(
             "written: "
-            + ", ".join(path.name for path in draw(results, asked.to or asked.results.parent))
+            + ", ".join(path.name for path in draw(results, args.to or args.results.parent))
         )
     return 0
 

@@ -1,4 +1,7 @@
-"""`compile`: what a fresh process pays for kernels. `python -m bench.cold` is such a process, and prints JSON."""
+"""`compile`: the cost of kernels in a fresh process.
+
+`python -m bench.cold` is such a process; it prints JSON.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +22,10 @@ KINDS = {
     "text and dates": "e >= 'k500' AND d < DATE '2001-05-06'",
     "a set": "b IN (1, 5, 9)",
     "not in a set, or": "b NOT IN (1, 5, 9) OR a = 3",
-    "ten tests": "(a < 3 OR a > 7) AND (b < 3 OR b > 7) AND (c < 3 OR c > 7) AND (f IS NULL OR b = 5) AND (a = 1 OR c = 2)",
+    "ten tests": "(a < 3 OR a > 7) AND (b < 3 OR b > 7) AND (c < 3 OR c > 7)"
+    " AND (f IS NULL OR b = 5) AND (a = 1 OR c = 2)",
 }
-# Seconds of `import skipstone`, and of the first look at what it is imported for.
+# Prints the seconds of `import skipstone`, including its deferred imports of two main classes.
 IMPORT = """
 import numpy, pyarrow, pyarrow.compute, time
 start = time.perf_counter()
@@ -31,8 +35,11 @@ print(time.perf_counter() - start)
 """
 
 
-def here() -> dict[str, float]:
-    """Seconds that this process takes for Numba's import and then per kernel, which must answer as NumPy does."""
+def measure_process() -> dict[str, float]:
+    """Return this process's seconds for importing Numba and then for each kernel.
+
+    Each kernel's answer is compared with NumPy's.
+    """
     import skipstone as ss
     from bench.latency import small_statistics
 
@@ -54,8 +61,12 @@ def here() -> dict[str, float]:
     return seconds
 
 
-def measured(processes: int) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
-    """Seconds per kernel, and of the yardstick, of processes that find an empty directory of kernels, and of ones that follow them."""
+def measure_pairs(processes: int) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
+    """Measure pairs of fresh processes.
+
+    The first of a pair starts with an empty directory of kernels, the second finds the first one's.
+    Return the seconds of each kernel and of the yardstick, compiled and loaded from disk.
+    """
     compiled: dict[str, list[float]] = {}
     loaded: dict[str, list[float]] = {}
     for _ in range(processes):
@@ -72,15 +83,18 @@ def _process(environment: dict[str, str]) -> dict[str, float]:
 
 
 def _python(*arguments: str, environment: dict[str, str] | None = None) -> str:
-    """What a fresh process prints."""
+    """Return the output of a fresh process."""
     return subprocess.run(
         [sys.executable, *arguments], env=environment, check=True, capture_output=True, text=True
     ).stdout
 
 
 def compiling(options: Options) -> Report:
-    """Kernels that one process compiles and the next finds on disk. Nobody waits for either, NumPy answers meanwhile."""
-    compiled, loaded = measured(options.rounds or (9 if options.full else 5))
+    """Compiling kernels, and loading them from disk in the next process.
+
+    Callers wait for neither: NumPy answers meanwhile.
+    """
+    compiled, loaded = measure_pairs(options.rounds or (9 if options.full else 5))
     report = Report("milliseconds until a fresh process has a kernel")
     imports = Timing(tuple(float(_python("-c", IMPORT)) for _ in range(options.rounds or 9)))
     names = [name for name in compiled if name != YARDSTICK]
@@ -125,4 +139,4 @@ def compiling(options: Options) -> Report:
 
 
 if __name__ == "__main__":
-    print(json.dumps(here()))
+    print(json.dumps(measure_process()))

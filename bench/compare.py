@@ -1,7 +1,8 @@
-"""`python -m bench compare OLD.json NEW.json`: what got slower by more than the spread.
+"""`python -m bench compare OLD.json NEW.json`: find what got slower by more than the spread.
 
-Times are compared in units of what both runs measured beside them, the read bandwidth or the yardstick: machines
-differ, and so do the minutes of a shared one. Without such a reference, seconds are compared, on one machine only.
+Times are compared in units of a reference that both runs measured with them, the read bandwidth
+or the yardstick, since machines differ and the load of a shared one varies. Without such a
+reference, seconds are compared, and only within one machine.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from bench.measure import BANDWIDTH, Spread
 from bench.report import OWN
 from bench.show import figure, table
 
-# Two runs of one build differ by as much in what a process has for good: addresses of arrays, hashes, clocks.
+# Two runs of one build differ by up to this much in properties that a process keeps: addresses of
+# arrays, hashes, clocks.
 TOLERANCE: Final = 0.1
-ROUNDS: Final = 5  # at least, in both runs: fewer have no spread to speak of
-BUSY: Final = 1.5  # times the CPUs: a load beyond what a run itself makes
+MIN_ROUNDS: Final = 5  # in both runs; fewer have no meaningful spread
+BUSY: Final = 1.5  # load per CPU that a run alone does not reach
 SAME: Final = ("processor", "cpus", "threads", "system", "python")
 
 
@@ -38,7 +40,7 @@ class Change:
 
     @property
     def slower(self) -> bool:
-        """Whether each median lies beyond nine tenths of the other run's rounds, and beyond the tolerance."""
+        """True if each median lies beyond 90 % of the other run's rounds and the tolerance."""
         return (
             self.new.median > self.old.q90
             and self.new.q10 > self.old.median
@@ -56,7 +58,7 @@ class Change:
 
 @dataclass
 class Comparison:
-    """What two files of results have in common, and what they do not."""
+    """The changes between two files of results, and notes on what was not compared."""
 
     changes: list[Change] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -67,7 +69,7 @@ class Comparison:
 
     @property
     def worse(self) -> bool:
-        """Whether Skipstone got slower; a peer may."""
+        """True if Skipstone got slower; a peer may."""
         return any(c.engine == OWN for c in self.slower)
 
     def __str__(self) -> str:
@@ -78,18 +80,20 @@ class Comparison:
         ):
             if chosen:
                 out.append(
-                    f"{title} by more than the spread:\n\n{table([_row(c) for c in sorted(chosen, key=lambda c: -abs(c.times - 1))])}\n"
+                    f"{title} by more than the spread:\n\n"
+                    f"{table([_row(c) for c in sorted(chosen, key=lambda c: -abs(c.times - 1))])}\n"
                 )
         slower, faster = len(self.slower), sum(c.faster for c in self.changes)
         same = len(self.changes) - slower - faster
         out.append(
-            f"{len(self.changes)} figures compared: {slower} slower, {faster} faster, {same} within the spread."
+            f"{len(self.changes)} figures compared: {slower} slower, {faster} faster, "
+            f"{same} within the spread."
         )
         return "\n".join([*self.notes, *([""] if self.notes else []), *out])
 
 
 def compare(old: Mapping[str, Any], new: Mapping[str, Any]) -> Comparison:
-    """Hold a file of results against an earlier one, workload by workload."""
+    """Compare a file of results with an earlier one, workload by workload."""
     found = Comparison()
     before, after = old["workloads"], new["workloads"]
     for name in [*after, *(n for n in before if n not in after)]:
@@ -102,7 +106,7 @@ def compare(old: Mapping[str, Any], new: Mapping[str, Any]) -> Comparison:
         found.notes += [f"{name}: {d}" for d in differences]
         if a.get("containers") != b.get("containers"):
             found.notes.append(
-                f"{name}: not compared, {_size(a)} were measured and then {_size(b)}"
+                f"{name}: not compared: the old run has {_size(a)}, the new one {_size(b)}"
             )
             continue
         same_machine = bool(ran[0]) and all(ran[0].get(key) == ran[1].get(key) for key in SAME)
@@ -156,7 +160,7 @@ def _changes(
         a = before.get(name)
         if a is None or b["engine"] == BANDWIDTH:  # a reference itself
             continue
-        if min(a["seconds"]["rounds"], b["seconds"]["rounds"]) < ROUNDS:
+        if min(a["seconds"]["rounds"], b["seconds"]["rounds"]) < MIN_ROUNDS:
             few.append(name)
         elif a["to_reference"] and b["to_reference"] and a["reference"] == b["reference"]:
             out.append(
@@ -183,8 +187,8 @@ def _changes(
         else:
             without.append(name)
     for names, why in (
-        (without, "for want of a common reference"),
-        (few, f"fewer than {ROUNDS} rounds"),
+        (without, "no common reference"),
+        (few, f"fewer than {MIN_ROUNDS} rounds"),
     ):
         if names:
             notes.append(f"{workload}: not compared, {why}: {', '.join(names)}")
@@ -198,7 +202,10 @@ def _changes(
 
 
 def _broken(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """Requirements that held, by their subject: behind it a text may name what was found."""
+    """Return the texts of requirements that held and now fail.
+
+    Requirements are matched by subject: the rest of a text may name measured values.
+    """
     met = {_subject(q) for q in old.get("requirements", ()) if q["met"]}
     return [q["text"] for q in new.get("requirements", ()) if not q["met"] and _subject(q) in met]
 

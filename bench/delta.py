@@ -1,4 +1,4 @@
-"""`delta`: the log of a Delta table of a million files, from its first reading to plans, beside deltalake."""
+"""`delta`: load, plan and refresh a Delta log of a million files, compared with deltalake."""
 
 from __future__ import annotations
 
@@ -23,14 +23,15 @@ FILES: Final = 1_000_000
 MANY: Final = 20_000_000  # with --full
 COMMITS: Final = 1000
 PEER: Final = "deltalake"
-# Predicates and how many files they keep of n.
+# Predicates, and how many of n files they keep.
 WHERE: Final = {
     "a range of the column that files are sorted by": ("id BETWEEN {a} AND {b}", 3),
     "a date": ("day = DATE '2020-01-02'", 2_000),
     "three columns": ("id >= {a} AND price < 5 AND amount > 9900", None),
     "a text": ("name < 'name-1' AND id < {a}", None),
 }
-# A fresh process: seconds of opening, of the first plan and of another, files that they keep, and memory that was taken.
+# Run in a fresh process. Prints the seconds of opening, of the first plan and of another one, the
+# files that they keep, and the memory taken in bytes.
 FRESH: Final = """
 import json, resource, sys, time
 import skipstone as ss
@@ -38,7 +39,7 @@ ss.scan_delta, ss.PruningPredicate
 import skipstone.bindings.tables.delta.disk, skipstone.bindings.predicates.sql, sqlglot
 path, folder, first, second = sys.argv[1:]
 ss.cache_dir = folder or None
-def used():  # of its own, not of files that are mapped
+def used():  # private memory, without mapped files
     if sys.platform != "linux":
         return 0
     resident, shared = map(int, open("/proc/self/statm").read().split()[1:3])
@@ -49,12 +50,13 @@ opened = time.perf_counter()
 kept = len(table.plan(first).kept)
 planned = time.perf_counter()
 again = len(table.plan(second).kept)
-print(json.dumps([opened - start, planned - opened, time.perf_counter() - planned, kept, again, used() - before]))
+seconds = [opened - start, planned - opened, time.perf_counter() - planned]
+print(json.dumps([*seconds, kept, again, used() - before]))
 """
 
 
 def delta(options: Options) -> Report:
-    """A Delta log of a million files: loaded, opened from disk, planned, refreshed; with --full 20 million files from disk."""
+    """A Delta log of a million files: loading, opening from disk, plans, refreshes."""
     n = FILES if options.containers >= 10_000_000 else options.containers
     report = Report(f"a Delta log of {n:,} files x 8 columns: seconds", n)
     with tempfile.TemporaryDirectory() as folder:
@@ -71,12 +73,12 @@ def delta(options: Options) -> Report:
         _plans(report, str(Path(folder) / "stats_parsed"), n, options.rounds or 15)
         _refresh(report, Path(folder) / "stats_parsed", n)
     if options.full:
-        _many(report)
+        _twenty_million(report)
     return report
 
 
-def loaded(path: str) -> ss.DeltaTable:
-    """A table whose log has just been read, and the statistics of all its columns."""
+def load_anew(path: str) -> ss.DeltaTable:
+    """Load a table's log again, with the statistics of all its columns."""
     cache.forget()
     table = ss.scan_delta(path)
     for leaf in table.statistics.leaf_paths():
@@ -85,8 +87,8 @@ def loaded(path: str) -> ss.DeltaTable:
 
 
 def _load(report: Report, path: str, kind: str, n: int, rounds: int) -> None:
-    equal("the log", loaded(path).num_files, n)
-    runs: dict[str, Any] = {OWN: lambda: loaded(path)}
+    equal("the log", load_anew(path).num_files, n)
+    runs: dict[str, Any] = {OWN: lambda: load_anew(path)}
     try:
         import deltalake
     except ImportError:
@@ -111,10 +113,10 @@ def _load(report: Report, path: str, kind: str, n: int, rounds: int) -> None:
 
 
 def _plans(report: Report, path: str, n: int, rounds: int) -> None:
-    table = loaded(path)
+    table = load_anew(path)
     slowest = 0.0
     for what, (text, kept) in WHERE.items():
-        where = _about(text, n)
+        where = _predicate(text, n)
         found = table.plan(where)
         if kept is not None:
             equal(what, len(found.kept), min(kept, n))
@@ -129,10 +131,10 @@ def _plans(report: Report, path: str, n: int, rounds: int) -> None:
 
 def _from_disk(report: Report, folder: Path, n: int) -> None:
     path, kept = str(folder / "stats_parsed"), str(folder / "cache")
-    first, second = _about(WHERE["three columns"][0], n), _about(WHERE["a date"][0], n)
-    saved = _fresh(path, kept, first, second)
-    plain = _fresh(path, "", first, second)
-    again = [_fresh(path, kept, first, second) for _ in range(5)]
+    first, second = _predicate(WHERE["three columns"][0], n), _predicate(WHERE["a date"][0], n)
+    saved = _fresh_process(path, kept, first, second)
+    plain = _fresh_process(path, "", first, second)
+    again = [_fresh_process(path, kept, first, second) for _ in range(5)]
     for one in (plain, *again):
         equal("from disk", one[3:5], saved[3:5])
     size = sum(f.stat().st_size for f in (folder / "cache").rglob("*.stats"))
@@ -153,7 +155,9 @@ def _from_disk(report: Report, folder: Path, n: int) -> None:
         )
     )
     report.notes.append(
-        f"Memory that the log and two plans took in a process: {plain[5] / n:.0f} bytes a file; opened from disk {again[0][5] / n:.0f}, the mapped file aside."
+        "Memory that the log and two plans took in a process: "
+        f"{plain[5] / n:.0f} bytes a file; opened from disk {again[0][5] / n:.0f}, "
+        "without the mapped file."
     )
 
 
@@ -174,19 +178,22 @@ def _refresh(report: Report, folder: Path, n: int) -> None:
     )
 
 
-def _many(report: Report) -> None:
-    """20 million files, planned from disk."""
+def _twenty_million(report: Report) -> None:
+    """Plan 20 million files from disk."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         if shutil.disk_usage(folder).free < MANY * 900:
             report.notes.append(
-                f"{MANY:,} files are left out: {MANY * 900 / 1e9:.0f} GB of disk would be needed"
+                f"{MANY:,} files were not measured: they need {MANY * 900 / 1e9:.0f} GB of disk"
             )
             return
         write_log(folder / "t", MANY, parsed=True)
-        first, second = _about(WHERE["three columns"][0], MANY), _about(WHERE["a date"][0], MANY)
-        saved = _fresh(str(folder / "t"), str(folder / "cache"), first, second)
-        found = _fresh(str(folder / "t"), str(folder / "cache"), first, second)
+        first, second = (
+            _predicate(WHERE["three columns"][0], MANY),
+            _predicate(WHERE["a date"][0], MANY),
+        )
+        saved = _fresh_process(str(folder / "t"), str(folder / "cache"), first, second)
+        found = _fresh_process(str(folder / "t"), str(folder / "cache"), first, second)
         equal("20 million", found[3:5], saved[3:5])
         for what, seconds in {
             "load and save": saved[0],
@@ -206,11 +213,11 @@ def _many(report: Report) -> None:
         )
 
 
-def _about(text: str, n: int) -> str:
+def _predicate(text: str, n: int) -> str:
     return text.format(a=n // 2 * ROWS + 5, b=n // 2 * ROWS + 2 * ROWS + 5)
 
 
-def _fresh(path: str, folder: str, first: str, second: str) -> list[Any]:
+def _fresh_process(path: str, folder: str, first: str, second: str) -> list[Any]:
     out = subprocess.run(
         [sys.executable, "-c", FRESH, path, folder, first, second],
         capture_output=True,

@@ -1,4 +1,8 @@
-"""`dynamic`: join keys against containers, collecting them, ten readers with a late filter, and the document's query from files."""
+"""`dynamic`: dynamic filters and joins.
+
+Join keys are tested against containers and collected, ten readers get a late filter, and the query
+of the design document runs from files.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +25,11 @@ from skipstone.bindings.filters.scan import DynamicFilters
 from skipstone.ir.session import Session
 
 KEYS: Final = 1_000_000
-PAIRS: Final = 1_000_000  # containers for tuples
+PAIRS: Final = 1_000_000  # containers that tuples are tested against
 SPAN: Final = 1 << 44
-BATCH: Final = 1 << 16  # rows that a collector is given at a time
-DIMENSION: Final = 4_000_000  # rows of the dimension that is collected
-DAYS, PER_DAY = 1000, 20_000  # of the document's query
+BATCH: Final = 1 << 16  # rows in each batch that a collector gets
+DIMENSION: Final = 4_000_000  # rows of the collected dimension
+DAYS, PER_DAY = 1000, 20_000  # days, and rows of a day, in the document's query
 READERS, SPLITS = 10, 2000
 FIRST: Final = 2450815  # the first day's key
 LONG: Final = pa.schema([("k", pa.int64())])
@@ -33,7 +37,7 @@ Bounds = npt.NDArray[np.int64]
 
 
 def dynamic(options: Options) -> Report:
-    """Dynamic filters: 1 million keys, 10 million containers; rows collected in a second; a late filter; a star join."""
+    """Dynamic filters: a million keys, ten million containers; a late filter; a join."""
     n = options.containers
     report = Report(f"{min(KEYS, n):,} join keys, {n:,} containers", n)
     rounds = options.rounds or 3
@@ -41,14 +45,14 @@ def dynamic(options: Options) -> Report:
     _tuples(min(PAIRS, n), min(KEYS, n), rounds, report)
     _collecting(min(DIMENSION, n), rounds, report)
     with tempfile.TemporaryDirectory() as folder:
-        _late(folder, min(SPLITS, max(n // 100, 20)), report)
+        _late_filter(folder, min(SPLITS, max(n // 100, 20)), report)
     with tempfile.TemporaryDirectory() as folder:
         _query(Path(folder), min(DAYS, max(n // 1000, 50)), rounds, report)
     return report
 
 
 def _keys(n: int, rounds: int, report: Report) -> None:
-    """One key column: NumPy's binary search is the peer."""
+    """Test one key column; the peer is NumPy's binary search."""
     r = np.random.default_rng(1)
     low = np.sort(r.integers(0, SPAN, n))
     high = low + r.integers(0, SPAN // KEYS // 2, n)
@@ -57,7 +61,7 @@ def _keys(n: int, rounds: int, report: Report) -> None:
         LONG,
     )
     keys = np.unique(r.integers(0, SPAN, min(KEYS, n)))
-    data = _collected(LONG, pa.table({"k": keys}))
+    data = _collect(LONG, pa.table({"k": keys}))
 
     def by_numpy() -> Any:
         return np.searchsorted(keys, low, "left") < np.searchsorted(keys, high, "right")
@@ -70,7 +74,7 @@ def _keys(n: int, rounds: int, report: Report) -> None:
 
 
 def _tuples(n: int, keys: int, rounds: int, report: Report) -> None:
-    """Two key columns, in boxes that most keys are near to in one column alone."""
+    """Test tuples of two keys against boxes that most tuples meet in one column alone."""
     r = np.random.default_rng(2)
     of = pa.schema([("a", pa.int64()), ("b", pa.int64())])
     table = pa.table({name: r.integers(0, 1 << 20, keys) for name in of.names})
@@ -79,7 +83,7 @@ def _tuples(n: int, keys: int, rounds: int, report: Report) -> None:
         name: {"min": pa.array(a), "max": pa.array(b), "null_count": np.zeros(n, np.int64)}
         for name, (a, b) in columns.items()
     }
-    stats, data = ss.Statistics.from_dict(given, of), _collected(of, table)
+    stats, data = ss.Statistics.from_dict(given, of), _collect(of, table)
     kept = _verdicts(data, stats) > 0
     some = r.integers(0, n, 20)
     a, b = (table.column(name).to_numpy() for name in of.names)
@@ -97,18 +101,19 @@ def _tuples(n: int, keys: int, rounds: int, report: Report) -> None:
     equal(OWN, kept[some], np.array(inside))
     times("tuples and containers", {OWN: lambda: _verdicts(data, stats)}, n, rounds, report)
     report.notes.append(
-        f"tuples: {keys:,} of two keys, {n:,} containers, {kept.mean():.0%} kept; by each column alone all are"
+        f"tuples: {keys:,} of two keys, {n:,} containers, {kept.mean():.0%} kept; "
+        "each column alone keeps all"
     )
 
 
 def _collecting(n: int, rounds: int, report: Report) -> None:
-    """Rows of a dimension, in batches; pyarrow's `unique` of all of them at once is the peer."""
+    """Collect rows of a dimension in batches; the peer is pyarrow's `unique` of all rows."""
     r = np.random.default_rng(3)
     for name, distinct in (("few keys", 10_000), ("all different", 1 << 40)):
         table = pa.table({"k": r.integers(0, distinct, n)})
 
         def own(table: pa.Table = table) -> int:
-            return int(_collected(LONG, table).num_rows or 0)
+            return int(_collect(LONG, table).num_rows or 0)
 
         def by_arrow(table: pa.Table = table) -> int:
             return len(table.column("k").unique())
@@ -125,12 +130,15 @@ def _collecting(n: int, rounds: int, report: Report) -> None:
         report.notes.append(f"collector, {name}: {n / found[OWN].median:,.0f} rows a second")
 
 
-def _late(folder: str, count: int, report: Report) -> None:
-    """Ten readers that take two milliseconds for a split; the filter, which leaves one in ten, comes when a tenth is read."""
+def _late_filter(folder: str, count: int, report: Report) -> None:
+    """Let ten readers take two milliseconds for a split, with and without a late filter.
+
+    The filter keeps one split in ten, and arrives when a tenth of the splits is read.
+    """
     table = pa.table({"k": np.arange(count * 4)})
     pq.write_table(table, f"{folder}/t.parquet", row_group_size=4)
     plan = ss.scan_parquet(folder).plan()
-    data = _collected(LONG, pa.table({"k": np.arange(0, count * 4, 40)}))
+    data = _collect(LONG, pa.table({"k": np.arange(0, count * 4, 40)}))
     seconds: dict[str, float] = {}
     read_splits: dict[str, int] = {}
     for name, given in (("no filter", None), ("a late filter", data)):
@@ -171,7 +179,7 @@ def _late(folder: str, count: int, report: Report) -> None:
 
 
 def _query(folder: Path, days: int, rounds: int, report: Report) -> None:
-    """store_returns and date_dim, where no file is partitioned and days are only clustered."""
+    """Join store_returns and date_dim from unpartitioned files that are clustered by day."""
     date_dim = star(folder, days, apart=False)
     table = ss.scan_parquet(str(folder))
     options: dict[str, Any] = {
@@ -204,7 +212,10 @@ def _query(folder: Path, days: int, rounds: int, report: Report) -> None:
 
 
 def star(folder: Path, days: int, *, apart: bool, per_day: int = PER_DAY) -> pa.Table:
-    """Write store_returns, ten days a file, or a folder for each day if `apart`; and give date_dim."""
+    """Write store_returns and return date_dim.
+
+    A file holds ten days; with `apart`, each day has a folder.
+    """
     r = np.random.default_rng(4)
     for i in range(days if apart else days // 10):
         rows = per_day // 10 if apart else per_day
@@ -231,7 +242,7 @@ def star(folder: Path, days: int, *, apart: bool, per_day: int = PER_DAY) -> pa.
     )
 
 
-def _collected(of: pa.Schema, table: pa.Table) -> ss.DynamicFilterData:
+def _collect(of: pa.Schema, table: pa.Table) -> ss.DynamicFilterData:
     collector = ss.DynamicFilterCollector(of.names, of, threshold=None)
     for batch in table.to_batches(max_chunksize=BATCH):
         collector.add(batch)

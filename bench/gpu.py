@@ -1,4 +1,8 @@
-"""`gpu`: statistics on a device: every answer beside the CPU's first, then shares of the device's copy bandwidth, other libraries, and from when on it pays."""
+"""`gpu`: statistics on a device, compared with its copy bandwidth and with other libraries.
+
+Every answer is compared with the CPU's first. The report also shows from which size on the device
+is faster.
+"""
 
 from __future__ import annotations
 
@@ -27,22 +31,21 @@ from skipstone.kernels.run.run import run
 COPY: Final = "device copy"
 SIZES: Final = (1_000_000, 10_000_000, 100_000_000)
 WIDTHS: Final = (1, 2, 4)  # columns of 16 bytes
-SHARE: Final = 0.8  # of the copy bandwidth, at the largest size
-CHECKED: Final = 1_000_000  # containers that every shape is compared over
-BURST: Final = 20  # launches in a row, of which the last is waited for
-SMALL: Final = tuple(
-    10**k for k in range(2, 8)
-)  # containers between which the device begins to pay
+SHARE: Final = 0.8  # required share of the copy bandwidth, at the largest size
+CHECKED: Final = 1_000_000  # containers over which every shape is compared
+BURST: Final = 20  # launches in a row, before a wait for the last
+SMALL: Final = tuple(10**k for k in range(2, 8))  # sizes among which the break-even lies
 
 
 @dataclass(frozen=True)
 class Peer:
-    """Another library's way to test ranges of columns on the device.
+    """Another library that can test ranges of columns on the device.
 
     Attributes:
-        name: What it is called.
-        module: What must be installed.
-        prepare: From the bounds of each column, as device arrays, and a range, a run that gives a mask on the device.
+        name: The printed name.
+        module: The module that must be installed.
+        prepare: Takes the bounds of each column, as device arrays, and a range; returns a run that
+            gives a mask on the device.
     """
 
     name: str
@@ -51,7 +54,7 @@ class Peer:
 
     @property
     def missing(self) -> str | None:
-        """Why it takes no part."""
+        """Return why it is absent, or None."""
         return None if importlib.util.find_spec(self.module) else "it is not installed"
 
 
@@ -100,7 +103,7 @@ def _cudf(columns: Sequence[tuple[Any, Any]], first: int, stop: int) -> Run:
 
 
 PEERS: Final = (
-    Peer("CuPy, an operation at a time", "cupy", lambda *given: lambda: _expression(*given)),
+    Peer("CuPy, an operation at a time", "cupy", lambda *args: lambda: _expression(*args)),
     Peer("CuPy, one ElementwiseKernel", "cupy", _fused),
     Peer("PyTorch", "torch", _torch),
     Peer("cuDF", "cudf", _cudf),
@@ -108,13 +111,13 @@ PEERS: Final = (
 
 
 def gpu(options: Options) -> Report:
-    """Statistics on a GPU: 16 to 64 bytes for each of 1, 10 and 100 million containers, beside the device's copy bandwidth."""
+    """Statistics on a GPU: 16 to 64 bytes a container, relative to its copy bandwidth."""
     try:
         device = cupy_gpu.device()
     except ss.SkipstoneError as e:
         report = Report("statistics on a GPU")
         report.leave_out("the GPU", str(e))
-        report.notes.append("Nothing was measured, and nothing is claimed.")
+        report.notes.append("Nothing was measured.")
         return report
     return measured(device, _copying, PEERS, SIZES, options)
 
@@ -126,23 +129,25 @@ def measured(
     sizes: Sequence[int],
     options: Options,
 ) -> Report:
-    """The workload on a device.
+    """Run the workload on a device.
 
     Args:
-        device: Where.
-        copying: A run that copies so many bytes within the device.
-        peers: Who else takes part.
-        sizes: Containers.
+        device: The device.
+        copying: Makes a run that copies so many bytes within the device.
+        peers: The other libraries.
+        sizes: The numbers of containers.
         options: As for every workload.
     """
     report = Report(
-        f"statistics on {device.name}; bounds of 8 bytes in no order, packed results, which stay there"
+        f"statistics on {device.name}; random bounds of 8 bytes, packed results that stay there"
     )
     report.notes.append(
-        f"Answers on the device equal the CPU's in {checked(device, min(CHECKED, max(sizes)))} calls, before anything was timed."
+        "Answers on the device equal the CPU's in "
+        f"{checked(device, min(CHECKED, max(sizes)))} calls, compared before anything was timed."
     )
     report.notes.append(
-        "Of copy: bytes read and written in the time of a kernel, beside those of a copy within the device, in the same rounds."
+        "of copy: bytes that a kernel reads and writes a second, over those of a copy within the "
+        "device in the same rounds."
     )
     for peer in peers:
         if peer.missing:
@@ -159,7 +164,7 @@ def measured(
 
 
 def checked(device: Device, n: int) -> int:
-    """Compare every shape's answers on the device with NumPy's; how many calls were."""
+    """Compare every shape's answers on the device with NumPy's; return the number of calls."""
     host = statistics(n)
     flat, indexed = host.to_device(device), host.index().to_device(device)
     predicates = [ss.PruningPredicate(shape.where, host.schema) for shape in SHAPES]
@@ -189,7 +194,7 @@ def checked(device: Device, n: int) -> int:
 
 
 def ranges(n: int, columns: int) -> tuple[ss.Statistics, ss.PruningPredicate, int, int]:
-    """Bounds of so many columns, in no order, and a test of all of them for a range."""
+    """Make random bounds of some columns, and a test of all of them for a range."""
     r = np.random.default_rng(3)
     names = [f"c{i}" for i in range(columns)]
     given = {}
@@ -235,7 +240,7 @@ def _at(
         runs[peer.name] = peer.prepare(pairs, first, stop)
         equal(peer.name, device.download(_array(runs[peer.name]())), expected)
     timings = {
-        name: _each(t)
+        name: _per_run(t)
         for name, t in interleave(
             {name: _burst(run, device, BURST) for name, run in runs.items()}, options.rounds or 11
         ).items()
@@ -272,8 +277,8 @@ def _at(
 
 
 def _array(found: Any) -> Any:
-    """A peer's mask as a device array."""
-    if hasattr(found, "values") and not callable(found.values):  # cuDF's
+    """Return a peer's mask as a device array."""
+    if hasattr(found, "values") and not callable(found.values):  # from cuDF
         return found.values
     if type(found).__module__.startswith("torch"):
         import cupy
@@ -291,7 +296,7 @@ def _burst(run: Run, device: Device, times: int) -> Run:
     return work
 
 
-def _each(t: Timing) -> Timing:
+def _per_run(t: Timing) -> Timing:
     return Timing(tuple(s / BURST for s in t.seconds))
 
 
@@ -305,7 +310,7 @@ def _copying(device: Device, size: int) -> Run:
 
 
 def _break_even(device: Device, sizes: Sequence[int], options: Options, report: Report) -> None:
-    """From how many containers on an answer in host memory comes sooner from the device."""
+    """Find the number of containers from which on the device gives host answers sooner."""
     seconds: dict[str, list[float]] = {"mask": [], "survivors": [], "Numba, mask": []}
     for n in sizes:
         host, p, *_ = ranges(n, 1)
@@ -325,15 +330,15 @@ def _break_even(device: Device, sizes: Sequence[int], options: Options, report: 
         for n, there, here in zip(sizes, seconds["mask"], seconds["Numba, mask"], strict=True)
         if there < here
     ]
-    told = [
+    figures = [
         f"{n:,}: {', '.join(f'{name} {figure(s[i] * 1e6)} us' for name, s in seconds.items())}"
         for i, n in enumerate(sizes)
     ]
-    report.notes.append("Answers in host memory, 16 bytes a container. " + "; ".join(told) + ".")
+    report.notes.append("Answers in host memory, 16 bytes a container. " + "; ".join(figures) + ".")
     report.notes.append(
-        f"The device is sooner from {min(wins):,} containers on."
+        f"The device is faster from {min(wins):,} containers on."
         if wins
-        else f"Up to {max(sizes):,} containers the CPU is sooner."
+        else f"Up to {max(sizes):,} containers the CPU is faster."
     )
     report.notes.append(f"A launch and its wait take {figure(_floor(device) * 1e6)} us.")
 

@@ -1,4 +1,4 @@
-"""`hive`: planning a table of many small files, from a snapshot of its footers, from the footers, and by pyarrow."""
+"""`hive`: plan a table of many small files from a snapshot, from footers, and by pyarrow."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PEER: Final = "dataset, get_fragments(filter)"
 
 
 def hive(options: Options) -> Report:
-    """A table of 20,000 files in 200 folders: one file is looked for in all, and in one folder."""
+    """A table of 20,000 files in 200 folders: finding one file among all, and in one folder."""
     folders = min(FOLDERS, max(options.containers // 100, 2))
     files = min(FILES, options.containers) // folders * folders
     report = Report(f"{files:,} Parquet files of {ROWS} rows in {folders} folders", files)
@@ -33,7 +33,9 @@ def hive(options: Options) -> Report:
         root = _make(Path(folder) / "t", files, folders)
         stats = str(Path(folder) / "stats")
         ss.scan_parquet(root).save_stats(stats)
-        report.notes.append(f"the snapshot has {os.path.getsize(stats) / files:,.0f} bytes a file")
+        report.notes.append(
+            f"the snapshot takes {os.path.getsize(stats) / files:,.0f} bytes a file"
+        )
         day, file = folders // 2, files // 2
         one = f"id = {file * ROWS + 3}"
         times = {}
@@ -46,7 +48,7 @@ def hive(options: Options) -> Report:
             ),
         ):
             times[group] = _compare(
-                group, _ways(root, stats, where, arrow), options.rounds or 3, report
+                group, _contestants(root, stats, where, arrow), options.rounds or 3, report
             )
     whole = times["in all folders"]
     report.requirements.append(
@@ -82,12 +84,15 @@ def _make(root: Path, files: int, folders: int) -> str:
             ),
             path,
         )
-        os.utime(path, (1_600_000_000, 1_600_000_000))  # snapshots leave out what has just changed
+        # Snapshots leave out files that changed recently.
+        os.utime(path, (1_600_000_000, 1_600_000_000))
     return str(root)
 
 
-def _ways(root: str, stats: str, where: str, arrow: Any) -> dict[str, Callable[[], list[str]]]:
-    """What each contestant does from nothing to the paths that it keeps."""
+def _contestants(
+    root: str, stats: str, where: str, arrow: Any
+) -> dict[str, Callable[[], list[str]]]:
+    """Return each contestant's function that finds the kept paths with nothing in memory."""
     return {
         SNAPSHOT: lambda: list(
             ss.scan_hive(root, partition_schema=TYPES, stats=stats).plan(where).files
@@ -114,7 +119,7 @@ def _fragments(root: str, condition: Any) -> list[str]:
 def _compare(
     group: str, ways: dict[str, Callable[[], list[str]]], rounds: int, report: Report
 ) -> dict[str, float]:
-    """Times of the contestants of one group, in units of planning from the snapshot."""
+    """Compare and time the contestants; return their times relative to the snapshot's."""
     expected = [os.path.basename(p) for p in ways[FOOTERS]()]
     for name, run in ways.items():
         equal(name, [os.path.basename(p) for p in run()], expected)

@@ -1,4 +1,4 @@
-"""`iceberg`: planning a table of 200,000 files from its manifests, beside pyiceberg."""
+"""`iceberg`: plan a table of 200,000 files from its manifests, compared with pyiceberg."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from skipstone.bindings.tables.iceberg.manifest import forget
 
 FILES: Final = 200_000
 PER_MANIFEST: Final = 5_000
-PER_BLOCK: Final = 100  # entries: some 64 KB, as Java's writers have them
+PER_BLOCK: Final = 100  # entries; some 64 KB, as Java's writers make blocks
 DAYS: Final = 19_358  # 2023-01-01
 PEER: Final = "pyiceberg"
-# What is asked; no manifest is pruned by the first two, and all but one by the last.
+# The conditions. The first two prune no manifest, the last one prunes all but one.
 QUESTIONS: Final = {
     "three tests, by bounds": (
         "id >= 50000000 AND id < 50400000 AND kind = 7",
@@ -39,16 +39,17 @@ QUESTIONS: Final = {
 
 
 def iceberg(options: Options) -> Report:
-    """Files to read of an Iceberg table, from nothing in memory: manifest list, manifests, decoding, verdicts."""
+    """Plans of an Iceberg table with nothing in memory: manifests, decoding, verdicts."""
     n = FILES if options.containers >= 10_000_000 else options.containers
     report = Report(
-        f"{n:,} files of 8 columns in manifests of {PER_MANIFEST:,}: paths to read, nothing in memory",
+        f"{n:,} files of 8 columns in manifests of {PER_MANIFEST:,}: "
+        "paths to read, nothing in memory",
         n,
     )
     try:
         import pyiceberg.table  # noqa: F401
     except ModuleNotFoundError:
-        report.leave_out(PEER, "it is not installed, and nothing else writes the table")
+        report.leave_out(PEER, "it is not installed, and it must write the table")
         return report
     with tempfile.TemporaryDirectory() as folder:
         metadata = make_table(Path(folder), n)
@@ -71,19 +72,20 @@ def iceberg(options: Options) -> Report:
                 )
             )
     report.notes.append(
-        f"Manifests are deflated, in blocks of {PER_BLOCK} entries as Java's writers make them. Both contestants read files from the page cache."
+        f"Manifests are deflated, in blocks of {PER_BLOCK} entries as Java's writers make them. "
+        "Both contestants read files from the page cache."
     )
     return report
 
 
 def own(metadata: str, text: str) -> tuple[str, ...]:
-    """The files that Skipstone keeps; no manifest of an earlier run is found in memory."""
+    """Return the files that Skipstone keeps, without manifests of earlier runs in memory."""
     forget()
     return ss.scan_iceberg(metadata).plan(text).files
 
 
 def peer(metadata: str, text: str) -> tuple[str, ...]:
-    """The files that pyiceberg keeps."""
+    """Return the files that pyiceberg keeps."""
     from pyiceberg.table import StaticTable
 
     return tuple(
@@ -94,16 +96,20 @@ def peer(metadata: str, text: str) -> tuple[str, ...]:
 
 def _row(engine: str, name: str, t: Timing, own: Timing, n: int, kept: int) -> dict[str, Any]:
     return {
-        "": f"{engine}, {name}", "ms": t.median * 1e3, "best ms": t.best * 1e3, "million files/s": n / t.median / 1e6, "times Skipstone": t.times(own),
+        "": f"{engine}, {name}",
+        "ms": t.median * 1e3,
+        "best ms": t.best * 1e3,
+        "million files/s": n / t.median / 1e6,
+        "times Skipstone": t.times(own),
         "kept": kept,
-    }  # fmt: skip
+    }
 
 
 # The table.
 
 
 def make_table(folder: Path, n: int) -> str:
-    """Write the metadata of a table of n files, which are not there; the path of the metadata file."""
+    """Write the metadata of a table of n files that do not exist; return its path."""
     from pyiceberg.io.pyarrow import PyArrowFileIO
     from pyiceberg.manifest import write_manifest_list
     from pyiceberg.partitioning import PartitionField, PartitionSpec
@@ -177,7 +183,7 @@ def make_table(folder: Path, n: int) -> str:
 
 
 def _manifest(folder: Path, io: Any, schema: Any, spec: Any, first: int, stop: int) -> Any:
-    """A manifest of the files [first, stop), written by pyiceberg, many entries in a block."""
+    """Write a manifest of the files [first, stop) by pyiceberg, with many entries in a block."""
     from pyiceberg.manifest import ManifestEntry, ManifestEntryStatus, ManifestWriterV2
 
     class Writer(ManifestWriterV2):  # type: ignore[misc]
@@ -207,7 +213,7 @@ def _manifest(folder: Path, io: Any, schema: Any, spec: Any, first: int, stop: i
 
 
 def _files(folder: Path, first: int) -> Iterator[Any]:
-    """Data files from the i-th on; days follow each other, and so do ids."""
+    """Yield data files from number `first` on, with ascending days and ids."""
     from pyiceberg.conversions import to_bytes
     from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
     from pyiceberg.typedef import Record
@@ -263,9 +269,21 @@ def _files(folder: Path, first: int) -> Iterator[Any]:
             for values in (low, high)
         ]
         yield DataFile.from_args(
-            content=DataFileContent.DATA, file_path=f"{folder}/data/day_day={day}/00000-{i}-0d0c4f5e-9a3b-4a57-9f3e-2a1f6b7c8d9e.parquet",
-            file_format=FileFormat.PARQUET, partition=Record(day), record_count=500, file_size_in_bytes=20_000 + i % 977,
-            column_sizes=dict.fromkeys(range(1, 9), 2000 + i % 100), value_counts=dict.fromkeys(range(1, 9), 500),
-            null_value_counts={c: i % 3 if c > 4 else 0 for c in range(1, 9)}, nan_value_counts={6: 0}, lower_bounds=bounds[0], upper_bounds=bounds[1],
-            key_metadata=None, split_offsets=[4], equality_ids=None, sort_order_id=0,
-        )  # fmt: skip
+            content=DataFileContent.DATA,
+            file_path=f"{folder}/data/day_day={day}/"
+            f"00000-{i}-0d0c4f5e-9a3b-4a57-9f3e-2a1f6b7c8d9e.parquet",
+            file_format=FileFormat.PARQUET,
+            partition=Record(day),
+            record_count=500,
+            file_size_in_bytes=20_000 + i % 977,
+            column_sizes=dict.fromkeys(range(1, 9), 2000 + i % 100),
+            value_counts=dict.fromkeys(range(1, 9), 500),
+            null_value_counts={c: i % 3 if c > 4 else 0 for c in range(1, 9)},
+            nan_value_counts={6: 0},
+            lower_bounds=bounds[0],
+            upper_bounds=bounds[1],
+            key_metadata=None,
+            split_offsets=[4],
+            equality_ids=None,
+            sort_order_id=0,
+        )

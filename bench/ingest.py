@@ -1,4 +1,4 @@
-"""`ingest`: what packing the statistics of a bigint column costs, against one read of the arrays as they came, and what is left."""
+"""`ingest`: the cost of packing statistics, relative to one read of the arrays, and their size."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ from bench.report import OWN, Options, Report, Requirement, equal
 from skipstone.ir.types import INT64
 
 Arrays = dict[str, npt.NDArray[np.int64]]
-Given = dict[str, Any]  # arrays, of NumPy and of Arrow
+Given = dict[str, Any]  # arrays of NumPy and Arrow
 SCHEMA: Final = pa.schema([("x", pa.int64())])
+# The least value of each case.
 CASES: Final = {
     "values of 8 bytes": 1_700_000_000_000_000,
     "values of 4 bytes": 0,
-}  # the least of them
-SCRATCH: Final = 1_300_000_000  # bytes, more than caches hold
+}
+SCRATCH: Final = 1_300_000_000  # bytes, more than any cache
 COPY: Final = "NumPy, copies of the arrays"
 
 
 def arrays_of(n: int, base: int) -> Arrays:
-    """Statistics of n containers in no order: a few NULLs, one in a hundred all NULL."""
+    """Make statistics of n containers in random order: a few NULLs, one in a hundred all NULL."""
     r = np.random.default_rng(7)
     low, rows = base + r.integers(0, 1_000_000_000, n), r.integers(900, 1100, n)
     nulls = np.where(r.random(n) < 0.01, rows, r.integers(0, 10, n))
@@ -35,30 +36,31 @@ def arrays_of(n: int, base: int) -> Arrays:
 
 
 def given(arrays: Arrays) -> Given:
-    """The same, without bounds where all is NULL."""
+    """Return the same statistics without bounds where all is NULL."""
     unknown = arrays["null_count"] == arrays["row_count"]
     bounds = {k: pa.array(arrays[k], mask=unknown) for k in ("min", "max")}
     return {**arrays, **bounds}
 
 
-def packed(columns: Given) -> ss.Statistics:
-    """Fresh statistics with their column packed, and so all that a prune reads."""
+def pack(columns: Given) -> ss.Statistics:
+    """Make fresh statistics and pack their column, which is all that pruning reads."""
     stats = ss.Statistics.from_dict({"x": columns}, SCHEMA)
     stats.column(("x",), INT64)
     return stats
 
 
-def interleaved(
+def interleave_cold(
     runs: dict[str, Run], reads: dict[str, Run], rounds: int, size: int
 ) -> tuple[dict[str, Timing], dict[str, Timing]]:
-    """Seconds of each run, and of the read of the arrays that was timed next to it; none of them finds its data in caches."""
+    """Time each run, and a read of the arrays next to it, all with cold caches.
+
+    Return the seconds of the runs and of the reads.
+    """
     scratch, few = np.ones(size // 8), given(arrays_of(1000, 0))
 
     def cold(run: Run) -> float:
         scratch.sum()
-        packed(
-            few
-        )  # the code, which the scratch array drives out of the caches too, is in them again
+        pack(few)  # bring the code, which the scratch array drove out, back into the caches
         return clock(run)
 
     for run in (*runs.values(), *reads.values()):
@@ -66,23 +68,25 @@ def interleaved(
     trial = {name: [cold(run) for _ in range(3)] for name, run in reads.items()}
     read = reads[min(trial, key=lambda name: statistics.median(trial[name]))]
     seconds: dict[str, list[float]] = {name: [] for name in runs}
-    beside: dict[str, list[float]] = {name: [] for name in runs}
+    reads_beside: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(rounds):
         for name, run in runs.items():
             before, own, after = cold(read), cold(run), cold(read)
             seconds[name].append(own)
-            beside[name].append((before + after) / 2)
+            reads_beside[name].append((before + after) / 2)
     timings, limits = (
-        {name: Timing(tuple(s)) for name, s in kept.items()} for kept in (seconds, beside)
+        {name: Timing(tuple(s)) for name, s in figures.items()}
+        for figures in (seconds, reads_beside)
     )
     return timings, limits
 
 
 def ingest(options: Options) -> Report:
-    """Packing 10 million containers' min, max, null count and row count."""
+    """Packing of 10 million containers' min, max, null count and row count."""
     n = options.containers
     report = Report(
-        f"{n:,} containers: min, max, null_count, row_count of a bigint column, from fresh Statistics to what kernels read",
+        f"{n:,} containers: min, max, null_count, row_count of a bigint column, "
+        "from fresh Statistics to what kernels read",
         n,
     )
     bandwidth = Bandwidth(n)
@@ -90,9 +94,9 @@ def ingest(options: Options) -> Report:
         arrays = arrays_of(n, base)
         raw = sum(a.nbytes for a in arrays.values())
         columns = given(arrays)
-        share = _checked(arrays, columns) / raw
-        runs: dict[str, Run] = {OWN: partial(packed, columns), COPY: partial(_copies, arrays)}
-        timings, reads = interleaved(
+        share = _check_and_size(arrays, columns) / raw
+        runs: dict[str, Run] = {OWN: partial(pack, columns), COPY: partial(_copies, arrays)}
+        timings, reads = interleave_cold(
             runs,
             bandwidth.runs,
             options.rounds or (25 if options.full else 9),
@@ -121,14 +125,15 @@ def ingest(options: Options) -> Report:
             ),
         ]
     report.notes.append(
-        "A read of the four arrays, by the best loop, is timed before and after each run; caches are cold for all of them."
+        "A read of the four arrays, by the fastest loop, is timed before and after each run; "
+        "all start with cold caches."
     )
     return report
 
 
-def _checked(arrays: Arrays, columns: Given) -> int:
-    """The bytes of the packed column, once it answers right."""
-    stats = packed(columns)
+def _check_and_size(arrays: Arrays, columns: Given) -> int:
+    """Check the answer, then return the bytes of the packed column."""
+    stats = pack(columns)
     at = int(np.median(arrays["min"]))
     expected = (
         (arrays["min"] <= at)

@@ -1,4 +1,4 @@
-"""`kernels`: which share of the read bandwidth each shape of predicate reaches, and `many`: predicates judged together."""
+"""`kernels`: share of the read bandwidth by shape. `many`: predicates judged together."""
 
 from __future__ import annotations
 
@@ -11,7 +11,15 @@ import numpy as np
 import pyarrow as pa
 
 import skipstone as ss
-from bench.measure import BANDWIDTH, Bandwidth, Run, Timing, beside, interleave, pages_kept
+from bench.measure import (
+    BANDWIDTH,
+    Bandwidth,
+    Run,
+    Timing,
+    interleave,
+    interleave_with_reads,
+    pages_kept,
+)
 from bench.report import Options, Report, Requirement, equal
 from skipstone.ir.lower import Program
 from skipstone.kernels.pack.planes import unpack
@@ -21,22 +29,22 @@ from skipstone.kernels.run.run import run
 COLUMNS: Final = "abcdefgh"
 BASE, STEP = 1_700_000_000_000_000, 1_000_000  # microseconds since 1970: all values need 8 bytes
 TEXTS: Final = 1_000_000  # distinct texts
-ROWS: Final = 100  # of each container
-PLANES: Final = 64  # times as many containers where only planes are read
+ROWS: Final = 100  # rows of each container
+PLANES: Final = 64  # multiplies the containers of shapes that read only planes
 
 
 def within(column: str, first: int = 300_000, stop: int = 700_000) -> str:
-    """A range that four in ten containers overlap."""
+    """Return a range that four in ten containers overlap."""
     return f"{column} >= {BASE + first * STEP} AND {column} < {BASE + stop * STEP}"
 
 
 def point(column: str) -> str:
-    """A value that one container in a thousand may hold."""
+    """Return a test for a value that one container in a thousand may hold."""
     return f"{column} = {BASE + 50_000 * STEP}"
 
 
 def members(count: int) -> str:
-    """An IN list over the whole range."""
+    """Return an IN list of `count` values over the whole range."""
     return (
         f"a IN ({', '.join(str(BASE + (k * 1_000_000 // count + 7) * STEP) for k in range(count))})"
     )
@@ -44,7 +52,7 @@ def members(count: int) -> str:
 
 @dataclass(frozen=True)
 class Shape:
-    """A predicate, and the share of the bandwidth that it must reach; `both` asks for all three outcomes."""
+    """A predicate and its required share of the bandwidth; `both` computes all three verdicts."""
 
     name: str
     where: str
@@ -77,7 +85,10 @@ SHAPES: Final = (
 
 
 def statistics(n: int) -> ss.Statistics:
-    """Eight bigint columns in no order and one of text, a few NULLs, one container in a hundred all NULL in each."""
+    """Make statistics of eight random bigint columns and one of text.
+
+    There are a few NULLs; in each column, one container in a hundred is all NULL.
+    """
     r = np.random.default_rng(1)
     columns: dict[str, dict[str, Any]] = {}
     for name in COLUMNS:
@@ -99,15 +110,17 @@ def statistics(n: int) -> ss.Statistics:
 
 
 def kernels(options: Options) -> Report:
-    """Shares of the read bandwidth: 1 to 8 columns, null tests, OR, three outcomes, text, arithmetic and IN."""
+    """Shares of the read bandwidth: ranges, null tests, OR, outcomes, text, arithmetic, IN."""
     n = options.containers
     stats = statistics(n)
     report = Report(
-        f"{n:,} containers, bounds of 8 bytes in no order, packed results; beside each run its arrays are read by a plain loop",
+        f"{n:,} containers, random bounds of 8 bytes, packed results; "
+        "next to each run, a plain loop reads its arrays",
         n,
     )
     report.notes.append(
-        "Of bandwidth: bytes read and written in the time of a run, beside bytes read in that of the loop, which writes none."
+        "of bandwidth: bytes that a run reads and writes a second, over those that the loop reads; "
+        "the loop writes none."
     )
     limit = Bandwidth(n)
     launches = {shape.name: _launch(shape, stats) for shape in SHAPES}
@@ -115,7 +128,9 @@ def kernels(options: Options) -> Report:
         name: partial(run, launch, "numba") for name, launch in launches.items()
     }
     arrays = {name: [*launch.arrays, *launch.planes] for name, launch in launches.items()}
-    timings = beside(runs, arrays, limit, options.rounds or (25 if options.full else 11))
+    timings = interleave_with_reads(
+        runs, arrays, limit, options.rounds or (25 if options.full else 11)
+    )
     for shape in SHAPES:
         t, before = timings[shape.name]
         launch = launches[shape.name]
@@ -135,7 +150,7 @@ def kernels(options: Options) -> Report:
 
 
 def _launch(shape: Shape, stats: ss.Statistics) -> Launch:
-    """What is timed, once NumPy gave the same answers."""
+    """Check that Numba and NumPy agree, then return the launch to time."""
     p = ss.PruningPredicate(shape.where, stats.schema)
     equal(shape.name, p.evaluate(stats, "numba"), p.evaluate(stats, "numpy"))
     launch = stats.launch(p.program if shape.both else Program(p.program.can_match))
@@ -144,7 +159,7 @@ def _launch(shape: Shape, stats: ss.Statistics) -> Launch:
     equal(shape.name, unpack(packed, len(stats)), p.prune(stats, "numpy"))
     if launch.arrays:
         return launch
-    # A bit or two for each container: of ten million nothing but the start of threads would be timed.
+    # Planes hold a bit or two a container: with ten million, only the start of threads would count.
     return Launch(
         launch.n // 64 * 64 * PLANES,
         launch.roots,
@@ -168,18 +183,19 @@ def _row(
 
 
 def many(options: Options) -> Report:
-    """100 predicates of one shape, and of many shapes: together, and one by one."""
+    """100 predicates, of one shape and of ten shapes: together, and one by one."""
     n = options.containers
     stats = statistics(n)
     report = Report(f"100 predicates over {n:,} containers, a bool mask for each", n)
     report.notes.append(
-        "Both find their pages mapped, from a run before: a gigabyte of fresh ones costs each of them 0.1 s and more."
+        "Both reuse mapped pages of an earlier run: a gigabyte of fresh ones costs each of them "
+        "at least 0.1 s."
     )
     cases = {"one shape": list(_alike(stats.schema)), "ten shapes": list(_mixed(stats.schema))}
     for name, predicates in cases.items():
         runs: dict[str, Run] = {
-            "one by one": lambda ps=predicates: [p.prune(stats, "numba") for p in ps],  # type: ignore[misc]
-            "together": lambda ps=predicates: ss.prune_many(ps, stats, "numba"),  # type: ignore[misc]
+            "one by one": partial(_one_by_one, predicates, stats),
+            "together": partial(ss.prune_many, predicates, stats, "numba"),
         }
         equal(name, np.array(runs["one by one"]()), runs["together"]())
         with pages_kept():
@@ -206,12 +222,17 @@ def many(options: Options) -> Report:
     return report
 
 
+def _one_by_one(predicates: list[ss.PruningPredicate], stats: ss.Statistics) -> list[Any]:
+    return [p.prune(stats, "numba") for p in predicates]
+
+
 def _alike(schema: pa.Schema) -> Iterator[ss.PruningPredicate]:
     r = np.random.default_rng(2)
     for _ in range(100):
         first = int(r.integers(0, 900_000))
         yield ss.PruningPredicate(
-            f"{within('a', first, first + int(r.integers(1, 100_000)))} AND b = {BASE + int(r.integers(0, 1_000_000)) * STEP}",
+            f"{within('a', first, first + int(r.integers(1, 100_000)))} "
+            f"AND b = {BASE + int(r.integers(0, 1_000_000)) * STEP}",
             schema,
         )
 

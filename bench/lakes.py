@@ -1,4 +1,7 @@
-"""`lakes`: how many files each engine would read of one data set, as a Delta table, an Iceberg table and a folder of Parquet."""
+"""`lakes`: count the files that each engine would read of one data set.
+
+The data set is a Delta table, an Iceberg table and a folder of Parquet files.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ import skipstone as ss
 from bench.report import OWN, Options, Report, Requirement
 
 FILES: Final = 256
-ROWS: Final = 50  # in each
+ROWS: Final = 50  # rows in each file
 SCHEMA: Final = pa.schema(
     [
         ("g", pa.int32()),
@@ -32,19 +35,22 @@ SCHEMA: Final = pa.schema(
         ("note", pa.int32()),
     ]
 )
-LAST: Final = FILES * ROWS
+NUM_ROWS: Final = FILES * ROWS
 
 
 @dataclass(frozen=True)
 class Question:
-    """A condition, in Spark SQL and as engines spell it that have another text for it; None: it has no such form."""
+    """A condition in Spark SQL, with the spellings of engines that need another one.
+
+    A spelling of None means that the engine has no such form.
+    """
 
     sql: str
-    spelt: tuple[tuple[str, str | None], ...] = ()
+    spellings: tuple[tuple[str, str | None], ...] = ()
 
     def text(self, engine: str) -> str | None:
-        """The text for an engine."""
-        return dict(self.spelt).get(engine, self.sql)
+        """Return the text for an engine, or None."""
+        return dict(self.spellings).get(engine, self.sql)
 
 
 QUESTIONS: Final = (
@@ -53,7 +59,7 @@ QUESTIONS: Final = (
     Question("id IN (5, 6400, 12795)"),
     Question("NOT (id < 12000)"),
     Question("id < 100 OR price < 0.1"),
-    Question("price > 99.5"),  # Spark's NaN is greater, and one file has it
+    Question("price > 99.5"),  # NaN is greater in Spark, and one file has it
     Question("price BETWEEN 20 AND 20.5"),
     Question("name LIKE 'k017%'"),
     Question("name >= 'k25' AND note IS NULL"),
@@ -72,12 +78,15 @@ QUESTIONS: Final = (
     ),
     Question("id + 10 < 100", (("pyiceberg", None),)),
     Question("abs(id - 6400) < 60", (("pyiceberg", None),)),
-    Question(f"id IN ({', '.join(str(v) for v in range(0, LAST, 50))}) AND name < 'k002'"),
+    Question(f"id IN ({', '.join(str(v) for v in range(0, NUM_ROWS, 50))}) AND name < 'k002'"),
 )
 
 
 def make(folder: Path) -> list[Path]:
-    """Files of which `id` and `ts` ascend, `price`, with a NaN, and `name` jump, and `note` is all NULL in some."""
+    """Write the files.
+
+    `id` and `ts` ascend; `price`, with one NaN, and `name` jump; `note` is all NULL in some files.
+    """
     r = np.random.default_rng(17)
     paths = []
     for g in range(FILES):
@@ -105,13 +114,14 @@ def make(folder: Path) -> list[Path]:
     return paths
 
 
-Answers = Sequence[int | str]  # files, or why there is no answer
+Answers = Sequence[int | str]  # numbers of files, or why there is no answer
 
 
 def lakes(options: Options) -> Report:
-    """Files that each engine would read of the same data."""
+    """Files that each engine would read of the same data, as Delta, Iceberg and Parquet."""
     report = Report(
-        f"{FILES} files as a Delta table, an Iceberg table and a folder: files that an engine would read"
+        f"{FILES} files as a Delta table, an Iceberg table and a folder: "
+        "files that an engine would read"
     )
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "data"
@@ -121,7 +131,7 @@ def lakes(options: Options) -> Report:
         as_delta(folder)
         whole = pa.concat_tables([pq.read_table(p) for p in paths])
         needed = [frozenset(_matching(q, whole)) for q in QUESTIONS]
-        asked: dict[str, Callable[[], Answers]] = {
+        contestants: dict[str, Callable[[], Answers]] = {
             f"{OWN}, Delta": lambda: _own(ss.scan_delta(folder), needed),
             "deltalake": lambda: _deltalake(folder, needed),
             "Polars, Delta": lambda: _polars("delta", str(folder), needed),
@@ -132,7 +142,7 @@ def lakes(options: Options) -> Report:
             "DuckDB, Parquet": lambda: _duckdb(folder, needed),
         }
         found: dict[str, Answers] = {}
-        for engine, ask in asked.items():
+        for engine, ask in contestants.items():
             try:
                 found[engine] = ask()
             except ImportError as e:
@@ -155,7 +165,8 @@ def lakes(options: Options) -> Report:
     )
     report.requirements += [
         Requirement(
-            "questions where an engine that loses no row reads fewer files of a Delta or Iceberg table",
+            "questions where an engine that loses no row reads fewer files "
+            "of a Delta or Iceberg table",
             more,
             0,
             at_most=True,
@@ -163,13 +174,14 @@ def lakes(options: Options) -> Report:
         Requirement("files with a match that Skipstone leaves out", lost, 0, at_most=True),
     ]
     report.notes.append(
-        "DuckDB has no reader of Delta or Iceberg without its extensions, which are downloaded: it is asked over the files, and opens each."
+        "DuckDB reads Delta and Iceberg only by extensions that have to be downloaded. Here it "
+        "gets the files, and opens each of them."
     )
     return report
 
 
 def _behind(i: int, found: dict[str, Answers]) -> bool:
-    """Whether an engine reads fewer files than Skipstone, of the same kind of table."""
+    """Return True if an engine reads fewer files than Skipstone, of the same kind of table."""
     for kind, others in {
         "Delta": ("deltalake", "Polars, Delta"),
         "Iceberg": ("pyiceberg", "Polars, Iceberg"),
@@ -185,7 +197,7 @@ def _behind(i: int, found: dict[str, Answers]) -> bool:
 
 
 def _matching(q: Question, whole: pa.Table) -> set[int]:
-    """The files that hold a matching row, by the row evaluator."""
+    """Return the files that hold a matching row, found by the row evaluator."""
     from skipstone.ir.rows import matching_rows
 
     node = ss.PruningPredicate(q.sql, whole.schema).node
@@ -196,8 +208,8 @@ def _matching(q: Question, whole: pa.Table) -> set[int]:
     }
 
 
-def _said(kept: set[int], needed: frozenset[int]) -> int | str:
-    """How many files; or that one is missing which holds a matching row."""
+def _count(kept: set[int], needed: frozenset[int]) -> int | str:
+    """Return the number of kept files, or that some files with a matching row are missing."""
     return f"LOST {len(needed - kept)}" if needed - kept else len(kept)
 
 
@@ -208,14 +220,14 @@ def _number(path: str) -> int:
 
 
 def as_delta(folder: Path) -> None:
-    """Make the files a Delta table where they are."""
+    """Make the files a Delta table in place."""
     from deltalake import convert_to_deltalake
 
     convert_to_deltalake(str(folder))
 
 
 def as_iceberg(folder: Path, paths: Sequence[Path]) -> Path:
-    """Make the files an Iceberg table; its metadata."""
+    """Make the files an Iceberg table; return the path of its metadata."""
     from pyiceberg.catalog.sql import SqlCatalog
 
     folder.mkdir()
@@ -230,7 +242,7 @@ def as_iceberg(folder: Path, paths: Sequence[Path]) -> Path:
 
 def _own(table: Any, needed: Sequence[frozenset[int]]) -> Answers:
     return [
-        _said({_number(f) for f in table.plan(q.sql).files}, n)
+        _count({_number(f) for f in table.plan(q.sql).files}, n)
         for q, n in zip(QUESTIONS, needed, strict=True)
     ]
 
@@ -264,14 +276,14 @@ def _each(engine: str, ask: Callable[[str], set[int]], needed: Sequence[frozense
             out.append("no such form")
             continue
         try:
-            out.append(_said(ask(text), n))
-        except Exception as e:  # engines raise what they like
+            out.append(_count(ask(text), n))
+        except Exception as e:  # engines raise errors of many classes
             out.append(f"refused: {type(e).__name__}")
     return out
 
 
 def _duckdb(folder: Path, needed: Sequence[frozenset[int]]) -> Answers:
-    """Row groups that it scans, one in each file, once it has opened all of them."""
+    """Count the row groups that DuckDB scans, one in each file, after it has opened all files."""
     import duckdb
 
     con = duckdb.connect()
@@ -281,7 +293,8 @@ def _duckdb(folder: Path, needed: Sequence[frozenset[int]]) -> Answers:
         rows = {
             r[0]
             for r in con.execute(
-                f"SELECT DISTINCT g FROM read_parquet('{folder}/*.parquet') WHERE {q.text('DuckDB')}"
+                f"SELECT DISTINCT g FROM read_parquet('{folder}/*.parquet') "
+                f"WHERE {q.text('DuckDB')}"
             ).fetchall()
         }
         scanned = int(
@@ -295,7 +308,10 @@ MARK: Final = "====== question "
 
 
 def _polars(kind: str, table: str, needed: Sequence[frozenset[int]]) -> Answers:
-    """Files that its readers start on, as it prints with POLARS_VERBOSE, which it looks at once: so in a process of its own."""
+    """Count the files that Polars' readers start on, which it prints with POLARS_VERBOSE.
+
+    Polars reads that variable once, so it runs in a process of its own.
+    """
     import polars as _  # noqa: F401
 
     environment = {**os.environ, "POLARS_VERBOSE": "1"}
@@ -344,7 +360,7 @@ def _polars_child(kind: str, table: str) -> None:
                     )
                 )
             )
-        except BaseException as e:  # PanicException is none of Exception
+        except BaseException as e:  # PanicException does not derive from Exception
             out.append(f"refused: {type(e).__name__}")
     json.dump(out, sys.stdout)
 

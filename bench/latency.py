@@ -1,4 +1,4 @@
-"""`latency`: first and warm verdicts over 1,000 containers."""
+"""`latency`: time to the first and to warm verdicts over 1,000 containers."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from skipstone.ir.node import Node
 from skipstone.kernels.run import numpy_cpu
 
 SMALL: Final = 1000
-ROWS: Final = 100  # of each container
+ROWS: Final = 100  # rows of each container
 WARM: Final = 500  # rounds of warm calls
-BURST: Final = 20  # of them in a row, whose mean counts: the clock itself leaves the caches colder
+BURST: Final = 20  # calls in a row, averaged: the clock itself would cool the caches
 COLUMNS: Final = {
     "a": pa.int64(),
     "b": pa.int32(),
@@ -39,7 +39,7 @@ LITERALS: Final = {
 
 
 def small_statistics() -> ss.Statistics:
-    """1,000 containers, six columns of six types, one in twenty all NULL."""
+    """Make statistics of 1,000 containers: six columns of six types, one in twenty all NULL."""
     r = np.random.default_rng(3)
     columns = {}
     for name, dtype in COLUMNS.items():
@@ -59,7 +59,7 @@ def small_statistics() -> ss.Statistics:
 
 
 def new_shapes() -> Iterator[str]:
-    """Predicates of which no two lower to one shape: four tests, over every choice of columns and operators."""
+    """Yield predicates of different shapes: four tests over all columns and operators."""
     tests = (
         "{0} < {1}",
         "{0} >= {1}",
@@ -76,9 +76,10 @@ def new_shapes() -> Iterator[str]:
 
 
 def latency(options: Options) -> Report:
-    """First verdicts of a new shape over 1,000 containers, and warm ones."""
+    """First verdicts for a new shape over 1,000 containers, and warm ones."""
     report = Report(
-        f"{SMALL:,} containers, six columns; a new shape each time, nothing compiled, columns not yet packed"
+        f"{SMALL:,} containers, six columns; each time a new shape, nothing compiled, "
+        "columns not packed yet"
     )
     rounds = options.rounds or (200 if options.full else 60)
     schema = small_statistics().schema
@@ -117,7 +118,7 @@ def latency(options: Options) -> Report:
         "survivors, NumPy": lambda: p.survivors(stats, "numpy"),
     }
     timed = {name: interleave({name: call}, WARM, BURST)[name] for name, call in warm.items()}
-    # By itself: between warm calls it would leave the caches cold.
+    # Timed apart: between warm calls it would cool the caches.
     steady = Timing((repeat(yardstick, 200).median,) * WARM)
     for name, t in timed.items():
         _add(report, f"warm: {name}", t, steady)
@@ -137,17 +138,17 @@ def latency(options: Options) -> Report:
 
 
 def _first(text: str, phases: dict[str, list[float]]) -> None:
-    """One predicate of a new shape, over statistics that nobody asked before."""
+    """Time one predicate of a new shape over fresh statistics."""
     stats = small_statistics()
     nodes: list[Node] = []
     made: list[ss.PruningPredicate] = []
     parsing = clock(lambda: nodes.append(parse(text)[0]))
     making = clock(lambda: made.append(ss.PruningPredicate(nodes[0], stats.schema)))
     reference = clock(yardstick)
-    known = numpy_cpu.compile_shape.cache_info().misses
+    misses = numpy_cpu.compile_shape.cache_info().misses
     first = clock(lambda: made[0].prune(stats))
-    if numpy_cpu.compile_shape.cache_info().misses == known:
-        return  # the shape was there already
+    if numpy_cpu.compile_shape.cache_info().misses == misses:
+        return  # the shape was compiled before
     second = clock(lambda: made[0].prune(stats))
     for key, value in (
         ("parse", parsing),

@@ -1,4 +1,7 @@
-"""`levels`: judging blocks before containers, beside the flat kernel: clustered, in no order, ordered, and from small to large."""
+"""`levels`: judge blocks before containers, compared with the flat kernel. `growth`: over sizes.
+
+Containers are clustered, in random order, or ordered by the index.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +18,14 @@ from skipstone.kernels.index import descend
 
 BASE, STEP = 1_700_000_000_000_000, 1_000_000  # microseconds since 1970: all values need 8 bytes
 USUAL: Final = 100_000_000
-BYTES: Final = 150  # of memory for each container, while an order is made
-BURST: Final = 3  # runs in a row, flat and indexed alike
-FOUND: Final = 10_000  # one container in 10,000, of 100 million
+BYTES: Final = 150  # memory for each container while an order is made
+BURST: Final = 3  # runs in a row, for flat and indexed
+FOUND: Final = 10_000  # one container in so many survives, of 100 million
 SCHEMA: Final = pa.schema([("x", pa.int64()), ("y", pa.int64())])
 
 
 def statistics(n: int, *, clustered: bool) -> ss.Statistics:
-    """x in the order of time with neighbours that overlap, or shuffled; y in no order."""
+    """Make statistics: x ascends and neighbours overlap, or it is shuffled; y is random."""
     r = np.random.default_rng(3)
     x = np.arange(n) if clustered else r.permutation(n)
     low, other = BASE + x * STEP, BASE + r.integers(0, n, n) * STEP
@@ -36,16 +39,16 @@ def statistics(n: int, *, clustered: bool) -> ss.Statistics:
 
 
 def within(column: str, first: int, stop: int) -> str:
-    """The containers of some places, in the order of the column."""
+    """Return a range that holds the containers [first, stop) in the order of the column."""
     return f"{column} >= {BASE + first * STEP} AND {column} < {BASE + stop * STEP}"
 
 
 def levels(options: Options) -> Report:
-    """An index over 100 million containers: what it saves where they are clustered, ordered by it, or neither."""
+    """An index over 100 million containers that are clustered, ordered by it, or neither."""
     n = _affordable(USUAL if options.containers >= 10_000_000 else options.containers)
     few = max(n // FOUND, 10)
     report = Report(
-        f"{n:,} containers; a range that {few:,} survive, `survivors`, compiled; times are of one run",
+        f"{n:,} containers; a range that {few:,} survive, `survivors`, compiled; times of one run",
         n,
     )
     rounds = options.rounds or (25 if options.full else 9)
@@ -112,10 +115,12 @@ def levels(options: Options) -> Report:
         )
         _case(report, "in no order, index along a curve of x and y", p, flat, indexed, rounds)
     report.notes.append(
-        f"Means of {BURST} runs in a row, after one that does not count: the flat kernel reads more than caches hold all the same."
+        f"Means of {BURST} runs in a row, after one that does not count; "
+        "the flat kernel still reads more than caches hold."
     )
     report.notes.append(
-        f"Codes judge first where they promise less than {descend.WORTH:g} of the bytes; levels of blocks of 512."
+        f"Codes judge first if they promise to read less than {descend.WORTH:g} of the bytes; "
+        "levels have blocks of 512."
     )
     return report
 
@@ -130,7 +135,7 @@ def _case(
     *,
     masks: bool = False,
 ) -> float:
-    """Time the survivors, or the masks, with and without the index; how many times as long the flat kernel takes."""
+    """Time survivors, or masks, with and without the index; return flat time over indexed time."""
     found = p.survivors(flat, "numba")
     equal(name, p.survivors(indexed, "numba"), found)
     ask = p.prune if masks else p.survivors
@@ -158,7 +163,7 @@ def _row(name: str, found: int, flat: Timing, own: Timing) -> dict[str, Any]:
 
 
 def growth(options: Options) -> Report:
-    """A range that finds 1,000 containers among 1 million to 100 million; `stored --full` has a billion."""
+    """A range that finds 1,000 among up to 100 million containers; `stored --full` has more."""
     report = Report(
         "a range that finds 1,000 clustered containers, by levels; the flat kernel beside it"
     )
@@ -167,7 +172,7 @@ def growth(options: Options) -> Report:
     predicates = {}
     for n in sizes:
         if _affordable(n) < n:
-            report.notes.append(f"{n:,} containers are left out: their memory is not free")
+            report.notes.append(f"{n:,} containers were not measured: not enough free memory")
             continue
         low = BASE + np.arange(n) * STEP
         flat = ss.Statistics.from_dict({"x": {"min": low, "max": low + STEP}}, SCHEMA)
@@ -203,7 +208,7 @@ def growth(options: Options) -> Report:
 
 
 def _affordable(n: int) -> int:
-    """So many containers, or as many as the free memory holds."""
+    """Return n, halved until the free memory suffices."""
     try:
         free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):

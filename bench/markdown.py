@@ -1,4 +1,4 @@
-"""`python -m bench table`: the figures as Markdown, and as a block of README.md."""
+"""`python -m bench table`: write the figures as Markdown, and into a block of README.md."""
 
 from __future__ import annotations
 
@@ -15,22 +15,28 @@ README: Final = Path(__file__).parent.parent / "README.md"
 
 
 def markdown(results: Mapping[str, Any]) -> str:
-    """How many times as long peers take, a row per workload and group; then, folded away, each requirement, and what ran where."""
+    """Return a table of peers, a row per workload and group; then requirements and runs, folded."""
     workloads = results["workloads"]
     blocks = [_peers(workloads), _requirements(workloads)]
     return "\n\n".join(b for b in blocks if b)
 
 
 def _requirements(workloads: Mapping[str, Any]) -> str:
-    asked = [(name, q) for name, found in workloads.items() for q in found["requirements"]]
+    checked = [(name, q) for name, found in workloads.items() for q in found["requirements"]]
     rows = [
-        (f"`{name}`", q["text"], figure(float(q["value"])), f"{'≤' if q['at_most'] else '≥'} {q['bound']:g}", "yes" if q["met"] else "**no**")
-        for name, q in asked
-    ]  # fmt: skip
-    missed = [
-        f"{name}: {q['text']}, {figure(float(q['value']))}" for name, q in asked if not q["met"]
+        (
+            f"`{name}`",
+            q["text"],
+            figure(float(q["value"])),
+            f"{'≤' if q['at_most'] else '≥'} {q['bound']:g}",
+            "yes" if q["met"] else "**no**",
+        )
+        for name, q in checked
     ]
-    summary = f"{len(asked) - len(missed)} of {len(asked)} requirements are met" + "".join(
+    missed = [
+        f"{name}: {q['text']}, {figure(float(q['value']))}" for name, q in checked if not q["met"]
+    ]
+    summary = f"{len(checked) - len(missed)} of {len(checked)} requirements are met" + "".join(
         f"; not {m}" for m in missed
     )
     inside = "\n\n".join(
@@ -45,7 +51,7 @@ def _requirements(workloads: Mapping[str, Any]) -> str:
 
 
 def _peers(workloads: Mapping[str, Any]) -> str:
-    """The best contestant of each engine, times Skipstone's."""
+    """Return a table of each engine's best contestant, as a multiple of Skipstone's time."""
     found: dict[tuple[str, str], dict[str, float]] = {}
     for name, workload in workloads.items():
         for t in workload.get("timings", ()):
@@ -69,12 +75,15 @@ def _peers(workloads: Mapping[str, Any]) -> str:
 
 
 def _ran(workloads: Mapping[str, Any]) -> str:
-    """Which workloads ran where."""
+    """Return which workloads ran where."""
     where: dict[str, list[str]] = {}
     for name, workload in workloads.items():
         if ran := workload.get("ran"):
             versions = ", ".join(f"{p} {v}" for p, v in ran["versions"].items() if v)
-            line = f"{ran['date']}, {ran['processor']}, {ran['cpus']} CPUs, {ran['threads']} threads, Python {ran['python']}, {versions}"
+            line = (
+                f"{ran['date']}, {ran['processor']}, {ran['cpus']} CPUs, {ran['threads']} threads, "
+                f"Python {ran['python']}, {versions}"
+            )
             where.setdefault(line, []).append(f"`{name}`")
     return "\n".join(f"{', '.join(names)}: {line}.  " for line, names in where.items()).rstrip()
 
@@ -87,8 +96,8 @@ def _table(head: Iterable[str], rows: Iterable[Iterable[str]], aligned: str) -> 
     )
 
 
-def put(path: Path, text: str) -> bool:
-    """Replace what is between the marks of a file; False if it has none."""
+def replace_block(path: Path, text: str) -> bool:
+    """Replace the text between the marks of a file; return False if it has none."""
     whole = path.read_text() if path.exists() else ""
     before, begin, rest = whole.partition(BEGIN)
     _, end, after = rest.partition(END)

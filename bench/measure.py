@@ -1,4 +1,4 @@
-"""Timing: contestants in turn, and the bandwidth or the yardstick that they are held against in the same rounds."""
+"""Time contestants in turn, with the read bandwidth or the yardstick in the same rounds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import numpy as np
 from skipstone.kernels.run.pool import threads
 
 Run = Callable[[], object]
-# One read of a part of the arrays, on one thread, without the GIL.
+# Reads a part of the arrays once, on one thread, without the GIL.
 Read = Callable[..., Any]
 
 
@@ -30,7 +30,7 @@ SCRATCH: Final = 1 << 30  # bytes
 
 @dataclass(frozen=True)
 class Spread:
-    """What is kept of one figure per round: of seconds, or of a ratio."""
+    """A summary of one figure per round: seconds, or a ratio."""
 
     median: float
     best: float
@@ -42,14 +42,14 @@ class Spread:
 
 
 def spread(figures: Sequence[float]) -> Spread:
-    """Median and quantiles of one figure per round."""
+    """Summarise one figure per round."""
     q10, q25, q75, q90 = (float(q) for q in np.quantile(figures, (0.1, 0.25, 0.75, 0.9)))
     return Spread(statistics.median(figures), min(figures), q10, q25, q75, q90, len(figures))
 
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds of one contestant, one number per round."""
+    """The seconds of one contestant, one number per round."""
 
     seconds: tuple[float, ...]
 
@@ -62,42 +62,44 @@ class Timing:
         return min(self.seconds)
 
     def quantile(self, q: float) -> float:
-        """The time that a share q of the rounds stayed within."""
+        """Return the time that a share q of the rounds stayed within."""
         return float(np.quantile(self.seconds, q))
 
     def ratios(self, other: Timing) -> tuple[float, ...]:
-        """How many times as long as another it took, round by round, so that both saw the same machine."""
+        """Return the ratios to another timing round by round, so that both saw the same load."""
         return tuple(a / b for a, b in zip(self.seconds, other.seconds, strict=True))
 
     def times(self, other: Timing) -> float:
-        """The median of those."""
+        """Return the median of `ratios`."""
         return statistics.median(self.ratios(other))
 
 
 def interleave(runs: Mapping[str, Run], rounds: int, burst: int = 1) -> dict[str, Timing]:
     """Time each run once per round, in turn, after one round that does not count.
 
-    A burst is so many runs in a row after one that does not count, and their mean: for runs of microseconds, which
-    would else be measured in the caches, and beside the waking threads, of the contestant before.
+    With `burst`, time that many runs in a row, after one that does not count, and take their mean.
+    Runs of microseconds need this: they would otherwise start with the caches, and the waking
+    threads, of the previous contestant.
     """
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     names = list(runs)
     for run in runs.values():
         run()
     for i in range(rounds):
-        # Each round begins elsewhere, so that nobody always follows the same neighbour.
+        # Each round starts with another contestant, so that neighbours change.
         for name in names[i % len(names) :] + names[: i % len(names)]:
             seconds[name].append(clock(runs[name]) if burst == 1 else _burst(runs[name], burst))
     return {name: Timing(tuple(s)) for name, s in seconds.items()}
 
 
-def beside(
+def interleave_with_reads(
     runs: Mapping[str, Run], arrays: Mapping[str, Sequence[Any]], limit: Bandwidth, rounds: int
 ) -> dict[str, tuple[Timing, Timing]]:
-    """Time each run next to the limit: per run its timing, and that of reading its own arrays once, just before or after.
+    """Time each run next to the limit.
 
-    Before each of both a scratch array is read that fills the caches: what was read a moment ago may
-    else be found in a last-level cache of hundreds of megabytes, by some of the contestants.
+    Return for each run its timing, and that of reading its own arrays once, just before or after.
+    Before each of the two, a scratch array is read that fills the caches. Otherwise some
+    contestants would find their data in a last-level cache of hundreds of megabytes.
     """
     reads = {name: limit.reading(arrays[name]) for name in runs}
     seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in runs}
@@ -128,11 +130,12 @@ def repeat(run: Run, rounds: int) -> Timing:
 
 @contextlib.contextmanager
 def pages_kept() -> Iterator[None]:
-    """Memory that is freed stays with the process meanwhile, where its C library lets us say so (glibc).
+    """Keep freed memory in the process meanwhile, if its C library allows that (glibc).
 
-    For runs whose results are gigabytes. The host of a virtual machine may take back what a run frees, and giving it
-    again costs between 0.1 and 2.6 s a gigabyte; whoever returns one large array pays that, and whoever returns many
-    small ones, which stay in the heap, does not.
+    Use it for runs whose results are gigabytes. The host of a virtual machine may take back memory
+    that a run frees, and providing it again costs between 0.1 and 2.6 s a gigabyte. A run that
+    returns one large array pays that; one that returns many small arrays, which stay in the heap,
+    does not.
     """
     trim, most, never, usual = -1, -4, 1 << 30, 1 << 16  # M_TRIM_THRESHOLD, M_MMAP_MAX of malloc.h
     try:
@@ -150,20 +153,23 @@ def pages_kept() -> Iterator[None]:
 
 
 def clock(run: Run) -> float:
-    """Seconds of one run, without the collector of cycles."""
+    """Return the seconds of one run, with the garbage collector off."""
     gc.disable()
     try:
         start = time.perf_counter()
-        kept = run()
+        result = run()
         end = time.perf_counter()
     finally:
         gc.enable()
-    del kept
+    del result
     return end - start
 
 
 def yardstick() -> int:
-    """A millisecond or so of plain Python that no version of Skipstone changes: how fast this machine is just now."""
+    """Run a millisecond or so of plain Python, as a measure of the machine's current speed.
+
+    No version of Skipstone changes it.
+    """
     total = 0
     for i in range(20_000):
         total += i & 7
@@ -171,9 +177,9 @@ def yardstick() -> int:
 
 
 class Bandwidth:
-    """Reading four 8-byte arrays on all CPUs: the limit for anything that must read as many bytes.
+    """Reads four 8-byte arrays on all CPUs: the limit for anything that must read as many bytes.
 
-    Several loops do it, because none is the fastest on every machine; the best of them counts.
+    It has several loops, because none is the fastest on every machine; the fastest one counts.
     """
 
     def __init__(self, size: int) -> None:
@@ -190,11 +196,11 @@ class Bandwidth:
         }
 
     def best(self, timings: Mapping[str, Timing]) -> Timing:
-        """The loop with the best median."""
+        """Return the timing of the loop with the best median."""
         return min((timings[name] for name in self.runs), key=lambda t: t.median)
 
     def reading(self, arrays: Sequence[Any]) -> Run:
-        """A run that reads other arrays once, in halves for each thread, by the loop that ORs."""
+        """Make a run that reads other arrays once, split among the threads, by the OR loop."""
         either = _loops()[1]
         whole = [a[: a.nbytes // 8 * 8 // a.itemsize].view(np.int64) for a in arrays]
         parts = [
@@ -205,7 +211,7 @@ class Bandwidth:
         return lambda: list(self._pool.map(either, parts))
 
     def scratch(self) -> None:
-        """Read a gigabyte that nobody else needs."""
+        """Read a gigabyte of other data, to fill the caches."""
         if self._scratch is None:
             self._scratch = np.ones(SCRATCH // 8, np.int64)
         step = len(self._scratch) // (4 * threads())

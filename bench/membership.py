@@ -1,4 +1,4 @@
-"""`membership`: IN lists of 20, 1,000 and 1,000,000 values over 10 million containers, beside one literal on the same data."""
+"""`membership`: IN lists of up to a million values over 10 million containers."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ SIZES: Final = (20, 1000, 1_000_000)
 BOUNDS: Final = {"in random order": 18, "clustered": 4}  # times one literal, for 1,000,000 values
 BASE: Final = 1 << 50
 SPAN: Final = 1 << 44  # values need 8 bytes, as microseconds since 1970 do
-WIDTH: Final = 0.5  # of containers on average, in gaps between 1,000,000 values
-ROUNDS: Final = 2  # of peers, some of which take seconds
+WIDTH: Final = 0.5  # average width of a container, in gaps between 1,000,000 values
+PEER_ROUNDS: Final = 2  # some peers take seconds
 Bounds = npt.NDArray[np.int64]
-# Given keys and both bounds, a run that says of each container whether it may hold a key.
+# Takes keys and both bounds; makes a run that returns which containers may hold a key.
 Peer = Callable[[Bounds, Bounds, Bounds], Callable[[], Any]]
 
 
 def containers(n: int) -> dict[str, tuple[Bounds, Bounds]]:
-    """Lower and upper bounds, by the order that containers have."""
+    """Return lower and upper bounds by the order of the containers."""
     r = np.random.default_rng(7)
     low = BASE + r.integers(0, SPAN, n)
     high = low + r.exponential(WIDTH * SPAN / 1e6, n).astype(np.int64)
@@ -63,10 +63,11 @@ ENGINES: Final = {"NumPy by hand": "NumPy", "pyarrow.compute": "pyarrow", "Polar
 
 
 def membership(options: Options) -> Report:
-    """IN lists of any length, in units of `x = v`."""
+    """IN lists of any length, relative to `x = v`."""
     n = options.containers
     report = Report(
-        f"{n:,} containers, x IN (...) over bigint values of 8 bytes, prune; times one literal on the same data",
+        f"{n:,} containers, x IN (...) over bigint values of 8 bytes, prune; "
+        "times one literal on the same data",
         n,
     )
     r = np.random.default_rng(11)
@@ -80,7 +81,7 @@ def membership(options: Options) -> Report:
         )
         runs = {f"one literal, {order}": _prune(ss.col("x") == int(low[n // 3]), stats)}
         for size, keys in sets.items():
-            runs[_name("IN", size, order)] = _checked(
+            runs[_name("IN", size, order)] = _check(
                 ss.col("x").isin(keys), stats, by_numpy(keys, low, high)()
             )
             runs[_name("NOT IN", size, order)] = _prune(~ss.col("x").isin(keys), stats)
@@ -100,14 +101,15 @@ def membership(options: Options) -> Report:
                 at_most=True,
             )
         )
-        _slow(sets[SIZES[-1]], low, high, stats, order, one, report)
+        _slow_runs(sets[SIZES[-1]], low, high, stats, order, one, report)
     report.notes.append(
-        f"Peers and Skipstone on NumPy: {ROUNDS} rounds of their own, against the median of one literal."
+        f"Peers and Skipstone on NumPy have {PEER_ROUNDS} rounds of their own, compared with the "
+        "median of one literal."
     )
     return report
 
 
-def _slow(
+def _slow_runs(
     keys: Bounds,
     low: Bounds,
     high: Bounds,
@@ -116,7 +118,7 @@ def _slow(
     one: Timing,
     report: Report,
 ) -> None:
-    """What takes seconds: engines without a directory of keys."""
+    """Time the runs that take seconds: engines without a directory of keys."""
     expected = by_numpy(keys, low, high)()
     condition = ss.col("x").isin(keys)
     runs = {OWN: _prune(condition, stats), "Skipstone on NumPy": _prune(condition, stats, "numpy")}
@@ -125,12 +127,10 @@ def _slow(
             run = prepare(keys, low, high)
             equal(name, run(), expected)
             runs[name] = run
-        except (
-            ImportError,
-            AttributeError,
-        ) as e:  # not installed, or without a search for many values
+        # The engine is not installed, or cannot search for many values.
+        except (ImportError, AttributeError) as e:
             report.leave_out(name, str(e), order)
-    timings = interleave({YARDSTICK: yardstick, **runs}, ROUNDS)
+    timings = interleave({YARDSTICK: yardstick, **runs}, PEER_ROUNDS)
     group = f"{SIZES[-1]:,} values, {order}"
     for name in runs:
         t, engine = timings[name], ENGINES.get(name, OWN)
@@ -155,7 +155,7 @@ def _prune(condition: ss.Expr, stats: ss.Statistics, backend: Backend = "numba")
     return lambda: p.prune(stats, backend)
 
 
-def _checked(condition: ss.Expr, stats: ss.Statistics, expected: Any) -> Run:
+def _check(condition: ss.Expr, stats: ss.Statistics, expected: Any) -> Run:
     run = _prune(condition, stats)
     equal("Skipstone", run(), expected)
     return run

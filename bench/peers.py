@@ -1,7 +1,8 @@
-"""Other engines, each with the same condition over the same statistics, in memory, in the form it likes best.
+"""Other engines with the same condition over the same statistics, in memory, in their best form.
 
-A peer's condition is what DataFusion rewrites a predicate to: bounds overlap the range, and a container
-whose values are all NULL is no match. Another peer is a function of `Ranges` and a line in `PEERS`.
+The condition is what DataFusion rewrites a predicate to: bounds overlap the range, and a container
+whose values are all NULL does not match. To add a peer, write a function of `Ranges` and a line in
+`PEERS`.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ from skipstone.kernels.run.pool import threads
 Mask = npt.NDArray[np.bool_]
 Prepared = tuple[Callable[[], Any], Callable[[Any], Mask | int]]
 Op = Literal["<", "<=", ">=", "<>"]
-Test = tuple[str, Op, str | int]  # a column beside another one or a literal
+Test = tuple[str, Op, str | int]  # a column compared with another one or a literal
 PYTHON: Final[dict[Op, Callable[[Any, Any], Any]]] = {
     "<": operator.lt,
     "<=": operator.le,
     ">=": operator.ge,
     "<>": operator.ne,
 }
-MORSEL: Final = 1 << 16  # rows that engines with batches get at a time; more and fewer did worse
+MORSEL: Final = 1 << 16  # rows in a batch; more and fewer were slower
 ENGINES: Final = {
     "pyarrow": "pyarrow",
     "polars": "Polars",
@@ -43,7 +44,7 @@ ENGINES: Final = {
 
 @dataclass(frozen=True)
 class Ranges:
-    """Statistics as a table of integer columns, one row per container, and the tests that a kept one passes."""
+    """Statistics as integer columns, one row per container, and the tests that keep a container."""
 
     table: pa.Table
     tests: tuple[Test, ...]
@@ -53,11 +54,11 @@ class Ranges:
         return " AND ".join(f"{left} {op} {right}" for left, op, right in self.tests)
 
     def arrays(self) -> dict[str, npt.NDArray[np.signedinteger[Any]]]:
-        """The columns as NumPy arrays, without a copy."""
+        """Return the columns as NumPy arrays, without a copy."""
         return {name: self.table[name].chunk(0).to_numpy() for name in self.table.column_names}
 
     def expression(self, column: Callable[[str], Any]) -> Any:
-        """The tests under AND, in an engine's own expressions."""
+        """Return the AND of the tests in an engine's own expressions."""
         return reduce(
             operator.and_,
             (
@@ -69,14 +70,14 @@ class Ranges:
 
 @dataclass(frozen=True)
 class Peer:
-    """One way to judge the containers.
+    """An engine's way to judge the containers.
 
     Attributes:
-        name: As printed.
-        package: What must be installed.
-        prepare: Takes the statistics in; returns the run that is timed, and what reads a mask, or a
-            count of matches, from the run's result.
-        column: Whether it returns a column, not a count.
+        name: The printed name.
+        package: The package that must be installed.
+        prepare: Loads the statistics. Returns the run to time, and a function that reads a mask, or
+            a count of matches, from its result.
+        column: True if it returns a mask, False for a count.
     """
 
     name: str
@@ -86,7 +87,7 @@ class Peer:
 
     @property
     def missing(self) -> str | None:
-        """Why it cannot take part, or None."""
+        """Return why it is absent, or None."""
         try:
             importlib.import_module(self.package)
         except ImportError as e:
@@ -134,7 +135,7 @@ def pyarrow_compute(r: Ranges) -> Prepared:
 
 
 def pyarrow_scanner(r: Ranges) -> Prepared:
-    """The same functions through Acero, on all CPUs."""
+    """Run the same functions in Acero, on all CPUs."""
     import pyarrow.compute as pc
     import pyarrow.dataset as ds
 
@@ -147,7 +148,7 @@ def polars(r: Ranges) -> Prepared:
     import polars as pl
 
     keep = r.expression(pl.col)
-    # In chunks, which its streaming engine spreads over the CPUs: 1.3 times faster than one chunk.
+    # Its streaming engine spreads chunks over the CPUs: 1.3 times faster than one chunk.
     whole = pl.DataFrame(pl.from_arrow(r.table))
     step = max(len(whole) // 20, MORSEL)
     frame = pl.concat([whole[i : i + step] for i in range(0, len(whole), step)], rechunk=False)
@@ -180,12 +181,12 @@ def duckdb_column(r: Ranges) -> Prepared:
 
 
 def datafusion(r: Ranges) -> Prepared:
-    """Its SQL: `PruningPredicate` is not among what its Python package exposes."""
+    """Run SQL: DataFusion's Python package does not expose `PruningPredicate`."""
     from datafusion import SessionConfig, SessionContext
 
     cpus = threads()
     context = SessionContext(SessionConfig().with_target_partitions(cpus))
-    # A partition per CPU; batches of 8,192 and 1,048,576 rows did worse.
+    # A partition per CPU; batches of 8,192 and of 1,048,576 rows were slower.
     share = -(-r.table.num_rows // cpus)
     parts = [r.table.slice(i * share, share).to_batches(max_chunksize=MORSEL) for i in range(cpus)]
     context.register_record_batches("s", parts)
@@ -203,7 +204,7 @@ def numexpr(r: Ranges) -> Prepared:
 
     ne.set_num_threads(threads())
     arrays = r.arrays()
-    # Literals by name and with the column's type: in the text they would be 32-bit integers.
+    # Literals are named and have the column's type; in the text they would be 32-bit integers.
     literals = {
         f"v{i}": arrays[left].dtype.type(right)
         for i, (left, _, right) in enumerate(r.tests)

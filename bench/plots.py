@@ -1,4 +1,7 @@
-"""The plots, from results alone: time over n, share of what the bandwidth allows, peers. Matplotlib is loaded when one is drawn."""
+"""Draw plots from results: time over n, share of the read bandwidth, peers.
+
+Matplotlib is imported when a plot is drawn.
+"""
 
 from __future__ import annotations
 
@@ -17,23 +20,25 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Results = Mapping[str, Any]
-# Okabe and Ito's colours, which all kinds of eyes tell apart; an engine has the same in every plot.
+# Okabe and Ito's colours, safe for colour-blind readers. An engine has the same one in every plot.
 COLOURS: Final = {
-    OWN: "#0072B2", "Polars": "#D55E00", "DuckDB": "#E69F00", "DataFusion": "#009E73", "pyarrow": "#CC79A7",
-    "NumPy": "#56B4E9", "numexpr": "#8C8C8C", "pyiceberg": "#5D3A9B", "deltalake": "#B8A800", BANDWIDTH: "#000000",
+    OWN: "#0072B2", "Polars": "#D55E00", "DuckDB": "#E69F00", "DataFusion": "#009E73",
+    "pyarrow": "#CC79A7", "NumPy": "#56B4E9", "numexpr": "#8C8C8C", "pyiceberg": "#5D3A9B",
+    "deltalake": "#B8A800", BANDWIDTH: "#000000",
 }  # fmt: skip
 OTHER: Final = "#666666"
 INK: Final = "#333333"
-DASHES: Final = ("-", "--", ":", "-.")  # of one engine's contestants
+DASHES: Final = ("-", "--", ":", "-.")  # for the contestants of one engine
 
 
 def draw(results: Results, folder: Path) -> list[Path]:
-    """Write the plots that the results have figures for; their paths."""
+    """Write the plots for which the results have figures; return their paths."""
     import matplotlib
 
     style: Any = {
-        "font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.edgecolor": INK, "text.color": INK, "axes.labelcolor": INK,
-        "xtick.color": INK, "ytick.color": INK, "axes.titlesize": 10, "axes.titlelocation": "left",
+        "font.size": 9, "axes.spines.top": False, "axes.spines.right": False,
+        "axes.edgecolor": INK, "text.color": INK, "axes.labelcolor": INK, "xtick.color": INK,
+        "ytick.color": INK, "axes.titlesize": 10, "axes.titlelocation": "left",
     }  # fmt: skip
     written = []
     folder.mkdir(parents=True, exist_ok=True)
@@ -48,7 +53,7 @@ def draw(results: Results, folder: Path) -> list[Path]:
 
 
 def _write(drawn: Figure, path: Path) -> None:
-    """As a PNG of a few colours: half the bytes."""
+    """Write a PNG with a palette of 160 colours, which halves its size."""
     from PIL import Image
 
     whole = io.BytesIO()
@@ -60,7 +65,7 @@ def _write(drawn: Figure, path: Path) -> None:
 def _figure(
     width: float, height: float, panels: int = 1, ratios: Sequence[float] = (1,)
 ) -> tuple[Figure, list[Axes]]:
-    """A figure of panels, one above the other, without the state of pyplot."""
+    """Make a figure of panels, one above the other, without pyplot's state."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -71,7 +76,7 @@ def _figure(
 
 
 def scaling(workloads: Results) -> Figure | None:
-    """Time over the number of containers, both logarithmic; bands hold nine tenths of the rounds but one."""
+    """Plot time over the number of containers on logarithmic axes, with bands of 10 % to 90 %."""
     timings = workloads.get("scaling", {}).get("timings", ())
     lines: dict[str, list[Any]] = {}
     for t in timings:
@@ -123,7 +128,7 @@ def scaling(workloads: Results) -> Figure | None:
 
 
 def _by_engine(lines: Mapping[str, Sequence[Any]]) -> dict[str, list[str]]:
-    """Contestants in the order of the results, in which an engine's plain one comes first."""
+    """Group contestants by engine, in the order of the results; the plain one comes first."""
     out: dict[str, list[str]] = {}
     for name, points in lines.items():
         out.setdefault(points[0]["engine"], []).append(name)
@@ -131,11 +136,13 @@ def _by_engine(lines: Mapping[str, Sequence[Any]]) -> dict[str, list[str]]:
 
 
 def limit(workloads: Results) -> Figure | None:
-    """Skipstone's share of what the read bandwidth allows, a bar for each contestant."""
+    """Plot Skipstone's share of the read bandwidth, a bar for each contestant."""
     rows = [
-        (f"{workload}: {t['name']}", t["share"]) for workload, found in workloads.items() for t in found.get("timings", ())
+        (f"{workload}: {t['name']}", t["share"])
+        for workload, found in workloads.items()
+        for t in found.get("timings", ())
         if t["engine"] == OWN and t["share"] is not None and (t["n"] or math.inf) >= _largest(found)
-    ]  # fmt: skip
+    ]
     if not rows:
         return None
     made, (axes,) = _figure(7.2, 0.9 + 0.24 * len(rows))
@@ -163,7 +170,7 @@ def _largest(found: Results) -> float:
 
 
 def peers(workloads: Results) -> Figure | None:
-    """How many times as long as Skipstone each peer takes, a panel for each workload and group."""
+    """Plot how many times as long as Skipstone each peer takes, a panel per workload and group."""
     panels = list(_panels(workloads))
     if not panels:
         return None
@@ -215,7 +222,7 @@ def _panels(workloads: Results) -> Iterator[tuple[str, list[Any]]]:
         for t in found.get("timings", ()):
             if t["engine"] not in (OWN, BANDWIDTH) and t["to_own"]:
                 groups.setdefault(t["group"], []).append(t)
-        if name == "scaling":  # which has its own plot
+        if name == "scaling":  # it has its own plot
             continue
         yield from (
             (f"{name}{': ' + group if group else ''}", rows) for group, rows in groups.items()
@@ -223,7 +230,7 @@ def _panels(workloads: Results) -> Iterator[tuple[str, list[Any]]]:
 
 
 def _label(t: Results) -> str:
-    """The contestant without its group."""
+    """Return the contestant's name without its group."""
     name: str = t["name"]
     return name.removeprefix(f"{t['group']}: ").removesuffix(f": {t['group']}")
 

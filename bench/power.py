@@ -1,7 +1,8 @@
-"""`power`: which row groups engines read, one predicate a form, on the same Parquet files; answers come from Spark.
+"""`power`: count the row groups that engines read, by form of predicate, on the same Parquet files.
 
-A row group without a matching row need not be read: the share of those that an engine leaves out is its figure. One
-with a matching row that is left out all the same is a wrong answer, and shown as LOST.
+The right answers come from Spark. A row group without a matching row need not be read; an engine's
+figure is the share of those that it skips. A skipped row group with a matching row is a wrong
+answer, shown as LOST.
 """
 
 from __future__ import annotations
@@ -17,23 +18,29 @@ import numpy as np
 import pyarrow.parquet as pq
 
 import skipstone as ss
-from bench.power_engines import ENGINES, Answer, Asked, by_spark
+from bench.power_engines import ENGINES, Answer, Questions, by_spark
 from bench.power_files import GROUPS, Table, make
-from bench.power_forms import FORMS, Form
+from bench.power_form import Form
+from bench.power_forms import FORMS
 from bench.report import Options, Report, Requirement
 from skipstone.ir.rows import evaluate_rows
 
 OWN: Final = "Skipstone"
 CONFIG: Final = {
-    "spark.ui.enabled": "false", "spark.log.level": "OFF", "spark.driver.memory": "1g", "spark.sql.session.timeZone": "UTC",
-    "spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1", "spark.sql.codegen.wholeStage": "false",
+    "spark.ui.enabled": "false",
+    "spark.log.level": "OFF",
+    "spark.driver.memory": "1g",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)
 class Truth:
-    """Which row groups hold a matching row, and which nothing else."""
+    """The row groups that hold a matching row, and those that hold nothing else."""
 
     some: frozenset[int]
     every: frozenset[int]
@@ -41,7 +48,7 @@ class Truth:
 
 @dataclass(frozen=True)
 class Cell:
-    """What one engine makes of one form: row groups it left out rightly and wrongly."""
+    """The result of one engine for one form: row groups that it skipped rightly and wrongly."""
 
     skipped: int
     lost: int
@@ -56,10 +63,11 @@ class Cell:
 
 
 def power(options: Options) -> Report:
-    """Which row groups engines leave out: a row for each form of predicate, a column for each engine."""
+    """Row groups that engines skip: a row for each form of predicate, a column for each engine."""
     spark, why = _spark()
     report = Report(
-        "row groups left out, of those without a matching row; and, of those that match whole, found to (ALWAYS)"
+        "row groups left out, of those without a matching row; "
+        "and, of those that match whole, found to (ALWAYS)"
     )
     try:
         with tempfile.TemporaryDirectory() as folder:
@@ -94,7 +102,8 @@ def power(options: Options) -> Report:
     behind = [f.name for f in forms if _behind(f, forms, cells)]
     report.requirements += [
         Requirement(
-            f"{len(forms)} forms, those where an engine leaves out more by a rule that loses no row: {', '.join(behind) or 'none'}",
+            f"{len(forms)} forms, those where an engine leaves out more by a rule that loses no "
+            f"row: {', '.join(behind) or 'none'}",
             len(behind),
             0,
             True,
@@ -111,9 +120,11 @@ def power(options: Options) -> Report:
             if spark is not None
             else f"those of Skipstone's row evaluator, and Spark wrote no files: {why}"
         ),
-        "pyarrow: split_by_row_group. pyiceberg: its inclusive metrics evaluator, a data file for each row group. DuckDB: row groups scanned, of the",
-        "query's profile. Polars: what its reader prints. DataFusion: metrics of EXPLAIN ANALYZE. Spark: rows its scan gave, without filters by",
-        "dictionary, which are no statistics. '-': no answer, and a note says why. LOST: left out, and held a match.",
+        "pyarrow: split_by_row_group. pyiceberg: its inclusive metrics evaluator, with a data file "
+        "for each row group. DuckDB: row groups scanned, from the query's profile. Polars: what "
+        "its reader prints. DataFusion: metrics of EXPLAIN ANALYZE. Spark: rows from its scan, "
+        "without dictionary filters, which are not statistics.",
+        "'-': no answer; a note gives the reason. LOST: skipped, but held a match.",
     ]
     if options.full:
         report.notes += [f"{f.name}: {f.sql:.150}" for f in forms]
@@ -130,7 +141,7 @@ def _spark() -> tuple[Any, str]:
 
 
 def _by_spark(forms: list[Form], tables: Mapping[str, Table], spark: Any) -> list[Truth]:
-    """All forms over a table in one query; nothing is pushed down, since nothing is filtered."""
+    """Find the truth by one Spark query for each table, which pushes nothing down or filters."""
     found: dict[str, Truth] = {}
     for name, table in tables.items():
         here = [f for f in forms if f.table == name]
@@ -144,7 +155,7 @@ def _by_spark(forms: list[Form], tables: Mapping[str, Table], spark: Any) -> lis
 
 
 def _by_rows(forms: list[Form], tables: Mapping[str, Table]) -> list[Truth]:
-    """The same by Skipstone's row evaluator, which its tests hold against Spark."""
+    """Find the truth by Skipstone's row evaluator, which the tests compare with Spark."""
     out = []
     for form in forms:
         table = tables[form.table]
@@ -174,7 +185,7 @@ def _by_rows(forms: list[Form], tables: Mapping[str, Table]) -> list[Truth]:
 def _own(
     forms: list[Form], tables: Mapping[str, Table], truths: list[Truth]
 ) -> tuple[dict[str, Cell], dict[str, str]]:
-    """Skipstone's cells, and of the row groups that match whole the share found to."""
+    """Return Skipstone's cells, and the shares of fully matched row groups that it finds."""
     scanned = {
         name: (found := ss.scan_parquet(t.path), _order(found, t)) for name, t in tables.items()
     }
@@ -195,7 +206,7 @@ def _own(
 
 
 def _order(scanned: ss.ParquetTable, table: Table) -> list[int]:
-    """The group of each of Skipstone's containers."""
+    """Return the group of each of Skipstone's containers."""
     if table.path.is_file():
         return list(range(GROUPS))
     numbers = {str(path): i for i, path in enumerate(table.groups)}
@@ -211,14 +222,17 @@ def _others(
         try:
             questions = [(f, tables[f.table], None) for f in forms]
             answers = ask(questions)
-            # Where matching rows stayed away, each group is asked for alone: was it read, or read and filtered otherwise than in Spark?
+            # If groups with matches returned no rows, ask for each alone: was it not read, or was
+            # it read and filtered differently from Spark?
             doubts = [
-                (f, tables[f.table], g) for f, a, t in zip(forms, answers, truths, strict=True) if isinstance(a, Answer) and not a.exact
+                (f, tables[f.table], g)
+                for f, a, t in zip(forms, answers, truths, strict=True)
+                if isinstance(a, Answer) and not a.exact
                 for g in sorted(t.some - a.groups)
-            ]  # fmt: skip
+            ]
             alone = ask(doubts) if doubts else []
         except (ImportError, metadata.PackageNotFoundError) as e:
-            report.notes.append(f"{name} took no part: {e}")
+            report.notes.append(f"{name} is absent: {e}")
             continue
         report.notes += _unanswered(name, [*questions, *doubts], [*answers, *alone])
         unread: dict[str, int] = {}
@@ -227,15 +241,17 @@ def _others(
                 isinstance(answer, Answer) and answer.read == 0
             )
         out[name] = {
-            f.name: _cell(a, t, unread.get(f.name, 0)) for f, a, t in zip(forms, answers, truths, strict=True) if isinstance(a, Answer)
-        }  # fmt: skip
+            f.name: _cell(a, t, unread.get(f.name, 0))
+            for f, a, t in zip(forms, answers, truths, strict=True)
+            if isinstance(a, Answer)
+        }
     return out
 
 
-def _unanswered(name: str, asked: Asked, answers: Sequence[Answer | str]) -> list[str]:
-    """Why an engine gave no answer, a note a reason, and to which forms."""
+def _unanswered(name: str, questions: Questions, answers: Sequence[Answer | str]) -> list[str]:
+    """Return a note for each reason why an engine gave no answer, with the forms."""
     found: dict[str, list[str]] = {}
-    for (form, _, _), answer in zip(asked, answers, strict=True):
+    for (form, _, _), answer in zip(questions, answers, strict=True):
         if isinstance(answer, str):
             found.setdefault(answer, []).append(form.name)
     return [f"{name}, {why}: {'; '.join(dict.fromkeys(names))}" for why, names in found.items()]
@@ -247,14 +263,13 @@ def _cell(answer: Answer, truth: Truth, unread: int = 0) -> Cell:
         return Cell(
             GROUPS - len(truth.some | answer.groups), len(truth.some - answer.groups), empty
         )
-    lost = min(
-        unread, GROUPS - answer.read
-    )  # alone a group may be left out that is read among others
+    # A group that is read among others may be skipped when it is alone.
+    lost = min(unread, GROUPS - answer.read)
     return Cell(GROUPS - answer.read - lost, lost, empty)
 
 
 def _behind(form: Form, forms: list[Form], cells: Mapping[str, Mapping[str, Cell]]) -> bool:
-    """Whether an engine leaves out more by a rule that loses no row, neither here nor in another file."""
+    """Return True if an engine skips more by a rule that loses no row, here or in another file."""
     same = [f.name for f in forms if (f.rule or f.sql) == (form.rule or form.sql)]
     others = [
         found
@@ -273,4 +288,7 @@ def _total(name: str, found: Mapping[str, Cell], forms: int) -> str:
         else " " + metadata.version("pyspark" if name == "Spark" else name.lower())
     )
     mean = sum(0.0 if c.lost else c.share for c in found.values()) / forms
-    return f"{name}{version}: {mean:.0%} on average over {forms} forms, everything in {whole}, wrong answers in {lost} (counted as nothing left out)."
+    return (
+        f"{name}{version}: {mean:.0%} on average over {forms} forms, everything in {whole}, "
+        f"wrong answers in {lost} (counted as nothing left out)."
+    )

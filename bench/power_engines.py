@@ -1,7 +1,7 @@
-"""Which row groups an engine reads, as it says itself.
+"""Find out which row groups an engine reads, from its own reports.
 
-pyarrow and pyiceberg name the row groups. DuckDB, Polars, DataFusion and Spark count what they read while they run
-the query, and the rows that come back say which groups were among them.
+pyarrow and pyiceberg name the row groups. DuckDB, Polars, DataFusion and Spark count what they read
+while they run the query, and the rows that they return show some of the groups.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from bench.power_files import GROUPS, ROWS, Table
-from bench.power_forms import Form
+from bench.power_form import Form
 
 
-class CannotSay(Exception):
-    """The engine has no such form."""
+class NoSuchForm(Exception):
+    """The engine does not support the form."""
 
     def __init__(self) -> None:
         super().__init__("no such form")
@@ -37,12 +37,12 @@ class CannotSay(Exception):
 
 @dataclass(frozen=True)
 class Answer:
-    """What an engine did with one form.
+    """An engine's answer for one form.
 
     Attributes:
-        read: How many row groups it read.
-        groups: Which ones are certain to be among them.
-        exact: Whether those are all.
+        read: The number of row groups that it read.
+        groups: Row groups that are certainly among them.
+        exact: True if `groups` are all of them.
     """
 
     read: int
@@ -50,7 +50,8 @@ class Answer:
     exact: bool
 
 
-Asked = Sequence[tuple[Form, Table, int | None]]  # a form, its table, and one group of it or all
+# A form, its table, and the number of one group or None for all.
+Questions = Sequence[tuple[Form, Table, int | None]]
 
 
 def _path(table: Table, group: int | None) -> Path:
@@ -62,30 +63,30 @@ def _named(groups: Iterable[int]) -> Answer:
     return Answer(len(found), found, True)
 
 
-def _each(asked: Asked, ask: Any) -> list[Answer | str]:
-    """Every question's answer, or why there is none."""
+def _each(questions: Questions, ask: Any) -> list[Answer | str]:
+    """Return the answer to each question, or why there is none."""
     out: list[Answer | str] = []
-    for form, table, group in asked:
+    for form, table, group in questions:
         try:
             out.append(ask(form, table, group))
-        except Exception as e:  # engines raise what they like, and the report shows it
+        except Exception as e:  # engines raise errors of many classes; the report shows them
             out.append(_why(e))
     return out
 
 
 def _why(e: BaseException) -> str:
-    if isinstance(e, CannotSay):
+    if isinstance(e, NoSuchForm):
         return str(e)
     return f"{type(e).__name__}: {str(e).strip().splitlines()[0] if str(e).strip() else ''}"[:200]
 
 
-def pyarrow(asked: Asked) -> list[Answer | str]:
-    """The fragments' `split_by_row_group(filter)`; hive folders are pruned by `get_fragments(filter)`."""
+def pyarrow(questions: Questions) -> list[Answer | str]:
+    """Use `split_by_row_group(filter)` of fragments; `get_fragments(filter)` prunes folders."""
     number: dict[tuple[Path, int], int] = {}
 
     def ask(form: Form, table: Table, group: int | None) -> Answer:
         if form.arrow is None:
-            raise CannotSay
+            raise NoSuchForm
         condition = form.arrow(pc.field, pc)
         data = ds.dataset(_path(table, group), partitioning="hive" if table.partitioned else None)
         found = []
@@ -102,11 +103,11 @@ def pyarrow(asked: Asked) -> list[Answer | str]:
                 found.append(number[key])
         return _named(found)
 
-    return _each(asked, ask)
+    return _each(questions, ask)
 
 
-def duckdb(asked: Asked) -> list[Answer | str]:
-    """`total_row_groups_scanned` of the query's profile."""
+def duckdb(questions: Questions) -> list[Answer | str]:
+    """Read `total_row_groups_scanned` from the query's profile."""
     import duckdb as engine
 
     con = engine.connect()
@@ -123,18 +124,18 @@ def duckdb(asked: Asked) -> list[Answer | str]:
             int(profile["query"]["total_row_groups_scanned"]), frozenset(r[0] for r in rows), False
         )
 
-    return _each(asked, ask)
+    return _each(questions, ask)
 
 
 def _text(form: Form, engine: str) -> str:
     text = form.text(engine)
     if not text:
-        raise CannotSay
+        raise NoSuchForm
     return text
 
 
-def datafusion(asked: Asked) -> list[Answer | str]:
-    """The metrics of EXPLAIN ANALYZE: row groups matched by bounds, then by bloom filters."""
+def datafusion(questions: Questions) -> list[Answer | str]:
+    """Read the metrics of EXPLAIN ANALYZE: row groups matched by bounds, then by bloom filters."""
     from datafusion import SessionConfig, SessionContext, col
 
     @cache
@@ -161,13 +162,13 @@ def datafusion(asked: Asked) -> list[Answer | str]:
             False,
         )
 
-    return _each(asked, ask)
+    return _each(questions, ask)
 
 
 def _matched(plan: str, groups_of_a_file: int) -> int:
-    """Row groups that DataFusion reads, from a plan with metrics."""
+    """Return the number of row groups that DataFusion reads, from a plan with metrics."""
     if "DataSourceExec" not in plan or "file_type=parquet" not in plan:
-        return 0  # folded to an empty relation
+        return 0  # the plan was folded to an empty relation
     counted = {
         name: [
             (int(a), int(b)) for a, b in re.findall(rf"{name}=(\d+) total → (\d+) matched", plan)
@@ -177,7 +178,7 @@ def _matched(plan: str, groups_of_a_file: int) -> int:
     bounds, blooms = (
         tuple(map(sum, zip(*pairs, strict=True))) if pairs else (0, 0) for pairs in counted.values()
     )
-    if bounds[0] == 0:  # nothing was pushed down to row groups
+    if bounds[0] == 0:  # no filter reached the row groups
         pruned = sum(
             int(n) - int(m)
             for n, m in re.findall(
@@ -192,19 +193,29 @@ def _matched(plan: str, groups_of_a_file: int) -> int:
 MARK: Final = "====== question "
 
 
-def polars(asked: Asked) -> list[Answer | str]:
-    """What its Parquet reader prints with POLARS_VERBOSE, which it looks at once: so in a process of its own."""
+def polars(questions: Questions) -> list[Answer | str]:
+    """Read what the Parquet reader prints with POLARS_VERBOSE.
+
+    Polars reads that variable once, so it runs in a process of its own.
+    """
     todo = [
         (form.text("polars"), str(_path(table, group)), table.partitioned)
-        for form, table, group in asked
+        for form, table, group in questions
     ]
     environment = {**os.environ, "POLARS_VERBOSE": "1", "PYTHONUNBUFFERED": "1"}
     done = subprocess.run(
-        [sys.executable, "-m", "bench.power_engines"], input=json.dumps(todo), env=environment, check=True, capture_output=True, text=True
-    )  # fmt: skip
+        [sys.executable, "-m", "bench.power_engines"],
+        input=json.dumps(todo),
+        env=environment,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
     printed = done.stderr.split(MARK)[1:]
     out: list[Answer | str] = []
-    for (_, table, group), found, text in zip(asked, json.loads(done.stdout), printed, strict=True):
+    for (_, table, group), found, text in zip(
+        questions, json.loads(done.stdout), printed, strict=True
+    ):
         groups = GROUPS if table.path.is_file() and group is None else 1
         out.append(
             found
@@ -215,19 +226,19 @@ def polars(asked: Asked) -> list[Answer | str]:
 
 
 def _read(printed: str, groups_of_a_file: int) -> int:
-    """Row groups that Polars reads: readers that start, and how much each says that it leaves out."""
+    """Return the number of row groups that Polars reads: its readers, less what they skip."""
     readers = printed.count("[ParquetFileReader]: project: ")
     chosen = re.findall(r"Predicate pushdown: reading (\d+) / (\d+) row groups", printed)
     return sum(int(n) for n, _ in chosen) + (readers - len(chosen)) * groups_of_a_file
 
 
 def _polars_child() -> None:
-    """Answer the questions on standard input; standard error is what the parent reads."""
+    """Answer the questions on standard input; the parent reads standard error."""
     import polars as pl
 
     def ask(text: str, path: str, partitioned: bool) -> list[int]:
         if not text:
-            raise CannotSay
+            raise NoSuchForm
         names = {
             "pl": pl,
             "date": dt.date,
@@ -249,13 +260,16 @@ def _polars_child() -> None:
         print(MARK, file=sys.stderr, flush=True)
         try:
             out.append(ask(*question))
-        except BaseException as e:  # PanicException is none of Exception
+        except BaseException as e:  # PanicException does not derive from Exception
             out.append(_why(e))
     json.dump(out, sys.stdout)
 
 
-def pyiceberg(asked: Asked) -> list[Answer | str]:
-    """Its `_InclusiveMetricsEvaluator` over a data file for each row group, with the metrics that pyiceberg itself makes of the footer."""
+def pyiceberg(questions: Questions) -> list[Answer | str]:
+    """Ask `_InclusiveMetricsEvaluator` over a data file for each row group.
+
+    pyiceberg itself makes the metrics from the footer.
+    """
     import pyiceberg.io.pyarrow as made_by
     from pyiceberg.expressions import visitors
     from pyiceberg.expressions.parser import parse
@@ -268,7 +282,7 @@ def pyiceberg(asked: Asked) -> list[Answer | str]:
         schema = assign_fresh_schema_ids(
             made_by._pyarrow_to_schema_without_ids(metadata[0].schema.to_arrow_schema())
         )
-        # Full bounds, as the other engines have them; by default texts are cut to 16 characters.
+        # Full bounds, as the other engines have them; the default truncates texts to 16 characters.
         collectors = made_by.compute_statistics_plan(
             schema, {"write.metadata.metrics.default": "full"}
         )
@@ -286,13 +300,13 @@ def pyiceberg(asked: Asked) -> list[Answer | str]:
         may_match = visitors._InclusiveMetricsEvaluator(schema, parse(_text(form, "iceberg"))).eval
         return _named(i for i, f in enumerate(data_files) if group in (None, i) and may_match(f))
 
-    return _each(asked, ask)
+    return _each(questions, ask)
 
 
-def by_spark(session: Any) -> Callable[[Asked], list[Answer | str]]:
-    """Spark's own row group filters: rows that its scan gave, of groups that all have as many.
+def by_spark(session: Any) -> Callable[[Questions], list[Answer | str]]:
+    """Count the rows from Spark's scan, and so its row groups, which have equally many rows.
 
-    Without those that read dictionaries: these are pages of each row group, and no statistics.
+    Dictionary filters are off: dictionaries are pages of each row group, not statistics.
     """
     session.conf.set("spark.sql.adaptive.enabled", "false")
 
@@ -304,12 +318,11 @@ def by_spark(session: Any) -> Callable[[Asked], list[Answer | str]]:
         found = frozenset(r[0] for r in query.collect())
         leaf = query._jdf.queryExecution().executedPlan().collectLeaves().apply(0)
         metric = leaf.metrics().get("numOutputRows")
-        scanned = (
-            metric.get().value() if "scan parquet" in leaf.nodeName().lower() else 0
-        )  # else it was folded to nothing
+        # Without a scan, the plan was folded to nothing.
+        scanned = metric.get().value() if "scan parquet" in leaf.nodeName().lower() else 0
         return Answer(-(-scanned // ROWS), found, False)
 
-    return lambda asked: _each(asked, ask)
+    return lambda questions: _each(questions, ask)
 
 
 ENGINES: Final = {

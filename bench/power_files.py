@@ -1,7 +1,7 @@
-"""The files of `power`: a table clustered by most of its columns, floats as three writers leave them, hive folders.
+"""The files of `power`: a clustered table, floats as three writers store them, Hive folders.
 
-Each table knows its groups twice: as the files that engines are asked about, and as one file for each
-row group, with the same statistics.
+Each table exists twice: as the files that engines are asked about, and as one file for each row
+group, with the same statistics.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 GROUPS: Final = 40
-ROWS: Final = 50  # in each row group
+ROWS: Final = 50  # rows in each row group
 WORDS: Final = (
     "alpha",
     "bravo",
@@ -41,8 +41,8 @@ class Table:
 
     Attributes:
         path: A file, or a folder of files.
-        groups: Row group -> a file that holds it alone.
-        partitioned: Whether `path` has hive folders.
+        groups: For each row group, a file that holds only that group.
+        partitioned: True if `path` has Hive folders.
     """
 
     path: Path
@@ -51,7 +51,7 @@ class Table:
 
 
 def make(folder: Path, spark: Any = None) -> dict[str, Table]:
-    """All tables; those that Spark writes only with a session."""
+    """Make all tables; those that Spark writes need a session."""
     tables = {
         "main": _one_file(folder / "main", rows()),
         "floats": _one_file(folder / "floats", floats()),
@@ -67,14 +67,17 @@ def make(folder: Path, spark: Any = None) -> dict[str, Table]:
 
 
 def rows() -> pa.Table:
-    """2,000 rows in 40 groups; `g` is the group. x grows, y falls, c and its like are one value in each group."""
+    """Make 2,000 rows in 40 groups; `g` is the group.
+
+    x ascends, y descends; c and similar columns have a single value in each group.
+    """
     r = np.random.default_rng(5)
     n = GROUPS * ROWS
     g = np.repeat(np.arange(GROUPS), ROWS)
     x = g * 100 + r.integers(1, 99, n)
     y = 2000 - g * 20 + r.integers(0, 10, n)
     some = (r.random(n) < 0.1) & (g % 4 == 1)  # a few NULLs in every fourth group
-    gone = some | (g >= 38)  # the last two groups are all NULL
+    gone = some | (g >= 38)  # and nothing but NULL in the last two groups
     words = [f"{WORDS[k // 4]}-{r.integers(1000):03d}" for k in g]
     instants = [
         ZERO + dt.timedelta(days=int(k) * 30, minutes=int(m))
@@ -113,7 +116,11 @@ def rows() -> pa.Table:
 
 
 def floats() -> pa.Table:
-    """f grows; every third group has a NaN, the last but one only NaN. `one` is 1.0, with NaN in every fifth group."""
+    """Make floats with NaN.
+
+    f ascends; every third group has a NaN, the last but one nothing else. `one` is 1.0, with a NaN
+    in every fifth group.
+    """
     r = np.random.default_rng(6)
     g = np.repeat(np.arange(GROUPS), ROWS)
     f = g * 10 + r.random(len(g)) * 9
@@ -132,7 +139,7 @@ def _write(table: pa.Table, path: Path, options: dict[str, Any] | None = None) -
     )
     try:
         pq.write_table(table, path, row_group_size=ROWS, **blooms)
-    except TypeError:  # a pyarrow that writes no bloom filters
+    except TypeError:  # this pyarrow cannot write bloom filters
         pq.write_table(table, path, row_group_size=ROWS)
 
 
@@ -146,7 +153,7 @@ def _one_file(folder: Path, table: pa.Table) -> Table:
 
 
 def _by_writer(folder: Path, write: Callable[[pa.Table, Path], None]) -> Table:
-    """A file for each group."""
+    """Write a file for each group."""
     folder.mkdir(parents=True)
     table = floats()
     files = [folder / f"group-{i:02d}.parquet" for i in range(GROUPS)]
@@ -156,7 +163,7 @@ def _by_writer(folder: Path, write: Callable[[pa.Table, Path], None]) -> Table:
 
 
 def _hive(folder: Path, table: pa.Table) -> Table:
-    """Folders of p, an integer, and q, a text; ten groups in each of four."""
+    """Write folders of p, an integer, with ten groups each, and q, a text, within them."""
     files = []
     for i in range(GROUPS):
         path = folder / f"p={i // 10}" / f"q={'ab'[i % 2]}" / f"group-{i:02d}.parquet"

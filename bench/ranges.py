@@ -1,4 +1,4 @@
-"""`ranges`, `wide`, `narrow`: 10 million containers, two columns, beside other engines."""
+"""`ranges`, `wide`, `narrow`: 10 million containers, two columns, compared with other engines."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PRUNE, PACKED = "Numba, prune", "Numba, packed bits only"
 
 @dataclass(frozen=True)
 class Values:
-    """What the columns of `ranges` hold: x from `base` on in steps of `x_step`, y from 0 on in steps of `y_step`."""
+    """The columns of `ranges`: x ascends from `base` in `x_step`s, y from 0 in `y_step`s."""
 
     about: str
     dtype: npt.DTypeLike
@@ -32,7 +32,7 @@ class Values:
 
     @property
     def literals(self) -> tuple[int, int, int]:
-        """lo, hi and v of the condition."""
+        """The condition's lo, hi and v."""
         return (
             self.base + 300_000 * self.x_step,
             self.base + 700_000 * self.x_step,
@@ -51,7 +51,10 @@ NARROW: Final = Values("int columns", np.int32, 0, 1, 1)
 
 
 def zone_map(n: int, values: Values) -> Ranges:
-    """Statistics of n containers in no order: overlapping bounds, a few NULLs, one in a hundred all NULL in x, as many in y."""
+    """Make random statistics of n containers: overlapping bounds and a few NULLs.
+
+    One container in a hundred is all NULL in x, and one in a hundred in y.
+    """
     r = np.random.default_rng(7)
     rows = r.integers(900, 1100, n)
     columns: dict[str, Any] = {"row_count": rows}
@@ -80,8 +83,9 @@ def zone_map(n: int, values: Values) -> Ranges:
 
 
 def statistics_of(r: Ranges) -> ss.Statistics:
-    """The same as `Statistics`, without bounds where all is NULL, which peers' tests of the counts leave out;
-    columns are packed when they are first asked.
+    """Return the same statistics as `Statistics`, whose columns are packed at first use.
+
+    Bounds are missing where all is NULL; the peers' tests of counts leave these containers out.
     """
     schema = pa.schema([(c, r.table[f"{c}_min"].type) for c in ("x", "y")])
     arrays = r.arrays()
@@ -96,22 +100,22 @@ def statistics_of(r: Ranges) -> ss.Statistics:
 
 
 def ranges(options: Options) -> Report:
-    """10 million containers, `x >= lo AND x < hi AND y = v` with null counts, beside other engines."""
+    """10 million containers, `x >= lo AND x < hi AND y = v` with null counts."""
     return _ranges(options, MIXED)
 
 
 def wide(options: Options) -> Report:
-    """`ranges` over values that all need 8 bytes, which nobody can narrow."""
+    """`ranges` over values that all need 8 bytes and cannot be narrowed."""
     return _ranges(options, WIDE)
 
 
 def narrow(options: Options) -> Report:
-    """`ranges` over columns of 4 bytes, for everyone."""
+    """`ranges` over columns of 4 bytes, for all contestants."""
     return _ranges(options, NARROW)
 
 
 class Own:
-    """Skipstone's contestants: what they run, and the bytes that they read."""
+    """Skipstone's contestants: their runs, and the bytes that these read."""
 
     def __init__(self, given: Ranges, values: Values) -> None:
         lo, hi, v = values.literals
@@ -123,7 +127,7 @@ class Own:
         self.both = self.stats.launch(self.predicate.program)
 
     def answer(self) -> npt.NDArray[np.bool_]:
-        """What is kept, once every way to compute it gave the same."""
+        """Check that all ways to compute the answer agree, and return it."""
         p, stats = self.predicate, self.stats
         kept = p.prune(stats, "numba")
         equal("Skipstone on NumPy", p.prune(stats, "numpy"), kept)
@@ -137,7 +141,7 @@ class Own:
         return kept
 
     def runs(self, full: bool) -> dict[str, tuple[Run, int]]:
-        """Per contestant its run and the bytes that it must read."""
+        """Return each contestant's run, and the bytes that it must read."""
         p, stats, launch = self.predicate, self.stats, self.launch
         usual: dict[str, tuple[Run, int]] = {
             PRUNE: (lambda: p.prune(stats, "numba"), launch.nbytes),
@@ -157,17 +161,18 @@ def _ranges(options: Options, values: Values) -> Report:
     own = Own(given, values)
     expected = own.answer()
     report = Report(
-        f"{n:,} containers, {own.predicate.expr}, null counts; {values.about}; {int(expected.sum()):,} kept",
+        f"{n:,} containers, {own.predicate.expr}, null counts; {values.about}; "
+        f"{int(expected.sum()):,} kept",
         n,
     )
-    taking_part = []
+    present = []
     for peer in PEERS:
         if peer.missing:
             report.leave_out(peer.name, peer.missing)
         else:
-            taking_part.append(peer)
+            present.append(peer)
     runs = own.runs(options.full) | {
-        peer.name: (_prepared(peer, given, expected), given.table.nbytes) for peer in taking_part
+        peer.name: (_prepare(peer, given, expected), given.table.nbytes) for peer in present
     }
 
     bandwidth = Bandwidth(n)
@@ -185,7 +190,7 @@ def _ranges(options: Options, values: Values) -> Report:
         _row(name, timings[name], n, nbytes, shares[name], ours)
         for name, (_, nbytes) in runs.items()
     ]
-    engines = {peer.name: peer.engine for peer in taking_part}
+    engines = {peer.name: peer.engine for peer in present}
     report.time(BANDWIDTH, limit, engine=BANDWIDTH)
     for name in runs:
         report.time(
@@ -197,19 +202,21 @@ def _ranges(options: Options, values: Values) -> Report:
             share=shares[name],
         )
     report.notes += [
-        f"Read bandwidth {bandwidth.nbytes / limit.median / 1e9:.1f} GB/s: the best of {len(bandwidth.runs)} loops over {len(bandwidth.arrays)} arrays.",
-        "Ratios are medians over rounds, each against the same round. Peers read columns and counts as they came;",
-        f"Skipstone reads what it made of them at ingest: bounds as {', '.join(str(a.dtype) for a in own.launch.arrays)}, "
+        f"Read bandwidth {bandwidth.nbytes / limit.median / 1e9:.1f} GB/s: the fastest of "
+        f"{len(bandwidth.runs)} loops over {len(bandwidth.arrays)} arrays.",
+        "Ratios are medians over rounds, each within one round. Peers read columns and counts as "
+        "given; Skipstone reads what it packed at ingest: bounds as "
+        f"{', '.join(str(a.dtype) for a in own.launch.arrays)}, "
         f"and {len(own.launch.planes)} planes of bits.",
     ]
-    report.requirements += _required(
-        shares, {peer: timings[peer.name].times(ours) for peer in taking_part}
+    report.requirements += _requirements(
+        shares, {peer: timings[peer.name].times(ours) for peer in present}
     )
     return report
 
 
-def _required(shares: dict[str, float], slower: dict[Peer, float]) -> list[Requirement]:
-    """What must hold. Peers that took no part prove nothing: nan meets no bound."""
+def _requirements(shares: dict[str, float], slower: dict[Peer, float]) -> list[Requirement]:
+    """Return the requirements. Absent peers prove nothing: nan meets no bound."""
     best, times = min(
         ((peer.name, t) for peer, t in slower.items() if peer.column),
         key=lambda found: found[1],
@@ -230,8 +237,8 @@ def _required(shares: dict[str, float], slower: dict[Peer, float]) -> list[Requi
     ]
 
 
-def _prepared(peer: Peer, given: Ranges, expected: Any) -> Run:
-    """The peer's run, once its answer was found right."""
+def _prepare(peer: Peer, given: Ranges, expected: Any) -> Run:
+    """Check the peer's answer, then return its run."""
     timed, read = peer.prepare(given)
     equal(peer.name, read(timed()), expected if peer.column else int(expected.sum()))
     return timed

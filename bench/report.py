@@ -1,4 +1,4 @@
-"""What a workload is asked for, and what it finds."""
+"""The options of a workload, and its report."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OWN: Final = "Skipstone"
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line asked for."""
+    """The options from the command line."""
 
     full: bool = False
     rounds: int | None = None
@@ -23,7 +23,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Requirement:
-    """A figure that must hold: `value` at least, or at most, `bound`."""
+    """A required bound: `value` is at least, or with `at_most` at most, `bound`."""
 
     text: str
     value: float
@@ -37,18 +37,18 @@ class Requirement:
 
 @dataclass(frozen=True)
 class Timed:
-    """One contestant as the JSON keeps it, for `compare` and the plots.
+    """The figures of one contestant in the JSON, for `compare` and the plots.
 
     Attributes:
         name: Unique in its workload.
         engine: Skipstone, or the peer that ran.
-        group: Contestants of one group did the same work, so that their times may be held against each other.
-        seconds: Of one run.
-        reference: What else was run in the same rounds and does not change with Skipstone.
-        to_reference: Seconds, in units of the reference's, round by round.
-        to_own: Seconds, in units of those of the group's own contestant, round by round.
-        share: Of what the read bandwidth allows.
-        n: Containers, where they differ between contestants.
+        group: Contestants of one group do the same work, so their times are comparable.
+        seconds: Seconds of one run.
+        reference: The name of a run in the same rounds that does not change with Skipstone.
+        to_reference: Seconds over the reference's seconds, round by round.
+        to_own: Seconds over those of the group's own contestant, round by round.
+        share: Share of the read bandwidth.
+        n: The number of containers, if it differs between contestants.
     """
 
     name: str
@@ -64,7 +64,7 @@ class Timed:
 
 @dataclass(frozen=True)
 class Absent:
-    """A peer that took no part in a group, and why."""
+    """A peer that is absent from a group, and why."""
 
     engine: str
     group: str
@@ -73,9 +73,9 @@ class Absent:
 
 @dataclass
 class Report:
-    """What a workload found: rows and notes for people, the rest for programs.
+    """The result of a workload: rows and notes for people, the rest for programs.
 
-    `containers` is the size that figures depend on, where the command line chose it.
+    `containers` is the size that the figures depend on, if the command line sets it.
     """
 
     title: str
@@ -98,7 +98,7 @@ class Report:
         share: float | None = None,
         n: int | None = None,
     ) -> None:
-        """Keep one contestant's spread; reference and `own` had the same rounds."""
+        """Add one contestant's spread; the reference and `own` had the same rounds."""
         to_reference, to_own = (
             None if other is None else spread(t.ratios(other))
             for other in (reference and reference[1], own)
@@ -118,17 +118,17 @@ class Report:
         )
 
     def leave_out(self, engine: str, why: str, group: str = "") -> None:
-        """Say that a peer took no part."""
+        """Add an absent peer."""
         self.absent.append(Absent(engine, group, why))
 
 
 class WrongAnswer(Exception):
-    """A contestant's answer differs from the others': nothing is timed."""
+    """A contestant's answer differs from the others', so nothing is timed."""
 
 
 def equal(name: str, answer: Any, expected: Any) -> None:
-    """Refuse an answer that is not the expected one."""
+    """Raise `WrongAnswer` if an answer is not the expected one."""
     if not np.array_equal(np.asarray(answer), np.asarray(expected)):
         raise WrongAnswer(
-            f"{name} answers otherwise: {np.sum(answer)} kept, expected {np.sum(expected)}"
+            f"{name} answers differently: {np.sum(answer)} kept, expected {np.sum(expected)}"
         )

@@ -1,4 +1,4 @@
-"""The figures as JSON: what a run found, with the machine and the versions that it ran on."""
+"""Save and load figures as JSON, with the machine and the versions of each run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PACKAGES: Final = (
 
 
 def as_json(report: Report, options: Options, where: Mapping[str, Any]) -> dict[str, Any]:
-    """One workload's entry. `ran` is its own: an entry outlives the run that saved it."""
+    """Return the entry of one workload. An entry outlives the run that saved it, hence `ran`."""
     requirements = [{**asdict(q), "met": q.met} for q in report.requirements]
     return {
         "ran": {**where, "options": asdict(options)},
@@ -35,16 +35,16 @@ def as_json(report: Report, options: Options, where: Mapping[str, Any]) -> dict[
 
 
 def save(path: Path, where: Mapping[str, Any], workloads: Mapping[str, Any]) -> None:
-    """Write a file of results; its folder is made."""
+    """Write a file of results, and its folder if it does not exist."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"machine": where, "workloads": workloads}, indent=1) + "\n")
 
 
 def load(path: Path) -> dict[str, Any]:
-    """What `save` wrote.
+    """Read a file that `save` wrote.
 
     Raises:
-        ValueError: the file holds something else.
+        ValueError: The file holds something else.
     """
     found = json.loads(path.read_text())
     if not isinstance(found, dict) or not isinstance(found.get("workloads"), dict):
@@ -53,7 +53,7 @@ def load(path: Path) -> dict[str, Any]:
 
 
 def machine() -> dict[str, Any]:
-    """What figures are measured with."""
+    """Return the machine, the load and the versions of packages."""
     versions: dict[str, str | None] = {}
     for package in PACKAGES:
         try:
@@ -65,7 +65,7 @@ def machine() -> dict[str, Any]:
         "processor": processor(),
         "cpus": os.cpu_count(),
         "threads": threads(),
-        # How many others wanted a CPU in the minute before: figures of a busy machine are to be read as ratios.
+        # Others who wanted a CPU in the last minute: with a high load, only ratios mean something.
         "load": round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None,
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
@@ -74,7 +74,7 @@ def machine() -> dict[str, Any]:
 
 
 def processor() -> str:
-    """The processor's name, where the system tells it."""
+    """Return the processor's name, if the system has it."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

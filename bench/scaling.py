@@ -1,4 +1,4 @@
-"""`scaling`: time over the number of containers, from 1,000 on, of a range on one bigint column, beside other engines."""
+"""`scaling`: time of a range on one bigint column over the number of containers."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from bench.show import figure
 BASE: Final = 1 << 50
 SPAN: Final = 1 << 44  # values need 8 bytes, as microseconds since 1970 do
 LOW, HIGH = BASE + SPAN // 1000 * 500, BASE + SPAN // 1000 * 505  # half a percent of the containers
-MOST_ROUNDS: Final = 40
+MAX_ROUNDS: Final = 40
 INDEXED: Final = "Skipstone, indexed"
-BURST: Final = {1_000: 20, 10_000: 10, 100_000: 3}  # runs in a row; 1 for more containers
-# Below it threads cost more than reading, and no loop over memory is a limit.
+BURST: Final = {1_000: 20, 10_000: 10, 100_000: 3}  # runs in a row by containers; else 1
+# With fewer containers, threads cost more than reading, and no loop over memory is a limit.
 BANDWIDTH_FROM: Final = 1_000_000
 FULL: Final = 100_000_000
-BYTES: Final = 120  # of memory for each container, with the copies that engines make
+BYTES: Final = 120  # memory for each container, with the copies that engines make
 
-# Skipstone's contestants: each a run that gives the mask, and what is timed is the run alone. An index over the
-# statistics, or another backend, is another line.
+# Skipstone's contestants. Each makes a run that returns the mask; only the run is timed. Another
+# index or backend is another line.
 OWN_RUNS: Final[dict[str, Callable[[ss.PruningPredicate, ss.Statistics], Run]]] = {
     OWN: lambda p, stats: lambda: p.prune(stats, "numba"),
     INDEXED: lambda p, stats: functools.partial(p.prune, stats.index(), "numba"),
@@ -38,7 +38,7 @@ OWN_RUNS: Final[dict[str, Callable[[ss.PruningPredicate, ss.Statistics], Run]]] 
 
 
 def containers(n: int) -> Ranges:
-    """Bounds of x in the order of their lower ends, as tables have them that are written over time; neighbours overlap."""
+    """Make overlapping bounds of x, sorted by lower end, as in tables written over time."""
     r = np.random.default_rng(7)
     low = np.sort(BASE + r.integers(0, SPAN, n))
     high = low + r.exponential(2 * SPAN / n, n).astype(np.int64)
@@ -48,14 +48,15 @@ def containers(n: int) -> Ranges:
 
 
 def scaling(options: Options) -> Report:
-    """Time over the number of containers, from 1,000 to 10 million (100 million with --full), beside other engines."""
+    """Time over the number of containers, from 1,000 to 10 million (100 million with --full)."""
     report = Report(
         f"bigint x >= {LOW} AND x < {HIGH}, clustered containers, no counts; times Skipstone's time"
     )
     for n in _sizes(options, report):
         _at(n, options, report)
     report.notes.append(
-        f"From {BANDWIDTH_FROM:,} containers on, the read bandwidth is what reading both bounds takes at least."
+        f"From {BANDWIDTH_FROM:,} containers on, the read bandwidth is the least time that reading "
+        "both bounds takes."
     )
     return report
 
@@ -66,14 +67,15 @@ def _sizes(options: Options, report: Report) -> Iterator[int]:
         n = 10**power
         if (free := _free()) is not None and n * BYTES > free:
             report.notes.append(
-                f"{n:,} containers are left out: {n * BYTES / 1e9:.0f} GB of memory would be needed, {free / 1e9:.0f} GB are free"
+                f"{n:,} containers were not measured: they need {n * BYTES / 1e9:.0f} GB of "
+                f"memory, {free / 1e9:.0f} GB are free"
             )
             return
         yield n
 
 
 def _free() -> int | None:
-    """Free memory in bytes, where the system tells it."""
+    """Return the free memory in bytes, if the system has that figure."""
     try:
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):
@@ -99,14 +101,13 @@ def _at(n: int, options: Options, report: Report) -> None:
             run, read = peer.prepare(given)
             equal(peer.name, read(run()), expected)
             runs[peer.name], engines[peer.name] = run, peer.engine
-    bandwidth = (
-        Bandwidth(n // 2) if n >= BANDWIDTH_FROM else None
-    )  # four arrays of half the length: as many bytes
-    beside = bandwidth.runs if bandwidth else {YARDSTICK: yardstick}
+    # Four arrays of half the length have as many bytes.
+    bandwidth = Bandwidth(n // 2) if n >= BANDWIDTH_FROM else None
+    references = bandwidth.runs if bandwidth else {YARDSTICK: yardstick}
     rounds = options.rounds or max(
-        5, min(MOST_ROUNDS, 100_000_000 // n // (1 if options.full else 3))
+        5, min(MAX_ROUNDS, 100_000_000 // n // (1 if options.full else 3))
     )
-    timings = interleave({**beside, **runs}, rounds, BURST.get(n, 1))
+    timings = interleave({**references, **runs}, rounds, BURST.get(n, 1))
     limit = bandwidth.best(timings) if bandwidth else None
     reference = (BANDWIDTH, limit) if limit else (YARDSTICK, timings[YARDSTICK])
     group, own = f"{n:,}", timings[OWN]
@@ -114,7 +115,7 @@ def _at(n: int, options: Options, report: Report) -> None:
         report.time(f"{BANDWIDTH}, {group}", limit, engine=BANDWIDTH, group=group, n=n)
     for name in runs:
         t = timings[name]
-        # An index does not read both bounds, so it has no share of what that takes.
+        # An index does not read both bounds, so a share of that time means nothing for it.
         share = limit.times(t) if limit and name != INDEXED else None
         report.time(
             f"{name}, {group}",

@@ -1,6 +1,7 @@
-"""`shards`: `prune_shards` and the driver beside Spark's own expression and UDFs, all over the same statistics, in a Spark session of their own.
+"""`shards`: `prune_shards` and the driver, compared with Spark's own expression and UDFs.
 
-`python -m bench.shards` is that session: it reads what to measure from standard input, and prints a line of JSON for each contestant.
+All judge the same statistics in a separate Spark session. `python -m bench.shards` is that session:
+it reads what to measure from standard input, and prints a line of JSON for each contestant.
 """
 
 from __future__ import annotations
@@ -31,10 +32,8 @@ UDF: Final = "UDF in Spark"
 BASE, STEP = 1_700_000_000_000_000, 1_000_000  # microseconds since 1970: all values need 8 bytes
 FOUND: Final = 10_000  # one container in 10,000 survives
 KEYS: Final = 10_000
-IN_CONTAINERS: Final = (
-    100_000,
-    1_000_000,
-)  # usually, and with --full: Spark compares each of them with each key
+# Usually, and with --full; Spark compares each of them with each key.
+IN_CONTAINERS: Final = (100_000, 1_000_000)
 IN: Final = f"IN with {KEYS:,} keys"
 SHARD: Final = 1 << 20
 PARTS: Final = 16  # Parquet files
@@ -46,27 +45,28 @@ CONFIG: Final = {
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "OFF",
 }
-BYTES: Final = 60  # of disk for each container, meanwhile
+BYTES: Final = 60  # temporary disk space for each container
 NATIVE: Final = "native expression"
 STRATEGIES: Final[dict[str, Any]] = {
     "pandas UDF": "pandas_udf",
     "Arrow UDF": "arrow_udf",
     "mapInArrow": "map_in_arrow",
 }
-SLOW: Final = 10_000_000  # containers beyond which UDFs run once
+SLOW: Final = 10_000_000  # with more containers, UDFs run once
 
 
 def shards(options: Options) -> Report:
-    """Statistics in shards, judged by Spark's executors and by its driver, beside Spark's own expression and UDFs; with --full 100 million."""
+    """Statistics in shards, judged by Spark's executors, its driver, expressions and UDFs."""
     most = 100_000_000 if options.full else options.containers
     sizes = [n for n in (1_000_000, 10_000_000, 100_000_000) if n <= most] or [most]
     report = Report(
-        "one bigint column's bounds; a range that 1 container in 10,000 survives, and IN with 10,000 keys; counts of survivors; seconds",
+        "one bigint column's bounds; a range that 1 container in 10,000 survives, "
+        "and IN with 10,000 keys; counts of survivors; seconds",
         sizes[-1],
     )
     with tempfile.TemporaryDirectory() as folder:
         while len(sizes) > 1 and shutil.disk_usage(folder).free < sizes[-1] * BYTES:
-            report.notes.append(f"{sizes.pop():,} containers are left out: their disk is not free")
+            report.notes.append(f"{sizes.pop():,} containers were not measured: not enough disk")
         found = _session(
             {
                 "folder": folder,
@@ -116,18 +116,20 @@ def shards(options: Options) -> Report:
                 )
             )
     report.notes.append(
-        "Spark's own expression, as `to_column` makes it and written by hand, reads a cached DataFrame and Parquet files; the fastest counts."
+        "Spark's own expression, from `to_column` and written by hand, reads a cached DataFrame "
+        "and Parquet files; the fastest counts."
     )
     report.notes.append(
-        "prune_shards leaves few containers to the driver, and many to the executors; both are measured by themselves as well."
+        "prune_shards leaves few containers to the driver, and many to the executors; "
+        "both are also measured alone."
     )
     return report
 
 
-def _session(asked: dict[str, Any]) -> list[dict[str, Any]]:
+def _session(request: dict[str, Any]) -> list[dict[str, Any]]:
     run = subprocess.run(
         [sys.executable, "-m", "bench.shards"],
-        input=json.dumps(asked),
+        input=json.dumps(request),
         capture_output=True,
         text=True,
         check=False,
@@ -137,17 +139,16 @@ def _session(asked: dict[str, Any]) -> list[dict[str, Any]]:
     return [json.loads(line) for line in run.stdout.splitlines() if line.startswith('{"n"')]
 
 
-# In the session.
+# Code that runs in the session.
 
 
 def measure(folder: Path, sizes: list[int], keyed: int, rounds: int) -> Iterator[dict[str, Any]]:
-    """Everything, one size after the other; each answer is compared before it is timed."""
+    """Measure one size after the other; compare each answer before it is timed."""
     from skipstone.spark import session
 
-    spark = session(
-        CONFIG,
-        master=f"local[{len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count()}]",
-    )
+    affinity = hasattr(os, "sched_getaffinity")
+    cpus = len(os.sched_getaffinity(0)) if affinity else os.cpu_count()
+    spark = session(CONFIG, master=f"local[{cpus}]")
     try:
         for n, order in [(keyed, IN), *((n, order) for n in sizes for order in ORDERS)]:
             place = folder / f"{n}-{order.replace(' ', '-')}"
@@ -178,7 +179,7 @@ def _in(keys: list[int]) -> str:
 
 
 def _write(place: Path, n: int, *, clustered: bool) -> npt.NDArray[np.int64]:
-    """The same bounds as shards and as Parquet files."""
+    """Write the same bounds as shards and as Parquet files; return the lower ones."""
     low = np.arange(n) if clustered else np.random.default_rng(3).permutation(n)
     low *= STEP
     low += BASE
@@ -235,7 +236,7 @@ def _contestants(
         )
         for who, s in STRATEGIES.items()
     }
-    # What takes long, or is no close race, runs less often: of many containers UDFs only once, the first time counting.
+    # Slow contestants run less often; over many containers, UDFs run only once, and that counts.
     few = {**slow, **(quick if keys else {})}
     once = slow if n > SLOW else {}
     seconds: dict[str, list[float]] = {who: [] for who in {**runs, **quick, **slow}}
@@ -248,7 +249,7 @@ def _contestants(
         if found != expected:
             raise AssertionError(f"{who} finds {found} of {n}; expected {expected}")
         if who in runs:
-            run()  # kernels that are compiled behind the scenes are there
+            run()  # by now, kernels have compiled in the background
     for _ in range(rounds):
         for who, run in {**runs, **quick}.items():
             if who not in few:
@@ -261,15 +262,12 @@ def _contestants(
 
 
 def by_hand(df: Any, where: str, keys: list[int] | None) -> Any:
-    """What may match, by the expression that is fastest in Spark when nothing is unknown."""
+    """Filter by the expression that is fastest in Spark when no statistic is unknown."""
     from pyspark.sql import functions as F
 
     if keys is not None:
-        return df.where(
-            F.expr(
-                f"exists(array({', '.join(f'{k}L' for k in keys)}), k -> k >= `x.min` AND k <= `x.max`)"
-            )
-        )
+        array = f"array({', '.join(f'{k}L' for k in keys)})"
+        return df.where(F.expr(f"exists({array}, k -> k >= `x.min` AND k <= `x.max`)"))
     first, stop = (int(text.split()[2]) for text in where.split(" AND "))
     return df.where(f"`x.max` >= {first}L AND `x.min` < {stop}L")
 

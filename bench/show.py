@@ -1,4 +1,4 @@
-"""Tables for people, in text."""
+"""Print reports as text tables."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ def show(name: str, report: Report) -> None:
     print()
     for q in report.requirements:
         print(
-            f"{'met   ' if q.met else 'FAILED'}  {q.text}: {figure(q.value)} ({'at most' if q.at_most else 'at least'} {q.bound:g})"
+            f"{'met   ' if q.met else 'FAILED'}  {q.text}: {figure(q.value)} "
+            f"({'at most' if q.at_most else 'at least'} {q.bound:g})"
         )
 
 
 def _absent(report: Report) -> list[str]:
-    """A line for each reason to take no part."""
+    """Return a line for each reason why peers are absent."""
     engines: dict[str, dict[str, None]] = {}
     groups: dict[str, dict[str, None]] = {}
     for a in report.absent:
@@ -30,13 +31,13 @@ def _absent(report: Report) -> list[str]:
         groups.setdefault(a.why, {})[a.group] = None
     places = {why: ", ".join(f"`{g}`" for g in found if g) for why, found in groups.items()}
     return [
-        f"{', '.join(found)} took no part{' in ' + places[why] if places[why] else ''}: {why}"
+        f"{', '.join(found)} absent{' from ' + places[why] if places[why] else ''}: {why}"
         for why, found in engines.items()
     ]
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Rows of the same columns, the first of them to the left."""
+    """Lay out rows of the same columns, with the first column aligned left."""
     if not rows:
         return ""
     if any(list(row) != list(rows[0]) for row in rows):
@@ -54,7 +55,7 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def figure(value: object) -> str:
-    """A number with about three digits."""
+    """Format a number with about three digits."""
     if not isinstance(value, float):
         return str(value)
     return (

@@ -1,4 +1,7 @@
-"""`spark_joins`: the query of Flink's document on dynamic partition pruning, in Spark, by `prune_join`, by `prune` and by Spark alone."""
+"""`spark_joins`: the query of Flink's document on dynamic partition pruning, in Spark.
+
+It runs by `prune_join`, by `prune` and by Spark alone.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +18,12 @@ from bench.report import OWN, Options, Report, equal
 from bench.spark_reads import bench_session
 
 PEER: Final = "Spark"
-FOUND: Final = f"{OWN}, prune"
-LARGER: Final = 10 * PER_DAY  # rows of a file, for Spark takes a while for anything
+PRUNE: Final = f"{OWN}, prune"
+LARGER: Final = 10 * PER_DAY  # rows of a file; Spark has a high fixed cost
 
 
 def spark_joins(options: Options) -> Report:
-    """store_returns and date_dim in Spark: clustered by date, of which its own pruning has no use, and partitioned by it."""
+    """A star join in Spark on a table clustered by date, and on one partitioned by date."""
     days = min(DAYS, max(options.containers // 1000, 50))
     report = Report(
         f"store_returns of {days:,} days joined with the days of a month in twelve, in Spark"
@@ -54,22 +57,23 @@ def _compare(name: str, returns: Any, dates: Any, days: int, rounds: int, report
             "count(*)", "sum(sr_item_sk)"
         )
 
-    def found_in() -> Any:
+    def pruned() -> Any:
         return prune(plain())
 
-    each = [plain(), own(), found_in()]
+    each = [plain(), own(), pruned()]
     for df in each[1:]:
         equal(OWN, df.collect(), each[0].collect())
     opened = [max(files_opened(df)[:1], default=0) for df in each]
     runs: dict[str, Run] = {
         OWN: partial(_rows, own),
-        FOUND: partial(_rows, found_in),
+        PRUNE: partial(_rows, pruned),
         PEER: partial(_rows, plain),
     }
     found = times(name, runs, days, rounds, report, PEER)
-    faster = [f"{found[PEER].times(found[way]):.1f}" for way in (OWN, FOUND)]
+    faster = [f"{found[PEER].times(found[name]):.1f}" for name in (OWN, PRUNE)]
     report.notes.append(
-        f"{name}: {opened[0]:,} files by plain Spark, {opened[1]:,} by prune_join, {opened[2]:,} by prune; {faster[0]} and {faster[1]} times as fast",
+        f"{name}: {opened[0]:,} files by plain Spark, {opened[1]:,} by prune_join, "
+        f"{opened[2]:,} by prune; {faster[0]} and {faster[1]} times as fast",
     )
 
 

@@ -1,4 +1,4 @@
-"""`spark_reads`: queries in Spark over TPC-H's lineitem and the flights of New York, with `prune` and without."""
+"""`spark_reads`: queries in Spark over TPC-H's lineitem and New York's flights, with `prune`."""
 
 from __future__ import annotations
 
@@ -21,43 +21,63 @@ from skipstone.bindings.spark.session.metrics import files_opened
 
 PEER: Final = "Spark"
 CORES: Final = 4
-SLOWER, SLACK = 1.1, 0.1  # times as long, or seconds longer: whichever is more
+SLOWER, SLACK = 1.1, 0.1  # allowed: this many times as long, or seconds more, whichever is greater
 
 MONTH: Final = "l_shipdate >= DATE '1995-03-01' AND l_shipdate < DATE '1995-04-01'"
 QUERIES: Final = {
-    # TPC-H, and questions like it.
-    "Q1": """SELECT l_returnflag, l_linestatus, sum(l_quantity), sum(l_extendedprice * (1 - l_discount)), avg(l_discount), count(*) FROM lineitem
+    # TPC-H, and queries like it.
+    "Q1": """SELECT l_returnflag, l_linestatus, sum(l_quantity),
+                    sum(l_extendedprice * (1 - l_discount)), avg(l_discount), count(*)
+             FROM lineitem
              WHERE l_shipdate <= DATE '1998-12-01' - INTERVAL '90' DAY GROUP BY ALL""",
-    "Q6": """SELECT sum(l_extendedprice * l_discount) FROM lineitem WHERE l_shipdate >= DATE '1994-01-01' AND l_shipdate < DATE '1995-01-01'
+    "Q6": """SELECT sum(l_extendedprice * l_discount) FROM lineitem
+             WHERE l_shipdate >= DATE '1994-01-01' AND l_shipdate < DATE '1995-01-01'
              AND l_discount BETWEEN 0.05 AND 0.07 AND l_quantity < 24""",
     "one month": f"SELECT sum(l_quantity) FROM lineitem WHERE {MONTH}",
-    "one day": "SELECT count(*), max(l_extendedprice) FROM lineitem WHERE l_shipdate = DATE '1996-02-29'",
-    "first days": "SELECT l_orderkey, l_linenumber FROM lineitem WHERE l_shipdate <= DATE '1992-01-05'",
+    "one day": """SELECT count(*), max(l_extendedprice) FROM lineitem
+                  WHERE l_shipdate = DATE '1996-02-29'""",
+    "first days": """SELECT l_orderkey, l_linenumber FROM lineitem
+                     WHERE l_shipdate <= DATE '1992-01-05'""",
     "no day": "SELECT count(*) FROM lineitem WHERE l_shipdate > DATE '1999-06-01'",
-    "year(l_shipdate)": "SELECT count(*), sum(l_tax) FROM lineitem WHERE year(l_shipdate) = 1993 AND month(l_shipdate) = 7",
-    "receipt date": "SELECT count(*), avg(l_quantity) FROM lineitem WHERE l_receiptdate < DATE '1992-03-01'",
-    "ORDER BY LIMIT": f"SELECT l_orderkey, l_linenumber FROM lineitem WHERE {MONTH} ORDER BY l_extendedprice DESC, l_orderkey, l_linenumber LIMIT 10",
-    "join of months": f"""SELECT count(*) FROM (SELECT * FROM lineitem WHERE {MONTH}) a JOIN (SELECT * FROM lineitem WHERE l_shipdate >= DATE '1995-06-01'
+    "year(l_shipdate)": """SELECT count(*), sum(l_tax) FROM lineitem
+                           WHERE year(l_shipdate) = 1993 AND month(l_shipdate) = 7""",
+    "receipt date": """SELECT count(*), avg(l_quantity) FROM lineitem
+                       WHERE l_receiptdate < DATE '1992-03-01'""",
+    "ORDER BY LIMIT": f"""SELECT l_orderkey, l_linenumber FROM lineitem WHERE {MONTH}
+                          ORDER BY l_extendedprice DESC, l_orderkey, l_linenumber LIMIT 10""",
+    "join of months": f"""SELECT count(*) FROM (SELECT * FROM lineitem WHERE {MONTH}) a
+                          JOIN (SELECT * FROM lineitem WHERE l_shipdate >= DATE '1995-06-01'
                           AND l_shipdate < DATE '1995-07-01') b ON a.l_orderkey = b.l_orderkey""",
-    "UNION ALL": f"""SELECT l_shipmode, count(*) FROM lineitem WHERE {MONTH} GROUP BY l_shipmode UNION ALL
-                     SELECT l_shipmode, count(*) FROM lineitem WHERE l_shipdate >= DATE '1998-11-01' GROUP BY l_shipmode""",
-    "subquery": f"SELECT count(*) FROM lineitem WHERE {MONTH} AND l_quantity > (SELECT avg(l_quantity) FROM lineitem WHERE l_shipdate < DATE '1992-02-01')",
+    "UNION ALL": f"""SELECT l_shipmode, count(*) FROM lineitem WHERE {MONTH} GROUP BY l_shipmode
+                     UNION ALL
+                     SELECT l_shipmode, count(*) FROM lineitem
+                     WHERE l_shipdate >= DATE '1998-11-01' GROUP BY l_shipmode""",
+    "subquery": f"""SELECT count(*) FROM lineitem WHERE {MONTH} AND l_quantity >
+                    (SELECT avg(l_quantity) FROM lineitem WHERE l_shipdate < DATE '1992-02-01')""",
     "a key": "SELECT * FROM lineitem WHERE l_orderkey = 4711",
     "no condition": "SELECT count(*), sum(l_quantity) FROM lineitem",
-    "a part of all": "SELECT sum(l_extendedprice) FROM lineitem WHERE l_shipmode = 'AIR' AND l_discount > 0.09",
-    # Flights: a folder a month, sorted by destination.
-    "flights to Boston": "SELECT count(*), avg(dep_delay) FROM flights WHERE dest = 'BOS' AND dep_delay > 60",
-    "flights of a month": "SELECT carrier, count(*) FROM flights WHERE month = 2 AND carrier IN ('HA', 'AS') GROUP BY carrier",
-    "flights at Christmas": "SELECT count(*) FROM flights WHERE time_hour >= TIMESTAMP '2013-12-24 00:00:00' AND dest = 'HNL'",
-    "flights of a day": "SELECT origin, count(*) FROM flights WHERE time_hour >= TIMESTAMP '2013-07-04' AND time_hour < TIMESTAMP '2013-07-05' GROUP BY origin",
+    "a part of all": """SELECT sum(l_extendedprice) FROM lineitem
+                        WHERE l_shipmode = 'AIR' AND l_discount > 0.09""",
+    # Flights: a folder for each month, sorted by destination.
+    "flights to Boston": """SELECT count(*), avg(dep_delay) FROM flights
+                            WHERE dest = 'BOS' AND dep_delay > 60""",
+    "flights of a month": """SELECT carrier, count(*) FROM flights
+                             WHERE month = 2 AND carrier IN ('HA', 'AS') GROUP BY carrier""",
+    "flights at Christmas": """SELECT count(*) FROM flights
+                               WHERE time_hour >= TIMESTAMP '2013-12-24 00:00:00'
+                               AND dest = 'HNL'""",
+    "flights of a day": """SELECT origin, count(*) FROM flights
+                           WHERE time_hour >= TIMESTAMP '2013-07-04'
+                           AND time_hour < TIMESTAMP '2013-07-05' GROUP BY origin""",
     "flights to nowhere": "SELECT count(*) FROM flights WHERE dest = 'ZZZ'",
 }
 
 
 def spark_reads(options: Options) -> Report:
-    """Spark with `prune` and without: files that it opens, and the time from the query's text to its rows."""
+    """Spark with and without `prune`: files opened, and the time from the text to the rows."""
     report = Report(
-        f"TPC-H lineitem (scale 1, a file for each month of shipping) and flights, {len(QUERIES)} queries, Spark on {_cores()} cores"
+        "TPC-H lineitem (scale 1, a file for each month of shipping) and flights, "
+        f"{len(QUERIES)} queries, Spark on {_cores()} cores"
     )
     worst = 0.0
     with tempfile.TemporaryDirectory() as folder, bench_session() as spark:
@@ -86,14 +106,19 @@ def _cores() -> int:
 
 @contextmanager
 def bench_session() -> Iterator[Any]:
-    """A session with code generation, on this machine's cores."""
+    """Start a session with code generation on this machine's cores."""
     from skipstone.spark import session
 
     settings = {
-        "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR", "spark.driver.memory": "2g",
-        "spark.sql.session.timeZone": "UTC", "spark.sql.shuffle.partitions": str(_cores()),
-        "spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1",
-    }  # fmt: skip
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+        "spark.driver.memory": "2g",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": str(_cores()),
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+    }
     spark = session(settings, master=f"local[{_cores()}]", name="skipstone bench")
     try:
         yield spark
@@ -102,7 +127,7 @@ def bench_session() -> Iterator[Any]:
 
 
 def _by_month(source: Path, target: Path) -> Path:
-    """The table that is sorted by ship date as one file for each month."""
+    """Split the table, which is sorted by ship date, into one file for each month."""
     target.mkdir()
     table = pq.read_table(source)
     days = table["l_shipdate"]
@@ -114,7 +139,7 @@ def _by_month(source: Path, target: Path) -> Path:
 
 
 def _compare(name: str, sql: str, spark: Any, rounds: int, report: Report) -> float:
-    """Time of the pruned query, as a share of what is allowed."""
+    """Compare and time a query; return the pruned query's time as a share of the allowed time."""
     from skipstone.spark import prune
 
     plain, small = spark.sql(sql), prune(spark.sql(sql))
@@ -132,14 +157,21 @@ def _compare(name: str, sql: str, spark: Any, rounds: int, report: Report) -> fl
     only = Timing(tuple(_planning(sql, spark)))
     files = [sum(files_opened(df)) for df in (plain, small)]
     report.rows.append(
-        {"": name, "files, plain": files[0], "files": files[1], "plain ms": peer.median * 1e3, "ms": own.median * 1e3, "of it prune() ms": only.median * 1e3,
-         "times as fast": peer.times(own)}
-    )  # fmt: skip
+        {
+            "": name,
+            "files, plain": files[0],
+            "files": files[1],
+            "plain ms": peer.median * 1e3,
+            "ms": own.median * 1e3,
+            "of it prune() ms": only.median * 1e3,
+            "times as fast": peer.times(own),
+        }
+    )
     return own.median / max(peer.median * SLOWER, peer.median + SLACK)
 
 
 def _planning(sql: str, spark: Any) -> Iterator[float]:
-    """Seconds that `prune` alone takes, Spark's own optimiser included, which it asks one time more."""
+    """Yield the seconds of `prune` alone, with Spark's optimiser, which it runs once more."""
     from bench.measure import clock
     from skipstone.spark import prune
 

@@ -1,4 +1,4 @@
-"""`stored`: opening saved statistics, and a billion containers that lie on disk."""
+"""`stored`: open saved statistics, and judge a billion containers on disk."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from bench.report import Options, Report, Requirement, equal
 
 SAVED: Final = 20_000_000
 BILLION: Final = 1_000_000_000
-PART: Final = 1 << 24  # containers that are written at a time
-# A fresh process: milliseconds of opening, and of the first predicate after it.
+PART: Final = 1 << 24  # containers in each write
+# Run in a fresh process. Prints the seconds of opening, and of the first predicate after it.
 FRESH: Final = """
 import sys, time, skipstone as ss, pyarrow
 ss.PruningPredicate, ss.Statistics
@@ -33,7 +33,7 @@ print(opened - start, time.perf_counter() - opened, found)
 
 
 def stored(options: Options) -> Report:
-    """Opening 20 million saved containers with their index; with --full a billion, mapped from disk."""
+    """Opening 20 million saved containers with their index; with --full a billion on disk."""
     n = SAVED if options.containers >= 10_000_000 else options.containers
     report = Report(f"{n:,} containers, two bigint columns, saved with their index", n)
     with tempfile.TemporaryDirectory() as folder:
@@ -47,7 +47,7 @@ def stored(options: Options) -> Report:
         loaded = ss.Statistics.load(path)
         equal("loaded", p.survivors(loaded, "numpy"), found)
         again = repeat(lambda: p.survivors(loaded, "numpy"), options.rounds or 15)
-        fresh = [_fresh(path, where, len(found)) for _ in range(5)]
+        fresh = [_fresh_process(path, where, len(found)) for _ in range(5)]
         for label, t in {
             f"save {path.stat().st_size / 1e6:,.0f} MB": Timing((saved,)),
             "open, in a fresh process": Timing(tuple(f[0] for f in fresh)),
@@ -77,7 +77,7 @@ def stored(options: Options) -> Report:
     return report
 
 
-def _fresh(path: Path, where: str, found: int) -> tuple[float, float]:
+def _fresh_process(path: Path, where: str, found: int) -> tuple[float, float]:
     out = subprocess.run(
         [sys.executable, "-c", FRESH, str(path), where], capture_output=True, text=True, check=True
     ).stdout.split()
@@ -86,12 +86,13 @@ def _fresh(path: Path, where: str, found: int) -> tuple[float, float]:
 
 
 def _billion(report: Report) -> None:
-    """A range that finds 1,000 among a billion containers whose bounds lie on disk."""
+    """Time a range that finds 1,000 among a billion containers whose bounds are on disk."""
     with tempfile.TemporaryDirectory() as folder:
         free = shutil.disk_usage(folder).free
         if free < BILLION * 30:
             report.notes.append(
-                f"a billion containers are left out: {BILLION * 30 / 1e9:.0f} GB of disk would be needed, {free / 1e9:.0f} GB are free"
+                f"a billion containers were not measured: they need {BILLION * 30 / 1e9:.0f} GB "
+                f"of disk, {free / 1e9:.0f} GB are free"
             )
             return
         low, high = (

@@ -1,7 +1,7 @@
-"""Calls from a lower room to an upper one, in one table.
+"""The table of calls from a room to one below it in CONTRIBUTING's table.
 
-Rooms import only the rooms above them in CONTRIBUTING's table. A method such as `Plan.to_spark` needs more:
-it names its target here, and the target is imported at the call.
+A room imports only the rooms above it. A method such as `Plan.to_spark` needs a room below: it
+names its target here, and the target is imported at the call.
 """
 
 from __future__ import annotations
@@ -19,7 +19,15 @@ HOOKS: Final = {
 
 
 def call(hook: str, *args: Any, **kwargs: Any) -> Any:
-    """Import the function that a hook names, and call it."""
+    """Import the function that a hook names, and call it.
+
+    Args:
+        hook: A key of HOOKS.
+        args, kwargs: The function's arguments.
+
+    Returns:
+        The function's result.
+    """
     module, _, name = HOOKS[hook].partition(":")
     function = getattr(importlib.import_module(f"skipstone.bindings.{module}"), name)
     return function(*args, **kwargs)

@@ -1,1 +1,1 @@
-"""What a predicate means: nodes, types, binding, rules, lowering, the oracle, the row evaluator."""
+"""The meaning of a predicate: nodes, types, binding, rules, lowering, oracle, row evaluator."""

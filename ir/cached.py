@@ -1,6 +1,7 @@
-"""`cached_property` without a lock: the one of Python 3.11 holds one for all instances of a class.
+"""`cached_property` without a lock.
 
-While one thread computed a value, all others waited for it, and the child of a fork waited forever.
+In Python 3.11, `functools.cached_property` takes one lock for all instances of a class. While one
+thread computed a value, all others waited for it, and the child of a fork waited forever.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ T = TypeVar("T")
 
 
 class cached_property(Generic[T]):
-    """A property that is computed once an instance; two threads may compute it at once.
+    """Property that is computed once per instance; two threads may compute it at the same time.
 
-    Source: Python 3.12, `functools.cached_property`, which has no lock any more.
+    Source: Python 3.12, `functools.cached_property`, which no longer has a lock.
     """
 
     def __init__(self, compute: Callable[[Any], T]) -> None:
@@ -30,6 +31,7 @@ class cached_property(Generic[T]):
     def __get__(self, instance: object | None, owner: type[Any] | None = None) -> Self | T:
         if instance is None:
             return self
-        # Not `setdefault`: a value that `super()` computes on the way has the same name.
+        # Not `setdefault`: `super()` may have stored a value under the same name during the
+        # computation.
         value = instance.__dict__[self._name] = self._compute(instance)
         return value

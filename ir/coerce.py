@@ -1,7 +1,8 @@
-"""Spark's coercion: the type in which it compares a column with a literal, and the literal in that type.
+"""Spark's coercion: the type in which Spark compares a column with a literal.
 
-The column's cast to that type never decreases, so a comparison there equals a comparison with a
-threshold on the column's own axis. `pullback` finds the threshold; after it, no cast is left.
+A cast of the column to that type never decreases. A comparison in that type therefore equals a
+comparison of the column itself with a threshold. `pullback` finds the threshold; after it, no cast
+is left.
 """
 
 from __future__ import annotations
@@ -20,19 +21,19 @@ DIGITS: Final = {8: 3, 16: 5, 32: 10, 64: 20}  # decimal digits that Spark gives
 
 
 def in_spark(t: DType) -> DType:
-    """The type under which Spark reads a column: unsigned integers become wider signed ones."""
+    """Return the type that Spark reads for a column: unsigned integers become wider signed ones."""
     if t.kind is Kind.UINT:
         return ty.decimal_type(20, 0) if t.bits == 64 else ty.DType(Kind.INT, bits=t.bits * 2)
     return t
 
 
 def common_type(column: DType, lit: DType, session: Session, digits: int | None = None) -> DType:
-    """The type in which Spark compares a column with a literal.
+    """Return the type in which Spark compares a column with a literal.
 
     Args:
         column: The column's type.
         lit: The literal's type.
-        session: ANSI mode decides about strings, and about integers beside FLOAT.
+        session: Its ANSI mode decides about strings, and about integers beside FLOAT.
         digits: Digits of an integer literal; None takes those of its type, as IN does.
 
     Raises:
@@ -58,7 +59,7 @@ def common_type(column: DType, lit: DType, session: Session, digits: int | None 
     if kinds == {Kind.DATE, Kind.TIMESTAMP}:
         return _in_micros(a if a.kind is Kind.TIMESTAMP else b)
     if kinds == {Kind.TIMESTAMP}:
-        # Units differ only here, not in Spark; a zoned and a zone-less timestamp meet as instants.
+        # Spark has one unit only. A zoned and a zone-less timestamp are compared as instants.
         return DType(
             Kind.TIMESTAMP,
             unit="ns" if "ns" in (a.unit, b.unit) else "us",
@@ -72,17 +73,17 @@ def common_type(column: DType, lit: DType, session: Session, digits: int | None 
         return a
     if b.kind is Kind.STRING and a.kind in (Kind.FLOAT, Kind.DECIMAL):
         if a.bits == 32 and not session.ansi:
-            raise Incomparable("a string is rounded to FLOAT first when ANSI mode is off")
+            raise Incomparable("without ANSI mode, Spark first rounds the string to FLOAT")
         return ty.DOUBLE
     if a.kind is Kind.STRING:
         raise Incomparable(
-            f"Spark casts the column from STRING to compare it with {b}, and that keeps no order"
+            f"Spark casts the column from STRING to compare it with {b}, which keeps no order"
         )
     raise Incomparable(f"Spark does not compare {a} with {b}")
 
 
 def _in_micros(t: DType) -> DType:
-    """Spark's timestamps count microseconds; only nanoseconds, which it lacks, are finer."""
+    """Return a timestamp type in microseconds, Spark's unit; nanoseconds, which are finer, stay."""
     return (
         t
         if t.kind is not Kind.TIMESTAMP or t.unit == "ns"
@@ -109,10 +110,19 @@ def _wider_decimal(a: DType, b: DType) -> DType:
 def cast_literal(
     axis: object, source: DType, to: DType, session: Session
 ) -> int | float | bytes | None:
-    """A literal cast to the type of the comparison; an axis value in and out. NaN may come out.
+    """Cast a literal's axis value to the type of the comparison.
+
+    Args:
+        axis: The literal on the axis of `source`; None is NULL.
+        source: The literal's type.
+        to: The type of the comparison.
+        session: Its time zone decides about dates and timestamps.
+
+    Returns:
+        The value on the axis of `to`. It may be NaN; None is NULL.
 
     Raises:
-        Incomparable: the cast raises in Spark, or its result is not certain here.
+        Incomparable: Spark's cast raises an error, or its result is not certain here.
     """
     if axis is None:
         return None

@@ -1,4 +1,7 @@
-"""The errors that Skipstone raises: each names the thing, what was expected, what came, the way out."""
+"""Errors that Skipstone raises.
+
+Each message names the thing, what was expected, what came, and the way out.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +9,28 @@ from collections.abc import Iterable
 
 
 class SkipstoneError(Exception):
-    """Base of every error raised on purpose. Catch this one to catch them all."""
+    """Base class of every error that Skipstone raises on purpose. Catch it to catch them all."""
 
 
 class SkipstoneWarning(UserWarning):
-    """Something costs speed, and never rows: what it names is not used for pruning."""
+    """Warning that pruning ignores what the message names: queries get slower, never wrong."""
 
 
 class PredicateError(SkipstoneError, ValueError):
-    """A predicate is malformed. `text` and `position` (0-based) say where, when it came as text."""
+    """A predicate is malformed.
+
+    Attributes:
+        message: What is wrong, without the position.
+        text: The predicate's text; None if it did not come as text.
+        position: Where in `text` the error lies, in characters from 0; None if not known.
+    """
 
     def __init__(self, message: str, text: str | None = None, position: int | None = None) -> None:
         self.message, self.text, self.position = message, text, position
         super().__init__(message)
 
     def at(self, text: str, position: int | None) -> PredicateError:
-        """The same error, pointing into `text`."""
+        """Return the same error, pointing at a position of `text`."""
         return type(self)(self.message, text, position)
 
     def __str__(self) -> str:
@@ -34,8 +43,9 @@ class PredicateError(SkipstoneError, ValueError):
         cut = max(0, column - 40)
         part = (
             shown[cut : cut + 100].encode(errors="replace").decode()
-        )  # a lone surrogate cannot be printed
-        return f"{self.message} (line {line}, column {column + 1})\n  {part}\n  {' ' * (column - cut)}^"
+        )  # A lone surrogate cannot be printed.
+        position = f"(line {line}, column {column + 1})"
+        return f"{self.message} {position}\n  {part}\n  {' ' * (column - cut)}^"
 
 
 class PredicateSyntaxError(PredicateError):
@@ -51,11 +61,11 @@ class UnknownColumn(PredicateError):
 
 
 class AmbiguousColumn(PredicateError):
-    """A name fits several columns when case is ignored."""
+    """A name matches several columns when case is ignored."""
 
 
 class UnsupportedForm(SkipstoneError, NotImplementedError):
-    """Rows must be judged by a form that the row evaluator lacks. Planning still works: it keeps the container."""
+    """The row evaluator does not support a form. Planning still works: it keeps the container."""
 
 
 class StatisticsError(SkipstoneError, ValueError):
@@ -63,38 +73,36 @@ class StatisticsError(SkipstoneError, ValueError):
 
 
 class SourceError(SkipstoneError, OSError):
-    """A file of a table is missing, truncated, of another format, or encrypted."""
+    """A file of a table is missing, truncated, encrypted, or of another format."""
 
 
 class StaleFile(SourceError):
-    """A file was replaced, changed or removed after it was planned: what was known of it is not
-    true of it any more.
-    """
+    """A file was replaced, changed or removed after planning, so its plan no longer holds."""
 
 
 class DynamicFilterError(SkipstoneError, ValueError):
-    """A dynamic filter was given rows of other columns, a limit that is none, or differs from the one that it was before."""
+    """A dynamic filter got rows with other columns, or an invalid or changed limit."""
 
 
 class BackendMissing(SkipstoneError, ImportError):
-    """A backend was asked for by name, and its package or device is not there."""
+    """The package or device of an explicitly chosen backend is missing."""
 
 
 class DeviceError(SkipstoneError, RuntimeError):
-    """A device was there and failed: it is out of memory, lost, or was used before this process was forked."""
+    """A device failed: it is out of memory or lost, or the process forked after using it."""
 
 
 MAX_PATH = 1000  # characters of a path that messages show
 
 
 def clip(name: str, most: int = 100) -> str:
-    """Return a name as messages show it: cut, and on one line."""
+    """Return a name as messages show it: on one line, cut after `most` characters."""
     shown = name if len(name) <= most else name[:most] + "..."
     return "".join(ch if ch.isprintable() else repr(ch)[1:-1] for ch in shown)
 
 
 def told(e: BaseException) -> str:
-    """Return an error's kind and what it says, on one line, as messages of ours quote it."""
+    """Return an error's class and message on one line, as our own messages quote it."""
     lines = [line.strip() for line in str(e).splitlines() if line.strip()]
     return f"{type(e).__name__}: {clip('; '.join(lines[:3]), 300)}" if lines else type(e).__name__
 
@@ -102,12 +110,12 @@ def told(e: BaseException) -> str:
 def unknown_column(
     name: str, known: Iterable[str], by: str = "predicate", whose: str = "the schema"
 ) -> UnknownColumn:
-    """Return the error for a name that no column has, with the nearest name as a hint.
+    """Return the error for a name that matches no column, with the nearest name as a hint.
 
     Args:
         name: The name.
-        known: Names of columns.
-        by: Who named it: "predicate", "order_by", ...
+        known: The names of the columns.
+        by: Who used the name: "predicate", "order_by", ...
         whose: Who has the columns.
     """
     names = list(known)

@@ -1,4 +1,7 @@
-"""Functions that are other forms in disguise, rewritten before binding: unbound arguments in, an unbound node out."""
+"""Functions that are rewritten into other forms before binding.
+
+Each rewrite takes unbound arguments and returns an unbound node.
+"""
 
 from __future__ import annotations
 
@@ -7,67 +10,73 @@ from collections.abc import Callable
 from typing import Final
 
 from skipstone.ir import types as ty
-from skipstone.ir.function import arity, text_of
+from skipstone.ir.function import check_arity, text_literal
 from skipstone.ir.functions.text import regex_prefix
 from skipstone.ir.like import decode, quoted
 from skipstone.ir.node import Node, Op, literal
 from skipstone.ir.session import Incomparable
 
-Form = Callable[[tuple[Node, ...]], Node]
+Rewrite = Callable[[tuple[Node, ...]], Node]
 
 
 def like(subject: Node, pattern: str, escape: str = "\\") -> Node:
-    """subject LIKE pattern."""
+    """Return the node of `subject LIKE pattern`."""
     return Node(Op.LIKE, (subject, literal(pattern.encode(), ty.STRING)), escape)
 
 
 def _is_null(args: tuple[Node, ...]) -> Node:
-    arity(args, 1)
+    check_arity(args, 1)
     return Node(Op.IS_NULL, args)
 
 
 def _is_nan(args: tuple[Node, ...]) -> Node:
-    """TRUE for NaN, FALSE for all else, NULL included."""
-    arity(args, 1)
+    """Rewrite isnan(x): TRUE for NaN, FALSE for everything else, NULL included."""
+    check_arity(args, 1)
     return Node(Op.IS_TRUE, (Node(Op.EQ, (args[0], literal(math.nan, ty.DOUBLE))),))
 
 
 def _same(args: tuple[Node, ...]) -> Node:
-    arity(args, 2)
+    check_arity(args, 2)
     return Node(Op.SAME, args)
 
 
-def _affix(name: str, before: str, after: str) -> Form:
-    """startswith, endswith, contains: LIKE where the text is a literal."""
+def _affix(name: str, before: str, after: str) -> Rewrite:
+    """Return the rewrite of startswith, endswith or contains: LIKE if the text is a literal."""
 
     def make(args: tuple[Node, ...]) -> Node:
-        arity(args, 2)
+        check_arity(args, 2)
         subject, part = args
         if part.op is Op.LITERAL and part.dtype == ty.STRING and part.value is not None:
-            return like(subject, before + quoted(text_of(part)) + after)
+            return like(subject, before + quoted(text_literal(part)) + after)
         return Node(Op.EQ, (Node(Op.CALL, args, name), literal(1, ty.BOOL)))
 
     return make
 
 
 def _like(args: tuple[Node, ...]) -> Node:
-    arity(args, 2, 3)
-    return Node(Op.LIKE, args[:2], text_of(args[2]) if len(args) > 2 else "\\")
+    check_arity(args, 2, 3)
+    return Node(Op.LIKE, args[:2], text_literal(args[2]) if len(args) > 2 else "\\")
 
 
 def _ilike(args: tuple[Node, ...]) -> Node:
-    """Spark compares lower case with lower case; only ASCII has one of its own here."""
-    arity(args, 2, 3)
-    pattern, escape = text_of(args[1]), text_of(args[2]) if len(args) > 2 else "\\"
+    """Rewrite ILIKE, which in Spark compares lower case with lower case.
+
+    Only ASCII patterns are lowered here; others are refused.
+    """
+    check_arity(args, 2, 3)
+    pattern, escape = text_literal(args[1]), text_literal(args[2]) if len(args) > 2 else "\\"
     if not pattern.isascii() or decode(pattern, escape) is None or escape.isalpha():
-        raise Incomparable("ILIKE is understood with a pattern of ASCII characters")
+        raise Incomparable("ILIKE expects a pattern of ASCII characters")
     return like(Node(Op.CALL, args[:1], "lower"), pattern.lower(), escape)
 
 
 def _rlike(args: tuple[Node, ...]) -> Node:
-    """An anchored pattern's literal start prunes; the whole is for containers of one value, and for rows."""
-    arity(args, 2)
-    prefix, whole = regex_prefix(text_of(args[1]))
+    """Rewrite RLIKE: the literal start of an anchored pattern prunes.
+
+    The whole pattern is computed only for rows, and for containers that hold a single value.
+    """
+    check_arity(args, 2)
+    prefix, whole = regex_prefix(text_literal(args[1]))
     start = like(args[0], quoted(prefix) + "%")
     if whole:
         return start
@@ -76,16 +85,16 @@ def _rlike(args: tuple[Node, ...]) -> Node:
 
 
 def _null_if(args: tuple[Node, ...]) -> Node:
-    arity(args, 2)
+    check_arity(args, 2)
     return Node(Op.CALL, (Node(Op.EQ, args), literal(None, ty.NULL), args[0]), "case")
 
 
 def _nvl2(args: tuple[Node, ...]) -> Node:
-    arity(args, 3)
+    check_arity(args, 3)
     return Node(Op.CALL, (Node(Op.IS_NULL, args[:1]), args[2], args[1]), "case")
 
 
-CONDITIONS: Final[dict[str, Form]] = {
+CONDITIONS: Final[dict[str, Rewrite]] = {
     "isnull": _is_null,
     "isnotnull": lambda args: Node(Op.NOT, (_is_null(args),)),
     "isnan": _is_nan,
@@ -100,4 +109,4 @@ CONDITIONS: Final[dict[str, Form]] = {
     "regexp": _rlike,
     "regexp_like": _rlike,
 }
-SCALARS: Final[dict[str, Form]] = {"nullif": _null_if, "nvl2": _nvl2}
+SCALARS: Final[dict[str, Rewrite]] = {"nullif": _null_if, "nvl2": _nvl2}

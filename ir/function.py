@@ -1,8 +1,8 @@
-"""What a function is: its types, its value on points, and how it carries intervals.
+"""Functions: their types, their values on arrays, and how they map intervals.
 
-One description serves three uses: rows are computed by `point`; the interval of a container follows
-from `point` at the corners of its box, as far as the function is monotone; and a box that is a single
-point is computed exactly, whatever the function.
+One description serves three uses. Rows are computed by `point`. The interval of a container follows
+from `point` at the corners of its box, where the function is monotone. A box that is a single point
+is computed exactly, whatever the function.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from skipstone.ir.values import Data, Values
 if TYPE_CHECKING:
     from skipstone.ir.interval import Interval
 
-# What a row gives where `point` says that it has no proper value.
+# The meaning of a row for which `point` returns no proper value.
 #   never  there is no such row
 #   null   NULL
 #   raise  Spark raises an error
-#   lost   it is not known here
-#   keep   the value is right, but order is lost there: integers that wrap
+#   lost   the value is not known here
+#   keep   the value is right, but the order breaks there: integers that wrap
 Policy: TypeAlias = Literal["never", "null", "raise", "lost", "keep"]
 
 
@@ -34,8 +34,8 @@ class Call:
 
     Attributes:
         name: The function.
-        types: Of its arguments, after coercion.
-        dtype: Of its result.
+        types: The types of its arguments, after coercion.
+        dtype: The type of its result.
         session: The Spark settings.
     """
 
@@ -45,7 +45,8 @@ class Call:
     session: Session
 
 
-# Values alone, or with a mask of the bad ones; among uint8 marks, LOST says that a value is not known here.
+# Values, or values and a mask of the bad ones. A uint8 mask may hold LOST: the value is not known
+# here.
 Points: TypeAlias = Data | tuple[Data, Data]
 LOST: Final = 2
 Signature: TypeAlias = tuple[Sequence[DType], DType]
@@ -53,19 +54,21 @@ Signature: TypeAlias = tuple[Sequence[DType], DType]
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A deterministic function of the rows' values.
+    """A deterministic function of the values of a row.
 
     Attributes:
-        signature: From bound arguments and session: the types to cast arguments to, and the result's.
-            Raises Incomparable for what is not understood.
-        point: (call, *data) -> data, or (data, bad): axis values of broadcastable shapes; bad marks those
-            without a proper result.
-        monotone: In each argument, whatever the others are; a result that is `bad` may end the order.
-        bad: What a bad result means.
-        saturates: Bad results carry the bound that they ran into, so that an interval may end there.
-        strict: NULL if any argument is.
-        interval: Instead of corners: (call, intervals) -> interval.
-        rows: Instead of `point`, for functions that are not strict: (call, values) -> values.
+        signature: Maps bound arguments and the session to the types to cast the arguments to, and
+            the type of the result. Raises Incomparable for unsupported arguments.
+        point: (call, *data) -> data, or (data, bad). Axis values of broadcastable shapes; `bad`
+            marks those without a proper result.
+        monotone: The function is monotone in each argument, whatever the others are. A result that
+            is `bad` may break the order.
+        bad: The meaning of a bad result.
+        saturates: Bad results carry the bound that they ran into, so that an interval may end
+            there.
+        interval: (call, intervals) -> interval; replaces the corners.
+        rows: (call, values) -> values; replaces `point` for functions that are not strict. A
+            strict function is NULL if any argument is NULL.
     """
 
     signature: Callable[[tuple[Node, ...], Session], Signature]
@@ -77,15 +80,15 @@ class Function:
     rows: Callable[[Call, tuple[Values, ...]], Values] | None = None
 
     def policy(self, call: Call) -> Policy:
-        """What a bad result of this call means."""
+        """Return the meaning of a bad result of this call."""
         return self.bad if isinstance(self.bad, str) else self.bad(call)
 
 
 def fixed(*types: DType | None, returns: DType) -> Callable[[tuple[Node, ...], Session], Signature]:
-    """A signature of these argument types; None takes any ordered one as it is."""
+    """Return a signature of these argument types; None accepts any type unchanged."""
 
     def signature(args: tuple[Node, ...], session: Session) -> Signature:
-        arity(args, len(types))
+        check_arity(args, len(types))
         return [_own(a) if t is None else t for a, t in zip(args, types, strict=True)], returns
 
     return signature
@@ -96,28 +99,36 @@ def _own(a: Node) -> DType:
     return a.dtype
 
 
-def arity(args: tuple[Node, ...], least: int, most: int | None = None) -> None:
-    """Refuse another number of arguments."""
+def check_arity(args: tuple[Node, ...], least: int, most: int | None = None) -> None:
+    """Raise Incomparable unless the number of arguments lies from `least` to `most`."""
     most = least if most is None else most
     if not least <= len(args) <= most:
         expected = str(least) if least == most else f"{least} to {most}"
-        raise Incomparable(f"it takes {expected} arguments, and {len(args)} were given")
+        raise Incomparable(f"expected {expected} arguments, got {len(args)}")
 
 
-def text_of(a: Node) -> str:
-    """The text of a literal argument."""
+def text_literal(a: Node) -> str:
+    """Return the text of a literal argument.
+
+    Raises:
+        Incomparable: the argument is not a text literal.
+    """
     if isinstance(a.value, bytes):
         return a.value.decode()
-    raise Incomparable("an argument must be a text literal")
+    raise Incomparable("expected a text literal as argument")
 
 
-def whole_of(a: Node) -> int:
-    """The number of an integer literal argument."""
+def int_literal(a: Node) -> int:
+    """Return the number of an integer literal argument.
+
+    Raises:
+        Incomparable: the argument is not an integer literal.
+    """
     if isinstance(a.value, int) and a.dtype is not None and a.dtype.discrete:
         return a.value
-    raise Incomparable("an argument must be an integer literal")
+    raise Incomparable("expected an integer literal as argument")
 
 
-def one(data: Any) -> Any:
-    """The value of an argument that is a literal."""
+def only_value(data: Any) -> Any:
+    """Return the only value of an argument that is a literal."""
     return data[0]

@@ -1,4 +1,4 @@
-"""Literal guarantees: the values a column must, or must not, take for a predicate to be true.
+"""Literal guarantees: the values that a column must, or must not, have for a predicate to be TRUE.
 
 Source: DataFusion, `datafusion/physical-expr/src/utils/guarantee.rs`.
 """
@@ -17,12 +17,12 @@ Values = tuple[object, ...]  # ascending, without repeats
 
 @dataclass(frozen=True, slots=True)
 class LiteralGuarantee:
-    """What must hold of one column wherever the predicate is true.
+    """A condition that one column must meet wherever the predicate is TRUE.
 
     Attributes:
         column: The column's name, as SQL would write it.
         kind: "in": its value is one of `literals`. "not_in": it is none of them.
-        path: The column's place in the schema.
+        path: The column's path in the schema.
         values: The literals as axis values, ascending.
         dtype: The column's type.
     """
@@ -35,7 +35,7 @@ class LiteralGuarantee:
 
     @property
     def literals(self) -> frozenset[object]:
-        """The literals as Python values, made when they are asked for."""
+        """The literals as Python values, converted at each access."""
         return frozenset(to_python(v, self.dtype) for v in self.values)
 
 
@@ -47,34 +47,37 @@ class _Term:
 
 
 def guarantees(n: Node) -> tuple[LiteralGuarantee, ...] | None:
-    """The guarantees of a bound predicate, in order of first mention.
+    """Derive the guarantees of a bound predicate, in order of first mention.
 
     Returns:
-        None when two of them contradict each other: the predicate is never true.
+        The guarantees; None if two of them contradict each other, so that the predicate is never
+        TRUE.
     """
     terms: dict[tuple[Node, bool], list[Values]] = {}
     for conjunct in n.args if n.op is Op.AND else (n,):
         for t in _conjunct(conjunct):
             terms.setdefault((t.column, t.positive), []).append(t.values)
-    found = {key: _joined(sets, key[1]) for key, sets in terms.items()}
-    for (column, positive), values in found.items():
-        if positive and set(values) <= set(found.get((column, False), ())):
+    combined = {key: _combined(sets, key[1]) for key, sets in terms.items()}
+    for (column, positive), values in combined.items():
+        if positive and set(values) <= set(combined.get((column, False), ())):
             return None
-    return tuple(_public(column, positive, values) for (column, positive), values in found.items())
+    return tuple(
+        _guarantee(column, positive, values) for (column, positive), values in combined.items()
+    )
 
 
-def _public(column: Node, positive: bool, values: Values) -> LiteralGuarantee:
+def _guarantee(column: Node, positive: bool, values: Values) -> LiteralGuarantee:
     path, dtype = column.value, column.dtype
     assert isinstance(path, tuple) and isinstance(dtype, DType)
     return LiteralGuarantee(show_path(path), "in" if positive else "not_in", path, values, dtype)
 
 
-def _joined(sets: list[Values], common: bool) -> Values:
-    """The values of all sets, or those that are common to them."""
+def _combined(sets: list[Values], common: bool) -> Values:
+    """Return the intersection of the sets if `common` is set, otherwise their union."""
     if len(sets) == 1:
         return sets[0]
-    kept: set[Any] = set.intersection(*map(set, sets)) if common else set.union(*map(set, sets))
-    return tuple(sorted(kept))
+    members: set[Any] = set.intersection(*map(set, sets)) if common else set.union(*map(set, sets))
+    return tuple(sorted(members))
 
 
 def _term(n: Node) -> _Term | None:
@@ -86,7 +89,7 @@ def _term(n: Node) -> _Term | None:
             return _Term(c, True, n.value)
         case Node(
             Op.IS_TRUE, (Node(Op.EQ | Op.IN) as inner,)
-        ):  # what <=> with a literal is bound as
+        ):  # `bind` turns <=> with a literal into this.
             return _term(inner)
         case Node(Op.NOT, (Node(Op.EQ | Op.IN) as inner,)):
             positive = _term(inner)
@@ -95,30 +98,33 @@ def _term(n: Node) -> _Term | None:
 
 
 def _conjunct(n: Node) -> Iterable[_Term]:
-    """The terms that one conjunct contributes."""
+    """Return the terms of one conjunct."""
     if (t := _term(n)) is not None:
         return (t,)
     if n.op is not Op.OR:
         return ()
-    # Of each branch, only its = and IN terms count. A column is bound when every branch has exactly
-    # one term for it; a branch without any frees all columns.
+    # Only the = and IN terms of a branch count. A column is bound if every branch has exactly one
+    # term for it. A branch without terms frees all columns.
     branches: list[dict[Node, Values]] = []
     for branch in n.args:
-        own: dict[Node, Values] = {}
+        terms_of_branch: dict[Node, Values] = {}
         for a in branch.args if branch.op is Op.AND else (branch,):
             t = _term(a)
             if t is None or not t.positive:
                 continue
-            if t.column in own:
+            if t.column in terms_of_branch:
                 return ()
-            own[t.column] = t.values
-        branches.append(own)
+            terms_of_branch[t.column] = t.values
+        branches.append(terms_of_branch)
     shared = [c for c in branches[0] if all(c in b for b in branches)]
-    return tuple(_Term(c, True, _joined([b[c] for b in branches], common=False)) for c in shared)
+    return tuple(_Term(c, True, _combined([b[c] for b in branches], common=False)) for c in shared)
 
 
 def membership_paths(n: Node) -> tuple[Path, ...]:
-    """The columns with an `=` or IN leaf anywhere, in the order of first mention: those `contained` is asked of."""
+    """Return the columns with an `=` or IN leaf anywhere, in order of first mention.
+
+    `contained` is called for these columns.
+    """
     seen = {
         leaf.args[0].value: None
         for leaf in n.walk()

@@ -1,11 +1,11 @@
-"""Intervals: what a scalar can be on the rows of each of n containers, and functions over them."""
+"""Intervals: the possible values of a scalar in each of n containers, and functions over them."""
 
 from __future__ import annotations
 
 import functools
 import itertools
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,16 +17,18 @@ from skipstone.ir.values import NO, TEXT, YES, Data, Mask, Values, constant, fil
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Interval:
-    """What a scalar can be in n containers. Arrays have shape (n,), or (1,) where all are alike.
+    """The possible values of a scalar in n containers.
+
+    Arrays have shape (n,), or (1,) if all containers are alike.
 
     Attributes:
         dtype: The type.
-        low, high: Axis values around all values that are neither NULL nor NaN.
-        above: Text whose greatest value is not known; `high` is then arbitrary.
-        real: Some row may have a value that is neither NULL nor NaN.
+        low, high: Axis values that bound all values that are neither NULL nor NaN.
+        above: The greatest value is unknown (text only); `high` is then arbitrary.
+        real: Some row may hold a value that is neither NULL nor NaN.
         nulls: Some row may be NULL.
         nans: Some row may be NaN.
-        lost: On some row Spark may raise an error, or give what is not known here.
+        lost: Spark may raise an error for some row, or its value is not known here.
     """
 
     dtype: DType
@@ -46,16 +48,16 @@ class Interval:
 
     @property
     def some(self) -> Mask:
-        """Some row may have a value."""
+        """Some row may hold a value, NaN included."""
         return self.real | self.nans
 
     @property
     def single(self) -> Mask:
-        """At most one value besides NULL and NaN."""
+        """At most one value occurs, NULL and NaN aside."""
         return np.asarray(~self.real | (np.asarray(self.low == self.high, np.bool_) & ~self.above))
 
     def take(self, where: Mask) -> Interval:
-        """The containers of a mask of shape (n,)."""
+        """Return the containers of a mask of shape (n,)."""
         parts = (
             a if len(a) == 1 else a[where]
             for a in (self.low, self.high, self.above, self.real, self.nulls, self.nans, self.lost)
@@ -64,7 +66,10 @@ class Interval:
 
 
 def end(dtype: DType, *, high: bool) -> Data:
-    """An end of the type, shape (1,); text has no highest value, and a filler stands there."""
+    """Return the lowest or highest value of a type, shape (1,).
+
+    Text has no highest value; the result is then a filler.
+    """
     out = np.empty(1, lane_of(dtype))
     value = dtype.highest if high else dtype.lowest
     out[0] = filler(dtype) if value is None else value
@@ -72,14 +77,14 @@ def end(dtype: DType, *, high: bool) -> Data:
 
 
 def point(value: object, dtype: DType) -> Interval:
-    """A literal; None is NULL."""
+    """Return the interval of a literal; None is NULL."""
     v = constant(value, dtype)
     nan = YES if isinstance(value, float) and value != value else NO
     return Interval(dtype, v.data, v.data, NO, v.valid & ~nan, ~v.valid, nan, NO)
 
 
 def unknown(dtype: DType) -> Interval:
-    """Any value, NULL or NaN."""
+    """Return the interval of any value, NULL and NaN included."""
     return Interval(
         dtype,
         end(dtype, high=False),
@@ -93,7 +98,7 @@ def unknown(dtype: DType) -> Interval:
 
 
 def hull(dtype: DType, parts: Iterable[tuple[Interval, Mask]]) -> Interval:
-    """Around several intervals, each where its mask is set."""
+    """Return the smallest interval around several intervals, each where its mask is set."""
     low, high = end(dtype, high=True), end(dtype, high=False)
     seen, above, nulls, nans, lost = NO, NO, NO, NO, NO
     for p, where in parts:
@@ -110,12 +115,12 @@ def hull(dtype: DType, parts: Iterable[tuple[Interval, Mask]]) -> Interval:
 
 
 def less(a: Data, b: Data) -> Mask:
-    """a < b by element, as booleans for objects too."""
+    """Return a < b by element; booleans for object arrays too."""
     return np.asarray(a < b, np.bool_)
 
 
 def apply(call: Call, f: Function, args: tuple[Interval, ...]) -> Interval:
-    """The interval of a call from those of its arguments."""
+    """Compute the interval of a call from the intervals of its arguments."""
     if f.interval is not None:
         return f.interval(call, args)
     if f.monotone and not any(a.above.any() for a in args):
@@ -127,7 +132,7 @@ def apply(call: Call, f: Function, args: tuple[Interval, ...]) -> Interval:
 
 
 def corners_where(use: Mask, call: Call, f: Function, args: tuple[Interval, ...]) -> Interval:
-    """Corners in the containers of a mask; elsewhere values are not looked at."""
+    """Compute corners for the containers of a mask; elsewhere ignore the values."""
     if not use.any():
         return opaque(call, f, args)
     if use.all():
@@ -137,7 +142,10 @@ def corners_where(use: Mask, call: Call, f: Function, args: tuple[Interval, ...]
 
 
 def merge(where: Mask, chosen: Interval, other: Interval) -> Interval:
-    """`chosen`, which has as many containers as `where` has set, at those; `other` elsewhere."""
+    """Return `chosen` where the mask is set and `other` elsewhere.
+
+    `chosen` has one entry for each container that the mask sets.
+    """
     parts: list[Any] = []
     for name in ("low", "high", "above", "real", "nulls", "nans", "lost"):
         a, b = getattr(chosen, name), getattr(other, name)
@@ -150,8 +158,12 @@ def merge(where: Mask, chosen: Interval, other: Interval) -> Interval:
     return Interval(chosen.dtype, *parts)
 
 
-def _strict(args: tuple[Interval, ...]) -> tuple[Mask, Mask, Mask]:
-    """Of a strict function: where all arguments may have values, where some may be NULL, where some may be lost."""
+def _strict_flags(args: tuple[Interval, ...]) -> tuple[Mask, Mask, Mask]:
+    """Combine the flags of a strict function's arguments.
+
+    Returns:
+        Three masks: all arguments may hold values, some may be NULL, some may be lost.
+    """
     alive, nulls, lost = YES, NO, NO
     for a in args:
         alive, nulls, lost = alive & a.some, nulls | a.nulls, lost | a.lost
@@ -159,71 +171,79 @@ def _strict(args: tuple[Interval, ...]) -> tuple[Mask, Mask, Mask]:
 
 
 def opaque(call: Call, f: Function, args: tuple[Interval, ...]) -> Interval:
-    """What is known of a strict function without looking at values."""
-    alive, nulls, lost = _strict(args)
+    """Return the interval of a strict function that follows without looking at values."""
+    alive, nulls, lost = _strict_flags(args)
     u, policy = unknown(call.dtype), f.policy(call)
-    return Interval(
-        call.dtype, u.low, u.high, u.above, alive, nulls | (alive & (policy == "null")), alive & u.nans, lost | (alive & (policy in ("raise", "lost")))
-    )  # fmt: skip
+    return replace(
+        u,
+        real=alive,
+        nulls=nulls | (alive & (policy == "null")),
+        nans=alive & u.nans,
+        lost=lost | (alive & (policy in ("raise", "lost"))),
+    )
 
 
 def corners(call: Call, f: Function, args: tuple[Interval, ...]) -> Interval:
-    """Around the values at the corners of each box, and at NaN where an argument may be NaN.
+    """Compute the interval around the values at the corners of each box.
 
-    A function that is monotone in each argument takes its extremes at corners. A bad corner means
-    that bad points may lie inside: the interval then ends where the function saturates, or nowhere.
-    A box of one point is that point.
+    Where an argument may be NaN, NaN is a corner too. A function that is monotone in each argument
+    takes its extremes at corners. A bad corner means that bad points may lie inside: the interval
+    then ends where the function saturates, or it is unbounded. A box of one point is that point.
     """
     assert f.point is not None
-    alive, nulls, lost = _strict(args)
+    alive, nulls, lost = _strict_flags(args)
     policy = f.policy(call)
     saturates = f.saturates and policy != "keep"
     single = functools.reduce(np.logical_and, (a.single for a in args), YES)
-    counted = YES if saturates else single if policy == "keep" else NO
+    included = YES if saturates else single if policy == "keep" else NO
     n = max(1, *map(len, args))
     low, high = (np.broadcast_to(end(call.dtype, high=h), n) for h in (True, False))
-    seen, bad_seen, nan_seen, wild, good = (np.zeros(n, np.bool_) for _ in range(5))
+    seen, bad_seen, nan_seen, unbounded, good = (np.zeros(n, np.bool_) for _ in range(5))
     for combination in itertools.product(*map(_candidates, args)):
         use = functools.reduce(np.logical_and, (c[1] for c in combination), YES)
         if not use.any():
             continue
-        data, bad, gone = evaluate_points(call, f, [c[0] for c in combination])
-        lost = lost | (use & gone)
+        data, bad, not_known = evaluate_points(call, f, [c[0] for c in combination])
+        lost = lost | (use & not_known)
         nan = np.isnan(data) if call.dtype.kind is Kind.FLOAT else NO
         nan_seen = nan_seen | (use & nan & ~bad)
         if not any(c[2] for c in combination):
-            wild = wild | (use & nan)
+            unbounded = unbounded | (use & nan)
         bad_seen, good = bad_seen | (use & bad), good | (use & ~bad)
-        use = use & ~nan & (~bad | counted)
+        use = use & ~nan & (~bad | included)
         low = np.where(use & (~seen | less(data, low)), data, low)
         high = np.where(use & (~seen | less(high, data)), data, high)
         seen = seen | use
-    # Nothing good lies between bad ends that saturate alike, nor in a box of one point.
-    barren = (
+    # No good value lies between bad ends that saturate alike, nor in a box of one point.
+    empty = (
         bad_seen
         & ~good
         & (policy != "keep")
         & (single | (saturates & np.asarray(low == high, np.bool_)))
     )
     if not saturates:
-        wild = wild | bad_seen
-    wild = wild & ~barren & ~single
-    real = alive & (seen | wild) & ~barren
+        unbounded = unbounded | bad_seen
+    unbounded = unbounded & ~empty & ~single
+    real = alive & (seen | unbounded) & ~empty
     low, high = (
-        np.where(wild, end(call.dtype, high=False), low),
-        np.where(wild, end(call.dtype, high=True), high),
+        np.where(unbounded, end(call.dtype, high=False), low),
+        np.where(unbounded, end(call.dtype, high=True), high),
     )
     floating = call.dtype.kind is Kind.FLOAT
-    above = wild if call.dtype.kind in TEXT else NO
+    above = unbounded if call.dtype.kind in TEXT else NO
     nulls = nulls | (bad_seen & alive) if policy == "null" else nulls
     lost = lost | (bad_seen & alive) if policy in ("raise", "lost") else lost
     return Interval(
-        call.dtype, low, high, above, real, nulls, alive & (nan_seen | (wild & floating)), lost
+        call.dtype, low, high, above, real, nulls, alive & (nan_seen | (unbounded & floating)), lost
     )
 
 
 def _candidates(a: Interval) -> list[tuple[Data, Mask, bool]]:
-    """The points of an argument to try: (values, where they are possible, whether they are NaN)."""
+    """Return the points of an argument to try.
+
+    Returns:
+        Triples: values, the mask where they are possible, and True if they are NaN.
+    """
     out = [(a.low, a.real, False)]
     if a.low is not a.high:
         out.append((a.high, a.real, False))
@@ -234,29 +254,33 @@ def _candidates(a: Interval) -> list[tuple[Data, Mask, bool]]:
 
 
 def evaluate_points(call: Call, f: Function, data: list[Data]) -> tuple[Data, Mask, Mask]:
-    """A function's values on points, where they are bad, and where they are not known here."""
+    """Evaluate a function on points.
+
+    Returns:
+        Its values, a mask of the bad ones, and a mask of those that are not known here.
+    """
     assert f.point is not None
     with np.errstate(all="ignore"):
         out = f.point(call, *data)
     values, bad = out if isinstance(out, tuple) else (out, NO)
     bad = np.asarray(bad)
     assert bad is NO or f.policy(call) != "never" or not bad.any(), (
-        f"{call.name} has bad results, and does not say what they mean"
+        f"{call.name} returned bad results, but declares no policy for them"
     )
     return np.asarray(values, lane_of(call.dtype)), bad > 0, bad == LOST
 
 
 def evaluate_rows(call: Call, f: Function, args: tuple[Values, ...]) -> Values:
-    """A function's values on rows."""
+    """Evaluate a function on rows."""
     if f.rows is not None:
         return f.rows(call, args)
     valid, lost = YES, NO
     for a in args:
         valid, lost = valid & a.valid, lost | a.lost
     use = valid & ~lost
-    data, bad, gone = evaluate_points(call, f, [_safe(a, use) for a in args])
+    data, bad, not_known = evaluate_points(call, f, [_with_fillers(a, use) for a in args])
     policy = f.policy(call)
-    bad, lost = bad & use & ~gone, lost | (gone & use)
+    bad, lost = bad & use & ~not_known, lost | (not_known & use)
     if policy == "null":
         valid = valid & ~bad
     elif policy in ("raise", "lost"):
@@ -264,8 +288,8 @@ def evaluate_rows(call: Call, f: Function, args: tuple[Values, ...]) -> Values:
     return Values(call.dtype, data, valid, lost)
 
 
-def _safe(a: Values, use: Mask) -> Data:
-    """Data with fillers where it is not used, so that nothing strange is computed."""
+def _with_fillers(a: Values, use: Mask) -> Data:
+    """Replace unused values by fillers, so that nothing is computed on arbitrary data."""
     if len(a.data) == 1 or use.all():
         return a.data
     fill = np.empty(1, a.data.dtype)

@@ -12,15 +12,18 @@ import pyarrow.compute as pc
 from skipstone.ir.node import Node
 from skipstone.ir.session import Incomparable
 
-WILDCARDS: Final = (
-    2_000  # tokens of a pattern; Arrow's regular expressions fail at some ten thousand
+MAX_TOKENS: Final = (
+    # Tokens of a pattern. Arrow's regular expressions fail at some ten thousand.
+    2_000
 )
-LONGEST: Final = 10_000  # characters of a pattern from its first wildcard on; each may cost nanoseconds a character of text
+# Characters of a pattern from its first wildcard on. Each may cost nanoseconds per character of
+# text.
+MAX_CHARACTERS: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A decoded pattern: literal text and wildcards in turn, escapes already resolved.
+    """A decoded pattern: alternating literal text and wildcards, with escapes resolved.
 
     `tokens` holds pairs (is_wildcard, text); a wildcard's text is `%` or `_`.
     """
@@ -34,23 +37,26 @@ class Pattern:
 
     @property
     def is_literal(self) -> bool:
-        """No wildcard: LIKE means `=`."""
+        """True if there is no wildcard, so that LIKE means `=`."""
         return not any(wild for wild, _ in self.tokens)
 
     @property
     def is_prefix(self) -> bool:
-        """Literal text and then nothing but `%`: the prefix alone decides."""
+        """True for literal text followed by `%` only: the prefix alone decides."""
         rest = self.tokens[1:] if self.tokens and not self.tokens[0][0] else self.tokens
         return bool(rest) and all(token == (True, "%") for token in rest)
 
     @property
     def by_bytes(self) -> bool:
-        """Whether it asks how bytes start or end, or what is among them: then text need not be UTF-8, as in Spark."""
+        """True if the pattern only tests how bytes start or end, or what they contain.
+
+        Then text need not be UTF-8, as in Spark.
+        """
         return self.is_prefix or self.is_literal or self.inner is not None
 
     @property
     def inner(self) -> str | None:
-        """The text of `%text` and `%text%`; None: the pattern is another."""
+        """The text of `%text` or `%text%`; None for any other pattern."""
         inner = [text for wild, text in self.tokens if not wild]
         wild = tuple(wild for wild, _ in self.tokens)
         return (
@@ -69,7 +75,11 @@ class Pattern:
 
 
 def decode(pattern: str, escape: str) -> Pattern | None:
-    """The pattern's tokens; None where Spark refuses it (an escape that ends it or escapes an ordinary character).
+    """Decode a pattern into tokens.
+
+    Returns:
+        The pattern; None if Spark refuses it because an escape ends it or precedes an ordinary
+        character.
 
     Example:
         >>> decode(r"a\\_b%", "\\\\").prefix
@@ -99,10 +109,12 @@ def decode(pattern: str, escape: str) -> Pattern | None:
 
 
 def fits(pattern: Pattern, texts: pa.Array) -> pa.BooleanArray:
-    """Which texts a pattern matches. RE2 never backtracks: its time grows with the product of both lengths at most.
+    """Return a mask of the texts that match a pattern.
+
+    RE2 never backtracks: its time grows at most with the product of both lengths.
 
     Raises:
-        Incomparable: the pattern is too long for it.
+        Incomparable: the pattern is too long.
     """
     check_length(pattern)
     if pattern.is_prefix:
@@ -117,26 +129,23 @@ def fits(pattern: Pattern, texts: pa.Array) -> pa.BooleanArray:
 
 
 def check_length(pattern: Pattern) -> None:
-    """Refuse a pattern that `fits` does not take.
-
-    Raises:
-        Incomparable: why.
-    """
+    """Raise Incomparable if a pattern is too long for `fits`."""
     if pattern.is_prefix:
         return
-    if len(pattern.tokens) > WILDCARDS:
+    if len(pattern.tokens) > MAX_TOKENS:
         raise Incomparable(
-            f"LIKE with {len(pattern.tokens):,} wildcards and texts between them; expected at most {WILDCARDS:,}"
+            f"LIKE with {len(pattern.tokens):,} wildcards and texts between them; "
+            f"expected at most {MAX_TOKENS:,}"
         )
     behind = sum(len(text) for _, text in pattern.tokens) - len(pattern.prefix)
-    if behind > LONGEST:
+    if behind > MAX_CHARACTERS:
         raise Incomparable(
-            f"LIKE with {behind:,} characters behind the prefix; expected at most {LONGEST:,}"
+            f"LIKE with {behind:,} characters after the prefix; expected at most {MAX_CHARACTERS:,}"
         )
 
 
 def quoted(text: str) -> str:
-    """Text as a pattern that matches just it, with the backslash as escape.
+    """Return the pattern that matches exactly this text, with the backslash as escape.
 
     Example:
         >>> quoted("50%")
@@ -146,19 +155,19 @@ def quoted(text: str) -> str:
 
 
 def pattern_of(node: Node) -> Pattern:
-    """The pattern of a bound LIKE node."""
+    """Return the pattern of a bound LIKE node."""
     raw = node.args[1].value
     assert isinstance(raw, bytes) and isinstance(node.value, str)
     pattern = decode(raw.decode(), node.value)
-    assert pattern is not None  # bind refuses the others
+    assert pattern is not None  # bind refuses invalid patterns
     return pattern
 
 
 def after_prefix(prefix: bytes) -> bytes | None:
-    """The least string above every string that starts with `prefix`; None if there is none.
+    """Return the least string above every string that starts with `prefix`; None if there is none.
 
-    The last character gives way to the next code point. One that has no next is dropped, and the
-    character before it gives way instead.
+    The last character becomes the next code point. If it has no next one, it is dropped and the
+    character before it is advanced instead.
 
     Example:
         >>> after_prefix(b"ab"), after_prefix("\\U0010ffff".encode())
@@ -170,4 +179,5 @@ def after_prefix(prefix: bytes) -> bytes | None:
     point = ord(text[-1]) + 1
     return (
         text[:-1] + chr(0xE000 if point == 0xD800 else point)
-    ).encode()  # surrogates are not characters
+        # Surrogates are not characters.
+    ).encode()

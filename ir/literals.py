@@ -1,4 +1,4 @@
-"""Literals: the Spark type of a Python value, and text and numbers cast as Spark casts them."""
+"""Literals: the Spark type of a Python value, and casts of text and numbers as Spark does them."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from skipstone.ir.zones import DAY, to_instant, zone_of
 
 
 def literal_type(value: object) -> tuple[DType, object]:
-    """The Spark type and axis value of a Python value, as `lit()` would type it.
+    """Return the Spark type and axis value of a Python value, as Spark's `lit()` types it.
 
     Raises:
-        TypeError: no SQL literal stands for the value.
+        TypeError: no SQL literal represents the value.
     """
     if isinstance(value, np.float32):
         return ty.FLOAT, float(value)
@@ -54,20 +54,26 @@ def literal_type(value: object) -> tuple[DType, object]:
         case dt.datetime():
             dtype = ty.TIMESTAMP if value.tzinfo else ty.TIMESTAMP_NTZ
             return _nanoseconds(
-                dtype, ty.to_axis(value, dtype), getattr(value, "nanosecond", 0)
-            )  # pandas.Timestamp has them
+                dtype,
+                ty.to_axis(value, dtype),
+                getattr(value, "nanosecond", 0),
+                # pandas.Timestamp has nanoseconds.
+            )
         case dt.date():
             return ty.DATE, ty.to_axis(value, ty.DATE)
         case str() if not any(
-            "\ud800" <= ch <= "\udfff" for ch in value
-        ):  # a lone surrogate is no character
+            "\ud800" <= ch <= "\udfff"
+            for ch in value
+            # A lone surrogate is not a character.
+        ):
             return ty.STRING, ty.to_axis(value, ty.STRING)
         case bytes() | bytearray() | memoryview():
             return ty.BINARY, bytes(value)
     if type(value).__name__ == "NAType":  # pandas.NA
         return ty.NULL, None
     raise TypeError(
-        f"{value!r} ({type(value).__name__}) is not a literal; expected None, bool, int, float, Decimal, date, datetime, str or bytes"
+        f"{value!r} ({type(value).__name__}) is not a literal; "
+        "expected None, bool, int, float, Decimal, date, datetime, str or bytes"
     )
 
 
@@ -76,7 +82,7 @@ def _datetime64(value: np.datetime64) -> tuple[DType, object]:
         return ty.NULL, None
     unit = np.datetime_data(value.dtype)[0]
     if unit in ("ps", "fs", "as"):
-        raise TypeError(f"{value!r} is not a literal; timestamps have nanoseconds at most")
+        raise TypeError(f"{value!r} is not a literal; expected a unit of nanoseconds or coarser")
     if unit == "ns":
         micros, rest = divmod(int(value.astype("datetime64[ns]").astype(np.int64)), 1000)
         return _nanoseconds(ty.TIMESTAMP_NTZ, micros, rest)
@@ -84,7 +90,10 @@ def _datetime64(value: np.datetime64) -> tuple[DType, object]:
 
 
 def _nanoseconds(dtype: DType, micros: int | float | bytes, rest: int) -> tuple[DType, object]:
-    """A timestamp whose microseconds are not all of it: Spark's unit does where it is, as there `rest` is 0."""
+    """Return a timestamp of `micros` microseconds and `rest` nanoseconds.
+
+    If `rest` is 0, Spark's unit, the microsecond, is enough.
+    """
     assert isinstance(micros, int)
     return (
         (DType(Kind.TIMESTAMP, unit="ns", zoned=dtype.zoned), micros * 1000 + rest)
@@ -94,7 +103,7 @@ def _nanoseconds(dtype: DType, micros: int | float | bytes, rest: int) -> tuple[
 
 
 def to_float32(value: Fraction | int | float) -> float:
-    """The nearest FLOAT of an exact value, ties to even, rounded once as Java's casts do."""
+    """Round an exact value to the nearest FLOAT: ties to even, once, as Java's casts do."""
     if isinstance(value, float) and not math.isfinite(value):
         return value
     with np.errstate(over="ignore", under="ignore"):
@@ -117,7 +126,7 @@ def to_float32(value: Fraction | int | float) -> float:
 
 
 def to_float(value: Fraction, to: DType) -> float:
-    """The nearest FLOAT or DOUBLE of an exact value; infinity beyond the type."""
+    """Round an exact value to the nearest FLOAT or DOUBLE; beyond the type it becomes infinity."""
     if to.bits == 32:
         return to_float32(value)
     try:
@@ -127,7 +136,11 @@ def to_float(value: Fraction, to: DType) -> float:
 
 
 def micros_to(micros: int | None, to: DType) -> int:
-    """Microseconds in a timestamp type's unit; None, a time whose offset is not certain, is refused."""
+    """Convert microseconds to the unit of a timestamp type.
+
+    Raises:
+        Incomparable: `micros` is None, because the offset at that time is not certain.
+    """
     if micros is None:
         raise Incomparable("the session time zone's offset is not certain at that time")
     return micros * ty.PER_SECOND[to.unit] // 10**6
@@ -138,7 +151,7 @@ _TIME = re.compile(
     r"[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,6}))?)?\s*(Z|UTC|[+-]\d{1,2}:\d{2})?", re.ASCII
 )
 _INTEGER = re.compile(r"[+-]?\d{1,40}", re.ASCII)
-NAMED = {
+_NAMED_FLOATS = {
     "nan": math.nan,
     "infinity": math.inf,
     "+infinity": math.inf,
@@ -153,22 +166,33 @@ _NUMBER = re.compile(
 _DECIMAL = re.compile(r"[+-]?(\d{1,38}(\.\d{0,38})?|\.\d{1,38})([eE][+-]?\d{1,3})?", re.ASCII)
 
 
+def _in_range(value: int, to: DType) -> bool:
+    low, high = to.lowest, to.highest
+    assert isinstance(low, int) and isinstance(high, int)
+    return low <= value <= high
+
+
 def from_text(text: str, to: DType, session: Session) -> int | float:
-    """A string literal cast as Spark casts it; forms beyond the plain ones are declined, not guessed."""
+    """Cast a string literal as Spark casts it.
+
+    Raises:
+        Incomparable: the text is not one of the plain forms. It is refused, not guessed.
+    """
     text = text.strip(" ")
-    plain = Incomparable(f"{text!r} is not a plain {to}")
+    refusal = Incomparable(f"{text!r} is not a plain {to}")
     match to.kind:
-        case Kind.INT if _INTEGER.fullmatch(text) and to.lowest <= int(text) <= (to.highest or 0):  # type: ignore[operator]
+        case Kind.INT if _INTEGER.fullmatch(text) and _in_range(int(text), to):
             return int(text)
-        case Kind.FLOAT if text.lower() in NAMED:
-            return NAMED[text.lower()]
+        case Kind.FLOAT if text.lower() in _NAMED_FLOATS:
+            return _NAMED_FLOATS[text.lower()]
         case Kind.FLOAT if m := _NUMBER.fullmatch(text):
             return float(m[1]) if to.bits == 64 else to_float32(Fraction(m[1]))
         case Kind.DECIMAL if _DECIMAL.fullmatch(text):
             value: Fraction = Fraction(text) * 10**to.scale
             digits = math.floor(
                 abs(value) + Fraction(1, 2)
-            )  # half up; where it overflows, Spark raises or gives NULL
+                # Half up. Where it overflows, Spark raises an error or gives NULL.
+            )
             if digits < 10**to.precision:
                 return digits if value > 0 else -digits
         case Kind.BOOL if text.lower() in ("true", "t", "yes", "y", "1"):
@@ -176,28 +200,28 @@ def from_text(text: str, to: DType, session: Session) -> int | float:
         case Kind.BOOL if text.lower() in ("false", "f", "no", "n", "0"):
             return 0
         case Kind.DATE if m := _DATE.fullmatch(text):
-            return _days(m, plain)
+            return _days(m, refusal)
         case Kind.TIMESTAMP if m := _DATE.match(text):
-            micros = _days(m, plain) * DAY
+            micros = _days(m, refusal) * DAY
             rest = text[m.end() :]
             if not rest:
                 return micros_to(to_instant(micros, session.zone) if to.zoned else micros, to)
             if (t := _TIME.fullmatch(rest)) is None or m[3] is None or len(m[1]) > 6:
-                raise plain
+                raise refusal
             hour, minute, second = (int(g or 0) for g in t.groups()[:3])
             if hour > 23 or minute > 59 or second > 59:
-                raise plain
+                raise refusal
             micros += (hour * 3600 + minute * 60 + second) * 10**6 + int((t[4] or "").ljust(6, "0"))
             if micros >= 2**63:
-                raise plain
+                raise refusal
             try:
                 zone = zone_of(t[5]) if t[5] else session.zone
             except ValueError:
-                raise plain from None
+                raise refusal from None
             if not to.zoned:
-                return micros_to(micros, to)  # a zone is dropped, as Spark's cast does
+                return micros_to(micros, to)  # Spark's cast drops the zone
             return micros_to(to_instant(micros, zone), to)
-    raise plain
+    raise refusal
 
 
 _ANY_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?[dDfF]?", re.ASCII)
@@ -205,19 +229,21 @@ _SPECIAL = re.compile(r"epoch|now|today|tomorrow|yesterday", re.ASCII | re.IGNOR
 
 
 def is_no_value(text: str, to: DType) -> bool:
-    """Return True if Spark certainly finds no value of a type in a text: TRY_CAST is NULL then.
+    """Return True if TRY_CAST certainly gives NULL, because a text holds no value of the type.
 
-    It is asked about text that `from_text` declines. Java trims and reads more than ASCII, but no
-    letters that are not in the words of a type.
+    The text is one that `from_text` refuses. Java trims and reads more than ASCII, but no letters
+    beyond those in the words of a type.
     """
     letters = {c for c in text if c.isalpha()}
     plain = text.isascii() and text.isprintable()
     text = text.strip(" ")
     match to.kind:
-        case Kind.INT:  # digits alone are beyond the type; what a point means depends on the mode
+        # Digits alone exceed the type. The meaning of a point depends on the mode.
+        case Kind.INT:
             whole = _INTEGER.fullmatch(text) or not re.search(r"\d", text)
             return bool(letters) or bool(plain and whole)
-        case Kind.DECIMAL:  # what is plain has more digits than the type
+        # A plain number has more digits than the type.
+        case Kind.DECIMAL:
             number = _ANY_NUMBER.fullmatch(text) and not _DECIMAL.fullmatch(text)
             return bool(letters - set("eE")) or (plain and not number)
         case Kind.FLOAT:
@@ -233,8 +259,8 @@ def is_no_value(text: str, to: DType) -> bool:
     return False
 
 
-def _days(m: re.Match[str], plain: Incomparable) -> int:
-    # The calendar repeats every 400 years, of 146,097 days.
+def _days(m: re.Match[str], refusal: Incomparable) -> int:
+    # The calendar repeats every 400 years, which have 146,097 days.
     cycles, year = divmod(int(m[1]), 400)
     try:
         days = (
@@ -243,7 +269,7 @@ def _days(m: re.Match[str], plain: Incomparable) -> int:
             + 146_097 * (cycles - 5)
         )
     except ValueError:
-        raise plain from None
+        raise refusal from None
     if int(m[1]) == 0 or days >= 2**31:
-        raise plain
+        raise refusal
     return days

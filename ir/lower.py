@@ -1,15 +1,15 @@
-"""Lowering: a bound predicate becomes a Program over statistics slots.
+"""Lowering: turn a bound predicate into a Program over statistics slots.
 
-For each node of the predicate the three outcome bits are conditions over statistics, and only the
-bits that are asked for are built. Besides TRUE, FALSE and NULL two unions have short forms of their
-own: U ("not true": FALSE or NULL) and V ("not false": TRUE or NULL). For every kind of input with at
-least one outcome they satisfy
+For each node of the predicate, each of the three outcome bits is a condition over statistics. Only
+the bits that are needed are built. Besides TRUE, FALSE and NULL, two unions have short forms of
+their own: U (`NOT_TRUE`: FALSE or NULL) and V (`NOT_FALSE`: TRUE or NULL). For every kind of input
+with at least one outcome they satisfy
 
     T(a AND b) = T(a) & T(b)        U(a AND b) = U(a) | U(b)
     F(a AND b) = F(a) | F(b)        V(a AND b) = V(a) & V(b)
     N(a AND b) = V(a) & V(b) & (N(a) | N(b))
 
-and OR is the mirror image (swap T with F, U with V, & with |); NOT swaps T with F and U with V.
+OR is the mirror image (swap T with F, U with V, & with |). NOT swaps T with F and U with V.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import PredicateTooDeep
@@ -26,11 +26,11 @@ from skipstone.ir.like import after_prefix, pattern_of
 from skipstone.ir.node import TERMS, Node, Op, literal
 from skipstone.ir.simplify import FALSE, TRUE
 
-DEEPEST: Final = 150  # Python's parser takes 200 nested parentheses, and kernels are its text
+MAX_DEPTH: Final = 150  # Python's parser, which reads kernels, takes 200 nested parentheses
 
 
 class Want(enum.Enum):
-    """Which outcome a condition tells to be possible."""
+    """The outcome whose possibility a condition tests."""
 
     T = "true"
     F = "false"
@@ -54,7 +54,7 @@ class Program:
 
     Attributes:
         can_match: Some row may make the predicate TRUE. False prunes.
-        can_miss: Some row may make it FALSE or NULL; None when it was not asked for.
+        can_miss: Some row may make it FALSE or NULL; None if it was not built.
     """
 
     can_match: Node
@@ -62,16 +62,16 @@ class Program:
 
     @property
     def roots(self) -> tuple[Node, ...]:
-        """The conditions that are there, `can_match` first."""
+        """The conditions that were built, `can_match` first."""
         return (self.can_match,) if self.can_miss is None else (self.can_match, self.can_miss)
 
     @cached_property
     def derived(self) -> bool:
-        """Whether it reads statistics that are derived for calls."""
+        """True if the program reads statistics that are derived for calls."""
         return any(isinstance(n.value, Node) for _, n, _ in self.steps())
 
     def steps(self) -> Iterator[tuple[int, Node, tuple[int, ...]]]:
-        """Each distinct operation once, inputs before use: (number, node, numbers of its inputs)."""
+        """Yield each distinct operation once, inputs first: (number, node, numbers of inputs)."""
         numbers: dict[Node, int] = {}
         for root in self.roots:
             stack = [(root, False)]
@@ -93,12 +93,14 @@ class Program:
         lines = []
         for i, n, args in self.steps():
             if n.op is Op.LITERAL:
-                what = show(n)
+                text = show(n)
             elif n.op in SLOTS:
-                what = f"{n.op.value} {show(n.value) if isinstance(n.value, Node) else show_path(n.value)}"  # type: ignore[arg-type]
+                value: Any = n.value
+                slot = show(value) if isinstance(value, Node) else show_path(value)
+                text = f"{n.op.value} {slot}"
             else:
-                what = " ".join([n.op.value, *(f"%{a}" for a in args)])
-            lines.append(f"%{i} = {what}")
+                text = " ".join([n.op.value, *(f"%{a}" for a in args)])
+            lines.append(f"%{i} = {text}")
         numbers = {n: i for i, n, _ in self.steps()}
         names = ("can match", "can miss")
         return "\n".join(
@@ -113,7 +115,8 @@ def lower(
 
     Args:
         n: The bound predicate.
-        guarantees: Its literal guarantees; what breaks one cannot match. None: they contradict each other.
+        guarantees: Its literal guarantees; a container that breaks one cannot match. None: they
+            contradict each other.
         both: Build `can_miss` as well; pruning alone does not need it.
 
     Raises:
@@ -122,7 +125,7 @@ def lower(
     rows = Node(Op.MAY_HOLD_ROWS)
     if guarantees is None:
         return Program(FALSE, TRUE if both else None)
-    held = [
+    guarantee_slots = [
         Node(
             Op.MAY_CONTAIN if g.kind == "in" else Op.MAY_CONTAIN_OTHER,
             value=(g.path, g.values),
@@ -131,9 +134,10 @@ def lower(
         for g in guarantees
     ]
     program = Program(
-        _and(rows, condition_of(n, Want.T), *held), condition_of(n, Want.NOT_TRUE) if both else None
+        _and(rows, condition_of(n, Want.T), *guarantee_slots),
+        condition_of(n, Want.NOT_TRUE) if both else None,
     )
-    if _depth(program) > DEEPEST:
+    if _depth(program) > MAX_DEPTH:
         raise PredicateTooDeep(
             "predicate is nested too deeply; expected at most 50 levels of AND and OR in turn"
         )
@@ -141,7 +145,10 @@ def lower(
 
 
 def _depth(program: Program) -> int:
-    """Levels of the deepest operation, an operation of k inputs counting as the tree of pairs that kernels make of it."""
+    """Return the depth of a program in levels.
+
+    An operation of k inputs counts as the tree of pairs that kernels make of it.
+    """
     levels: list[int] = []
     for _, _, inputs in program.steps():
         levels.append(max((levels[i] for i in inputs), default=0) + 1 + len(inputs).bit_length())
@@ -149,7 +156,7 @@ def _depth(program: Program) -> int:
 
 
 def condition_of(n: Node, want: Want) -> Node:
-    """When an outcome is possible: one bit of a bound predicate, as a condition over slots."""
+    """Return the condition over slots under which a bound predicate can have an outcome."""
     match n.op:
         case Op.LITERAL:
             outcome = Want.N if n.value is None else Want.T if n.value else Want.F
@@ -186,19 +193,19 @@ def condition_of(n: Node, want: Want) -> Node:
                 else _or(condition_of(arg, Want.T), condition_of(arg, Want.F))
             )
     term = n.args[0]
-    lost = (_slot(Op.MAY_RAISE, term),) if term.op is Op.CALL else ()
-    return _or(_test(n, want), *lost)
+    may_raise = (_slot(Op.MAY_RAISE, term),) if term.op is Op.CALL else ()
+    return _or(_test(n, want), *may_raise)
 
 
 def _test(n: Node, want: Want) -> Node:
-    """A test on one column or call, whose rows are not lost."""
+    """Return the condition for a test on one column or call, for rows that are not lost."""
     if n.op is Op.IS_NULL:
         return (
             FALSE
             if want is Want.N
             else _slot(Op.MAY_HOLD_NULL, n.args[0])
             if want in (Want.T, Want.NOT_FALSE)
-            else _some(n.args[0])
+            else _may_be_defined(n.args[0])
         )
     match want:
         case Want.N:
@@ -212,7 +219,7 @@ def _test(n: Node, want: Want) -> Node:
 
 def _combine(n: Node, want: Want) -> Node:
     if want is Want.N:
-        # NULL comes out when all inputs can avoid the outcome that decides, and one of them is NULL.
+        # The result is NULL if all inputs can avoid the deciding outcome and one of them is NULL.
         avoid = Want.NOT_FALSE if n.op is Op.AND else Want.NOT_TRUE
         return _and(
             *(condition_of(a, avoid) for a in n.args),
@@ -230,7 +237,7 @@ def _slot(op: Op, term: Node) -> Node:
 
 
 def _member(op: Op, column: Node, values: tuple[object, ...]) -> Node:
-    """What a provider says of a set; of calls it knows nothing."""
+    """Return the slot of a provider's answer about a set; TRUE for calls, which lack providers."""
     return (
         Node(op, value=(column.value, values), dtype=column.dtype)
         if column.op is Op.COLUMN
@@ -238,12 +245,12 @@ def _member(op: Op, column: Node, values: tuple[object, ...]) -> Node:
     )
 
 
-def _some(column: Node) -> Node:
-    """The column may hold a value that is not NULL."""
-    return _or(_slot(Op.MAY_HOLD_VALUE, column), *_nans(column))
+def _may_be_defined(column: Node) -> Node:
+    """Return the condition that the column may hold a value that is not NULL."""
+    return _or(_slot(Op.MAY_HOLD_VALUE, column), *_nan_slots(column))
 
 
-def _nans(column: Node) -> tuple[Node, ...]:
+def _nan_slots(column: Node) -> tuple[Node, ...]:
     from skipstone.ir.types import Kind
 
     return (
@@ -254,81 +261,92 @@ def _nans(column: Node) -> tuple[Node, ...]:
 
 
 def _leaf(n: Node, want: Want) -> Node:
-    """can_true (T) or can_false (F) of a test on one column. NaN is greater than every number."""
+    """Return can_true (T) or can_false (F) of a test on one column.
+
+    NaN is greater than every number.
+    """
     column = n.args[0]
-    low, high, real, nans = (
+    low, high, has_value, nan_slots = (
         _slot(Op.MIN, column),
         _slot(Op.MAX, column),
         _slot(Op.MAY_HOLD_VALUE, column),
-        _nans(column),
+        _nan_slots(column),
     )
     true = want is Want.T
     match n.op:
         case Op.DEFINED:
-            return _some(column) if true else FALSE
+            return _may_be_defined(column) if true else FALSE
         case Op.NAN:
-            return _or(*nans) if true else real
+            return _or(*nan_slots) if true else has_value
         case Op.LT | Op.GE:
             # x < v can be true if some value is below v; the least is min:  min < v.
             # x < v can be false if some value is not; the greatest is max:  max >= v, or NaN.
             # x >= v is its negation.
             v = n.args[1]
             below, above = (
-                _and(real, Node(Op.LT, (low, v))),
-                _or(_and(real, Node(Op.GE, (high, v))), *nans),
+                _and(has_value, Node(Op.LT, (low, v))),
+                _or(_and(has_value, Node(Op.GE, (high, v))), *nan_slots),
             )
             return below if true is (n.op is Op.LT) else above
         case Op.LE | Op.GT:
             v = n.args[1]
             below, above = (
-                _and(real, Node(Op.LE, (low, v))),
-                _or(_and(real, Node(Op.GT, (high, v))), *nans),
+                _and(has_value, Node(Op.LE, (low, v))),
+                _or(_and(has_value, Node(Op.GT, (high, v))), *nan_slots),
             )
             return below if true is (n.op is Op.LE) else above
         case Op.EQ:
-            # x = v can be true if v lies in [min, max]; false unless every value is v: min = v = max.
+            # x = v can be true if v lies in [min, max].
+            # x = v can be false unless every value is v:  min = v = max.
             v = n.args[1]
             if true:
                 return _and(
-                    real,
+                    has_value,
                     Node(Op.LE, (low, v)),
                     Node(Op.GE, (high, v)),
                     _member(Op.MAY_CONTAIN, column, (v.value,)),
                 )
             apart = _and(
-                real,
+                has_value,
                 _or(Node(Op.LT, (low, v)), Node(Op.GT, (high, v))),
                 _member(Op.MAY_CONTAIN_OTHER, column, (v.value,)),
             )
-            return _or(apart, *nans)
+            return _or(apart, *nan_slots)
         case Op.IN:
             assert isinstance(n.value, tuple)
             if true:
                 return _and(
-                    real,
+                    has_value,
                     Node(Op.ANY_IN, (low, high), n.value, column.dtype),
                     _member(Op.MAY_CONTAIN, column, n.value),
                 )
             apart = _and(
-                real,
+                has_value,
                 Node(Op.NOT_ALL_IN, (low, high), n.value, column.dtype),
                 _member(Op.MAY_CONTAIN_OTHER, column, n.value),
             )
-            return _or(apart, *nans)
+            return _or(apart, *nan_slots)
         case Op.WITHIN:
             first, last = n.args[1:]
             if true:
-                return _and(real, Node(Op.GE, (high, first)), Node(Op.LE, (low, last)))
-            return _or(_and(real, _or(Node(Op.LT, (low, first)), Node(Op.GT, (high, last)))), *nans)
+                return _and(has_value, Node(Op.GE, (high, first)), Node(Op.LE, (low, last)))
+            return _or(
+                _and(has_value, _or(Node(Op.LT, (low, first)), Node(Op.GT, (high, last)))),
+                *nan_slots,
+            )
         case Op.LIKE:
             return _prefix(n, true)
     raise AssertionError(f"no lowering for {n.op}")  # spec.check_bound refuses it first
 
 
 def _prefix(n: Node, true: bool) -> Node:
-    """LIKE 'p%' is the range [p, after p)."""
+    """Return the condition of LIKE 'p%', which is the range [p, after p)."""
     column, pattern = n.args[0], pattern_of(n)
-    low, high, real = _slot(Op.MIN, column), _slot(Op.MAX, column), _slot(Op.MAY_HOLD_VALUE, column)
+    low, high, has_value = (
+        _slot(Op.MIN, column),
+        _slot(Op.MAX, column),
+        _slot(Op.MAY_HOLD_VALUE, column),
+    )
     assert column.dtype
     prefix = pattern.prefix.encode()
     after = after_prefix(prefix) if prefix else None
@@ -336,9 +354,9 @@ def _prefix(n: Node, true: bool) -> Node:
     end = None if after is None else literal(after, column.dtype)
     if true:
         inside = [Node(Op.GE, (high, p))] if prefix else []
-        return _and(real, *inside, *([] if end is None else [Node(Op.LT, (low, end))]))
+        return _and(has_value, *inside, *([] if end is None else [Node(Op.LT, (low, end))]))
     return _and(
-        real, _or(Node(Op.LT, (low, p)), *([] if end is None else [Node(Op.GE, (high, end))]))
+        has_value, _or(Node(Op.LT, (low, p)), *([] if end is None else [Node(Op.GE, (high, end))]))
     )
 
 
@@ -351,7 +369,7 @@ def _or(*args: Node) -> Node:
 
 
 def _join(op: Op, args: Iterable[Node], neutral: Node, final: Node) -> Node:
-    """AND or OR, flat, without repeats and constants."""
+    """Build a flat AND or OR without repeats and constants."""
     flat: dict[Node, None] = {}
     for a in args:
         for inner in a.args if a.op is op else (a,):

@@ -1,4 +1,4 @@
-"""The one node that every stage is made of, and the operations it can carry."""
+"""The node type of every stage, and the operations that a node can carry."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 
 
 class Op(enum.Enum):
-    """What a node does. `ir/spec.py` says which operations a stage may hold, and with which inputs."""
+    """The operation of a node.
+
+    `ir/spec.py` lists the operations that a stage may hold, and their inputs.
+    """
 
     # Leaves of a predicate.
     COLUMN = "column"  # value: a Name before binding, a Path after it
@@ -37,29 +40,32 @@ class Op(enum.Enum):
     SAME = "<=>"
     IN = "in"  # before binding: value, candidates...; after it: column, value a sorted tuple
     LIKE = "like"  # column, pattern; value: the escape character
-    WITHIN = "within"  # column, low, high: low <= x <= high, which NaN is not; made by ir/merge.py for floats
-    DEFINED = "defined"  # what x = x means: TRUE, or NULL where x is NULL
-    NAN = "nan"  # what x = NaN means in Spark
+    # column, low, high: low <= x <= high, which excludes NaN; ir/merge.py makes it for floats
+    WITHIN = "within"
+    DEFINED = "defined"  # x = x: TRUE, or NULL where x is NULL
+    NAN = "nan"  # x = NaN in Spark
 
     # Scalars.
     CAST = "cast"  # before binding; value: the function, cast or try_cast
     CALL = "call"  # value: the function's name; after binding (name, Session)
 
-    # Statistics slots of a program; value: the column's Path, or the call that they are derived from.
+    # Statistics slots of a program; value: the column's Path, or the call from which they are
+    # derived.
     MIN = "min"  # scalar: no value of the column lies below
     MAX = "max"  # scalar: no value of the column lies above
     MAY_HOLD_VALUE = "real"  # flag: may hold a value that is neither NULL nor NaN
     MAY_HOLD_NULL = "nulls"  # flag: may hold NULL
     MAY_HOLD_NAN = "nans"  # flag: may hold NaN
-    MAY_RAISE = "lost"  # flag: Spark may raise an error, or give what is not known here
+    MAY_RAISE = "lost"  # flag: Spark may raise an error for a row, or its value is not known here
     MAY_CONTAIN = "holds"  # flag; value: (Path, values): may hold one of the values
-    MAY_CONTAIN_OTHER = "others"  # flag; value: (Path, values): may hold a value besides them
+    MAY_CONTAIN_OTHER = "others"  # flag; value: (Path, values): may hold another value
     MAY_HOLD_ROWS = "rows"  # flag: the container may hold rows
 
     # Tests of a program.
-    ANY_IN = "any in"  # min, max; value: sorted values. Some value lies in [min, max]
+    ANY_IN = "any in"  # min, max; value: sorted values. One of them lies in [min, max]
     NOT_ALL_IN = (
-        "not all in"  # min, max; value: sorted values. Something in [min, max] is not among them
+        # min, max; value: sorted values. [min, max] holds a value that is not among them
+        "not all in"
     )
 
     # Inputs of a kernel; value: the position among the kernel's arguments.
@@ -70,7 +76,7 @@ class Op(enum.Enum):
     PACK = "pack"  # lanes of one bit each, packed into words
 
 
-TERMS: Final = (Op.COLUMN, Op.CALL)  # what leaves of a bound predicate test
+TERMS: Final = (Op.COLUMN, Op.CALL)  # the scalars that leaves of a bound predicate test
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,18 +97,18 @@ class Node:
     _hash: int = field(init=False, repr=False, compare=False, default=0)
 
     def __post_init__(self) -> None:
-        # Kept, so that a tree is hashed once and not once per level.
+        # Stored, so that a tree is hashed once and not once per level.
         object.__setattr__(self, "_hash", hash((self.op, self.args, self.value, self.dtype)))
 
     def __hash__(self) -> int:
         return self._hash
 
-    # Hashes of strings and enums differ between processes, so a pickled node makes its own.
+    # Hashes of strings and enums differ between processes, so a pickled node computes its own.
     def __reduce__(self) -> tuple[type[Node], tuple[object, ...]]:
         return Node, (self.op, self.args, self.value, self.dtype)
 
     def walk(self) -> Iterator[Node]:
-        """Every node of the tree, parents first, left to right."""
+        """Yield every node of the tree, parents first, left to right."""
         stack = [self]
         while stack:
             node = stack.pop()
@@ -112,37 +118,43 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """What was not understood, and why; carried by UNKNOWN."""
+    """The unsupported part of a predicate, and the reason; carried by UNKNOWN."""
 
     what: str
     why: str
 
 
-# A column's place in the schema: ("a", "b") is the leaf b of the struct a.
+# A column's path in the schema: ("a", "b") is the leaf b of the struct a.
 Path = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A column as it was written, before the schema is asked. Parts may be quoted, so they may hold dots."""
+    """A column as it was written, before it is looked up.
+
+    Parts may be quoted, so they may hold dots.
+    """
 
     parts: Path
 
 
 def literal(value: object, dtype: DType) -> Node:
-    """A literal node; -0.0 becomes 0.0, which Spark takes for the same value."""
+    """Return a literal node; -0.0 becomes 0.0, because Spark considers the two equal."""
     if isinstance(value, float) and value == 0.0:
         value = 0.0
     return Node(Op.LITERAL, value=value, dtype=dtype)
 
 
 def unknown(what: str, why: str) -> Node:
-    """A predicate whose outcome cannot be told: it costs its own branch and nothing else."""
+    """Return a predicate of unknown outcome.
+
+    It does not prune; the rest of the condition still does.
+    """
     return Node(Op.UNKNOWN, value=Reason(what, why))
 
 
 def columns_of(node: Node) -> tuple[Path, ...]:
-    """The columns a bound predicate reads, in the order of first use."""
+    """Return the columns that a bound predicate reads, in order of first use."""
     seen: dict[Path, None] = {}
     for n in node.walk():
         if n.op is Op.COLUMN:
@@ -151,12 +163,14 @@ def columns_of(node: Node) -> tuple[Path, ...]:
     return tuple(seen)
 
 
-def chain(n: Node) -> tuple[Node, ...]:
-    """The inputs of an AND or OR and of those of its kind nested in it, left to right: however long, without recursion.
+def flatten_chain(n: Node) -> tuple[Node, ...]:
+    """Flatten nested ANDs (or ORs) into their inputs, left to right.
+
+    The length of a chain is unlimited: there is no recursion.
 
     Example:
         >>> a, b, c = (Node(Op.COLUMN, value=Name((x,))) for x in "abc")
-        >>> chain(Node(Op.AND, (Node(Op.AND, (a, b)), c))) == (a, b, c)
+        >>> flatten_chain(Node(Op.AND, (Node(Op.AND, (a, b)), c))) == (a, b, c)
         True
     """
     out, stack = [], [n]
@@ -170,22 +184,27 @@ def chain(n: Node) -> tuple[Node, ...]:
 
 
 def not_understood(n: Node) -> list[Reason]:
-    """What of a bound predicate costs its branch, and why."""
+    """Return the unsupported parts of a bound predicate, with reasons."""
     return [m.value for m in n.walk() if m.op is Op.UNKNOWN and isinstance(m.value, Reason)]
 
 
-# Words that are not read as names where no backticks stand around them, by our parser or by Spark's, which wants names in ASCII.
+# Words that our parser, or Spark's, reads as names only in backticks. Spark's wants names in ASCII.
 WORDS: Final = frozenset((
-    *("alter", "analyze", "and", "any", "as", "between", "cache", "case", "comment", "commit", "copy", "create", "cross", "current_date"),
-    *("current_timestamp", "current_user", "declare", "delete", "desc", "describe", "distinct", "drop", "else", "except", "execute", "explain", "false"),
-    *("fetch", "for", "from", "grant", "having", "if", "ilike", "inner", "insert", "intersect", "into", "join", "lateral", "like", "load", "merge"),
-    *("minus", "not", "null", "on", "or", "outer", "pivot", "refresh", "rename", "revoke", "rlike", "rollback", "select", "session_user", "set", "show"),
-    *("tablesample", "then", "true", "truncate", "uncache", "union", "unpivot", "update", "use", "using", "values", "when", "where", "while", "with"),
+    *("alter", "analyze", "and", "any", "as", "between", "cache", "case", "comment", "commit"),
+    *("copy", "create", "cross", "current_date"),
+    *("current_timestamp", "current_user", "declare", "delete", "desc", "describe", "distinct"),
+    *("drop", "else", "except", "execute", "explain", "false"),
+    *("fetch", "for", "from", "grant", "having", "if", "ilike", "inner", "insert", "intersect"),
+    *("into", "join", "lateral", "like", "load", "merge"),
+    *("minus", "not", "null", "on", "or", "outer", "pivot", "refresh", "rename", "revoke"),
+    *("rlike", "rollback", "select", "session_user", "set", "show"),
+    *("tablesample", "then", "true", "truncate", "uncache", "union", "unpivot", "update", "use"),
+    *("using", "values", "when", "where", "while", "with"),
 ))  # fmt: skip
 
 
 def show_path(path: Path) -> str:
-    """A path as columns are named in calls and answers: parts that are no words are quoted.
+    """Return a path as calls and answers name columns; parts that are not identifiers are quoted.
 
     Example:
         >>> show_path(("a", "b.c"))
@@ -195,7 +214,7 @@ def show_path(path: Path) -> str:
 
 
 def sql_path(path: Path) -> str:
-    """A path as SQL text, which our parser and Spark's read as this path.
+    """Return a path as SQL text that our parser and Spark's read as this path.
 
     Example:
         >>> sql_path(("a", "é", "from"))
@@ -208,10 +227,10 @@ def sql_path(path: Path) -> str:
 
 
 def quoted_name(name: str) -> str:
-    """A name as SQL text, whatever is in it."""
+    """Return a name as SQL text in backticks, whatever it contains."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def quoted_path(path: Iterable[str]) -> str:
-    """A path as SQL text with every part quoted, as it must be where a part may be a word of SQL."""
+    """Return a path as SQL text with every part quoted, because a part may be a word of SQL."""
     return ".".join(map(quoted_name, path))

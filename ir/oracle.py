@@ -1,7 +1,7 @@
-"""The oracle: one container in plain Python, slowly and obviously. It defines the answer.
+"""The oracle: judge one container in plain Python, slowly and obviously. It defines the answer.
 
-It reads the bound predicate, not the Program, and raw statistics, not packed columns, so that
-lowering, packing and every backend are checked against something that shares no code with them.
+It reads the bound predicate, not the Program, and raw statistics, not packed columns. Lowering,
+packing and every backend are thus checked against code that shares nothing with them.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ Axis = int | float | bytes
 
 @dataclass(frozen=True)
 class ColumnFacts:
-    """What a container's statistics let a column hold, after unusable statistics were dropped.
+    """The values that a container's statistics allow in a column.
 
-    `low` and `high` bound the values that are neither NULL nor NaN; `high` None is above everything.
+    Unusable statistics have been dropped. `low` and `high` bound the values that are neither NULL
+    nor NaN. If `high` is None, there is no upper bound.
     """
 
     low: Axis
@@ -49,11 +50,18 @@ def column_facts(
     nullable: bool = True,
     above: bool = False,
 ) -> ColumnFacts:
-    """Raw statistics of one column in one container, as axis values; None is unknown.
+    """Derive the facts of one column in one container from raw statistics.
 
-    `above`: a struct around the column may be NULL without its null count telling.
-    What cannot be true makes that statistic unknown, never an error; statistics that contradict
-    each other are all unknown.
+    Statistics are axis values or counts; None is unknown. A statistic that cannot be true becomes
+    unknown, never an error. Statistics that contradict each other all become unknown.
+
+    Args:
+        dtype: The column's type.
+        low, high: Bounds of its values.
+        null_count, row_count, nan_count: Counts of NULLs, rows and NaNs.
+        container_rows: Rows of the container, if `row_count` is unknown.
+        nullable: The schema allows NULL.
+        above: A struct around the column may be NULL, which the column's null count does not show.
     """
     if row_count is None:
         row_count = container_rows
@@ -65,10 +73,12 @@ def column_facts(
     low, high = (None if isinstance(b, float) and math.isnan(b) else b for b in (low, high))
     if not dtype.ordered:
         low = high = None
-    gone = (null_count or 0) + (nan_count or 0)  # rows that hold no value
+    without_value = (null_count or 0) + (nan_count or 0)  # rows that hold no value
     bounded = low is not None or high is not None
-    if row_count is not None and (gone > row_count or (gone == row_count and bounded)):
-        # Counts and bounds contradict each other, and no one knows which of them are right.
+    if row_count is not None and (
+        without_value > row_count or (without_value == row_count and bounded)
+    ):
+        # Counts and bounds contradict each other, and nothing shows which of them are right.
         return ColumnFacts(
             dtype.lowest if dtype.ordered else 0,
             dtype.highest if dtype.ordered else 0,
@@ -84,7 +94,7 @@ def column_facts(
         high = dtype.highest if dtype.ordered else 0
 
     if row_count == 0:
-        # The column has no values here; in rows that exist all the same, it is NULL.
+        # The column has no values here. In rows that exist nevertheless, it is NULL.
         return ColumnFacts(low, high, False, True, False)
     all_null = null_count is not None and null_count == row_count
     all_nan = (
@@ -101,7 +111,7 @@ def column_facts(
 
 
 def outcomes(n: Node, facts: Mapping[Path | Node, ColumnFacts]) -> frozenset[Outcome]:
-    """Every outcome that some row of the container may give a bound predicate."""
+    """Return every outcome that a bound predicate may have on some row of the container."""
     match n.op:
         case Op.LITERAL:
             return frozenset((None if n.value is None else bool(n.value),))
@@ -128,26 +138,26 @@ def outcomes(n: Node, facts: Mapping[Path | Node, ColumnFacts]) -> frozenset[Out
 
 
 def key_of(term: Node) -> Path | Node:
-    """What facts are filed under: a column's path, or the call itself."""
+    """Return the key of a term's facts: a column's path, or the call itself."""
     return term.value if term.op is Op.COLUMN else term  # type: ignore[return-value]
 
 
 def verdict(
     n: Node, facts: Mapping[Path | Node, ColumnFacts], container_rows: int | None = None
 ) -> Verdict:
-    """The verdict of a bound predicate on one container.
+    """Return the verdict of a bound predicate on one container.
 
     Args:
         n: The bound predicate.
-        facts: For each column and call that it tests (`key_of`), what it may hold.
-        container_rows: Rows of the container; 0 makes it NEVER.
+        facts: The facts of each column and call that it tests, by `key_of`.
+        container_rows: Rows of the container; 0 makes the verdict NEVER.
     """
     if container_rows == 0:
         return Verdict.NEVER
-    held = guarantees(n)
-    if held is None:
+    literal_guarantees = guarantees(n)
+    if literal_guarantees is None:
         return Verdict.NEVER
-    for g in held:
+    for g in literal_guarantees:
         values = tuple(sorted(g.values))  # type: ignore[type-var]
         if facts[g.path].contained(values) is (g.kind == "not_in"):
             return Verdict.NEVER
@@ -185,13 +195,13 @@ def _leaf(n: Node, f: ColumnFacts) -> set[Outcome]:
 
 
 def _value_outcomes(n: Node, f: ColumnFacts) -> set[Outcome]:
-    """The outcomes over all values v with low <= v <= high."""
+    """Return the outcomes over all values v with low <= v <= high."""
     low, high = f.low, f.high
 
-    def reaches(v: object, strictly: bool) -> bool:  # some value is >= v (> v when strictly)
+    def some_at_least(v: object, strictly: bool) -> bool:  # some value is >= v (> v if strictly)
         return high is None or (high > v if strictly else high >= v)  # type: ignore[operator]
 
-    def starts(v: object, strictly: bool) -> bool:  # some value is <= v (< v when strictly)
+    def some_at_most(v: object, strictly: bool) -> bool:  # some value is <= v (< v if strictly)
         return low < v if strictly else low <= v  # type: ignore[operator]
 
     v = n.args[1].value if len(n.args) > 1 else None
@@ -201,38 +211,45 @@ def _value_outcomes(n: Node, f: ColumnFacts) -> set[Outcome]:
         case Op.NAN:
             return {False}
         case Op.LT:
-            return _pair(starts(v, True), reaches(v, False))
+            return _pair(some_at_most(v, True), some_at_least(v, False))
         case Op.LE:
-            return _pair(starts(v, False), reaches(v, True))
+            return _pair(some_at_most(v, False), some_at_least(v, True))
         case Op.GT:
-            return _pair(reaches(v, True), starts(v, False))
+            return _pair(some_at_least(v, True), some_at_most(v, False))
         case Op.GE:
-            return _pair(reaches(v, False), starts(v, True))
+            return _pair(some_at_least(v, False), some_at_most(v, True))
         case Op.EQ:
-            held = f.contained((v,))
-            inside = starts(v, False) and reaches(v, False) and held is not False
-            return _pair(inside, (starts(v, True) or reaches(v, True)) and held is not True)
+            contained = f.contained((v,))
+            inside = some_at_most(v, False) and some_at_least(v, False) and contained is not False
+            return _pair(
+                inside, (some_at_most(v, True) or some_at_least(v, True)) and contained is not True
+            )
         case Op.IN:
             assert isinstance(n.value, tuple)
-            held = f.contained(n.value)
-            within = [m for m in n.value if starts(m, False) and reaches(m, False)]
+            contained = f.contained(n.value)
+            within = [m for m in n.value if some_at_most(m, False) and some_at_least(m, False)]
             assert n.dtype
             if n.dtype.discrete:
                 covered = len(within) == high - low + 1  # type: ignore[operator]
             else:
                 covered = low == high and bool(within)
-            return _pair(bool(within) and held is not False, not covered and held is not True)
+            return _pair(
+                bool(within) and contained is not False, not covered and contained is not True
+            )
         case Op.WITHIN:
             last = n.args[2].value
             return _pair(
-                reaches(v, False) and starts(last, False), starts(v, True) or reaches(last, True)
+                some_at_least(v, False) and some_at_most(last, False),
+                some_at_most(v, True) or some_at_least(last, True),
             )
         case Op.LIKE:
             pattern = pattern_of(n)
             prefix = pattern.prefix.encode()
             after = after_prefix(prefix) if prefix else None
-            inside = reaches(prefix, False) and (after is None or starts(after, True))
-            outside = starts(prefix, True) or (after is not None and reaches(after, False))
+            inside = some_at_least(prefix, False) and (after is None or some_at_most(after, True))
+            outside = some_at_most(prefix, True) or (
+                after is not None and some_at_least(after, False)
+            )
             return _pair(inside, outside)
     raise AssertionError(n.op)
 

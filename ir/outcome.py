@@ -1,4 +1,4 @@
-"""Outcomes and verdicts: the tri-state answer for one container."""
+"""Outcomes of a predicate on a row, and verdicts on a container."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Outcome = bool | None
 
 
 class Verdict(enum.IntEnum):
-    """What a predicate can do in a container.
+    """The answer for one container: no row, some rows or every row can match.
 
     NEVER: no row is TRUE; prune. ALWAYS: every row is TRUE; keep, no residual filter is needed.
     MAYBE: keep, and filter the rows.
@@ -25,7 +25,7 @@ class Verdict(enum.IntEnum):
 
 
 def verdict_of(outcomes: Set[Outcome]) -> Verdict:
-    """The verdict that follows from the outcomes that are possible.
+    """Return the verdict that follows from the possible outcomes.
 
     Example:
         >>> verdict_of({True, None})

@@ -1,4 +1,4 @@
-"""Pullback: a literal of the type that Spark compares in, as a threshold on the column's own axis."""
+"""Pullback: map a literal of the comparison's type to a threshold on the column's own axis."""
 
 from __future__ import annotations
 
@@ -12,14 +12,18 @@ from skipstone.ir import types as ty
 from skipstone.ir.literals import to_float, to_float32
 from skipstone.ir.session import Incomparable, Session
 from skipstone.ir.types import DType, Kind
-from skipstone.ir.zones import DAY, is_calm, to_local
+from skipstone.ir.zones import DAY, has_stable_offset, to_local
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Where a literal falls on a column's axis: the least column value not below it, and the greatest not above it.
+    """The position of a literal on a column's axis.
 
-    None: there is no such value. Equal ends: the literal is a value of the column.
+    Attributes:
+        low: The least column value that is not below the literal; None if there is none.
+        high: The greatest column value that is not above it; None if there is none.
+
+    If `low` equals `high`, the literal is a value of the column.
     """
 
     low: int | float | bytes | None
@@ -27,7 +31,9 @@ class Span:
 
 
 def pullback(column: DType, to: DType, value: int | float | bytes, session: Session) -> Span:
-    """The span on `column`'s axis of a value of `to`, the type that Spark compares in. The value is not NaN.
+    """Map a value of `to`, the type of the comparison, to its span on the axis of `column`.
+
+    The value is not NaN.
 
     Raises:
         Incomparable: the cast keeps no order around the value.
@@ -60,8 +66,12 @@ def pullback(column: DType, to: DType, value: int | float | bytes, session: Sess
 
 
 def _local(instant: int, session: Session) -> int:
-    """The wall clock at an instant around which wall clocks and instants have one order."""
-    local = to_local(instant, session.zone) if is_calm(instant, session.zone) else None
+    """Return the wall clock at an instant.
+
+    Raises:
+        Incomparable: wall clocks and instants around it do not have the same order.
+    """
+    local = to_local(instant, session.zone) if has_stable_offset(instant, session.zone) else None
     if local is None:
         raise Incomparable("the session time zone's offset changes around that time")
     return local
@@ -76,7 +86,10 @@ def _clamp(column: DType, low: int, high: int) -> Span:
 
 
 def _search(column: DType, value: float, cast: Callable[[int], float]) -> Span:
-    """Thresholds of a cast that rounds, by bisection: several column values may meet one literal."""
+    """Find the thresholds of a rounding cast by bisection.
+
+    Several column values may equal one literal.
+    """
     least, most = column.lowest, column.highest
     assert isinstance(least, int) and isinstance(most, int)
 

@@ -1,8 +1,8 @@
-"""Sets of values of one scalar: what a test on it is true of, as ranges of its axis.
+"""Sets of values of one scalar: the ranges of its axis in which a test is TRUE.
 
-A range [low, high) is cut before its ends; None is beyond every value. Every axis lets a cut after a value
-be written as one before the next: integers and floats have a next value, and text has the one with a
-zero byte behind it.
+A range [low, high) is cut before its ends; None lies beyond every value. On every axis, a cut after
+a value can be written as a cut before the next one: integers and floats have a next value, and the
+next text is the same text followed by a zero byte.
 """
 
 from __future__ import annotations
@@ -23,18 +23,19 @@ from skipstone.ir.types import DType, Kind
 
 Range: TypeAlias = tuple[Any, Any]
 EVERYTHING: Final[tuple[Range, ...]] = ((None, None),)
-FEW: Final = 8  # single floats that ranges may be cut at to keep NaN apart
-MOST: Final = 4096  # members of an IN list, and ranges of a set; longer ones are left as they are
+MAX_NAN_CUTS: Final = 8  # single floats that ranges may exclude to keep NaN apart
+# Limit of the members of an IN list and of the ranges of a set. Longer ones are left unchanged.
+MAX_RANGES: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """What a predicate over one scalar is worth, whatever the scalar is.
+class ValueSet:
+    """The values of a scalar for which a predicate is TRUE, whatever the scalar is.
 
     Attributes:
-        ranges: Where it is TRUE among values besides NULL and NaN: disjoint, ascending, not touching.
-        nan: Whether it is TRUE of NaN.
-        null: What it is worth where the scalar is NULL.
+        ranges: The ranges where it is TRUE, NULL and NaN aside: disjoint, ascending, not touching.
+        nan: It is TRUE for NaN.
+        null: Its outcome where the scalar is NULL.
     """
 
     ranges: tuple[Range, ...]
@@ -43,7 +44,7 @@ class Piece:
 
 
 def after(v: Any, dtype: DType) -> Any:
-    """The least value above v; None if there is none."""
+    """Return the least value above v; None if there is none."""
     if isinstance(v, bytes):
         return v + b"\0"
     if dtype.kind is Kind.FLOAT:
@@ -56,49 +57,49 @@ def after(v: Any, dtype: DType) -> Any:
 
 
 def _before(v: float, dtype: DType) -> float:
-    """The greatest float below v."""
+    """Return the greatest float below v."""
     lane = np.dtype(dtype.lane).type
     with np.errstate(over="ignore", under="ignore"):
         return float(np.nextafter(lane(v), lane(-math.inf))) + 0.0
 
 
-def _start(v: Any, dtype: DType) -> Any:
-    """A cut before v; None where nothing lies before it."""
+def _cut_before(v: Any, dtype: DType) -> Any:
+    """Return a cut before v; None if no value lies before it."""
     return None if v == dtype.lowest else v
 
 
-def piece_of(n: Node) -> Piece | None:
-    """The piece of a test on one scalar; None for a list that is too long."""
+def value_set_of(n: Node) -> ValueSet | None:
+    """Return the set of values that pass a test on one scalar; None if its list is too long."""
     if n.op is Op.IS_NULL:
-        return Piece((), False, True)
+        return ValueSet((), False, True)
     dtype = n.args[0].dtype
     assert dtype is not None
     v = n.args[1].value if len(n.args) > 1 else None
     match n.op:
         case Op.DEFINED:
-            return Piece(EVERYTHING, True)
+            return ValueSet(EVERYTHING, True)
         case Op.NAN:
-            return Piece((), True)
+            return ValueSet((), True)
         case Op.LT:
-            return Piece(_nonempty(None, v, dtype), False)
+            return ValueSet(_nonempty(None, v, dtype), False)
         case Op.LE:
-            return Piece(_nonempty(None, after(v, dtype), dtype), False)
+            return ValueSet(_nonempty(None, after(v, dtype), dtype), False)
         case Op.GT:
             high = after(v, dtype)
-            return Piece(() if high is None else ((high, None),), True)
+            return ValueSet(() if high is None else ((high, None),), True)
         case Op.GE:
-            return Piece(((_start(v, dtype), None),), True)
+            return ValueSet(((_cut_before(v, dtype), None),), True)
         case Op.EQ:
-            return Piece(((_start(v, dtype), after(v, dtype)),), False)
+            return ValueSet(((_cut_before(v, dtype), after(v, dtype)),), False)
         case Op.IN:
             assert isinstance(n.value, tuple)
-            if len(n.value) > MOST:
+            if len(n.value) > MAX_RANGES:
                 return None
-            return Piece(union((_start(m, dtype), after(m, dtype)) for m in n.value), False)
+            return ValueSet(union((_cut_before(m, dtype), after(m, dtype)) for m in n.value), False)
         case Op.LIKE:
             prefix = pattern_of(n).prefix.encode()
-            return Piece(
-                ((_start(prefix, dtype), after_prefix(prefix) if prefix else None),), False
+            return ValueSet(
+                ((_cut_before(prefix, dtype), after_prefix(prefix) if prefix else None),), False
             )
     raise AssertionError(n.op)
 
@@ -108,7 +109,7 @@ def _nonempty(low: Any, high: Any, dtype: DType) -> tuple[Range, ...]:
 
 
 def union(ranges: Iterable[Range]) -> tuple[Range, ...]:
-    """The ranges joined where they overlap or touch."""
+    """Merge ranges that overlap or touch."""
     out: list[list[Any]] = []
     for low, high in sorted(
         ranges, key=lambda r: (r[0] is not None, r[0] if r[0] is not None else 0)
@@ -122,7 +123,7 @@ def union(ranges: Iterable[Range]) -> tuple[Range, ...]:
 
 
 def complement(ranges: tuple[Range, ...]) -> tuple[Range, ...]:
-    """All values that lie in none of them."""
+    """Return the ranges of all values outside of the given ranges."""
     out: list[Range] = []
     at: Any = None
     for low, high in ranges:
@@ -134,42 +135,43 @@ def complement(ranges: tuple[Range, ...]) -> tuple[Range, ...]:
     return (*out, (at, None))
 
 
-def negated(p: Piece) -> Piece:
-    """NOT p."""
-    return Piece(complement(p.ranges), not p.nan, None if p.null is None else not p.null)
+def negated(p: ValueSet) -> ValueSet:
+    """Return NOT p."""
+    return ValueSet(complement(p.ranges), not p.nan, None if p.null is None else not p.null)
 
 
-def joined(op: Op, pieces: list[Piece]) -> Piece:
-    """AND or OR of pieces over one scalar."""
+def combined(op: Op, sets: list[ValueSet]) -> ValueSet:
+    """Return the AND or OR of sets over one scalar."""
     if op is Op.AND:
-        return negated(joined(Op.OR, [negated(p) for p in pieces]))
-    nulls = [p.null for p in pieces]
+        return negated(combined(Op.OR, [negated(p) for p in sets]))
+    nulls = [p.null for p in sets]
     null = True if True in nulls else None if None in nulls else False
-    return Piece(union(r for p in pieces for r in p.ranges), any(p.nan for p in pieces), null)
+    return ValueSet(union(r for p in sets for r in p.ranges), any(p.nan for p in sets), null)
 
 
-def is_true(p: Piece) -> Piece:
-    """p IS TRUE."""
+def is_true(p: ValueSet) -> ValueSet:
+    """Return p IS TRUE."""
     return replace(p, null=p.null is True)
 
 
-def is_null(p: Piece) -> Piece:
-    """p IS NULL."""
-    return Piece((), False, p.null is None)
+def is_null(p: ValueSet) -> ValueSet:
+    """Return p IS NULL."""
+    return ValueSet((), False, p.null is None)
 
 
-def written(p: Piece, term: Node, members: int) -> Node:
-    """A piece as tests of its scalar.
+def as_tests(p: ValueSet, term: Node, members: int) -> Node:
+    """Write a set of values as tests of its scalar.
 
     Args:
-        p: The piece.
+        p: The set.
         term: The scalar.
-        members: Up to how many single values, besides ranges, are written as a list.
+        members: The most single values, besides ranges, to write as a list.
     """
-    values = _values(p, term, members)
+    values = _value_tests(p, term, members)
     if p.null is None:
         return values
-    # TRUE where NULL: it is not FALSE. OR with a null test says the same, and takes the two for independent.
+    # TRUE where NULL: the predicate is not FALSE. OR with a null test means the same, but its two
+    # inputs would be judged independently.
     return (
         Node(Op.IS_TRUE, (values,))
         if not p.null
@@ -177,7 +179,7 @@ def written(p: Piece, term: Node, members: int) -> Node:
     )
 
 
-def _values(p: Piece, term: Node, members: int) -> Node:
+def _value_tests(p: ValueSet, term: Node, members: int) -> Node:
     dtype = term.dtype
     assert dtype is not None
     has_nan = dtype.kind is Kind.FLOAT
@@ -187,23 +189,26 @@ def _values(p: Piece, term: Node, members: int) -> Node:
         return Node(Op.DEFINED, (term,)) if nan or not has_nan else Node(Op.NOT, (is_nan,))
     if not p.ranges:
         return is_nan if nan else never(term)
-    if (listed := _listed(p.ranges, dtype, members)) is not None and (not nan or len(listed) > FEW):
-        found = is_in(term, listed)
-        return Node(Op.OR, (found, is_nan)) if nan else found
-    if (listed := _listed(complement(p.ranges), dtype, members)) is not None and (
-        nan or not has_nan or len(listed) > FEW
+    if (listed := _members(p.ranges, dtype, members)) is not None and (
+        not nan or len(listed) > MAX_NAN_CUTS
+    ):
+        test = is_in(term, listed)
+        return Node(Op.OR, (test, is_nan)) if nan else test
+    if (listed := _members(complement(p.ranges), dtype, members)) is not None and (
+        nan or not has_nan or len(listed) > MAX_NAN_CUTS
     ):
         others = Node(Op.NOT, (is_in(term, listed),))
         return others if nan or not has_nan else Node(Op.AND, (others, Node(Op.NOT, (is_nan,))))
     if nan and (len(p.ranges) > 1 or p.ranges[0][1] is not None):
-        # Written as what it is not, so that NaN is in none of the parts: beside others one part would take it along.
-        return Node(Op.NOT, (_values(negated(p), term, members),))
-    parts = [_between(low, high, term, nan) for low, high in p.ranges]
+        # Written as a negation, so that NaN is in none of the parts. Otherwise one part would
+        # include it.
+        return Node(Op.NOT, (_value_tests(negated(p), term, members),))
+    parts = [_range_test(low, high, term, nan) for low, high in p.ranges]
     return parts[0] if len(parts) == 1 else Node(Op.OR, tuple(parts))
 
 
-def _listed(ranges: tuple[Range, ...], dtype: DType, most: int) -> list[Any] | None:
-    """The members of ranges that hold few values; None for others."""
+def _members(ranges: tuple[Range, ...], dtype: DType, most: int) -> list[Any] | None:
+    """Return the members of ranges that hold few values; None if there are too many."""
     out: list[Any] = []
     for low, high in ranges:
         v = dtype.lowest if low is None else low
@@ -221,8 +226,8 @@ def _listed(ranges: tuple[Range, ...], dtype: DType, most: int) -> list[Any] | N
     return out
 
 
-def _between(low: Any, high: Any, term: Node, nan: bool) -> Node:
-    """A range as a test; `nan`: it may take NaN along, which lies above every number."""
+def _range_test(low: Any, high: Any, term: Node, nan: bool) -> Node:
+    """Write a range as a test. With `nan` it may include NaN, which lies above every number."""
     dtype = term.dtype
     ends: list[Node] = []
     if (
@@ -231,7 +236,7 @@ def _between(low: Any, high: Any, term: Node, nan: bool) -> Node:
         and low is not None
         and (high is not None or not nan)
     ):
-        # Two tests would be taken for independent, and NaN passes the first of them.
+        # Two tests would be judged independently, and NaN passes the first of them.
         last = math.inf if high is None else _before(high, dtype)
         return (
             is_in(term, [low])

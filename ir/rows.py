@@ -1,7 +1,7 @@
-"""The row evaluator: a bound predicate over Arrow rows, with Spark's semantics.
+"""The row evaluator: judge Arrow rows by a bound predicate, with Spark's semantics.
 
 NaN is greater than every number and equal to itself, -0.0 equals 0.0, strings compare by bytes.
-Literals already lie on their columns' axes, so no cast of data is needed.
+Literals already lie on their columns' axes, so no data is cast.
 """
 
 from __future__ import annotations
@@ -30,7 +30,11 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """Which rows are TRUE, which are FALSE, which Spark may raise an error for; the rest are NULL. Masks of shape (rows,)."""
+    """Masks of shape (rows,): the rows that are TRUE, that are FALSE, and that may raise an error.
+
+    `lost` marks rows for which Spark may raise an error, or whose value is not known here. All
+    other rows are NULL.
+    """
 
     true: Mask
     false: Mask
@@ -41,38 +45,39 @@ def evaluate_rows(predicate: Node, batch: pa.RecordBatch) -> pa.BooleanArray:
     """Judge each row of a batch.
 
     Args:
-        predicate: A bound predicate whose columns the batch has, with the types it was bound to.
+        predicate: A bound predicate. The batch has its columns, with the types it was bound to.
         batch: n rows, host memory.
 
     Returns:
-        Boolean array of length n: true, false or null, as Spark SQL says.
+        Boolean array of length n: true, false or null, as in Spark SQL.
 
     Raises:
-        UnsupportedForm: the predicate holds a form that only planning understands, or a row for which Spark
-            raises an error.
+        UnsupportedForm: only planning supports a form of the predicate, or Spark raises an error
+            for a row.
     """
     if not batch.num_rows:
         return pa.array([], pa.bool_())
     truth = judge(predicate, batch, {})
-    _refuse_lost(predicate, truth)
+    _raise_if_lost(predicate, truth)
     return pa.array(truth.true, mask=~(truth.true | truth.false))
 
 
 def matching_rows(predicate: Node, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The rows of a batch for which the predicate is TRUE."""
+    """Return the rows for which the predicate is TRUE. Raises as `evaluate_rows` does."""
     if not batch.num_rows:
         return batch
     truth = judge(predicate, batch, {})
-    _refuse_lost(predicate, truth)
+    _raise_if_lost(predicate, truth)
     return batch.filter(pa.array(truth.true))
 
 
-def _refuse_lost(predicate: Node, truth: Truth) -> None:
+def _raise_if_lost(predicate: Node, truth: Truth) -> None:
     if truth.lost.any():
         raise UnsupportedForm(
-            f"{int(truth.lost.sum())} rows cannot be judged by {show(predicate):.300}: Spark raises an error for them in ANSI mode "
-            "(overflow, division by zero, a cast that fails), or what it gives is not known here (of text that is no UTF-8). "
-            "Guard it (TRY_CAST, nullif), or filter with another engine."
+            f"{int(truth.lost.sum())} rows cannot be judged by {show(predicate):.300}: "
+            "Spark raises an error for them in ANSI mode (overflow, division by zero, "
+            "a failed cast), or its result is not known here (text that is not UTF-8). "
+            "Guard the expression (TRY_CAST, nullif), or filter with another engine."
         )
 
 
@@ -80,7 +85,13 @@ Cache: TypeAlias = dict[Path | Node, pa.Array]
 
 
 def judge(n: Node, batch: pa.RecordBatch, cache: Cache) -> Truth:
-    """Judge each row; rows that cannot be judged are marked, and raise nothing. `cache` keeps what is read from the batch."""
+    """Judge each row. Rows that cannot be judged are marked and raise no error.
+
+    `cache` stores the columns that are read from the batch.
+
+    Raises:
+        UnsupportedForm: the predicate holds a form that rows cannot be judged by.
+    """
     size = batch.num_rows
     none = np.zeros(size, np.bool_)
     match n.op:
@@ -90,7 +101,7 @@ def judge(n: Node, batch: pa.RecordBatch, cache: Cache) -> Truth:
             assert isinstance(n.value, Reason)
             raise UnsupportedForm(
                 f"rows cannot be judged by {n.value.what!r}: {n.value.why}. "
-                "Plan with it, and filter what is read by another engine; or leave this condition out."
+                "Plan with it and filter the rows with another engine, or leave this condition out."
             )
         case Op.NOT:
             p = judge(n.args[0], batch, cache)
@@ -102,7 +113,7 @@ def judge(n: Node, batch: pa.RecordBatch, cache: Cache) -> Truth:
             true, false = (
                 (every(trues), some(falses)) if n.op is Op.AND else (some(trues), every(falses))
             )
-            # What another input decides need not be computed, so no order of them matters.
+            # A row that another input decides is not lost, so the order of inputs does not matter.
             lost = some([p.lost for p in parts]) & ~(false if n.op is Op.AND else true)
             return Truth(true & ~lost, false & ~lost, lost)
         case Op.IS_TRUE:
@@ -111,7 +122,7 @@ def judge(n: Node, batch: pa.RecordBatch, cache: Cache) -> Truth:
         case Op.IS_NULL if n.args[0].op not in TERMS:
             p = judge(n.args[0], batch, cache)
             return Truth(~(p.true | p.false | p.lost), p.true | p.false, p.lost)
-    values, lost = _tested(n.args[0], batch, cache)
+    values, lost = _term_values(n.args[0], batch, cache)
     if n.op is Op.LIKE and not pattern_of(n).by_bytes:
         lost = lost | malformed(values)
     valid = _mask(pc.is_valid(values)) & ~lost
@@ -121,12 +132,12 @@ def judge(n: Node, batch: pa.RecordBatch, cache: Cache) -> Truth:
     return Truth(true, valid & ~true, lost)
 
 
-def _tested(term: Node, batch: pa.RecordBatch, cache: Cache) -> tuple[pa.Array, Mask]:
-    """A column's or call's values, and which of them are lost."""
+def _term_values(term: Node, batch: pa.RecordBatch, cache: Cache) -> tuple[pa.Array, Mask]:
+    """Return the values of a column or call, and a mask of the lost ones."""
     if term.op is Op.COLUMN:
         return _column(term, batch, cache), np.zeros(batch.num_rows, np.bool_)
-    found = values_of(term, batch, cache)
-    return to_array(found, batch.num_rows), np.array(np.broadcast_to(found.lost, batch.num_rows))
+    values = values_of(term, batch, cache)
+    return to_array(values, batch.num_rows), np.array(np.broadcast_to(values.lost, batch.num_rows))
 
 
 def _column(n: Node, batch: pa.RecordBatch, cache: Cache) -> pa.Array:
@@ -138,7 +149,7 @@ def _column(n: Node, batch: pa.RecordBatch, cache: Cache) -> pa.Array:
 
 
 def values_of(n: Node, batch: pa.RecordBatch, cache: Cache) -> Values:
-    """A bound scalar on rows."""
+    """Evaluate a bound scalar on rows."""
     match n.op:
         case Op.LITERAL:
             assert n.dtype is not None
@@ -156,7 +167,13 @@ def values_of(n: Node, batch: pa.RecordBatch, cache: Cache) -> Values:
 
 
 def column_at(batch: pa.RecordBatch, path: Path) -> pa.Array:
-    """A column or struct field of a batch, in a plain layout. A field of a NULL struct is NULL."""
+    """Return a column or struct field of a batch, in a plain layout.
+
+    A field of a NULL struct is NULL.
+
+    Raises:
+        KeyError: the batch lacks the column.
+    """
     try:
         values = batch.column(path[0])
         for name in path[1:]:
@@ -166,7 +183,8 @@ def column_at(batch: pa.RecordBatch, path: Path) -> pa.Array:
             f"the rows lack the column {show_path(path)}; they have {', '.join(batch.schema.names)}"
         ) from e
     values = plain(values)
-    # Arrow has no LIKE or IN for views, no `<` for binary of a fixed size and no IN for short decimals (pyarrow 26).
+    # Arrow has no LIKE or IN for views, no `<` for binary of a fixed size and no IN for short
+    # decimals (pyarrow 26).
     match from_arrow(values.type):
         case DType(Kind.DATE):
             return values.cast(pa.date32())
@@ -184,7 +202,7 @@ def _mask(values: pa.Array) -> Mask:
 
 
 def _test(n: Node, values: pa.Array) -> Mask:
-    """A test on non-NULL values; what it says of NULL ones is not used."""
+    """Test values; the result for NULL is arbitrary."""
     if n.op in (Op.GT, Op.GE):
         # Spark's order is total, so these are the negations, and NaN passes them.
         return ~_test(Node(Op.LE if n.op is Op.GT else Op.LT, n.args), values)
@@ -228,7 +246,7 @@ def _is_in(members: tuple[object, ...], values: pa.Array) -> Mask:
 
 
 def scalar_of(axis: object, arrow: pa.DataType) -> pa.Scalar:
-    """An axis value as an Arrow scalar of a column's type."""
+    """Convert an axis value to an Arrow scalar of a column's type."""
     dtype = from_arrow(arrow)
     match dtype.kind:
         case Kind.DATE:

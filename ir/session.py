@@ -1,4 +1,4 @@
-"""The session that a predicate belongs to, and the refusal that every rule of coercion may raise."""
+"""The session of a predicate, and the exception that every rule of coercion may raise."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ class Incomparable(Exception):
 
 
 class Settings(TypedDict):
-    """The Spark settings that a predicate's meaning depends on, as keywords of `PruningPredicate` and of `plan`."""
+    """The Spark settings that affect a predicate's meaning.
+
+    They are keywords of `PruningPredicate` and of `plan`.
+    """
 
     timezone: str
     ansi: bool
@@ -23,7 +26,7 @@ class Settings(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Settings that are not given are Spark's defaults."""
+    """Spark settings; the defaults are Spark's."""
 
     timezone: str = "UTC"
     ansi: bool = True

@@ -1,4 +1,4 @@
-"""Rules that make a bound predicate smaller and never change its outcome on any row, NULL included."""
+"""Rules that shrink a bound predicate without changing its outcome on any row, NULL included."""
 
 from __future__ import annotations
 
@@ -36,32 +36,35 @@ def not_literal(n: Node) -> Node | None:
 
 
 def absorb_literals(n: Node) -> Node | None:
-    """p AND FALSE -> FALSE, p AND TRUE -> p; OR mirrored. NULL stays: p AND NULL is FALSE where p is."""
+    """p AND FALSE -> FALSE, p AND TRUE -> p; OR mirrored.
+
+    NULL stays: p AND NULL is FALSE where p is FALSE.
+    """
     if n.op not in (Op.AND, Op.OR):
         return None
     neutral, final = (TRUE, FALSE) if n.op is Op.AND else (FALSE, TRUE)
     if final in n.args:
         return final
-    kept = tuple(a for a in n.args if a != neutral)
-    return None if len(kept) == len(n.args) else Node(n.op, kept)
+    rest = tuple(a for a in n.args if a != neutral)
+    return None if len(rest) == len(n.args) else Node(n.op, rest)
 
 
 def drop_repeats(n: Node) -> Node | None:
     """p AND p -> p, p OR p -> p. Predicates are deterministic."""
-    if n.op not in (Op.AND, Op.OR) or len(kept := tuple(dict.fromkeys(n.args))) == len(n.args):
+    if n.op not in (Op.AND, Op.OR) or len(rest := tuple(dict.fromkeys(n.args))) == len(n.args):
         return None
-    return Node(n.op, kept)
+    return Node(n.op, rest)
 
 
 def unwrap(n: Node) -> Node | None:
-    """AND and OR of one input are that input; of none, their neutral value."""
+    """AND and OR of one input -> that input; of no input -> their neutral value."""
     if n.op not in (Op.AND, Op.OR) or len(n.args) > 1:
         return None
     return n.args[0] if n.args else TRUE if n.op is Op.AND else FALSE
 
 
 def null_tests(n: Node) -> Node | None:
-    """IS TRUE and IS NULL of a literal, and of a predicate that is never NULL."""
+    """IS TRUE and IS NULL of a literal, or of a predicate that is never NULL -> a literal or p."""
     match n:
         case Node(Op.IS_TRUE, (Node(Op.LITERAL, value=v),)):
             return TRUE if v else FALSE
@@ -119,8 +122,8 @@ SIMPLIFY: tuple[Callable[[Node], Node | None], ...] = (
 
 
 def is_in(column: Node, values: list[object] | tuple[object, ...]) -> Node:
-    """Membership in a set of axis values: sorted, without repeats; of one value, equality."""
-    # Sorted first: sets scatter what mostly comes in order.
+    """Return membership in a set of axis values, sorted and distinct; for one value, equality."""
+    # Sorted first, because values mostly arrive in order, and a set would scatter them.
     distinct = tuple(dict.fromkeys(sorted(values)))  # type: ignore[type-var]
     if len(distinct) == 1:
         return Node(Op.EQ, (column, Node(Op.LITERAL, value=distinct[0], dtype=column.dtype)))

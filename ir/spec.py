@@ -1,4 +1,4 @@
-"""What each stage accepts. A node that breaks its stage's rules is a defect of Skipstone, not of the input."""
+"""The nodes that each stage accepts. A violation is a defect of Skipstone, not of the input."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FLAGS: Final = (
 
 
 class SpecError(AssertionError):
-    """A stage was given a node that it does not accept."""
+    """A stage got a node that it does not accept."""
 
 
 def check_bound(n: Node) -> Node:
@@ -114,4 +114,4 @@ def _bound_ok(n: Node) -> bool:
 
 def _require(ok: bool, n: Node, stage: str) -> None:
     if not ok:
-        raise SpecError(f"{n.op} is not acceptable in a {stage}: {n!r:.300}")
+        raise SpecError(f"{n.op} is not allowed in a {stage}: {n!r:.300}")

@@ -5,17 +5,17 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import math
-from typing import Final
+from typing import Any, Final
 
 from skipstone.ir.node import Name, Node, Op, Path, Reason, sql_path
 from skipstone.ir.simplify import TRUE
 from skipstone.ir.types import DType, Kind, to_python
 
-SHOWN: Final = 12  # members of a long list
+MAX_MEMBERS: Final = 12  # members of a long list that are shown
 
 
 def show_value(value: object, dtype: DType | None) -> str:
-    """An axis value as a SQL literal.
+    """Return an axis value as a SQL literal.
 
     Example:
         >>> from skipstone.ir.types import DATE, decimal_type
@@ -28,7 +28,8 @@ def show_value(value: object, dtype: DType | None) -> str:
         case Kind.BOOL, v:
             return "true" if v else "false"
         case Kind.FLOAT, float() as v if math.isnan(v) or math.isinf(v):
-            return f"CAST('{'NaN' if math.isnan(v) else 'Infinity' if v > 0 else '-Infinity'}' AS {dtype})"
+            special = "NaN" if math.isnan(v) else "Infinity" if v > 0 else "-Infinity"
+            return f"CAST('{special}' AS {dtype})"
         case Kind.FLOAT, v:
             return f"{v!r}{'F' if dtype.bits == 32 else 'D'}"
         case Kind.STRING, str() as v:
@@ -41,7 +42,7 @@ def show_value(value: object, dtype: DType | None) -> str:
             return f"DATE '{v}'"
         case Kind.TIMESTAMP, dt.datetime() as v:
             return f"{dtype} '{v.isoformat(sep=' ')}'"
-        # All of its range lies within Python's years.
+        # Its whole range lies within Python's years.
         case Kind.TIMESTAMP, int() if dtype.unit == "ns" and isinstance(value, int):
             shown = show_value(value - value % 1000, dtype).removesuffix("'").removesuffix("+00:00")
             fraction = "" if "." in shown else ".000000"
@@ -52,7 +53,7 @@ def show_value(value: object, dtype: DType | None) -> str:
 
 
 def show(n: Node) -> str:
-    """A predicate, bound or not, as SQL text."""
+    """Return a predicate, bound or not, as SQL text."""
     return _show(n, 0)
 
 
@@ -68,10 +69,14 @@ _INFIX: Final = {
 
 
 def _show(n: Node, tight: int) -> str:
-    """`tight`: 0 in OR, 1 in AND, 2 under NOT or a comparison; looser operations get parentheses."""
+    """Return a node as SQL text, with parentheses if it binds more loosely than its context.
+
+    `tight` is 0 in OR, 1 in AND, 2 under NOT or a comparison.
+    """
     match n.op:
         case Op.COLUMN:
-            return sql_path(n.value.parts if isinstance(n.value, Name) else n.value)  # type: ignore[arg-type]
+            path: Any = n.value.parts if isinstance(n.value, Name) else n.value
+            return sql_path(path)
         case Op.LITERAL:
             return show_value(n.value, n.dtype)
         case Op.UNKNOWN:
@@ -95,9 +100,9 @@ def _show(n: Node, tight: int) -> str:
             text = f"{_show(n.args[0], 2)} IS {'NULL' if n.op is Op.IS_NULL else 'TRUE'}"
         case Op.IN:
             assert isinstance(n.value, tuple)
-            pairs = [v if isinstance(v, tuple) else (n.dtype, v) for v in n.value[:SHOWN]]
+            pairs = [v if isinstance(v, tuple) else (n.dtype, v) for v in n.value[:MAX_MEMBERS]]
             shown = [show_value(v, t) for t, v in pairs] + [_show(a, 2) for a in n.args[1:]]
-            more = f", ... {len(n.value) - SHOWN} more" if len(n.value) > SHOWN else ""
+            more = f", ... {len(n.value) - MAX_MEMBERS} more" if len(n.value) > MAX_MEMBERS else ""
             text = f"{_show(n.args[0], 2)} IN ({', '.join(shown)}{more})"
         case Op.LIKE:
             escape = "" if n.value == "\\" else f" ESCAPE '{n.value}'"
@@ -133,7 +138,7 @@ _SIGNS: Final = {
 
 
 def _is_flag(n: Node) -> bool:
-    """A BOOLEAN call as a condition: it stands for itself."""
+    """Return True for a BOOLEAN call that is used as a condition: it is shown without `= true`."""
     call, lit = n.args
     return (
         call.op is Op.CALL
@@ -171,7 +176,7 @@ def _call(n: Node, tight: int) -> str:
 
 
 def column_name(path: Path, statistic: str) -> str:
-    """The name of a statistic's column in the rewritten predicate.
+    """Return the name of a statistic's column in the rewritten predicate.
 
     Example:
         >>> column_name(("x",), "min"), column_name(("a", "b"), "null_count")
@@ -181,17 +186,18 @@ def column_name(path: Path, statistic: str) -> str:
 
 
 def rewritten(n: Node) -> str:
-    """The condition that a program tests, over columns `x_min`, `x_max`, `x_null_count`, `x_row_count`.
+    """Return a program's condition over columns `x_min`, `x_max`, `x_null_count`, `x_row_count`.
 
-    FALSE prunes; TRUE and NULL keep, so unknown statistics may simply be NULL. What providers say of
-    contained values, and the container's own row count, are left out.
+    FALSE prunes; TRUE and NULL keep, so unknown statistics may simply be NULL. Providers' answers
+    about contained values and the container's own row count are left out.
+
     Source: DataFusion, PruningPredicate, "Contains analysis and min/max rewrite".
     """
     return _rewrite(_plain(n), tight=False)
 
 
 def _plain(n: Node) -> Node:
-    """The condition without what no column of statistics holds; only AND holds such inputs."""
+    """Remove inputs that no column of statistics holds; only AND holds such inputs."""
     if n.op in (Op.MAY_HOLD_ROWS, Op.MAY_CONTAIN, Op.MAY_CONTAIN_OTHER, Op.MAY_RAISE):
         return TRUE
     args = [_plain(a) for a in n.args]
@@ -203,7 +209,7 @@ def _plain(n: Node) -> Node:
 
 
 def _rewrite(n: Node, tight: bool) -> str:
-    # Statistics of a call are named by its text.
+    # The columns of a call's statistics are named after its text.
     path: Path = (
         n.value
         if isinstance(n.value, tuple)
@@ -238,7 +244,7 @@ def _rewrite(n: Node, tight: bool) -> str:
             text = " OR ".join(_rewrite(a, True) for a in n.args)
             return f"({text})" if tight else text
     bound, v = n.args
-    if bound.op is Op.MAX:  # x_max >= 5 reads 5 <= x_max
+    if bound.op is Op.MAX:  # written as 5 <= x_max
         return f"{_rewrite(v, False)} {'<=' if n.op is Op.GE else '<'} {_rewrite(bound, False)}"
     return f"{_rewrite(bound, False)} {n.op.value} {_rewrite(v, False)}"
 
@@ -249,24 +255,25 @@ def _members(n: Node) -> str:
 
 
 def _guarded(n: Node, tight: bool) -> str:
-    """AND, with each column's all-NULL guard written as a CASE around what it guards."""
+    """Return AND as text, with each column's all-NULL guard as a CASE around the guarded tests."""
     parts: list[str] = []
     args = list(n.args)
-    for real in [a for a in n.args if a.op is Op.MAY_HOLD_VALUE]:
-        mine = [a for a in args if a.op is not Op.MAY_HOLD_VALUE and _paths(a) == {real.value}]
-        args = [a for a in args if a not in mine and a is not real]
-        body = " AND ".join(_rewrite(a, True) for a in mine) or "true"
-        parts.append(f"CASE WHEN {_all_null(real)} THEN false ELSE {body} END")
+    for guard in [a for a in n.args if a.op is Op.MAY_HOLD_VALUE]:
+        guarded = [a for a in args if a.op is not Op.MAY_HOLD_VALUE and _paths(a) == {guard.value}]
+        args = [a for a in args if a not in guarded and a is not guard]
+        body = " AND ".join(_rewrite(a, True) for a in guarded) or "true"
+        parts.append(f"CASE WHEN {_all_null(guard)} THEN false ELSE {body} END")
     parts += [_rewrite(a, True) for a in args]
     text = " AND ".join(parts)
     return f"({text})" if tight and len(parts) > 1 else text
 
 
-def _all_null(real: Node) -> str:
-    path: Path = real.value if isinstance(real.value, tuple) else (show(real.value),)  # type: ignore[arg-type]
+def _all_null(guard: Node) -> str:
+    value: Any = guard.value
+    path: Path = value if isinstance(value, tuple) else (show(value),)
     nulls, rows = (column_name(path, s) for s in ("null_count", "row_count"))
     plain = f"{nulls} = {rows}"
-    if real.dtype is not None and real.dtype.kind is Kind.FLOAT:
+    if guard.dtype is not None and guard.dtype.kind is Kind.FLOAT:
         return f"{plain} OR {nulls} + {column_name(path, 'nan_count')} = {rows}"
     return plain
 

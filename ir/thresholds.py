@@ -1,4 +1,7 @@
-"""Tests of one column against a threshold; those that all or no values pass fold to their NULLs."""
+"""Tests of one column against a threshold.
+
+A test that all or no values pass becomes a test for NULL.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,11 @@ from skipstone.ir.types import Kind
 
 
 def against_span(op: Op, column: Node, span: Span) -> Node:
-    """A comparison with a value that falls on `span`; one that all or no values pass keeps only NULL.
+    """Compare a column with a literal that lies at `span`.
 
     x < v  means x < low,  since no column value lies in [v, low);   x >= v is its negation.
     x <= v means x <= high, since none lies in (high, v];            x > v is its negation.
+    If all or no values pass, only the difference from NULL remains.
     """
     dtype = column.dtype
     assert dtype
@@ -50,7 +54,10 @@ def _mirror(op: Op, test: Node) -> Node:
 
 
 def against_nan(op: Op, column: Node) -> Node:
-    """Spark orders NaN above every number and takes it for equal to itself."""
+    """Compare a column with NaN.
+
+    Spark orders NaN above every number and considers it equal to itself.
+    """
     defined, none = Node(Op.DEFINED, (column,)), never(column)
     is_nan = Node(Op.NAN, (column,)) if column.dtype and column.dtype.kind is Kind.FLOAT else none
     not_nan = defined if is_nan is none else Node(Op.NOT, (is_nan,))
@@ -58,5 +65,5 @@ def against_nan(op: Op, column: Node) -> Node:
 
 
 def never(column: Node) -> Node:
-    """FALSE, or NULL where the column is NULL."""
+    """Return a condition that is FALSE, or NULL where the column is NULL."""
     return Node(Op.NOT, (Node(Op.DEFINED, (column,)),))

@@ -1,8 +1,8 @@
-"""Types, and the axis of each: the ordered line on which a type's values and bounds are compared.
+"""Types, and the axis of each: the ordered line on which its values and bounds are compared.
 
-Integers, dates (days), timestamps (their unit), decimals (unscaled digits) and booleans lie on an
-axis of Python integers; floats on one of floats with NaN left out; strings and binary on one of
-bytes, whose order is Spark's. Everything past `bind` speaks in axis values.
+Integers, dates (days), timestamps (in their unit), decimals (unscaled digits) and booleans lie on
+an axis of Python integers. Floats lie on an axis of floats without NaN. Strings and binary lie on
+an axis of bytes, whose order is Spark's. After `bind`, all code uses axis values.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from skipstone.ir.node import Path
 EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 NAIVE_EPOCH: Final = dt.datetime(1970, 1, 1)
 PER_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
-# Wide enough for any quotient or product of 38-digit decimals that is formed here.
+# Wide enough for any quotient or product of 38-digit decimals that is computed here.
 EXACT: Final = decimal.Context(prec=100, Emin=-9999, Emax=9999)
 
 
@@ -46,8 +46,12 @@ class Kind(enum.Enum):
 class DType:
     """The type of a column or literal.
 
-    `bits` belongs to integers and floats, `precision` and `scale` to decimals, `unit` and `zoned`
-    to timestamps, `name` to types that allow null tests only.
+    Attributes:
+        kind: The family.
+        bits: The width of integers and floats.
+        precision, scale: The digits of decimals, and those after the point.
+        unit, zoned: The unit of timestamps ("s", "ms", "us", "ns"), and whether they are instants.
+        name: The name of a type that allows null tests only.
     """
 
     kind: Kind
@@ -60,7 +64,7 @@ class DType:
     _hash: int = field(init=False, repr=False, compare=False, default=0)
 
     def __post_init__(self) -> None:
-        # Kept: every member of an IN list carries its type, and is hashed with it.
+        # Stored: every member of an IN list carries its type and is hashed with it.
         object.__setattr__(
             self,
             "_hash",
@@ -72,7 +76,7 @@ class DType:
     def __hash__(self) -> int:
         return self._hash
 
-    # Hashes of strings and enums differ between processes, so a pickled type makes its own.
+    # Hashes of strings and enums differ between processes, so a pickled type computes its own.
     def __reduce__(self) -> tuple[type[DType], tuple[object, ...]]:
         return DType, (
             self.kind,
@@ -103,24 +107,24 @@ class DType:
 
     @property
     def ordered(self) -> bool:
-        """Whether values can be compared; without it only null tests are understood."""
+        """True if values can be compared; other types allow null tests only."""
         return self.kind not in (Kind.OTHER, Kind.NULL)
 
     @property
     def discrete(self) -> bool:
-        """Whether lanes hold integers, so that the values between two bounds can be counted."""
+        """True if lanes hold integers, so that the values between two bounds can be counted."""
         return self.ordered and not self.coded and self.kind is not Kind.FLOAT
 
     @property
     def coded(self) -> bool:
-        """Whether values are wider than a machine word, so that kernels see order-preserving codes."""
+        """True if values exceed a machine word, so that kernels see order-preserving codes."""
         return self.kind in (Kind.STRING, Kind.BINARY) or (
             self.kind is Kind.DECIMAL and self.precision > 18
         )
 
     @property
     def lane(self) -> str:
-        """NumPy's name of the type that a kernel compares; codes are int32 or int64, as many as are needed."""
+        """NumPy's name of the type that a kernel compares; codes take int32 or int64, as needed."""
         match self.kind:
             case Kind.BOOL:
                 return "uint8"
@@ -133,7 +137,7 @@ class DType:
 
     @property
     def lowest(self) -> int | float | bytes:
-        """The least value of the type: what an unknown lower bound stands for."""
+        """The least value of the type, used for an unknown lower bound."""
         return self._range[0]
 
     @property
@@ -179,18 +183,21 @@ BINARY: Final = DType(Kind.BINARY)
 
 
 def decimal_type(precision: int, scale: int) -> DType:
-    """DECIMAL(precision, scale)."""
+    """Return DECIMAL(precision, scale)."""
     return DType(Kind.DECIMAL, precision=precision, scale=scale)
 
 
-# Field metadata that says what a column is to its writer, where that is more than its Arrow type: it is not compared by what is stored.
+# Field metadata: what a column means to its writer, beyond its Arrow type. Its stored values are
+# not comparable.
 NOTE: Final = b"skipstone.type"
-# Field metadata under which table formats note a collation.
+# Field metadata keys under which table formats record a collation.
 COLLATION_KEYS: Final = (b"__COLLATIONS", b"collation", b"spark.collation")
 
 
 def from_arrow(t: pa.DataType, metadata: dict[bytes, bytes] | None = None) -> DType:
-    """The type of an Arrow column. Dictionary, large and view types count as their value type.
+    """Return the type of an Arrow column.
+
+    Dictionary, large and view types count as their value type.
 
     Example:
         >>> str(from_arrow(pa.dictionary(pa.int32(), pa.large_string())))
@@ -208,7 +215,7 @@ def from_arrow(t: pa.DataType, metadata: dict[bytes, bytes] | None = None) -> DT
         collation = next(
             (metadata[k] for k in COLLATION_KEYS if metadata and k in metadata), b"UTF8_BINARY"
         )
-        # A collated string is not ordered by its bytes, so its bounds say nothing that bytes can check.
+        # A collated string is not ordered by its bytes, so bounds in bytes prove nothing.
         return STRING if collation == b"UTF8_BINARY" else DType(Kind.OTHER, name="collated string")
     if pa.types.is_boolean(t):
         return BOOL
@@ -235,14 +242,14 @@ def from_arrow(t: pa.DataType, metadata: dict[bytes, bytes] | None = None) -> DT
 
 
 def whole(array: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """One array, whatever the chunks; a copy only where there are several."""
+    """Return one array for any number of chunks; several chunks are copied."""
     if not isinstance(array, pa.ChunkedArray):
         return array
     return array.chunk(0) if array.num_chunks == 1 else array.combine_chunks()
 
 
 def plain(array: pa.Array) -> pa.Array:
-    """An array of the value type of its type: without dictionary, runs or extension type around the values."""
+    """Decode dictionaries and runs and unwrap extension types, so that plain values remain."""
     while True:
         if pa.types.is_dictionary(array.type):
             array = array.dictionary_decode()
@@ -260,7 +267,7 @@ def _is_text(t: pa.DataType) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A column that a predicate can name: its type, and whether it may hold NULL by declaration."""
+    """A column that a predicate can name: its path, its type, and if it may hold NULL by schema."""
 
     path: Path
     dtype: DType
@@ -268,12 +275,12 @@ class Leaf:
 
     @property
     def struct(self) -> bool:
-        """Whether it has fields."""
+        """True if the column has fields."""
         return self.dtype.kind is Kind.OTHER and self.dtype.name.startswith("struct<")
 
 
 def leaves_of(schema: pa.Schema) -> dict[Path, Leaf]:
-    """Every column of a schema and, below structs, every field, by path, in schema order."""
+    """Return every column of a schema and every field below structs, by path, in schema order."""
     out: dict[Path, Leaf] = {}
 
     def add(field: pa.Field, above: Path, nullable: bool) -> None:
@@ -289,7 +296,7 @@ def leaves_of(schema: pa.Schema) -> dict[Path, Leaf]:
 
 
 def to_axis(value: object, dtype: DType) -> int | float | bytes:
-    """A Python value of `dtype` as a point of its axis. The value must fit exactly.
+    """Convert a Python value of `dtype` to a point of its axis. The value must fit exactly.
 
     Raises:
         ValueError: the value is not one of the type.
@@ -316,14 +323,18 @@ def to_axis(value: object, dtype: DType) -> int | float | bytes:
         case Kind.STRING, str():
             return (
                 value.encode()
-            )  # a lone surrogate is no character: UnicodeEncodeError, a ValueError
+                # A lone surrogate is not a character: UnicodeEncodeError, a ValueError.
+            )
         case Kind.BINARY, bytes() | bytearray() | memoryview():
             return bytes(value)
     raise ValueError(f"{value!r} is not a value of {dtype}")
 
 
 def to_python(axis: object, dtype: DType) -> object:
-    """A point of the axis as the Python value a user would write; dates beyond Python's years stay integers."""
+    """Convert a point of the axis to the Python value that a user would write.
+
+    Dates and timestamps that Python cannot represent stay integers.
+    """
     if axis is None:
         return None
     match dtype.kind, axis:

@@ -1,8 +1,8 @@
-"""Values: n axis values of one type, as NumPy arrays; what functions are computed on.
+"""Values: n axis values of one type as NumPy arrays, the inputs and outputs of functions.
 
-Integers, dates, timestamps, booleans and decimals of up to 18 digits are int64; longer decimals are
-Python integers, text is bytes, both in object arrays; floats keep their width, so that FLOAT rounds
-as Spark's does.
+Integers, dates, timestamps, booleans and decimals of up to 18 digits are int64. Longer decimals are
+Python integers and text is bytes, both in object arrays. Floats keep their width, so that FLOAT
+rounds as Spark's does.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ TEXT = (Kind.STRING, Kind.BINARY)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Values:
-    """Rows of one scalar. Arrays have shape (rows,), or (1,) where all rows are alike.
+    """Rows of one scalar. Arrays have shape (rows,), or (1,) if all rows are alike.
 
     Attributes:
         dtype: The type.
-        data: Axis values; anything where not valid.
+        data: Axis values; arbitrary where not valid.
         valid: Not NULL.
-        lost: Spark raises an error for the row, or what it gives is not known here.
+        lost: Spark raises an error for the row, or its value is not known here.
     """
 
     dtype: DType
@@ -48,7 +48,7 @@ YES: Mask = np.ones(1, np.bool_)
 
 
 def lane_of(dtype: DType) -> np.dtype[Any]:
-    """The NumPy type of axis values."""
+    """Return the NumPy type of axis values."""
     if dtype.kind is Kind.FLOAT:
         return np.dtype(dtype.lane)
     wide = (
@@ -60,19 +60,19 @@ def lane_of(dtype: DType) -> np.dtype[Any]:
 
 
 def filler(dtype: DType) -> object:
-    """A harmless value to compute on where there is none."""
+    """Return a harmless value to compute on where a value is missing."""
     return b"" if dtype.kind in TEXT else 0
 
 
 def constant(value: object, dtype: DType) -> Values:
-    """A literal: one value for all rows; None is NULL."""
+    """Return a literal as one value for all rows; None is NULL."""
     data = np.empty(1, lane_of(dtype))
     data[0] = filler(dtype) if value is None else value
     return Values(dtype, data, NO if value is None else YES, NO)
 
 
 def from_array(array: pa.Array) -> Values:
-    """The values of an Arrow array whose type is ordered; text that is no UTF-8 is lost."""
+    """Convert an Arrow array of an ordered type; text that is not UTF-8 is lost."""
     array = plain(array)
     dtype = from_arrow(array.type)
     valid = np.asarray(array.is_valid().to_numpy(zero_copy_only=False), np.bool_)
@@ -81,7 +81,10 @@ def from_array(array: pa.Array) -> Values:
 
 
 def malformed(texts: pa.Array) -> Mask:
-    """Which texts are no UTF-8: what Spark makes of their characters is not known here."""
+    """Return a mask of the texts that are not UTF-8.
+
+    Spark's reading of their characters is not known here.
+    """
     try:
         texts.validate(full=True)
         return np.zeros(len(texts), np.bool_)
@@ -129,7 +132,10 @@ def _data(array: pa.Array, dtype: DType) -> Data:
 
 
 def unscaled(array: pa.Array) -> npt.NDArray[np.uint64]:
-    """The digits of a decimal128 array as words, shape (n, 2), the low word first; 0 under a null."""
+    """Return the digits of a decimal128 array as words, shape (n, 2), low word first.
+
+    Nulls have digits 0.
+    """
     words = np.zeros((len(array), 2), np.uint64)
     data = array.buffers()[1]
     if data is not None and len(array):
@@ -144,7 +150,7 @@ def unscaled(array: pa.Array) -> npt.NDArray[np.uint64]:
 
 
 def to_array(values: Values, n: int) -> pa.Array:
-    """The values as an Arrow array of length n; NULL where not valid, and where lost."""
+    """Convert values to an Arrow array of length n; NULL where they are not valid or lost."""
     dtype = values.dtype
     data, mask = np.broadcast_to(values.data, n), np.broadcast_to(~values.valid | values.lost, n)
     match dtype.kind:
@@ -173,5 +179,5 @@ def to_array(values: Values, n: int) -> pa.Array:
 
 
 def python_values(data: Data, dtype: DType) -> list[object]:
-    """Axis values as the Python values a user would write."""
+    """Convert axis values to the Python values that a user would write."""
     return [to_python(v.item() if isinstance(v, np.generic) else v, dtype) for v in data]

@@ -1,4 +1,4 @@
-"""Wall clocks and instants: what Spark's session time zone does to dates and timestamps."""
+"""Wall clocks and instants: the effect of Spark's session time zone on dates and timestamps."""
 
 from __future__ import annotations
 
@@ -18,26 +18,28 @@ Ticks: TypeAlias = npt.NDArray[np.int64]
 
 FARTHEST: Final = dt.timedelta(hours=18)  # Java's limit of an offset
 DAY: Final = 86_400_000_000  # microseconds
-# Offsets are trusted within these years: before 1900 zones keep local mean time, in which Java and
-# the tz database differ by seconds; far in the future only rules are left.
+# Offsets are trusted within these years. Before 1900 zones used local mean time, for which Java and
+# the tz database differ by seconds. Far in the future only rules exist.
 FIRST: Final = -2_208_988_800_000_000  # 1900-01-01
 LAST: Final = 7_258_118_400_000_000  # 2200-01-01
-# Spark before 3.0, and later ones in legacy mode, wrote these in the Julian calendar, which differs
-# from ours before these days (2299161 in Julian days; zones settle by 1900). What they hashed is another number too.
+# Spark before 3.0, and later versions in legacy mode, wrote dates and timestamps in the Julian
+# calendar, which differs from ours before these limits (day 2299161 in Julian days; zones settle by
+# 1900). Their hashes differ too.
 GREGORIAN: Final = -141_427  # 1582-10-15, days since 1970
 SETTLED: Final = -2_208_988_800  # 1900-01-01, seconds since 1970
 
 
 @functools.lru_cache(maxsize=64)
 def zone_of(name: str) -> dt.tzinfo:
-    """A time zone by Spark's names: a region, `UTC`, or an offset such as `+05:30`.
+    """Return a time zone by Spark's names: a region, `UTC`, or an offset such as `+05:30`.
 
     Raises:
-        ValueError: no such zone.
+        ValueError: the zone does not exist.
     """
     if not isinstance(name, str):
         raise ValueError(
-            f"timezone is {name!r}; expected a region such as 'Europe/Berlin' or an offset such as '+01:00'"
+            f"timezone is {name!r}; expected a region such as 'Europe/Berlin' "
+            "or an offset such as '+01:00'"
         )
     if name.upper() in ("UTC", "Z", "GMT", "ETC/UTC"):
         return dt.UTC
@@ -45,26 +47,32 @@ def zone_of(name: str) -> dt.tzinfo:
         hours, minutes, seconds = (int(g or 0) for g in m.groups()[1:])
         delta = dt.timedelta(hours=hours, minutes=minutes, seconds=seconds)
         if delta > FARTHEST or minutes > 59 or seconds > 59:
-            raise ValueError(f"timezone {name!r} is not known; an offset is at most 18 hours")
+            raise ValueError(
+                f"timezone {name!r} is not known; expected an offset of at most 18 hours"
+            )
         return dt.timezone(-delta if m[1] == "-" else delta)
     try:
         return zoneinfo.ZoneInfo(name)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as e:
         raise ValueError(
-            f"timezone {name!r} is not known; expected a region such as 'Europe/Berlin' or an offset such as '+01:00'"
+            f"timezone {name!r} is not known; expected a region such as 'Europe/Berlin' "
+            "or an offset such as '+01:00'"
         ) from e
 
 
 def is_fixed(zone: dt.tzinfo) -> bool:
-    """Whether the zone's offset never changes."""
+    """Return True if the zone's offset never changes."""
     return isinstance(zone, dt.timezone)
 
 
 def offset_at(micros: int, zone: dt.tzinfo, *, local: bool) -> int | None:
-    """The zone's offset in microseconds at an instant, or at a wall-clock reading; None where it is not trusted.
+    """Return the zone's offset in microseconds at an instant, or at a wall-clock reading.
 
     A reading that occurs twice has the earlier instant's offset; one that never occurs has the
     offset before the gap: both are Java's choices.
+
+    Returns:
+        The offset; None at times for which it is not trusted.
     """
     if is_fixed(zone):
         return _micros(zone.utcoffset(None))
@@ -82,21 +90,27 @@ def _micros(delta: dt.timedelta | None) -> int:
 
 
 def to_instant(local: int, zone: dt.tzinfo) -> int | None:
-    """The instant of a wall-clock reading, both in microseconds since 1970; None where it is not trusted."""
+    """Convert a wall-clock reading to an instant; None if the offset is not trusted.
+
+    Both are microseconds since 1970.
+    """
     offset = offset_at(local, zone, local=True)
     return None if offset is None else local - offset
 
 
 def to_local(instant: int, zone: dt.tzinfo) -> int | None:
-    """The wall-clock reading of an instant, both in microseconds since 1970; None where it is not trusted."""
+    """Convert an instant to a wall-clock reading; None if the offset is not trusted.
+
+    Both are microseconds since 1970.
+    """
     offset = offset_at(instant, zone, local=False)
     return None if offset is None else instant + offset
 
 
-def is_calm(instant: int, zone: dt.tzinfo) -> bool:
-    """Whether the offset does not change within three days of an instant.
+def has_stable_offset(instant: int, zone: dt.tzinfo) -> bool:
+    """Return True if the offset does not change within three days of an instant.
 
-    Only then does the order of wall clocks there equal the order of instants, whatever the offset.
+    Only then do wall clocks and instants near it have the same order, whatever the offset.
     """
     if is_fixed(zone):
         return True
@@ -109,12 +123,12 @@ def is_calm(instant: int, zone: dt.tzinfo) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shift:
-    """A clock against another: what to add to its readings, constant between switches.
+    """A conversion between two clocks: the shift to add to readings, constant between switches.
 
     Attributes:
         switches: Readings at which the shift changes, ascending, microseconds, shape (k,).
-        shifts: Before, between and after them, shape (k + 1,).
-        first, last: Outside of them nothing is certain.
+        shifts: The shifts before, between and after them, shape (k + 1,).
+        first, last: The range of readings for which the shift is certain.
     """
 
     switches: Ticks
@@ -123,18 +137,19 @@ class Shift:
     last: int
 
     def certain(self, readings: Ticks) -> npt.NDArray[np.bool_]:
-        """Which readings the other clock is certain for."""
+        """Return a mask of the readings for which the other clock is certain."""
         return (readings >= self.first) & (readings <= self.last)
 
     def __call__(self, readings: Ticks) -> Ticks:
-        """Readings of the other clock."""
+        """Convert readings to the other clock."""
         return readings + self.shifts[np.searchsorted(self.switches, readings, "right")]
 
     def around(self, low: Ticks, high: Ticks) -> tuple[Ticks, Ticks]:
-        """The least and the greatest reading of the other clock while this one goes from low to high.
+        """Return the least and greatest reading of the other clock while this one goes from low to
+        high.
 
-        Where the shift falls, the other clock goes back, by a day at most: of all switches only the
-        two after `low` and the two before `high` can matter.
+        Where the shift falls, the other clock goes back, by a day at most. So only the two switches
+        after `low` and the two before `high` can matter.
         """
         least, most = self(low), self(high)
         if not len(self.switches):
@@ -156,7 +171,7 @@ class Shift:
 
 @functools.lru_cache(maxsize=16)
 def shifts_of(name: str) -> tuple[Shift, Shift]:
-    """A zone's clocks: from instants to wall readings, and back."""
+    """Return the conversions of a zone: from instants to wall-clock readings, and back."""
     zone = zone_of(name)
     offsets = [offset_at(FIRST, zone, local=False) or 0]
     switches: list[int] = []
@@ -177,7 +192,8 @@ def shifts_of(name: str) -> tuple[Shift, Shift]:
                 offsets.append(offset_at(high, zone, local=False) or 0)
                 ahead = high
             moment = ahead
-    # A wall reading that occurs twice is the earlier instant, one that never occurs takes the offset before.
+    # A wall reading that occurs twice is the earlier instant; one that never occurs takes the
+    # offset before.
     walls = [t + max(a, b) for t, a, b in zip(switches, offsets, offsets[1:], strict=False)]
     ends = (
         (-(2**63) + abs(offsets[0]), 2**63 - 1 - abs(offsets[0]))

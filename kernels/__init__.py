@@ -1,1 +1,1 @@
-"""Machine code for programs: packed statistics, emission per backend, caches, the thread pool."""
+"""Turn programs into machine code: packed statistics, code emission, caches and the thread pool."""

@@ -94,7 +94,10 @@ TARGETS: Final = {
     "prune": Target(
         "skipstone.bindings.spark.pruning.prune",
         40,
-        _of("spark_prune", "spark_prune_queries", "spark_prune_predicates", "spark_star"),
+        _of(
+            "spark_prune", "spark_prune_columns", "spark_prune_connect", "spark_prune_queries",
+            "spark_prune_predicates", "spark_star", "spark_star_document",
+        ),
         spark=True,
     ),
 }  # fmt: skip

@@ -1,63 +1,24 @@
-"""The harness of measurements: what it keeps, compares, draws and says. Figures here are made up, but for one tiny run."""
+"""The benchmark harness: timings, comparison, tables and plots.
+
+Figures here are made up; `test_bench_runs.py` measures.
+"""
 
 from __future__ import annotations
 
 import copy
-import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from bench import __main__ as command
-from bench import gpu, markdown, results
+from bench import markdown
 from bench.compare import compare
-from bench.files import compete, files, parquet
-from bench.files.lake import Lake, make_parquet
-from bench.files.task import Contestant, Task, by_position
-from bench.ingest import ingest
 from bench.measure import BANDWIDTH, YARDSTICK, Spread, Timing, interleave, spread, yardstick
-from bench.report import OWN, Options, Report, Requirement, WrongAnswer, equal
-from bench.results import as_json, load, machine, save
-from bench.scaling import scaling
+from bench.report import Options, WrongAnswer, equal
+from bench.results import load, save
 from bench.show import table
-from bench.workloads import USUAL, WORKLOADS
-from skipstone.ir.errors import BackendMissing
-
-SIZE = 1000
-
-
-def steady(seconds: float, rounds: int = 20, noise: float = 0.02) -> Timing:
-    """Rounds that differ by a share of so much."""
-    return Timing(tuple(seconds * (1 + noise * (2 * i / (rounds - 1) - 1)) for i in range(rounds)))
-
-
-def made_up(
-    own: float = 0.010, peer: float = 0.030, bandwidth: float = 0.008, noise: float = 0.02
-) -> dict[str, Any]:
-    """Results of one workload in which all noise is the same."""
-    report = Report("made up", 1000)
-    limit, ours = steady(bandwidth, noise=0), steady(own, noise=noise)
-    report.time(BANDWIDTH, limit, engine=BANDWIDTH)
-    report.time("Numba, prune", ours, (BANDWIDTH, limit), own=ours, share=bandwidth / own)
-    report.time(
-        "Polars",
-        steady(peer, noise=noise),
-        (BANDWIDTH, limit),
-        own=ours,
-        engine="Polars",
-        share=bandwidth / peer,
-    )
-    report.leave_out("DuckDB", "it is not installed")
-    report.requirements.append(
-        Requirement("Share | of the bandwidth (Numba)", bandwidth / own, 0.5)
-    )
-    where = machine()
-    return {
-        "machine": where,
-        "workloads": {"ranges": json.loads(json.dumps(as_json(report, Options(), where)))},
-    }
+from tests.support.bench_results import made_up
 
 
 def names(changes: list[Any]) -> list[str]:
@@ -92,7 +53,7 @@ def test_bursts_run_more_often() -> None:
 
 
 def test_wrong_answers_are_not_timed() -> None:
-    with pytest.raises(WrongAnswer, match="Polars answers otherwise: 1 kept, expected 2"):
+    with pytest.raises(WrongAnswer, match="Polars answers differently: 1 kept, expected 2"):
         equal("Polars", [True, False], [True, True])
 
 
@@ -133,21 +94,13 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
         ({}, {}, [], False),
         ({}, {"own": 0.015}, ["Numba, prune"], True),
         ({}, {"own": 0.007}, [], False),
-        ({}, {"peer": 0.060}, ["Polars"], False),  # a peer that got slower is told, and no fault
+        ({}, {"peer": 0.060}, ["Polars"], False),  # a slower peer is reported, but not an error
         ({}, {"own": 0.0105}, [], False),  # beyond the rounds, within the tolerance
         ({"noise": 0.5}, {"own": 0.013, "noise": 0.5}, [], False),  # within the spread
-        (
-            {},
-            {"own": 0.020, "peer": 0.060, "bandwidth": 0.016},
-            [],
-            False,
-        ),  # the machine got slower
-        (
-            {},
-            {"bandwidth": 0.004},
-            ["Numba, prune", "Polars"],
-            True,
-        ),  # it got faster, and nobody else
+        # The whole machine got slower.
+        ({}, {"own": 0.020, "peer": 0.060, "bandwidth": 0.016}, [], False),
+        # The machine got faster, the contestants did not.
+        ({}, {"bandwidth": 0.004}, ["Numba, prune", "Polars"], True),
     ],
 )
 def test_slower_by_more_than_the_spread(
@@ -180,16 +133,14 @@ def test_compare_needs_a_reference_on_another_machine() -> None:
     new["workloads"]["ranges"]["ran"]["cpus"] = 999
     found = compare(old, new)
     assert not found.changes
-    assert any(
-        "for want of a common reference: Numba, prune, Polars" in note for note in found.notes
-    )
+    assert any("no common reference: Numba, prune, Polars" in note for note in found.notes)
 
 
 def test_compare_refuses_other_sizes_and_old_files() -> None:
     old, new = made_up(), made_up(own=0.020)
     new["workloads"]["ranges"]["containers"] = 5
     assert any(
-        "not compared, 1,000 containers were measured and then 5 containers" in note
+        "not compared: the old run has 1,000 containers, the new one 5 containers" in note
         for note in compare(old, new).notes
     )
     bare = copy.deepcopy(old)
@@ -247,10 +198,10 @@ def test_markdown() -> None:
 def test_block_of_a_file(tmp_path: Path) -> None:
     path = tmp_path / "README.md"
     path.write_text(f"before\n{markdown.BEGIN}\nold\n{markdown.END}\nafter\n")
-    assert markdown.put(path, "new") and markdown.put(path, "new")
+    assert markdown.replace_block(path, "new") and markdown.replace_block(path, "new")
     assert path.read_text() == f"before\n{markdown.BEGIN}\nnew\n{markdown.END}\nafter\n"
     path.write_text("no marks\n")
-    assert not markdown.put(path, "new")
+    assert not markdown.replace_block(path, "new")
     assert path.read_text() == "no marks\n"
 
 
@@ -261,157 +212,3 @@ def test_rows_have_the_same_columns() -> None:
     )
     with pytest.raises(ValueError, match="different columns"):
         table([{"": "a"}, {"b": 1}])
-
-
-# Real runs, tiny. Only what they keep is tested, never how long anything took.
-
-
-@pytest.fixture(scope="module")
-def measured(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    path = tmp_path_factory.mktemp("bench") / "a.json"
-    command.main(["ranges", "--containers", str(SIZE), "--rounds", "2", "--json", str(path)])
-    return load(path)
-
-
-def test_a_run_keeps_every_contestant(measured: dict[str, Any]) -> None:
-    found = measured["workloads"]["ranges"]
-    assert found["containers"] == SIZE
-    timings = {t["name"]: t for t in found["timings"]}
-    assert {BANDWIDTH, "Numba, prune", "NumPy by hand"} <= timings.keys()
-    assert all(
-        t["seconds"]["rounds"] == 2 and t["reference"] == BANDWIDTH and t["share"] > 0
-        for name, t in timings.items()
-        if name != BANDWIDTH
-    )
-    assert compare(measured, measured).slower == []
-
-
-def test_saving_keeps_other_workloads(
-    measured: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    latest, readme = tmp_path / "latest.json", tmp_path / "README.md"
-    readme.write_text(f"{markdown.BEGIN}\n{markdown.END}\n")
-    monkeypatch.setattr(command, "LATEST", latest)
-    monkeypatch.setattr(command, "FOLDER", tmp_path)
-    monkeypatch.setattr(command, "README", readme)
-    monkeypatch.setattr(command, "draw", lambda results, folder: [])
-    save(latest, {}, {"ranges": {}, "latency": made_up()["workloads"]["ranges"]})
-    command.main(["ranges", "--containers", str(SIZE), "--rounds", "2", "--save"])
-    kept = load(latest)["workloads"]
-    assert list(kept) == ["ranges", "latency"]
-    assert kept["ranges"]["containers"] == SIZE and kept["latency"]["title"] == "made up"
-    assert "| `ranges` |" in readme.read_text()
-
-
-def test_scaling_in_small() -> None:
-    report = scaling(Options(rounds=2, containers=10_000))
-    assert {t.n for t in report.timings} == {1000, 10_000}
-    assert {OWN, "NumPy", "pyarrow"} <= {t.engine for t in report.timings}
-
-
-def test_ingest_in_small() -> None:
-    report = ingest(Options(rounds=2, containers=SIZE))
-    assert {t.engine for t in report.timings} == {OWN, "NumPy"}
-    assert [q.met for q in report.requirements if "share" in q.text] == [True, True]
-
-
-def test_gpu_in_small(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is measured on a card, on a device that stands in for one: the answers, and that figures come of it."""
-
-    def copying(device: Any, size: int) -> Any:
-        return lambda: device.upload(np.zeros(size // 8))
-
-    peer = gpu.Peer("Another", "numpy", lambda columns, first, stop: lambda: device.upload(np.logical_and.reduce(
-        [(device.download(high) >= first) & (device.download(low) < stop) for low, high in columns])))  # fmt: skip
-    for name, value in {"BURST": 1, "WIDTHS": (1, 2), "SHAPES": gpu.SHAPES[2:6:2]}.items():
-        monkeypatch.setattr(gpu, name, value)
-    report = gpu.measured(
-        device,
-        copying,
-        (peer, gpu.Peer("Nobody", "no_such_module", lambda *_: lambda: None)),
-        (SIZE,),
-        Options(rounds=1),
-    )
-    assert [row["containers x bytes"] for row in report.rows] == ["1,000 x 16", "1,000 x 32"]
-    assert {t.engine for t in report.timings} == {OWN, gpu.COPY, "Another"}
-    assert [(a.engine, a.why) for a in report.absent] == [("Nobody", "it is not installed")]
-    assert report.requirements == []
-
-
-def test_without_a_gpu_nothing_is_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(number: int | None = None) -> Any:
-        raise BackendMissing("there is none")
-
-    monkeypatch.setattr(gpu.cupy_gpu, "device", missing)
-    report = gpu.gpu(Options())
-    assert not report.rows and not report.timings and not report.requirements
-    assert [(a.engine, a.why) for a in report.absent] == [("the GPU", "there is none")]
-    assert report.notes == ["Nothing was measured, and nothing is claimed."]
-
-
-def test_files_in_small() -> None:
-    pytest.importorskip("deltalake")
-    report = files(Options(rounds=1, containers=SIZE))
-    assert all(q.met for q in report.requirements)
-    assert {row["answer"] for row in report.rows} == {"right"}
-    engines = {t.engine for t in report.timings} | {a.engine for a in report.absent}
-    assert {OWN, "pyarrow", "pyiceberg", "deltalake", "DuckDB", "Polars", "DataFusion"} <= engines
-
-
-def test_who_loses_rows_is_shown_and_who_is_missing_is_named(tmp_path: Path) -> None:
-    lake = make_parquet(tmp_path / "lake", SIZE, 2)
-    assert lake.some and lake.every < lake.some
-
-    def greedy(lake: Lake) -> Contestant:
-        return Contestant("Greedy", "one too few", lambda: sorted(lake.some)[1:], by_position)
-
-    def careful(lake: Lake) -> Contestant:
-        return Contestant("Careful", "everything", lambda: range(lake.containers), by_position)
-
-    def missing(lake: Lake) -> Contestant:
-        raise ImportError("No module named 'duckdb'", name="duckdb")
-
-    report = Report("")
-    task = Task(
-        "plan",
-        "may",
-        "parquet",
-        (parquet.own_cold, greedy, careful, missing),
-        {"Another": "it cannot"},
-    )
-    assert compete(task, lake, Options(rounds=1), report) == 0
-    assert [row["answer"] for row in report.rows] == ["right", "loses rows (1)", "right"]
-    assert [row["kept"] for row in report.rows] == [
-        str(len(lake.some)),
-        str(len(lake.some) - 1),
-        f"{SIZE:,}",
-    ]
-    assert [(a.engine, a.group) for a in report.absent] == [("DuckDB", "plan"), ("Another", "plan")]
-
-
-def test_plots(measured: dict[str, Any], tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    report = scaling(Options(rounds=2, containers=1000))
-    both = {
-        **measured["workloads"],
-        "scaling": json.loads(json.dumps(as_json(report, Options(), {}))),
-    }
-    save(tmp_path / "a.json", {}, both)
-    assert command.main(["plot", str(tmp_path / "a.json")]) == 0
-    drawn = {path.name: path.read_bytes() for path in tmp_path.glob("*.png")}
-    assert drawn.keys() == {"scaling.png", "limit.png", "peers.png"}
-    assert all(png.startswith(b"\x89PNG") and len(png) < 100_000 for png in drawn.values())
-
-
-def test_nothing_to_draw(tmp_path: Path) -> None:
-    save(tmp_path / "a.json", {}, {})
-    assert command.main(["plot", str(tmp_path / "a.json")]) == 0
-    assert list(tmp_path.glob("*.png")) == []
-    assert markdown.markdown(load(tmp_path / "a.json")) == ""
-
-
-def test_saved_results_are_readable() -> None:
-    saved = load(results.LATEST)
-    assert saved["workloads"].keys() <= WORKLOADS.keys()
-    assert set(USUAL) <= WORKLOADS.keys()
-    assert "| workload | requirement |" in markdown.markdown(saved)

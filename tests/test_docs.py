@@ -1,4 +1,4 @@
-"""The documents tell the truth: their Python runs as printed, and their links lead somewhere."""
+"""The documents are true: their Python runs as printed, and their links work."""
 
 import re
 from pathlib import Path
@@ -12,7 +12,7 @@ from skipstone.ir.node import Op
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted(p for p in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")))
-RUN = ("concepts", "statistics", "tables")  # pages whose blocks of Python run, one after the other
+RUN = ("concepts", "statistics", "tables")  # pages whose Python blocks run, one after the other
 
 
 @pytest.mark.parametrize("name", RUN)

@@ -1,4 +1,4 @@
-"""The floors and rooms: imports point one way, and heavy packages stay in their homes until used."""
+"""Floors and rooms: imports point one way, and heavy packages are imported only in their homes."""
 
 import ast
 import importlib
@@ -24,15 +24,15 @@ ROOMS = (
     "shell",
 )
 SHARED = {"hooks", "location"}  # modules of bindings that every room may import
-# Package -> where it may be imported. Kernels' texts import numba too, but they are text.
+# Package -> where it may be imported. Generated kernels import numba too, but they are text.
 HOMES = {
     "numba": "kernels/",
     "cupy": "kernels/gpu/cupy_gpu.py",
     "sqlglot": "bindings/predicates/sql",
-    "pyspark": ("bindings/spark/", "bindings/predicates/predicate.py"),  # the second: types alone
+    "pyspark": ("bindings/spark/", "bindings/predicates/source.py"),  # the second: only types
     "pyiceberg": (
         "bindings/predicates/iceberg_expr.py",
-        "bindings/predicates/predicate.py",
+        "bindings/predicates/source.py",
         "bindings/tables/iceberg/",
     ),
     "typer": "bindings/shell/cli.py",
@@ -56,7 +56,7 @@ def imports(text):
 
 
 def for_types(text):
-    """Return the names that are imported for type checkers alone."""
+    """Return the names that are imported only for type checkers."""
     blocks = [
         n
         for n in ast.walk(ast.parse(text))
@@ -66,7 +66,7 @@ def for_types(text):
 
 
 def wrong(place, text):
-    """Return what a module at `place` imports and must not."""
+    """Return what a module at `place` imports although it must not."""
     floor, *rest = place.split("/")
     out = []
     for name in set(imports(text)):

@@ -1,4 +1,7 @@
-"""The lowest versions that are claimed are those that `make lowest` installs, and nothing calls what needs pandas there."""
+"""The lowest versions in pyproject.toml are those that `make lowest` installs.
+
+Nothing calls what needs pandas with them.
+"""
 
 import re
 import tomllib
@@ -14,7 +17,7 @@ CLAIMED = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["cli"]]
 
 
 def version(text):
-    """A version as numbers, without zeros at its end: 19 is 19.0.0."""
+    """Return a version without zeros at its end: 19.0.0 is 19."""
     return re.sub(r"(\.0)+$", "", text)
 
 

@@ -1,4 +1,4 @@
-"""What is shipped: the wheel holds the three floors, the sdist builds it again, nothing names a machine or an index."""
+"""Packaging: the wheel holds the three floors, the sdist builds it, no file names a machine."""
 
 import re
 import subprocess
@@ -38,7 +38,7 @@ def modules(floor):
 
 @pytest.fixture(params=["sdist", "checkout"])
 def source(request, tmp_path):
-    """What wheels are built from."""
+    """The folder that wheels are built from."""
     if request.param == "checkout":
         return ROOT
     with tarfile.open(request.getfixturevalue("sdist")) as tar:
@@ -68,7 +68,7 @@ def tracked():
     return [ROOT / p for p in listed.stdout.splitlines() if (ROOT / p).is_file()]
 
 
-# Assembled, so that this file does not find itself.
+# Assembled from parts, so that this file does not match.
 FORBIDDEN = re.compile(
     "|".join(
         [

@@ -1,4 +1,4 @@
-"""Every public name that was ever there can still be imported, with its public attributes."""
+"""Every public name of earlier versions can still be imported, with its public attributes."""
 
 import functools
 import importlib

@@ -1,7 +1,8 @@
-"""`files`: planning from real files, beside peers that can name what they keep, and queries of those that cannot.
+"""`files`: plan real files, and count their rows, compared with other engines.
 
-Each task's answers are compared with the rows before anything is timed. A contestant may keep containers without
-a match; one that drops a container with a match is shown as "loses rows".
+Peers that can name the files or row groups that they keep are compared in planning; others only in
+whole queries. Each task's answers are compared with the rows before anything is timed. A contestant
+may keep containers without a match. One that drops a container with a match shows "loses rows".
 """
 
 from __future__ import annotations
@@ -22,10 +23,13 @@ TASKS: Final = (*parquet.TASKS, *statistics.TASKS, *delta.TASKS, *queries.TASKS)
 
 
 def files(options: Options) -> Report:
-    """Planning from Parquet footers, statistics in memory and a Delta log, and whole queries, beside other engines."""
+    """Plans from Parquet footers, statistics and a Delta log, and whole queries."""
     containers = min(100_000 if options.full else 10_000, options.containers)
     paths, adds = max(containers // 500, 1), containers // 5
-    title = f"{paths:,} Parquet files of {containers // paths:,} row groups, and a Delta table of {adds:,} files"
+    title = (
+        f"{paths:,} Parquet files of {containers // paths:,} row groups, "
+        f"and a Delta table of {adds:,} files"
+    )
     report = Report(title, containers)
     lost = 0
     with tempfile.TemporaryDirectory() as folder:
@@ -42,7 +46,8 @@ def files(options: Options) -> Report:
         for name, lake in lakes.items()
     ]
     report.notes.append(
-        "kept: containers that are left to read, or found to match whole, or were read. Files are in the cache of the system."
+        "kept: containers left to read, or found to match whole, or read. "
+        "Files are in the system's cache."
     )
     report.requirements.append(
         Requirement("Containers with a match that Skipstone dropped", lost, 0, at_most=True)
@@ -51,8 +56,13 @@ def files(options: Options) -> Report:
 
 
 def compete(task: Task, lake: Lake, options: Options, report: Report) -> int:
-    """Compare, then time; how many containers, or rows, Skipstone lost."""
-    taking_part = [c for c in (_made(make, lake, task, report) for make in task.contestants) if c]
+    """Compare the answers, then time the contestants.
+
+    Return how many containers, or rows, Skipstone lost.
+    """
+    taking_part = [
+        c for c in (_make_contestant(make, lake, task, report) for make in task.contestants) if c
+    ]
     answers = {c.what: c.answer(c.run()) for c in taking_part}
     for engine, why in task.absent.items():
         report.leave_out(engine, why, task.name)
@@ -73,10 +83,10 @@ def compete(task: Task, lake: Lake, options: Options, report: Report) -> int:
             group=task.name,
         )
         report.rows.append(_row(task, lake, c, answers[c.what], t, own))
-    return sum(_lost(task, lake, answers[c.what]) for c in taking_part if c.engine == OWN)
+    return sum(_num_wrong(task, lake, answers[c.what]) for c in taking_part if c.engine == OWN)
 
 
-def _made(
+def _make_contestant(
     make: Callable[[Lake], Contestant], lake: Lake, task: Task, report: Report
 ) -> Contestant | None:
     try:
@@ -87,8 +97,8 @@ def _made(
         return None
 
 
-def _lost(task: Task, lake: Lake, answer: Answer) -> int:
-    """By how many containers, or rows, an answer is wrong."""
+def _num_wrong(task: Task, lake: Lake, answer: Answer) -> int:
+    """Return how many containers, or rows, are wrong in an answer."""
     return {
         "may": len(lake.some - answer.containers),
         "whole": len(answer.containers - lake.every),
@@ -100,12 +110,12 @@ def _row(
     task: Task, lake: Lake, c: Contestant, answer: Answer, t: Timing, own: Timing
 ) -> dict[str, Any]:
     kept = answer.read if task.asks == "rows" else len(answer.containers)
-    wrong = _lost(task, lake, answer)
+    wrong = _num_wrong(task, lake, answer)
     return {
         "": f"{task.name}: {c.engine}, {c.what}",
         "ms": t.median * 1e3,
         "10 % to 90 %": f"{t.quantile(0.1) * 1e3:.2f} to {t.quantile(0.9) * 1e3:.2f}",
-        "kept": "not said" if kept is None else f"{kept:,}",
+        "kept": "unknown" if kept is None else f"{kept:,}",
         "answer": f"{'wrong' if task.asks == 'whole' else 'loses rows'} ({wrong:,})"
         if wrong
         else "right",

@@ -1,4 +1,4 @@
-"""A Delta log to files: deltalake beside Skipstone over the statistics that deltalake reads from it."""
+"""From a Delta log to files: deltalake, and Skipstone on the statistics that deltalake reads."""
 
 from __future__ import annotations
 
@@ -66,41 +66,49 @@ def own_warm(lake: Lake) -> Contestant:
 def uris_cold(lake: Lake) -> Contestant:
     _open(lake)
     return Contestant(
-        "deltalake", "DeltaTable, file_uris(file_pruning_predicate=text)",
-        lambda: _open(lake).file_uris(file_pruning_predicate=lake.condition.sql), lambda found: by_file(lake, found),
-    )  # fmt: skip
+        "deltalake",
+        "DeltaTable, file_uris(file_pruning_predicate=text)",
+        lambda: _open(lake).file_uris(file_pruning_predicate=lake.condition.sql),
+        lambda found: by_file(lake, found),
+    )
 
 
 def uris_warm(lake: Lake) -> Contestant:
     table = _open(lake)
     return Contestant(
-        "deltalake", "file_uris(file_pruning_predicate=text)",
-        lambda: table.file_uris(file_pruning_predicate=lake.condition.sql), lambda found: by_file(lake, found),
-    )  # fmt: skip
+        "deltalake",
+        "file_uris(file_pruning_predicate=text)",
+        lambda: table.file_uris(file_pruning_predicate=lake.condition.sql),
+        lambda found: by_file(lake, found),
+    )
 
 
 def fragments_cold(lake: Lake) -> Contestant:
     _open(lake)
     return Contestant(
-        "deltalake", "to_pyarrow_dataset, get_fragments(filter)",
-        lambda: list(_open(lake).to_pyarrow_dataset().get_fragments(lake.condition.arrow)), lambda found: by_file(lake, (f.path for f in found)),
-    )  # fmt: skip
+        "deltalake",
+        "to_pyarrow_dataset, get_fragments(filter)",
+        lambda: list(_open(lake).to_pyarrow_dataset().get_fragments(lake.condition.arrow)),
+        lambda found: by_file(lake, (f.path for f in found)),
+    )
 
 
 def fragments_warm(lake: Lake) -> Contestant:
     data = _open(lake).to_pyarrow_dataset()
     return Contestant(
-        "deltalake", "get_fragments(filter) of its dataset",
-        lambda: list(data.get_fragments(lake.condition.arrow)), lambda found: by_file(lake, (f.path for f in found)),
-    )  # fmt: skip
+        "deltalake",
+        "get_fragments(filter) of its dataset",
+        lambda: list(data.get_fragments(lake.condition.arrow)),
+        lambda found: by_file(lake, (f.path for f in found)),
+    )
 
 
 ABSENT: Final = {
-    "pyarrow": "it reads no Delta log itself; deltalake's dataset is its own",
+    "pyarrow": "it does not read Delta logs; deltalake provides its dataset",
     "Polars": "scan_delta names no files; it plans while it runs a query",
     "DuckDB": "its Delta reader is an extension that has to be downloaded",
-    "DataFusion": "it reads no Delta log itself; deltalake judges files by its expressions",
-    "pyiceberg": "it reads Iceberg's manifests",
+    "DataFusion": "it does not read Delta logs; deltalake judges files by its expressions",
+    "pyiceberg": "it reads Iceberg's manifests only",
 }
 TASKS: Final = (
     Task("Delta table to files", "may", "delta", (own_cold, uris_cold, fragments_cold), ABSENT),

@@ -1,4 +1,4 @@
-"""A Delta log of many files that do not exist: a checkpoint with statistics of eight columns, and commits after it."""
+"""Write a Delta log of many files that do not exist: a checkpoint with statistics, and commits."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ TYPES: Final = (
     pa.timestamp("us", "UTC"),
     pa.string(),
 )
-ROWS: Final = 1000  # in each file; `id` ascends from file to file
+ROWS: Final = 1000  # rows in each file; `id` ascends from file to file
 CHECKPOINT: Final = 10  # version
 START: Final = 1_577_836_800  # 2020-01-01, seconds
 PART: Final = 1_000_000  # files in a part of the checkpoint
 
 
 def write_log(folder: Path, files: int, *, parsed: bool) -> None:
-    """Write the log of a table.
+    """Write the log of a table: a checkpoint with statistics of eight columns.
 
     Args:
-        folder: The table's.
-        files: How many.
-        parsed: Whether statistics are structs, else JSON texts.
+        folder: The table's folder.
+        files: The number of files.
+        parsed: True for statistics as structs, False for JSON texts.
     """
     log = folder / "_delta_log"
     log.mkdir(parents=True)
@@ -60,7 +60,7 @@ def write_log(folder: Path, files: int, *, parsed: bool) -> None:
 
 
 def append_commits(folder: Path, files: int, commits: int) -> None:
-    """Add a file in each of so many commits."""
+    """Append `commits` commits that each add a file."""
     texts = _adds(files, commits, parsed=False).field("stats").to_pylist()
     for i, text in enumerate(texts):
         add = {
@@ -77,7 +77,7 @@ def append_commits(folder: Path, files: int, commits: int) -> None:
 
 
 def bounds(first: int, n: int) -> tuple[list[pa.Array], list[pa.Array]]:
-    """Least and greatest values of the columns in some files, by the order of `FIELDS`."""
+    """Return the minima and maxima of the columns in n files, in the order of `FIELDS`."""
     r = np.random.default_rng(first)
     at = np.arange(first, first + n, dtype=np.int64)
     low: list[Any] = [
@@ -124,7 +124,7 @@ def _instant(seconds: Any) -> pa.Array:
 
 
 def _adds(first: int, n: int, parsed: bool) -> pa.StructArray:
-    """`add` actions."""
+    """Return `add` actions of n files."""
     low, high = bounds(first, n)
     nulls = [pa.array(np.full(n, i % 3, np.int64)) for i in range(len(TYPES))]
     names = [name for name, _ in FIELDS]
@@ -150,13 +150,14 @@ def _adds(first: int, n: int, parsed: bool) -> pa.StructArray:
     else:
         parts = (_object(names, v) for v in (low, high, nulls))
         columns["stats"] = pc.binary_join_element_wise(
-            '{"numRecords":', rows.cast(pa.string()), ',"minValues":', next(parts), ',"maxValues":', next(parts), ',"nullCount":', next(parts), "}", ""
+            '{"numRecords":', rows.cast(pa.string()), ',"minValues":', next(parts),
+            ',"maxValues":', next(parts), ',"nullCount":', next(parts), "}", "",
         )  # fmt: skip
     return pa.StructArray.from_arrays(list(columns.values()), list(columns))
 
 
 def _object(names: Sequence[str], values: Sequence[pa.Array]) -> pa.Array:
-    """A JSON object for each file."""
+    """Return a JSON object for each file."""
     pieces: list[Any] = []
     for name, v in zip(names, values, strict=True):
         quoted = (
@@ -189,10 +190,14 @@ def _checkpoint(adds: pa.StructArray, settings: bool) -> pa.Table:
     strings = pa.map_(pa.string(), pa.string())
     shape = pa.struct(
         [
-            ("id", pa.string()), ("format", pa.struct([("provider", pa.string()), ("options", strings)])), ("schemaString", pa.string()),
-            ("partitionColumns", pa.list_(pa.string())), ("configuration", strings), ("createdTime", pa.int64()),
+            ("id", pa.string()),
+            ("format", pa.struct([("provider", pa.string()), ("options", strings)])),
+            ("schemaString", pa.string()),
+            ("partitionColumns", pa.list_(pa.string())),
+            ("configuration", strings),
+            ("createdTime", pa.int64()),
         ]
-    )  # fmt: skip
+    )
     protocol = pa.struct([("minReaderVersion", pa.int32()), ("minWriterVersion", pa.int32())])
     n = len(adds)
     return pa.table(

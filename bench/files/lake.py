@@ -1,4 +1,4 @@
-"""The files of `files`: Parquet with many row groups, and a Delta table of many files, both made anew for a run."""
+"""Make the files of `files`: Parquet with many row groups, and a Delta table of many files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-ROWS: Final = 20  # in each container
+ROWS: Final = 20  # rows in each container
 SCHEMA: Final = pa.schema(
     [("id", pa.int64()), ("amount", pa.float64()), ("name", pa.string()), ("note", pa.int32())]
 )
@@ -23,7 +23,7 @@ DELTA_SCHEMA: Final = SCHEMA.append(pa.field("p", pa.int32()))
 
 @dataclass(frozen=True)
 class Condition:
-    """One condition: the text of most engines, and pyarrow's expression."""
+    """A condition as the SQL text of most engines and as pyarrow's expression."""
 
     sql: str
     arrow: pc.Expression
@@ -31,7 +31,7 @@ class Condition:
 
 @dataclass(frozen=True)
 class Bounds:
-    """Of one column: lower and upper bound and the number of NULLs in each container."""
+    """Lower and upper bound and null count of one column in each container."""
 
     low: pa.Array
     high: pa.Array
@@ -43,15 +43,15 @@ class Lake:
     """Containers on disk.
 
     Attributes:
-        folder: What holds the files; for Delta the table.
-        files: In the order of their containers.
-        groups: Row groups of each file.
+        folder: The folder of the files; for Delta the table.
+        files: The files in the order of their containers.
+        groups: The number of row groups in each file.
         table: All rows, `ROWS` for each container.
-        bounds: By column.
-        condition: What is asked.
-        some: Containers with a matching row.
-        every: Those that match whole.
-        matches: Matching rows.
+        bounds: The bounds by column.
+        condition: The condition to plan.
+        some: The containers with a matching row.
+        every: The containers in which all rows match.
+        matches: The number of matching rows.
     """
 
     folder: Path
@@ -74,7 +74,7 @@ class Lake:
 
 
 def make_parquet(folder: Path, containers: int, files: int) -> Lake:
-    """Files of many row groups."""
+    """Write files of many row groups."""
     groups = containers // files
     table = _rows(files * groups)
     paths = tuple(folder / f"part-{i:05d}.parquet" for i in range(files))
@@ -85,7 +85,7 @@ def make_parquet(folder: Path, containers: int, files: int) -> Lake:
 
 
 def make_delta(folder: Path, files: int) -> Lake:
-    """A Delta table of small files in 20 partitions, one commit: what its writer says of each file is in the log."""
+    """Write a Delta table of small files in 20 partitions, by one commit with statistics."""
     from deltalake import Schema
     from deltalake.transaction import AddAction, create_table_with_add_actions
 
@@ -117,7 +117,11 @@ def make_delta(folder: Path, files: int) -> Lake:
 
 
 def _rows(containers: int) -> pa.Table:
-    """`id` grows and overlaps, `amount` and `name` jump from container to container, `note` is all NULL in some."""
+    """Make rows.
+
+    `id` grows and its ranges overlap, `amount` and `name` jump from container to container, `note`
+    is all NULL in some.
+    """
     r = np.random.default_rng(13)
     n = containers * ROWS
     g = np.repeat(np.arange(containers), ROWS)
@@ -142,7 +146,7 @@ def _rows(containers: int) -> pa.Table:
 def _condition(containers: int, partition: str) -> Condition:
     f = pc.field
     low, high = containers * 400, containers * 600
-    # Nothing above a float: where no NaN is counted one may be there, and Spark has it above all numbers.
+    # No `>` on a float: without a NaN count a NaN may exist, and in Spark it exceeds all numbers.
     arrow = (
         (f("id") >= low)
         & (f("id") < high)

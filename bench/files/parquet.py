@@ -1,4 +1,4 @@
-"""Parquet files to row groups: Skipstone's `plan` beside the `subset` of pyarrow's fragments."""
+"""From Parquet files to row groups: Skipstone's `plan` and pyarrow's `fragment.subset`."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from bench.report import OWN
 
 def own_cold(lake: Lake) -> Contestant:
     return Contestant(
-        OWN, "scan_parquet(paths).plan(where=text)",
-        lambda: ss.scan_parquet(lake.paths).plan(where=lake.condition.sql).row_groups, lambda found: by_row_group(lake, found),
-    )  # fmt: skip
+        OWN,
+        "scan_parquet(paths).plan(where=text)",
+        lambda: ss.scan_parquet(lake.paths).plan(where=lake.condition.sql).row_groups,
+        lambda found: by_row_group(lake, found),
+    )
 
 
 def own_warm(lake: Lake) -> Contestant:
@@ -31,9 +33,11 @@ def own_warm(lake: Lake) -> Contestant:
 
 def arrow_cold(lake: Lake) -> Contestant:
     return Contestant(
-        "pyarrow", "dataset(paths), fragment.subset(filter)",
-        lambda: [f.subset(lake.condition.arrow) for f in ds.dataset(lake.paths).get_fragments()], lambda found: _of_fragments(lake, found),
-    )  # fmt: skip
+        "pyarrow",
+        "dataset(paths), fragment.subset(filter)",
+        lambda: [f.subset(lake.condition.arrow) for f in ds.dataset(lake.paths).get_fragments()],
+        lambda found: _of_fragments(lake, found),
+    )
 
 
 def arrow_warm(lake: Lake) -> Contestant:
@@ -50,11 +54,11 @@ def _of_fragments(lake: Lake, fragments: list[Any]) -> Answer:
     return by_row_group(lake, {f.path: [g.id for g in f.row_groups] for f in fragments})
 
 
-# What keeps others from naming row groups.
+# Why the others cannot name row groups.
 ABSENT: Final = {
     **dict.fromkeys(
         ("DuckDB", "Polars", "DataFusion"),
-        "it names no row groups; it plans while it runs a query, which is a task of its own",
+        "it names no row groups; it plans while it runs a query, which is a separate task",
     ),
     "pyiceberg": "it plans from manifests, not from footers; see the task over the same statistics",
     "deltalake": "it plans from a Delta log, not from footers",

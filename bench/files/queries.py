@@ -1,4 +1,7 @@
-"""How many rows match, from Parquet files: planning, and reading what is kept. The only question that query engines answer about files."""
+"""Count matching rows of Parquet files: plan, and read what is kept.
+
+This is the only question about files that query engines answer.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,7 @@ def _select(lake: Lake, source: str) -> str:
 
 
 def duckdb(lake: Lake) -> Contestant:
-    """A new connection each time: metadata that it keeps is gone."""
+    """Make a new connection for each run, so that no metadata is cached."""
     import duckdb as engine
 
     query = _select(lake, f"read_parquet({lake.paths})")
@@ -69,18 +72,26 @@ def duckdb(lake: Lake) -> Contestant:
 
 
 def polars(lake: Lake) -> Contestant:
-    """How many row groups it reads it says only on standard error of a process that asks for it; `power` does."""
+    """Polars prints how many row groups it reads only to standard error; `power` parses that."""
     import polars as pl
 
     condition = pl.sql_expr(lake.condition.sql)
     return Contestant(
-        "Polars", "scan_parquet(paths).filter(...).select(len)",
-        lambda: pl.scan_parquet(lake.paths).filter(condition).select(pl.len()).collect(engine="streaming").item(), lambda rows: Answer(rows=rows),
-    )  # fmt: skip
+        "Polars",
+        "scan_parquet(paths).filter(...).select(len)",
+        lambda: (
+            pl.scan_parquet(lake.paths)
+            .filter(condition)
+            .select(pl.len())
+            .collect(engine="streaming")
+            .item()
+        ),
+        lambda rows: Answer(rows=rows),
+    )
 
 
 def datafusion(lake: Lake) -> Contestant:
-    """A new context each time: metadata that it keeps is gone."""
+    """Make a new context for each run, so that no metadata is cached."""
     from datafusion import SessionConfig, SessionContext
 
     def context() -> Any:
@@ -92,7 +103,7 @@ def datafusion(lake: Lake) -> Contestant:
         return int(context().sql(_select(lake, "t")).collect()[0].column(0)[0].as_py())
 
     plan = "\n".join(context().sql(f"EXPLAIN ANALYZE {_select(lake, 't')}").to_pydict()["plan"])
-    # From 1,000 on the plan rounds: "2.50 K".
+    # The plan rounds numbers from 1,000: "2.50 K".
     matched = re.search(r"row_groups_pruned_bloom_filter=.*? total → (\d+) matched", plan)
     read = int(matched[1]) if matched else None
     return Contestant(

@@ -1,4 +1,4 @@
-"""The same statistics in memory: Skipstone's predicates beside pyiceberg's metrics evaluators."""
+"""Judge the same statistics in memory: Skipstone and pyiceberg's metrics evaluators."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TYPES: Final = {
 
 
 def statistics_of(lake: Lake) -> ss.Statistics:
-    """The lake's bounds and counts; no value is NaN."""
+    """Return the lake's bounds and counts as statistics; no value is NaN."""
     columns = {
         c: {"min": b.low, "max": b.high, "null_count": b.nulls, "nan_count": np.zeros_like(b.nulls)}
         for c, b in lake.bounds.items()
@@ -50,9 +50,13 @@ def own_may_again(lake: Lake) -> Contestant:
 def own_whole(lake: Lake) -> Contestant:
     stats = statistics_of(lake)
     return Contestant(
-        OWN, "PruningPredicate(text).evaluate(stats) == ALWAYS",
-        lambda: np.flatnonzero(ss.PruningPredicate(lake.condition.sql, SCHEMA).evaluate(stats) == ss.Verdict.ALWAYS), by_position,
-    )  # fmt: skip
+        OWN,
+        "PruningPredicate(text).evaluate(stats) == ALWAYS",
+        lambda: np.flatnonzero(
+            ss.PruningPredicate(lake.condition.sql, SCHEMA).evaluate(stats) == ss.Verdict.ALWAYS
+        ),
+        by_position,
+    )
 
 
 def iceberg_may(lake: Lake) -> Contestant:
@@ -88,7 +92,7 @@ def _iceberg(lake: Lake, what: str, evaluator: Any) -> Contestant:
 
 
 def _data_files(lake: Lake, types: dict[int, Any]) -> list[Any]:
-    """A data file for each container."""
+    """Return a data file for each container."""
     from pyiceberg.conversions import to_bytes
     from pyiceberg.manifest import DataFile
 
@@ -101,7 +105,9 @@ def _data_files(lake: Lake, types: dict[int, Any]) -> list[Any]:
     ]
     return [
         DataFile.from_args(
-            file_path=str(g), record_count=ROWS, file_size_in_bytes=1000,
+            file_path=str(g),
+            record_count=ROWS,
+            file_size_in_bytes=1000,
             value_counts=dict.fromkeys(types, ROWS),
             null_value_counts={i: nulls[g] for i, _, _, nulls in columns},
             nan_value_counts=dict.fromkeys(types, 0),
@@ -109,22 +115,23 @@ def _data_files(lake: Lake, types: dict[int, Any]) -> list[Any]:
             upper_bounds={i: high[g] for i, _, high, _ in columns if high[g] is not None},
         )
         for g in range(lake.containers)
-    ]  # fmt: skip
+    ]
 
 
 ABSENT: Final = {
-    "pyarrow": "its fragments take statistics from footers alone; see the tasks before",
+    "pyarrow": "its fragments take statistics from footers only; see the earlier tasks",
     **dict.fromkeys(
         ("DuckDB", "Polars"),
-        "it takes no statistics from outside; what it makes of such bounds as columns is in `ranges`",
+        "it takes no statistics from outside; `ranges` tests its columns of such bounds",
     ),
-    "DataFusion": "its Python package does not expose PruningPredicate; what it makes of such bounds as columns is in `ranges`",
-    "deltalake": "it takes statistics from a Delta log alone; see the tasks over one",
+    "DataFusion": "its Python package does not expose PruningPredicate; "
+    "`ranges` tests its columns of such bounds",
+    "deltalake": "it takes statistics from a Delta log only; see its tasks",
 }
 WHOLE: Final = {
     **dict.fromkeys(
         ("pyarrow", "DuckDB", "Polars", "DataFusion", "deltalake"),
-        "it does not tell which containers match whole",
+        "it does not report which containers match whole",
     ),
 }
 TASKS: Final = (

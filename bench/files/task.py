@@ -1,4 +1,4 @@
-"""What contestants of `files` are asked, and how they answer."""
+"""The tasks of `files`, and the form of their answers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bench.files.lake import Lake
 
 @dataclass(frozen=True)
 class Answer:
-    """Containers by number, or how many rows match and how many containers were read for that, if the engine says."""
+    """The kept containers; or the number of matching rows, and of containers read, if known."""
 
     containers: frozenset[int] = frozenset()
     rows: int = 0
@@ -21,7 +21,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Contestant:
-    """`run` is timed; `answer` reads its result."""
+    """An engine's way to do a task. `run` is timed; `answer` interprets its result."""
 
     engine: str
     what: str
@@ -31,14 +31,16 @@ class Contestant:
 
 @dataclass(frozen=True)
 class Task:
-    """Work that contestants do side by side, the first of them Skipstone's.
+    """Work for contestants side by side; the first of them is Skipstone's.
 
     Attributes:
-        name: As printed.
-        asks: "may": what may match; "whole": what matches whole; "rows": how many rows match.
-        lake: Over which lake.
-        contestants: Each is made for a lake, untimed; an ImportError says that its package is missing.
-        absent: Engine -> why it takes no part.
+        name: The printed name.
+        asks: "may": containers that may match; "whole": containers in which all rows match;
+            "rows": the number of matching rows.
+        lake: The lake to use.
+        contestants: Functions that make a contestant for a lake, untimed. An ImportError means that
+            its package is missing.
+        absent: Engine -> why it is absent.
     """
 
     name: str
@@ -49,17 +51,17 @@ class Task:
 
 
 def by_position(found: Iterable[Any]) -> Answer:
-    """Containers that were named by number."""
+    """Read an answer that names containers by number."""
     return Answer(frozenset(int(i) for i in found))
 
 
 def by_row_group(lake: Lake, found: Mapping[str, Iterable[int]]) -> Answer:
-    """Containers that were named by path and row group."""
+    """Read an answer that names containers by path and row group."""
     first = {str(path): i * lake.groups for i, path in enumerate(lake.files)}
     return Answer(frozenset(first[path] + g for path, groups in found.items() for g in groups))
 
 
 def by_file(lake: Lake, found: Iterable[str]) -> Answer:
-    """Containers that are files, by the files' names: engines differ in how they write the folders."""
+    """Read an answer that names files; folders, which engines spell differently, are ignored."""
     number = {path.name: i for i, path in enumerate(lake.files)}
     return Answer(frozenset(number[Path(path).name] for path in found))

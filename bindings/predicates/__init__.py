@@ -1,1 +1,1 @@
-"""Predicates from text, expressions and other libraries, and judging statistics by them."""
+"""Predicates: parse and bind them, and judge the statistics of containers by them."""

@@ -1,8 +1,8 @@
-"""pyarrow expressions as nodes.
+"""Convert pyarrow expressions to nodes.
 
-An Arrow expression has no public structure, but its serialised form (what pickling writes) has: an
-IPC file whose schema metadata lists the tree in prefix order, and whose columns hold the literals.
-The metadata repeats keys, so it is read through the C data interface, which keeps them all.
+An Arrow expression has no public structure, but its serialised form, which pickling writes, does:
+an IPC file whose schema metadata lists the tree in prefix order, and whose columns hold the
+literals. The metadata repeats keys, so it is read through the C data interface, which keeps all.
 """
 
 from __future__ import annotations
@@ -22,24 +22,29 @@ from skipstone.ir.literals import literal_type
 from skipstone.ir.node import Name, Node, Op, literal, unknown
 
 COMPARISONS: Final = {
-    "equal": Op.EQ, "not_equal": Op.NE, "less": Op.LT, "less_equal": Op.LE, "greater": Op.GT, "greater_equal": Op.GE,
+    "equal": Op.EQ, "not_equal": Op.NE, "less": Op.LT, "less_equal": Op.LE, "greater": Op.GT,
+    "greater_equal": Op.GE,
 }  # fmt: skip
 Tokens = list[tuple[str, str]]  # next token last
-# Arrow's plain "and" and "or" give NULL where one input is NULL, whatever the other is: not SQL's.
-# Arrow's functions that Spark has too, under its names. Division is not among them: Arrow's of integers truncates.
+# Arrow's functions that Spark has too, with Spark's names. Division is missing, as Arrow truncates
+# quotients of integers.
 CALLS: Final = {
-    "add": "+", "subtract": "-", "multiply": "*", "negate": "negative", "abs": "abs", "if_else": "if", "coalesce": "coalesce",
-    "year": "year", "quarter": "quarter", "month": "month", "day": "day", "hour": "hour", "minute": "minute", "second": "second",
-    "utf8_upper": "upper", "utf8_lower": "lower", "utf8_length": "length", "binary_length": "octet_length",
+    "add": "+", "subtract": "-", "multiply": "*", "negate": "negative", "abs": "abs",
+    "if_else": "if", "coalesce": "coalesce", "year": "year", "quarter": "quarter",
+    "month": "month", "day": "day", "hour": "hour", "minute": "minute", "second": "second",
+    "utf8_upper": "upper", "utf8_lower": "lower", "utf8_length": "length",
+    "binary_length": "octet_length",
 }  # fmt: skip
+# Arrow's plain "and" and "or" are missing: unlike SQL's, they are NULL if any input is NULL.
 LOGIC: Final = {"and_kleene": Op.AND, "or_kleene": Op.OR, "invert": Op.NOT}
 
 
 def from_expression(expression: pc.Expression) -> Node:
-    """An Arrow expression as an unbound predicate.
+    """Convert an Arrow expression to an unbound predicate.
 
-    Comparisons, AND, OR, NOT, `isin`, `is_null`, `is_valid` and nested fields are understood; other
-    functions become UNKNOWN. The predicate means what Spark SQL means by it: `f > 5` holds for NaN.
+    Comparisons, AND, OR, NOT, `isin`, `is_null`, `is_valid`, nested fields and the functions of
+    CALLS are understood; other functions become UNKNOWN. The predicate has Spark SQL's meaning:
+    `f > 5` is TRUE for NaN.
 
     Raises:
         PredicateError: pyarrow's serialised form is not the expected one.
@@ -53,7 +58,8 @@ def from_expression(expression: pc.Expression) -> Node:
         _, (buffer,) = expression.__reduce__()
     except pa.ArrowException as e:
         raise PredicateError(
-            f"the pyarrow expression {expression} cannot be read ({e}); name its columns, or write it as SQL text"
+            f"the pyarrow expression {expression} cannot be read ({e}); "
+            "name its columns, or write it as SQL text"
         ) from None
     batch = pa.ipc.open_file(buffer).get_batch(0)
     tokens = _tokens(batch.schema)
@@ -61,11 +67,13 @@ def from_expression(expression: pc.Expression) -> Node:
         node = _read(tokens, batch, str(expression))
     except (KeyError, IndexError, ValueError) as e:
         raise PredicateError(
-            f"the pyarrow expression {expression} cannot be read ({e!r}); write it as SQL text or with col()"
+            f"the pyarrow expression {expression} cannot be read ({e!r}); "
+            "write it as SQL text or with col()"
         ) from e
     if tokens:
         raise PredicateError(
-            f"the pyarrow expression {expression} cannot be read; write it as SQL text or with col()"
+            f"the pyarrow expression {expression} cannot be read; "
+            "write it as SQL text or with col()"
         )
     return node
 
@@ -80,7 +88,7 @@ class _Call:
 
 
 def _read(tokens: Tokens, batch: pa.RecordBatch, text: str) -> Node:
-    """The tree in prefix order, read without recursion: chains of AND and OR may be long."""
+    """Read a tree in prefix order, without recursion, as chains of AND and OR may be long."""
     open_calls: list[_Call] = []
     while True:
         kind, value = tokens.pop()
@@ -107,12 +115,14 @@ def _read(tokens: Tokens, batch: pa.RecordBatch, text: str) -> Node:
 
 
 def _nested(parts: Tokens, text: str) -> Node:
+    """Return a struct's field from the references that lead to it."""
     if any(word != "field_ref" for word, _ in parts):
         return unknown(text, "a nested field is named by position")
     return Node(Op.COLUMN, value=Name(tuple(part for _, part in parts)))
 
 
 def _call(call: _Call, text: str) -> Node:
+    """Return a function whose inputs are all read; UNKNOWN if it is not understood."""
     name, args, options = call.name, call.args, call.options
     chosen: dict[str, Any] = options.as_py() if options is not None and name != "is_in" else {}
     match name:
@@ -128,11 +138,11 @@ def _call(call: _Call, text: str) -> Node:
             return Node(Op.NOT, (Node(Op.IS_NULL, tuple(args)),))
         case "is_in" if options is not None:
             values = options["value_set"].values
-            if (found := typed_array(values)) is not None:
-                return Node(Op.IN, tuple(args), found)
+            if (typed := typed_array(values)) is not None:
+                return Node(Op.IN, tuple(args), typed)
             members = _members(_plain(values))
-            known = tuple(m for m in members if not isinstance(m, Node))
-            return Node(Op.IN, (*args, *(m for m in members if isinstance(m, Node))), known)
+            literals = tuple(m for m in members if not isinstance(m, Node))
+            return Node(Op.IN, (*args, *(m for m in members if isinstance(m, Node))), literals)
         case "starts_with" if "pattern" in chosen and not chosen.get("ignore_case"):
             return Node(
                 Op.CALL,
@@ -166,14 +176,14 @@ def _call(call: _Call, text: str) -> Node:
 
 
 def _members(values: pa.Array) -> list[tuple[ty.DType, Any] | Node]:
-    """The members of a list: type and axis value, or UNKNOWN."""
+    """Return the members of a list: type and axis value, or UNKNOWN."""
     dtype = ty.from_arrow(values.type)
     if dtype.kind in (ty.Kind.INT, ty.Kind.UINT):
         return [literal_type(v) for v in values.to_pylist()]
     if dtype.kind is ty.Kind.STRING:
         return [(ty.NULL, None) if v is None else (dtype, v.encode()) for v in values.to_pylist()]
-    found = map(_literal, values)
-    return [(m.dtype, m.value) if m.op is Op.LITERAL and m.dtype is not None else m for m in found]
+    nodes = map(_literal, values)
+    return [(m.dtype, m.value) if m.op is Op.LITERAL and m.dtype is not None else m for m in nodes]
 
 
 def _plain(values: pa.Array) -> pa.Array:
@@ -185,6 +195,7 @@ def _text(value: object) -> str:
 
 
 def _literal(scalar: pa.Scalar) -> Node:
+    """Return a scalar as a literal; UNKNOWN if SQL has no such literal."""
     try:
         dtype, axis = _typed(scalar)
     except (TypeError, ValueError, OverflowError):
@@ -193,7 +204,13 @@ def _literal(scalar: pa.Scalar) -> Node:
 
 
 def _typed(scalar: pa.Scalar) -> tuple[ty.DType, Any]:
-    """An Arrow scalar with its own type where Spark has one, so that no value is rounded on the way."""
+    """Return the type and axis value of a scalar.
+
+    The type is the scalar's own if Spark has it, so that no value is rounded.
+
+    Raises:
+        TypeError, ValueError, OverflowError: the value has no SQL literal.
+    """
     dtype = ty.from_arrow(scalar.type)
     if not scalar.is_valid:
         return ty.NULL, None
@@ -211,7 +228,7 @@ def _typed(scalar: pa.Scalar) -> tuple[ty.DType, Any]:
 
 
 class _ArrowSchema(ctypes.Structure):
-    # The head of struct ArrowSchema in Arrow's C data interface; what follows is not needed.
+    # The first members of struct ArrowSchema in Arrow's C data interface.
     _fields_ = (
         ("format", ctypes.c_char_p),
         ("name", ctypes.c_char_p),
@@ -220,7 +237,10 @@ class _ArrowSchema(ctypes.Structure):
 
 
 def _tokens(schema: pa.Schema) -> Tokens:
-    """The schema's metadata, last pair first, with repeated keys: counts and lengths are int32, native byte order."""
+    """Return the schema's metadata with repeated keys, last pair first.
+
+    Counts and lengths are int32 in native byte order.
+    """
     capsule = schema.__arrow_c_schema__()
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]

@@ -1,4 +1,4 @@
-"""Predicates built in Python: `col("x") == 5`, and lists of (column, operator, value) filters."""
+"""Build predicates in Python: `col("x") == 5`, and lists of (column, operator, value) filters."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from skipstone.ir.types import from_arrow
 
 
 class Expr:
-    """A column, a literal or a condition; operators build larger ones. Immutable.
+    """A column, a literal or a condition, which operators combine. Immutable.
 
-    `&`, `|` and `~` are AND, OR and NOT; give their operands parentheses. There is no truth value:
-    `and`, `or`, `not` and chained comparisons raise.
+    `&`, `|` and `~` are AND, OR and NOT; write their operands in parentheses. An expression has no
+    truth value, so `and`, `or`, `not` and chained comparisons raise TypeError.
 
     Example:
         >>> (col("x") >= 5) & ~col("s").like("ab%")
@@ -68,32 +68,39 @@ class Expr:
         return Expr(Node(Op.NOT, (self.node,)))
 
     def eq_null_safe(self, other: object) -> Expr:
-        """`<=>`: equal, or both NULL."""
+        """Return `self <=> other`: TRUE if both are equal or both are NULL, else FALSE."""
         return self._binary(Op.SAME, other)
 
     def is_null(self) -> Expr:
-        """IS NULL."""
+        """Return `self IS NULL`."""
         return Expr(Node(Op.IS_NULL, (self.node,)))
 
     def is_not_null(self) -> Expr:
-        """IS NOT NULL."""
+        """Return `self IS NOT NULL`."""
         return ~self.is_null()
 
     def is_true(self) -> Expr:
-        """IS TRUE: TRUE where the condition is, FALSE elsewhere."""
+        """Return `self IS TRUE`: FALSE where the condition is FALSE or NULL."""
         return Expr(Node(Op.IS_TRUE, (self.node,)))
 
     def between(self, low: object, high: object) -> Expr:
-        """`self >= low AND self <= high`."""
+        """Return `self >= low AND self <= high`."""
         return (self >= low) & (self <= high)
 
     def isin(self, values: Iterable[object]) -> Expr:
-        """IN: any number of values; None among them is SQL's NULL.
+        """Return `self IN (values)`.
 
-        A NumPy or Arrow array is quickest: a predicate of a million integers takes 1.3 s, from a list 2.2 s.
+        A NumPy or Arrow array is fastest: a predicate of a million integers takes 1.3 s, from a
+        list 2.2 s.
+
+        Args:
+            values: Any number of values; None is SQL's NULL.
+
+        Raises:
+            PredicateError: a value has no SQL literal.
         """
-        if (found := _in_bulk(values)) is not None:
-            return Expr(Node(Op.IN, (self.node,), found))
+        if (typed := _typed_in_bulk(values)) is not None:
+            return Expr(Node(Op.IN, (self.node,), typed))
         members = tuple(values)
         if any(isinstance(v, Expr) for v in members):
             others = tuple(v.node for v in members if isinstance(v, Expr))
@@ -103,19 +110,27 @@ class Expr:
         return Expr(Node(Op.IN, (self.node, *others), tuple(map(_typed, members))))
 
     def like(self, pattern: str, escape: str = "\\") -> Expr:
-        """LIKE with Spark's escape character, the backslash, or another."""
+        """Return `self LIKE pattern`.
+
+        Args:
+            pattern: `%` stands for any characters, `_` for one.
+            escape: The escape character; Spark's default is the backslash.
+
+        Raises:
+            PredicateError: `escape` is not one character.
+        """
         if len(escape) != 1:
             raise PredicateError(f"the escape is {escape!r}; expected one character")
         return Expr(Node(Op.LIKE, (self.node, _node(pattern)), escape))
 
     def startswith(self, prefix: str) -> Expr:
-        """The string starts with `prefix`, taken literally."""
+        """Return `startswith(self, prefix)`; no character of the prefix is a wildcard."""
         return call("startswith", self, prefix)
 
     starts_with = startswith
 
     def is_nan(self) -> Expr:
-        """TRUE for NaN, FALSE for all else, NULL included."""
+        """Return `isnan(self)`: TRUE for NaN; FALSE for other values and for NULL."""
         return call("isnan", self)
 
     def __add__(self, other: object) -> Expr:
@@ -155,18 +170,24 @@ class Expr:
         return call("abs", self)
 
     def cast(self, to: pa.DataType) -> Expr:
-        """CAST to a type: `pa.int64()` is BIGINT.
+        """Return `CAST(self AS to)`.
+
+        Args:
+            to: The type: `pa.int64()` is BIGINT.
 
         Raises:
-            PredicateError: the type's values cannot be compared: lists, structs, maps.
+            PredicateError: values of the type cannot be compared: lists, structs, maps.
         """
         return self._cast(to, "cast")
 
     def try_cast(self, to: pa.DataType) -> Expr:
-        """TRY_CAST: NULL where CAST would raise.
+        """Return `TRY_CAST(self AS to)`: NULL where CAST would raise.
+
+        Args:
+            to: As in `cast`.
 
         Raises:
-            PredicateError: as `cast` does.
+            PredicateError: as in `cast`.
         """
         return self._cast(to, "try_cast")
 
@@ -182,7 +203,8 @@ class Expr:
 
     def __bool__(self) -> bool:
         raise TypeError(
-            "a predicate has no truth value here; write & | ~ with parentheses for AND, OR, NOT, and split chained comparisons"
+            "a predicate has no truth value here; write & | ~ with parentheses for AND, OR, NOT, "
+            "and split chained comparisons"
         )
 
     def __repr__(self) -> str:
@@ -193,7 +215,14 @@ class Expr:
 
 
 def col(*parts: str) -> Expr:
-    """A column by name; a struct's field by `col("a.b")` or, whatever the names hold, `col("a", "b")`.
+    """Return a column as an expression.
+
+    Args:
+        parts: The column's name. A struct's field is `col("a.b")`, or `col("a", "b")` if the names
+            may contain dots.
+
+    Raises:
+        PredicateError: a part is empty or no text.
 
     Example:
         >>> col("a.b") == 5
@@ -207,7 +236,14 @@ def col(*parts: str) -> Expr:
 
 
 def call(name: str, *args: object) -> Expr:
-    """A function of Spark SQL, or a registered one, by name.
+    """Return the call of a function of Spark SQL, or of a registered function.
+
+    Args:
+        name: The function's name; case is ignored.
+        args: Expressions or values.
+
+    Raises:
+        PredicateError: a value has no SQL literal.
 
     Example:
         >>> call("year", col("d")) == 2024
@@ -219,11 +255,16 @@ def call(name: str, *args: object) -> Expr:
 
 
 def lit(value: object) -> Expr:
-    """A literal, typed as Spark types it: an int is INT or BIGINT, a float DOUBLE."""
+    """Return a literal with Spark's type: an int is INT or BIGINT, a float is DOUBLE.
+
+    Raises:
+        PredicateError: the value has no SQL literal.
+    """
     return Expr(_node(value))
 
 
 def _typed(value: object) -> tuple[object, object]:
+    """Return the type and the axis value of a literal."""
     if hasattr(value, "as_py"):  # an Arrow scalar
         value = value.as_py()
     try:
@@ -232,8 +273,8 @@ def _typed(value: object) -> tuple[object, object]:
         raise PredicateError(str(e)) from None
 
 
-def _in_bulk(values: Iterable[object]) -> tuple[tuple[object, object], ...] | None:
-    """Typed members where a whole array or list of one type can be read at once."""
+def _typed_in_bulk(values: Iterable[object]) -> tuple[tuple[object, object], ...] | None:
+    """Type all values of an array, or of a list of one type; None for other iterables."""
     from skipstone.bindings.statistics.members import typed_array, typed_list
 
     if isinstance(values, np.ndarray | pa.Array | pa.ChunkedArray):
@@ -242,6 +283,7 @@ def _in_bulk(values: Iterable[object]) -> tuple[tuple[object, object], ...] | No
 
 
 def _node(value: object) -> Node:
+    """Return the node of an expression, or of a value as a literal."""
     if isinstance(value, Expr):
         return value.node
     dtype, axis = _typed(value)
@@ -263,14 +305,20 @@ OPERATORS: Final = {
 
 
 def is_filters(value: object) -> TypeGuard[Sequence[Filter] | Sequence[Sequence[Filter]]]:
-    """Whether a value has the form of filter lists."""
+    """Return True if a value has the form of filter lists."""
     return isinstance(value, list | tuple) and bool(value) and isinstance(value[0], list | tuple)
 
 
 def from_filters(filters: Sequence[Filter] | Sequence[Sequence[Filter]]) -> Node:
-    """Filter lists as pyarrow and pandas take them: a list of ANDed filters, or an ORed list of such lists.
+    """Convert filter lists, in the form of pyarrow and pandas, to an unbound predicate.
 
-    Operators: `= == != <> < <= > >= <=> in`, `not in`.
+    Args:
+        filters: A list of (column, operator, value) filters, joined by AND; or a list of such
+            lists, joined by OR. The operators are `= == != <> < <= > >= <=> in` and `not in`.
+
+    Raises:
+        PredicateSyntaxError: a list is empty, or a filter has another form.
+        PredicateError: a value has no SQL literal.
 
     Example:
         >>> from skipstone.ir.text import show
@@ -306,8 +354,9 @@ def _filter(f: Any) -> Node:
     if word in ("in", "not in"):
         if isinstance(value, str | bytes) or not isinstance(value, Iterable):
             raise PredicateSyntaxError(f"filter {f!r}; expected a list of values after {word!r}")
-        found = left.isin(value)
-        return found.node if word == "in" else (~found).node
+        test = left.isin(value)
+        return test.node if word == "in" else (~test).node
     raise PredicateSyntaxError(
-        f"filter {f!r} has the operator {word!r}; expected one of {', '.join(OPERATORS)}, in, not in"
+        f"filter {f!r} has the operator {word!r}; "
+        f"expected one of {', '.join(OPERATORS)}, in, not in"
     )

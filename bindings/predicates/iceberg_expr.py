@@ -1,9 +1,9 @@
-"""Iceberg expressions (`pyiceberg.expressions`) as nodes.
+"""Convert Iceberg expressions (`pyiceberg.expressions`) to nodes.
 
-A row is worth what Spark SQL says, here as everywhere. `NotEqualTo`, `NotIn` and `NotStartsWith` are
-NULL where the column is, and such a row does not match, while Iceberg's own evaluators keep it: write
-`Or(NotEqualTo("x", 5), IsNull("x"))` to keep it. NaN is above every number. Where Iceberg would round
-a literal to the column's type and Spark would not, the test is UNKNOWN and costs its own branch.
+Expressions have Spark SQL's meaning. `NotEqualTo`, `NotIn` and `NotStartsWith` are NULL on rows
+whose column is NULL, so these rows do not match, though Iceberg's own evaluators keep them: write
+`Or(NotEqualTo("x", 5), IsNull("x"))` to keep them. NaN is above every number. If Iceberg would
+round a literal to the column's type and Spark would not, the test is UNKNOWN and does not prune.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from skipstone.ir.text import show
 from skipstone.ir.types import DType, Kind, Leaf
 
 COMPARISONS: Final = {
-    "EqualTo": Op.EQ, "NotEqualTo": Op.NE, "LessThan": Op.LT, "LessThanOrEqual": Op.LE, "GreaterThan": Op.GT, "GreaterThanOrEqual": Op.GE,
+    "EqualTo": Op.EQ, "NotEqualTo": Op.NE, "LessThan": Op.LT, "LessThanOrEqual": Op.LE,
+    "GreaterThan": Op.GT, "GreaterThanOrEqual": Op.GE,
 }  # fmt: skip
 UNARY: Final[dict[str, Callable[[Node], Node]]] = {
     "IsNull": lambda c: Node(Op.IS_NULL, (c,)),
@@ -34,7 +35,7 @@ UNARY: Final[dict[str, Callable[[Node], Node]]] = {
 
 
 def is_iceberg(value: object) -> bool:
-    """Whether a value is an expression of pyiceberg, which is not imported for that."""
+    """Return True if a value is a pyiceberg expression; pyiceberg is not imported for the test."""
     return any(
         t.__module__.startswith("pyiceberg.expressions") and t.__name__ == "BooleanExpression"
         for t in type(value).__mro__
@@ -42,12 +43,12 @@ def is_iceberg(value: object) -> bool:
 
 
 def from_iceberg(expression: Any, leaves: Mapping[Path, Leaf], session: Session) -> Node:
-    """An Iceberg expression, unbound or bound, as an unbound predicate.
+    """Convert an Iceberg expression, unbound or bound, to an unbound predicate.
 
     Args:
         expression: A `pyiceberg.expressions.BooleanExpression`.
-        leaves: The schema's columns: they tell what a literal such as a timestamp means.
-        session: Whether names must match in case.
+        leaves: The schema's columns, whose types decide what a literal such as a timestamp means.
+        session: The session's settings, which decide whether names must match in case.
 
     Raises:
         AmbiguousColumn: a dotted name fits a column and a struct's field.
@@ -62,6 +63,8 @@ def from_iceberg(expression: Any, leaves: Mapping[Path, Leaf], session: Session)
 
 
 class _Reader:
+    """Converts expressions over the columns of one schema."""
+
     def __init__(self, leaves: Mapping[Path, Leaf], session: Session) -> None:
         self.leaves = leaves
         self.fold: Callable[[str], str] = (lambda s: s) if session.case_sensitive else str.lower
@@ -70,6 +73,7 @@ class _Reader:
             self.by_name.setdefault(self.fold(".".join(path)), []).append(path)
 
     def node(self, e: Any) -> Node:
+        """Convert one expression; UNKNOWN if it is not understood."""
         kind = type(e).__name__
         match kind:
             case "AlwaysTrue" | "AlwaysFalse":
@@ -84,23 +88,24 @@ class _Reader:
         if kind in UNARY:
             return UNARY[kind](column)
         if kind in COMPARISONS:
-            return self.tested(e, column, lambda v: Node(COMPARISONS[kind], (column, v)))
+            return self.comparison(e, column, lambda v: Node(COMPARISONS[kind], (column, v)))
         if kind in ("StartsWith", "NotStartsWith"):
-            found = self.tested(e, column, lambda v: Node(Op.CALL, (column, v), "startswith"))
-            return found if kind == "StartsWith" else Node(Op.NOT, (found,))
+            test = self.comparison(e, column, lambda v: Node(Op.CALL, (column, v), "startswith"))
+            return test if kind == "StartsWith" else Node(Op.NOT, (test,))
         if kind in ("In", "NotIn"):
             values = [self.value(column, v) for v in e.literals]
-            known = tuple(
+            literals = tuple(
                 sorted(((v.dtype, v.value) for v in values if v.op is Op.LITERAL), key=repr)
             )
-            found = Node(Op.IN, (column, *(v for v in values if v.op is not Op.LITERAL)), known)
-            return found if kind == "In" else Node(Op.NOT, (found,))
+            test = Node(Op.IN, (column, *(v for v in values if v.op is not Op.LITERAL)), literals)
+            return test if kind == "In" else Node(Op.NOT, (test,))
         return Node(Op.UNKNOWN, (column,), unknown(kind, "the expression is not understood").value)
 
-    def tested(self, e: Any, column: Node, test: Callable[[Node], Node]) -> Node:
+    def comparison(self, e: Any, column: Node, make: Callable[[Node], Node]) -> Node:
+        """Return `make` of an expression's literal; UNKNOWN if the literal would be rounded."""
         v = self.value(column, e.literal)
         if v.op is Op.LITERAL:
-            return test(v)
+            return make(v)
         assert isinstance(v.value, Reason)
         return Node(
             Op.UNKNOWN,
@@ -109,13 +114,15 @@ class _Reader:
         )
 
     def column(self, e: Any) -> Node:
+        """Return the column that an expression tests; UNKNOWN if it is not understood."""
         term: Any = getattr(e, "term", None)
         if type(term).__name__ == "BoundReference":
-            # It holds the field's own name, without those of the structs around it.
+            # The reference holds the field's own name, without the names of the structs around it.
             if getattr(term.accessor, "inner", None) is not None:
                 return unknown(
                     str(term.field.name),
-                    "a bound reference does not tell the path to a struct's field; give the expression unbound",
+                    "a bound reference does not hold the path to a struct's field; "
+                    "give the expression unbound",
                 )
             return Node(Op.COLUMN, value=Name((str(term.field.name),)))
         if type(term).__name__ != "Reference":
@@ -127,19 +134,21 @@ class _Reader:
             case [*paths] if len({tuple(map(self.fold, p)) for p in paths}) > 1:
                 shown = ", ".join(map(show_path, paths))
                 raise AmbiguousColumn(
-                    f"predicate names {name!r}; the schema has {shown}, which Iceberg writes alike. Use SQL text to tell them apart."
+                    f"predicate names {name!r}; the schema has {shown}, which Iceberg writes "
+                    "alike. Use SQL text to tell them apart."
                 )
             case [path, *_]:
                 return Node(Op.COLUMN, value=Name(path))
         raise AssertionError(name)
 
     def dtype(self, column: Node) -> DType | None:
+        """Return the type of a column; None if the schema lacks it."""
         assert isinstance(column.value, Name)
         key = self.fold(".".join(column.value.parts))
         return next((self.leaves[p].dtype for p in self.by_name.get(key, [])), None)
 
     def value(self, column: Node, lit: Any) -> Node:
-        """A literal as a node, or UNKNOWN where Iceberg makes another value of it than Spark does."""
+        """Return a literal as a node; UNKNOWN if Iceberg and Spark make different values of it."""
         kind, value, to = type(lit).__name__, lit.value, self.dtype(column)
         rounded = unknown(
             f"{value!r:.80}",
@@ -162,7 +171,7 @@ class _Reader:
                     return rounded
             case "BooleanLiteral" | "BinaryLiteral" | "FixedLiteral" | "UUIDLiteral":
                 pass
-            case _:  # a time; or what lies beyond the type of a bound column
+            case _:  # a time of day, or a literal beyond the range of a bound column's type
                 return rounded
         try:
             dtype, axis = literal_type(value)
@@ -172,7 +181,7 @@ class _Reader:
 
 
 def _chain(e: Any) -> list[Any]:
-    """The inputs of nested ANDs, or of nested ORs, left to right."""
+    """Return the inputs of nested ANDs, or of nested ORs, left to right."""
     out: list[Any] = []
     stack = [e]
     while stack:
@@ -185,7 +194,10 @@ def _chain(e: Any) -> list[Any]:
 
 
 def _exact(value: int | float | decimal.Decimal, to: DType) -> bool:
-    """Whether a number stays itself when Iceberg converts it to a column's type, and Spark then compares alike."""
+    """Return True if Iceberg converts a number to a column's type without changing it.
+
+    It must also compare as Spark compares the unconverted number.
+    """
     match to.kind:
         case Kind.INT | Kind.UINT:
             return not isinstance(value, decimal.Decimal) or value == value.to_integral_value()
@@ -194,7 +206,7 @@ def _exact(value: int | float | decimal.Decimal, to: DType) -> bool:
         case Kind.FLOAT:
             return to_float(Fraction(value), to) == value
         case Kind.DECIMAL if isinstance(value, float):
-            # Spark compares as DOUBLE, which tells decimals apart up to 15 digits.
+            # Spark compares them as DOUBLE, which distinguishes decimals of up to 15 digits.
             try:
                 ty.to_axis(decimal.Decimal(repr(value)), to)
             except (ValueError, decimal.InvalidOperation):

@@ -1,4 +1,4 @@
-"""Many predicates at once."""
+"""Judge many predicates over the same statistics at once."""
 
 from __future__ import annotations
 
@@ -21,20 +21,23 @@ def prune_many(
     *,
     out: Out = "host",
 ) -> Mask:
-    """Which containers each of many predicates keeps; as `prune` of each, in less time.
+    """Decide for each of many predicates which containers to keep.
 
-    Predicates that differ in literals alone, over the same columns, share what they read.
+    The result equals `prune` of each predicate and takes less time: predicates over the same
+    columns that differ only in literals read the statistics once.
 
     Args:
         predicates: q predicates.
-        stats: n containers: `Statistics`, or any provider, which is asked once for the columns of all.
+        stats: n containers: `Statistics`, or any provider, which is called once for the columns of
+            all predicates.
         backend, out: As in `PruningPredicate.prune`.
 
     Returns:
-        bool array, shape (q, n), host memory or as `out` says: q * n bytes. True: some row may match; keep.
+        bool array, shape (q, n), q * n bytes, memory as `out` says. True: keep, some row may match.
 
     Raises:
-        BackendMissing, DeviceError: as in `PruningPredicate.prune`.
+        PredicateError: `predicates` holds another object.
+        BackendMissing, DeviceError, StatisticsError: as in `PruningPredicate.prune`.
 
     Example:
         >>> import pyarrow as pa, skipstone as ss

@@ -1,23 +1,22 @@
-"""PruningPredicate: one condition, judged against the statistics of many containers."""
+"""`PruningPredicate`: one condition, judged against the statistics of many containers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from skipstone.bindings import hooks
-from skipstone.bindings.predicates.expr import Expr, from_filters, is_filters
-from skipstone.bindings.predicates.iceberg_expr import from_iceberg, is_iceberg
+from skipstone.bindings.predicates.evaluator import Evaluator
+from skipstone.bindings.predicates.source import Bound, bind_source
+from skipstone.bindings.predicates.source import Source as Source
+from skipstone.bindings.predicates.source import is_column as is_column
 from skipstone.bindings.statistics.statistics import PruningStatistics, Statistics
 from skipstone.ir import spec
-from skipstone.ir.bind import bind
-from skipstone.ir.errors import PredicateError, PredicateTooDeep, clip
+from skipstone.ir.errors import PredicateError, PredicateTooDeep
 from skipstone.ir.guarantee import LiteralGuarantee, guarantees, membership_paths
 from skipstone.ir.lower import Program, lower
 from skipstone.ir.merge import merge
@@ -27,46 +26,63 @@ from skipstone.ir.simplify import TRUE
 from skipstone.ir.text import rewritten, show
 from skipstone.ir.types import leaves_of
 from skipstone.ir.zones import zone_of
-from skipstone.kernels.gpu.device import DeviceArray
-from skipstone.kernels.gpu.resident import Resident
-from skipstone.kernels.index.descend import Found, descend, found_in
-from skipstone.kernels.pack.planes import Mask, Verdicts
+from skipstone.kernels.index.descend import Found
+from skipstone.kernels.pack.planes import Mask
 from skipstone.kernels.run.launch import Launch
-from skipstone.kernels.run.run import Backend, Out, Result, on_device, run, stays_here, survivors
-
-if TYPE_CHECKING:
-    from pyiceberg.expressions import BooleanExpression
-    from pyspark.sql import Column
-
-Source: TypeAlias = "str | Expr | pc.Expression | Sequence[Any] | BooleanExpression | Column | Node"
+from skipstone.kernels.run.run import Backend, Out
 
 
 class PruningPredicate:
-    """A predicate that says, from statistics alone, which containers can hold a matching row.
+    """A condition that decides from statistics alone which containers can hold a matching row.
+
+    A container is anything that has statistics: a file, a row group, a page, a partition. On a row,
+    a condition is TRUE, FALSE or NULL, and the row matches if it is TRUE. From the minimum, maximum
+    and null count of each column, a predicate computes which of these outcomes the rows of a
+    container can have. That gives one of three verdicts:
+
+    - **NEVER** (0): TRUE is impossible. No row matches, so the container is pruned.
+    - **MAYBE** (1): some rows may match. The container is read, and its rows are filtered.
+    - **ALWAYS** (2): only TRUE is possible. Every row matches, so the container needs no filter,
+      and its rows can be counted without reading it.
+
+    Three containers show all three. Their values of `x` lie in 0 to 4, in 2 to 10 and in 5 to 8:
+
+        >>> import pyarrow as pa, skipstone as ss
+        >>> schema = pa.schema([("x", pa.int64())])
+        >>> bounds = {"min": [0, 2, 5], "max": [4, 10, 8], "null_count": [0, 0, 0]}
+        >>> stats = ss.Statistics.from_dict({"x": bounds}, schema, row_count=[100, 100, 100])
+        >>> predicate = ss.PruningPredicate("x >= 5", schema)
+        >>> predicate.evaluate(stats)  # NEVER, MAYBE, ALWAYS
+        array([0, 1, 2], dtype=uint8)
+        >>> predicate.prune(stats)  # True: keep
+        array([False,  True,  True])
+
+    Verdicts are sound: NEVER and ALWAYS are proofs. A statistic that is missing or cannot be used
+    rules nothing out, and neither does a form of SQL that is not understood; the rest of the
+    condition still prunes. Spark SQL defines what a condition means, whatever form it is written
+    in: NaN is above every number, strings compare by their bytes, literals are coerced.
+
+    Predicates are immutable. They can be compared, hashed, copied and pickled, and threads may
+    share them.
 
     Args:
-        predicate: Spark SQL text, a `col()` expression, a pyarrow expression, filter lists, an
-            expression of pyiceberg, or a PySpark Column, classic or of Spark Connect. Whatever it
-            comes as, Spark SQL says what a row is worth.
+        predicate: The condition: Spark SQL text, a `col()` expression, filter lists such as
+            `[("x", "=", 5)]`, an expression of pyarrow or pyiceberg, or a PySpark Column, classic
+            or of Spark Connect.
         schema: The columns that the predicate may name.
-        timezone: The Spark session's time zone, for zone-less literals beside zoned columns and the reverse.
-        ansi: Whether Spark runs in ANSI mode (its default since 4.0); it decides about some casts of literals.
-        case_sensitive: Whether names must match in case.
-        on_unknown: Is told of every form that is not understood, such as a function that nobody registered, as
-            (what, why). Such a form keeps the containers that nothing else prunes.
+        timezone: The Spark session's time zone. It relates literals without a zone to columns with
+            one, and the reverse.
+        ansi: True if Spark runs in ANSI mode, its default since 4.0. It decides some casts of
+            literals.
+        case_sensitive: True if names must match in case.
+        on_unknown: Called with (what, why) for each form that is not understood, such as a function
+            that is not registered. Such a form prunes nothing.
 
     Raises:
         PredicateSyntaxError: the text is not one condition.
+        PredicateTooDeep: the condition is nested more than a few hundred levels deep.
         UnknownColumn, AmbiguousColumn: a name fits no column, or several.
-
-    Immutable; copies, pickles and prints. Safe to share between threads.
-
-    Example:
-        >>> import pyarrow as pa, skipstone as ss
-        >>> schema = pa.schema([("x", pa.int64())])
-        >>> stats = ss.Statistics.from_dict({"x": {"min": [0, 2, 5], "max": [4, 10, 8]}}, schema)
-        >>> ss.PruningPredicate("x = 5", schema).prune(stats)
-        array([False,  True,  True])
+        PredicateError: the predicate has an unknown form, or an argument is invalid.
 
     Source: DataFusion, `PruningPredicate`.
     """
@@ -91,9 +107,9 @@ class PruningPredicate:
         self._session = Session(timezone, ansi, case_sensitive)
         self._leaves = leaves_of(schema)
         try:
-            self._bound = spec.check_bound(_bind(predicate, self._leaves, self._session))
-            held = guarantees(self._bound)
-            self._both = lower(merge(self._bound), held)
+            self._bound = spec.check_bound(bind_source(predicate, self._leaves, self._session))
+            literal_guarantees = guarantees(self._bound)
+            self._both = lower(merge(self._bound), literal_guarantees)
         except RecursionError:
             raise PredicateTooDeep(
                 "predicate is nested too deeply; expected at most a few hundred levels"
@@ -101,114 +117,96 @@ class PruningPredicate:
         if on_unknown is not None:
             for reason in not_understood(self._bound):
                 on_unknown(reason.what, reason.why)
-        self._guarantees = held or ()
+        self._guarantees = literal_guarantees or ()
         self._prune = Program(self._both.can_match)
         for root in self._both.roots:
             spec.check_program(root)
         self._columns = tuple(map(show_path, columns_of(self._bound)))
-        self._ran: dict[str, int] = {}
+        self._evaluator = Evaluator(self._prune, self._both)
 
-    # Judging.
+    # Judging containers.
 
     def prune(
         self, stats: Statistics | PruningStatistics, backend: Backend = "auto", *, out: Out = "host"
     ) -> Mask:
-        """Which containers to keep.
+        """Decide which containers to keep.
 
         Args:
-            stats: n containers: `Statistics`, or any provider.
-            backend: "auto", "numpy", "numba" or "cupy". "auto" asks a GPU only of statistics that live there (`to_device`).
-            out: "device" gives a CuPy array where the statistics live, of CuPy's current stream, and does not wait for it.
+            stats: n containers: `Statistics`, or any provider of statistics.
+            backend: "auto", "numpy", "numba" or "cupy". "auto" uses a GPU only for statistics that
+                live there (`Statistics.to_device`).
+            out: "host": return a NumPy array. "device": return a CuPy array on the device of the
+                statistics, on CuPy's current stream, without waiting for it.
 
         Returns:
-            bool array, shape (n,), host memory or as `out` says. True: some row may match; keep. False: none can; prune.
+            bool array, shape (n,), memory as `out` says. True: keep, some row may match. False:
+            prune, no row can match.
 
         Raises:
-            BackendMissing: the backend is not there.
-            DeviceError: the GPU failed, and the CPU was not to answer instead.
+            BackendMissing: the backend is not available.
+            DeviceError: the GPU failed, and the backend is not "auto".
+            StatisticsError: statistics of a saved file are damaged, or a provider's answer has the
+                wrong length.
 
         Source: DataFusion, `PruningPredicate::prune`.
         """
-        return self._judge(stats, backend, out, verdicts=False).view(np.bool_)
+        stats = self._statistics(stats)
+        return self._evaluator.verdicts(stats, backend, out, fully_matched=False).view(np.bool_)
 
     def evaluate(
         self, stats: Statistics | PruningStatistics, backend: Backend = "auto", *, out: Out = "host"
     ) -> npt.NDArray[np.uint8]:
-        """Whether no row, some or every row can match.
+        """Decide for each container whether no row, some rows or every row can match.
 
         Args:
-            stats: n containers: `Statistics`, or any provider.
+            stats: n containers: `Statistics`, or any provider of statistics.
             backend, out: As in `prune`.
 
         Returns:
-            uint8 array, shape (n,), host memory or as `out` says, of `Verdict`: 0 NEVER, 1 MAYBE, 2 ALWAYS.
+            uint8 array of `Verdict`, shape (n,), memory as `out` says: 0 NEVER, 1 MAYBE, 2 ALWAYS.
+
+        Raises:
+            BackendMissing, DeviceError, StatisticsError: as in `prune`.
 
         Source: small materialized aggregates, Moerkotte, VLDB 1998.
         """
-        return self._judge(stats, backend, out, verdicts=True)
+        return self._evaluator.verdicts(self._statistics(stats), backend, out, fully_matched=True)
 
     def survivors(
         self, stats: Statistics | PruningStatistics, backend: Backend = "auto", *, out: Out = "host"
     ) -> npt.NDArray[np.int64]:
-        """The positions of the containers to keep.
+        """Return the positions of the containers to keep.
 
         Args:
-            stats: n containers: `Statistics`, or any provider.
-            backend, out: As in `prune`. How many survive is asked of the GPU first, which waits for it.
+            stats: n containers: `Statistics`, or any provider of statistics.
+            backend, out: As in `prune`; but with "device" this waits for the GPU, which first
+                counts the survivors.
 
         Returns:
-            int64 array, shape (k,), host memory or as `out` says, ascending.
-        """
-        stats = self._statistics(stats)
-        if not stays_here(out):
-            from skipstone.kernels.gpu import gpu
+            int64 array, shape (k,), ascending, memory as `out` says.
 
-            places: npt.NDArray[np.int64] = self._there(
-                stats.launch(self._prune), backend, gpu.survivors
-            )
-            return places
-        found = self._descend(stats, backend, verdicts=False, dense=False)
-        if found is not None:
-            return found.survivors()
-        at, ran = survivors(stats.launch(self._prune), backend)
-        self._ran[ran] = self._ran.get(ran, 0) + 1
-        return at
+        Raises:
+            BackendMissing, DeviceError, StatisticsError: as in `prune`.
+        """
+        return self._evaluator.survivors(self._statistics(stats), backend, out)
 
     def find(self, stats: Statistics | PruningStatistics, backend: Backend = "auto") -> Found:
-        """The verdicts as packed words, of which those without a container to keep are left out: what is found costs memory, not what there is.
+        """Return the verdicts as packed words, without words that hold no container to keep.
+
+        Memory grows with the containers that are kept, not with all containers.
 
         Args:
-            stats: n containers: `Statistics`, or any provider.
-            backend: "auto", "numpy", "numba" or "cupy".
+            stats: n containers: `Statistics`, or any provider of statistics.
+            backend: As in `prune`.
 
         Returns:
-            Bits of the containers that may match, and of those that match whole, host memory (kernels/index/descend.py).
+            Bits of the containers that may match and of those that fully match, host memory
+            (kernels/index/descend.py).
+
+        Raises:
+            BackendMissing, DeviceError, StatisticsError: as in `prune`.
         """
-        stats = self._statistics(stats)
-        found = self._descend(stats, backend, verdicts=True, dense=False)
-        if found is not None:
-            return found.in_place()
-        return found_in(self._run(self._both, stats, backend, verdicts=False).planes, len(stats))
-
-    def _judge(
-        self, stats: Statistics | PruningStatistics, backend: Backend, out: Out, *, verdicts: bool
-    ) -> Verdicts:
-        stats = self._statistics(stats)
-        if not stays_here(out):
-            from skipstone.kernels.gpu import gpu
-
-            there: Verdicts = self._there(
-                stats.launch(self._both if verdicts else self._prune), backend, gpu.verdicts
-            )
-            return there
-        found = self._descend(stats, backend, verdicts=verdicts, dense=True)
-        if found is not None:
-            return found.verdicts()
-        judged = self._run(
-            self._both if verdicts else self._prune, stats, backend, verdicts=True
-        ).verdicts
-        assert judged is not None
-        return judged
+        return self._evaluator.find(self._statistics(stats), backend)
 
     def _statistics(self, stats: Statistics | PruningStatistics) -> Statistics:
         return (
@@ -217,37 +215,7 @@ class PruningPredicate:
             else Statistics.from_provider(stats, self._schema, self._columns)
         )
 
-    def _descend(
-        self, stats: Statistics, backend: Backend, *, verdicts: bool, dense: bool
-    ) -> Found | None:
-        if stats.levels is None:
-            return None
-        found = descend(
-            stats.levels,
-            self._both,
-            self._both if verdicts else self._prune,
-            dense=dense,
-            backend=backend,
-        )
-        if found is not None:
-            self._ran["levels"] = self._ran.get("levels", 0) + 1
-        return found
-
-    def _there(
-        self, launch: Launch, backend: Backend, work: Callable[[Launch, Resident], DeviceArray]
-    ) -> DeviceArray:
-        found = on_device(launch, backend, lambda on: work(launch, on))
-        self._ran["cupy"] = self._ran.get("cupy", 0) + 1
-        return found
-
-    def _run(
-        self, program: Program, stats: Statistics, backend: Backend, *, verdicts: bool
-    ) -> Result:
-        result = run(stats.launch(program), backend, verdicts=verdicts)
-        self._ran[result.backend] = self._ran.get(result.backend, 0) + 1
-        return result
-
-    # What is known of the predicate.
+    # Properties of the predicate.
 
     @property
     def schema(self) -> pa.Schema:
@@ -261,18 +229,18 @@ class PruningPredicate:
 
     @property
     def settings(self) -> Settings:
-        """Spark's settings that it was made under: the keywords `timezone`, `ansi`, `case_sensitive`."""
+        """Spark's settings: the keywords `timezone`, `ansi` and `case_sensitive`."""
         s = self._session
         return Settings(timezone=s.timezone, ansi=s.ansi, case_sensitive=s.case_sensitive)
 
     @property
     def source(self) -> object:
-        """What it was made from."""
+        """The text or object that the predicate was made from."""
         return self._source
 
     @property
     def expr(self) -> str:
-        """The predicate as it was understood: bound, coerced, simplified; as SQL text."""
+        """The predicate as it was understood, as SQL text: bound, coerced and simplified."""
         return show(self._bound)
 
     @property
@@ -282,10 +250,11 @@ class PruningPredicate:
 
     @property
     def rewritten(self) -> str:
-        """The condition over `x_min`, `x_max`, `x_null_count`, `x_row_count` that `prune` tests, as SQL text.
+        """The condition over `x_min`, `x_max`, `x_null_count`, `x_row_count` that `prune` tests.
 
-        Its FALSE prunes; TRUE and NULL keep. What `contained` and the container's own row count add
-        is left out, as in DataFusion; NOT IN is shown by a simpler, weaker test than `prune` makes.
+        As SQL text: where it is FALSE, the container is pruned; TRUE and NULL keep. As in
+        DataFusion, it leaves out what `contained` and the container's own row count add. NOT IN is
+        shown by a simpler, weaker test than the one that `prune` makes.
 
         Source: DataFusion, `PruningPredicate::predicate_expr`.
         """
@@ -293,64 +262,76 @@ class PruningPredicate:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns whose statistics are used, in order of first mention."""
+        """The columns whose statistics are read, in order of first mention."""
         return self._columns
 
     @property
     def literal_guarantees(self) -> tuple[LiteralGuarantee, ...]:
-        """What must hold of single columns wherever the predicate is true."""
+        """Conditions on single columns that hold wherever the predicate is TRUE."""
         return self._guarantees
 
     @property
     def literal_columns(self) -> tuple[str, ...]:
-        """The columns of the guarantees: those that `contained` is asked of at the top."""
+        """The columns of the literal guarantees, which `contained` can refute."""
         return tuple(dict.fromkeys(g.column for g in self._guarantees))
 
     @property
     def membership_columns(self) -> tuple[str, ...]:
-        """Every column with an `=` or IN test anywhere: those that `contained` may be asked of."""
+        """The columns with an `=` or IN test anywhere, which may be passed to `contained`."""
         return tuple(map(show_path, membership_paths(self._bound)))
 
     @property
     def always_true(self) -> bool:
-        """Whether nothing can be pruned, whatever the statistics; only a container without rows still is."""
+        """True if no statistics can prune anything, except a container without rows."""
         return self._both.can_match in (TRUE, Node(Op.MAY_HOLD_ROWS))
 
     @property
     def has_unknown(self) -> bool:
-        """Whether a form in it is not understood, so that it may name columns that are not told."""
+        """True if a form is not understood; it may name columns that `columns` does not list."""
         return any(n.op is Op.UNKNOWN for n in self._bound.walk())
 
     @property
     def program(self) -> Program:
-        """What kernels compute: conditions over statistics, one for "can match" and one for "can miss"."""
+        """The program for kernels: conditions over statistics, "can match" and "can miss"."""
         return self._both
 
     def launch(self, stats: Statistics) -> Launch:
-        """What `prune` computes over these statistics."""
+        """Return the launch that `prune` runs over these statistics."""
         return stats.launch(self._prune)
 
     @property
     def backends_text(self) -> str:
-        """Which backends have answered so far, and how often."""
+        """The backends that have answered so far, with counts, as text."""
         return (
-            ", ".join(f"{name} {times} times" for name, times in self._ran.items())
-            or "not asked yet"
+            ", ".join(f"{name} {n} times" for name, n in self._evaluator.answered.items())
+            or "none has answered yet"
         )
 
     def part(self, bound: Node) -> PruningPredicate:
-        """A predicate over the same schema and session from a part of this one's bound tree."""
+        """Return a part of this predicate's bound tree as a predicate of its own."""
         return PruningPredicate._from_bound(bound, self._schema, self._session)
 
     def over(self, bound: Node, schema: pa.Schema) -> PruningPredicate:
-        """A bound predicate over other columns, such as partition values, in this one's session."""
+        """Return a bound predicate over other columns, such as partition values.
+
+        It keeps this predicate's session settings.
+        """
         return PruningPredicate._from_bound(bound, schema, self._session)
 
     def explain(self, stats: Statistics | PruningStatistics | None = None) -> str:
-        """A report for people: how the predicate was understood and, given statistics, what each conjunct prunes."""
+        """Explain how the predicate was understood and what it prunes.
+
+        Args:
+            stats: Statistics; None: explain the predicate alone.
+
+        Returns:
+            A report of several lines: the bound predicate, the condition over statistics, forms
+            that are not understood, literal guarantees, the program and the backends used. With
+            statistics, also the verdicts and what each conjunct prunes.
+        """
         return str(hooks.call("explain predicate", self, stats))
 
-    # Being a value.
+    # Value semantics.
 
     def __repr__(self) -> str:
         return f"PruningPredicate({self.expr!r})"
@@ -372,7 +353,7 @@ class PruningPredicate:
     @classmethod
     def _from_bound(cls, bound: Node, schema: pa.Schema, session: Session) -> PruningPredicate:
         return cls(
-            _Bound(bound),
+            Bound(bound),
             schema,
             timezone=session.timezone,
             ansi=session.ansi,
@@ -380,63 +361,5 @@ class PruningPredicate:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Bound:
-    """A predicate that is bound already: a copy, or a part of another."""
-
-    node: Node
-
-
 def _rebuild(bound: Node, schema: pa.Schema, session: Session) -> PruningPredicate:
     return PruningPredicate._from_bound(bound, schema, session)
-
-
-def _bind(predicate: object, leaves: Any, session: Session) -> Node:
-    match predicate:
-        case _Bound():
-            return predicate.node
-        case str():
-            from skipstone.bindings.predicates.sql import parse
-
-            node, places = parse(predicate)
-            try:
-                return bind(node, leaves, session)
-            except PredicateError as e:
-                raise e.at(predicate, _place(e.message, places)) from None
-        case Expr():
-            return bind(predicate.node, leaves, session)
-        case pc.Expression():
-            from skipstone.bindings.predicates.arrow import from_expression
-
-            return bind(from_expression(predicate), leaves, session)
-        case Node():
-            return bind(predicate, leaves, session)
-        case _ if is_filters(predicate):
-            return bind(from_filters(predicate), leaves, session)
-        case _ if is_iceberg(predicate):
-            return bind(from_iceberg(predicate, leaves, session), leaves, session)
-        case _ if is_column(predicate):
-            return bind(hooks.call("predicate from Column", predicate), leaves, session)
-    raise PredicateError(
-        f"a predicate cannot be made from {type(predicate).__name__} {predicate!r:.80}; expected SQL text, a col() expression, "
-        'a pyarrow or pyiceberg expression, a PySpark Column, or filters such as [("x", "=", 5)]'
-    )
-
-
-def is_column(value: object) -> bool:
-    """Whether a value is a Column of PySpark, which is not imported for that."""
-    return any(
-        t.__module__ == "pyspark.sql.column" and t.__name__ == "Column" for t in type(value).__mro__
-    )
-
-
-def _place(message: str, places: dict[Any, int]) -> int | None:
-    """Where the name that a message speaks of stands in the text."""
-    return next(
-        (
-            at
-            for name, at in places.items()
-            if message.startswith(f"predicate names {clip(show_path(name.parts))!r};")
-        ),
-        None,
-    )

@@ -12,9 +12,19 @@ from typing import Final
 import pyarrow as pa
 
 from skipstone.ir.function import Function
-from skipstone.ir.functions import arithmetic, casts, choice, dates, division, iceberg, text, words
+from skipstone.ir.functions import (
+    FUNCTIONS,
+    arithmetic,
+    casts,
+    choice,
+    dates,
+    division,
+    iceberg,
+    text,
+    words,
+)
 from skipstone.ir.functions import numbers as numbers_
-from skipstone.ir.functions.build import _SAME, ALIASES, FUNCTIONS
+from skipstone.ir.functions.build import _SAME, ALIASES
 
 SCHEMA: Final = pa.schema(
     [

@@ -1,4 +1,4 @@
-"""User-defined functions: `register_function`, after which SQL text and `call` may use the name."""
+"""User-defined functions: once registered, SQL text and `call` can use them by name."""
 
 from __future__ import annotations
 
@@ -33,33 +33,39 @@ UNITS: Final = {
 def register_function(
     name: str, fn: Fn, *, returns: pa.DataType, monotone: Monotone = None, range: Fn | None = None
 ) -> None:
-    """Make a function of one's own known to predicates, so that it prunes and filters.
+    """Register a function, so that predicates can call it to prune and to filter.
 
-    The function must be deterministic and give NULL for NULL; it is never called with NULL. It gets one
-    NumPy array per argument, all of one length, and returns one value per element: integers as int64,
-    floats in their width, booleans as bool, dates as datetime64[D], timestamps as datetime64 of their unit
-    (zoned ones in UTC), strings, binary and decimals as objects. None in what it returns is NULL.
+    The function must be deterministic and return NULL for NULL; it is never called with NULL. It
+    receives one NumPy array per argument, all of one length, and returns one value per element:
+    integers as int64, floats in their width, booleans as bool, dates as datetime64[D], timestamps
+    as datetime64 of their unit (zoned ones in UTC), strings, binary and decimals as objects. None
+    in the result is NULL.
+
+    A function that raises, or returns a wrong number of values, warns once; the containers that
+    need it are kept. Registering a name again replaces the function for later predicates.
 
     Args:
-        name: How predicates call it; case is ignored.
-        fn: The function, vectorised, host memory.
+        name: The name in predicates; case is ignored.
+        fn: The function, vectorised, on arrays in host memory.
         returns: The type of its values.
-        monotone: "increasing" or "decreasing" in every argument: then bounds of the arguments give bounds
-            of the value. None: it is computed only where a container holds one value of each argument.
-        range: For functions of one argument, instead of `monotone`: (lowest, highest), two arrays of bounds
-            of the argument, to two arrays of bounds of the value.
+        monotone: "increasing" or "decreasing" in every argument: bounds of the arguments then give
+            bounds of the value. None: the function is computed only for containers that hold one
+            value of each argument.
+        range: For functions of one argument, instead of `monotone`: a function from two arrays, the
+            lowest and highest argument of each container, to two arrays of bounds of the value.
 
     Raises:
-        PredicateError: the name is one of Spark's functions, or not a name; or the type has no order.
-
-    A function that raises, or returns another number of values, warns once, and keeps the containers.
-    Registering a name again replaces the function for predicates that are made from then on.
+        PredicateError: `name` is a function of Spark's, or not a name; `returns` has no order; or
+            another argument is invalid.
 
     Example:
         >>> import numpy as np, pyarrow as pa, skipstone as ss
-        >>> ss.register_function("celsius", lambda f: (f - 32) / 1.8, returns=pa.float64(), monotone="increasing")
+        >>> ss.register_function(
+        ...     "celsius", lambda f: (f - 32) / 1.8, returns=pa.float64(), monotone="increasing"
+        ... )
         >>> schema = pa.schema([("f", pa.float64())])
-        >>> stats = ss.Statistics.from_dict({"f": {"min": [30.0, 90.0], "max": [80.0, 99.0], "nan_count": [0, 0]}}, schema)
+        >>> fahrenheit = {"min": [30.0, 90.0], "max": [80.0, 99.0], "nan_count": [0, 0]}
+        >>> stats = ss.Statistics.from_dict({"f": fahrenheit}, schema)
         >>> ss.PruningPredicate("celsius(f) > 30", schema).prune(stats)
         array([False,  True])
     """
@@ -74,7 +80,8 @@ def register_function(
         )
     if not dtype.ordered:
         raise PredicateError(
-            f"{name!r} returns {returns}, which allows null tests only; expected a type whose values can be compared"
+            f"{name!r} returns {returns}, which allows null tests only; "
+            "expected a type whose values can be compared"
         )
     if monotone not in ("increasing", "decreasing", None):
         raise PredicateError(
@@ -84,7 +91,8 @@ def register_function(
         raise PredicateError(f"{name!r} has both monotone and range; give one of them")
     if not callable(fn) or not (range is None or callable(range)):
         raise PredicateError(
-            f"{name!r} needs a function, and {fn if not callable(fn) else range!r} cannot be called"
+            f"{name!r} is registered with {fn if not callable(fn) else range!r}, "
+            "which cannot be called; expected a function"
         )
     versions = sum(k.split("@")[0] == key for k in REGISTERED)
     LATEST[key] = f"{key}@{versions + 1}" if versions else key
@@ -92,42 +100,44 @@ def register_function(
 
 
 def _function(name: str, fn: Fn, dtype: DType, monotone: bool, bounds: Fn | None) -> Function:
-    told = _Once(name)
+    """Return the entry of a registered function for the table of functions."""
+    warn = _WarnOnce(name)
 
     def signature(args: tuple[Node, ...], session: Session) -> Signature:
         if not args or (bounds is not None and len(args) > 1):
             raise Incomparable(
-                f"{name} takes {'one argument' if bounds else 'an argument at least'}, and {len(args)} were given"
+                f"{name} takes {'one argument' if bounds else 'at least one argument'}; "
+                f"{len(args)} were given"
             )
         return [a.dtype for a in args if a.dtype is not None], dtype
 
     def point(call: Call, *data: Data) -> Any:
         n = max(map(len, data))
-        found = _called(fn, call, data, n, told)
+        result = _apply(fn, call, data, n, warn)
         zeros = [
             np.asarray(a == 0, np.bool_) if t.kind is Kind.FLOAT else NO
             for a, t in zip(data, call.types, strict=True)
         ]
-        if found is not None and any(z.any() for z in zeros):
-            # 0.0 and -0.0 are equal in SQL, and the function may tell them apart.
-            other = _called(
+        if result is not None and any(z.any() for z in zeros):
+            # 0.0 and -0.0 are equal in SQL, but the function may return different values for them.
+            other = _apply(
                 fn,
                 call,
                 tuple(
                     np.where(z, -a, a) if z.any() else a for a, z in zip(data, zeros, strict=True)
                 ),
                 n,
-                told,
+                warn,
             )
             if other is None:
                 return np.full(n, filler(dtype), lane_of(dtype)), np.full(n, LOST, np.uint8)
-            same = _equal(found[0], other[0]) & (found[1] == other[1])
-            return found[0], np.where(same, np.where(found[1], 1, 0), LOST)
-        if found is None:
+            same = _equal(result[0], other[0]) & (result[1] == other[1])
+            return result[0], np.where(same, np.where(result[1], 1, 0), LOST)
+        if result is None:
             out = np.empty(n, lane_of(dtype))
             out[:] = filler(dtype)
             return out, np.full(n, LOST, np.uint8)
-        return found[0], found[1].astype(np.uint8)
+        return result[0], result[1].astype(np.uint8)
 
     base = Function(signature, point, monotone=monotone, bad="null")
 
@@ -149,7 +159,7 @@ def _function(name: str, fn: Fn, dtype: DType, monotone: bool, bounds: Fn | None
         fits = single | (known & monotone)
         rest = opaque(call, base, args)
         if bounds is not None:
-            rest = _ranged(bounds, call, args[0], known, rest, told)
+            rest = _range_interval(bounds, call, args[0], known, rest, warn)
         if not fits.any():
             return rest
         return merge(fits, corners(call, base, tuple(a.take(fits) for a in args)), rest)
@@ -157,15 +167,15 @@ def _function(name: str, fn: Fn, dtype: DType, monotone: bool, bounds: Fn | None
     return Function(signature, point, bad="null", interval=interval)
 
 
-class _Once:
-    """A warning that is given once for each function."""
+class _WarnOnce:
+    """Warns about a registered function, the first time only."""
 
     def __init__(self, name: str) -> None:
-        self.name, self.given = name, False
+        self.name, self.warned = name, False
 
     def __call__(self, what: str) -> None:
-        if not self.given:
-            self.given = True
+        if not self.warned:
+            self.warned = True
             warnings.warn(
                 f"the registered function {self.name!r} {what}; containers that need it are kept",
                 RuntimeWarning,
@@ -173,20 +183,25 @@ class _Once:
             )
 
 
-def _called(
-    fn: Fn, call: Call, data: tuple[Data, ...], n: int, told: _Once
+def _apply(
+    fn: Fn, call: Call, data: tuple[Data, ...], n: int, warn: _WarnOnce
 ) -> tuple[Data, Mask] | None:
-    """What the function gives, as axis values, and where that is NULL; None where it fails."""
+    """Call the function on n values; return axis values and where they are NULL.
+
+    Returns:
+        None if the function fails.
+    """
     natural = [_natural(np.broadcast_to(a, n), t) for a, t in zip(data, call.types, strict=True)]
     try:
-        found = fn(*natural)
+        result = fn(*natural)
     except Exception as e:
-        told(f"raised {e!r:.200}")
+        warn(f"raised {e!r:.200}")
         return None
-    return _axis(found, call.dtype, n, told)
+    return _axis_values(result, call.dtype, n, warn)
 
 
 def _natural(data: Data, dtype: DType) -> Data:
+    """Convert axis values to those that a registered function receives."""
     match dtype.kind:
         case Kind.BOOL:
             return data.astype(np.bool_)
@@ -201,14 +216,19 @@ def _natural(data: Data, dtype: DType) -> Data:
     return data.copy()
 
 
-def _axis(found: Any, dtype: DType, n: int, told: _Once) -> tuple[Data, Mask] | None:
+def _axis_values(result: Any, dtype: DType, n: int, warn: _WarnOnce) -> tuple[Data, Mask] | None:
+    """Convert a function's result to axis values, and where they are NULL.
+
+    Returns:
+        None if the result is no array of n values of the type.
+    """
     try:
-        values = np.asarray(found)
+        values = np.asarray(result)
     except Exception as e:
-        told(f"returned what is no array ({e!r:.200})")
+        warn(f"returned an object that is no array ({e!r:.200})")
         return None
     if values.shape != (n,):
-        told(f"returned an array of shape {values.shape}; expected ({n},)")
+        warn(f"returned an array of shape {values.shape}; expected ({n},)")
         return None
     try:
         if values.dtype.kind == "M":
@@ -233,19 +253,20 @@ def _axis(found: Any, dtype: DType, n: int, told: _Once) -> tuple[Data, Mask] | 
         out[:] = [filler(dtype) if v is None else to_axis(v, dtype) for v in values.tolist()]
         return out, missing
     except (ValueError, TypeError, OverflowError) as e:
-        told(f"returned values that are not {dtype} ({e!s:.200})")
+        warn(f"returned values that are not {dtype} ({e!s:.200})")
         return None
 
 
 def _equal(a: Data, b: Data) -> Mask:
+    """Return where values are equal; NaN equals NaN."""
     nan = (a != a) & (b != b) if a.dtype.kind == "f" else NO
     return np.asarray((a == b) | nan, np.bool_)
 
 
-def _ranged(
-    bounds: Fn, call: Call, a: Interval, known: Mask, rest: Interval, told: _Once
+def _range_interval(
+    bounds: Fn, call: Call, a: Interval, known: Mask, rest: Interval, warn: _WarnOnce
 ) -> Interval:
-    """The user's own interval, where the argument's bounds are known."""
+    """Return the interval from the user's `range` where bounds are known; elsewhere `rest`."""
     use = known & a.real & ~a.nans
     if not use.any():
         return rest
@@ -255,9 +276,9 @@ def _ranged(
     try:
         low, high = bounds(*natural)
     except Exception as e:
-        told(f"has a range that raised {e!r:.200}")
+        warn(f"has a range that raised {e!r:.200}")
         return rest
-    ends = [_axis(b, call.dtype, n, told) for b in (low, high)]
+    ends = [_axis_values(b, call.dtype, n, warn) for b in (low, high)]
     if ends[0] is None or ends[1] is None:
         return rest
     (lows, no_low), (highs, no_high) = ends[0], ends[1]

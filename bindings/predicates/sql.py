@@ -1,12 +1,14 @@
-"""SQL text as nodes, through sqlglot's Spark dialect. Only a tree is built; nothing is ever run.
+"""Parse SQL text to nodes, through sqlglot's Spark dialect. Only a tree is built; nothing runs.
 
 `sql_tokens.py` makes tokens as Spark has them, sqlglot's parser makes a tree of them, and
-`sql_reader.py` reads the classes and arguments that `sql_forms.py` lists. What is not
-understood is UNKNOWN: it costs its own branch. A text is an error where Spark refuses it too:
-parentheses without a partner, an operand or an operator too many or too few. Two things that
-Spark may read are told from that line: a call with a syntax of its own, and a subquery. What
-sqlglot cannot read inside their parentheses is UNKNOWN (`masked`). A name that is a word of
-sqlglot's grammar, and not of Spark's, remains an error; it says which word wants backticks.
+`sql_reader.py` reads the classes and arguments that `sql_forms.py` lists. A form that is not
+understood becomes UNKNOWN: it does not prune, and the rest of the condition still does.
+
+A text is an error if Spark refuses it too: unmatched parentheses, a missing or surplus operand or
+operator. Two forms are exceptions, as Spark may accept what sqlglot does not: a call with its own
+syntax, and a subquery. If sqlglot cannot read what stands in their parentheses, they are UNKNOWN
+(`masked`). A name that is a keyword of sqlglot's grammar, but not of Spark's, is an error whose
+message says which word to quote with backticks.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from typing import Any, Final
 from skipstone.bindings.predicates.sql_forms import not_understood
 from skipstone.bindings.predicates.sql_reader import Positions, Reader
 from skipstone.bindings.predicates.sql_tokens import (
-    DEEPEST,
+    MAX_NESTING,
     check_nesting,
     masked,
     quoted_word,
@@ -30,13 +32,13 @@ from skipstone.ir.node import Node, quoted_name
 from skipstone.kernels.run import forks
 from skipstone.kernels.run.first_import import first_import
 
-LONGEST: Final = 4_000_000  # characters; a longer text is refused before it is read
-KEPT: Final = 100_000  # characters; the tree of a longer text is not kept for the next time
-ESCAPES: Final = 100_000  # backslashes; sqlglot's time grows with the square of those in a string
-SHALLOW: Final = 30  # what sqlglot reads within Python's usual limit, at some 20 frames a level
-FRAMES: Final = 10_000  # Python's limit while sqlglot reads the rest
-MASKS: Final = 8  # forms in one text that only Spark reads
-ADVISED: Final = 1_000  # tokens; in a longer text no word is looked for that wants backticks
+MAX_CHARACTERS: Final = 4_000_000  # a longer text is refused before it is read
+MAX_CACHED_CHARACTERS: Final = 100_000  # the tree of a longer text is not cached
+MAX_BACKSLASHES: Final = 100_000  # sqlglot's time grows with the square of those in a string
+SHALLOW: Final = 30  # nesting that fits Python's usual recursion limit, at some 20 frames a level
+RECURSION_LIMIT: Final = 10_000  # frames, while sqlglot reads deeper nesting
+MAX_MASKS: Final = 8  # forms in one text that only Spark can read
+MAX_TOKENS_FOR_ADVICE: Final = 1_000  # in a longer text, no word that needs backticks is sought
 
 
 def parse(text: str) -> tuple[Node, Positions]:
@@ -46,35 +48,35 @@ def parse(text: str) -> tuple[Node, Positions]:
         The unbound predicate, and the position of each name's first mention.
 
     Raises:
-        PredicateSyntaxError: the text is not one condition; it says where.
+        PredicateSyntaxError: the text is not one condition; the error holds the position.
         PredicateTooDeep: its nesting exceeds what the parser can follow.
     """
-    return _parse_kept(text) if len(text) <= KEPT else _parse(text)
+    return _parse_cached(text) if len(text) <= MAX_CACHED_CHARACTERS else _parse(text)
 
 
 @functools.lru_cache(maxsize=512)
-def _parse_kept(text: str) -> tuple[Node, Positions]:
+def _parse_cached(text: str) -> tuple[Node, Positions]:
     return _parse(text)
 
 
 def _parse(text: str) -> tuple[Node, Positions]:
     first_import("sqlglot.dialects.spark")
-    if len(text) > LONGEST:
+    if len(text) > MAX_CHARACTERS:
         raise PredicateSyntaxError(
-            f"the predicate has {len(text):,} characters; expected at most {LONGEST:,}. "
-            "Give long lists as col(name).isin(values)."
+            f"the predicate has {len(text):,} characters; expected at most {MAX_CHARACTERS:,}. "
+            "Write long lists as col(name).isin(values)."
         )
-    if text.count("\\") > ESCAPES:
+    if text.count("\\") > MAX_BACKSLASHES:
         raise PredicateSyntaxError(
-            f"the predicate has more than {ESCAPES:,} backslashes; "
-            "give such strings as col(name) == value"
+            f"the predicate has more than {MAX_BACKSLASHES:,} backslashes; "
+            "write such strings as col(name) == value"
         )
     try:
         trees = _trees(text)
     except RecursionError:
         raise PredicateTooDeep(
             "predicate is nested too deeply for the parser; "
-            f"expected at most {DEEPEST} parentheses, and far fewer of other forms"
+            f"expected at most {MAX_NESTING} parentheses, and far fewer of other forms"
         ) from None
     if len(trees) != 1:
         holds = f"{len(trees)} statements" if trees else "nothing"
@@ -97,22 +99,26 @@ def _parse(text: str) -> tuple[Node, Positions]:
 
 
 def parse_order(text: str) -> list[tuple[Node, bool, bool]]:
-    """Parse what stands after ORDER BY: expressions, if each descends, and if NULL comes first.
+    """Parse the text after ORDER BY.
+
+    Returns:
+        For each key: its expression, True if it descends, True if NULL comes first.
 
     Raises:
-        PredicateSyntaxError: it cannot be read.
+        PredicateSyntaxError: the text cannot be read.
+        PredicateTooDeep: it is nested too deeply.
     """
     first_import("sqlglot.dialects.spark")
     if not text.strip():
         raise PredicateSyntaxError(
-            "order_by is blank; expected such as 'x DESC NULLS LAST, y', or None"
+            "order_by is blank; expected a text such as 'x DESC NULLS LAST, y', or None"
         )
     try:
         trees = _trees(f"SELECT 1 ORDER BY {text}")
     except PredicateSyntaxError:
         raise PredicateSyntaxError(
             f"order_by is {text!r}, which cannot be read; "
-            "expected such as 'x DESC NULLS LAST, `from`'"
+            "expected a text such as 'x DESC NULLS LAST, `from`'"
         ) from None
     except RecursionError:
         raise PredicateTooDeep("order_by is nested too deeply; expected names of columns") from None
@@ -123,7 +129,9 @@ def parse_order(text: str) -> list[tuple[Node, bool, bool]]:
         or any(not_understood(one) for one in order.expressions)
         or any(v for k, v in trees[0].args.items() if k not in ("order", "expressions", "kind"))
     ):
-        raise PredicateSyntaxError(f"order_by is {text!r}; expected such as 'x DESC NULLS LAST, y'")
+        raise PredicateSyntaxError(
+            f"order_by is {text!r}; expected a text such as 'x DESC NULLS LAST, y'"
+        )
     reader = Reader({})
     return [
         (reader.node(one.this), bool(one.args.get("desc")), bool(one.args.get("nulls_first")))
@@ -132,18 +140,19 @@ def parse_order(text: str) -> list[tuple[Node, bool, bool]]:
 
 
 def _is_condition(tree: Any) -> bool:
+    """Return True if a tree is a condition or a value, and not a query or a statement."""
     from sqlglot import exp
 
     return isinstance(tree, exp.Condition) and not isinstance(tree, exp.Query)
 
 
 def _trees(text: str) -> list[Any]:
-    """The trees of a text's statements.
+    """Return the trees of a text's statements.
 
     Raises:
-        PredicateSyntaxError: sqlglot cannot read it.
-        PredicateTooDeep: its parentheses are nested too deeply.
-        RecursionError: so is something else.
+        PredicateSyntaxError: sqlglot cannot read the text.
+        PredicateTooDeep: parentheses are nested too deeply.
+        RecursionError: other forms are nested too deeply.
     """
     from sqlglot.dialects.spark import Spark
     from sqlglot.errors import ParseError, SqlglotError
@@ -157,32 +166,41 @@ def _trees(text: str) -> list[Any]:
             text,
             0,
         ) from None
-    with _deep if check_nesting(tokens, text) > SHALLOW else contextlib.nullcontext():
-        for left in reversed(range(MASKS + 1)):
+    with _deep_recursion if check_nesting(tokens, text) > SHALLOW else contextlib.nullcontext():
+        for left in reversed(range(MAX_MASKS + 1)):
             try:
-                found = _parser()(dialect=dialect).parse(tokens, text)
-                return [t for t in found if t is not None]
+                trees = _parser()(dialect=dialect).parse(tokens, text)
+                return [t for t in trees if t is not None]
             except ParseError as e:
                 position = _position(e, text)
-                fewer = masked(tokens, position) if left else None
-                if fewer is None:
+                with_mask = masked(tokens, position) if left else None
+                if with_mask is None:
                     raise _syntax_error(e, tokens, text, position) from None
-                tokens = fewer
-    raise AssertionError("the last turn returns or raises")
+                tokens = with_mask
+    raise AssertionError("the last attempt returns or raises")
 
 
 @functools.cache
 def _parser() -> type[Any]:
-    """sqlglot's Spark parser without its table of functions: they stay names with arguments.
+    """Return sqlglot's Spark parser, changed to leave function calls as names with arguments.
 
-    A plus sign stays, since it makes a number of text, and so do paths into VARIANT.
+    It also keeps a plus sign, which turns text into a number, and paths into VARIANT.
     """
     from sqlglot import exp
     from sqlglot.dialects.spark import Spark
     from sqlglot.tokens import TokenType
 
     base = type(Spark().parser())
-    kept = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "SUBSTRING", "SUBSTR", "POSITION", "OVERLAY")
+    with_own_syntax = (
+        "CAST",
+        "TRY_CAST",
+        "EXTRACT",
+        "TRIM",
+        "SUBSTRING",
+        "SUBSTR",
+        "POSITION",
+        "OVERLAY",
+    )
 
     def positive(parser: Any) -> Any:
         operand = parser._parse_unary()
@@ -193,18 +211,21 @@ def _parser() -> type[Any]:
     def predicate(
         parser: Any, cls: Any, this: Any, expression: Any, *rest: Any, **more: Any
     ) -> Any:
-        # sqlglot puts parentheses around operands that it groups otherwise than Spark does.
-        found = cls(this=this, expression=expression)
+        # sqlglot would put parentheses around operands, and hide where its grouping differs from
+        # Spark's.
+        made = cls(this=this, expression=expression)
         if more.get("negate"):
-            found.set("negate", True)
-        return parser.expression(found)
+            made.set("negate", True)
+        return parser.expression(made)
 
     return type(
         "Plain",
         (base,),
         {
             "FUNCTIONS": {},
-            "FUNCTION_PARSERS": {k: v for k, v in base.FUNCTION_PARSERS.items() if k in kept},
+            "FUNCTION_PARSERS": {
+                k: v for k, v in base.FUNCTION_PARSERS.items() if k in with_own_syntax
+            },
             "UNARY_PARSERS": base.UNARY_PARSERS | {TokenType.PLUS: positive},
             "COLON_IS_VARIANT_EXTRACT": True,
             "_build_predicate": predicate,
@@ -212,8 +233,8 @@ def _parser() -> type[Any]:
     )
 
 
-class _Deep:
-    """Room for sqlglot's recursion: the interpreter's limit, so one thread at a time has it."""
+class _DeepRecursion:
+    """Raises Python's recursion limit. The limit is the interpreter's, so threads take turns."""
 
     def __init__(self) -> None:
         self.lock = forks.lock()
@@ -221,23 +242,24 @@ class _Deep:
     def __enter__(self) -> None:
         self.lock.acquire()
         self.before = sys.getrecursionlimit()
-        sys.setrecursionlimit(max(self.before, FRAMES))
+        sys.setrecursionlimit(max(self.before, RECURSION_LIMIT))
 
     def __exit__(self, *exc: object) -> None:
         sys.setrecursionlimit(self.before)
         self.lock.release()
 
 
-_deep = _Deep()
+_deep_recursion = _DeepRecursion()
 
 
 def _details(e: Any) -> dict[str, Any]:
+    """Return sqlglot's description of its first error."""
     errors: list[dict[str, Any]] = getattr(e, "errors", None) or [{}]
     return errors[0]
 
 
 def _position(e: Any, text: str) -> int:
-    """Where the token stands at which sqlglot gave up."""
+    """Return the position of the token at which sqlglot gave up."""
     details = _details(e)
     line, column = details.get("line"), details.get("col")
     if not isinstance(line, int) or not isinstance(column, int):
@@ -249,7 +271,7 @@ def _position(e: Any, text: str) -> int:
 
 
 def _syntax_error(e: Any, tokens: list[Any], text: str, position: int) -> PredicateSyntaxError:
-    """Say what is wrong without the names of sqlglot's classes."""
+    """Return an error that says what is wrong without the names of sqlglot's classes."""
     what = str(_details(e).get("description") or "the text cannot be read as SQL").rstrip(".")
     if what.startswith("Required keyword"):
         what = "an operand is missing here"
@@ -258,20 +280,23 @@ def _syntax_error(e: Any, tokens: list[Any], text: str, position: int) -> Predic
     words = _words_to_quote(tokens, text, position)
     if words:
         shown = ", ".join(quoted_name(w.text) for w in words)
-        what = f"{words[0].text!r} is a word of SQL; a column of that name wants backticks: {shown}"
+        what = (
+            f"{words[0].text!r} is an SQL keyword; "
+            f"quote a column of that name in backticks: {shown}"
+        )
         position = words[0].start
     return PredicateSyntaxError(f"cannot read the predicate: {what}", text, position)
 
 
 def _words_to_quote(tokens: list[Any], text: str, position: int) -> list[Any]:
-    """Return the words that, once quoted, make the text a condition; [] if there are none."""
+    """Return the words that must be quoted to make the text a condition; [] if none do."""
     from sqlglot.dialects.spark import Spark
     from sqlglot.errors import SqlglotError
 
-    if len(tokens) > ADVISED:
+    if len(tokens) > MAX_TOKENS_FOR_ADVICE:
         return []
     words: list[Any] = []
-    for _ in range(MASKS):
+    for _ in range(MAX_MASKS):
         tried = quoted_word(tokens, position)
         if tried is None:
             return []

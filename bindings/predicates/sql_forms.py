@@ -1,10 +1,10 @@
 """Declare which of sqlglot's classes and arguments the reader of SQL text understands.
 
 sqlglot marks variants of a form by arguments: `ILike(negate=True)` is NOT ILIKE,
-`Cast(format=...)` is a cast by a pattern. Whoever ignores one reads another condition than was
-written, so an argument that is set and not listed in READ makes its form UNKNOWN. UNREAD lists
-the others that sqlglot is known to have; `tests/predicates/test_sql_forms.py` fails when a version of it
-has one that neither table lists.
+`Cast(format=...)` is a cast by a pattern. A reader that ignored one would read another condition
+than was written. So a form is UNKNOWN if one of its arguments is set and not listed in READ. UNREAD
+lists the other arguments that sqlglot is known to have; `tests/predicates/test_sql_forms.py` fails
+when a version of sqlglot has an argument that neither table lists.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ READ: Final[dict[str, frozenset[str]]] = {
     )
     for name in names.split()
 }  # fmt: skip
-# How sqlglot's own engines compute; the forms mean the same in Spark whatever stands there.
+# Hints for sqlglot's own engines, which do not change the meaning in Spark.
 for _name in ("Div", "DPipe"):
     READ[_name] |= {"typed", "safe"}
 
-# Class -> arguments that are known to be there, and make the form UNKNOWN.
+# Class -> known arguments that make the form UNKNOWN.
 UNREAD: Final[dict[str, frozenset[str]]] = {
     name: frozenset(arguments.split())
     for name, arguments in {
@@ -72,7 +72,7 @@ UNREAD: Final[dict[str, frozenset[str]]] = {
     }.items()
 }
 
-# Classes that stand inside other forms and are not read as conditions or values by themselves.
+# Classes that occur only inside other forms, and are no conditions or values by themselves.
 PARTS: Final = frozenset((
     "Any", "All", "DataType", "DataTypeParam", "Identifier", "If", "Interval", "IntervalSpan",
     "Literal", "Tuple", "Var",
@@ -91,24 +91,24 @@ _UNITS: Final = frozenset((
 
 
 def not_understood(e: Any) -> str | None:
-    """Return what the reader does not know of a form or its parts; None: it knows all of it."""
+    """Return the class or argument in a form that the reader does not understand; None: none."""
     name = type(e).__name__
-    known = READ.get(name)
-    if known is None:
+    arguments = READ.get(name)
+    if arguments is None:
         return name
     for key, value in e.args.items():
         for v in value if isinstance(value, list) else (value,):
             if v is None or v is False:
                 continue
-            if key not in known:
+            if key not in arguments:
                 return f"{name} with {key}"
-            if type(v).__name__ in PARTS and (found := not_understood(v)):
-                return found
+            if type(v).__name__ in PARTS and (reason := not_understood(v)):
+                return reason
     return None
 
 
 def is_name(column: Any) -> bool:
-    """Return True if a Column stands for a column, False if it stands for a unit or a collation."""
+    """Return True if sqlglot's Column is a column; False if it is a unit or a collation."""
     parent = column.parent
     above = type(parent).__name__
     if above == "DataType" or (above == "Collate" and parent.expression is column):

@@ -1,34 +1,32 @@
-"""Read sqlglot's trees as nodes. A form that is not understood is UNKNOWN, its columns inside."""
+"""Read sqlglot's trees as nodes. A form that is not understood is UNKNOWN, with its columns."""
 
 from __future__ import annotations
 
-import decimal
-import math
 import re
 from collections.abc import Iterator
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from skipstone.bindings.predicates.sql_forms import is_name, not_understood
+from skipstone.bindings.predicates.sql_values import is_pattern, literal_of, rounds_twice, type_of
 from skipstone.ir import types as ty
 from skipstone.ir.errors import PredicateSyntaxError
 from skipstone.ir.functions.dates import FIELDS
-from skipstone.ir.like import decode
-from skipstone.ir.literals import literal_type, to_float32
 from skipstone.ir.node import Name, Node, Op, literal, unknown
 from skipstone.ir.types import Kind
 
 if TYPE_CHECKING:
     from sqlglot import exp as sg
 
-# Where in the text each name stands: node identity is by structure, so the first place is kept.
+# Position of each name's first mention in the text; equal nodes share one entry.
 Positions = dict[Name, int]
 
 
 class Reader:
-    """Turns sqlglot's tree into nodes."""
+    """Reads sqlglot's trees as nodes.
+
+    Args:
+        positions: Receives the position of each name's first mention.
+    """
 
     def __init__(self, positions: Positions) -> None:
         from sqlglot import exp
@@ -71,12 +69,12 @@ class Reader:
         )
 
     def node(self, e: sg.Expression) -> Node:
-        """Read one form."""
+        """Read one form; UNKNOWN if it is not understood."""
         exp = self.exp
-        if found := not_understood(e):
-            return self.opaque(e, f"the form is not understood: {found}")
-        if why := self.grouped_otherwise(e):
-            return self.opaque(e, why)
+        if reason := not_understood(e):
+            return self.unknown_form(e, f"the form is not understood: {reason}")
+        if why := self.grouping_differs(e):
+            return self.unknown_form(e, why)
         if type(e) in self.binary:
             return Node(self.binary[type(e)], (self.node(e.this), self.node(e.expression)))
         if type(e) in self.calls:
@@ -96,7 +94,7 @@ class Reader:
                 low, high = self.node(e.args["low"]), self.node(e.args["high"])
                 return Node(Op.AND, (Node(Op.GE, (x, low)), Node(Op.LE, (x, high))))
             case exp.Is():
-                return self.test(e)
+                return self.is_test(e)
             case exp.In():
                 return self.members(e)
             case exp.Like() | exp.ILike():
@@ -133,17 +131,17 @@ class Reader:
                 return self.call(
                     FIELDS.get(e.this.name.lower(), f"extract {e.this.name}"), e.expression
                 )
-        found_literal = self.literal(e)
+        found_literal = literal_of(e)
         if found_literal is not None:
             return found_literal
-        return self.opaque(e, "the form is not understood")
+        return self.unknown_form(e, "the form is not understood")
 
     def call(self, name: str, *args: sg.Expression) -> Node:
-        """A function of values."""
+        """Return the call of a function."""
         return Node(Op.CALL, tuple(map(self.node, args)), name)
 
-    def opaque(self, e: sg.Expression, why: str) -> Node:
-        """UNKNOWN, which still names its columns, so that a misspelt one is an error."""
+    def unknown_form(self, e: sg.Expression, why: str) -> Node:
+        """Return UNKNOWN with the form's columns, so that a misspelt name is still an error."""
         columns = tuple(
             self.column(_whole(c))
             for c in e.find_all(self.exp.Column)
@@ -152,13 +150,13 @@ class Reader:
         text = unknown(e.sql(dialect="spark")[:300].encode(errors="replace").decode(), why)
         return Node(Op.UNKNOWN, tuple(c for c in columns if c.op is Op.COLUMN), text.value)
 
-    def grouped_otherwise(self, e: Any) -> str | None:
-        """Return why Spark groups a form in another way than sqlglot; None if both agree."""
+    def grouping_differs(self, e: Any) -> str | None:
+        """Return why Spark groups a form differently from sqlglot; None if both agree."""
         exp = self.exp
         left, right = e.this, e.expression
         if not isinstance(e, (*self.compared, *self.bits, exp.DPipe)):
             return None
-        # Spark takes `a = b IN (c)` for `(a = b) IN (c)`, and `a LIKE b = c` for `a LIKE (b = c)`.
+        # Spark reads `a = b IN (c)` as `(a = b) IN (c)`, and `a LIKE b = c` as `a LIKE (b = c)`.
         if isinstance(e, self.compared) and (
             isinstance(left, self.loose) or isinstance(right, (*self.loose, *self.compared))
         ):
@@ -174,27 +172,27 @@ class Reader:
         return None
 
     def operands(self, e: sg.Expression) -> Iterator[sg.Expression]:
-        """The operands of AND, OR or ||, and of those of its kind among them, however many."""
+        """Yield the operands of a chain of ANDs, ORs or ||s, left to right, without recursion."""
         stack: list[Any] = [e]
         while stack:
             n = stack.pop()
-            same = type(n) is type(e) and not not_understood(n) and not self.grouped_otherwise(n)
+            same = type(n) is type(e) and not not_understood(n) and not self.grouping_differs(n)
             if same:
                 stack += [n.expression, n.this]
             else:
                 yield n
 
-    def test(self, e: sg.Expression) -> Node:
-        """IS NULL, IS TRUE, IS FALSE."""
+    def is_test(self, e: sg.Expression) -> Node:
+        """Read IS NULL, IS TRUE, IS FALSE."""
         subject, what = self.node(e.this), e.expression
         if isinstance(what, self.exp.Null):
             return Node(Op.IS_NULL, (subject,))
         if isinstance(what, self.exp.Boolean):
             return Node(Op.IS_TRUE, (subject if what.this else Node(Op.NOT, (subject,)),))
-        return self.opaque(e, "the form is not understood")
+        return self.unknown_form(e, "the form is not understood")
 
     def members(self, e: sg.Expression) -> Node:
-        """x IN (...), its literals apart from its other members."""
+        """Read x IN (...); literals become the node's value, other members its arguments."""
         subject = self.node(e.this)
         items = [self.node(m) for m in e.expressions]
         if not items:
@@ -203,7 +201,7 @@ class Reader:
         return Node(Op.IN, (subject, *(m for m in items if m.op is not Op.LITERAL)), typed)
 
     def escaped(self, e: sg.Expression) -> Node:
-        """LIKE and ILIKE with ESCAPE, which Spark does not take after ANY and ALL."""
+        """Read LIKE and ILIKE with ESCAPE, which Spark refuses after ANY and ALL."""
         inner, given = e.this, self.node(e.expression)
         text = given.value.decode() if isinstance(given.value, bytes) else ""
         if (
@@ -213,11 +211,14 @@ class Reader:
             or len(text) != 1
             or not_understood(inner)
         ):
-            return self.opaque(e, "the form is not understood")
+            return self.unknown_form(e, "the form is not understood")
         return self.like(inner, text)
 
     def like(self, e: sg.Expression, escape: str = "\\") -> Node:
-        """[NOT] LIKE, ILIKE; with ANY, SOME, ALL they are joined, each negated by itself."""
+        """Read [NOT] LIKE and ILIKE; with ANY, SOME or ALL, one test for each pattern.
+
+        Each test is negated by itself, and the tests are joined by OR or AND.
+        """
         exp, several = self.exp, e.expression
         inner = several.this if isinstance(several, exp.Any | exp.All) else None
         if inner is None:
@@ -227,25 +228,27 @@ class Reader:
         else:
             patterns = []
         read = [self.node(p) for p in patterns]
-        if (inner is not None and not all(map(_is_pattern, read))) or not read:
-            # Of several patterns, one that Spark refuses makes all rows raise.
-            return self.opaque(e, "a list of patterns that are not all literals is not understood")
+        if (inner is not None and not all(map(is_pattern, read))) or not read:
+            # If Spark refuses one of several patterns, every row raises.
+            return self.unknown_form(
+                e, "a list of patterns that are not all literals is not understood"
+            )
         subject = self.node(e.this)
-        tests = [self.fits(e, subject, p, escape) for p in read]
+        tests = [self.pattern_test(e, subject, p, escape) for p in read]
         if e.args.get("negate"):
             tests = [Node(Op.NOT, (t,)) for t in tests]
         join = Op.AND if isinstance(several, exp.All) else Op.OR
         return tests[0] if len(tests) == 1 else Node(join, tuple(tests))
 
-    def fits(self, e: sg.Expression, subject: Node, pattern: Node, escape: str) -> Node:
-        """One test of a text by a pattern."""
+    def pattern_test(self, e: sg.Expression, subject: Node, pattern: Node, escape: str) -> Node:
+        """Return the test of a string by one pattern."""
         if isinstance(e, self.exp.ILike):
             args = (subject, pattern, literal(escape.encode(), ty.STRING))
             return Node(Op.CALL, args, "ilike")
         return Node(Op.LIKE, (subject, pattern), escape)
 
     def column(self, e: sg.Expression) -> Node:
-        """A column, or the field of a struct."""
+        """Read a column, or the field of a struct."""
         parts = _parts(e)
         if not all(isinstance(p, self.exp.Identifier) for p in parts):
             return unknown(e.sql(dialect="spark")[:300], "the form is not understood")
@@ -256,44 +259,47 @@ class Reader:
         return Node(Op.COLUMN, value=name)
 
     def dotted(self, e: sg.Expression) -> Node:
-        """A column of many parts, or a function with a namespace."""
+        """Read a column of many parts, or a function with a namespace."""
         if isinstance(_first(e), self.exp.Column):
             return self.column(e)
         if isinstance(e.this, self.exp.Identifier) and isinstance(e.expression, self.exp.Anonymous):
             inner = self.node(e.expression)
             if inner.op is Op.CALL:
                 return Node(Op.CALL, inner.args, f"{e.this.name}.{inner.value}".lower())
-        return self.opaque(e, "the form is not understood")
+        return self.unknown_form(e, "the form is not understood")
 
     def function(self, e: sg.Expression) -> Node:
-        """A function by its name; a unit among its arguments is no column."""
+        """Read a function by its name; a unit as its first argument is not understood."""
         unit = e.expressions and isinstance(e.expressions[0], self.exp.Column)
         if unit and not is_name(e.expressions[0]):
-            return self.opaque(e, "functions that take a unit are not understood")
+            return self.unknown_form(e, "functions that take a unit are not understood")
         return self.call(e.this.lower(), *e.expressions)
 
     def cast(self, e: sg.Expression) -> Node:
-        """CAST, TRY_CAST, ::, typed literals, and numbers with a suffix."""
+        """Read CAST, TRY_CAST, ::, typed literals, and numbers with a suffix."""
         if not isinstance(e.to, self.exp.DataType):
-            return self.opaque(e, "the form is not understood")
-        to = self.type_of(e.to)
+            return self.unknown_form(e, "the form is not understood")
+        to = type_of(e.to)
         if to is None:
-            return self.opaque(e, f"the type {e.to.sql(dialect='spark')} is not understood")
-        if to == ty.FLOAT and isinstance(e.this, self.exp.Literal) and _rounds_twice(e.this):
-            return self.opaque(e, "the nearest FLOAT of the number is not that of its DOUBLE")
+            return self.unknown_form(e, f"the type {e.to.sql(dialect='spark')} is not understood")
+        if to == ty.FLOAT and isinstance(e.this, self.exp.Literal) and rounds_twice(e.this):
+            return self.unknown_form(e, "the nearest FLOAT of the number is not that of its DOUBLE")
         return Node(Op.CAST, (self.node(e.this),), "try_cast" if e.args.get("safe") else "cast", to)
 
     def negative(self, e: sg.Expression) -> Node:
-        """The sign belongs to the number in `-5::string`, and not in `-CAST(5 AS STRING)`."""
+        """Read a minus sign.
+
+        In `-5::string` it belongs to the number, in `-CAST(5 AS STRING)` it does not.
+        """
         inner = e.this
         if isinstance(inner, self.exp.Cast) and isinstance(inner.this, self.exp.Literal):
-            to = self.type_of(inner.to) if isinstance(inner.to, self.exp.DataType) else None
+            to = type_of(inner.to) if isinstance(inner.to, self.exp.DataType) else None
             if to is None or to.kind not in (Kind.INT, Kind.FLOAT, Kind.DECIMAL):
-                return self.opaque(e, "a number with a sign is cast; write parentheses")
+                return self.unknown_form(e, "a number with a sign is cast; write parentheses")
         return self.call("negative", inner)
 
     def choice(self, e: sg.Expression) -> Node:
-        """CASE and IF as one list: condition, value, ..., and the value for none."""
+        """Read CASE and IF as a list: condition, value, ..., and the value of ELSE."""
         exp = self.exp
         arms = [e] if isinstance(e, exp.If) else e.args["ifs"]
         parts: list[Node] = []
@@ -307,18 +313,22 @@ class Reader:
         return Node(Op.CALL, tuple(parts), "case")
 
     def arithmetic(self, e: sg.Expression) -> Node:
-        """Operators; an INTERVAL literal moves a date by days or months, a timestamp by a time."""
+        """Read an operator; an INTERVAL literal shifts a date by days or months, or a timestamp."""
         name = self.calls[type(e)]
         a, b = e.this, e.expression
         if isinstance(a, self.exp.Interval) and name == "+":
             a, b = b, a
         if not isinstance(b, self.exp.Interval) or name not in ("+", "-"):
             return self.call(name, a, b)
-        moved = self.moved(a, b, -1 if name == "-" else 1)
-        return moved if moved is not None else self.opaque(e, "the interval is not understood")
+        shifted = self.shifted(a, b, -1 if name == "-" else 1)
+        return (
+            shifted
+            if shifted is not None
+            else self.unknown_form(e, "the interval is not understood")
+        )
 
-    def moved(self, e: sg.Expression, interval: sg.Expression, sign: int) -> Node | None:
-        """A value moved by an interval of one number and unit; None: the interval is another."""
+    def shifted(self, e: sg.Expression, interval: sg.Expression, sign: int) -> Node | None:
+        """Return a value shifted by an interval; None unless it is one number and one unit."""
         unit, count = interval.args.get("unit"), interval.this
         text = count.name if isinstance(count, self.exp.Literal) else ""
         if not isinstance(unit, self.exp.Var) or not re.fullmatch(r"\s*[+-]?\d{1,9}\s*", text):
@@ -328,103 +338,24 @@ class Reader:
             Op.CALL, (self.node(e), literal(n, ty.INT32), literal(word.encode(), ty.STRING)), "move"
         )
 
-    def type_of(self, t: sg.DataType) -> ty.DType | None:
-        """The type that a cast names; None: it is not understood."""
-        name = t.this.name if hasattr(t.this, "name") else str(t.this)
-        plain = {
-            "BOOLEAN": ty.BOOL, "TINYINT": ty.INT8, "SMALLINT": ty.INT16, "INT": ty.INT32,
-            "BIGINT": ty.INT64, "FLOAT": ty.FLOAT, "DOUBLE": ty.DOUBLE, "DATE": ty.DATE,
-            "TEXT": ty.STRING, "BINARY": ty.BINARY, "VARBINARY": ty.BINARY,
-            "TIMESTAMP": ty.TIMESTAMP, "TIMESTAMPTZ": ty.TIMESTAMP, "TIMESTAMPLTZ": ty.TIMESTAMP,
-            "TIMESTAMPNTZ": ty.TIMESTAMP_NTZ,
-        }  # fmt: skip
-        if name in ("DECIMAL", "NUMERIC"):
-            sizes = [p.this.this for p in t.expressions] or ["10", "0"]
-            if all(str(s).isdigit() for s in sizes):
-                precision, scale = int(sizes[0]), int(sizes[1]) if len(sizes) > 1 else 0
-                fits = 0 < precision <= 38 and scale <= precision
-                return ty.decimal_type(precision, scale) if fits else None
-            return None
-        return plain.get(name) if not t.expressions else None
 
-    def literal(self, e: sg.Expression) -> Node | None:
-        """A literal; None: it is another form, or no value."""
-        exp = self.exp
-        match e:
-            case exp.Null():
-                return literal(None, ty.NULL)
-            case exp.Boolean():
-                return literal(int(e.this), ty.BOOL)
-            case exp.Literal() | exp.RawString() if isinstance(e, exp.RawString) or e.is_string:
-                try:
-                    return literal(ty.to_axis(e.this, ty.STRING), ty.STRING)
-                except ValueError:
-                    return None
-            case exp.Literal():
-                return _number(e.this)
-            case exp.HexString():
-                try:
-                    return literal(
-                        bytes.fromhex(("0" if len(e.this) % 2 else "") + e.this), ty.BINARY
-                    )
-                except ValueError:
-                    return None
-        return None
-
-
-# sqlglot's Column has four parts at most; what follows are Dots around it.
+# sqlglot's Column has at most four parts; further parts are Dots around it.
 
 
 def _first(e: sg.Expression) -> sg.Expression:
+    """Return the innermost expression of nested Dots."""
     return _first(e.this) if e.key == "dot" else e
 
 
 def _parts(e: sg.Expression) -> list[sg.Expression]:
+    """Return the parts of a column's name."""
     return [*_parts(e.this), e.expression] if e.key == "dot" else list(e.parts)
 
 
 def _whole(e: sg.Expression) -> sg.Expression:
+    """Return the outermost Dot around a column."""
     return (
         _whole(e.parent)
         if e.parent is not None and e.parent.key == "dot" and e.parent.this is e
         else e
     )
-
-
-def _is_pattern(n: Node) -> bool:
-    """Return True for NULL and for a string that Spark takes for a pattern."""
-    if n.op is not Op.LITERAL or n.dtype not in (ty.STRING, ty.NULL):
-        return False
-    return not isinstance(n.value, bytes) or decode(n.value.decode(), "\\") is not None
-
-
-def _rounds_twice(number: sg.Literal) -> bool:
-    """Return True if `1.5e0F` may be another FLOAT than the DOUBLE 1.5e0 cast to one."""
-    if number.is_string or "e" not in number.this.lower():
-        return False
-    try:
-        double, exponent = float(number.this), int(number.this.lower().partition("e")[2])
-    except ValueError:
-        return True
-    if abs(exponent) > 400:
-        return True
-    with np.errstate(over="ignore", under="ignore"):
-        return to_float32(Fraction(number.this)) != float(np.float32(double))
-
-
-def _number(text: str) -> Node | None:
-    """A number as Spark types it: an exponent makes a DOUBLE, a point a DECIMAL."""
-    try:
-        value: object = (
-            float(text)
-            if "e" in text.lower()
-            else decimal.Decimal(text)
-            if "." in text
-            else int(text)
-        )
-        dtype, axis = literal_type(value)
-    except (ValueError, TypeError, decimal.InvalidOperation):
-        return None
-    return (
-        literal(axis, dtype) if axis not in (math.inf, -math.inf) else None
-    )  # Spark refuses 1e400

@@ -1,4 +1,4 @@
-"""Tokens of Spark SQL: sqlglot's, mended where Spark's lexer makes others of a text."""
+"""Tokens of Spark SQL: sqlglot's tokens, corrected where Spark's lexer differs."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any, Final
 
 from skipstone.ir.errors import PredicateSyntaxError, PredicateTooDeep
 
-DEEPEST: Final = 200  # nested parentheses or brackets
-MOST: Final = 10_000  # ANDs and ORs; with more, reading takes seconds
+MAX_NESTING: Final = 200  # of parentheses and brackets
+MAX_JUNCTIONS: Final = 10_000  # ANDs and ORs; with more, reading takes seconds
 CLOSES: Final = {"R_PAREN": "L_PAREN", "R_BRACKET": "L_BRACKET"}
 STRINGS: Final = ("STRING", "RAW_STRING")
 
-# Strings, quoted names and comments; group 1 is a comment of one line. A backslash at its end takes
-# the next line into it. Source: Spark, `SqlBaseLexer.g4`, SIMPLE_COMMENT.
+# Strings, quoted names and comments. Group 1 is a comment of one line; a backslash at its end
+# continues it on the next line. Source: Spark, `SqlBaseLexer.g4`, SIMPLE_COMMENT.
 _QUOTED: Final = re.compile(
     r"""(?<!\w)[rR](?:'[^']*'|"[^"]*")|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`"""
     r"""|/\*.*?\*/|(--(?:\\\n|[^\r\n])*)""",
@@ -24,7 +24,7 @@ _QUOTED: Final = re.compile(
 
 
 def tokens_of(dialect: Any, text: str) -> list[Any]:
-    """Return the tokens of a text, as Spark would have them.
+    """Return the tokens of a text, as Spark's lexer makes them.
 
     Raises:
         sqlglot.errors.TokenError: a string, a quoted name or a comment is not closed.
@@ -33,14 +33,14 @@ def tokens_of(dialect: Any, text: str) -> list[Any]:
     out: list[Any] = []
     at = 0
     while at < len(tokens):
-        mend = MENDS.get(tokens[at].token_type.name)
-        token, at = (mend and mend(tokens, at, text)) or (tokens[at], at + 1)
+        correct = CORRECTIONS.get(tokens[at].token_type.name)
+        token, at = (correct and correct(tokens, at, text)) or (tokens[at], at + 1)
         out.append(token)
     return out
 
 
 def _without_long_comments(text: str) -> str:
-    """The text with spaces for comments of one line that a backslash carries on to the next."""
+    """Blank out comments that a backslash continues on the next line."""
     if "--" not in text or "\\\n" not in text:
         return text
     return _QUOTED.sub(lambda m: " " * len(m[0]) if m[1] else m[0], text)
@@ -52,16 +52,16 @@ def _tokenized(dialect: Any, text: str) -> list[Any]:
     try:
         return list(dialect.tokenize(text))
     except TokenError:
-        # Others write the default escape as ESCAPE '\\', which Spark reads as an open string.
+        # Other engines write the default escape as ESCAPE '\\'; Spark takes it for an open string.
         plain = re.sub(r"(?i)\bescape\s+'\\'", lambda m: " " * len(m[0]), text)
         if plain == text:
             raise
         return list(dialect.tokenize(plain))
 
 
-# Each takes the tokens, a position among them and the text. It returns one token for those from
-# there on, and the position behind them; or None, where there is nothing to mend.
-Mend = Callable[[list[Any], int, str], "tuple[Any, int] | None"]
+# A correction takes the tokens, a position among them and the text. It returns a token that
+# replaces those from the position on, and the position after them; or None to leave them.
+Correction = Callable[[list[Any], int, str], "tuple[Any, int] | None"]
 
 
 def _kind(tokens: list[Any], at: int) -> str:
@@ -69,7 +69,7 @@ def _kind(tokens: list[Any], at: int) -> str:
 
 
 def _made(kind: str, text: str, first: Any, last: Any) -> Any:
-    """A token of its own kind and text, in the place of those from `first` to `last`."""
+    """Return a token of a kind that replaces those from `first` to `last`."""
     from sqlglot.tokens import TokenType
 
     return type(last)(
@@ -77,8 +77,11 @@ def _made(kind: str, text: str, first: Any, last: Any) -> Any:
     )
 
 
-def strings(tokens: list[Any], at: int, text: str) -> tuple[Any, int] | None:
-    """'a' 'b' is 'ab', and 'it''s' is it's, since Spark 4; a raw string has no doubled quotes."""
+def merged_strings(tokens: list[Any], at: int, text: str) -> tuple[Any, int] | None:
+    """Merge adjacent strings. Since Spark 4, 'a' 'b' is 'ab' and 'it''s' is it's.
+
+    In a raw string, doubled quotes have no meaning.
+    """
     end = at
     while _kind(tokens, end) in STRINGS:
         end += 1
@@ -93,8 +96,8 @@ def strings(tokens: list[Any], at: int, text: str) -> tuple[Any, int] | None:
     return _made("STRING", whole, tokens[at], tokens[end - 1]), end
 
 
-def binary(tokens: list[Any], at: int, text: str) -> tuple[Any, int] | None:
-    """X"61" and X '61' are binary, as X'61' is."""
+def hex_string(tokens: list[Any], at: int, text: str) -> tuple[Any, int] | None:
+    """Read X"61" and X '61' as binary literals, like X'61'."""
     t = tokens[at]
     if (
         t.token_type.name != "VAR"
@@ -102,28 +105,28 @@ def binary(tokens: list[Any], at: int, text: str) -> tuple[Any, int] | None:
         or _kind(tokens, at + 1) not in STRINGS
     ):
         return None
-    digits, end = strings(tokens, at + 1, text) or (tokens[at + 1], at + 2)
+    digits, end = merged_strings(tokens, at + 1, text) or (tokens[at + 1], at + 2)
     return _made("HEX_STRING", digits.text, t, digits), end
 
 
-def name(tokens: list[Any], at: int, text: str) -> tuple[Any, int] | None:
-    """0x1F is a name."""
+def hexadecimal_name(tokens: list[Any], at: int, text: str) -> tuple[Any, int] | None:
+    """Read 0x1F as a name, as Spark does; sqlglot takes it for a number."""
     t = tokens[at]
     if text[t.start] != "0":
         return None
     return _made("VAR", text[t.start : t.end + 1], t, t), at + 1
 
 
-def shift(tokens: list[Any], at: int, text: str) -> tuple[Any, int] | None:
-    """The operator `>>>` stands where `>>` may; neither is computed."""
+def unsigned_shift(tokens: list[Any], at: int, text: str) -> tuple[Any, int] | None:
+    """Read the operator `>>>` as `>>`; both are UNKNOWN."""
     three = tokens[at : at + 3]
     if [t.token_type.name for t in three] != ["GT"] * 3 or three[2].start != three[0].start + 2:
         return None
     return three[0], at + 2
 
 
-def clock(tokens: list[Any], at: int, text: str) -> tuple[Any, int] | None:
-    """TIMESTAMP WITHOUT TIME ZONE is TIMESTAMP_NTZ; sqlglot takes it for TIMESTAMP."""
+def timestamp_ntz(tokens: list[Any], at: int, text: str) -> tuple[Any, int] | None:
+    """Read TIMESTAMP WITHOUT TIME ZONE as TIMESTAMP_NTZ; sqlglot takes it for TIMESTAMP."""
     words = [t.text.upper() for t in tokens[at : at + 4]]
     if words != ["TIMESTAMP", "WITHOUT", "TIME", "ZONE"]:
         return None
@@ -131,28 +134,28 @@ def clock(tokens: list[Any], at: int, text: str) -> tuple[Any, int] | None:
 
 
 # By the kind of the first token.
-MENDS: Final[dict[str, Mend]] = {
-    "STRING": strings,
-    "RAW_STRING": strings,
-    "VAR": binary,
-    "HEX_STRING": name,
-    "GT": shift,
-    "TIMESTAMP": clock,
-    "TIMESTAMPTZ": clock,
-    "TIMESTAMPLTZ": clock,
+CORRECTIONS: Final[dict[str, Correction]] = {
+    "STRING": merged_strings,
+    "RAW_STRING": merged_strings,
+    "VAR": hex_string,
+    "HEX_STRING": hexadecimal_name,
+    "GT": unsigned_shift,
+    "TIMESTAMP": timestamp_ntz,
+    "TIMESTAMPTZ": timestamp_ntz,
+    "TIMESTAMPLTZ": timestamp_ntz,
 }
 
 
 def check_nesting(tokens: list[Any], text: str) -> int:
-    """Return how deep parentheses and brackets are nested, before a recursive parser meets them.
+    """Return how deep parentheses and brackets are nested, before a recursive parser reads them.
 
     Raises:
-        PredicateSyntaxError: one of them has no partner, or ANDs and ORs are too many.
-        PredicateTooDeep: they are nested more than DEEPEST deep.
+        PredicateSyntaxError: one of them is unmatched, or there are too many ANDs and ORs.
+        PredicateTooDeep: they are nested more than MAX_NESTING deep.
     """
-    if sum(t.token_type.name in ("AND", "OR") for t in tokens) > MOST:
+    if sum(t.token_type.name in ("AND", "OR") for t in tokens) > MAX_JUNCTIONS:
         raise PredicateSyntaxError(
-            f"the predicate joins more than {MOST:,} conditions by AND and OR; "
+            f"the predicate joins more than {MAX_JUNCTIONS:,} conditions by AND and OR; "
             "write IN, or build it with col()"
         )
     opened: list[Any] = []
@@ -166,9 +169,9 @@ def check_nesting(tokens: list[Any], text: str) -> int:
             raise PredicateSyntaxError(
                 f"cannot read the predicate: this {t.text} closes nothing", text, t.start
             )
-        if len(opened) > DEEPEST:
+        if len(opened) > MAX_NESTING:
             raise PredicateTooDeep(
-                f"parentheses are nested more than {DEEPEST} deep", text, t.start
+                f"parentheses are nested more than {MAX_NESTING} deep", text, t.start
             )
     if opened:
         raise PredicateSyntaxError(
@@ -183,7 +186,7 @@ def check_nesting(tokens: list[Any], text: str) -> int:
 _VALUES: Final = frozenset(
     ("VAR", "IDENTIFIER", "NUMBER", "STRING", "RAW_STRING", "R_PAREN", "R_BRACKET")
 )
-# Calls whose parentheses hold more than values, by words that sqlglot may not know all of.
+# Calls with a syntax of their own between the parentheses; sqlglot may not know all of its words.
 _OWN_SYNTAX: Final = frozenset((
     "cast", "try_cast", "extract", "trim", "substring", "substr", "position", "overlay", "exists",
     "first", "last", "first_value", "last_value", "any_value", "struct",
@@ -192,10 +195,13 @@ _QUERY: Final = frozenset(("SELECT", "WITH", "FROM", "VALUES", "TABLE", "MAP", "
 
 
 def masked(tokens: list[Any], position: int) -> list[Any] | None:
-    """Return the tokens with a `?` for what sqlglot cannot read and Spark may; None: there is none.
+    """Return the tokens with a `?` in place of a form that Spark may read, and sqlglot cannot.
 
-    That is the innermost call around a position that has a syntax of its own, or subquery.
+    The form is the innermost subquery, or call with a syntax of its own, around the position.
     Everywhere else sqlglot knows Spark's grammar of conditions, and what it refuses is an error.
+
+    Returns:
+        None if no such form is around the position.
     """
     opened: list[int] = []
     for i, t in enumerate(tokens):
@@ -216,26 +222,27 @@ def masked(tokens: list[Any], position: int) -> list[Any] | None:
             end = _partner(tokens, i)
             hidden = _made("PLACEHOLDER", "?", tokens[start], tokens[end])
             member = query and i > 0 and tokens[i - 1].text.upper() == "IN"
-            kept = [tokens[i], hidden, tokens[end]] if member else [hidden]
-            return [*tokens[:start], *kept, *tokens[end + 1 :]]
+            replacement = [tokens[i], hidden, tokens[end]] if member else [hidden]
+            return [*tokens[:start], *replacement, *tokens[end + 1 :]]
     return None
 
 
 def _partner(tokens: list[Any], opening: int) -> int:
+    """Return the position of the parenthesis that closes the one at `opening`."""
     depth = 0
     for i in range(opening, len(tokens)):
         kind = tokens[i].token_type.name
         depth += (kind == "L_PAREN") - (kind == "R_PAREN")
         if not depth:
             return i
-    raise AssertionError("parentheses are checked before")
+    raise AssertionError("check_nesting has matched all parentheses")
 
 
-NEAR: Final = 4  # tokens before the one at which sqlglot gave up, of which it may not be to blame
+NEAR: Final = 4  # tokens before the one at which sqlglot gave up; one of them may be at fault
 
 
 def quoted_word(tokens: list[Any], position: int) -> tuple[list[Any], Any] | None:
-    """Return the tokens with the nearest word in the place of a name quoted; and its token."""
+    """Quote the nearest word that stands where a name may; return the tokens and its token."""
     at = next((i for i, t in enumerate(tokens) if t.start >= position), len(tokens) - 1)
     for i in range(at, max(at - NEAR, 0) - 1, -1):
         kind, text = _kind(tokens, i), str(tokens[i].text)

@@ -1,1 +1,1 @@
-"""Statistics of very many containers: in shards, each a file of its own, below a manifest."""
+"""Shards: statistics that outgrow one machine, in many files under one manifest."""

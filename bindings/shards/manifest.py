@@ -1,8 +1,8 @@
-"""The manifest of shards: which files there are, in which order, and what tells them from any others.
+"""The manifest of shards: their files, in order, with the identity of each.
 
-It is the last file that is written, and takes its name when it is whole: shards are there when it says
-so. It holds the identity of every file (store/layout.py), so a file that was damaged, replaced or
-exchanged with another is noticed before it answers anything.
+The manifest is written last and takes its name when it is complete, so shards become visible all at
+once. It holds the identity of every file (store/layout.py): a file that was damaged, replaced or
+exchanged with another is detected before it is used.
 """
 
 from __future__ import annotations
@@ -18,67 +18,68 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skipstone.bindings.statistics.store.layout import MALFORMED, wrong
-from skipstone.bindings.statistics.store.read import MOST
+from skipstone.bindings.statistics.store.layout import MALFORMED, MAX_CONTAINERS, wrong
 from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import StatisticsError
 
 NAME: Final = "shards.json"
 VERSION: Final = 1
 STEM: Final = re.compile(r"(shard|summary)-[0-9a-f]{16}-[0-9a-f]{16}")
-# Files that saving makes, those that were not finished included.
-OURS: Final = re.compile(
+# Files that a save creates, including unfinished ones.
+SHARD_FILES: Final = re.compile(
     rf"({STEM.pattern}\.(stats|about)|{re.escape(NAME)})(\.[0-9a-f]{{8}})?(\.tmp)?"
 )
-AGAIN: Final = "save the shards again"
+SAVE_AGAIN: Final = "save the shards again"
 
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """A file of statistics of some neighbouring containers.
+    """The manifest's entry for one shard: a file with statistics of neighbouring containers.
 
     Attributes:
-        stem: Its name without the ending.
-        rows: How many containers.
-        size: Its bytes.
-        identity: What `store.layout.opened` finds.
-        filled: Whether none of its containers is known to be empty.
-        about: The checksum of the table that says what the containers are, in a file beside it; None: there is none.
+        stem: The file's name without its ending.
+        rows: The number of containers.
+        size: The bytes of the file.
+        identity: The file's `OpenedFile.identity` (store/layout.py).
+        no_empty: True if no container is known to be empty.
+        about: The checksum of the table that describes the containers, in a file beside it; None:
+            there is no such table.
     """
 
     stem: str
     rows: int
     size: int
     identity: int
-    filled: bool
+    no_empty: bool
     about: int | None
 
     @property
     def file(self) -> str:
-        """The name of its file."""
+        """The name of the file of statistics."""
         return f"{self.stem}.stats"
 
     @property
     def about_file(self) -> str:
-        """The name of the file that says what its containers are."""
+        """The name of the file that describes the containers."""
         return f"{self.stem}.about"
 
     @property
     def files(self) -> tuple[str, ...]:
-        """All of these."""
+        """The names of both files, or of the one that exists."""
         return (self.file,) if self.about is None else (self.file, self.about_file)
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """What there is of shards.
+    """The description of all shards.
 
     Attributes:
         schema: The table's columns.
         shards: In the order of the containers.
-        summary: A file of statistics whose containers are the shards: its stem and its identity.
-        certain: Whether ALWAYS of a shard is that of its containers: value lists and bloom filters may say otherwise.
-        about: The columns that say what containers are; None: there are none.
+        summary: The stem and the identity of a file of statistics with one container per shard.
+        certain: True if a shard's verdict ALWAYS holds for its containers. Their value lists and
+            bloom filters may contradict it.
+        about: The columns that describe containers; None: there are none.
     """
 
     schema: pa.Schema
@@ -89,18 +90,18 @@ class Manifest:
 
     @cached_property
     def starts(self) -> npt.NDArray[np.int64]:
-        """Where each shard's containers start, and their number at last; int64, shape (shards + 1,)."""
+        """The position of each shard's first container, and n; int64, shape (shards + 1,)."""
         return np.cumsum([0, *(s.rows for s in self.shards)], dtype=np.int64)
 
     @property
     def files(self) -> set[str]:
-        """The files that it speaks of."""
+        """The names of all files in the manifest."""
         return {file for s in self.shards for file in s.files} | (
             {f"{self.summary[0]}.stats"} if self.summary else set()
         )
 
     def dump(self) -> bytes:
-        """The manifest as JSON."""
+        """Return the manifest as JSON."""
         body = {
             "schema": _text(self.schema),
             "about": None if self.about is None else _text(self.about),
@@ -115,7 +116,7 @@ class Manifest:
                     s.rows,
                     s.size,
                     f"{s.identity:016x}",
-                    s.filled,
+                    s.no_empty,
                     None if s.about is None else f"{s.about:016x}",
                 ]
                 for s in self.shards
@@ -127,82 +128,93 @@ class Manifest:
 
 
 def parse(path: str, data: bytes) -> Manifest:
-    """The manifest that `dump` wrote.
+    """Parse a manifest that `dump` wrote.
+
+    Args:
+        path: The file, for errors.
+        data: Its bytes.
 
     Raises:
-        StatisticsError: it is not that, to the last letter, or says what cannot be.
+        StatisticsError: the manifest is damaged, malformed or of another version.
     """
     try:
-        told = json.loads(data)
-        version = told["skipstone shards"]
+        document = json.loads(data)
+        version = document["skipstone shards"]
     except MALFORMED as e:
         raise wrong(
-            path, f"holds no manifest of shards, or is torn ({type(e).__name__}: {e})"[:300], AGAIN
+            path,
+            f"holds no manifest of shards, or is torn ({type(e).__name__}: {e})"[:300],
+            SAVE_AGAIN,
         ) from e
     if version != VERSION:
         raise wrong(
             path,
-            f"has format version {version!r:.20}, and this Skipstone reads version {VERSION}",
-            AGAIN,
+            f"has format version {version!r:.20}; this Skipstone reads version {VERSION}",
+            SAVE_AGAIN,
         )
     try:
-        if told["sha256"] != _digest(told["manifest"]):
-            raise wrong(path, "is damaged: it has another checksum than when it was saved", AGAIN)
-        return _read(path, told["manifest"])
+        if document["sha256"] != _digest(document["manifest"]):
+            raise wrong(path, "is damaged: its checksum differs from the saved one", SAVE_AGAIN)
+        return _read(path, document["manifest"])
     except StatisticsError:
         raise
     except (*MALFORMED, pa.ArrowException, OSError) as e:
-        raise wrong(path, f"says what cannot be ({type(e).__name__}: {e})"[:300], AGAIN) from e
+        raise wrong(path, f"is malformed ({type(e).__name__}: {e})"[:300], SAVE_AGAIN) from e
 
 
 def _read(path: str, body: dict[str, Any]) -> Manifest:
     about = None if body["about"] is None else _schema(body["about"])
     shards = tuple(_shard(entry, about is not None) for entry in body["shards"])
-    told = body["summary"]
-    summary = None if told is None else (_stem(told[0]), _identity(told[1]))
-    found = Manifest(_schema(body["schema"]), shards, summary, body["certain"], about)
-    if type(found.certain) is not bool or len({s.stem for s in shards}) != len(shards):
+    entry = body["summary"]
+    summary = None if entry is None else (_stem(entry[0]), _identity(entry[1]))
+    manifest = Manifest(_schema(body["schema"]), shards, summary, body["certain"], about)
+    stems = {s.stem for s in shards}
+    if type(manifest.certain) is not bool or len(stems) != len(shards):
         raise ValueError(
-            f"certain is {found.certain!r}, and {len(shards)} shards have {len({s.stem for s in shards})} names"
+            f"certain is {manifest.certain!r}, and {len(shards)} shards have {len(stems)} names"
         )
-    if int(found.starts[-1]) != body["containers"]:
+    if int(manifest.starts[-1]) != body["containers"]:
         raise wrong(
             path,
-            f"has shards of {found.starts[-1]} containers, and says that there are {body['containers']!r:.30}",
-            AGAIN,
+            f"has shards of {manifest.starts[-1]} containers, but states "
+            f"{body['containers']!r:.30} containers",
+            SAVE_AGAIN,
         )
-    return found
+    return manifest
 
 
 def _shard(entry: list[Any], about: bool) -> Shard:
-    stem, rows, size, identity, filled, told = entry
-    whole = type(rows) is int and type(size) is int and 0 < rows <= MOST and size >= 0
-    if not whole or type(filled) is not bool or (told is not None) != about:
+    stem, rows, size, identity, no_empty, checksum = entry
+    integers = type(rows) is int and type(size) is int
+    in_range = integers and 0 < rows <= MAX_CONTAINERS and size >= 0
+    if not in_range or type(no_empty) is not bool or (checksum is not None) != about:
         raise ValueError(f"a shard is {entry!r}")
     return Shard(
         _stem(stem),
         rows,
         size,
         _identity(identity),
-        filled,
-        None if told is None else _identity(told),
+        no_empty,
+        None if checksum is None else _identity(checksum),
     )
 
 
 def _stem(text: str) -> str:
-    """A name that saving gives: never a path that leads elsewhere."""
+    """Return a file's stem if it is one that a save creates, and no path to another folder."""
     if not STEM.fullmatch(text):
         raise ValueError(f"a file is named {text!r}")
     return text
 
 
 def _identity(text: str) -> int:
+    """Return a checksum from its 16 hexadecimal digits."""
     if not re.fullmatch("[0-9a-f]{16}", text):
         raise ValueError(f"a checksum is {text!r}")
     return int(text, 16)
 
 
 def _digest(body: Any) -> str:
+    """Return the SHA-256 of a manifest's body."""
     return hashlib.sha256(
         json.dumps(body, sort_keys=True, separators=(",", ":")).encode()
     ).hexdigest()

@@ -1,4 +1,7 @@
-"""Where shards lie: a folder of this machine, or of any pyarrow file system, whose files are fetched before they are mapped."""
+"""`ShardFolder`: a folder of shards, on this machine or on any pyarrow file system.
+
+Files of other file systems are downloaded before they are mapped.
+"""
 
 from __future__ import annotations
 
@@ -19,18 +22,19 @@ from skipstone.bindings.statistics.store.layout import wrong
 from skipstone.kernels.run.compile_cache import directory
 
 WAY_OUT: Final = "name a folder that save_shards or write_shards wrote"
-# An object takes its name when its last byte is there; files of others are renamed.
+# In these stores an object appears under its name when its last byte has arrived; on other file
+# systems a temporary file is renamed.
 OBJECT_STORES: Final = ("s3", "gcs", "abfs")
-PIECE: Final = 1 << 24  # bytes that are fetched at a time
+COPY_BYTES: Final = 1 << 24  # bytes that are copied at a time
 
 
 @dataclass(frozen=True)
 class ShardFolder:
-    """A folder.
+    """A folder of shards.
 
     Attributes:
-        filesystem: Any of pyarrow's.
-        path: As the file system names the folder.
+        filesystem: Any file system of pyarrow's.
+        path: The folder's path on it.
     """
 
     filesystem: pafs.FileSystem
@@ -38,36 +42,36 @@ class ShardFolder:
 
     @classmethod
     def of(cls, where: Location, filesystem: FileSystemLike | None = None) -> ShardFolder:
-        """The folder of a path, or of a URI such as `file:/stats` or `s3://lake/stats`.
+        """Return the folder at a path, or at a URI such as `file:/stats` or `s3://lake/stats`.
 
         Raises:
-            SourceError: it is blank, or no file system is known for it.
+            SourceError: the path is blank, or no file system is known for it.
         """
         return cls(*resolve(where, filesystem))
 
     @property
     def local(self) -> bool:
-        """Whether its files can be mapped where they lie."""
+        """True if its files can be mapped in place."""
         return isinstance(self.filesystem, pafs.LocalFileSystem)
 
     def at(self, name: str) -> str:
-        """The path of a file."""
+        """Return the path of a file in the folder."""
         return in_folder(self.path, name)
 
     def make(self) -> None:
-        """Make the folder, if it is not there."""
+        """Create the folder if it does not exist."""
         self.filesystem.create_dir(self.path, recursive=True)
 
     def names(self) -> set[str]:
-        """The files that are there."""
-        found = self.filesystem.get_file_info(pafs.FileSelector(self.path, allow_not_found=True))
-        return {f.base_name for f in found if f.is_file}
+        """Return the names of the files in the folder."""
+        infos = self.filesystem.get_file_info(pafs.FileSelector(self.path, allow_not_found=True))
+        return {f.base_name for f in infos if f.is_file}
 
     def read(self, name: str) -> bytes:
-        """A small file's bytes.
+        """Read a small file.
 
         Raises:
-            StatisticsError: it cannot be read.
+            StatisticsError: the file cannot be read.
         """
         try:
             with self.filesystem.open_input_stream(self.at(name)) as f:
@@ -76,7 +80,11 @@ class ShardFolder:
             raise wrong(self.at(name), f"cannot be read ({e})", WAY_OUT) from e
 
     def put(self, name: str, data: bytes) -> None:
-        """A small file, which takes the place of any of its name when it is whole."""
+        """Write a small file, which replaces any file of its name once it is complete.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
         if self.local:
             with replacing(self.at(name)) as f:
                 f.write(data)
@@ -89,33 +97,37 @@ class ShardFolder:
             self.filesystem.move(to, self.at(name))
 
     def remove(self, names: Iterable[str]) -> None:
-        """Remove files, if they are there."""
+        """Delete files; ignore those that do not exist."""
         for name in names:
             with contextlib.suppress(FileNotFoundError):
                 self.filesystem.delete_file(self.at(name))
 
     @contextlib.contextmanager
     def writing(self, name: str) -> Iterator[str]:
-        """Where to write a new file on this machine; when the block ends well, it is sent to where it belongs."""
+        """Yield a local path to write a new file to; upload it if the block ends without an error.
+
+        If the folder can be mapped in place, the path lies in it and nothing is uploaded.
+        """
         if self.local:
             yield self.at(name)
             return
         with tempfile.TemporaryDirectory(prefix="skipstone-") as folder:
             yield (path := os.path.join(folder, name))
             with open(path, "rb") as f, self.filesystem.open_output_stream(self.at(name)) as to:
-                shutil.copyfileobj(f, to, PIECE)
+                shutil.copyfileobj(f, to, COPY_BYTES)
 
     def mapped(self, name: str, key: str) -> str:
-        """Where a file can be mapped: itself, or a copy that is fetched once.
+        """Return the path at which a file can be mapped; download a remote file once.
 
-        Copies stay in `skipstone.cache_dir`, else in the user's cache directory, which may be emptied at any time.
+        Copies stay in `skipstone.cache_dir`, or else in the user's cache directory. Both may be
+        emptied at any time.
 
         Args:
             name: The file.
-            key: What tells it from others of its name, to name the copy by.
+            key: A key that tells files of one name apart; it becomes part of the copy's name.
 
         Raises:
-            StatisticsError: it cannot be fetched.
+            StatisticsError: the file cannot be downloaded.
         """
         if self.local:
             return self.at(name)
@@ -123,12 +135,12 @@ class ShardFolder:
             folder = kept_in("shards") or str(directory("shards"))
             os.makedirs(folder, mode=0o700, exist_ok=True)
         except OSError as e:
-            raise wrong(self.at(name), f"cannot be fetched ({e})") from e
+            raise wrong(self.at(name), f"cannot be downloaded ({e})") from e
         path = os.path.join(folder, f"{key}-{name}")
         if not os.path.exists(path):
             try:
                 with self.filesystem.open_input_stream(self.at(name)) as f, replacing(path) as to:
-                    shutil.copyfileobj(f, to, PIECE)
+                    shutil.copyfileobj(f, to, COPY_BYTES)
             except OSError as e:
-                raise wrong(self.at(name), f"cannot be fetched ({e})") from e
+                raise wrong(self.at(name), f"cannot be downloaded ({e})") from e
         return path

@@ -1,4 +1,4 @@
-"""`Shards`: judging containers shard by shard, of which only those are opened that are not settled as a whole."""
+"""`Shards`: judge containers shard by shard; shards that the summary settles stay unopened."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from skipstone.bindings.predicates.predicate import PruningPredicate, Source
-from skipstone.bindings.shards.manifest import AGAIN, NAME, Manifest, Shard, parse
+from skipstone.bindings.shards.manifest import NAME, SAVE_AGAIN, Manifest, Shard, parse
 from skipstone.bindings.shards.place import ShardFolder
 from skipstone.bindings.shards.verdicts import ShardVerdicts, survivors_of
 from skipstone.bindings.statistics.statistics import Statistics
@@ -29,21 +29,23 @@ from skipstone.kernels.run.pool import run_chunks
 from skipstone.kernels.run.run import Backend
 
 OnError = Literal["keep", "raise"]
-OPEN: Final = 256  # shards that a process keeps mapped, each with a file descriptor
-_mapped: Kept[tuple[str, int], Statistics] = Kept(OPEN)
+MAX_MAPPED: Final = 256  # shards that a process keeps mapped, each with a file descriptor
+_mapped: Kept[tuple[str, int], Statistics] = Kept(MAX_MAPPED)
 
 
 class Shards:
-    """Statistics of n containers in files of their own, which `Statistics.save_shards` or `skipstone.spark.write_shards` wrote.
+    """Statistics of n containers in many files: the shards that `Statistics.save_shards` wrote.
 
-    Shards are mapped when they are first needed, and verified where they are read. A shard that cannot be read keeps
-    all of its containers, and the result says so. Immutable; pickles as what the manifest says, so that other
-    processes read the same files.
+    `skipstone.spark.write_shards` writes them too. A shard is mapped when a predicate first needs
+    it, and each part of it is verified when it is first read. If a shard cannot be read, all of its
+    containers are kept, and the result names the shard. Objects are immutable. A pickle holds the
+    manifest, so other processes read the same files.
 
     Example:
         >>> import tempfile
         >>> schema = pa.schema([("x", pa.int64())])
-        >>> stats = Statistics.from_dict({"x": {"min": range(10_000), "max": range(1, 10_001)}}, schema)
+        >>> bounds = {"min": range(10_000), "max": range(1, 10_001)}
+        >>> stats = Statistics.from_dict({"x": bounds}, schema)
         >>> folder = tempfile.mkdtemp()
         >>> stats.save_shards(folder, rows=2500)
         >>> shards = Shards.open(folder)
@@ -62,21 +64,22 @@ class Shards:
     def open(
         cls, where: str | os.PathLike[str], filesystem: pafs.FileSystem | None = None
     ) -> Shards:
-        """The shards of a folder.
+        """Open the shards in a folder; this reads only the manifest.
 
         Args:
-            where: A path or URI. Files that do not lie on this machine are fetched, once in each machine that
-                needs them, into `skipstone.cache_dir` or the user's cache directory.
-            filesystem: Any of pyarrow's, for what its URIs cannot say.
+            where: A path or URI. Each machine that needs remote files downloads them once, into
+                `skipstone.cache_dir` or else the user's cache directory.
+            filesystem: Any file system of pyarrow's, for settings that a URI cannot express.
 
         Raises:
-            StatisticsError: there is no manifest, or it is damaged; without it nobody knows what there is to keep.
+            StatisticsError: the manifest is missing or damaged. Without it the containers to keep
+                are unknown.
             SourceError: no file system is known for the URI.
         """
         place = ShardFolder.of(where, filesystem)
         return cls(place, parse(place.at(NAME), place.read(NAME)))
 
-    # What there is.
+    # Contents.
 
     @property
     def schema(self) -> pa.Schema:
@@ -85,37 +88,37 @@ class Shards:
 
     @property
     def num_containers(self) -> int:
-        """How many containers there are."""
+        """The number of containers."""
         return int(self._manifest.starts[-1])
 
     @property
     def num_shards(self) -> int:
-        """How many files they lie in."""
+        """The number of shards."""
         return len(self._manifest.shards)
 
     @property
     def shards(self) -> Sequence[Shard]:
-        """What the manifest says of each."""
+        """The manifest's entries."""
         return self._manifest.shards
 
     @property
     def starts(self) -> npt.NDArray[np.int64]:
-        """Where each shard's containers start, and their number at last; int64, shape (shards + 1,)."""
+        """The position of each shard's first container, and n; int64, shape (shards + 1,)."""
         return self._manifest.starts
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the shards, where they lie."""
+        """Bytes of all shards on their file system."""
         return sum(s.size for s in self.shards)
 
     @property
     def local(self) -> bool:
-        """Whether they can be mapped where they lie; others are fetched first."""
+        """True if shards can be mapped in place; others are downloaded first."""
         return self._place.local
 
     @property
     def about_schema(self) -> pa.Schema | None:
-        """The columns that say what containers are, such as their paths; None: there are none."""
+        """The columns that describe containers, such as their paths; None: there are none."""
         return self._manifest.about
 
     def __len__(self) -> int:
@@ -127,7 +130,7 @@ class Shards:
     # Judging.
 
     def predicate(self, predicate: PruningPredicate | Source) -> PruningPredicate:
-        """A predicate over these columns; one that was made already is taken as it is."""
+        """Return a predicate over these columns; a `PruningPredicate` is returned unchanged."""
         return (
             predicate
             if isinstance(predicate, PruningPredicate)
@@ -141,30 +144,36 @@ class Shards:
         backend: Backend = "auto",
         on_error: OnError = "keep",
     ) -> ShardVerdicts:
-        """The verdicts of all containers, sparse.
+        """Judge all containers.
 
         Args:
-            predicate: A `PruningPredicate`, or what makes one under Spark's default settings, such as SQL text.
+            predicate: A `PruningPredicate`; or a source of one, such as SQL text, which is bound
+                under Spark's default settings.
             backend: "auto", "numpy" or "numba".
-            on_error: Of a shard that cannot be read: "keep" its containers, each MAYBE, and name it in the result's `unreadable`; or "raise".
+            on_error: What to do if a shard cannot be read. "keep": its containers are MAYBE, and
+                the result's `unreadable` names it. "raise": raise the error.
+
+        Returns:
+            The verdicts, stored sparsely.
 
         Raises:
-            StatisticsError: under "raise", a shard is missing, damaged, or another than was saved.
+            StatisticsError: under "raise", a shard is missing, damaged, or not the one that was
+                saved.
         """
         p = self.predicate(predicate)
         parts: list[Found | Verdict] = list(self.settled(p))
-        todo = np.flatnonzero([part is Verdict.MAYBE for part in parts])
+        open_shards = np.flatnonzero([part is Verdict.MAYBE for part in parts])
         unreadable: dict[str, StatisticsError] = {}
 
         def find(i: int) -> Found:
             return p.find(self.statistics(i), backend)
 
-        def some(first: int, stop: int) -> None:
-            for i in todo[first:stop].tolist():
+        def judge_some(first: int, stop: int) -> None:
+            for i in open_shards[first:stop].tolist():
                 parts[i] = self.ask(i, find, Verdict.MAYBE, on_error, unreadable)
 
-        run_chunks(some, len(todo), 1)
-        return ShardVerdicts(self.starts, parts, dict(sorted(unreadable.items())), len(todo))
+        run_chunks(judge_some, len(open_shards), 1)
+        return ShardVerdicts(self.starts, parts, dict(sorted(unreadable.items())), len(open_shards))
 
     def evaluate(
         self,
@@ -173,7 +182,17 @@ class Shards:
         backend: Backend = "auto",
         on_error: OnError = "keep",
     ) -> npt.NDArray[np.uint8]:
-        """As `PruningPredicate.evaluate`, of all containers: uint8, shape (n,), host memory; arguments are those of `judge`."""
+        """Return the verdict of each container, as `PruningPredicate.evaluate` does.
+
+        Args:
+            predicate, backend, on_error: As in `judge`.
+
+        Returns:
+            uint8 array of `Verdict`, shape (n,), host memory: 0 NEVER, 1 MAYBE, 2 ALWAYS.
+
+        Raises:
+            StatisticsError: as in `judge`.
+        """
         return self.judge(predicate, backend=backend, on_error=on_error).verdicts
 
     def prune(
@@ -183,9 +202,19 @@ class Shards:
         backend: Backend = "auto",
         on_error: OnError = "keep",
     ) -> npt.NDArray[np.bool_]:
-        """As `PruningPredicate.prune`, of all containers: bool, shape (n,), host memory, True = keep; arguments are those of `judge`."""
-        kept = self.judge(predicate, backend=backend, on_error=on_error).verdicts != Verdict.NEVER
-        return np.asarray(kept, np.bool_)
+        """Decide which containers to keep, as `PruningPredicate.prune` does.
+
+        Args:
+            predicate, backend, on_error: As in `judge`.
+
+        Returns:
+            bool array, shape (n,), host memory. True: keep, some row may match.
+
+        Raises:
+            StatisticsError: as in `judge`.
+        """
+        verdicts = self.judge(predicate, backend=backend, on_error=on_error).verdicts
+        return np.asarray(verdicts != Verdict.NEVER, np.bool_)
 
     def survivors(
         self,
@@ -194,7 +223,17 @@ class Shards:
         backend: Backend = "auto",
         on_error: OnError = "keep",
     ) -> npt.NDArray[np.int64]:
-        """As `PruningPredicate.survivors`, of all containers: int64, shape (k,), host memory, ascending; arguments are those of `judge`."""
+        """Return the positions of the containers to keep, as `PruningPredicate.survivors` does.
+
+        Args:
+            predicate, backend, on_error: As in `judge`.
+
+        Returns:
+            int64 array, shape (k,), ascending, host memory.
+
+        Raises:
+            StatisticsError: as in `judge`.
+        """
         return self.judge(predicate, backend=backend, on_error=on_error).survivors
 
     def table(
@@ -204,19 +243,24 @@ class Shards:
         backend: Backend = "auto",
         on_error: OnError = "keep",
     ) -> pa.Table:
-        """What the containers to keep are.
+        """Return the containers to keep, with the columns that describe them.
+
+        Args:
+            predicate, backend, on_error: As in `judge`.
 
         Returns:
-            A row for each, in order: `container`, its position, int64; `verdict`, int32; `unreadable`, why its shard could
-            not be read, null where it could; and the columns that were saved as `about`.
+            One row for each container to keep, in order: `container`, its position, int64;
+            `verdict`, int32; `unreadable`, why its shard could not be read, null if it could; and
+            the columns that were saved as `about`.
 
         Raises:
-            StatisticsError: what the containers of a shard are cannot be read, so that they would be lost; or, under "raise", their statistics cannot.
+            StatisticsError: the `about` table of a shard cannot be read, so that its containers
+                would be lost; or, under "raise", its statistics cannot be read.
         """
         return self.listed(self.judge(predicate, backend=backend, on_error=on_error))
 
     def listed(self, found: ShardVerdicts) -> pa.Table:
-        """The rows of `table` for what was found in these shards."""
+        """Return the rows of `table` for verdicts of these shards."""
         tables = [
             self.rows(i, part, found.unreadable.get(self.shards[i].file))
             for i, part in enumerate(found.parts)
@@ -227,18 +271,21 @@ class Shards:
     # One shard.
 
     def settled(self, p: PruningPredicate) -> list[Verdict]:
-        """Per shard what all of its containers are, by what is known of it as a whole; MAYBE: it must be opened."""
+        """Return for each shard the verdict of all its containers; MAYBE: it must be opened.
+
+        The verdicts come from the summary alone.
+        """
         maybe = [Verdict.MAYBE] * self.num_shards
         summary = self._manifest.summary
         leaves, own = leaves_of(p.schema), leaves_of(self.schema)
-        # Bounds that are read as another type than the shards' may be rounded otherwise.
+        # If the predicate reads bounds as another type than the shards', rounding may differ.
         if summary is None or any(
             path not in own or own[path].dtype != leaves[path].dtype for path in columns_of(p.node)
         ):
             return maybe
         try:
             verdicts = p.evaluate(self._load(f"{summary[0]}.stats", summary[1]), "numpy")
-        except StatisticsError:  # without it more shards are opened, and that is all
+        except StatisticsError:  # without the summary, all shards are opened
             return maybe
         if len(verdicts) != self.num_shards:
             return maybe
@@ -247,49 +294,53 @@ class Shards:
             Verdict.NEVER
             if v == Verdict.NEVER
             else Verdict.ALWAYS
-            if v == Verdict.ALWAYS and certain and s.filled
+            if v == Verdict.ALWAYS and certain and s.no_empty
             else Verdict.MAYBE
             for v, s in zip(verdicts.tolist(), self.shards, strict=True)
         ]
 
     def statistics(self, i: int) -> Statistics:
-        """One shard, mapped.
+        """Map the statistics of shard i.
 
         Raises:
-            StatisticsError: it is missing, torn, of another version, or another than was saved.
+            StatisticsError: the shard is missing, torn, of another version, or not the one that was
+                saved.
         """
         shard = self.shards[i]
-        found = self._load(shard.file, shard.identity)
-        if found.num_containers != shard.rows:
+        stats = self._load(shard.file, shard.identity)
+        if stats.num_containers != shard.rows:
             raise wrong(
                 self._place.at(shard.file),
-                f"holds {found.num_containers} containers, and the manifest says {shard.rows}",
-                AGAIN,
+                f"holds {stats.num_containers} containers; the manifest expects {shard.rows}",
+                SAVE_AGAIN,
             )
-        return found
+        return stats
 
     def about(self, i: int) -> pa.Table:
-        """What the containers of one shard are.
+        """Read the table that describes the containers of shard i.
 
         Raises:
-            StatisticsError: nothing was saved that says it, or it cannot be read.
+            StatisticsError: no such table was saved, or it cannot be read.
         """
         shard = self.shards[i]
         if shard.about is None:
             raise StatisticsError(
-                f"{self._place.path} does not say what its containers are; save the shards with about="
+                f"{self._place.path} has no table that describes its containers; "
+                "save the shards with about="
             )
         path = self._place.mapped(shard.about_file, f"{shard.about:016x}")
         try:
-            # Not mapped: a map reads as zeros, or ends the process, where somebody cuts the file.
+            # Not mapped: if the file is truncated, a map reads zeros or ends the process.
             with open(path, "rb") as f:
                 data = pa.py_buffer(f.read())
         except OSError as e:
-            raise wrong(path, f"cannot be opened ({e})", AGAIN) from e
-        table = read_table(path, data, AGAIN, shard.about)
+            raise wrong(path, f"cannot be opened ({e})", SAVE_AGAIN) from e
+        table = read_table(path, data, SAVE_AGAIN, shard.about)
         if table.num_rows != shard.rows:
             raise wrong(
-                path, f"has {table.num_rows} rows, and the shard {shard.rows} containers", AGAIN
+                path,
+                f"has {table.num_rows} rows for a shard of {shard.rows} containers",
+                SAVE_AGAIN,
             )
         return table
 
@@ -301,7 +352,18 @@ class Shards:
         on_error: OnError,
         unreadable: dict[str, StatisticsError],
     ) -> Any:
-        """Return work(i); if shard i cannot be read, note that and return `otherwise`."""
+        """Return work(i); if shard i cannot be read, return `otherwise`.
+
+        Args:
+            i: The shard.
+            work: A function that reads the shard.
+            otherwise: The result for a shard that cannot be read.
+            on_error: As in `judge`.
+            unreadable: Receives the error, by the shard's file.
+
+        Raises:
+            StatisticsError: under "raise", the shard cannot be read.
+        """
         try:
             return work(i)
         except (StatisticsError, OSError) as e:
@@ -309,7 +371,7 @@ class Shards:
             error = (
                 e
                 if isinstance(e, StatisticsError)
-                else wrong(self._place.at(self.shards[i].file), f"cannot be read ({e})", AGAIN)
+                else wrong(self._place.at(self.shards[i].file), f"cannot be read ({e})", SAVE_AGAIN)
             )
             if on_error == "raise":
                 raise error from e
@@ -318,22 +380,27 @@ class Shards:
 
     @property
     def frame_schema(self) -> pa.Schema:
-        """The columns of `table`."""
+        """The columns of `table`.
+
+        Raises:
+            StatisticsError: an `about` column has the name of one of the other columns.
+        """
         own = [
             pa.field("container", pa.int64()),
             pa.field("verdict", pa.int32()),
             pa.field("unreadable", pa.string()),
         ]
-        told = list(self.about_schema or ())
-        names = [f.name.lower() for f in (*own, *told)]
+        about = list(self.about_schema or ())
+        names = [f.name.lower() for f in (*own, *about)]
         if twice := next((name for name in names if names.count(name) > 1), None):
             raise StatisticsError(
-                f"columns that say what containers are include {twice!r}, which the result has too; save the shards with another name"
+                f"the about= columns include {twice!r}, which the result has too; "
+                "save the shards with another name"
             )
-        return pa.schema([*own, *told])
+        return pa.schema([*own, *about])
 
     def rows(self, i: int, part: Found | Verdict, unreadable: StatisticsError | None) -> pa.Table:
-        """The rows of `table` for one shard."""
+        """Return the rows of `table` for shard i, whose verdicts are `part`."""
         shard, start = self.shards[i], int(self.starts[i])
         kept = survivors_of(part, shard.rows)
         verdicts = (
@@ -341,8 +408,9 @@ class Shards:
             if isinstance(part, Found)
             else np.full(len(kept), int(part), np.int32)
         )
-        why = pa.array([None if unreadable is None else str(unreadable)] * len(kept), pa.string())
-        told = (
+        reason = None if unreadable is None else str(unreadable)
+        reasons = pa.array([reason] * len(kept), pa.string())
+        about = (
             self.about(i).take(pa.array(kept)).columns
             if shard.about is not None and len(kept)
             else []
@@ -350,7 +418,8 @@ class Shards:
         if shard.about is not None and not len(kept):
             return self.frame_schema.empty_table()
         return pa.table(
-            [pa.array(kept + start), pa.array(verdicts), why, *told], schema=self.frame_schema
+            [pa.array(kept + start), pa.array(verdicts), reasons, *about],
+            schema=self.frame_schema,
         )
 
     def _load(self, file: str, identity: int) -> Statistics:
@@ -358,7 +427,7 @@ class Shards:
         return _mapped.get((path, identity), lambda: load(path, identity))
 
     def _forget(self, shard: Shard) -> None:
-        """Open a shard anew next time: it may have been changed in its place, and be repaired by then."""
+        """Reopen a shard at its next use; a file changed in place may be repaired by then."""
         if self.local:
             _mapped.drop((self._place.at(shard.file), shard.identity))
 
@@ -367,5 +436,5 @@ class Shards:
 
 
 def undecided(settled: Iterable[Verdict]) -> list[int]:
-    """The shards that must be opened."""
+    """Return the shards that must be opened, from the result of `Shards.settled`."""
     return [i for i, verdict in enumerate(settled) if verdict is Verdict.MAYBE]

@@ -1,7 +1,8 @@
-"""All containers of some statistics as one: what a shard is for the level above it.
+"""Summarise the containers of a shard as one container, for the level above the shards.
 
-What a block of containers may hold is found by the level that an index would put above them
-(kernels/index/levels.py), and written as statistics again, of which kernels make the same or wider.
+The level that an index would put above the containers (kernels/index/levels.py) computes what they
+may hold together. The summary stores that as statistics again; packed by kernels, these are equally
+wide or wider.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from skipstone.bindings.statistics.coerce_inputs import PACKED
 from skipstone.bindings.statistics.statistics import Statistics
 from skipstone.ir.node import Path
 from skipstone.ir.types import DType, Kind, Leaf, to_python
@@ -20,41 +22,44 @@ from skipstone.kernels.index.levels import Level
 from skipstone.kernels.pack.codes import Dictionary
 from skipstone.kernels.pack.columns import Column, Raw
 
-KEYS = ("min", "max", "null_count", "row_count", "nan_count")
-
 
 def summary_of(stats: Statistics) -> pa.Table:
-    """Statistics of all containers together.
+    """Return the statistics of all containers together.
 
     Returns:
-        A table of one row: five columns for each column that has statistics, in their order, and `row_count` at last,
-        which is 0 if all containers are known to be empty, else unknown.
+        A table of one row: for each column that has statistics, in their order, the five statistics
+        of PACKED; at the end `row_count`, which is 0 if all containers are known to be empty and
+        unknown otherwise.
     """
     n = stats.num_containers
     block = Level(stats, Blocks(n, starts=np.array([0, n], np.int64)))
     arrays: list[pa.Array] = []
     for path in stats.leaf_paths():
         leaf = stats.leaf(path)
-        arrays += _nothing() if leaf is None else _column(block.column(path, leaf.dtype), leaf)
+        arrays += _unknown() if leaf is None else _column(block.column(path, leaf.dtype), leaf)
     rows = block.rows_plane()
     arrays.append(pa.array([0 if rows is False else None], pa.int64()))
     return pa.table(arrays, names=[str(i) for i in range(len(arrays))])
 
 
-def joined(schema: pa.Schema, paths: Sequence[Path], summaries: Sequence[pa.Table]) -> Statistics:
-    """Statistics whose containers are those of which there are summaries."""
+def stack_summaries(
+    schema: pa.Schema, paths: Sequence[Path], summaries: Sequence[pa.Table]
+) -> Statistics:
+    """Return statistics with one container for each summary."""
     table = pa.concat_tables(summaries)
     columns = iter(table.columns)
-    raws = {path: Raw(**{key: next(columns) for key in KEYS}) for path in paths}
-    # A field that may not hold NULL is one whose struct may not be NULL either: the level has seen to that.
+    raws = {path: Raw(**{key: next(columns) for key in PACKED}) for path in paths}
+    # In the level, a field may already hold NULL if its struct may be NULL.
     return Statistics(schema, len(summaries), raws, row_count=next(columns), counts_parents=True)
 
 
-def _nothing() -> list[pa.Array]:
-    return [pa.nulls(1, pa.int64()) for _ in KEYS]
+def _unknown() -> list[pa.Array]:
+    """Return nulls, the statistics of an unknown column."""
+    return [pa.nulls(1, pa.int64()) for _ in PACKED]
 
 
 def _column(c: Column, leaf: Leaf) -> list[pa.Array]:
+    """Return the statistics, in the order of PACKED, of a packed column of one container."""
     real, nulls, nans = (
         p if isinstance(p, bool) else bool(p[0] & np.uint64(1)) for p in (c.real, c.nulls, c.nans)
     )
@@ -71,6 +76,7 @@ def _column(c: Column, leaf: Leaf) -> list[pa.Array]:
 
 
 def _bound(c: Column, bounds: Any, high: int) -> pa.Array:
+    """Return a bound as an array of one value; null if it is unknown."""
     if bounds is None or bounds[0] == c.end(bool(high)):
         return _array(None, c.dtype)
     if not isinstance(c.codes, Dictionary):
@@ -82,7 +88,7 @@ def _bound(c: Column, bounds: Any, high: int) -> pa.Array:
 
 
 def _array(axis: Any, dtype: DType) -> pa.Array:
-    """An axis value, or None, as an array of a type that bounds such a column."""
+    """Return an axis value, or None, as an array of a type that can bound such a column."""
     match dtype.kind:
         case Kind.BOOL:
             return pa.array([None if axis is None else bool(axis)], pa.bool_())

@@ -1,4 +1,4 @@
-"""What was found in shards, packed: a few words for each, whoever judged it."""
+"""`ShardVerdicts`: the packed verdicts of all shards, and how workers send them."""
 
 from __future__ import annotations
 
@@ -17,15 +17,17 @@ from skipstone.kernels.pack.planes import clear_tail, word_count
 
 @dataclass(frozen=True)
 class ShardVerdicts:
-    """The verdicts of the containers of all shards.
+    """The verdicts of the containers of all shards, stored sparsely.
 
-    Sparse: it holds 20 bytes for 64 containers of which one is kept, and nothing for those that are pruned.
+    A word of 64 containers takes 20 bytes if one of them is kept, and nothing otherwise.
 
     Attributes:
-        starts: Where each shard's containers start, and n at last; int64, shape (shards + 1,).
-        parts: Per shard what was found there; one verdict, where all of its containers have it.
-        unreadable: File -> why it could not be read, of shards that are kept as a whole.
-        opened: How many shards were opened; what is known of the others settled them.
+        starts: The position of each shard's first container, and n at the end; int64, shape
+            (shards + 1,).
+        parts: For each shard its verdicts, or the one verdict of all its containers.
+        unreadable: By file, the error of each shard that could not be read; all of its containers
+            are kept.
+        opened: How many shards were opened; the summary settled the others.
     """
 
     starts: npt.NDArray[np.int64]
@@ -35,21 +37,21 @@ class ShardVerdicts:
 
     @property
     def num_containers(self) -> int:
-        """How many containers there are."""
+        """The number of containers."""
         return int(self.starts[-1])
 
     @cached_property
     def survivors(self) -> npt.NDArray[np.int64]:
         """The positions of the containers to keep: int64, shape (k,), host memory, ascending."""
-        found = [
+        positions = [
             survivors_of(part, n) + start
             for part, n, start in zip(self.parts, np.diff(self.starts), self.starts, strict=False)
         ]
-        return np.concatenate([np.zeros(0, np.int64), *found])
+        return np.concatenate([np.zeros(0, np.int64), *positions])
 
     @cached_property
     def verdicts(self) -> npt.NDArray[np.uint8]:
-        """0 NEVER, 1 MAYBE or 2 ALWAYS for each container: uint8, shape (n,), host memory."""
+        """All verdicts, uint8, shape (n,), host memory: 0 NEVER, 1 MAYBE, 2 ALWAYS."""
         out = np.zeros(self.num_containers, np.uint8)
         for part, first, stop in zip(self.parts, self.starts, self.starts[1:], strict=False):
             out[first:stop] = part.verdicts() if isinstance(part, Found) else int(part)
@@ -57,7 +59,7 @@ class ShardVerdicts:
 
     @cached_property
     def kept(self) -> int:
-        """How many containers are to be kept."""
+        """The number of containers to keep."""
         return sum(
             _count(part, int(n)) for part, n in zip(self.parts, np.diff(self.starts), strict=True)
         )
@@ -71,17 +73,21 @@ class ShardVerdicts:
             if self.unreadable
             else ""
         )
-        return f"ShardVerdicts({self.kept:,} of {self.num_containers:,} containers kept; {self.opened} of {len(self.parts)} shards opened{unread})"
+        return (
+            f"ShardVerdicts({self.kept:,} of {self.num_containers:,} containers kept; "
+            f"{self.opened} of {len(self.parts)} shards opened{unread})"
+        )
 
 
 def survivors_of(part: Found | Verdict, n: int) -> npt.NDArray[np.int64]:
-    """Positions of the containers of one shard that are to be kept, ascending."""
+    """Return the positions within one shard of its containers to keep, ascending."""
     if isinstance(part, Found):
         return part.survivors()
     return np.arange(0 if part is Verdict.NEVER else n, dtype=np.int64)
 
 
 def _count(part: Found | Verdict, n: int) -> int:
+    """Return how many of a shard's n containers are kept."""
     if isinstance(part, Found):
         return (
             int(np.bitwise_count(part.match).sum())
@@ -92,7 +98,12 @@ def _count(part: Found | Verdict, n: int) -> int:
 
 
 def as_bytes(found: Found) -> tuple[bytes, bytes, bytes]:
-    """What was found as it travels: numbers of words, unless all are there; what may match; what matches whole, unless nothing does."""
+    """Serialise the verdicts of one shard.
+
+    Returns:
+        The numbers of the words, empty if all words are present; the bits of containers that may
+        match; the bits of fully matched containers, empty if there are none.
+    """
     words = (
         b""
         if len(found.words) == word_count(found.n)
@@ -103,10 +114,10 @@ def as_bytes(found: Found) -> tuple[bytes, bytes, bytes]:
 
 
 def from_bytes(n: int, words: bytes, match: bytes, sure: bytes) -> Found:
-    """What travelled, of n containers.
+    """Read the verdicts that `as_bytes` serialised, of a shard of n containers.
 
     Raises:
-        StatisticsError: it is of others.
+        StatisticsError: they belong to a shard of another size.
     """
     bits = np.frombuffer(match, np.uint64)
     numbers = np.frombuffer(words, np.uint32) if words else np.arange(len(bits), dtype=np.uint32)
@@ -117,6 +128,7 @@ def from_bytes(n: int, words: bytes, match: bytes, sure: bytes) -> Found:
         or (len(numbers) and numbers[-1] >= word_count(n))
     ):
         raise StatisticsError(
-            f"a worker judged {len(bits)} words of a shard of {n} containers; expected those of the manifest: is another version of it there?"
+            f"a worker judged {len(bits)} words of a shard of {n} containers; expected those of "
+            "the manifest: does the worker have another version of the shard?"
         )
     return Found(n, numbers, clear_tail(bits.copy(), n, numbers), whole)

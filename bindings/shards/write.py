@@ -1,4 +1,7 @@
-"""Saving shards: each is a file that is whole before the manifest speaks of it, so whoever dies in between leaves what was there before."""
+"""Save shards: every file is complete before the manifest names it.
+
+An interrupted save leaves the shards of before.
+"""
 
 from __future__ import annotations
 
@@ -12,34 +15,33 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from skipstone.bindings.shards.manifest import AGAIN, NAME, OURS, Manifest, Shard, parse
+from skipstone.bindings.shards.manifest import NAME, SAVE_AGAIN, SHARD_FILES, Manifest, Shard, parse
 from skipstone.bindings.shards.place import ShardFolder
-from skipstone.bindings.shards.summary import joined, summary_of
+from skipstone.bindings.shards.summary import stack_summaries, summary_of
 from skipstone.bindings.statistics.coerce_inputs import PACKED
-from skipstone.bindings.statistics.membership import Members
+from skipstone.bindings.statistics.membership import members_of
 from skipstone.bindings.statistics.statistics import Statistics
 from skipstone.bindings.statistics.store.atomic import replacing
 from skipstone.bindings.statistics.store.checked import write_table
-from skipstone.bindings.statistics.store.layout import opened
+from skipstone.bindings.statistics.store.layout import open_file
 from skipstone.ir.errors import StatisticsError
 from skipstone.ir.node import Path
 from skipstone.ir.types import leaves_of
 from skipstone.kernels.pack.columns import Raw
 
-ROWS: Final = (
-    1 << 20
-)  # containers in a shard: some 20 MB of two columns, and a few milliseconds of work
+# Containers of a shard: about 20 MB for two columns, and a few milliseconds of work.
+ROWS: Final = 1 << 20
 
 
 @dataclass(frozen=True)
 class Written:
-    """A shard that is on disk, and what its manifest needs to know.
+    """A shard that is on disk, with the data for its manifest and summary.
 
     Attributes:
         shard: The manifest's entry.
         paths: The columns that have statistics.
         summary: All of its containers as one (summary.py).
-        certain: Whether it has no value lists and bloom filters.
+        certain: True if it has neither value lists nor bloom filters.
     """
 
     shard: Shard
@@ -56,7 +58,7 @@ def save_shards(
     about: pa.Table | None,
     filesystem: pafs.FileSystem | None,
 ) -> None:
-    """`Statistics.save_shards`."""
+    """Implement `Statistics.save_shards`."""
     check_rows(rows)
     n = stats.num_containers
     if about is not None and about.num_rows != n:
@@ -69,8 +71,9 @@ def save_shards(
         written = []
         for first in range(0, n, rows):
             stop = min(first + rows, n)
-            told = None if about is None else about.slice(first, stop - first)
-            written.append(write_shard(place, save, part(stats, first, stop), told, order_by))
+            rows_about = None if about is None else about.slice(first, stop - first)
+            containers = slice_statistics(stats, first, stop)
+            written.append(write_shard(place, save, containers, rows_about, order_by))
         commit(place, save, stats.schema, written, None if about is None else about.schema)
     except BaseException:
         forget(place, save)
@@ -78,24 +81,24 @@ def save_shards(
 
 
 def check_rows(rows: int) -> None:
-    """Refuse a number of containers that is none.
+    """Check the number of containers per shard.
 
     Raises:
-        StatisticsError: it is not a positive integer.
+        StatisticsError: `rows` is not a positive integer.
     """
     if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
         raise StatisticsError(
-            f"rows is {rows!r}; expected how many containers a shard holds, at least 1"
+            f"rows is {rows!r}; expected the number of containers per shard, at least 1"
         )
 
 
 def new_token() -> str:
-    """What names of one save, or of one file, have in common with no others."""
+    """Return a random token: part of the names of one save, or of one file."""
     return secrets.token_hex(8)
 
 
-def part(stats: Statistics, first: int, stop: int) -> Statistics:
-    """Statistics of the containers from `first` up to `stop`, without levels; arrays are views."""
+def slice_statistics(stats: Statistics, first: int, stop: int) -> Statistics:
+    """Return statistics of containers `first` to `stop - 1` as views, without an index."""
 
     def cut(a: pa.Array | pa.ChunkedArray | None) -> pa.Array | pa.ChunkedArray | None:
         return None if a is None else a.slice(first, stop - first)
@@ -109,12 +112,6 @@ def part(stats: Statistics, first: int, stop: int) -> Statistics:
         path: {key: array.slice(first, stop - first) for key, array in stats.extras(path).items()}
         for path in stats.extra_paths()
     }
-    asked = any("values" in e or "bloom" in e for e in extras.values())
-    members = (
-        Members(extras, {path: leaf.dtype for path, leaf in leaves_of(stats.schema).items()})
-        if asked
-        else None
-    )
     rows = cut(stats.row_count)
     return Statistics(
         stats.schema,
@@ -122,7 +119,7 @@ def part(stats: Statistics, first: int, stop: int) -> Statistics:
         columns,
         row_count=rows,
         extras=extras,
-        members=members,
+        members=members_of(extras, leaves_of(stats.schema)),
         counts_parents=stats.counts_parents,
     )
 
@@ -134,18 +131,29 @@ def write_shard(
     about: pa.Table | None,
     order_by: str | Sequence[str] | None,
 ) -> Written:
-    """Write the files of one shard, under names that no other attempt has."""
+    """Write the files of one shard, under names that no other attempt uses.
+
+    Args:
+        place: The folder.
+        save: The token of the save.
+        stats: The shard's containers.
+        about: Rows that describe them.
+        order_by: As in `Statistics.index`.
+
+    Raises:
+        OSError: a file cannot be written.
+    """
     stem = f"shard-{save}-{new_token()}"
-    certain, filled = not stats.has_members, stats.rows_plane() is True
+    certain, no_empty = not stats.has_members, stats.rows_plane() is True
     stats = stats.index(order_by=order_by)
     with place.writing(f"{stem}.stats") as path:
         stats.save(path)
-        size, identity = os.path.getsize(path), opened(path).identity
+        size, identity = os.path.getsize(path), open_file(path).identity
     checksum = None
     if about is not None:
         with place.writing(f"{stem}.about") as path, replacing(path) as f:
             checksum = write_table(f, about)
-    shard = Shard(stem, stats.num_containers, size, identity, filled, checksum)
+    shard = Shard(stem, stats.num_containers, size, identity, no_empty, checksum)
     return Written(shard, stats.leaf_paths(), summary_of(stats), certain)
 
 
@@ -156,47 +164,58 @@ def commit(
     written: Sequence[Written],
     about: pa.Schema | None,
 ) -> None:
-    """Make shards what the folder holds, in this order, and remove what neither they nor those before them need.
+    """Replace the folder's shards by these, in this order, and delete unused files.
 
-    The files that are replaced stay until the next save, for who has opened them.
+    Files of the replaced shards stay until the next save, for programs that have opened them.
+
+    Args:
+        place: The folder.
+        save: The token of the save.
+        schema: The table's columns.
+        written: The shards.
+        about: The columns that describe containers.
 
     Raises:
-        StatisticsError: a file is gone, as another save to the same folder ended meanwhile.
+        StatisticsError: a file was deleted, as another save to the same folder ended meanwhile.
+        OSError: a file cannot be written.
     """
-    before = _before(place)
+    before = _current_files(place)
     summary = None
     if written:
         stem = f"summary-{save}-{new_token()}"
         with place.writing(f"{stem}.stats") as path:
-            joined(schema, written[0].paths, [w.summary for w in written]).save(path)
-            summary = stem, opened(path).identity
+            summaries = [w.summary for w in written]
+            stack_summaries(schema, written[0].paths, summaries).save(path)
+            summary = stem, open_file(path).identity
     manifest = Manifest(
         schema, tuple(w.shard for w in written), summary, all(w.certain for w in written), about
     )
     if gone := manifest.files - place.names():
         raise StatisticsError(
-            f"{place.at(min(gone))} is gone: another save to the same folder has ended meanwhile, or the folder is not shared by all "
-            f"machines that write to it; {AGAIN}, one after the other, to a folder that is"
+            f"{place.at(min(gone))} is gone: another save to the same folder has ended meanwhile, "
+            "or the folder is not shared by all machines that write to it; "
+            f"{SAVE_AGAIN}, one after the other, to a shared folder"
         )
     place.put(NAME, manifest.dump())
-    with contextlib.suppress(OSError):  # what cannot be removed is in nobody's way
-        place.remove(_ours(place) - manifest.files - before)
+    with contextlib.suppress(OSError):  # unused files do no harm
+        place.remove(_shard_files(place) - manifest.files - before)
 
 
 def forget(place: ShardFolder, save: str) -> None:
-    """Remove the files of a save that failed, unless it failed after they became what the folder holds."""
+    """Delete the files of a save that failed, unless the manifest already names them."""
     with contextlib.suppress(OSError, StatisticsError):
-        held = parse(place.at(NAME), place.read(NAME)).files if NAME in place.names() else set()
-        place.remove(name for name in _ours(place) - held if f"-{save}-" in name)
+        current = parse(place.at(NAME), place.read(NAME)).files if NAME in place.names() else set()
+        place.remove(name for name in _shard_files(place) - current if f"-{save}-" in name)
 
 
-def _before(place: ShardFolder) -> set[str]:
-    """The files of the manifest that is there; none, if it says nothing."""
+def _current_files(place: ShardFolder) -> set[str]:
+    """Return the files of the current manifest; none if it is missing or damaged."""
     try:
         return parse(place.at(NAME), place.read(NAME)).files
     except StatisticsError:
         return set()
 
 
-def _ours(place: ShardFolder) -> set[str]:
-    return {name for name in place.names() if OURS.fullmatch(name) and name != NAME}
+def _shard_files(place: ShardFolder) -> set[str]:
+    """Return the files in the folder that saves created, except the manifest."""
+    return {name for name in place.names() if SHARD_FILES.fullmatch(name) and name != NAME}

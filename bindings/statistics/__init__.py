@@ -1,1 +1,1 @@
-"""Statistics of containers, from every kind of input, saved and loaded."""
+"""Statistics of containers: made from every kind of input, packed for kernels, saved, loaded."""

@@ -1,4 +1,4 @@
-"""Cast Arrow values to a column's type, one by one where a whole array cannot be cast."""
+"""Cast Arrow values to a column's type, value by value if the whole array cannot be cast."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from skipstone.kernels.pack.bounds import Given
 
 
 def attempt(values: Given, kind: pa.DataType) -> pa.ChunkedArray:
-    """Values as another type; null where one cannot be."""
+    """Cast values to another type; a value that cannot be cast becomes null."""
     return pa.chunked_array(
-        [part for chunk in chunks_of(values) for part in _attempt(chunk, kind)], kind
+        [part for chunk in chunks_of(values) for part in _cast_parts(chunk, kind)], kind
     )
 
 
-def _attempt(values: pa.Array, kind: pa.DataType) -> Iterator[pa.Array]:
+def _cast_parts(values: pa.Array, kind: pa.DataType) -> Iterator[pa.Array]:
     if values.type == kind:
         yield values
         return
@@ -39,11 +39,16 @@ def _attempt(values: pa.Array, kind: pa.DataType) -> Iterator[pa.Array]:
             return
         step = -(-len(values) // 16)
         for start in range(0, len(values), step):
-            yield from _attempt(values.slice(start, step), kind)
+            yield from _cast_parts(values.slice(start, step), kind)
 
 
 def as_spark(text: str, kind: pa.DataType) -> pa.Array:
-    """One value that Arrow does not read: of a far year, or in a spelling of Spark's; null if it is none. A time with a zone needs UTC's."""
+    """Parse one value that Arrow does not read: a far year, or a form that only Spark accepts.
+
+    Returns:
+        An array of one value; null if the text is no such value. A timestamp with a time zone is
+        read only if its text ends in UTC's zone, `Z` or `+00:00`.
+    """
     if pa.types.is_timestamp(kind) and kind.tz is not None and not text.endswith(("Z", "+00:00")):
         return pa.nulls(1, kind)
     dtype = from_arrow(kind)
@@ -54,7 +59,7 @@ def as_spark(text: str, kind: pa.DataType) -> pa.Array:
 
 
 def type_at(schema: pa.Schema, path: Path) -> pa.DataType:
-    """The type of a column's values."""
+    """Return the type of a column's values; of a dictionary, that of its values."""
     t = schema.field(path[0]).type
     for name in path[1:]:
         t = t.field(name).type
@@ -64,5 +69,5 @@ def type_at(schema: pa.Schema, path: Path) -> pa.DataType:
 
 
 def chunks_of(values: Given) -> list[pa.Array]:
-    """Return the chunks of values; an array is one chunk."""
+    """Return the chunks of `values`; an array is one chunk."""
     return values.chunks if isinstance(values, pa.ChunkedArray) else [values]

@@ -1,4 +1,4 @@
-"""What people give as statistics: lists, NumPy and Arrow arrays, by column name, as Arrow arrays of one length."""
+"""Coerce statistics as users give them, lists, NumPy and Arrow arrays, to Arrow arrays."""
 
 from __future__ import annotations
 
@@ -15,25 +15,26 @@ from skipstone.ir.node import Path, show_path
 from skipstone.ir.types import DType, Leaf, to_axis, to_python, whole
 from skipstone.kernels.pack.bounds import Given
 
-MOST_ROWS: Final = 1 << 48  # that no file has; sums of more would not be numbers of 64 bits
+MOST_ROWS: Final = 1 << 48  # no file has more; sums of larger counts could exceed 64 bits
 COUNTS: Final = ("null_count", "row_count", "nan_count")
 PACKED: Final = ("min", "max", *COUNTS)
 KEYS: Final = (*PACKED, "min_exact", "max_exact", "values", "bloom")
-COARSE: Final = ("Y", "M", "W", "h", "m")  # units of NumPy's that Arrow lacks
+UNITS_WITHOUT_ARROW: Final = ("Y", "M", "W", "h", "m")  # NumPy's time units that Arrow lacks
 EXPECTED: Final = "expected a list, NumPy or Arrow array of one value per container"
-REFUSED: Final = (
-    pa.ArrowException,
-    OverflowError,
-    ValueError,
-    TypeError,
-)  # how Arrow refuses a value
+# What pyarrow raises for a value that it cannot convert.
+CONVERSION_ERRORS: Final = (pa.ArrowException, OverflowError, ValueError, TypeError)
 
 
 def leaf_named(name: str, leaves: Mapping[Path, Leaf], by: str = "a statistic") -> Leaf:
-    """Return the column of a dotted name; `by` is what named it, for errors.
+    """Return the column that a dotted name stands for.
+
+    Args:
+        name: The name, as in SQL.
+        leaves: The schema's columns.
+        by: The subject of the error message, such as "order_by".
 
     Raises:
-        UnknownColumn: the schema lacks it.
+        UnknownColumn: the schema lacks the column.
     """
     for path in (split_name(name), (name,)):
         if path in leaves:
@@ -42,7 +43,14 @@ def leaf_named(name: str, leaves: Mapping[Path, Leaf], by: str = "a statistic") 
 
 
 def split_name(name: str) -> Path:
-    """A dotted name as a path; backticks keep a part whole, and two of them within such a part stand for one."""
+    """Split a dotted name into a path.
+
+    Backticks keep a part whole; two backticks within such a part stand for one.
+
+    Example:
+        >>> split_name("a.`b.c`")
+        ('a', 'b.c')
+    """
     parts, quoted, previous = [""], False, ""
     for ch in name:
         previous, before = ch, previous
@@ -57,35 +65,49 @@ def split_name(name: str) -> Path:
 
 
 def common_length(lengths: dict[str, int]) -> int:
-    """The one length that all statistics, by name, have.
+    """Return the one length that all statistics have.
+
+    Args:
+        lengths: Lengths by name of the statistic.
 
     Raises:
-        StatisticsError: there are none, or they differ.
+        StatisticsError: there are no statistics, or their lengths differ.
     """
     if not lengths:
         raise StatisticsError(
-            "no statistics were given, so the number of containers is not known; give row_count=[None] * n at least"
+            "no statistics were given, so the number of containers is not known; "
+            "give at least row_count=[None] * n"
         )
     (first, n), *rest = lengths.items()
     for name, length in rest:
         if length != n:
             raise StatisticsError(
-                f"{name} has {length} values and {first} has {n}; expected one value per container in each"
+                f"{name} has {length} values and {first} has {n}; "
+                "expected one value per container in each"
             )
     return n
 
 
 def array_of(key: str, value: Any, schema: pa.Schema, leaf: Leaf) -> Given:
-    """Return one statistic of one column, its chunks as they came; what cannot be read is null, unknown.
+    """Convert one statistic of one column to Arrow; a value that cannot be read becomes null.
+
+    Args:
+        key: The statistic, one of KEYS.
+        value: Its values, as the user gave them.
+        schema: The table's columns.
+        leaf: The column.
+
+    Returns:
+        An array, or the chunks of a chunked array as they were given.
 
     Raises:
-        StatisticsError: it is no array of one value per container.
+        StatisticsError: `value` does not hold one value per container.
     """
     name = f"{show_path(leaf.path)}.{key}"
-    value = one_each(name, value, nested=key == "values")
+    value = check_one_per_container(name, value, nested=key == "values")
     try:
         return _array(key, value, schema, leaf)
-    except REFUSED as e:
+    except CONVERSION_ERRORS as e:
         raise StatisticsError(f"{name} cannot be read ({_first_line(e)}); {EXPECTED}") from e
 
 
@@ -107,16 +129,19 @@ def _array(key: str, value: Any, schema: pa.Schema, leaf: Leaf) -> Given:
     )
 
 
-def one_each(name: str, value: Any, *, nested: bool = False) -> Any:
-    """Return values, one per container, as Arrow can take them: a list, or an array in host order.
+def check_one_per_container(name: str, value: Any, *, nested: bool = False) -> Any:
+    """Check that values are one per container, and return them in a form that Arrow can convert.
 
     Args:
-        name: Of the statistic, for errors.
+        name: The statistic, for errors.
         value: A list, a NumPy or Arrow array, a series.
-        nested: Whether each value may be an array itself.
+        nested: True if each value may be an array itself.
+
+    Returns:
+        A list, or an array in host byte order.
 
     Raises:
-        StatisticsError: it has another shape, or is corrupt.
+        StatisticsError: `value` has another shape or type, or is corrupt.
     """
     if isinstance(value, pa.Array | pa.ChunkedArray):
         _check_dictionary(name, value)
@@ -134,15 +159,18 @@ def one_each(name: str, value: Any, *, nested: bool = False) -> Any:
 
 
 def _check_dictionary(name: str, value: Given) -> None:
-    """Raise if an index of a dictionary array is out of bounds: Arrow does not check, and reads elsewhere."""
+    """Raise StatisticsError if an index of a dictionary array is out of bounds.
+
+    Arrow does not check its indices, and would read memory outside the dictionary.
+    """
     if not pa.types.is_dictionary(value.type):
         return
     for chunk in value.chunks if isinstance(value, pa.ChunkedArray) else [value]:
-        found = pc.min_max(chunk.indices).as_py()
-        least, most = found["min"], found["max"]
-        if least is not None and (least < 0 or most >= len(chunk.dictionary)):
+        limits = pc.min_max(chunk.indices).as_py()
+        low, high = limits["min"], limits["max"]
+        if low is not None and (low < 0 or high >= len(chunk.dictionary)):
             raise StatisticsError(
-                f"{name} is a corrupt dictionary array: its indices are {least} to {most}, and its "
+                f"{name} is a corrupt dictionary array: its indices are {low} to {high}, and its "
                 f"dictionary has {len(chunk.dictionary)} values; {EXPECTED}"
             )
 
@@ -165,26 +193,29 @@ def _arrow_type(schema: pa.Schema, path: Path) -> pa.DataType:
 
 
 def row_count_of(value: Any) -> Given:
-    """Return the rows of each container.
+    """Convert the rows of each container to Arrow.
 
     Raises:
-        StatisticsError: it is no array of one value per container.
+        StatisticsError: `value` does not hold one value per container.
     """
-    value = one_each("row_count", value)
+    value = check_one_per_container("row_count", value)
     try:
         return counts_of(value)
-    except REFUSED as e:
+    except CONVERSION_ERRORS as e:
         raise StatisticsError(f"row_count cannot be read ({_first_line(e)}); {EXPECTED}") from e
 
 
 def counts_of(value: Any) -> Given:
-    """Return counts, their chunks as they came; what is not a whole number of 64 bits is unknown."""
+    """Convert counts to Arrow; the chunks of a chunked array stay as they are.
+
+    A value that is not an integer of 64 bits becomes null, unknown.
+    """
     if isinstance(value, pa.Array | pa.ChunkedArray):
         return value
     if isinstance(value, np.ndarray) and value.dtype != object:
         try:
-            return pa.array(kept(value))
-        except pa.ArrowNotImplementedError:  # complex and long double numbers count nothing
+            return pa.array(_frozen(value))
+        except pa.ArrowNotImplementedError:  # complex and long double numbers are no counts
             return pa.nulls(len(value), pa.int64())
     whole = [
         v if isinstance(v, int | np.integer) and -(2**63) <= v < 2**63 else None for v in value
@@ -192,16 +223,14 @@ def counts_of(value: Any) -> Given:
     return pa.array(whole, pa.int64())
 
 
-def kept(value: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return an array that nobody changes: a copy, unless it is read-only. Arrow would share its
-    memory.
-    """
+def _frozen(value: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return a copy of a writable array, whose memory Arrow would share; else the array."""
     return value.copy() if value.flags.writeable and value.dtype.kind in "iufMm" else value
 
 
 def _lists(value: Any, arrow: pa.DataType) -> pa.Array:
-    """Lists of values; one with a value that is none of the column's type is unknown."""
-    # Told the type at once, Arrow takes 5.5 for the integer 5; a cast refuses it.
+    """Convert lists; a list with a value that is not of the column's type becomes null."""
+    # Given an integer type, pa.array turns 5.5 into 5; a cast refuses it.
     whole = pa.types.is_integer(arrow.value_type)
 
     def read(one: Any) -> list[Any] | None:
@@ -209,54 +238,54 @@ def _lists(value: Any, arrow: pa.DataType) -> pa.Array:
             items = list(one)
             pa.array(items, arrow.value_type)
             return None if whole and any(v is not None and int(v) != v for v in items) else items
-        except REFUSED:
+        except CONVERSION_ERRORS:
             return None
 
     try:
         return pa.array(value).cast(arrow) if whole else pa.array(value, arrow)
-    except REFUSED:
+    except CONVERSION_ERRORS:
         return pa.array(list(map(read, value)), arrow)
 
 
 def values_of(value: Any, arrow: pa.DataType, dtype: DType) -> pa.Array:
-    """Values of a column's type; others are unknown."""
+    """Convert values to a column's type; a value of another type becomes null, unknown."""
     if isinstance(value, np.ndarray) and value.dtype != object:
         try:
-            return pa.array(kept(_in_arrow_units(value)))
+            return pa.array(_frozen(_in_arrow_units(value)))
         except pa.ArrowNotImplementedError:  # long double and complex numbers, picoseconds
             return pa.nulls(len(value), arrow)
     try:
         return pa.array(value, arrow)
-    except REFUSED:
-        return pa.array([_fitting(v, arrow, dtype) for v in value], arrow)
+    except CONVERSION_ERRORS:
+        return pa.array([_value_or_none(v, arrow, dtype) for v in value], arrow)
 
 
 def _in_arrow_units(value: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return times in units of Arrow; other arrays as they are.
+    """Convert times to a unit that Arrow has; return other arrays unchanged.
 
-    Arrow (26) refuses hours, and takes a unit of 25 seconds for one second.
+    pyarrow 26 refuses hours, and reads a unit of 25 seconds as one second.
     """
     if value.dtype.kind not in "mM":
         return value
     unit, step = np.datetime_data(value.dtype)
-    plain = "s" if unit in COARSE else unit
+    plain = "s" if unit in UNITS_WITHOUT_ARROW else unit
     if (plain, 1) == (unit, step) or unit == "generic":
         return value
-    found = value.astype(f"{value.dtype.kind}8[{plain}]")
-    # What overflowed is unknown.
-    found[found.astype(value.dtype) != value] = np.array("NaT", found.dtype)
-    return found
+    converted = value.astype(f"{value.dtype.kind}8[{plain}]")
+    # A time that overflowed is unknown.
+    converted[converted.astype(value.dtype) != value] = np.array("NaT", converted.dtype)
+    return converted
 
 
-def _fitting(v: Any, arrow: pa.DataType, dtype: DType) -> Any:
-    """A value that is one of the column's type, or None: such a bound is unknown."""
+def _value_or_none(v: Any, arrow: pa.DataType, dtype: DType) -> Any:
+    """Return a value of the column's type; None, an unknown bound, if `v` is not one."""
     try:
         return pa.scalar(v, arrow).as_py()
-    except REFUSED:
+    except CONVERSION_ERRORS:
         pass
     try:
-        axis = to_axis(v, dtype)
-        fits = dtype.highest is None or dtype.lowest <= axis <= dtype.highest  # type: ignore[operator]
+        axis: Any = to_axis(v, dtype)
+        fits = dtype.highest is None or dtype.lowest <= axis <= dtype.highest
         return to_python(axis, dtype) if fits else None
     except (ValueError, TypeError, OverflowError):
         return None

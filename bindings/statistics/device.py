@@ -1,4 +1,4 @@
-"""Statistics that may live on a device: what `Statistics` can do of that."""
+"""The part of `Statistics` that concerns devices: upload, launches there, release."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from skipstone.bindings.statistics.foreign import ForeignBounds
+from skipstone.bindings.statistics.from_device import DeviceBounds
 from skipstone.ir.errors import BackendMissing, DeviceError, SkipstoneError
 from skipstone.ir.lower import Program
 from skipstone.ir.node import Node, Path
@@ -22,16 +22,21 @@ from skipstone.kernels.index.index import Index
 from skipstone.kernels.pack.bounds import Given
 from skipstone.kernels.pack.columns import Column, Raw, may_contradict
 from skipstone.kernels.pack.packed import DERIVED, PREPARED, Packed
-from skipstone.kernels.run.launch import Key, Launch, prepare
+from skipstone.kernels.run.launch import Key, Launch
 from skipstone.kernels.run.lru_cache import Kept
+from skipstone.kernels.run.prepare import prepare
 
 
 def device_of(device: int | Device | None) -> Device:
-    """What a caller means by a device.
+    """Return the device that a caller names.
+
+    Args:
+        device: Its number, as CUDA counts them; a device; None: CuPy's current device.
 
     Raises:
-        SkipstoneError: it is none.
-        BackendMissing, DeviceError: it is not there, or cannot be used.
+        SkipstoneError: `device` is none of these.
+        BackendMissing: CuPy, a driver or the device is missing.
+        DeviceError: the device cannot be used.
     """
     if device is None or isinstance(device, int):
         from skipstone.kernels.gpu import cupy_gpu
@@ -44,8 +49,8 @@ def device_of(device: int | Device | None) -> Device:
     return device
 
 
-class OnDevice(Packed):
-    """Statistics in host memory, or on a device: copies that stay there, and bounds that were there before."""
+class DeviceSupport(Packed):
+    """Statistics in host memory or on a device, where copies or the given bounds themselves lie."""
 
     _raw: Mapping[Path, Raw]
     _index: Index | None
@@ -53,136 +58,141 @@ class OnDevice(Packed):
 
     @abstractmethod
     def _given_rows(self) -> Given | None:
-        """Row counts of the containers, as they came."""
+        """Return the rows of each container as given; None: no row counts were given."""
 
     @abstractmethod
     def packed(self, path: Path, dtype: DType, raw: Raw) -> Column:
-        """A column packed of statistics as they came."""
+        """Pack `raw`, statistics of a column as given, with bounds read as `dtype`."""
 
-    def sharing(self) -> Self:
-        """New statistics that share everything with these."""
+    def shallow_copy(self) -> Self:
+        """Return new statistics that share all members with these."""
         out = object.__new__(type(self))
         out.__dict__.update(self.__dict__)
         return out
 
     def to_device(self, device: int | Device | None = None) -> Self:
-        """The same statistics to be judged on a GPU, where what predicates read stays from one to the next.
+        """Return the same statistics on a GPU; uploaded columns stay there between predicates.
 
-        Everything that takes statistics takes these. A column is uploaded when a predicate first reads it, levels, codes and
-        key sets likewise; `device_nbytes` says how much lies there. What only the host knows, such as statistics of calls
-        (`a + b`), is made there and uploaded.
+        Every function that takes statistics takes these. A column is uploaded when a predicate
+        first reads it, and so are levels, codes and key sets; `device_nbytes` counts their bytes.
+        Statistics of calls (`a + b`) are computed on the host and uploaded.
 
-        "auto" asks the device from some 65,000 containers on, once the kernel of a predicate's shape is compiled. Where the device
-        fails, out of memory or lost, it goes on with the CPU and warns once; `backend="cupy"` asks the device always, and raises.
-        Pickles and copies are statistics in host memory. In a forked child these statistics cannot be used on the device:
-        CUDA does not survive a fork.
+        "auto" runs on the device from about 65,000 containers on, once the kernel for a predicate's
+        shape is compiled. If the device fails (out of memory, or lost), "auto" continues on the CPU
+        and warns once. `backend="cupy"` always runs on the device, and raises if it fails.
+
+        Pickles and copies are statistics in host memory. CUDA does not survive a fork: a forked
+        child cannot use these statistics on the device.
 
         Args:
-            device: Its number, as CUDA counts them; None: CuPy's current one.
+            device: The device's number, as CUDA counts them; None: CuPy's current device.
 
         Returns:
-            New statistics, which share what is in host memory with these. Arrays come from CuPy's current memory pool;
-            kernels run on CuPy's current stream.
+            New statistics, which share arrays in host memory with these. Device arrays come from
+            CuPy's current memory pool; kernels run on CuPy's current stream.
 
         Raises:
-            BackendMissing: CuPy, a driver or a device is not there.
+            BackendMissing: CuPy, a driver or the device is missing.
             DeviceError: the device cannot be used.
 
         Example:
-            >>> there = stats.to_device()  # doctest: +SKIP
-            >>> PruningPredicate("x > 5", schema).survivors(there, out="device")  # doctest: +SKIP
+            >>> on_gpu = stats.to_device()  # doctest: +SKIP
+            >>> PruningPredicate("x > 5", schema).survivors(on_gpu, out="device")  # doctest: +SKIP
             array([3, 17, 20])
         """
         if self._resident is not None and device is None:
             return self
         resident = Resident(device_of(device))
-        out = self.sharing()
-        if isinstance(self._raw, ForeignBounds):
-            out._raw = self._raw.here()
-        return out.on(resident)
+        out = self.shallow_copy()
+        if isinstance(self._raw, DeviceBounds):
+            out._raw = self._raw.to_host()
+        return out.place_on(resident)
 
-    def with_bounds(self, bounds: ForeignBounds, resident: Resident) -> Self:
-        """The same statistics with bounds that lie on a device."""
-        out = self.sharing()
+    def with_bounds(self, bounds: DeviceBounds, resident: Resident) -> Self:
+        """Return the same statistics with bounds that lie on a device."""
+        out = self.shallow_copy()
         Packed.__init__(out)
         out._raw = bounds
-        return out.on(resident)
+        return out.place_on(resident)
 
-    def on(self, resident: Resident) -> Self:
-        """These statistics, to live there from now on."""
+    def place_on(self, resident: Resident) -> Self:
+        """Move these statistics to a device, and return them."""
         self._resident = resident
         self._launches, self._launches_of_calls = Kept(PREPARED), Kept(DERIVED)
-        self._here: Kept[Program, Launch] = Kept(PREPARED)
+        self._host_launches: Kept[Program, Launch] = Kept(PREPARED)
         if self._index is not None:
             self._index = replace(self._index, on=resident)
         return self
 
     @property
     def device(self) -> str | None:
-        """The device that these statistics live on, in words; None: they are in host memory."""
+        """The name of the device that holds these statistics; None: they are in host memory."""
         return None if self._resident is None else self._resident.name
 
     @property
     def device_nbytes(self) -> int:
-        """Bytes that the device holds for these statistics, results aside; those of `from_device` included."""
+        """Bytes in device memory, including arrays given to `from_device`; without results."""
         own = 0 if self._resident is None else self._resident.nbytes
-        return own + (self._raw.nbytes if isinstance(self._raw, ForeignBounds) else 0)
+        return own + (self._raw.nbytes if isinstance(self._raw, DeviceBounds) else 0)
 
     def release(self) -> None:
-        """Give back what the device holds for these statistics, arrays that were given to `from_device` aside.
+        """Free the device memory of these statistics; arrays given to `from_device` stay.
 
-        They can still be used: what a predicate asks then is uploaded again. A device that failed is tried again.
+        The statistics remain usable: predicates upload again what they read. A device that failed
+        before is tried again.
         """
         if self._resident is not None:
             self._launches, self._launches_of_calls = Kept(PREPARED), Kept(DERIVED)
-            if isinstance(self._raw, ForeignBounds):
+            if isinstance(self._raw, DeviceBounds):
                 self._raw.release()
             self._resident.release()
 
     def prepared(self, program: Program) -> Launch:
-        """The program's launch, with bounds of the device where they lie there."""
+        """Prepare a program's launch, with bounds on the device if they lie there."""
         if self._resident is None:
             return super().prepared(program)
         try:
-            launch = prepare(program, self, self._look)
+            launch = prepare(program, self, self._peek_on_device)
         except (
             BackendMissing,
             DeviceError,
-        ) as e:  # bounds that lie there could not be looked at there
+        ) as e:  # the device could not check bounds that it holds
             launch = prepare(program, self, self.peek)
             launch.failed = e
         launch.on = self._resident
         if not all(isinstance(a, np.ndarray) for a in launch.arrays):
-            # The launch is kept by these statistics: by no more than a name should it keep them, or memory of the device waits for the collector.
-            launch.elsewhere = functools.partial(_here, weakref.ref(self), program)
+            # These statistics hold the launch. With a strong reference back, device memory would be
+            # freed only by the garbage collector.
+            launch.host_twin = functools.partial(_host_launch, weakref.ref(self), program)
         return launch
 
-    def _look(self, key: Key, dtype: DType) -> Column:
+    def _peek_on_device(self, key: Key, dtype: DType) -> Column:
+        """Return a column with its bounds on the device; in host memory if that is impossible."""
         if (
             isinstance(key, Node)
-            or not isinstance(self._raw, ForeignBounds)
-            or not self._raw.there(key, dtype)
+            or not isinstance(self._raw, DeviceBounds)
+            or not self._raw.usable_in_place(key, dtype)
         ):
             return self.peek(key, dtype)
         counts = self._raw.counts(key)
         if may_contradict(counts, dtype, self._given_rows(), self.num_containers):
-            return self.peek(key, dtype)  # counts and bounds are compared on the host
+            return self.peek(key, dtype)  # the host compares counts with bounds
         return self._raw.column(key, dtype, self.packed(key, dtype, counts))
 
-    def here(self, program: Program) -> Launch:
-        """The program's launch in host memory, whatever lies on a device."""
-        return self._here.get(program, lambda: prepare(program, self, self.peek))
+    def host_launch(self, program: Program) -> Launch:
+        """Return the program's launch in host memory, even if its arrays lie on a device."""
+        return self._host_launches.get(program, lambda: prepare(program, self, self.peek))
 
     def __getstate__(self) -> dict[str, Any]:
-        here = {"_raw": self._raw.here()} if isinstance(self._raw, ForeignBounds) else {}
+        on_host = {"_raw": self._raw.to_host()} if isinstance(self._raw, DeviceBounds) else {}
         return {
             k: v
-            for k, v in {**super().__getstate__(), **here}.items()
-            if k not in ("_resident", "_here")
+            for k, v in {**super().__getstate__(), **on_host}.items()
+            if k not in ("_resident", "_host_launches")
         }
 
 
-def _here(stats: weakref.ref[OnDevice], program: Program) -> Launch:
-    found = stats()
-    assert found is not None
-    return found.here(program)
+def _host_launch(stats: weakref.ref[DeviceSupport], program: Program) -> Launch:
+    alive = stats()
+    assert alive is not None
+    return alive.host_launch(program)

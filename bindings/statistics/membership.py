@@ -1,7 +1,7 @@
-"""What a container's values say of a set: lists of all values that occur, and Parquet's bloom filters.
+"""Test containers against a set of values, by lists of all their values and by bloom filters.
 
-An answer is as in `PruningStatistics.contained`: true, the column holds only values of the set (or
-NULL); false, it holds none of them; null, unknown.
+An answer is that of `PruningStatistics.contained`: true if the column holds only values of the set
+(or NULL), false if it holds none of them, null if that is unknown.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skipstone.ir.node import Path
-from skipstone.ir.types import PER_SECOND, DType, Kind, from_arrow, plain
+from skipstone.ir.types import PER_SECOND, DType, Kind, Leaf, from_arrow, plain
 from skipstone.ir.zones import GREGORIAN, SETTLED
 from skipstone.kernels.pack.bounds import bounds_of
 from skipstone.kernels.pack.planes import Mask
 
-BLOCK: Final = 32  # bytes; a filter is a row of blocks of eight 32-bit words, and a value sets one bit in each word of one block
+# Bytes of a block. A filter is a sequence of blocks of eight 32-bit words; a value sets one bit in
+# each word of one block.
+BLOCK: Final = 32
 SALT: Final = np.array(
     [
         0x47B6137B,
@@ -36,20 +38,21 @@ SALT: Final = np.array(
     ],
     np.uint32,
 )
-AT_ONCE: Final = 1 << 17  # pairs of container and value that are probed in one step
+MAX_PROBES_PER_STEP: Final = 1 << 17  # pairs of container and value
 
 
 def in_lists(lists: pa.Array, values: Iterable[object], dtype: DType) -> pa.BooleanArray | None:
-    """What lists of all values that occur say of a set.
+    """Test lists of all values that occur against a set.
 
     Args:
-        lists: Arrow lists, length n: every value of the container but NULL, NaN included; null is unknown.
-            A list with an element that is null, or not exactly a value of the column, is unknown.
+        lists: Arrow lists, length n: all values of each container except NULL, including NaN; null
+            is unknown. A list is unknown if one of its elements is null, or not exactly a value of
+            the column's type.
         values: Axis values of `dtype`.
         dtype: The column's type.
 
     Returns:
-        bool array, length n; an empty list holds none of the values. None: nothing is known.
+        bool array, length n; an empty list holds none of the values. None: all are unknown.
 
     Example:
         >>> from skipstone.ir.types import INT64
@@ -60,7 +63,7 @@ def in_lists(lists: pa.Array, values: Iterable[object], dtype: DType) -> pa.Bool
         return None
     n, flat = len(lists), lists.flatten()
     unknown = np.asarray(lists.is_null().to_numpy(zero_copy_only=False), np.bool_)
-    # Arrow's list_parent_indices counts what lies under a null list, and flatten does not.
+    # Arrow's list_parent_indices counts the elements under a null list; flatten omits them.
     total = pc.list_value_length(lists).fill_null(0).to_numpy().astype(np.int64)
     parents = np.repeat(np.arange(n), total)
     inside = np.zeros(n, np.int64)
@@ -70,7 +73,7 @@ def in_lists(lists: pa.Array, values: Iterable[object], dtype: DType) -> pa.Bool
             return pa.array([False if t == 0 else None for t in total], pa.bool_(), mask=unknown)
         exact: Mask = np.ones(len(flat), np.bool_) if low.known is None else low.known.copy()
         if dtype.kind is Kind.TIMESTAMP:
-            exact &= low.values == high.values  # between two ticks of the column
+            exact &= low.values == high.values  # unequal: between two ticks of the column
         unknown |= np.bincount(parents[~exact], minlength=n) > 0
         inside = np.bincount(parents[_among(low.values, values, dtype)], minlength=n)
     only = (inside == total) & (total > 0)
@@ -88,21 +91,21 @@ def _is_list(t: pa.DataType) -> bool:
     return any(is_kind(t) for is_kind in kinds)
 
 
-def _among(found: Any, values: Iterable[object], dtype: DType) -> Mask:
-    """Which of the values that occur are in the set; NaN is not, -0.0 is 0.0."""
+def _among(flat: Any, values: Iterable[Any], dtype: DType) -> Mask:
+    """Return which of the values are in the set; NaN never is, and -0.0 equals 0.0."""
     if not dtype.coded:
-        members = np.sort(
-            np.array(list(values), dtype.lane)
-        )  # mostly in order already; numpy's `isin` takes seconds for a million
-        at = np.minimum(np.searchsorted(members, found), len(members) - 1)
+        # Sorting members that are mostly in order is fast; for a million of them, numpy's `isin`
+        # takes seconds.
+        members = np.sort(np.array(list(values), dtype.lane))
+        at = np.minimum(np.searchsorted(members, flat), len(members) - 1)
         return (
-            np.asarray(members[at] == found, np.bool_)
+            np.asarray(members[at] == flat, np.bool_)
             if len(members)
-            else np.zeros(len(found), np.bool_)
+            else np.zeros(len(flat), np.bool_)
         )
-    keys = [v if isinstance(v, bytes) else (v + 2**127).to_bytes(16, "big") for v in values]  # type: ignore[operator]
+    keys = [v if isinstance(v, bytes) else (v + 2**127).to_bytes(16, "big") for v in values]
     return np.asarray(
-        pc.is_in(found, value_set=pa.array(keys, pa.large_binary())).to_numpy(zero_copy_only=False),
+        pc.is_in(flat, value_set=pa.array(keys, pa.large_binary())).to_numpy(zero_copy_only=False),
         np.bool_,
     )
 
@@ -111,12 +114,14 @@ class Blooms:
     """Bloom filters of one column in n containers, ready to be probed.
 
     Args:
-        filters: An Arrow array of length n: the bitset of a split-block filter, a multiple of 32 bytes. Null, another length or another type is unknown.
+        filters: An Arrow array of length n: bitsets of split-block filters, multiples of 32 bytes.
+            A null, another length or another type is unknown.
         dtype: The column's type in the files that the filters come from.
-        physical: The Parquet type of the values that were hashed, such as "INT32"; None: any that a writer may choose for `dtype`.
+        physical: The Parquet type of the values that were hashed, such as "INT32"; None: any type
+            that a writer may choose for `dtype`.
         length: Bytes of a FIXED_LEN_BYTE_ARRAY.
 
-    Memory: a copy of the bitsets, host memory.
+    Memory: a copy of the bitsets in host memory.
 
     Source: Apache Parquet, `BloomFilter.md`.
     """
@@ -134,24 +139,27 @@ class Blooms:
             filters = pa.nulls(len(filters), pa.large_binary())
         filters = filters.cast(pa.large_binary())
         sizes = pc.binary_length(filters).fill_null(0).to_numpy()
-        self._whole = (sizes > 0) & (sizes % BLOCK == 0)
-        kept = filters.filter(pa.array(self._whole, pa.bool_()))
-        self._blocks = sizes[self._whole].astype(np.uint64) // BLOCK
+        self._valid = (sizes > 0) & (sizes % BLOCK == 0)
+        valid = filters.filter(pa.array(self._valid, pa.bool_()))
+        self._blocks = sizes[self._valid].astype(np.uint64) // BLOCK
         self._starts = np.cumsum(self._blocks) - self._blocks
-        self._words = np.frombuffer(b"".join(v.as_buffer() for v in kept), "<u4").reshape(-1, 8)
+        self._words = np.frombuffer(b"".join(v.as_buffer() for v in valid), "<u4").reshape(-1, 8)
 
     def absent(self, values: Iterable[object]) -> Mask | None:
-        """Where none of the axis values occurs.
+        """Return where the filters prove that none of the axis values occurs.
 
         Returns:
-            bool array, shape (n,). None: nowhere, as a value's bytes are not certain.
+            bool array, shape (n,). None: nothing is proved, as the bytes that were hashed for some
+            value are not certain.
         """
         import xxhash
 
         live = np.arange(len(self._blocks))
         rest = iter(values)
-        # Filters that hold one value are done, so a long list is rarely hashed to its end.
-        while len(live) and (some := list(itertools.islice(rest, max(1, AT_ONCE // len(live))))):
+        # A filter that holds one of the values is done, so a long list is rarely hashed to its end.
+        while len(live) and (
+            some := list(itertools.islice(rest, max(1, MAX_PROBES_PER_STEP // len(live))))
+        ):
             encoded = [encodings(v, self._dtype, self._physical, self._length) for v in some]
             if None in encoded:
                 return None
@@ -160,33 +168,36 @@ class Blooms:
                 np.uint64,
             )
             live = live[~self._any_in(live, hashes)]
-        out = np.zeros(len(self._whole), np.bool_)
-        out[np.flatnonzero(self._whole)[live]] = True
+        out = np.zeros(len(self._valid), np.bool_)
+        out[np.flatnonzero(self._valid)[live]] = True
         return out
 
     def _any_in(self, which: npt.NDArray[np.intp], hashes: npt.NDArray[np.uint64]) -> Mask:
-        """For each of some filters, whether it may hold one of the hashes; shape (len(which),)."""
+        """Return for each of the filters `which` whether it may hold one of the hashes."""
         block = ((hashes >> np.uint64(32)) * self._blocks[which, None]) >> np.uint64(32)
         words = self._words[(self._starts[which, None] + block).astype(np.intp)]
         bits = np.uint32(1) << ((hashes.astype(np.uint32)[:, None] * SALT) >> np.uint32(27))
-        found: Mask = (words & bits == bits).all(axis=2).any(axis=1)
-        return found
+        held: Mask = (words & bits == bits).all(axis=2).any(axis=1)
+        return held
 
 
 def encodings(
     value: Any, dtype: DType, physical: str | None = None, length: int | None = None
 ) -> list[bytes] | None:
-    """The bytes under which Parquet may have hashed an axis value: its plain encoding, in each form that a writer may have chosen.
+    """Return the bytes that a Parquet writer may have hashed for an axis value.
+
+    These are its plain encoding, in each form that a writer may have chosen.
 
     Args:
         value: An axis value of `dtype`.
         dtype: The column's type in the file.
-        physical: The Parquet type, where it is known.
+        physical: The Parquet type, if it is known.
         length: Bytes of a FIXED_LEN_BYTE_ARRAY.
 
     Returns:
-        None where that is not certain: booleans; decimals and timestamps whose physical type is not known, as readers
-        change scales and units; dates and timestamps that a legacy calendar moves.
+        The possible encodings. None if they are not certain: for booleans; for decimals and
+        timestamps of an unknown physical type, as readers change scales and units; for dates and
+        timestamps that a legacy calendar moves.
 
     Example:
         >>> from skipstone.ir.types import FLOAT, INT16
@@ -199,16 +210,16 @@ def encodings(
         case Kind.INT | Kind.UINT | Kind.DATE:
             if dtype.kind is Kind.DATE and value < GREGORIAN:
                 return None
-            # BIGINT after INT was widened, and INT64 for UINT32 in files of format 1.0.
-            both = [_whole(value, width) for width in _widths(dtype, physical)]
-            return [b for b in both if b is not None] or None
+            # A BIGINT column may have been widened from INT; format 1.0 stores UINT32 as INT64.
+            forms = [_integer(value, width) for width in _widths(dtype, physical)]
+            return [b for b in forms if b is not None] or None
         case Kind.FLOAT:
             return _float(value, dtype, physical)
         case Kind.TIMESTAMP if physical == "INT64" and value >= SETTLED * PER_SECOND[dtype.unit]:
             return [struct.pack("<q", value)]
         case Kind.DECIMAL if physical in ("INT32", "INT64"):
             return (
-                [b] if (b := _whole(value, 4 if physical == "INT32" else 8)) is not None else None
+                [b] if (b := _integer(value, 4 if physical == "INT32" else 8)) is not None else None
             )
         case Kind.DECIMAL if (
             physical == "FIXED_LEN_BYTE_ARRAY"
@@ -220,6 +231,7 @@ def encodings(
 
 
 def _widths(dtype: DType, physical: str | None) -> tuple[int, ...]:
+    """Return the bytes of integers that a writer may have chosen for a type."""
     if physical is not None:
         return {"INT32": (4,), "INT64": (8,)}.get(physical, ())
     if dtype.kind is Kind.INT and dtype.bits == 64:
@@ -233,8 +245,11 @@ def _widths(dtype: DType, physical: str | None) -> tuple[int, ...]:
     )
 
 
-def _whole(value: int, width: int) -> bytes | None:
-    """Two's complement, little endian; unsigned numbers are stored by their bits. None: it does not fit."""
+def _integer(value: int, width: int) -> bytes | None:
+    """Encode an integer in two's complement, little endian; None if it does not fit.
+
+    Unsigned numbers are stored by their bits.
+    """
     bits = 8 * width
     return (
         (value % (1 << bits)).to_bytes(width, "little")
@@ -244,6 +259,7 @@ def _whole(value: int, width: int) -> bytes | None:
 
 
 def _float(value: float, dtype: DType, physical: str | None) -> list[bytes] | None:
+    """Encode a float in each form that a writer may have chosen and that holds it exactly."""
     forms = {"FLOAT": "<f", "DOUBLE": "<d"}
     chosen = (
         [forms[physical]]
@@ -261,13 +277,15 @@ def _float(value: float, dtype: DType, physical: str | None) -> list[bytes] | No
         except OverflowError:
             continue
         if struct.unpack(form, packed)[0] == value:
-            # 0.0 and -0.0 are one value, and two in bytes.
+            # 0.0 and -0.0 are one value with two encodings.
             out += [packed, struct.pack(form, -value)] if value == 0 else [packed]
     return out or None
 
 
-def agree(first: pa.BooleanArray | None, second: pa.BooleanArray | None) -> pa.BooleanArray | None:
-    """Two answers as one: either may settle it, and where they contradict each other nothing is known."""
+def combine_answers(
+    first: pa.BooleanArray | None, second: pa.BooleanArray | None
+) -> pa.BooleanArray | None:
+    """Combine two answers: one that is known decides; where they contradict, nothing is known."""
     if first is None or second is None:
         return second if first is None else first
     joined = pc.coalesce(first, second)
@@ -277,11 +295,11 @@ def agree(first: pa.BooleanArray | None, second: pa.BooleanArray | None) -> pa.B
 
 
 class Members:
-    """What the value lists and bloom filters that came with statistics say of sets.
+    """Value lists and bloom filters that were given with statistics.
 
     Args:
-        extras: Per column "values" and "bloom", Arrow arrays of length n.
-        dtypes: The columns' types as the statistics' schema has them.
+        extras: By column, "values" and "bloom", Arrow arrays of length n.
+        dtypes: The columns' types in the schema of the statistics.
     """
 
     def __init__(
@@ -293,7 +311,7 @@ class Members:
     def contained(
         self, path: Path, values: tuple[object, ...], dtype: DType
     ) -> pa.BooleanArray | None:
-        """The answer for axis values of `dtype`; None: nothing is known."""
+        """Test all containers against axis values of `dtype`; None: nothing is known."""
         extras = self._extras.get(path, {})
         lists = in_lists(extras["values"], values, dtype) if "values" in extras else None
         own = self._dtypes.get(path)
@@ -301,16 +319,25 @@ class Members:
             return lists
         if path not in self._blooms:
             self._blooms[path] = Blooms(extras["bloom"], own)
-        return agree(lists, none_of(self._blooms[path].absent(values)))
+        return combine_answers(lists, none_of(self._blooms[path].absent(values)))
+
+
+def members_of(
+    extras: Mapping[Path, Mapping[str, pa.Array]], leaves: Mapping[Path, Leaf]
+) -> Members | None:
+    """Return the value lists and bloom filters among extras; None if there are neither."""
+    if not any("values" in e or "bloom" in e for e in extras.values()):
+        return None
+    return Members(extras, {path: leaf.dtype for path, leaf in leaves.items()})
 
 
 def same_axis(a: DType, b: DType) -> bool:
-    """Whether one axis value means the same in both types."""
+    """Return True if an axis value means the same in both types."""
     return a == b or (a.kind is b.kind and a.kind in (Kind.INT, Kind.UINT, Kind.FLOAT))
 
 
 def none_of(absent: Mask | None) -> pa.BooleanArray | None:
-    """Where none of a set's values occurs, as an answer: false there, else null."""
+    """Convert a mask of containers that hold no value of a set to an answer: false, else null."""
     return (
         None
         if absent is None

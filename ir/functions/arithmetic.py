@@ -1,4 +1,4 @@
-"""Arithmetic: + - *, unary minus, abs; with Spark's result types and overflow.
+"""Arithmetic: + - *, unary minus and abs, with Spark's result types and overflow.
 
 Source: Spark 4, `arithmetic.scala`, `DecimalPrecision`, `AnsiTypeCoercion`.
 """
@@ -12,7 +12,7 @@ import numpy as np
 
 from skipstone.ir import types as ty
 from skipstone.ir.coerce import DIGITS, in_spark
-from skipstone.ir.function import LOST, Call, Function, Policy, Signature, arity
+from skipstone.ir.function import LOST, Call, Function, Policy, Signature, check_arity
 from skipstone.ir.interval import Interval, corners
 from skipstone.ir.node import Node, Op
 from skipstone.ir.session import Incomparable, Session
@@ -23,15 +23,19 @@ NUMERIC: Final = (Kind.INT, Kind.FLOAT, Kind.DECIMAL)
 
 
 def number(t: DType | None) -> DType:
-    """The type of a numeric operand, as Spark reads it."""
+    """Return the type under which Spark reads a numeric operand.
+
+    Raises:
+        Incomparable: the type is not numeric.
+    """
     if t is None or in_spark(t).kind not in NUMERIC:
-        raise Incomparable(f"arithmetic is understood between numbers, and this is {t}")
+        raise Incomparable(f"expected a number, got {t}")
     return in_spark(t)
 
 
 def operands(args: tuple[Node, ...], session: Session) -> tuple[DType, DType]:
-    """The types of two operands after Spark's widening; two decimals keep their own."""
-    arity(args, 2)
+    """Return the types of two operands after Spark's widening; two decimals keep their own."""
+    check_arity(args, 2)
     a, b = (number(n.dtype) for n in args)
     kinds = {a.kind, b.kind}
     if Kind.FLOAT in kinds:
@@ -47,7 +51,10 @@ def operands(args: tuple[Node, ...], session: Session) -> tuple[DType, DType]:
 
 
 def _decimal(n: Node, t: DType) -> DType:
-    """An integer beside a decimal: a literal has its own digits, a column those of its type."""
+    """Return the decimal type of an integer beside a decimal.
+
+    A literal takes its own digits, a column those of its type.
+    """
     if t.kind is Kind.DECIMAL:
         return t
     value = n.value if n.op is Op.LITERAL else None
@@ -55,8 +62,12 @@ def _decimal(n: Node, t: DType) -> DType:
     return ty.decimal_type(digits, 0)
 
 
-def fits(precision: int, scale: int) -> DType:
-    """The decimal type of a result."""
+def decimal_result(precision: int, scale: int) -> DType:
+    """Return the decimal type of a result.
+
+    Raises:
+        Incomparable: it needs more than 38 digits.
+    """
     if precision > 38:
         raise Incomparable(f"the result needs {precision} digits, and Spark rounds beyond 38")
     return ty.decimal_type(precision, scale)
@@ -67,31 +78,40 @@ def _sum(args: tuple[Node, ...], session: Session) -> Signature:
     if a.kind is not Kind.DECIMAL:
         return (a, b), a
     scale = max(a.scale, b.scale)
-    return (a, b), fits(max(a.precision - a.scale, b.precision - b.scale) + scale + 1, scale)
+    return (a, b), decimal_result(
+        max(a.precision - a.scale, b.precision - b.scale) + scale + 1, scale
+    )
 
 
 def _product(args: tuple[Node, ...], session: Session) -> Signature:
     a, b = operands(args, session)
-    return (a, b), a if a.kind is not Kind.DECIMAL else fits(
+    return (a, b), a if a.kind is not Kind.DECIMAL else decimal_result(
         a.precision + b.precision + 1, a.scale + b.scale
     )
 
 
 def _unary(args: tuple[Node, ...], session: Session) -> Signature:
-    arity(args, 1)
+    check_arity(args, 1)
     t = number(args[0].dtype)
     return (t,), t
 
 
 def overflow(call: Call) -> Policy:
-    """Integers raise or wrap; decimals raise or become NULL. Floats do neither."""
+    """Return the policy on overflow: integers raise or wrap; decimals raise or become NULL.
+
+    Floats do not overflow.
+    """
     if call.session.ansi:
         return "raise"
     return "null" if call.dtype.kind is Kind.DECIMAL else "keep"
 
 
 def wrap(values: Data, dtype: DType) -> tuple[Data, Mask]:
-    """Exact integers, as objects or int64, brought into the type's range as two's complement; and which left it."""
+    """Wrap exact integers, as objects or int64, into a type's range as two's complement.
+
+    Returns:
+        The wrapped values, and a mask of those that were outside the range.
+    """
     low, high = dtype.lowest, dtype.highest
     bad = np.asarray((values < low) | (values > high), np.bool_)
     if not bad.any():
@@ -103,18 +123,21 @@ def wrap(values: Data, dtype: DType) -> tuple[Data, Mask]:
 
 
 def towards_zero(a: Data, unit: int) -> Data:
-    """Integers divided by a positive one; what is left over is dropped."""
+    """Divide integers by a positive one and drop the remainder."""
     return np.where(np.asarray(a < 0, np.bool_), -(-a // unit), a // unit)
 
 
 def half_up(a: Data, unit: int) -> Data:
-    """Integers divided by a positive one, rounded to the nearest; halves away from zero."""
+    """Divide integers by a positive one and round to the nearest; halves away from zero."""
     size = (np.abs(a) + unit // 2) // unit
     return np.where(np.asarray(a < 0, np.bool_), -size, size)
 
 
 def exact(op: Any, a: Data, b: Data, bits: int) -> Data:
-    """An integer operation without overflow: int64 where the result surely fits, else Python integers."""
+    """Apply an integer operation without overflow.
+
+    The result is int64 if it surely fits, otherwise an object array of Python integers.
+    """
     if a.dtype != object and b.dtype != object and len(a) and len(b):
         reach = [max(abs(int(x.min())), abs(int(x.max()))) for x in (a, b)]
         most = reach[0] * reach[1] if op is np.multiply else reach[0] + reach[1]
@@ -144,7 +167,7 @@ def _integers_or_floats(op: Any) -> Any:
 
 
 def rescale(a: Data, digits: int) -> Data:
-    """Decimals with more digits behind the point."""
+    """Return decimals with more digits after the point."""
     return (
         a
         if digits == 0
@@ -156,17 +179,17 @@ _TIMES: Final = Function(_product, _integers_or_floats(np.multiply), monotone=Tr
 
 
 def _product_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
-    """The corners, and NaN: 0 times infinity is NaN, and 0 may lie between corners."""
-    found = corners(call, _TIMES, args)
+    """Return the corners, and NaN: 0 times infinity is NaN, and 0 may lie between corners."""
+    interval = corners(call, _TIMES, args)
     if call.dtype.kind is not Kind.FLOAT:
-        return found
+        return interval
     a, b = args
     undefined = (
         a.real
         & b.real
         & ((_holds_zero(a) & _holds_infinity(b)) | (_holds_zero(b) & _holds_infinity(a)))
     )
-    return replace(found, nans=found.nans | undefined)
+    return replace(interval, nans=interval.nans | undefined)
 
 
 def _holds_zero(a: Interval) -> Mask:
@@ -179,7 +202,7 @@ def _holds_infinity(a: Interval) -> Mask:
 
 def _negate(call: Call, a: Data) -> Any:
     if call.dtype.kind is Kind.DECIMAL:
-        return -a, _long(a)
+        return -a, _mark_long(a)
     return (
         -a
         if call.dtype.kind is not Kind.INT
@@ -187,8 +210,11 @@ def _negate(call: Call, a: Data) -> Any:
     )
 
 
-def _long(a: Data) -> Data:
-    """Spark rounds the negative of a decimal to 34 digits. Source: Scala, `BigDecimal.unary_-`; seen in 4.3."""
+def _mark_long(a: Data) -> Data:
+    """Mark decimals of 35 digits or more as lost: Spark rounds their negative to 34 digits.
+
+    Source: Scala, `BigDecimal.unary_-`; seen in 4.3.
+    """
     return (
         np.where(np.asarray(np.abs(a) >= 10**34, np.bool_), LOST, 0)
         if a.dtype == object
@@ -198,7 +224,7 @@ def _long(a: Data) -> Data:
 
 def _abs(call: Call, a: Data) -> Any:
     if call.dtype.kind is Kind.DECIMAL:
-        return np.abs(a), _long(a)
+        return np.abs(a), _mark_long(a)
     return (
         np.abs(a)
         if call.dtype.kind is not Kind.INT
@@ -212,11 +238,11 @@ _ABS: Final = Function(_unary, _abs, bad=overflow)
 
 
 def _abs_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
-    """The corners, and 0 where the argument's interval holds it."""
+    """Return the corners, and 0 if the argument's interval holds it."""
     (a,) = args
-    found = corners(call, _ABS, args)
-    across = a.real & np.asarray((a.low < 0) & (a.high > 0) & (found.low > 0), np.bool_)
-    return replace(found, low=np.where(across, np.zeros(1, found.low.dtype), found.low))
+    interval = corners(call, _ABS, args)
+    across = a.real & np.asarray((a.low < 0) & (a.high > 0) & (interval.low > 0), np.bool_)
+    return replace(interval, low=np.where(across, np.zeros(1, interval.low.dtype), interval.low))
 
 
 FUNCTIONS: Final = {

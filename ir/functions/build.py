@@ -1,4 +1,4 @@
-"""Building calls: a function's name and bound arguments become a bound scalar, with Spark's implicit casts."""
+"""Build calls: names and bound arguments become bound scalars with Spark's implicit casts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from skipstone.ir import types as ty
 from skipstone.ir.coerce import in_spark
-from skipstone.ir.function import Call, Function, arity, text_of, whole_of
+from skipstone.ir.function import Call, Function, check_arity, int_literal, text_literal
 from skipstone.ir.functions import FUNCTIONS
 from skipstone.ir.functions.arithmetic import number
 from skipstone.ir.functions.casts import check_cast, steps
@@ -23,20 +23,21 @@ from skipstone.ir.values import Values, constant
 from skipstone.ir.zones import is_fixed
 
 Build = Callable[[tuple[Node, ...], Session], Node]
-# The user's own functions (bindings/predicates/register.py), and under which key each name is now: a name that is registered
-# again gets a key of its own, so that predicates and statistics made before keep the function they were made with.
+# User-defined functions (bindings/predicates/register.py) by key, and the latest key of each name.
+# A name that is registered again gets a new key, so that existing predicates and statistics keep
+# the function that they were made with.
 REGISTERED: Final[dict[str, Function]] = {}
 LATEST: Final[dict[str, str]] = {}
 TRUTH: Final = "truth"  # a condition as a BOOLEAN value
 
 
 def function_of(name: str) -> Function | None:
-    """The description of a function, ours or the user's."""
+    """Return the description of a built-in or user-defined function; None if it is unknown."""
     return FUNCTIONS.get(name) or REGISTERED.get(name)
 
 
 def call_of(n: Node) -> Call:
-    """What a bound call means."""
+    """Return the use of a function that a bound call describes."""
     assert isinstance(n.value, tuple) and n.dtype is not None
     return Call(
         n.value[0], tuple(a.dtype for a in n.args if a.dtype is not None), n.dtype, n.value[1]
@@ -44,39 +45,38 @@ def call_of(n: Node) -> Call:
 
 
 def build(name: str, args: tuple[Node, ...], session: Session) -> Node:
-    """A call as a bound scalar: a column, a literal, a call, or UNKNOWN."""
-    refused = next((a for a in args if a.op is Op.UNKNOWN), None)
-    if refused is not None:
-        return refused
+    """Build a call as a bound scalar: a column, a literal, a call, or UNKNOWN."""
+    unsupported = next((a for a in args if a.op is Op.UNKNOWN), None)
+    if unsupported is not None:
+        return unsupported
     try:
         if name in ALIASES:
             return ALIASES[name](args, session)
         return plain_call(name, args, session)
     except Incomparable as e:
-        return unknown(_shown(name, args), str(e))
+        return unknown(_show_call(name, args), str(e))
 
 
 def plain_call(name: str, args: tuple[Node, ...], session: Session) -> Node:
-    """A call of a function of the table."""
+    """Build a call of a function of the table, without aliases."""
     try:
         name = LATEST.get(name, name)
-        found = function_of(name)
-        if found is None:
+        function = function_of(name)
+        if function is None:
             raise Incomparable(f"the function {name} is not understood")
         if any(a.dtype is not None and a.dtype.kind is Kind.OTHER for a in args):
-            raise Incomparable(
-                f"{next(a.dtype for a in args if a.dtype and a.dtype.kind is Kind.OTHER)} allows null tests only"
-            )
-        types, dtype = found.signature(args, session)
+            other = next(a.dtype for a in args if a.dtype and a.dtype.kind is Kind.OTHER)
+            raise Incomparable(f"{other} allows null tests only")
+        types, dtype = function.signature(args, session)
         cast_args = tuple(cast(a, t, session) for a, t in zip(args, types, strict=True))
     except Incomparable as e:
-        return unknown(_shown(name, args), str(e))
-    refused = next((a for a in cast_args if a.op is Op.UNKNOWN), None)
-    return refused or folded(Node(Op.CALL, cast_args, (name, _plain(session)), dtype))
+        return unknown(_show_call(name, args), str(e))
+    unsupported = next((a for a in cast_args if a.op is Op.UNKNOWN), None)
+    return unsupported or fold(Node(Op.CALL, cast_args, (name, _call_session(session)), dtype))
 
 
 def cast(n: Node, to: DType, session: Session, name: str = "cast") -> Node:
-    """A scalar in another type; the casts that lie between are spelled out."""
+    """Cast a scalar to another type, with each intermediate cast as a call of its own."""
     if n.dtype == to or n.op is Op.UNKNOWN:
         return n
     if n.dtype == ty.NULL or (n.op is Op.LITERAL and n.value is None):
@@ -85,11 +85,11 @@ def cast(n: Node, to: DType, session: Session, name: str = "cast") -> Node:
         check_cast((n,), to, session)
         assert n.dtype is not None
         wide = in_spark(n.dtype)
-        if wide != n.dtype:  # unsigned integers are wider ones to Spark
-            n = Node(Op.CALL, (n,), ("widen", _plain(session)), wide)
+        if wide != n.dtype:  # Spark reads unsigned integers as wider ones
+            n = Node(Op.CALL, (n,), ("widen", _call_session(session)), wide)
         for step in steps(wide, to):
             if n.dtype != step:
-                n = folded(Node(Op.CALL, (n,), (name, _plain(session)), step))
+                n = fold(Node(Op.CALL, (n,), (name, _call_session(session)), step))
             if n.op is Op.UNKNOWN:
                 break
     except Incomparable as e:
@@ -97,16 +97,19 @@ def cast(n: Node, to: DType, session: Session, name: str = "cast") -> Node:
     return n
 
 
-def _plain(session: Session) -> Session:
+def _call_session(session: Session) -> Session:
     return Session(session.timezone, session.ansi)
 
 
-def _shown(name: str, args: tuple[Node, ...]) -> str:
+def _show_call(name: str, args: tuple[Node, ...]) -> str:
     return show(Node(Op.CALL, args, (name, None)))
 
 
-def folded(n: Node) -> Node:
-    """A call of literals as a literal; UNKNOWN where Spark raises or the value is not known here."""
+def fold(n: Node) -> Node:
+    """Fold a call of literals into a literal.
+
+    The result is UNKNOWN if Spark raises an error or the value is not known here.
+    """
     if any(a.op is not Op.LITERAL for a in n.args) or not n.args:
         return n
     v = evaluate(n, tuple(constant(a.value, a.dtype) for a in n.args if a.dtype is not None))
@@ -121,19 +124,19 @@ def folded(n: Node) -> Node:
 
 
 def evaluate(n: Node, args: tuple[Values, ...]) -> Values:
-    """A bound call's values on rows."""
-    found = function_of(call_of(n).name)
-    if found is None:  # a user's function that this process has not registered
+    """Evaluate a bound call on rows."""
+    function = function_of(call_of(n).name)
+    if function is None:  # a user-defined function that this process has not registered
         return Values(
             call_of(n).dtype,
             constant(None, call_of(n).dtype).data,
             np.ones(1, np.bool_),
             np.ones(1, np.bool_),
         )
-    return evaluate_rows(call_of(n), found, args)
+    return evaluate_rows(call_of(n), function, args)
 
 
-# Functions that are others in disguise. Each takes bound arguments and gives a bound scalar.
+# Functions that are rewritten into others. Each takes bound arguments and returns a bound scalar.
 
 
 def _alias(name: str) -> Build:
@@ -142,45 +145,43 @@ def _alias(name: str) -> Build:
 
 def _cast_to(to: DType) -> Build:
     def make(args: tuple[Node, ...], session: Session) -> Node:
-        arity(args, 1)
+        check_arity(args, 1)
         return cast(args[0], to, session)
 
     return make
 
 
 def _if(args: tuple[Node, ...], session: Session) -> Node:
-    arity(args, 3)
+    check_arity(args, 3)
     return build("case", args, session)
 
 
 def _date_trunc(args: tuple[Node, ...], session: Session) -> Node:
-    """Spark takes all for instants, and cuts them on the session's wall clock."""
-    arity(args, 2)
+    """Truncate instants on the session's wall clock, as Spark does for every argument."""
+    check_arity(args, 2)
     unit, at = args
     source = at.dtype
     if source is None or source.kind not in (Kind.DATE, Kind.TIMESTAMP):
-        raise Incomparable(
-            f"date_trunc is understood on dates and timestamps, and this is {source}"
-        )
+        raise Incomparable(f"date_trunc expects a date or timestamp, got {source}")
     if (
         not is_fixed(session.zone)
-        and UNITS.get(text_of(unit).lower()) in STEPS
-        and UNITS[text_of(unit).lower()] != "day"
+        and UNITS.get(text_literal(unit).lower()) in STEPS
+        and UNITS[text_literal(unit).lower()] != "day"
     ):
         raise Incomparable(
-            "what is cut from a clock where the zone's offset changes depends on which of two equal readings it is"
+            "where the zone's offset changes, two instants have the same clock reading, "
+            "and the result differs between them"
         )
     wall = cast(cast(at, ty.TIMESTAMP, session), ty.TIMESTAMP_NTZ, session)
     return cast(build("wall_trunc", (unit, wall), session), ty.TIMESTAMP, session)
 
 
 def _unix_timestamp(args: tuple[Node, ...], session: Session) -> Node:
-    arity(args, 1)
+    check_arity(args, 1)
     if args[0].dtype is None or args[0].dtype.kind not in (Kind.DATE, Kind.TIMESTAMP):
-        raise Incomparable(
-            f"unix_timestamp is understood on dates and timestamps, and this is {args[0].dtype}"
-        )
-    # A wall clock is read as it stands, in no zone; and seconds are cut towards zero. Source: Spark, `ToTimestamp`; seen in 4.3.
+        raise Incomparable(f"unix_timestamp expects a date or timestamp, got {args[0].dtype}")
+    # A wall clock is read without a zone, and seconds are cut towards zero.
+    # Source: Spark, `ToTimestamp`; seen in 4.3.
     wall = args[0].dtype.kind is Kind.TIMESTAMP and not args[0].dtype.zoned
     return build(
         "whole_seconds",
@@ -189,9 +190,9 @@ def _unix_timestamp(args: tuple[Node, ...], session: Session) -> Node:
     )
 
 
-def _move(args: tuple[Node, ...], session: Session) -> Node:
-    """A date or timestamp, a number and a unit: what `x + INTERVAL n unit` means."""
-    at, count, unit = args[0], whole_of(args[1]), text_of(args[2])
+def _add_interval(args: tuple[Node, ...], session: Session) -> Node:
+    """Build `x + INTERVAL n unit` from a date or timestamp, a number and a unit."""
+    at, count, unit = args[0], int_literal(args[1]), text_literal(args[2])
     source = at.dtype
     days, micros = (
         {"day": 1, "week": 7}.get(unit),
@@ -209,7 +210,8 @@ def _move(args: tuple[Node, ...], session: Session) -> Node:
         and (not source.zoned or is_fixed(session.zone))
     )
     seconds = count * (micros or (days or 0) * 86400)
-    # Spark moves a zoned timestamp by the whole days of an interval on the wall clock, those of 40 hours too.
+    # Spark moves a zoned timestamp on the wall clock by the whole days of an interval, even those
+    # in 40 hours.
     if (
         source is not None
         and source.kind is Kind.TIMESTAMP
@@ -217,26 +219,28 @@ def _move(args: tuple[Node, ...], session: Session) -> Node:
         and (steady or abs(seconds) < 86400)
     ):
         return build("later", (at, literal(seconds * 10**6, ty.INT64)), session)
-    raise Incomparable(f"{source} is not moved by {unit}s here")
+    raise Incomparable(f"adding {unit}s to {source} is not understood")
 
 
 def _date_part(args: tuple[Node, ...], session: Session) -> Node:
-    arity(args, 2)
+    check_arity(args, 2)
     return build(
-        FIELDS.get(text_of(args[0]).lower(), f"extract {text_of(args[0])}"), args[1:], session
+        FIELDS.get(text_literal(args[0]).lower(), f"extract {text_literal(args[0])}"),
+        args[1:],
+        session,
     )
 
 
 def _left(args: tuple[Node, ...], session: Session) -> Node:
-    arity(args, 2)
+    check_arity(args, 2)
     return build("substring", (args[0], literal(1, ty.INT32), args[1]), session)
 
 
 def _plus(sign: str) -> Build:
-    """+ and - also move dates by days."""
+    """Build + and -, which also move dates by days."""
 
     def make(args: tuple[Node, ...], session: Session) -> Node:
-        arity(args, 2)
+        check_arity(args, 2)
         a, b = args
         days = "date_add" if sign == "+" else "date_sub"
         if (
@@ -254,7 +258,7 @@ def _plus(sign: str) -> Build:
 
 
 def _negative(args: tuple[Node, ...], session: Session) -> Node:
-    arity(args, 1)
+    check_arity(args, 1)
     (a,) = args
     if a.op is Op.LITERAL and isinstance(a.value, int) and a.dtype is not None:
         # The least BIGINT and INT are parsed as negations of literals of the next wider type.
@@ -262,30 +266,37 @@ def _negative(args: tuple[Node, ...], session: Session) -> Node:
             return literal(-a.value, ty.INT64)
         if a.dtype == ty.INT64 and a.value == 2**31:
             return literal(-a.value, ty.INT32)
-        # A number's sign belongs to it; a list of 100,000 of them is not computed row by row. The least integer has no negation.
+        # Fold the sign into a number, so that a list of 100,000 of them is not computed row by row.
+        # The least integer has no negation.
         if a.dtype.kind is Kind.DECIMAL or (a.dtype.kind is Kind.INT and a.value != a.dtype.lowest):
             return literal(-a.value, a.dtype)
     return plain_call("negative", args, session)
 
 
 def _positive(args: tuple[Node, ...], session: Session) -> Node:
-    """A number as it is. Of text Spark makes a DOUBLE, so `+ s = '5'` holds of '5.0' too."""
-    arity(args, 1)
+    """Return a number unchanged.
+
+    Spark turns text into a DOUBLE, so `+ s = '5'` is TRUE for '5.0' too; text is refused here.
+    """
+    check_arity(args, 1)
     number(args[0].dtype)
     return args[0]
 
 
 def truth(condition: Node, session: Session) -> Node:
-    """A bound condition as a BOOLEAN scalar."""
+    """Return a bound condition as a BOOLEAN scalar."""
     if condition.op in (Op.LITERAL, Op.UNKNOWN):
         return condition if condition.op is Op.UNKNOWN else literal(condition.value, ty.BOOL)
-    return Node(Op.CALL, (condition,), (TRUTH, _plain(session)), ty.BOOL)
+    return Node(Op.CALL, (condition,), (TRUTH, _call_session(session)), ty.BOOL)
 
 
 _SAME: Final = {
-    "ceiling": "ceil", "char_length": "length", "character_length": "length", "len": "length", "ucase": "upper", "lcase": "lower",
-    "substr": "substring", "dayofmonth": "day", "dateadd": "date_add", "date_diff": "datediff", "nvl": "coalesce", "ifnull": "coalesce",
-    "signum": "sign", "power": "pow", "btrim": "trim", "sha": "sha1", "||": "concat", "*": "multiply", "/": "divide", "%": "remainder", "mod": "remainder",
+    "ceiling": "ceil", "char_length": "length", "character_length": "length", "len": "length",
+    "ucase": "upper", "lcase": "lower",
+    "substr": "substring", "dayofmonth": "day", "dateadd": "date_add", "date_diff": "datediff",
+    "nvl": "coalesce", "ifnull": "coalesce",
+    "signum": "sign", "power": "pow", "btrim": "trim", "sha": "sha1", "||": "concat",
+    "*": "multiply", "/": "divide", "%": "remainder", "mod": "remainder",
 }  # fmt: skip
 ALIASES: Final[dict[str, Build]] = {
     **{alias: _alias(name) for alias, name in _SAME.items()},
@@ -293,8 +304,10 @@ ALIASES: Final[dict[str, Build]] = {
     "date": _cast_to(ty.DATE),
     "to_timestamp": _cast_to(ty.TIMESTAMP),
     "timestamp": _cast_to(ty.TIMESTAMP),
-    "int": _cast_to(ty.INT32), "bigint": _cast_to(ty.INT64), "smallint": _cast_to(ty.INT16), "tinyint": _cast_to(ty.INT8),
-    "double": _cast_to(ty.DOUBLE), "float": _cast_to(ty.FLOAT), "string": _cast_to(ty.STRING), "boolean": _cast_to(ty.BOOL),
+    "int": _cast_to(ty.INT32), "bigint": _cast_to(ty.INT64), "smallint": _cast_to(ty.INT16),
+    "tinyint": _cast_to(ty.INT8),
+    "double": _cast_to(ty.DOUBLE), "float": _cast_to(ty.FLOAT), "string": _cast_to(ty.STRING),
+    "boolean": _cast_to(ty.BOOL),
     "binary": _cast_to(ty.BINARY),
     "if": _if,
     "date_trunc": _date_trunc,
@@ -303,7 +316,7 @@ ALIASES: Final[dict[str, Build]] = {
     "left": _left,
     "date_part": _date_part,
     "datepart": _date_part,
-    "move": _move,
+    "move": _add_interval,
     "negative": _negative,
     "positive": _positive,
     "+": _plus("+"),

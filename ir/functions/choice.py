@@ -1,14 +1,18 @@
-"""Functions that choose among their arguments: coalesce, if, case, greatest, least; and comparison as a function."""
+"""Functions that choose among their arguments, and comparison as a function.
+
+They are coalesce, if, case, greatest and least.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 
 from skipstone.ir import types as ty
 from skipstone.ir.coerce import common_type, in_spark
-from skipstone.ir.function import Call, Function, Signature, arity
+from skipstone.ir.function import Call, Function, Signature, check_arity
 from skipstone.ir.interval import Interval, hull, less
 from skipstone.ir.node import Node
 from skipstone.ir.session import Incomparable, Session
@@ -17,24 +21,26 @@ from skipstone.ir.values import NO, TEXT, YES, Mask, Values, lane_of
 
 
 def common(args: tuple[Node, ...], session: Session) -> DType:
-    """The type that Spark brings all arguments to."""
-    found = ty.NULL
+    """Return the type to which Spark casts all arguments."""
+    dtype = ty.NULL
     for a in args:
         assert a.dtype is not None
         t = in_spark(a.dtype)
         if t.kind is Kind.OTHER:
             raise Incomparable(f"{t} allows null tests only")
-        if t.kind is Kind.NULL or t == found:
+        if t.kind is Kind.NULL or t == dtype:
             continue
-        if found.kind is not Kind.NULL and Kind.STRING in (t.kind, found.kind):
-            raise Incomparable(f"which of {found} and {t} Spark takes depends on its version")
-        found = t if found.kind is Kind.NULL else common_type(found, t, session)
-    return found
+        if dtype.kind is not Kind.NULL and Kind.STRING in (t.kind, dtype.kind):
+            raise Incomparable(
+                f"the choice between {dtype} and {t} depends on the version of Spark"
+            )
+        dtype = t if dtype.kind is Kind.NULL else common_type(dtype, t, session)
+    return dtype
 
 
 def _alike(least: int, most: int) -> Any:
     def signature(args: tuple[Node, ...], session: Session) -> Signature:
-        arity(args, least, most)
+        check_arity(args, least, most)
         to = common(args, session)
         return (to,) * len(args), to
 
@@ -42,61 +48,52 @@ def _alike(least: int, most: int) -> Any:
 
 
 def _case_signature(args: tuple[Node, ...], session: Session) -> Signature:
-    """condition, value, condition, value, ..., and the value for no condition."""
+    """Return the types of condition, value, condition, value, ..., and the value of ELSE."""
     values = (*args[1::2], *args[-1:])
     to = common(values, session)
     for condition in args[:-1:2]:
         if condition.dtype != ty.BOOL:
-            raise Incomparable(f"a condition is BOOLEAN, and this is {condition.dtype}")
+            raise Incomparable(f"expected a BOOLEAN condition, got {condition.dtype}")
     types = [ty.BOOL if i % 2 == 0 and i < len(args) - 1 else to for i in range(len(args))]
     return types, to
 
 
 def _case_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
-    """Around the values whose condition may hold while none before it surely does."""
-    open_, lost, parts = YES, NO, []
+    """Return the hull of the values whose condition may be TRUE while no earlier one surely is."""
+    undecided, lost, parts = YES, NO, []
     for condition, value in zip(args[:-1:2], args[1::2], strict=False):
         may_hold = condition.real & (condition.high != 0)
-        lost = lost | (open_ & condition.lost)
-        parts.append((value, open_ & may_hold))
-        open_ = open_ & (condition.nulls | (condition.real & (condition.low == 0)))
-    parts.append((args[-1], open_))
-    found = hull(call.dtype, parts)
-    return Interval(
-        found.dtype,
-        found.low,
-        found.high,
-        found.above,
-        found.real,
-        found.nulls,
-        found.nans,
-        found.lost | lost,
-    )
+        lost = lost | (undecided & condition.lost)
+        parts.append((value, undecided & may_hold))
+        undecided = undecided & (condition.nulls | (condition.real & (condition.low == 0)))
+    parts.append((args[-1], undecided))
+    interval = hull(call.dtype, parts)
+    return replace(interval, lost=interval.lost | lost)
 
 
 def _case_rows(call: Call, args: tuple[Values, ...]) -> Values:
-    picks, open_, lost = [], YES, NO
+    picks, undecided, lost = [], YES, NO
     for condition, value in zip(args[:-1:2], args[1::2], strict=False):
-        lost = lost | (open_ & condition.lost)
-        holds = open_ & condition.valid & (condition.data != 0)
+        lost = lost | (undecided & condition.lost)
+        holds = undecided & condition.valid & (condition.data != 0)
         picks.append((value, holds))
-        open_ = open_ & ~holds
-    picks.append((args[-1], open_))
+        undecided = undecided & ~holds
+    picks.append((args[-1], undecided))
     return _pick(call.dtype, picks, lost)
 
 
 def _pick(dtype: DType, picks: list[tuple[Values, Mask]], lost: Mask) -> Values:
-    """Each row from the one value whose mask is set."""
+    """Take each row from the one value whose mask is set."""
     n = max(max(len(v.data), len(v.valid), len(v.lost), len(m)) for v, m in picks)
     data = np.empty(n, lane_of(dtype))
     data[:] = b"" if dtype.kind in TEXT else 0
-    valid, gone = np.zeros(n, np.bool_), np.array(np.broadcast_to(lost, n))
+    valid, lost_rows = np.zeros(n, np.bool_), np.array(np.broadcast_to(lost, n))
     for v, mask in picks:
         m = np.broadcast_to(mask, n)
         data[m] = np.broadcast_to(v.data, n)[m]
         valid[m] = np.broadcast_to(v.valid, n)[m]
-        gone[m] |= np.broadcast_to(v.lost, n)[m]
-    return Values(dtype, data, valid, gone)
+        lost_rows[m] |= np.broadcast_to(v.lost, n)[m]
+    return Values(dtype, data, valid, lost_rows)
 
 
 def _coalesce_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
@@ -104,35 +101,33 @@ def _coalesce_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     for a in args:
         parts.append((a, reach))
         reach = reach & a.nulls
-    found = hull(call.dtype, parts)
-    return Interval(
-        found.dtype, found.low, found.high, found.above, found.real, reach, found.nans, found.lost
-    )
+    interval = hull(call.dtype, parts)
+    return replace(interval, nulls=reach)
 
 
 def _coalesce_rows(call: Call, args: tuple[Values, ...]) -> Values:
-    open_, picks = YES, []
+    undecided, picks = YES, []
     for a in args:
-        picks.append((a, open_ & (a.valid | a.lost)))
-        open_ = open_ & ~a.valid & ~a.lost
-    return _pick(call.dtype, [*picks, (args[-1], open_)], NO)
+        picks.append((a, undecided & (a.valid | a.lost)))
+        undecided = undecided & ~a.valid & ~a.lost
+    return _pick(call.dtype, [*picks, (args[-1], undecided)], NO)
 
 
 def _extreme(greatest: bool) -> Function:
-    """NULLs are passed over; NaN is the greatest."""
+    """Return greatest or least: they skip NULLs, and NaN is the greatest."""
 
     def interval(call: Call, args: tuple[Interval, ...]) -> Interval:
         every = hull(call.dtype, [(a, YES) for a in args])
-        # A value that is always there bounds the result on one side.
+        # A value that always exists bounds the result on one side.
         low, high, above = every.low, every.high, every.above
         nulls, nans = YES, YES
         for a in args:
-            there = ~a.nulls & ~a.lost
+            present = ~a.nulls & ~a.lost
             if greatest:
-                better = there & ~a.nans & a.real & less(low, a.low)
+                better = present & ~a.nans & a.real & less(low, a.low)
                 low = np.where(better, a.low, low)
             else:
-                better = there & ~a.nans & a.real & ~a.above & (above | less(a.high, high))
+                better = present & ~a.nans & a.real & ~a.above & (above | less(a.high, high))
                 high, above = np.where(better, a.high, high), above & ~better
             nulls, nans = nulls & a.nulls, nans & (a.nans | a.nulls)
         some_nan = every.nans if greatest else every.nans & nans
@@ -141,7 +136,7 @@ def _extreme(greatest: bool) -> Function:
     def rows(call: Call, args: tuple[Values, ...]) -> Values:
         best = args[0]
         for a in args[1:]:
-            wins = beyond(a, best) if greatest else beyond(best, a)
+            wins = greater_than(a, best) if greatest else greater_than(best, a)
             best = _pick(
                 call.dtype,
                 [(best, best.valid & ~(a.valid & wins)), (a, a.valid & (~best.valid | wins))],
@@ -152,16 +147,19 @@ def _extreme(greatest: bool) -> Function:
     return Function(_alike(2, 100), interval=interval, rows=rows)
 
 
-def beyond(a: Values, b: Values) -> Mask:
-    """a > b where both are valid, NaN being the greatest."""
-    found = less(b.data, a.data)
+def greater_than(a: Values, b: Values) -> Mask:
+    """Return a > b where both are valid; NaN is the greatest."""
+    greater = less(b.data, a.data)
     if a.dtype.kind is Kind.FLOAT:
-        found = found | (np.isnan(a.data) & ~np.isnan(b.data))
-    return found
+        greater = greater | (np.isnan(a.data) & ~np.isnan(b.data))
+    return greater
 
 
 def _compare_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
-    """-1, 0 or 1: which of them are possible. NaN is the greatest, and equal to itself."""
+    """Return the interval of the possible signs -1, 0 and 1.
+
+    NaN is the greatest, and equal to itself.
+    """
     a, b = args
     both = a.real & b.real
     lesser = (both & (b.above | less(a.low, b.high))) | (a.real & b.nans)
@@ -176,12 +174,12 @@ def _compare_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
 
 def _compare_rows(call: Call, args: tuple[Values, ...]) -> Values:
     a, b = args
-    data = beyond(a, b).astype(np.int64) - beyond(b, a).astype(np.int64)
+    data = greater_than(a, b).astype(np.int64) - greater_than(b, a).astype(np.int64)
     return Values(ty.INT8, data, a.valid & b.valid, a.lost | b.lost)
 
 
 def _compare_signature(args: tuple[Node, ...], session: Session) -> Signature:
-    arity(args, 2)
+    check_arity(args, 2)
     a, b = (in_spark(n.dtype) for n in args if n.dtype is not None)
     if Kind.STRING in (a.kind, b.kind) and a.kind is not b.kind:
         first, second = (b, a) if a.kind is Kind.STRING else (a, b)

@@ -1,7 +1,7 @@
 """Functions of dates and timestamps.
 
-They are defined on dates (days) and on wall clocks (TIMESTAMP_NTZ, microseconds); a zoned timestamp is
-cast to one of them first, in the session's time zone.
+They are defined on dates (days) and on wall clocks (TIMESTAMP_NTZ, microseconds). A zoned timestamp
+is first cast to one of them, in the session's time zone.
 """
 
 from __future__ import annotations
@@ -12,7 +12,16 @@ from typing import Any, Final
 import numpy as np
 
 from skipstone.ir import types as ty
-from skipstone.ir.function import LOST, Call, Function, Signature, arity, fixed, one, text_of
+from skipstone.ir.function import (
+    LOST,
+    Call,
+    Function,
+    Signature,
+    check_arity,
+    fixed,
+    only_value,
+    text_literal,
+)
 from skipstone.ir.functions.arithmetic import exact
 from skipstone.ir.interval import Interval, corners, merge
 from skipstone.ir.node import Node
@@ -25,15 +34,20 @@ SECOND: Final = 10**6
 HOUR: Final = 3600 * SECOND
 # Names of units, as trunc and date_trunc take them. Source: Spark, `DateTimeUtils.parseTruncLevel`.
 UNITS: Final = {
-    "microsecond": "microsecond", "millisecond": "millisecond", "second": "second", "minute": "minute", "hour": "hour",
-    "day": "day", "dd": "day", "week": "week", "mon": "month", "month": "month", "mm": "month", "quarter": "quarter",
+    "microsecond": "microsecond", "millisecond": "millisecond", "second": "second",
+    "minute": "minute", "hour": "hour",
+    "day": "day", "dd": "day", "week": "week", "mon": "month", "month": "month", "mm": "month",
+    "quarter": "quarter",
     "year": "year", "yyyy": "year", "yy": "year",
 }  # fmt: skip
-# Names of fields, as EXTRACT and date_part take them, and the functions that they name.
+# Names of fields, as EXTRACT and date_part take them, and their functions.
 FIELDS: Final = {
-    "year": "year", "y": "year", "years": "year", "quarter": "quarter", "qtr": "quarter", "month": "month", "mon": "month", "months": "month",
-    "week": "weekofyear", "w": "weekofyear", "day": "day", "d": "day", "days": "day", "dayofweek": "dayofweek", "dow": "dayofweek",
-    "doy": "dayofyear", "hour": "hour", "h": "hour", "hours": "hour", "minute": "minute", "min": "minute", "minutes": "minute",
+    "year": "year", "y": "year", "years": "year", "quarter": "quarter", "qtr": "quarter",
+    "month": "month", "mon": "month", "months": "month",
+    "week": "weekofyear", "w": "weekofyear", "day": "day", "d": "day", "days": "day",
+    "dayofweek": "dayofweek", "dow": "dayofweek",
+    "doy": "dayofyear", "hour": "hour", "h": "hour", "hours": "hour", "minute": "minute",
+    "min": "minute", "minutes": "minute",
 }  # fmt: skip
 STEPS: Final = {
     "microsecond": 1,
@@ -46,17 +60,17 @@ STEPS: Final = {
 
 
 def months(days: Data) -> Data:
-    """Months since January 1970."""
+    """Convert days since 1970 to months since January 1970."""
     return days.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
 
 
 def month_start(month: Data) -> Data:
-    """The first day of a month, in days since 1970."""
+    """Return the first day of a month, in days since 1970."""
     return month.astype("datetime64[M]").astype("datetime64[D]").astype(np.int64)
 
 
 def truncate_days(days: Data, unit: str) -> Data:
-    """The first day of the week, month, quarter or year of a day."""
+    """Return the first day of the week, month, quarter or year of a day."""
     if unit == "week":
         return np.asarray(days - (days + 3) % 7)
     m = months(days)
@@ -64,7 +78,7 @@ def truncate_days(days: Data, unit: str) -> Data:
 
 
 def _iso_year(days: Data) -> Data:
-    """The year that the day's week belongs to: that of its Thursday."""
+    """Return the year of the day's ISO week: that of its Thursday."""
     return np.asarray(months(days - (days + 3) % 7 + 3) // 12)
 
 
@@ -75,7 +89,10 @@ def _field(
     value: Callable[[Data], Data],
     period: Callable[[Data], Data],
 ) -> Function:
-    """A part of a date or clock, which rises within a period and starts anew with the next."""
+    """Return a function for a part of a date or clock.
+
+    The part increases within a period and restarts with the next one.
+    """
     base = Function(fixed(source, returns=ty.INT32), lambda call, a: value(a), monotone=True)
 
     def interval(call: Call, args: tuple[Interval, ...]) -> Interval:
@@ -96,33 +113,34 @@ def _month_of(days: Data) -> Data:
     return np.asarray(months(days) % 12 + 1)
 
 
-def _unit(n: Node, known: tuple[str, ...]) -> str:
-    unit = UNITS.get(text_of(n).lower(), "")
-    if unit not in known:
+def _unit(n: Node, supported: tuple[str, ...]) -> str:
+    unit = UNITS.get(text_literal(n).lower(), "")
+    if unit not in supported:
         raise Incomparable(
-            f"the unit {text_of(n)!r} is not understood; expected one of {', '.join(known)}"
+            f"the unit {text_literal(n)!r} is not understood; "
+            f"expected one of {', '.join(supported)}"
         )
     return unit
 
 
 def _trunc_signature(args: tuple[Node, ...], session: Session) -> Signature:
-    arity(args, 2)
+    check_arity(args, 2)
     _unit(args[1], ("week", "month", "quarter", "year"))
     return (ty.DATE, ty.STRING), ty.DATE
 
 
 def _trunc(call: Call, a: Data, unit: Data) -> Any:
-    return _in_days(truncate_days(a, UNITS[one(unit).decode().lower()]))
+    return _in_days(truncate_days(a, UNITS[only_value(unit).decode().lower()]))
 
 
 def _wall_trunc_signature(args: tuple[Node, ...], session: Session) -> Signature:
-    arity(args, 2)
+    check_arity(args, 2)
     _unit(args[0], (*STEPS, "week", "month", "quarter", "year"))
     return (ty.STRING, ty.TIMESTAMP_NTZ), ty.TIMESTAMP_NTZ
 
 
 def _wall_trunc(call: Call, unit: Data, a: Data) -> Any:
-    name = UNITS[one(unit).decode().lower()]
+    name = UNITS[only_value(unit).decode().lower()]
     if name in STEPS:
         low = np.iinfo(np.int64).min + STEPS[name]
         return np.maximum(a, low) // STEPS[name] * STEPS[name], np.where(a < low, LOST, 0)
@@ -132,7 +150,7 @@ def _wall_trunc(call: Call, unit: Data, a: Data) -> Any:
 
 
 def _in_days(values: Data) -> Any:
-    """Days as a date, which is 32 bits wide; what Spark makes of others is not looked into."""
+    """Return days as a date, which is 32 bits wide; days beyond are lost."""
     low, high = ty.DATE.lowest, ty.DATE.highest
     assert isinstance(low, int) and isinstance(high, int)
     return np.clip(values, low, high), np.where((values < low) | (values > high), LOST, 0)
@@ -145,8 +163,8 @@ def _add_months(call: Call, days: Data, count: Data) -> Any:
     return _in_days(first + np.minimum(days - month_start(m), length - 1))
 
 
-def _micros(step: int) -> Function:
-    """Whole numbers of some unit as an instant."""
+def _instant_from(step: int) -> Function:
+    """Return a function that reads whole numbers of a unit as an instant."""
     return Function(
         fixed(ty.INT64, returns=ty.TIMESTAMP),
         lambda call, a: _instant(exact(np.multiply, a, np.full(1, step), 64)),
@@ -167,10 +185,10 @@ def _units_since(step: int) -> Function:
 
 
 def _whole_seconds_signature(args: tuple[Node, ...], session: Session) -> Signature:
-    arity(args, 1)
+    check_arity(args, 1)
     t = args[0].dtype
     if t not in (ty.TIMESTAMP, ty.TIMESTAMP_NTZ):
-        raise Incomparable(f"seconds are counted of timestamps, and this is {t}")
+        raise Incomparable(f"expected a timestamp, got {t}")
     return (t,), ty.INT64
 
 
@@ -178,15 +196,15 @@ def _whole_seconds(call: Call, a: Data) -> Any:
     return np.where(a < 0, -(-np.maximum(a, np.iinfo(np.int64).min + 1) // SECOND), a // SECOND)
 
 
-def _later(call: Call, a: Data, micros: Data) -> Any:
+def _add_micros(call: Call, a: Data, micros: Data) -> Any:
     return _instant(exact(np.add, a, micros, 64))
 
 
-def _later_signature(args: tuple[Node, ...], session: Session) -> Signature:
-    arity(args, 2)
+def _add_micros_signature(args: tuple[Node, ...], session: Session) -> Signature:
+    check_arity(args, 2)
     t = args[0].dtype
     if t is None or t.kind is not Kind.TIMESTAMP or t.unit != "us":
-        raise Incomparable(f"an interval is added to timestamps, and this is {t}")
+        raise Incomparable(f"expected a timestamp beside an interval, got {t}")
     return (t, ty.INT64), t
 
 
@@ -253,8 +271,8 @@ FUNCTIONS: Final = {
     "unix_seconds": _units_since(SECOND),
     "unix_millis": _units_since(1000),
     "unix_micros": _units_since(1),
-    "timestamp_seconds": _micros(SECOND),
-    "timestamp_millis": _micros(1000),
-    "timestamp_micros": _micros(1),
-    "later": Function(_later_signature, _later, monotone=True, bad="raise"),
+    "timestamp_seconds": _instant_from(SECOND),
+    "timestamp_millis": _instant_from(1000),
+    "timestamp_micros": _instant_from(1),
+    "later": Function(_add_micros_signature, _add_micros, monotone=True, bad="raise"),
 }

@@ -1,4 +1,4 @@
-"""Division: / div % pmod, with Spark's result types. What is divided by zero raises or is NULL.
+"""Division: / div % pmod, with Spark's result types. Division by zero raises or gives NULL.
 
 Source: Spark 4, `arithmetic.scala`, `DecimalPrecision`.
 """
@@ -12,7 +12,7 @@ import numpy as np
 
 from skipstone.ir import types as ty
 from skipstone.ir.function import Call, Function, Policy, Signature
-from skipstone.ir.functions.arithmetic import exact, fits, operands, rescale, wrap
+from skipstone.ir.functions.arithmetic import decimal_result, exact, operands, rescale, wrap
 from skipstone.ir.interval import Interval, corners_where
 from skipstone.ir.node import Node
 from skipstone.ir.session import Incomparable, Session
@@ -25,31 +25,34 @@ def _quotient(args: tuple[Node, ...], session: Session) -> Signature:
     if a.kind is not Kind.DECIMAL:
         return (ty.DOUBLE, ty.DOUBLE), ty.DOUBLE
     scale = max(6, a.scale + b.precision + 1)
-    return (a, b), fits(a.precision - a.scale + b.scale + scale, scale)
+    return (a, b), decimal_result(a.precision - a.scale + b.scale + scale, scale)
 
 
 def _whole_quotient(args: tuple[Node, ...], session: Session) -> Signature:
     a, b = operands(args, session)
     if a.kind is Kind.FLOAT:
-        raise Incomparable("div is understood between integers and decimals")
+        raise Incomparable("div expects integers or decimals")
     return ((ty.INT64, ty.INT64) if a.kind is Kind.INT else (a, b)), ty.INT64
 
 
-def _rest(args: tuple[Node, ...], session: Session) -> Signature:
+def _remainder_signature(args: tuple[Node, ...], session: Session) -> Signature:
     a, b = operands(args, session)
     if a.kind is not Kind.DECIMAL:
         return (a, b), a
     scale = max(a.scale, b.scale)
-    return (a, b), fits(min(a.precision - a.scale, b.precision - b.scale) + scale, scale)
+    return (a, b), decimal_result(min(a.precision - a.scale, b.precision - b.scale) + scale, scale)
 
 
 def by_zero(call: Call) -> Policy:
-    """Division by zero raises or gives NULL."""
+    """Return the policy on division by zero: it raises in ANSI mode, otherwise it gives NULL."""
     return "raise" if call.session.ansi else "null"
 
 
 def divide(a: Data, b: Data) -> Data:
-    """Integer division that truncates towards zero, as Java's; b is not 0. Python integers."""
+    """Divide integers, truncating towards zero as Java does; b is not 0.
+
+    The result is an array of Python integers.
+    """
     a, b = a.astype(object), b.astype(object)
     q = np.abs(a) // np.abs(b)
     return np.asarray(np.where((a < 0) != (b < 0), -q, q))
@@ -60,7 +63,7 @@ def _divide(call: Call, a: Data, b: Data) -> Any:
     b = np.where(zero, np.ones_like(b), b)
     if call.dtype.kind is Kind.FLOAT:
         return a / b, np.broadcast_to(zero, np.broadcast(a, b).shape)
-    # Half up, away from zero: the quotient of 10^k * a and b, with k digits to spare.
+    # Half up, away from zero: the quotient of 10^k * a and b, for k extra digits.
     shift = call.dtype.scale - call.types[0].scale + call.types[1].scale
     n, d = a.astype(object) * 10**shift, b.astype(object)
     size = (2 * np.abs(n) + np.abs(d)) // (2 * np.abs(d))
@@ -106,14 +109,18 @@ def _pmod(call: Call, a: Data, b: Data) -> Any:
     out = np.where(np.asarray(r < 0, np.bool_), again, r)
     if (
         call.dtype.kind is Kind.DECIMAL
-    ):  # of a negative dividend the result may be as long as the divisor
+        # For a negative dividend the result may have as many digits as the divisor.
+    ):
         beyond = np.asarray(np.abs(out) > call.dtype.highest, np.bool_)
         out, bad = np.where(beyond, np.zeros(1, out.dtype), out), bad | beyond
     return out, bad
 
 
 def _clear_of_zero(call: Call, args: tuple[Interval, ...]) -> Interval:
-    """Division is monotone in each argument on either side of a divisor of zero."""
+    """Return the corners of a division where the divisor keeps its sign.
+
+    Division is monotone in each argument on either side of a divisor of zero.
+    """
     b = args[1]
     a = args[0]
     clear = np.asarray((b.low > 0) | (b.high < 0), np.bool_) | ~b.real
@@ -123,11 +130,13 @@ def _clear_of_zero(call: Call, args: tuple[Interval, ...]) -> Interval:
         )
     if (
         call.name == "div" and call.types[0].kind is Kind.DECIMAL and not call.session.ansi
-    ):  # a quotient beyond BIGINT wraps
+        # A quotient beyond BIGINT wraps.
+    ):
         unit = 10 ** (max(t.scale for t in call.types) - call.types[0].scale)
         reach = np.maximum(np.abs(a.low.astype(object)), np.abs(a.high.astype(object))) * unit
         clear = clear & np.asarray(reach < 2**63, np.bool_)
-    # Nothing is divided by a divisor that is always 0, whatever the dividend is: one of its values will do.
+    # If the divisor is always 0, the result does not depend on the dividend; one of its values
+    # suffices.
     zero = b.real & np.asarray((b.low == 0) & (b.high == 0), np.bool_)
     a = replace(a, high=np.where(zero, a.low, a.high)) if zero.any() else a
     return corners_where(clear | zero | (a.single & b.single), call, _BY_CORNERS[call.name], (a, b))
@@ -136,40 +145,45 @@ def _clear_of_zero(call: Call, args: tuple[Interval, ...]) -> Interval:
 _BY_CORNERS: Final = {
     "divide": Function(_quotient, _divide, bad=by_zero),
     "div": Function(_whole_quotient, _div, bad=by_zero),
-    "remainder": Function(_rest, _mod, bad=by_zero),
-    "pmod": Function(_rest, _pmod, bad=by_zero),
+    "remainder": Function(_remainder_signature, _mod, bad=by_zero),
+    "pmod": Function(_remainder_signature, _pmod, bad=by_zero),
 }
 
 
 def _mod_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
-    """The rest has the dividend's sign, and is smaller than the divisor and no larger than the dividend.
+    """Return the interval of a remainder.
 
-    pmod's is that, or what it is short of the divisor.
+    It has the dividend's sign, is smaller than the divisor and no larger than the dividend. The
+    result of pmod is the same, or its distance from the divisor.
     """
     a, b = args
     exact_at = a.single & b.single
-    found = corners_where(exact_at, call, _BY_CORNERS[call.name], args)
+    interval = corners_where(exact_at, call, _BY_CORNERS[call.name], args)
     if call.dtype.kind is not Kind.INT or exact_at.all():
-        return found
+        return interval
     clear = ~b.real | np.asarray((b.low > 0) | (b.high < 0), np.bool_)
     most = np.maximum(np.abs(b.low.astype(object)), np.abs(b.high.astype(object))) - 1
     low = np.where(a.low >= 0, 0, np.maximum(-most, np.minimum(a.low, 0)))
     high = np.where(a.high <= 0, 0, np.minimum(most, np.maximum(a.high, 0)))
     if (
         call.name == "pmod"
-    ):  # what is below 0 is moved up by a positive divisor, and may be by a negative one
+        # A positive divisor moves values below 0 up; a negative one may do so.
+    ):
         low, high = np.where(b.low > 0, 0, low), np.where(a.low >= 0, high, most)
-    # The whole dividend lies below the divisor: the rest is the dividend.
+    # If the whole dividend lies below the divisor, the remainder is the dividend.
     small = (a.low >= 0) & (b.low > 0) & (a.high < b.low)
     low, high = (
         np.where(small, a.low, low).astype(np.int64),
         np.where(small, a.high, high).astype(np.int64),
     )
     use = clear & ~exact_at
-    return Interval(
-        call.dtype, np.where(use, low, found.low), np.where(use, high, found.high), found.above, found.real,
-        np.where(use, a.nulls | b.nulls, found.nulls), found.nans, np.where(use, a.lost | b.lost, found.lost),
-    )  # fmt: skip
+    return replace(
+        interval,
+        low=np.where(use, low, interval.low),
+        high=np.where(use, high, interval.high),
+        nulls=np.where(use, a.nulls | b.nulls, interval.nulls),
+        lost=np.where(use, a.lost | b.lost, interval.lost),
+    )
 
 
 FUNCTIONS: Final = {

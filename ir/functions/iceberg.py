@@ -1,7 +1,8 @@
-"""Iceberg's transforms as functions, under their names in Spark: system.bucket(16, x), system.days(ts), ...
+"""Iceberg's transforms as functions, by their names in Spark.
 
-They count from 1970 in UTC, whatever the session's time zone is. `system.days` gives the number of days;
-beside a DATE it is read as one (ir/bind.py).
+Examples are `system.bucket(16, x)` and `system.days(ts)`. They count from 1970 in UTC, whatever the
+session's time zone is. `system.days` returns the number of days; beside a DATE it is read as a date
+(ir/comparisons.py).
 """
 
 from __future__ import annotations
@@ -13,7 +14,15 @@ import pyarrow as pa
 
 from skipstone.ir import types as ty
 from skipstone.ir.coerce import in_spark
-from skipstone.ir.function import LOST, Call, Function, Signature, arity, one, whole_of
+from skipstone.ir.function import (
+    LOST,
+    Call,
+    Function,
+    Signature,
+    check_arity,
+    int_literal,
+    only_value,
+)
 from skipstone.ir.interval import Interval, apply
 from skipstone.ir.node import Node
 from skipstone.ir.partitioning.transforms import Transform
@@ -37,7 +46,7 @@ def _result(transform: Transform, source: DType) -> DType:
 
 def _time_signature(name: str) -> Any:
     def signature(args: tuple[Node, ...], session: Session) -> Signature:
-        arity(args, 1)
+        check_arity(args, 1)
         source = args[0].dtype
         assert source is not None
         return (source,), _result(Transform(name), source)
@@ -63,18 +72,18 @@ def _time(name: str) -> Function:
 
 def _sized(name: str) -> Any:
     def signature(args: tuple[Node, ...], session: Session) -> Signature:
-        arity(args, 2)
+        check_arity(args, 2)
         source = in_spark(args[1].dtype) if args[1].dtype is not None else ty.NULL
-        return (ty.INT32, source), _result(Transform(name, whole_of(args[0])), source)
+        return (ty.INT32, source), _result(Transform(name, int_literal(args[0])), source)
 
     return signature
 
 
 def _transformed(name: str, call: Call, width: Data, a: Data) -> Data:
-    transform = Transform(name, int(one(width)))
+    transform = Transform(name, int(only_value(width)))
     if call.types[1].kind in TEXT:
-        found = transform.apply(pa.array(a, pa.large_binary()), call.types[1])
-        return np.asarray(found.to_numpy(zero_copy_only=False), lane_of(call.dtype))
+        result = transform.apply(pa.array(a, pa.large_binary()), call.types[1])
+        return np.asarray(result.to_numpy(zero_copy_only=False), lane_of(call.dtype))
     return np.asarray(transform.apply(a, call.types[1]), lane_of(call.dtype))
 
 
@@ -82,14 +91,17 @@ def _truncate(call: Call, width: Data, a: Data) -> Any:
     if call.types[1].kind in TEXT:
         return _transformed("truncate", call, width, a)
     exact = a.astype(object) if a.dtype != object and len(a) and int(a.min()) < -(2**62) else a
-    return _fitted(call, Transform("truncate", int(one(width))).floor(exact, call.types[1]))
+    return _fitted(call, Transform("truncate", int(only_value(width))).floor(exact, call.types[1]))
 
 
 _TRUNCATE: Final = Function(_sized("truncate"), _truncate, monotone=True, bad="lost")
 
 
 def _truncate_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
-    """Text keeps its order when both ends are cut, and an end that is not known stays so."""
+    """Return the interval of truncated text.
+
+    Cutting both ends keeps their order; an unknown end stays unknown.
+    """
     width, a = args
     if call.dtype.kind not in TEXT:
         return apply(call, _TRUNCATE, args)
@@ -103,16 +115,16 @@ _BUCKET: Final = Function(
 
 
 def _bucket_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
-    found, last = apply(call, _BUCKET, args), int(args[0].low[0]) - 1
+    bucket, last = apply(call, _BUCKET, args), int(args[0].low[0]) - 1
     return Interval(
-        found.dtype,
-        np.maximum(found.low, 0),
-        np.minimum(found.high, last),
+        bucket.dtype,
+        np.maximum(bucket.low, 0),
+        np.minimum(bucket.high, last),
         NO,
-        found.real,
-        found.nulls,
+        bucket.real,
+        bucket.nulls,
         NO,
-        found.lost,
+        bucket.lost,
     )
 
 

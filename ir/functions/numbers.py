@@ -9,7 +9,15 @@ from typing import Any, Final
 import numpy as np
 
 from skipstone.ir import types as ty
-from skipstone.ir.function import LOST, Call, Function, Signature, arity, one, whole_of
+from skipstone.ir.function import (
+    LOST,
+    Call,
+    Function,
+    Signature,
+    check_arity,
+    int_literal,
+    only_value,
+)
 from skipstone.ir.functions.arithmetic import half_up, number
 from skipstone.ir.interval import Interval
 from skipstone.ir.node import Node
@@ -19,8 +27,8 @@ from skipstone.ir.values import NO, Data, lane_of
 
 
 def _whole(args: tuple[Node, ...], session: Session) -> Signature:
-    """floor and ceil: decimals stay decimals, all else becomes BIGINT."""
-    arity(args, 1)
+    """Return the types of floor and ceil: decimals stay decimals, all others become BIGINT."""
+    check_arity(args, 1)
     t = number(args[0].dtype)
     if t.kind is Kind.DECIMAL:
         return (t,), ty.decimal_type(min(38, t.precision - t.scale + 1), 0)
@@ -28,7 +36,11 @@ def _whole(args: tuple[Node, ...], session: Session) -> Signature:
 
 
 def _saturated(call: Call, x: Data) -> Any:
-    """Java's conversion to long: NaN is 0, in ANSI mode too; what lies beyond ends at the ends, or is an error there."""
+    """Convert floats to long as Java does.
+
+    NaN becomes 0, in ANSI mode too. Values beyond the range become its ends; in ANSI mode they are
+    errors.
+    """
     nan = np.isnan(x)
     inside = np.clip(np.where(nan, 0, x), -(2.0**63), np.nextafter(2.0**63, 0)).astype(np.int64)
     whole = np.where(x >= 2.0**63, np.iinfo(np.int64).max, inside)
@@ -48,11 +60,11 @@ def _ceil(call: Call, a: Data) -> Any:
 
 
 def _round_signature(args: tuple[Node, ...], session: Session) -> Signature:
-    arity(args, 1, 2)
+    check_arity(args, 1, 2)
     t = number(args[0].dtype)
-    digits = whole_of(args[1]) if len(args) > 1 else 0
+    digits = int_literal(args[1]) if len(args) > 1 else 0
     if digits < 0 or digits > 300:
-        raise Incomparable("rounding is understood from the unit down to 300 digits")
+        raise Incomparable("round expects 0 to 300 digits")
     tail = (ty.INT32,) * (len(args) - 1)
     if t.kind is not Kind.DECIMAL:
         return (t, *tail), t
@@ -61,12 +73,13 @@ def _round_signature(args: tuple[Node, ...], session: Session) -> Signature:
 
 
 def _round(call: Call, a: Data, digits: Data | None = None) -> Any:
-    places = 0 if digits is None else int(one(digits))
+    places = 0 if digits is None else int(only_value(digits))
     if call.dtype.kind is Kind.INT:
         return a
     if call.dtype.kind is Kind.DECIMAL:
         return half_up(a, 10 ** (call.types[0].scale - call.dtype.scale))
-    # Spark rounds the number's shortest text half up; where its exact value rounds elsewhere nothing is certain.
+    # Spark rounds the number's shortest text half up. Where its exact value rounds differently, the
+    # result is lost.
     out, bad = np.array(a, lane_of(call.dtype)), np.zeros(len(a), np.uint8)
     for i, x in enumerate(np.asarray(a, np.float64).tolist()):
         if np.isfinite(x):
@@ -80,13 +93,13 @@ def _round(call: Call, a: Data, digits: Data | None = None) -> Any:
 
 
 def _double(args: tuple[Node, ...], session: Session) -> Signature:
-    arity(args, 1)
+    check_arity(args, 1)
     number(args[0].dtype)
     return (ty.DOUBLE,), ty.DOUBLE
 
 
 def _sqrt_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
-    """The root of a number below 0 is NaN."""
+    """Return the interval of a root; the root of a number below 0 is NaN."""
     (a,) = args
     low, high = (np.sqrt(np.maximum(bound, 0)) for bound in (a.low, a.high))
     below, above = (

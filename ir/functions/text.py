@@ -1,7 +1,7 @@
 """Functions of text: lengths, prefixes, case, concatenation, patterns.
 
-Text is UTF-8 bytes; characters are code points, as in Spark. A value between two bounds that share a
-prefix has it too, which is all that most functions can carry.
+Text is UTF-8 bytes; characters are code points, as in Spark. A value between two bounds that share
+a prefix has that prefix too. Most functions can carry no more than this.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import contextlib
 import functools
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -17,7 +18,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skipstone.ir import types as ty
-from skipstone.ir.function import LOST, Call, Function, Signature, arity, fixed, one, text_of
+from skipstone.ir.function import (
+    LOST,
+    Call,
+    Function,
+    Signature,
+    check_arity,
+    fixed,
+    only_value,
+    text_literal,
+)
 from skipstone.ir.interval import Interval, apply, merge
 from skipstone.ir.like import check_length, decode, fits
 from skipstone.ir.node import Node
@@ -25,15 +35,16 @@ from skipstone.ir.session import Incomparable, Session
 from skipstone.ir.types import Kind
 from skipstone.ir.values import NO, TEXT, Data
 
-LONGEST: Final = 2**31 - 1
+MAX_LENGTH: Final = 2**31 - 1
 PAST: Final = (
-    b"\xff"  # above every byte of UTF-8: behind a prefix, above all texts that start with it
+    # Above every byte of UTF-8; appended to a prefix, above all texts that start with it.
+    b"\xff"
 )
-NEAR: Final = 64  # bytes; an upper bound that goes on for longer ends there, in PAST
+MAX_BOUND_TAIL: Final = 64  # bytes; a longer upper bound is cut there and ends in PAST
 
 
-def each(fn: Callable[..., Any], *data: Data, to: Any = object) -> Data:
-    """A Python function applied to each element; arguments of one element serve all."""
+def map_elements(fn: Callable[..., Any], *data: Data, to: Any = object) -> Data:
+    """Apply a Python function to each element; arguments of one element are repeated."""
     n = max(map(len, data))
     rows = zip(*((d.tolist() * n if len(d) == 1 else d.tolist()) for d in data), strict=True)
     out = np.empty(n, to)
@@ -41,8 +52,8 @@ def each(fn: Callable[..., Any], *data: Data, to: Any = object) -> Data:
     return out
 
 
-def shared(a: bytes, b: bytes) -> int:
-    """How many bytes two texts start with alike; all texts between them start so too."""
+def common_prefix(a: bytes, b: bytes) -> int:
+    """Return the number of leading bytes that two texts, and all texts between them, share."""
     return next(
         (i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b))
     )
@@ -53,41 +64,39 @@ def _characters(raw: bytes) -> int:
 
 
 def _length_signature(args: tuple[Node, ...], session: Session) -> Signature:
-    arity(args, 1)
+    check_arity(args, 1)
     t = args[0].dtype
     if t is None or t.kind not in TEXT:
-        raise Incomparable(f"length is understood on text, and this is {t}")
+        raise Incomparable(f"length expects text, got {t}")
     return (t,), ty.INT32
 
 
 def _length(call: Call, a: Data) -> Any:
-    return each(len if call.types[0].kind is Kind.BINARY else _characters, a, to=np.int64)
+    return map_elements(len if call.types[0].kind is Kind.BINARY else _characters, a, to=np.int64)
 
 
 def _ranged(f: Function, low: int, high: int) -> Function:
-    """A function whose results lie in a range; single values are computed."""
+    """Return a function whose results lie in a range; single values are computed."""
 
     def interval(call: Call, args: tuple[Interval, ...]) -> Interval:
-        found = apply(call, f, args)
-        return Interval(
-            found.dtype, np.maximum(found.low, low), np.minimum(found.high, high), found.above, found.real, found.nulls, found.nans, found.lost
-        )  # fmt: skip
+        result = apply(call, f, args)
+        return replace(result, low=np.maximum(result.low, low), high=np.minimum(result.high, high))
 
     return Function(f.signature, f.point, bad=f.bad, interval=interval)
 
 
-def _part(raw: bytes, at: int, count: int) -> bytes:
-    """Spark's substring: positions from 1, 0 means 1, negative ones count from the end."""
+def _substring_of(raw: bytes, at: int, count: int) -> bytes:
+    """Return Spark's substring: positions from 1, 0 means 1, negative ones count from the end."""
     text = raw.decode("utf-8", "surrogateescape")
     start = at - 1 if at > 0 else len(text) + at if at < 0 else 0
     stop = start + count
     return text[max(start, 0) : max(stop, 0)].encode("utf-8", "surrogateescape")
 
 
-def _part_signature(args: tuple[Node, ...], session: Session) -> Signature:
-    arity(args, 2, 3)
+def _substring_signature(args: tuple[Node, ...], session: Session) -> Signature:
+    check_arity(args, 2, 3)
     if args[0].dtype != ty.STRING:
-        raise Incomparable(f"substring is understood on STRING, and this is {args[0].dtype}")
+        raise Incomparable(f"substring expects STRING, got {args[0].dtype}")
     for a in args[1:]:
         if a.dtype is None or a.dtype.kind is not Kind.INT:
             raise Incomparable("positions and lengths must be integers")
@@ -95,14 +104,18 @@ def _part_signature(args: tuple[Node, ...], session: Session) -> Signature:
 
 
 def _substring(call: Call, a: Data, at: Data, count: Data | None = None) -> Any:
-    return each(_part, a, at, np.full(1, LONGEST) if count is None else count)
+    return map_elements(_substring_of, a, at, np.full(1, MAX_LENGTH) if count is None else count)
 
 
 def _substring_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
-    """Behind characters that all texts share order is kept, and both ends are cut; at the start that holds of all."""
+    """Return the interval of a substring.
+
+    After characters that all texts share, order is kept, so both ends are cut. A substring from the
+    start always keeps order.
+    """
     text, at, *count = args
     literals = all(len(a.low) == 1 and a.low is a.high and not a.nulls.any() for a in (at, *count))
-    plain = Function(_part_signature, _substring)
+    plain = Function(_substring_signature, _substring)
     if not literals or at.low[0] < 0:
         return apply(call, plain, args)
     low, high = (
@@ -112,7 +125,10 @@ def _substring_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     if at.low[0] < 2:
         return cut
     before = (
-        np.broadcast_to(each(_alike, text.low, text.high, to=np.int64) >= at.low[0] - 1, len(text))
+        np.broadcast_to(
+            map_elements(_common_characters, text.low, text.high, to=np.int64) >= at.low[0] - 1,
+            len(text),
+        )
         & ~text.above
     )
     return (
@@ -122,29 +138,38 @@ def _substring_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     )
 
 
-def _alike(a: bytes, b: bytes) -> int:
-    """How many whole characters two texts start with alike; all texts between them start so too."""
-    end = shared(a, b)
+def _common_characters(a: bytes, b: bytes) -> int:
+    """Return the number of leading whole characters that two texts, and all between them, share."""
+    end = common_prefix(a, b)
     while end > 0 and any(end < len(t) and t[end] & 0xC0 == 0x80 for t in (a, b)):
         end -= 1
     return _characters(a[:end])
 
 
-# ASCII, Latin, Greek and Cyrillic without the letters of several or contextual forms; scripts without case.
+# ASCII, Latin, Greek and Cyrillic without letters that have several or contextual forms; scripts
+# without case.
 _STEADY_CASE: Final = re.compile(
-    "[\0-\xb4\xb6-\xde\xe0-\u012f\u0132-\u0148\u014a-\u017e\u0180-\u0188\u0391-\u03a1\u03a4-\u03a9\u03b1-\u03c1\u03c4-\u03c9\u0400-\u0481\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fa5\uac00-\ud7a3\u05d0-\u05ea\u0621-\u064a\u2010-\u205e\u20a0-\u20bf\U0001f300-\U0001f64f\U000f0000-\U0010ffff]*"
+    "[\0-\xb4\xb6-\xde\xe0-\u012f\u0132-\u0148\u014a-\u017e\u0180-\u0188"
+    "\u0391-\u03a1\u03a4-\u03a9\u03b1-\u03c1\u03c4-\u03c9\u0400-\u0481"
+    "\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fa5\uac00-\ud7a3"
+    "\u05d0-\u05ea\u0621-\u064a\u2010-\u205e\u20a0-\u20bf"
+    "\U0001f300-\U0001f64f\U000f0000-\U0010ffff]*"
 )
 
 
-def _case(upper: bool) -> Function:
-    """Characters whose other case is one character in every version of Unicode; others are not known here."""
+def _change_case(upper: bool) -> Function:
+    """Return upper or lower.
+
+    It handles characters whose other case is one character in every version of Unicode. The result
+    for other characters is lost.
+    """
     turn = str.upper if upper else str.lower
 
     def change(raw: bytes) -> bytes:
         return turn(raw.decode("utf-8", "replace")).encode()
 
     def point(call: Call, a: Data) -> Any:
-        return each(change, a), each(
+        return map_elements(change, a), map_elements(
             lambda raw: 0 if _STEADY_CASE.fullmatch(raw.decode("utf-8", "replace")) else LOST,
             a,
             to=np.uint8,
@@ -153,20 +178,20 @@ def _case(upper: bool) -> Function:
     base = Function(fixed(ty.STRING, returns=ty.STRING), point, bad="lost")
 
     def prefixes(low: bytes, high: bytes, above: bool) -> tuple[bytes, bytes, bool]:
-        common = b"" if above else low[: shared(low, high)]
+        common = b"" if above else low[: common_prefix(low, high)]
         plain = re.match(rb"[\x00-\x7f]*", common)[0]  # type: ignore[index]
         start, last = change(plain), high[len(common) : len(common) + 1]
         if above or len(plain) < len(common) or not last.isascii() or not last:
             return start, start + PAST, not start
-        # The next character, if there is one, lies between those of the bounds, and all of these are ASCII.
+        # The next character, if any, lies between those of the bounds, and all of these are ASCII.
         first = low[len(common) : len(common) + 1]
         least, most = images(first or b"\0", last)
         return start + (least if first else b""), start + most + PAST, False
 
     @functools.lru_cache(maxsize=1 << 14)
     def images(first: bytes, last: bytes) -> tuple[bytes, bytes]:
-        found = [change(bytes((c,))) for c in range(first[0], last[0] + 1)]
-        return min(found), max(found)
+        results = [change(bytes((c,))) for c in range(first[0], last[0] + 1)]
+        return min(results), max(results)
 
     def interval(call: Call, args: tuple[Interval, ...]) -> Interval:
         (a,) = args
@@ -188,7 +213,7 @@ def _case(upper: bool) -> Function:
             return near
         value = apply(call, base, (a.take(where),))
         known = where.copy()
-        known[where] = ~value.lost  # what the value is not known for has its bounds all the same
+        known[where] = ~value.lost  # where the value is unknown, its bounds still hold
         return merge(known, value.take(~value.lost), near)
 
     return Function(base.signature, base.point, bad="lost", interval=interval)
@@ -196,26 +221,30 @@ def _case(upper: bool) -> Function:
 
 def _texts(args: tuple[Node, ...], session: Session) -> Signature:
     if not args:
-        raise Incomparable("it takes an argument at least")
+        raise Incomparable("expected at least one argument")
     for a in args:
         if a.dtype != ty.STRING:
-            raise Incomparable(f"text is expected, and this is {a.dtype}")
+            raise Incomparable(f"expected STRING, got {a.dtype}")
     return (ty.STRING,) * len(args), ty.STRING
 
 
 def _concat(call: Call, *data: Data) -> Any:
-    return each(lambda *parts: b"".join(parts), *data)
+    return map_elements(lambda *parts: b"".join(parts), *data)
 
 
 def _concat_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
-    """Parts that are one value each make a prefix; the first part that is not ends it with its own bounds."""
+    """Return the interval of a concatenation.
+
+    Leading parts that have a single value form a prefix. The first other part ends it with its own
+    bounds.
+    """
     nulls, lost, alive = NO, NO, np.ones(1, np.bool_)
     for a in args:
         nulls, lost, alive = nulls | a.nulls, lost | a.lost, alive & a.real
     n = max(map(len, args))
     columns = [[np.broadcast_to(x, n).tolist() for x in (a.low, a.high, a.above)] for a in args]
     rows = [
-        _chain([(lows[i], highs[i], aboves[i]) for lows, highs, aboves in columns])
+        _concat_bounds([(lows[i], highs[i], aboves[i]) for lows, highs, aboves in columns])
         for i in range(n)
     ]
     low, high = np.empty(n, object), np.empty(n, object)
@@ -225,101 +254,109 @@ def _concat_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     )
 
 
-def _chain(parts: list[tuple[bytes, bytes, bool]]) -> tuple[bytes, bytes | None]:
-    """Bounds of texts that are put together; None: there is no upper one."""
+def _concat_bounds(parts: list[tuple[bytes, bytes, bool]]) -> tuple[bytes, bytes | None]:
+    """Return bounds of concatenated texts; None: there is no upper one."""
     least: bytes = b""
     most: bytes | None = b""
     for low, high, above in reversed(parts):
-        # Equal ends let the rest go on; otherwise all that is known from below is that nothing shorter precedes.
+        # After equal ends the rest continues. Otherwise the lower bound is that nothing shorter
+        # precedes.
         least = low + least if low == high and not above else low
-        most = None if above else _followed(low, high, most)
+        most = None if above else _upper_bound(low, high, most)
     return least, most
 
 
-def _followed(low: bytes, high: bytes, rest: bytes | None) -> bytes | None:
-    """The upper bound of texts between two that are followed by at most `rest`, or by anything (None)."""
-    # A text up to `high` that does not begin it is less already, whatever follows. Those that begin it are
-    # followed by `rest`: from the shortest that is not below `low` to `high` itself.
-    same = shared(low, high)
+def _upper_bound(low: bytes, high: bytes, rest: bytes | None) -> bytes | None:
+    """Return the upper bound of texts in [low, high] that are followed by at most `rest`.
+
+    None means any text, or no bound.
+    """
+    # A text up to `high` that is not its prefix is less already, whatever follows. Prefixes of
+    # `high` are followed by `rest`: from the shortest that is not below `low` to `high` itself.
+    same = common_prefix(low, high)
     first = same + (same < len(low))
     start, tail = high[:first], high[first:]
     if rest is None:
         return start + PAST if start else None
-    ends = [tail[:i] + rest for i in range(min(len(tail), NEAR) + 1)]
-    return start + max(*ends, tail[:NEAR] + PAST if len(tail) > NEAR else b"")
+    ends = [tail[:i] + rest for i in range(min(len(tail), MAX_BOUND_TAIL) + 1)]
+    return start + max(*ends, tail[:MAX_BOUND_TAIL] + PAST if len(tail) > MAX_BOUND_TAIL else b"")
 
 
-def _trimmed(strip: Callable[[bytes], bytes]) -> Function:
-    return Function(_text_to_text, lambda call, a: each(strip, a))
+def _text_map(strip: Callable[[bytes], bytes]) -> Function:
+    return Function(_text_to_text, lambda call, a: map_elements(strip, a))
 
 
 def _text_to_text(args: tuple[Node, ...], session: Session) -> Signature:
-    arity(args, 1)
+    check_arity(args, 1)
     return _texts(args, session)
 
 
-def _found(test: Callable[[bytes, bytes], bool]) -> Function:
+def _text_test(test: Callable[[bytes, bytes], bool]) -> Function:
     return Function(
         fixed(ty.STRING, ty.STRING, returns=ty.BOOL),
-        lambda call, a, b: each(test, a, b, to=np.int64),
+        lambda call, a, b: map_elements(test, a, b, to=np.int64),
     )
 
 
 def _like_signature(args: tuple[Node, ...], session: Session) -> Signature:
-    arity(args, 3)
-    decoded = decode(text_of(args[1]), text_of(args[2]))
+    check_arity(args, 3)
+    decoded = decode(text_literal(args[1]), text_literal(args[2]))
     if args[0].dtype != ty.STRING or decoded is None:
-        raise Incomparable("LIKE is understood on STRING, with a pattern that Spark takes")
+        raise Incomparable("LIKE expects STRING and a pattern that Spark accepts")
     check_length(decoded)
     return (ty.STRING,) * 3, ty.BOOL
 
 
 def _like(call: Call, a: Data, pattern: Data, escape: Data) -> Any:
-    decoded = decode(one(pattern).decode(), one(escape).decode())
+    decoded = decode(only_value(pattern).decode(), only_value(escape).decode())
     assert decoded is not None
-    return _marks(fits(decoded, _texts_of(a)))
+    return _flags(fits(decoded, _texts_of(a)))
 
 
 def _texts_of(a: Data) -> pa.Array:
-    """Text as Arrow's; what is no UTF-8 is replaced, as in Spark."""
+    """Convert text to an Arrow array; bytes that are not UTF-8 are replaced, as in Spark."""
     return pa.array([raw.decode("utf-8", "replace") for raw in a.tolist()], pa.large_string())
 
 
-def _marks(found: pa.BooleanArray) -> Data:
-    return np.asarray(found.to_numpy(zero_copy_only=False), np.int64)
+def _flags(mask: pa.BooleanArray) -> Data:
+    return np.asarray(mask.to_numpy(zero_copy_only=False), np.int64)
 
 
-# What Java and RE2 read alike: no classes of letters, groups with options, references or lookaround.
+# The syntax that Java and RE2 read alike: no classes of letters, groups with options, references or
+# lookaround.
 _SAFE_REGEX: Final = re.compile(
-    r"(?:[^\\()\[\]{}?*+|.^$]|\\[.^$*+?()\[\]{}|\\/-]|\((?:\?:|(?!\?))|[|.)]|[\^$](?![?*+])|[?*+]\??(?![?*+])"
+    r"(?:[^\\()\[\]{}?*+|.^$]|\\[.^$*+?()\[\]{}|\\/-]|\((?:\?:|(?!\?))|[|.)]"
+    r"|[\^$](?![?*+])|[?*+]\??(?![?*+])"
     r"|\[\^?(?:[A-Za-z0-9 _]-[A-Za-z0-9]|[A-Za-z0-9 _])+\])*"
 )
-# Java's `.` and `$` know more ends of lines than RE2's.
+# Java's `.` and `$` recognize more line ends than RE2's.
 _LINE_END: Final = "[\n\r\x85\u2028\u2029]"
-_LONGEST_REGEX: Final = 1000
+_MAX_REGEX_LENGTH: Final = 1000
 
 
 def _rlike_signature(args: tuple[Node, ...], session: Session) -> Signature:
-    arity(args, 2)
+    check_arity(args, 2)
     if args[0].dtype != ty.STRING:
-        raise Incomparable("RLIKE is understood on STRING")
-    text_of(args[1])
+        raise Incomparable("RLIKE expects STRING")
+    text_literal(args[1])
     return (ty.STRING, ty.STRING), ty.BOOL
 
 
 def _rlike(call: Call, a: Data, pattern: Data) -> Any:
-    text, shown = one(pattern).decode(), _texts_of(a)
-    if len(text) <= _LONGEST_REGEX and text.isascii() and _SAFE_REGEX.fullmatch(text):
-        # One that RE2 refuses is an error in Spark, or says there what RE2 has no form for.
+    text, shown = only_value(pattern).decode(), _texts_of(a)
+    if len(text) <= _MAX_REGEX_LENGTH and text.isascii() and _SAFE_REGEX.fullmatch(text):
+        # A pattern that RE2 refuses is an error in Spark, or uses a form that RE2 lacks.
         with contextlib.suppress(pa.ArrowInvalid):
-            return _marks(pc.match_substring_regex(shown, pattern=text)), _marks(
+            return _flags(pc.match_substring_regex(shown, pattern=text)), _flags(
                 pc.match_substring_regex(shown, pattern=_LINE_END)
             ) * LOST
     return np.zeros(len(a), np.int64), np.full(len(a), LOST, np.uint8)
 
 
 def regex_prefix(pattern: str) -> tuple[str, bool]:
-    """The literal text that every match of an anchored Java pattern starts with; and whether any such text matches.
+    """Return the literal prefix of every match of an anchored Java pattern.
+
+    The second result is True if every text with that prefix matches.
 
     Example:
         >>> regex_prefix("^ab+c"), regex_prefix("^ab"), regex_prefix("^ab.*"), regex_prefix("ab")
@@ -336,23 +373,25 @@ def regex_prefix(pattern: str) -> tuple[str, bool]:
 
 
 FUNCTIONS: Final = {
-    "length": _ranged(Function(_length_signature, _length), 0, LONGEST),
+    "length": _ranged(Function(_length_signature, _length), 0, MAX_LENGTH),
     "octet_length": _ranged(
-        Function(_length_signature, lambda call, a: each(len, a, to=np.int64)), 0, LONGEST
+        Function(_length_signature, lambda call, a: map_elements(len, a, to=np.int64)),
+        0,
+        MAX_LENGTH,
     ),
-    "substring": Function(_part_signature, _substring, interval=_substring_interval),
-    "upper": _case(True),
-    "lower": _case(False),
+    "substring": Function(_substring_signature, _substring, interval=_substring_interval),
+    "upper": _change_case(True),
+    "lower": _change_case(False),
     "concat": Function(_texts, _concat, interval=_concat_interval),
-    "trim": _trimmed(lambda raw: raw.strip(b" ")),
-    "ltrim": _trimmed(lambda raw: raw.lstrip(b" ")),
-    "rtrim": _trimmed(lambda raw: raw.rstrip(b" ")),
-    "reverse": _trimmed(
+    "trim": _text_map(lambda raw: raw.strip(b" ")),
+    "ltrim": _text_map(lambda raw: raw.lstrip(b" ")),
+    "rtrim": _text_map(lambda raw: raw.rstrip(b" ")),
+    "reverse": _text_map(
         lambda raw: raw.decode("utf-8", "surrogateescape")[::-1].encode("utf-8", "surrogateescape")
     ),
-    "has_prefix": _found(bytes.startswith),
-    "has_suffix": _found(bytes.endswith),
-    "has_part": _found(lambda a, b: b in a),
+    "has_prefix": _text_test(bytes.startswith),
+    "has_suffix": _text_test(bytes.endswith),
+    "has_part": _text_test(lambda a, b: b in a),
     "fits": Function(_like_signature, _like),
     "matches": Function(_rlike_signature, _rlike, bad="lost"),
 }

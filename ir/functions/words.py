@@ -1,4 +1,7 @@
-"""More functions of text, bytes, bits, and powers: on rows, and where all rows of a container have one value."""
+"""Functions that are computed value by value: more functions of text, bytes and bits, and powers.
+
+They work on rows, and on containers in which all rows have one value.
+"""
 
 from __future__ import annotations
 
@@ -9,28 +12,28 @@ from typing import Any, Final
 import numpy as np
 
 from skipstone.ir import types as ty
-from skipstone.ir.function import LOST, Call, Function, Signature, arity
+from skipstone.ir.function import LOST, Call, Function, Signature, check_arity
 from skipstone.ir.functions.arithmetic import number
-from skipstone.ir.functions.text import each
+from skipstone.ir.functions.text import map_elements
 from skipstone.ir.node import Node
 from skipstone.ir.session import Incomparable, Session
 from skipstone.ir.types import DType, Kind
 from skipstone.ir.values import Data
 
-HUGE: Final = 1 << 16  # characters; longer results are not made here
+MAX_RESULT: Final = 1 << 16  # characters; longer results are not computed here
 S, I, B = ty.STRING, ty.INT32, ty.BINARY
 
 
-def _typed(
+def _typed_signature(
     types: tuple[DType, ...], returns: DType, least: int
 ) -> Callable[[tuple[Node, ...], Session], Signature]:
     def signature(args: tuple[Node, ...], session: Session) -> Signature:
-        arity(args, least, len(types))
+        check_arity(args, least, len(types))
         for a, t in zip(args, types, strict=False):
             text = a.dtype is not None and a.dtype.kind in (Kind.STRING, Kind.BINARY, Kind.NULL)
             whole = a.dtype is not None and a.dtype.kind in (Kind.INT, Kind.NULL)
             if not (whole if t.kind is Kind.INT else text):
-                raise Incomparable(f"{t} is expected, and this is {a.dtype}")
+                raise Incomparable(f"expected {t}, got {a.dtype}")
         return types[: len(args)], returns
 
     return signature
@@ -39,28 +42,30 @@ def _typed(
 def _characters(
     change: Callable[..., str | None], *types: DType, least: int | None = None
 ) -> Function:
-    """A function of characters; None is a result that is too long to be made."""
+    """Return a function of characters; a result of None is too long to compute."""
 
-    def one(*row: Any) -> bytes | None:
-        made = change(
+    def change_row(*row: Any) -> bytes | None:
+        result = change(
             *(v.decode("utf-8", "surrogateescape") if isinstance(v, bytes) else v for v in row)
         )
-        return None if made is None else made.encode("utf-8", "surrogateescape")
+        return None if result is None else result.encode("utf-8", "surrogateescape")
 
     def point(call: Call, *data: Data) -> Any:
-        made = each(one, *data).tolist()
-        out = np.empty(len(made), object)
-        out[:] = [b"" if v is None else v for v in made]
-        return out, np.array([LOST if v is None else 0 for v in made], np.uint8)
+        results = map_elements(change_row, *data).tolist()
+        out = np.empty(len(results), object)
+        out[:] = [b"" if v is None else v for v in results]
+        return out, np.array([LOST if v is None else 0 for v in results], np.uint8)
 
-    return Function(_typed(types, S, len(types) if least is None else least), point, bad="lost")
+    return Function(
+        _typed_signature(types, S, len(types) if least is None else least), point, bad="lost"
+    )
 
 
 def _replace(text: str, search: str, by: str = "") -> str | None:
     if not search:
         return text
     more = text.count(search) * (len(by) - len(search))
-    return text.replace(search, by) if more <= 0 or len(text) + more <= HUGE else None
+    return text.replace(search, by) if more <= 0 or len(text) + more <= MAX_RESULT else None
 
 
 def _pad(left: bool) -> Callable[..., str | None]:
@@ -68,7 +73,7 @@ def _pad(left: bool) -> Callable[..., str | None]:
         missing = n - len(text)
         if missing <= 0 or not by:
             return text[: max(n, 0)]
-        if n > HUGE:
+        if n > MAX_RESULT:
             return None
         more = (by * (missing // len(by) + 1))[:missing]
         return more + text if left else text + more
@@ -77,7 +82,7 @@ def _pad(left: bool) -> Callable[..., str | None]:
 
 
 def _repeat(text: str, n: int) -> str | None:
-    return text * max(n, 0) if len(text) * n <= HUGE else None
+    return text * max(n, 0) if len(text) * n <= MAX_RESULT else None
 
 
 def _right(text: str, n: int) -> str:
@@ -86,7 +91,7 @@ def _right(text: str, n: int) -> str:
 
 def _split_part(text: str, by: str, n: int) -> str | None:
     if n == 0:
-        return None  # an error
+        return None  # Spark raises an error
     parts = text.split(by) if by else [text]
     at = n - 1 if n > 0 else len(parts) + n
     return parts[at] if 0 <= at < len(parts) else ""
@@ -94,17 +99,21 @@ def _split_part(text: str, by: str, n: int) -> str | None:
 
 def _number(count: Callable[..., int], types: tuple[DType, ...], returns: DType) -> Function:
     return Function(
-        _typed(types, returns, len(types)), lambda call, *data: each(count, *data, to=np.int64)
+        _typed_signature(types, returns, len(types)),
+        lambda call, *data: map_elements(count, *data, to=np.int64),
     )
 
 
-def _place(text: bytes, part: bytes) -> int:
-    """From 1; 0 if it is not there. Characters are counted, bytes are searched: UTF-8 never matches amid a character."""
+def _position(text: bytes, part: bytes) -> int:
+    """Return the position of a part in a text from 1; 0 if it does not occur.
+
+    Characters are counted, bytes are searched: UTF-8 never matches inside a character.
+    """
     at = text.find(part)
     return 0 if at < 0 else 1 + sum(b & 0xC0 != 0x80 for b in text[:at])
 
 
-def _first(text: bytes) -> int:
+def _first_code_point(text: bytes) -> int:
     return ord(text.decode("utf-8", "replace")[0]) if text else 0
 
 
@@ -112,18 +121,18 @@ def _digest(name: str) -> Function:
     def point(call: Call, a: Data) -> Any:
         import hashlib
 
-        return each(
+        return map_elements(
             lambda raw: hashlib.new(name, raw, usedforsecurity=False).hexdigest().encode(), a
         )
 
-    return Function(_typed((B,), S, 1), point)
+    return Function(_typed_signature((B,), S, 1), point)
 
 
 def _bits(op: Any) -> Function:
     def signature(args: tuple[Node, ...], session: Session) -> Signature:
-        arity(args, 2)
+        check_arity(args, 2)
         if any(a.dtype is None or a.dtype.kind is not Kind.INT for a in args):
-            raise Incomparable("bits are understood of integers")
+            raise Incomparable("bit operations expect integers")
         wide = max((a.dtype for a in args if a.dtype is not None), key=lambda t: t.bits)
         return (wide, wide), wide
 
@@ -131,21 +140,24 @@ def _bits(op: Any) -> Function:
 
 
 def _inverted(args: tuple[Node, ...], session: Session) -> Signature:
-    arity(args, 1)
+    check_arity(args, 1)
     if args[0].dtype is None or args[0].dtype.kind is not Kind.INT:
-        raise Incomparable("bits are understood of integers")
+        raise Incomparable("bit operations expect integers")
     return (args[0].dtype,), args[0].dtype
 
 
 def _two_doubles(args: tuple[Node, ...], session: Session) -> Signature:
-    arity(args, 2)
+    check_arity(args, 2)
     for a in args:
         number(a.dtype)
     return (ty.DOUBLE, ty.DOUBLE), ty.DOUBLE
 
 
 def _power(call: Call, a: Data, b: Data) -> Any:
-    """Known where it is a whole number that a DOUBLE holds; elsewhere libraries round differently."""
+    """Return powers.
+
+    Only whole numbers that a DOUBLE holds are certain; libraries round others differently.
+    """
     out = np.power(a, b)
     whole = (a == np.trunc(a)) & (b == np.trunc(b)) & (b >= 0) & (np.abs(out) < 2.0**53)
     return out, np.where(whole, 0, LOST).astype(np.uint8)
@@ -159,9 +171,9 @@ FUNCTIONS: Final = {
     "repeat": _characters(_repeat, S, I),
     "right": _characters(_right, S, I),
     "split_part": _characters(_split_part, S, S, I),
-    "instr": _number(_place, (S, S), I),
-    "locate": _number(lambda part, text: _place(text, part), (S, S), I),
-    "ascii": _number(_first, (S,), I),
+    "instr": _number(_position, (S, S), I),
+    "locate": _number(lambda part, text: _position(text, part), (S, S), I),
+    "ascii": _number(_first_code_point, (S,), I),
     "crc32": _number(zlib.crc32, (B,), ty.INT64),
     "md5": _digest("md5"),
     "sha1": _digest("sha1"),

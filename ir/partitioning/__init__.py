@@ -1,1 +1,1 @@
-"""Partition transforms: what a predicate says of the values that Iceberg and Hive partition by."""
+"""Partition transforms, and predicates over the partition values of Iceberg and Hive."""

@@ -1,15 +1,18 @@
-"""Cells: the rows that one partition value stands for, and what a test of the column can be for some of them.
+"""Cells: the rows of one partition value, and the outcomes that a test can have on them.
 
-A condition made here tests a partition value alone. It is NULL where that value is NULL, and else TRUE
-where some row may give the test the outcome asked for; so its negation says that no row can. It never
-counts on which rows are there.
+A condition made here tests a partition value alone. It is NULL if that value is NULL. Otherwise it
+is TRUE if some row may give the test the requested outcome, so its negation means that no row can.
+It never relies on which rows exist.
 
-Two kinds of rows lie elsewhere than the transform says, and are looked for there too:
+Two kinds of rows lie in other partitions than the transform says. The conditions include those
+partitions:
 
-- Periods below zero. Iceberg's writers up to 0.10.0, and others since, cut towards zero, so that the last
-  second of 1969 may stand under day 0 instead of day -1. Java widens in the same way; pyiceberg does not.
-- Values near the end of a type. Where the partition value does not fit its type, Java wraps it around
-  (`truncate[10]` of -2147483648 is 2147483646), others cut it to the type's range or keep a digit more.
+- Periods below zero. Iceberg's writers up to 0.10.0, and others since, cut towards zero, so the
+  last second of 1969 may lie under day 0 instead of day -1. Java widens in the same way; pyiceberg
+  does not.
+- Values near the end of a type. If the partition value does not fit its type, Java wraps it around
+  (`truncate[10]` of -2147483648 is 2147483646); others clip it to the type's range or keep one
+  digit more.
 """
 
 from __future__ import annotations
@@ -31,17 +34,17 @@ OPPOSITE: Final = {Op.LT: Op.GE, Op.LE: Op.GT, Op.GT: Op.LE, Op.GE: Op.LT}
 MIRROR: Final = {Op.AND: Op.OR, Op.OR: Op.AND}
 
 
-def some(leaf: Node, outcome: bool, transform: Transform, column: Node) -> Node:
-    """Which partitions may hold a row that gives a leaf an outcome.
+def may_have_outcome(leaf: Node, outcome: bool, transform: Transform, column: Node) -> Node:
+    """Return a condition on the partitions that may hold a row on which a leaf has an outcome.
 
     Args:
         leaf: A test of one column, other than IS NULL.
         outcome: TRUE or FALSE; a leaf is NULL exactly where its column is.
-        transform: One that supports the column's type, other than `void`.
+        transform: A transform that supports the column's type, other than `void`.
         column: The partition column, of the transform's result type.
 
     Returns:
-        A condition on `column`, as the module says.
+        A condition on `column`, as the module's docstring describes.
     """
     source, op = leaf.args[0].dtype, leaf.op
     assert source
@@ -54,27 +57,30 @@ def some(leaf: Node, outcome: bool, transform: Transform, column: Node) -> Node:
         )
         return same if outcome else negated(same)
     if op is Op.DEFINED:
-        return every(column) if outcome else never(column)
+        return non_null(column) if outcome else never(column)
     if not outcome and op in OPPOSITE:
         op, outcome = OPPOSITE[op], True
     if transform.name == "bucket":
         return (
             is_in(column, _buckets(_members(leaf), source, transform))
             if outcome and op in (Op.EQ, Op.IN)
-            else every(column)
+            else non_null(column)
         )
     if source.kind in TEXT:
-        return _some_text(leaf, op, outcome, transform.width, column)
-    return _some_number(leaf, op, transform, source, column) if outcome else every(column)
+        return _text_condition(leaf, op, outcome, transform.width, column)
+    return _number_condition(leaf, op, transform, source, column) if outcome else non_null(column)
 
 
-def every(column: Node) -> Node:
-    """TRUE, or NULL where the column is NULL."""
+def non_null(column: Node) -> Node:
+    """Return a condition that is TRUE, or NULL where the column is NULL."""
     return Node(Op.DEFINED, (column,))
 
 
 def negated(n: Node) -> Node:
-    """NOT of a condition, pushed down to its leaves. Spark's order is total, so `x < v` and `x >= v` are opposites, NaN included."""
+    """Push NOT down to the leaves of a condition.
+
+    Spark's order is total, NaN included, so `x < v` and `x >= v` are opposites.
+    """
     match n:
         case Node(Op.NOT, (p,)):
             return p
@@ -86,11 +92,17 @@ def negated(n: Node) -> Node:
 
 
 def _either(column: Node, *conditions: Node) -> Node:
-    """OR of conditions on one column; the trivial ones vanish."""
-    kept = tuple(dict.fromkeys(c for c in conditions if c != never(column)))
-    if every(column) in kept:
-        return every(column)
-    return Node(Op.OR, kept) if len(kept) > 1 else kept[0] if kept else never(column)
+    """Return the OR of conditions on one column, without trivial ones."""
+    remaining = tuple(dict.fromkeys(c for c in conditions if c != never(column)))
+    if non_null(column) in remaining:
+        return non_null(column)
+    return (
+        Node(Op.OR, remaining)
+        if len(remaining) > 1
+        else remaining[0]
+        if remaining
+        else never(column)
+    )
 
 
 def _members(leaf: Node) -> tuple[object, ...]:
@@ -109,26 +121,32 @@ def _buckets(values: tuple[object, ...], source: DType, transform: Transform) ->
 # Truncated numbers, and time. T is the transform's `floor`, which is monotone.
 
 
-def _some_number(leaf: Node, op: Op, transform: Transform, source: DType, column: Node) -> Node:
-    """`x < v` is `x <= v - 1`, and x <= v has rows up to T(v); x >= v has rows from T(v) on."""
+def _number_condition(
+    leaf: Node, op: Op, transform: Transform, source: DType, column: Node
+) -> Node:
+    """Return the condition for a comparison of truncated numbers or times.
+
+    `x < v` is `x <= v - 1`. The rows of x <= v lie in partitions up to T(v), those of x >= v from
+    T(v) on.
+    """
     if transform.name == "truncate" and source.kind is Kind.INT and transform.width > 2**30:
-        # Java's v - ((v % w) + w) % w overflows inside then.
-        return every(column)
-    places = _Places(transform, source, column)
+        # Then Java's v - ((v % w) + w) % w overflows.
+        return non_null(column)
+    partitions = _PartitionValues(transform, source, column)
     if op in (Op.EQ, Op.IN):
-        return places.among([v for v in _members(leaf) if isinstance(v, int)])
+        return partitions.among([v for v in _members(leaf) if isinstance(v, int)])
     v = leaf.args[1].value
     assert isinstance(v, int)
     return {
-        Op.LT: lambda: places.up_to(v - 1),
-        Op.LE: lambda: places.up_to(v),
-        Op.GT: lambda: places.since(v + 1),
-        Op.GE: lambda: places.since(v),
+        Op.LT: lambda: partitions.up_to(v - 1),
+        Op.LE: lambda: partitions.up_to(v),
+        Op.GT: lambda: partitions.since(v + 1),
+        Op.GE: lambda: partitions.since(v),
     }[op]()
 
 
-class _Places:
-    """Where rows with values in a range may stand, on the axis of partition values."""
+class _PartitionValues:
+    """The partition values under which rows with values in a range may lie."""
 
     def __init__(self, transform: Transform, source: DType, column: Node) -> None:
         self.transform, self.source, self.column = transform, source, column
@@ -141,7 +159,8 @@ class _Places:
         self.wraps_low = self.wraps_high = never(column)
         if (
             source.kind is not Kind.DECIMAL
-        ):  # digits are not lost: a place below the type is one digit longer
+            # Digits are not lost: a partition value below the type is one digit longer.
+        ):
             turn = high - low + 1
             least, most = (
                 transform.floor(first, source) + turn,
@@ -152,8 +171,8 @@ class _Places:
             if most >= low:
                 self.wraps_high = self.at_most(min(most, high))
 
-    def late(self, place: int) -> int:
-        """Where a row of that place stands at the latest."""
+    def latest(self, place: int) -> int:
+        """Return the last partition value under which a row of `place` may lie."""
         return place + 1 if place < 0 and self.transform.name in TIME else place
 
     def at_most(self, place: int) -> Node:
@@ -171,26 +190,35 @@ class _Places:
         )
 
     def up_to(self, v: int) -> Node:
-        """Rows with values <= v. Places below the type may have been cut to its lowest."""
+        """Match rows with values <= v.
+
+        Partition values below the type may have been clipped to its lowest.
+        """
         if v < self.first:
             return never(self.column)
         place = self.transform.floor(v, self.source)
-        return _either(self.column, self.at_most(max(self.late(place), self.low)), self.wraps_low)
+        return _either(self.column, self.at_most(max(self.latest(place), self.low)), self.wraps_low)
 
     def since(self, v: int) -> Node:
-        """Rows with values >= v. Places above the type may have been cut to its highest."""
+        """Match rows with values >= v.
+
+        Partition values above the type may have been clipped to its highest.
+        """
         if v > self.last:
             return never(self.column)
         place = self.transform.floor(v, self.source)
         return _either(self.column, self.at_least(min(place, self.high)), self.wraps_high)
 
     def among(self, values: list[int]) -> Node:
-        """Rows with one of the values."""
-        places = {self.transform.floor(v, self.source) for v in values}
+        """Match rows with one of the values."""
+        targets = {self.transform.floor(v, self.source) for v in values}
         inside: list[object] = [
-            p for place in places for p in {place, self.late(place)} if self.low <= p <= self.high
+            p
+            for place in targets
+            for p in {place, self.latest(place)}
+            if self.low <= p <= self.high
         ]
-        below, above = min(places) < self.low, max(places) > self.high
+        below, above = min(targets) < self.low, max(targets) > self.high
         return _either(
             self.column,
             is_in(self.column, inside) if inside else never(self.column),
@@ -203,26 +231,27 @@ class _Places:
         )
 
 
-# Truncated strings and binary. A partition value shorter than the width is the value of all its rows;
-# one as long as the width is the start of them, and they have no greatest.
+# Truncated strings and binary. A partition value shorter than the width is the value of all its
+# rows. One as long as the width is their prefix, and they have no greatest value.
 
 
-def _some_text(leaf: Node, op: Op, outcome: bool, width: int, column: Node) -> Node:
+def _text_condition(leaf: Node, op: Op, outcome: bool, width: int, column: Node) -> Node:
     dtype = column.dtype
     assert dtype
     if op is Op.LIKE:
-        return _some_like(leaf, outcome, width, column)
+        return _like_condition(leaf, outcome, width, column)
     values = [v for v in _members(leaf) if isinstance(v, bytes)]
     if op in (Op.EQ, Op.IN):
         if outcome:
             return is_in(column, [_cut(v, width, dtype) for v in values])
         short: list[object] = [v for v in values if _length(v, dtype) < width]
-        return negated(is_in(column, short)) if short else every(column)
+        return negated(is_in(column, short)) if short else non_null(column)
     v = leaf.args[1].value
     assert isinstance(v, bytes)
     start, length = _cut(v, width, dtype), _length(v, dtype)
-    # x < v: the least row of a cell is the cell's value p. Is p < v? Beyond the width that is p <= start.
-    # x > v: of the rows that start with p some are greater if p >= start; a shorter v is p's only row.
+    # x < v: the least row of a cell is the cell's value p. Is p < v? Beyond the width: p <= start.
+    # x > v: some row that starts with p is greater if p >= start. A v shorter than the width is the
+    # only row of its cell.
     closed = {Op.LT: length > width, Op.LE: True, Op.GT: length >= width, Op.GE: True}[op]
     low = op in (Op.LT, Op.LE)
     return against_span(
@@ -232,8 +261,8 @@ def _some_text(leaf: Node, op: Op, outcome: bool, width: int, column: Node) -> N
     )
 
 
-def _some_like(leaf: Node, outcome: bool, width: int, column: Node) -> Node:
-    """LIKE, by the characters before the first `%`: None stands for `_`."""
+def _like_condition(leaf: Node, outcome: bool, width: int, column: Node) -> Node:
+    """Return the condition for LIKE, from the characters before the first `%`; None is `_`."""
     head: list[str | None] = []
     rest: list[tuple[bool, str]] = []
     for wild, text in pattern_of(leaf).tokens:
@@ -243,22 +272,22 @@ def _some_like(leaf: Node, outcome: bool, width: int, column: Node) -> Node:
             head += [None] if wild else list(text)
     reaches = len(head) >= width
     if outcome:
-        # Shorter heads end before the cut, so that what follows them is not known; longer ones are cut.
-        return _like(column, head[:width], bool(rest) and not reaches)
+        # A shorter head ends before the cut, so the text after it is unknown. A longer head is cut.
+        return _like_or_equal(column, head[:width], bool(rest) and not reaches)
     if not rest:
-        # Rows of a fixed length: below the width the partition value is the row.
-        return every(column) if reaches else negated(_like(column, head, False))
+        # Rows have a fixed length. Below the width, the partition value is the row.
+        return non_null(column) if reaches else negated(_like_or_equal(column, head, False))
     if any(token != (True, "%") for token in rest) or len(head) > width:
-        return every(column)
-    return negated(_like(column, head, not reaches))
+        return non_null(column)
+    return negated(_like_or_equal(column, head, not reaches))
 
 
-def _like(column: Node, head: list[str | None], more: bool) -> Node:
+def _like_or_equal(column: Node, head: list[str | None], more: bool) -> Node:
     if None not in head and not more:
         text = "".join(c or "" for c in head).encode()
         return Node(Op.EQ, (column, literal(text, STRING)))
     if not head:
-        return every(column)
+        return non_null(column)
     pattern = "".join("_" if c is None else "\\" + c if c in "%_\\" else c for c in head) + (
         "%" if more else ""
     )

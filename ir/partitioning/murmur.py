@@ -18,14 +18,12 @@ C2: Final = np.uint32(0x1B873593)
 
 
 def hash_longs(values: npt.NDArray[np.int64]) -> Hashes:
-    """The hashes of the eight little-endian bytes of each value.
+    """Hash the eight little-endian bytes of each value.
 
     Args:
         values: int64, shape (n,).
-
     Returns:
         uint32, shape (n,), host memory.
-
     Example:
         >>> hash_longs(np.array([34])).tolist()
         [2017239379]
@@ -38,14 +36,14 @@ def hash_longs(values: npt.NDArray[np.int64]) -> Hashes:
 
 
 def hash_bytes(values: pa.Array) -> Hashes:
-    """The hashes of byte strings; what stands at a null is not to be used.
+    """Hash byte strings; the hash of a null is arbitrary.
 
     Args:
-        values: Arrow `large_binary`, length n. Time grows with the bytes, and with the length of the longest value.
+        values: Arrow `large_binary`, length n. Time grows with the total bytes and with the length
+            of the longest value.
 
     Returns:
         uint32, shape (n,), host memory.
-
     Example:
         >>> hash_bytes(pa.array([b"iceberg"], pa.large_binary())).tolist()
         [1210000089]
@@ -57,7 +55,7 @@ def hash_bytes(values: pa.Array) -> Hashes:
     _, offsets, raw = values.buffers()
     ends = np.frombuffer(offsets, np.int64)[values.offset : values.offset + n + 1]
     starts, sizes = ends[:-1], np.diff(ends)
-    # Three bytes more, so that the last word of a tail can be read whole.
+    # Three extra bytes, so that the last word of a tail can be read whole.
     data = np.concatenate(
         [
             np.frombuffer(raw, np.uint8)[: ends[-1]] if raw is not None else np.zeros(0, np.uint8),
@@ -77,7 +75,7 @@ def hash_bytes(values: pa.Array) -> Hashes:
 
 
 def _word(data: npt.NDArray[np.uint8], at: npt.NDArray[np.int64]) -> Hashes:
-    """Four bytes from each place on, little-endian."""
+    """Read four little-endian bytes at each offset."""
     b = [data[at + i].astype(np.uint32) << np.uint32(8 * i) for i in range(4)]
     word: Hashes = b[0] | b[1] | b[2] | b[3]
     return word

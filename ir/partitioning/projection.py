@@ -1,18 +1,19 @@
-"""Projection: a predicate over rows becomes one over the partitions that they lie in.
+"""Projection: turn a predicate over rows into one over their partitions.
 
-Under a partition's values a predicate can have some of its three outcomes. Inclusive asks which
-partitions may hold a row that makes it TRUE, strict in which ones every row does; a NULL row is not
-TRUE. Both walk the tree with a set of outcomes. Each rule holds for "may be in the set" and for
-"always is", so that only leaves know which of the two is asked:
+The values of a partition restrict the outcomes that a predicate can have on its rows. An inclusive
+projection selects the partitions that may hold a row on which it is TRUE. A strict projection
+selects those in which it is TRUE on every row; a NULL row is not TRUE. Both walk the tree with a
+set of outcomes. Each rule holds both for "may be in the set" and for "always is", so only leaves
+know the mode:
 
     AND is TRUE:      all inputs are               AND is FALSE:     one input is
     AND is not TRUE:  one input is not TRUE        AND is not FALSE: no input is FALSE
     AND is NULL:      no input is FALSE, and one is NULL
     AND is not NULL:  no input is NULL, or one is FALSE
 
-OR is the mirror image. What is made of them holds no NOT above a leaf, so a NULL within never turns.
+OR is the mirror image. The result holds no NOT above a leaf, so an inner NULL never becomes TRUE.
 
-Source: Iceberg, Projections; there in two-valued logic. Spark SQL decides here, and it has three.
+Source: Iceberg, Projections. Its logic has two values; Spark SQL, which decides here, has three.
 """
 
 from __future__ import annotations
@@ -25,25 +26,25 @@ from typing import Final, Literal
 from skipstone.ir.errors import PredicateTooDeep
 from skipstone.ir.node import TERMS, Node, Op, Path
 from skipstone.ir.outcome import Outcome
-from skipstone.ir.partitioning.cells import negated, some
+from skipstone.ir.partitioning.cells import may_have_outcome, negated
 from skipstone.ir.partitioning.transforms import Transform
 from skipstone.ir.simplify import FALSE, TRUE, simplify
 from skipstone.ir.spec import check_bound
 
-Wanted = frozenset[Outcome]
+Outcomes = frozenset[Outcome]
 Mode = Literal["inclusive", "strict"]
 
-IS_TRUE: Final[Wanted] = frozenset({True})
-IS_FALSE: Final[Wanted] = frozenset({False})
-IS_NULL: Final[Wanted] = frozenset({None})
-NOT_TRUE: Final[Wanted] = frozenset({False, None})
-NOT_FALSE: Final[Wanted] = frozenset({True, None})
-NOT_NULL: Final[Wanted] = frozenset({True, False})
+IS_TRUE: Final[Outcomes] = frozenset({True})
+IS_FALSE: Final[Outcomes] = frozenset({False})
+IS_NULL: Final[Outcomes] = frozenset({None})
+NOT_TRUE: Final[Outcomes] = frozenset({False, None})
+NOT_FALSE: Final[Outcomes] = frozenset({True, None})
+NOT_NULL: Final[Outcomes] = frozenset({True, False})
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionField:
-    """One field of a partition spec: the column it is made from, how, and the name of its values."""
+    """One field of a partition spec: source column, transform, and name of its values."""
 
     source: Path
     transform: Transform
@@ -51,22 +52,21 @@ class PartitionField:
 
 
 def project(bound: Node, fields: Sequence[PartitionField], mode: Mode = "inclusive") -> Node:
-    """The predicate that a bound predicate is over partition values.
+    """Project a bound predicate onto partition values.
 
     Args:
         bound: A bound predicate over rows.
-        fields: The partition spec under which the partitions were written, over columns of the types they had
-            then. A column may have several fields.
-        mode: "inclusive": TRUE wherever a row of the partition may make `bound` TRUE. "strict": TRUE only
-            where every row of the partition does.
+        fields: The partition spec under which the partitions were written, over columns of the
+            types they had then. A column may have several fields.
+        mode: "inclusive": TRUE wherever `bound` may be TRUE on a row of the partition. "strict":
+            TRUE only where it is TRUE on every row of the partition.
 
     Returns:
-        A bound predicate. Its columns have paths of one name, that of a field, and the result types of the
-        transforms. Only TRUE counts: elsewhere it may be FALSE or NULL.
+        A bound predicate. Its columns have one-part paths, the names of fields, and the result
+        types of the transforms. Only TRUE counts: elsewhere it may be FALSE or NULL.
 
     Raises:
         PredicateTooDeep: the nesting exceeds what Python can follow.
-
     Example:
         >>> from skipstone.ir.node import literal
         >>> from skipstone.ir.text import show
@@ -77,7 +77,7 @@ def project(bound: Node, fields: Sequence[PartitionField], mode: Mode = "inclusi
         >>> show(project(p, months)), show(project(p, months, "strict"))
         ('d_month <= 635', 'd_month < 636')
     """
-    leaf = functools.partial(told, fields=tuple(fields), strict=mode == "strict")
+    leaf = functools.partial(leaf_condition, fields=tuple(fields), strict=mode == "strict")
     try:
         return check_bound(simplify(_walk(bound, IS_TRUE, leaf)))
     except RecursionError:
@@ -86,11 +86,11 @@ def project(bound: Node, fields: Sequence[PartitionField], mode: Mode = "inclusi
         ) from None
 
 
-Leaf = Callable[[Node, Wanted], Node]
+Leaf = Callable[[Node, Outcomes], Node]
 
 
-def _walk(n: Node, wanted: Wanted, leaf: Leaf) -> Node:
-    """A condition for the outcome of a predicate to be among the wanted ones."""
+def _walk(n: Node, wanted: Outcomes, leaf: Leaf) -> Node:
+    """Return a condition under which the outcome of a predicate is among the wanted ones."""
     if not wanted or len(wanted) == 3:
         return TRUE if wanted else FALSE
     match n.op:
@@ -99,9 +99,9 @@ def _walk(n: Node, wanted: Wanted, leaf: Leaf) -> Node:
         case Op.NOT:
             return _walk(n.args[0], _swapped(wanted), leaf)
         case Op.IS_TRUE:
-            return _walk(n.args[0], _chosen(wanted, IS_TRUE, NOT_TRUE), leaf)
+            return _walk(n.args[0], _input_outcomes(wanted, IS_TRUE, NOT_TRUE), leaf)
         case Op.IS_NULL if n.args[0].op not in TERMS:
-            return _walk(n.args[0], _chosen(wanted, IS_NULL, NOT_NULL), leaf)
+            return _walk(n.args[0], _input_outcomes(wanted, IS_NULL, NOT_NULL), leaf)
         case Op.AND:
             return _conjunction(wanted, lambda of: [_walk(a, of, leaf) for a in n.args])
         case Op.OR:
@@ -111,7 +111,7 @@ def _walk(n: Node, wanted: Wanted, leaf: Leaf) -> Node:
     return leaf(n, wanted)
 
 
-def _conjunction(wanted: Wanted, inputs: Callable[[Wanted], list[Node]]) -> Node:
+def _conjunction(wanted: Outcomes, inputs: Callable[[Outcomes], list[Node]]) -> Node:
     if wanted in (IS_TRUE, NOT_FALSE):
         return Node(Op.AND, tuple(inputs(wanted)))
     if wanted in (IS_FALSE, NOT_TRUE):
@@ -121,32 +121,44 @@ def _conjunction(wanted: Wanted, inputs: Callable[[Wanted], list[Node]]) -> Node
     return Node(Op.OR, (Node(Op.AND, tuple(inputs(NOT_NULL))), *inputs(IS_FALSE)))
 
 
-def _swapped(wanted: Wanted) -> Wanted:
+def _swapped(wanted: Outcomes) -> Outcomes:
     return frozenset(o if o is None else not o for o in wanted)
 
 
-def _chosen(wanted: Wanted, if_true: Wanted, if_false: Wanted) -> Wanted:
-    """What an input must be for a test of it, which is never NULL, to be among the wanted outcomes."""
+def _input_outcomes(wanted: Outcomes, if_true: Outcomes, if_false: Outcomes) -> Outcomes:
+    """Return the outcomes that an input needs, so that a test of it has a wanted outcome.
+
+    The test is never NULL.
+    """
     return (if_true if True in wanted else frozenset()) | (
         if_false if False in wanted else frozenset()
     )
 
 
 @functools.lru_cache(maxsize=512)
-def told(n: Node, wanted: Wanted, fields: tuple[PartitionField, ...], strict: bool) -> Node:
-    """What partition values tell of a leaf: that a row may have a wanted outcome, or (strict) that every row has one.
+def leaf_condition(
+    n: Node, wanted: Outcomes, fields: tuple[PartitionField, ...], strict: bool
+) -> Node:
+    """Return the condition on partition values under which a leaf has a wanted outcome.
 
-    Each field on the column is right for itself: a row must be possible under all, and one suffices to prove.
+    Inclusive: some row may have one. Strict: every row has one. The condition of each field is
+    correct by itself. A row must be possible under all fields, and one field suffices as a proof.
     """
     if n.args and n.args[0].op is Op.CALL:
-        return _call(n, wanted, fields, strict)
+        return _call_condition(n, wanted, fields, strict)
     path = n.args[0].value if n.args else None
-    told_by = [_field(n, wanted, f, strict) for f in fields if f.source == path and _speaks(f, n)]
-    return Node(Op.OR if strict else Op.AND, tuple(told_by))  # of none: FALSE, TRUE
+    conditions = [
+        _field_condition(n, wanted, f, strict)
+        for f in fields
+        if f.source == path and _applies(f, n)
+    ]
+    return Node(Op.OR if strict else Op.AND, tuple(conditions))  # without conditions: FALSE or TRUE
 
 
-def _call(n: Node, wanted: Wanted, fields: tuple[PartitionField, ...], strict: bool) -> Node:
-    """A test of a function, where partitions have the values of all its columns: the same test of these."""
+def _call_condition(
+    n: Node, wanted: Outcomes, fields: tuple[PartitionField, ...], strict: bool
+) -> Node:
+    """Test the same function on partition values, if they determine all of its columns."""
     sources = {f.source: f for f in fields}
 
     def moved(a: Node) -> Node:
@@ -160,58 +172,58 @@ def _call(n: Node, wanted: Wanted, fields: tuple[PartitionField, ...], strict: b
         return Node(a.op, tuple(map(moved, a.args)), a.value, a.dtype)
 
     missing = Node(Op.UNKNOWN)
-    same = moved(n)
-    if any(a is missing for a in same.walk()):
+    moved_test = moved(n)
+    if any(a is missing for a in moved_test.walk()):
         return FALSE if strict else TRUE
     tests = {
-        True: Node(Op.IS_TRUE, (same,)),
-        False: Node(Op.IS_TRUE, (Node(Op.NOT, (same,)),)),
-        None: Node(Op.IS_NULL, (same,)),
+        True: Node(Op.IS_TRUE, (moved_test,)),
+        False: Node(Op.IS_TRUE, (Node(Op.NOT, (moved_test,)),)),
+        None: Node(Op.IS_NULL, (moved_test,)),
     }
     return Node(Op.OR, tuple(tests[o] for o in (True, False, None) if o in wanted))
 
 
-def _speaks(field: PartitionField, n: Node) -> bool:
+def _applies(field: PartitionField, n: Node) -> bool:
     dtype = n.args[0].dtype
     return dtype is not None and field.transform.name != "void" and field.transform.supports(dtype)
 
 
-def _field(n: Node, wanted: Wanted, field: PartitionField, strict: bool) -> Node:
+def _field_condition(n: Node, wanted: Outcomes, field: PartitionField, strict: bool) -> Node:
     source = n.args[0].dtype
     assert source
     column = Node(Op.COLUMN, value=(field.name,), dtype=field.transform.result_type(source))
     null = Node(Op.IS_NULL, (column,))
-    real = Node(Op.NOT, (null,))
-    if n.op is Op.IS_NULL:  # never NULL itself
+    not_null = Node(Op.NOT, (null,))
+    if n.op is Op.IS_NULL:  # IS NULL is never NULL
         return (
             TRUE
             if wanted >= NOT_NULL
             else null
             if True in wanted
-            else real
+            else not_null
             if False in wanted
             else FALSE
         )
     parts = [null] if None in wanted else []
     if wanted >= NOT_NULL:
-        parts.append(real)
+        parts.append(not_null)
     elif True in wanted or False in wanted:
         outcome = True in wanted
-        # Every row with a value has the outcome where none can have the other.
-        found = (
-            negated(some(n, not outcome, field.transform, column))
+        # If no row can have the other outcome, every row with a value has this one.
+        condition = (
+            negated(may_have_outcome(n, not outcome, field.transform, column))
             if strict
-            else some(n, outcome, field.transform, column)
+            else may_have_outcome(n, outcome, field.transform, column)
         )
-        parts.append(_plain(found, real))
+        parts.append(_readable(condition, not_null))
     return Node(Op.OR, tuple(parts))
 
 
-def _plain(condition: Node, real: Node) -> Node:
-    """Conditions that all or no values meet, in words that are easier to read; what is TRUE stays TRUE."""
+def _readable(condition: Node, not_null: Node) -> Node:
+    """Replace conditions that all or no values meet by simpler ones; TRUE stays TRUE."""
     match condition:
         case Node(Op.DEFINED):
-            return real
+            return not_null
         case Node(Op.NOT, (Node(Op.DEFINED),)):
             return FALSE
     return condition

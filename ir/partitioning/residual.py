@@ -1,4 +1,4 @@
-"""Residuals: what is left of a predicate over rows once the values of their partition are known."""
+"""Residuals: the part of a predicate that remains once the partition's values are known."""
 
 from __future__ import annotations
 
@@ -14,7 +14,13 @@ from skipstone.ir.errors import PredicateTooDeep
 from skipstone.ir.like import fits, pattern_of
 from skipstone.ir.node import TERMS, Node, Op, Path
 from skipstone.ir.outcome import Outcome
-from skipstone.ir.partitioning.projection import IS_FALSE, IS_NULL, IS_TRUE, PartitionField, told
+from skipstone.ir.partitioning.projection import (
+    IS_FALSE,
+    IS_NULL,
+    IS_TRUE,
+    PartitionField,
+    leaf_condition,
+)
 from skipstone.ir.session import Incomparable
 from skipstone.ir.simplify import FALSE, NULL, TRUE, simplify
 from skipstone.ir.spec import LEAVES, check_bound
@@ -32,42 +38,47 @@ PROOFS: Final = ((IS_TRUE, TRUE), (IS_FALSE, FALSE), (IS_NULL, NULL))
 def residual(
     bound: Node, fields: Sequence[PartitionField], partition: Mapping[str, object]
 ) -> Node:
-    """A predicate that has, on every row of a partition, the outcome of `bound`: TRUE, FALSE or NULL.
+    """Return a predicate that has the outcome of `bound` on every row of a partition.
+
+    The outcome is TRUE, FALSE or NULL.
 
     Args:
         bound: A bound predicate over rows.
         fields: The partition spec under which the partition was written.
-        partition: Its values by field name, on the axes of the transforms' result types; None is NULL. A
-            field that is not there is not known.
+        partition: Its values by field name, on the axes of the transforms' result types; None is
+            NULL. A missing field is unknown.
 
     Returns:
-        A bound predicate: each leaf that the partition decides is gone; the others, and tests of functions, stay as they are.
+        A bound predicate. Leaves that the partition decides are replaced by their outcome. The
+        other leaves, and tests of functions, stay unchanged.
 
     Raises:
         PredicateTooDeep: the nesting exceeds what Python can follow.
-
     Example:
         >>> from skipstone.ir.node import literal
         >>> from skipstone.ir.text import show
         >>> from skipstone.ir.partitioning.transforms import Transform
         >>> from skipstone.ir.types import DATE, INT32
-        >>> d, x = Node(Op.COLUMN, value=("d",), dtype=DATE), Node(Op.COLUMN, value=("x",), dtype=INT32)
-        >>> p = Node(Op.AND, (Node(Op.GE, (d, literal(19358, DATE))), Node(Op.EQ, (x, literal(7, INT32)))))
+        >>> d = Node(Op.COLUMN, value=("d",), dtype=DATE)
+        >>> x = Node(Op.COLUMN, value=("x",), dtype=INT32)
+        >>> since = Node(Op.GE, (d, literal(19358, DATE)))
+        >>> seven = Node(Op.EQ, (x, literal(7, INT32)))
         >>> months = [PartitionField(("d",), Transform("month"), "d_month")]
+        >>> p = Node(Op.AND, (since, seven))
         >>> [show(residual(p, months, {"d_month": m})) for m in (635, 636, 637)]
         ['false', 'x = 7', 'x = 7']
     """
-    known = tuple(f for f in fields if f.name in partition)
+    known_fields = tuple(f for f in fields if f.name in partition)
     row: dict[Path, object] = {(name,): value for name, value in partition.items()}
     try:
-        return check_bound(simplify(_left(bound, known, row)))
+        return check_bound(simplify(_reduce(bound, known_fields, row)))
     except RecursionError:
         raise PredicateTooDeep(
             "predicate is nested too deeply; expected at most a few hundred levels"
         ) from None
 
 
-def _left(n: Node, fields: tuple[PartitionField, ...], row: Mapping[Path, object]) -> Node:
+def _reduce(n: Node, fields: tuple[PartitionField, ...], row: Mapping[Path, object]) -> Node:
     if n.op in LEAVES or (n.op is Op.IS_NULL and n.args[0].op in TERMS):
         if n.args[0].op is Op.CALL:
             return n
@@ -76,21 +87,21 @@ def _left(n: Node, fields: tuple[PartitionField, ...], row: Mapping[Path, object
                 (
                     fact
                     for wanted, fact in PROOFS
-                    if outcome(told(n, wanted, fields, True), row) is True
+                    if outcome(leaf_condition(n, wanted, fields, True), row) is True
                 ),
                 n,
             )
         except Incomparable:
             return n
-    return Node(n.op, tuple(_left(a, fields, row) for a in n.args), n.value, n.dtype)
+    return Node(n.op, tuple(_reduce(a, fields, row) for a in n.args), n.value, n.dtype)
 
 
 def outcome(n: Node, row: Mapping[Path, object]) -> Outcome:
-    """The outcome of a bound predicate on one row, in plain Python.
+    """Evaluate a bound predicate on one row, in plain Python.
 
     Args:
         n: A bound predicate, without UNKNOWN.
-        row: Its columns' values on their axes; None is NULL.
+        row: The values of its columns on their axes; None is NULL.
 
     Raises:
         Incomparable: a pattern of LIKE is too long.
@@ -102,9 +113,9 @@ def outcome(n: Node, row: Mapping[Path, object]) -> Outcome:
             inner = outcome(n.args[0], row)
             return None if inner is None else not inner
         case Op.AND | Op.OR:
-            found = [outcome(a, row) for a in n.args]
+            inputs = [outcome(a, row) for a in n.args]
             final = n.op is Op.OR
-            return final if final in found else None if None in found else not final
+            return final if final in inputs else None if None in inputs else not final
         case Op.IS_TRUE:
             return outcome(n.args[0], row) is True
         case Op.IS_NULL if n.args[0].op not in TERMS:

@@ -1,7 +1,7 @@
-"""Iceberg's partition transforms: from a column's values to the values that partitions are named by.
+"""Iceberg's partition transforms: from a column's values to partition values.
 
-Source: Iceberg's specification, "Partition Transforms" and appendix B. Whatever it does not define is a
-transform all the same, one that says nothing of its column.
+Source: Iceberg's specification, "Partition Transforms" and appendix B. A transform that it does not
+define is accepted too, but allows no conclusion about its column.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ SOURCES: Final = {
     **dict.fromkeys(("year", "month", "day"), (Kind.DATE, Kind.TIMESTAMP)),
     "hour": (Kind.TIMESTAMP,),
 }
-WIDEST: Final = 2**31 - 1
+MAX_WIDTH: Final = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Transform:
     """A partition transform: its name and, for buckets and truncation, a width.
 
-    Null goes to null under all of them; `void` makes every value null.
+    All of them map null to null; `void` maps every value to null.
 
     Example:
         >>> Transform.parse("bucket[16]")
@@ -48,10 +48,13 @@ class Transform:
 
     @classmethod
     def parse(cls, text: str) -> Transform:
-        """The transform that Iceberg's metadata names; any other text is a transform that is not known."""
+        """Parse a transform's name in Iceberg's metadata.
+
+        Any other text becomes an unknown transform.
+        """
         match re.fullmatch(r"(bucket|truncate)\[([0-9]{1,10})\]", text, re.ASCII | re.IGNORECASE):
-            case re.Match() as found if 0 < int(found[2]) <= WIDEST:
-                return cls(found[1].lower(), int(found[2]))
+            case re.Match() as sized if 0 < int(sized[2]) <= MAX_WIDTH:
+                return cls(sized[1].lower(), int(sized[2]))
         lowered = text.lower()
         return cls(lowered if lowered in (*TIME, "identity", "void") else text)
 
@@ -59,7 +62,10 @@ class Transform:
         return f"{self.name}[{self.width}]" if self.width else self.name
 
     def supports(self, source: DType) -> bool:
-        """Whether the specification defines the transform for a column's type. `void` is defined for all, and says nothing."""
+        """Return True if the specification defines the transform for a column's type.
+
+        `void` is defined for all types, and allows no conclusion.
+        """
         if self.name in ("identity", "void"):
             return not self.width
         return source.kind in SOURCES.get(self.name, ()) and (self.width > 0) == (
@@ -67,7 +73,7 @@ class Transform:
         )
 
     def exact(self, source: DType) -> bool:
-        """Whether a partition's value is the value of each of its rows."""
+        """Return True if a partition's value equals the value of each of its rows."""
         days = self.name == "day" and source.kind is Kind.DATE
         return self.supports(source) and (
             self.name == "identity"
@@ -76,10 +82,11 @@ class Transform:
         )
 
     def result_type(self, source: DType) -> DType:
-        """The type of partition values.
+        """Return the type of partition values.
 
-        Days are dates, as in Java and pyiceberg. Iceberg has no integers below 32 bits, so truncation
-        widens them. A transform that is not known, or not for this type, allows no comparison.
+        Days are dates, as in Java and pyiceberg. Iceberg has no integers below 32 bits, so
+        truncation widens them. A transform that is unknown, or undefined for this type, allows no
+        comparison.
         """
         if not self.supports(source):
             return DType(Kind.OTHER, name=f"partition by {self}")
@@ -94,20 +101,21 @@ class Transform:
         return INT32
 
     def apply(self, values: Any, source: DType) -> Any:
-        """The partition values that writers give to column values.
+        """Return the partition values that writers give to column values.
 
         Args:
-            values: n values on the axis of `source`: a NumPy array without nulls, of objects for decimals
-                beyond 18 digits; for strings and binary an Arrow `large_binary` array.
+            values: n values on the axis of `source`: a NumPy array without nulls, of objects for
+                decimals beyond 18 digits; for strings and binary an Arrow `large_binary` array.
             source: The column's type.
 
         Returns:
-            n partition values on the axis of `result_type(source)`, host memory. An Arrow array, nulls kept,
-            if `values` was one, and for `void`; otherwise a NumPy array. Integers that the result type does
-            not hold wrap around, as Java's casts do; decimals may pass their precision by a digit.
+            n partition values on the axis of `result_type(source)`, host memory. An Arrow array
+            that keeps nulls if `values` was one, and for `void`; otherwise a NumPy array. Integers
+            beyond the result type wrap around, as Java's casts do. Decimals may exceed their
+            precision by one digit.
 
         Raises:
-            UnsupportedForm: the transform is not known, or not defined for `source`.
+            UnsupportedForm: the transform is unknown, or not defined for `source`.
             pyarrow.ArrowInvalid: strings to truncate are not UTF-8.
 
         Example:
@@ -117,7 +125,8 @@ class Transform:
         """
         if not self.supports(source):
             raise UnsupportedForm(
-                f"the partition transform {str(self)!r} of {source} is not known; expected one that Iceberg's specification defines"
+                f"the partition transform {str(self)!r} of {source} is not known; "
+                "expected one that Iceberg's specification defines"
             )
         if self.name == "identity":
             return values
@@ -140,9 +149,10 @@ class Transform:
         return steps if steps.dtype == object else steps.astype(result.lane)
 
     def floor(self, v: Any, source: DType) -> Any:
-        """The partition value before it is fitted into a type, of a Python integer or an int64 array.
+        """Return the partition value before it is fitted into a type.
 
-        Monotone on Python integers, which never overflow. Not for `bucket`, nor for strings and binary.
+        Takes a Python integer or an int64 array. The result is monotone on Python integers, which
+        never overflow. It is undefined for `bucket`, and for strings and binary.
         """
         if self.name == "truncate":
             return v - v % self.width
@@ -167,20 +177,22 @@ class Transform:
             )
         longs = numbers.astype(np.int64)
         if source.kind is Kind.TIMESTAMP:
-            # Nanoseconds hash as the microseconds they lie in.
+            # Nanoseconds hash as the microseconds that contain them.
             per = PER_SECOND[source.unit]
             longs = longs * (10**6 // per) if per <= 10**6 else longs // (per // 10**6)
         return self._modulo(hash_longs(longs))
 
     def _modulo(self, hashes: npt.NDArray[np.uint32]) -> npt.NDArray[np.int32]:
-        return ((hashes & np.uint32(WIDEST)) % np.uint32(self.width)).astype(np.int32)
+        return ((hashes & np.uint32(MAX_WIDTH)) % np.uint32(self.width)).astype(np.int32)
 
 
 def _months(days: Any) -> Any:
-    """Months since January 1970 of days since then, in the proleptic Gregorian calendar; of an int or an int64 array.
+    """Convert days since 1970 to months since January 1970, in the proleptic Gregorian calendar.
 
-    Source: Howard Hinnant, "chrono-compatible low-level date algorithms", civil_from_days. Years there
-    begin in March, so a leap day ends one and months begin at fixed places.
+    Takes an int or an int64 array.
+
+    Source: Howard Hinnant, "chrono-compatible low-level date algorithms", civil_from_days. Its
+    years begin in March, so a leap day ends a year and months begin at fixed places.
     """
     z = days + 719468
     era = z // 146097
@@ -191,5 +203,5 @@ def _months(days: Any) -> Any:
 
 
 def _twos_complement(v: int) -> bytes:
-    """The fewest big-endian bytes that hold a signed integer."""
+    """Return the fewest big-endian bytes that hold a signed integer."""
     return v.to_bytes((v if v >= 0 else ~v).bit_length() // 8 + 1, "big", signed=True)

@@ -1,1 +1,1 @@
-"""Compiled loops that read formats: Avro, Thrift (Parquet footers), JSON and spans of bytes."""
+"""Decode file formats with compiled loops: Avro, Parquet footers (Thrift), JSON, spans of bytes."""

@@ -1,4 +1,4 @@
-"""Avro files: blocks are unpacked, and their records read by a compiled loop (kernels/decode/avro_loops.py).
+"""Read Avro files: decompress blocks and read their records with a compiled loop (avro_loops.py).
 
 Source: Avro's specification, "Object Container Files".
 """
@@ -32,15 +32,17 @@ from skipstone.kernels.decode.unpack import CODECS, unpacked
 from skipstone.kernels.run.loops import Loop, compiled
 
 MAGIC: Final = b"Obj\x01"
-MARKER: Final = 16  # bytes of the marker after each block
-MOST: Final = 1 << 30  # bytes of unpacked blocks: positions in Arrow's arrays have 31 bits
-# Bytes that are unpacked, and bytes of slots that are made of them: at least, and for each byte of
-# the file. Real manifests take some 10; a byte of a zstandard block could stand for 30,000.
-ROOM, RATIO = 1 << 26, 200
-WRONG: Final = {
+MARKER: Final = 16  # bytes of the sync marker after each block
+# Most bytes of unpacked blocks: positions in Arrow's arrays have 31 bits.
+MAX_UNPACKED: Final = 1 << 30
+# Limit of bytes of unpacked blocks, and of bytes of slots: a base, and bytes for each byte of the
+# file. Real manifests take some 10 for each byte; a byte of a zstandard block could stand for
+# 30,000.
+BASE_LIMIT, LIMIT_RATIO = 1 << 26, 200
+MESSAGES: Final = {
     NUMBER: "a number is cut off or has more than 64 bits",
     LENGTH: "a length is negative or passes the end of its block",
-    BRANCH: "a value is of a branch that its type lacks",
+    BRANCH: "a value has a branch that its type lacks",
     COUNT: "a count is not possible",
     REST: "a block is longer than its records",
     SYNC: "the marker after a block is missing",
@@ -56,47 +58,47 @@ class Container:
     """An Avro file whose header has been read.
 
     Args:
-        data: The file.
-        unused: Ids of fields whose values are not kept.
+        data: The bytes of the file.
+        unused: Ids of fields whose values are not stored.
 
     Raises:
-        SourceError: it is not one, or cut off.
+        SourceError: it is not an Avro file, or it is cut off.
     """
 
     def __init__(self, data: bytes, unused: Set[int] = frozenset()) -> None:
         self.unused = unused
         self.data: Bytes = np.frombuffer(data, np.uint8)
         if data[:4] != MAGIC:
-            raise SourceError(f"no Avro file: it begins with {data[:4]!r}; expected {MAGIC!r}")
+            raise SourceError(f"not an Avro file: it begins with {data[:4]!r}; expected {MAGIC!r}")
         self.header, self.sync = _header(data)
         if self.sync + MARKER > len(data):
             raise SourceError("its header is cut off")
 
     @property
     def codec(self) -> str:
-        """How its blocks are packed."""
+        """The compression codec of its blocks."""
         return self.header.get("avro.codec", "null")
 
     @cached_property
     def program(self) -> Program:
-        """How its records are read.
+        """The program that reads its records.
 
         Raises:
-            Unsupported: its schema has a shape that is not read here.
-            SourceError: it has none.
+            Unsupported: the schema has a shape that is not supported here.
+            SourceError: there is no valid schema.
         """
         try:
             schema = json.loads(self.header.get("avro.schema", ""))
         except (ValueError, RecursionError) as e:
-            raise SourceError(f"its schema is no JSON ({e})") from None
+            raise SourceError(f"its schema is not JSON ({e})") from None
         return program_of(schema, self.unused)
 
     def records(self) -> Records:
-        """Its records.
+        """Read its records.
 
         Raises:
-            SourceError: it is damaged.
-            Unsupported: it has a schema, a codec or a size that is not read here.
+            SourceError: the file is damaged.
+            Unsupported: its schema, codec or size is not supported here.
         """
         program, error = self.program, np.zeros(2, np.int64)
         start = self.sync + MARKER
@@ -112,9 +114,7 @@ class Container:
             raise SourceError("a block is too short for its records")
         n = int(places[:, 0].sum())
         if n * program.slots * 8 > room(len(self.data)):
-            raise SourceError(
-                f"it says that it has {n} records, too many for its {len(self.data)} bytes"
-            )
+            raise SourceError(f"it claims {n} records, too many for its {len(self.data)} bytes")
         slots = np.zeros((program.slots, n), np.int64)
         if (
             compiled(RECORDS)(
@@ -126,12 +126,12 @@ class Container:
         return Records(data, program, slots, self.header)
 
     def _unpacked(self, places: Longs) -> tuple[Bytes, Longs]:
-        """The blocks' bytes, and where each block is in them."""
+        """Return the unpacked bytes of the blocks, and the position of each block in them."""
         if self.codec == "null":
             return self.data, places
         if self.codec not in CODECS:
             raise Unsupported(f"its codec is {self.codec!r}")
-        parts, left, total = [], min(MOST, room(len(self.data))), 0
+        parts, left, total = [], min(MAX_UNPACKED, room(len(self.data))), 0
         out = places.copy()
         for i, (_, first, stop) in enumerate(places.tolist()):
             part = unpacked(self.codec, self.data[first:stop].tobytes(), left - total)
@@ -142,12 +142,12 @@ class Container:
 
 
 def room(size: int) -> int:
-    """Bytes that a file of `size` bytes may become."""
-    return ROOM + RATIO * size
+    """Return the most bytes that a file of `size` bytes may unpack to."""
+    return BASE_LIMIT + LIMIT_RATIO * size
 
 
 def _header(data: bytes) -> tuple[dict[str, str], int]:
-    """What the header says, by key, and where the marker is."""
+    """Read the header: its entries by key, and the position of the sync marker."""
     pos, end = 4, len(data)
     found: dict[str, str] = {}
 
@@ -171,9 +171,9 @@ def _header(data: bytes) -> tuple[dict[str, str], int]:
             try:
                 found[key.decode()] = value.decode()
             except UnicodeDecodeError:
-                raise SourceError("its header is damaged: a text in it is no UTF-8") from None
+                raise SourceError("its header is damaged: a text in it is not UTF-8") from None
 
 
 def damaged(error: Longs) -> SourceError:
-    """The error of what a loop found."""
-    return SourceError(f"{WRONG[int(error[0])]} (at byte {int(error[1])})")
+    """Return the error for a loop's error code and position."""
+    return SourceError(f"{MESSAGES[int(error[0])]} (at byte {int(error[1])})")

@@ -1,9 +1,11 @@
-"""The loops that read Avro, as plain functions: Numba compiles this very text (kernels/run/loops.py).
+"""Read Avro with loops that Numba compiles.
 
-A schema is a program of rows (operation, slot, value, target), run once for each record. Results go to
-`out[slot, record]`: a number, or where bytes start, in the slot after it how many they are. Every
-position and length is compared with the end of its block before it is used; a loop takes a byte of
-input at least for each of its turns, so that no input makes it long.
+Numba compiles the text of this module (kernels/run/loops.py).
+
+A schema is a program of rows (operation, slot, value, target), which runs once for each record.
+Results go to `out[slot, record]`: a number, or the start of a value's bytes, with their number in
+the next slot. Every position and length is compared with the end of its block before it is used.
+Each turn of a loop consumes at least one byte of input, so no input makes it run long.
 
 Source: Avro's specification, "Binary encoding".
 """
@@ -15,13 +17,13 @@ from typing import Any
 import numpy as np
 
 LONG, FIXED, BYTES, UNION, ARRAY, END = range(6)
-DEPTH = 8  # arrays within arrays
-# What is wrong with the input; where it is follows in `error`.
+DEPTH = 8  # nested arrays
+# Error codes; `error` holds the code and its position.
 NUMBER, LENGTH, BRANCH, COUNT, REST, SYNC = range(1, 7)
 
 
 def varint(data: Any, pos: int, end: int) -> tuple[Any, int]:
-    """A zigzag number and where it ends; -1 where none of 64 bits is."""
+    """Return a zigzag number and its end; the end is -1 if it is cut off or exceeds 64 bits."""
     value, shift = np.uint64(0), np.uint64(0)
     while pos < end:
         byte = np.uint64(data[pos])
@@ -36,9 +38,12 @@ def varint(data: Any, pos: int, end: int) -> tuple[Any, int]:
 
 
 def items(data: Any, pos: int, end: int) -> tuple[Any, int]:
-    """How many items the next part of an array has, 0 after the last, and where they start; -1 where that is damaged."""
+    """Return the number of items of an array's next part, 0 after the last part, and their start.
+
+    The start is -1 if the part is damaged.
+    """
     count, pos = varint(data, pos, end)
-    if pos >= 0 and count < 0:  # its size in bytes follows
+    if pos >= 0 and count < 0:  # the size in bytes follows
         size, pos = varint(data, pos, end)
         count = -count
         if pos < 0 or size < 0 or size > end - pos or count < 0:
@@ -49,9 +54,10 @@ def items(data: Any, pos: int, end: int) -> tuple[Any, int]:
 
 
 def blocks(data: Any, pos: int, sync: int, found: Any, error: Any) -> int:
-    """The blocks from `pos` on: how many there are; as many as there is room for are told as (records, first byte, byte after the last).
+    """Find the blocks from `pos` on; return how many there are, or -1.
 
-    The marker of 16 bytes at `sync` ends each of them.
+    `found` gets (records, first byte, end) of as many blocks as it has room for. The sync marker,
+    16 bytes at `sync`, ends each block.
     """
     end, number = len(data), 0
     while pos < end:
@@ -76,7 +82,10 @@ def blocks(data: Any, pos: int, sync: int, found: Any, error: Any) -> int:
 
 
 def records(data: Any, places: Any, program: Any, stack: Any, out: Any, error: Any) -> int:
-    """Read the records of all blocks; how many they are, or -1. There is room for as many as the blocks say."""
+    """Read the records of all blocks into `out`; return how many there are, or -1.
+
+    `out` has room for as many records as the blocks claim.
+    """
     row, last = 0, len(program)
     for b in range(len(places)):
         pos, end = places[b, 1], places[b, 2]
@@ -119,7 +128,7 @@ def records(data: Any, places: Any, program: Any, stack: Any, out: Any, error: A
                             out[slot, row] = pos
                         depth += 1
                         stack[depth] = 0
-                        pc = program[pc - 1, 3] + 1  # past its END, which follows here
+                        pc = program[pc - 1, 3] + 1  # after its END, which is handled here
                     if stack[depth] > 1:
                         stack[depth] -= 1
                         pc = program[pc - 1, 3] + 1
@@ -141,15 +150,17 @@ def records(data: Any, places: Any, program: Any, stack: Any, out: Any, error: A
 
 
 def entries(data: Any, starts: Any, key: int, texts: bool, first: Any, second: Any) -> int:
-    """The value of a key in maps of integers, which are arrays of (key, value); where it is missing nothing is written.
+    """Find the value of a key in maps with integer keys, which are arrays of (key, value).
+
+    Missing values are not written. Returns how many were found, or -1.
 
     Args:
-        data: What `records` has read without an error.
-        starts: Where each map starts; negative: there is none.
-        key: Of several of them the last one counts.
-        texts: Whether values are bytes; else they are numbers.
-        first: The number, or where the bytes start.
-        second: 1, or how many bytes there are.
+        data: Bytes that `records` has read without an error.
+        starts: The start of each map; negative: there is none.
+        key: The key; of several equal keys the last one counts.
+        texts: True if values are bytes, False if they are numbers.
+        first: Receives the number, or the start of the bytes.
+        second: Receives 1, or the number of bytes.
     """
     end, found = len(data), 0
     for row in range(len(starts)):

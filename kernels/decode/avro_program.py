@@ -1,4 +1,4 @@
-"""What a file's own Avro schema says of its records, as a program for the loops that read them."""
+"""Compile a file's Avro schema into a program for the loops that read its records."""
 
 from __future__ import annotations
 
@@ -12,25 +12,27 @@ import numpy.typing as npt
 from skipstone.kernels.decode.avro_loops import ARRAY, BYTES, DEPTH, END, FIXED, LONG, UNION
 
 WIDTHS: Final = {"boolean": 1, "float": 4, "double": 8}
-LARGEST: Final = 10_000  # operations of a program: some 2,000 partition fields
+# Most operations of a program: some 2,000 partition fields.
+MAX_STEPS: Final = 10_000
 
 
 class Unsupported(Exception):
-    """The schema has a shape that is not read here; another decoder may know it."""
+    """The schema has a shape that is not supported here; another decoder may support it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """Where the values of one field go.
+    """The slots that receive the values of one field.
 
     Attributes:
-        kind: Avro's type: "int", "long", "string", "bytes", "fixed", "boolean", "float", "double", or "array".
-        at: The slot: a number; where bytes start, and in the next slot of strings and bytes how many there are; where an
-            array starts.
-        present: The slot of whether there is a value; None: there always is.
-        width: Bytes of a value, of a fixed number of them.
+        kind: Avro's type: "int", "long", "string", "bytes", "fixed", "boolean", "float", "double",
+            or "array".
+        at: The number of the slot. It receives a number, the start of a value's bytes, or the start
+            of an array. For strings and bytes the next slot receives the number of bytes.
+        present: The slot that says if there is a value; None: there always is.
+        width: Bytes of a value, if their number is fixed.
         described: The type as the schema has it.
-        texts: Of a map, whether its values are bytes; None: the array is none that `entries` reads.
+        texts: For a map, True if its values are bytes; None: `entries` cannot read the array.
     """
 
     kind: str
@@ -43,14 +45,14 @@ class Slot:
 
 @dataclass(slots=True)
 class Program:
-    """How the records of a schema are read.
+    """The steps that read the records of a schema.
 
     Attributes:
         rows: (operation, slot, value, target) of each step, int64.
-        slots: How many there are.
-        fields: By field id, of records outside arrays.
-        records: Ids of the fields of each record in the record, by its own.
-        width: Bytes that a record takes at least.
+        slots: The number of slots.
+        fields: By field id, the fields of records outside arrays.
+        records: By field id of a nested record, the ids of its fields.
+        width: The least bytes of a record.
     """
 
     rows: npt.NDArray[np.int64]
@@ -62,6 +64,8 @@ class Program:
 
 @dataclass(slots=True)
 class _Writer:
+    """Writes the steps of a program while it walks a schema."""
+
     steps: list[list[int]] = field(default_factory=list)
     slots: int = 0
     unused: Set[int] = frozenset()
@@ -73,13 +77,13 @@ class _Writer:
         return self.slots - count
 
     def step(self, op: int, slot: int, value: int = 0, target: int = 0) -> int:
-        if len(self.steps) >= LARGEST:
-            raise Unsupported(f"the schema takes more than {LARGEST} steps")
+        if len(self.steps) >= MAX_STEPS:
+            raise Unsupported(f"the schema takes more than {MAX_STEPS} steps")
         self.steps.append([op, slot, value, target])
         return len(self.steps) - 1
 
     def record(self, described: Any, wanted: bool, depth: int) -> int:
-        """The steps of a record's fields; how many bytes they take at least."""
+        """Write the steps of a record's fields; return the least bytes that they take."""
         fields = described.get("fields")
         if not isinstance(fields, list):
             raise Unsupported("a record of the schema has no list of fields")
@@ -102,7 +106,8 @@ class _Writer:
             return self.plain(described, number, depth, None)
         if len(described) != 2 or "null" not in described or described == ["null", "null"]:
             raise Unsupported(
-                f"the schema has a union of {described!r:.100}; expected one of null and another type"
+                f"the schema has a union of {described!r:.100}; expected one of null and "
+                "another type"
             )
         null = described.index("null")
         present = None if number is None else self.take(1)
@@ -179,22 +184,24 @@ class _Writer:
 
 
 def program_of(schema: Any, unused: Set[int] = frozenset()) -> Program:
-    """The program of a schema, whose records have fields with Iceberg's ids.
+    """Return the program of a schema whose fields have Iceberg's ids.
 
     Args:
-        schema: A record's schema as JSON gives it. Fields of records within it are found by their ids, too.
-        unused: Ids of fields whose values are not kept.
+        schema: The schema of a record, as parsed JSON. Fields of nested records are also found by
+            their ids.
+        unused: Ids of fields whose values are not stored.
 
     Raises:
-        Unsupported: it has a shape that is not read here.
+        Unsupported: the schema has a shape that is not supported here.
 
     Example:
-        >>> program = program_of({"type": "record", "name": "r", "fields": [{"name": "x", "type": ["null", "long"], "field-id": 7}]})
+        >>> x = {"name": "x", "type": ["null", "long"], "field-id": 7}
+        >>> program = program_of({"type": "record", "name": "r", "fields": [x]})
         >>> program.fields[7].kind, program.rows.tolist()
         ('long', [[3, 0, 0, 2], [0, 1, 0, 0]])
     """
     if not isinstance(schema, dict) or schema.get("type") != "record":
-        raise Unsupported("the schema is no record")
+        raise Unsupported("the schema is not a record")
     writer = _Writer(unused=unused)
     try:
         width = writer.record(schema, True, 0)

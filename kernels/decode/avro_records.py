@@ -1,4 +1,4 @@
-"""The records of an Avro file in columns, which are made when they are asked for."""
+"""The records of an Avro file as columns, which are made when they are requested."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ ENTRIES: Final = Loop(
 
 @dataclass(eq=False)
 class Records:
-    """The records of a file. Host memory.
+    """The records of a file, host memory.
 
     Attributes:
-        data: Bytes of all blocks, unpacked, between which other bytes may lie.
-        program: How they are read.
-        slots: Of shape (slots, records): what the program found.
-        header: What the file says of itself, beside the schema and the codec.
+        data: The unpacked bytes of all blocks; other bytes may lie between them.
+        program: The program that read the records.
+        slots: Its results, shape (slots, records).
+        header: The file's metadata, including the schema and the codec.
     """
 
     data: Bytes
@@ -46,33 +46,36 @@ class Records:
         return int(self.data.nbytes + self.slots.nbytes)
 
     def field(self, number: int, *kinds: str) -> Slot | None:
-        """Where a field is; None: the schema lacks it.
+        """Return the slots of a field; None: the schema lacks it.
 
         Raises:
-            Unsupported: it is of another type than these.
+            Unsupported: its type is none of `kinds`.
         """
         found = self.program.fields.get(number)
         if found is not None and found.kind not in kinds:
             raise Unsupported(
-                f"the field {number} is of type {found.kind}; expected {' or '.join(kinds)}"
+                f"the field {number} has type {found.kind}; expected {' or '.join(kinds)}"
             )
         return found
 
     def known(self, slot: Slot) -> npt.NDArray[np.bool_] | None:
-        """Which records have a value; None: all."""
+        """Return the mask of records that have a value; None: all."""
         return None if slot.present is None else self.slots[slot.present] != 0
 
     def numbers(self, slot: Slot) -> pa.Array:
-        """Numbers, int64, null where there is none."""
+        """Return numbers, int64, null if missing."""
         known = self.known(slot)
         return pa.array(self.slots[slot.at], mask=None if known is None else ~known)
 
     def fixed(self, slot: Slot, dtype: str) -> npt.NDArray[Any]:
-        """Values of a fixed width as a NumPy type of that width; arbitrary where there is none."""
+        """Return values of a fixed width as a NumPy type of that width; arbitrary if missing."""
         return fixed(self.data, self.slots[slot.at], self.known(slot), dtype)
 
     def texts(self, slot: Slot, rows: npt.NDArray[np.int64] | None = None) -> pa.BinaryArray:
-        """Bytes of strings, of bytes and of a fixed number of them, of some records or all; null where there are none."""
+        """Return the bytes of strings, bytes or fixed fields, null if missing.
+
+        For all records, or for the given rows.
+        """
         chosen = self.slots if rows is None else self.slots[:, rows]
         sizes = (
             chosen[slot.at + 1]
@@ -87,14 +90,21 @@ class Records:
         )
 
     def items(self, slot: Slot, row: int) -> list[Any]:
-        """The items of an array in one record: numbers, bytes, lists, and dictionaries of records by field ids."""
+        """Return the items of an array in one record.
+
+        Items are numbers, bytes, lists, and records as dictionaries by field id.
+        """
         with np.errstate(over="ignore"):
             return _array(self.data, int(self.slots[slot.at, row]), slot.described)[0]
 
     def entry(self, slot: Slot, key: int) -> Entry:
-        """The values of a key in maps."""
+        """Return the values of a key in maps.
+
+        Raises:
+            Unsupported: the field is not a map with integer keys and values of numbers or bytes.
+        """
         if slot.texts is None:
-            raise Unsupported("the field is no map of numbers or bytes")
+            raise Unsupported("the field is not a map of numbers or bytes")
         known, starts = self.known(slot), self.slots[slot.at]
         first, second = (
             np.zeros(len(self), np.int64),
@@ -116,9 +126,9 @@ class Entry:
     """The values of one key in the maps of n records.
 
     Attributes:
-        data: Bytes that positions are of.
-        first: Numbers, or where bytes start; int64 of shape (n,).
-        second: Whether there is a number, 1 or 0; or how many bytes there are, -1: no value.
+        data: The bytes that positions refer to.
+        first: Numbers, or the starts of values' bytes; int64 of shape (n,).
+        second: For numbers, 1, or 0 if missing. For bytes, their number, or -1 if missing.
     """
 
     data: Bytes
@@ -126,15 +136,15 @@ class Entry:
     second: Longs
 
     def numbers(self) -> pa.Array:
-        """Numbers, int64, null where there is none."""
+        """Return numbers, int64, null if missing."""
         return pa.array(self.first, mask=self.second == 0)
 
     def texts(self) -> pa.BinaryArray:
-        """Bytes; null where there are none."""
+        """Return bytes, null if missing."""
         return gathered(self.data, self.first, self.second, self.second >= 0)
 
     def of_width(self, dtype: str) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
-        """Values that have the width of a NumPy type, and which they are; the others are arbitrary."""
+        """Return the values of a NumPy type's width, and their mask; other values are arbitrary."""
         known = self.second == np.dtype(dtype).itemsize
         return fixed(self.data, self.first, known, dtype), known
 
@@ -142,18 +152,19 @@ class Entry:
 def fixed(
     data: Bytes, starts: Longs, known: npt.NDArray[np.bool_] | None, dtype: str
 ) -> npt.NDArray[Any]:
-    """Values that start at some bytes; arbitrary where they are not known."""
+    """Return values of a fixed width that start at some bytes; arbitrary if not known."""
     width = np.dtype(dtype).itemsize
     places = starts if known is None else np.where(known, starts, 0)
-    if len(data) < width:  # none is known then
+    if len(data) < width:  # then none is known
         return np.zeros(len(starts), dtype)
-    # Every position as a value that starts there, without a copy; only those that are asked for are read.
+    # A view of the value at every position, without a copy; only the positions that are used are
+    # read.
     windows = np.lib.stride_tricks.sliding_window_view(data, width)
     return np.ascontiguousarray(windows[places]).view(dtype).reshape(-1)
 
 
 def _array(data: Bytes, pos: int, described: Any) -> tuple[list[Any], int]:
-    """An array that `records` has read without an error, and where it ends."""
+    """Read an array that `records` has accepted; return its items and its end."""
     out: list[Any] = []
     while True:
         count, pos = (int(v) for v in items(data, pos, len(data)))

@@ -1,4 +1,6 @@
-"""Where a Parquet footer says what of its column chunks: parquet.thrift as a table, and the loop that reads by it.
+"""Find the statistics of column chunks in a Parquet footer.
+
+`GRAMMAR` is parquet.thrift as a table, and a compiled loop reads by it.
 
 Source: Apache Parquet, `parquet.thrift`; Apache Thrift, `doc/specs/thrift-compact-protocol.md`.
 """
@@ -22,49 +24,92 @@ WALK: Final = Loop(
     "i8(readonly, matrix, matrix, array, matrix, matrix, matrix, array)",
     ("number", "signed", "items", "ended"),
 )
-TYPICAL: Final = 64  # bytes of a footer for each column chunk; where it has fewer, it is read twice
+# Bytes of a footer for each column chunk; a footer with fewer is read twice.
+TYPICAL: Final = 64
 NUM_ROWS, ROW_GROUPS = 3, 4  # fields of FileMetaData
-# Structure -> field -> type, and what is kept; for a list also the type of its items, and for structures which they are. A field
-# that a structure must have is in `REQUIRED`: one without it is no footer for Arrow's reader either, but for the metadata of a
-# chunk, which may be encrypted.
+# Structure -> field -> (type, type of a list's items, structure of the value or of the items, slot
+# that keeps the value, or -1). `REQUIRED` lists the fields that a structure must have: without one
+# of them Arrow's reader rejects the footer too. A chunk's metadata is the exception, since it may
+# be encrypted.
 GRAMMAR: Final[dict[int, dict[int, tuple[int, int, int, int]]]] = {
     at.FILE: {4: (at.LIST, at.STRUCT, at.GROUP, -1), 7: (at.LIST, at.STRUCT, at.ORDER, -1)},
     at.ORDER: {1: (at.STRUCT, 0, at.ANY, -1)},
     at.GROUP: {
-        1: (at.LIST, at.STRUCT, at.CHUNK, -1), 2: (at.I64, 0, 0, -1), 3: (at.I64, 0, 0, at.ROWS), 4: (at.LIST, at.STRUCT, at.SORTING, -1),
-        5: (at.I64, 0, 0, -1), 6: (at.I64, 0, 0, -1), 7: (at.I16, 0, 0, -1),
+        1: (at.LIST, at.STRUCT, at.CHUNK, -1),
+        2: (at.I64, 0, 0, -1),
+        3: (at.I64, 0, 0, at.ROWS),
+        4: (at.LIST, at.STRUCT, at.SORTING, -1),
+        5: (at.I64, 0, 0, -1),
+        6: (at.I64, 0, 0, -1),
+        7: (at.I16, 0, 0, -1),
     },
     at.SORTING: {1: (at.I32, 0, 0, -1), 2: (at.TRUE, 0, 0, -1), 3: (at.TRUE, 0, 0, -1)},
     at.CHUNK: {
-        1: (at.BINARY, 0, 0, -1), 2: (at.I64, 0, 0, -1), 3: (at.STRUCT, 0, at.COLUMN, -1), 4: (at.I64, 0, 0, -1), 5: (at.I32, 0, 0, -1),
-        6: (at.I64, 0, 0, -1), 7: (at.I32, 0, 0, -1), 8: (at.MAP, 0, 0, -1), 9: (at.MAP, 0, 0, -1),  # encrypted: no such type is read
+        1: (at.BINARY, 0, 0, -1),
+        2: (at.I64, 0, 0, -1),
+        3: (at.STRUCT, 0, at.COLUMN, -1),
+        4: (at.I64, 0, 0, -1),
+        5: (at.I32, 0, 0, -1),
+        6: (at.I64, 0, 0, -1),
+        7: (at.I32, 0, 0, -1),
+        # Encrypted chunks: the loop refuses these fields and leaves the footer to Arrow's reader.
+        8: (at.MAP, 0, 0, -1),
+        9: (at.MAP, 0, 0, -1),
     },
     at.COLUMN: {
-        1: (at.I32, 0, 0, at.TYPE), 2: (at.LIST, at.I32, 0, -1), 3: (at.LIST, at.BINARY, 0, -1), 4: (at.I32, 0, 0, -1), 5: (at.I64, 0, 0, -1),
-        6: (at.I64, 0, 0, -1), 7: (at.I64, 0, 0, at.BYTES), 8: (at.LIST, at.STRUCT, at.PAIR, -1), 9: (at.I64, 0, 0, -1), 10: (at.I64, 0, 0, -1),
-        11: (at.I64, 0, 0, -1), 12: (at.STRUCT, 0, at.STATISTICS, at.SAID), 13: (at.LIST, at.STRUCT, at.ENCODING, -1), 14: (at.I64, 0, 0, at.BLOOM),
-        15: (at.I32, 0, 0, at.BLOOM_SIZE), 16: (at.STRUCT, 0, at.LEVELS, -1), 17: (at.MAP, 0, 0, -1),  # of maps: left to Arrow's reader
+        1: (at.I32, 0, 0, at.TYPE),
+        2: (at.LIST, at.I32, 0, -1),
+        3: (at.LIST, at.BINARY, 0, -1),
+        4: (at.I32, 0, 0, -1),
+        5: (at.I64, 0, 0, -1),
+        6: (at.I64, 0, 0, -1),
+        7: (at.I64, 0, 0, at.BYTES),
+        8: (at.LIST, at.STRUCT, at.PAIR, -1),
+        9: (at.I64, 0, 0, -1),
+        10: (at.I64, 0, 0, -1),
+        11: (at.I64, 0, 0, -1),
+        12: (at.STRUCT, 0, at.STATISTICS, at.SAID),
+        13: (at.LIST, at.STRUCT, at.ENCODING, -1),
+        14: (at.I64, 0, 0, at.BLOOM),
+        15: (at.I32, 0, 0, at.BLOOM_SIZE),
+        16: (at.STRUCT, 0, at.LEVELS, -1),
+        17: (at.MAP, 0, 0, -1),  # geospatial statistics: left to Arrow's reader
     },
     at.STATISTICS: {
-        1: (at.BINARY, 0, 0, -1), 2: (at.BINARY, 0, 0, -1), 3: (at.I64, 0, 0, at.NULLS), 4: (at.I64, 0, 0, -1), 5: (at.BINARY, 0, 0, at.MAX),
-        6: (at.BINARY, 0, 0, at.MIN), 7: (at.TRUE, 0, 0, at.MAX_EXACT), 8: (at.TRUE, 0, 0, at.MIN_EXACT),
+        1: (at.BINARY, 0, 0, -1),
+        2: (at.BINARY, 0, 0, -1),
+        3: (at.I64, 0, 0, at.NULLS),
+        4: (at.I64, 0, 0, -1),
+        5: (at.BINARY, 0, 0, at.MAX),
+        6: (at.BINARY, 0, 0, at.MIN),
+        7: (at.TRUE, 0, 0, at.MAX_EXACT),
+        8: (at.TRUE, 0, 0, at.MIN_EXACT),
     },
     at.PAIR: {1: (at.BINARY, 0, 0, -1), 2: (at.BINARY, 0, 0, -1)},
     at.ENCODING: {1: (at.I32, 0, 0, -1), 2: (at.I32, 0, 0, -1), 3: (at.I32, 0, 0, -1)},
-    at.LEVELS: {1: (at.I64, 0, 0, at.UNENCODED), 2: (at.LIST, at.I64, 0, at.REPEATED), 3: (at.LIST, at.I64, 0, at.DEFINED)},
-}  # fmt: skip
+    at.LEVELS: {
+        1: (at.I64, 0, 0, at.UNENCODED),
+        2: (at.LIST, at.I64, 0, at.REPEATED),
+        3: (at.LIST, at.I64, 0, at.DEFINED),
+    },
+}
 REQUIRED: Final = {
-    at.FILE: (1, 2, 3, 4), at.GROUP: (1, 2, 3), at.SORTING: (1, 2, 3), at.CHUNK: (2, 3), at.COLUMN: (1, 2, 3, 4, 5, 6, 7, 9), at.PAIR: (1,),
+    at.FILE: (1, 2, 3, 4),
+    at.GROUP: (1, 2, 3),
+    at.SORTING: (1, 2, 3),
+    at.CHUNK: (2, 3),
+    at.COLUMN: (1, 2, 3, 4, 5, 6, 7, 9),
+    at.PAIR: (1,),
     at.ENCODING: (1, 2, 3),
-}  # fmt: skip
+}
 
 
 def _table() -> Longs:
     out = np.zeros((at.FIELDS * (at.ORDER + 1), 4), np.int64)
     out[:, at.SLOT] = -1
     for structure, fields in GRAMMAR.items():
-        for field, told in fields.items():
-            out[structure * at.FIELDS + field] = told
+        for field, entry in fields.items():
+            out[structure * at.FIELDS + field] = entry
     for structure, needed in REQUIRED.items():
         out[structure * at.FIELDS, at.KIND] = sum(1 << field for field in needed)
     return out
@@ -74,13 +119,16 @@ TABLE: Final = _table()
 
 
 class Layout(NamedTuple):
-    """Where a footer says what, of g row groups of c columns.
+    """The statistics in a footer of g row groups of c columns.
 
     Attributes:
-        rows, nbytes: Of each row group, shape (g,).
-        chunks: Of each column chunk, shape (g, c, WIDTH): the slots of kernels/decode/footer_loops.py, `TOLD` to `DEFINED`.
-        orders: Of how many columns the footer says that bounds have the order of their type.
-        rest: The footer without its row groups and its number of rows; files of one writer often have it in common.
+        rows: The rows of each row group, shape (g,).
+        nbytes: The bytes of each row group, shape (g,).
+        chunks: The slots of each column chunk, shape (g, c, WIDTH); kernels/decode/footer_loops.py
+            defines them, `TOLD` to `DEFINED`.
+        orders: The number of columns whose bounds have the order of their type, as the footer says.
+        rest: The footer without its row groups and its number of rows; files of one writer often
+            share it.
     """
 
     rows: Longs
@@ -90,42 +138,42 @@ class Layout(NamedTuple):
     rest: bytes
 
     def fits(self, columns: int) -> bool:
-        """Whether each row group has as many columns as the schema."""
+        """Return True if each row group has as many columns as the schema."""
         return not len(self.rows) or self.chunks.shape[1] == columns
 
 
 def is_there() -> bool:
-    """Whether the loops are there."""
-    return all(compile_cache.ready(loop) is not None for loop in (WALK, GATHER))
+    """Return True if the loops are compiled."""
+    return all(compile_cache.find(loop) is not None for loop in (WALK, GATHER))
 
 
 def at_hand() -> bool:
-    """Whether the loops are there without waiting for them; if they are not, they will be."""
+    """Return True if the loops are compiled; otherwise start compiling them in the background."""
     return all([loops.at_hand(WALK), loops.at_hand(GATHER)])
 
 
 def layout_of(data: Bytes, walk: Callable[..., int] | None = None) -> Layout | None:
-    """How a footer is laid out; None: that is not known, and only Arrow's reader can say what it is.
+    """Return the layout of a footer, or None if only Arrow's reader can read it.
 
     Args:
         data: FileMetaData in Thrift's compact protocol.
         walk: The loop; None: the compiled one.
     """
     walk = walk or compiled(WALK)
-    stack, now, room = (
+    stack, now, capacity = (
         np.empty((at.DEPTH, 4), np.int64),
         np.empty(at.SLOTS, np.int64),
         len(data) // TYPICAL + 16,
     )
     while True:
-        groups, chunks = np.empty((room, 3), np.int64), np.empty((room, at.WIDTH), np.int64)
+        groups, chunks = np.empty((capacity, 3), np.int64), np.empty((capacity, at.WIDTH), np.int64)
         marks, totals = np.zeros((at.FIELDS, 2), np.int64), np.zeros(3, np.int64)
         if walk(data, TABLE, stack, now, groups, chunks, marks, totals) < 0:
             return None
         number, total, orders = totals.tolist()
-        if max(number, total) <= room:
+        if max(number, total) <= capacity:
             break
-        room = max(number, total)
+        capacity = max(number, total)
     columns = total // number if number else 0
     if (groups[:number, 2] != columns * np.arange(1, number + 1)).any():
         return None

@@ -1,8 +1,11 @@
-"""The loop that reads Parquet footers, as a plain function: Numba compiles this very text (kernels/run/loops.py).
+"""Read Parquet footers with a loop that Numba compiles.
 
-A footer is structures of Thrift's compact protocol, one within the other; `grammar` says what is known of them
-(kernels/decode/footer_layout.py). Every position and length is compared with the end first, and a field that is known
-must be of its type; what is not known is passed over. A turn takes a byte of input at least, or ends what took one.
+Numba compiles the text of this module (kernels/run/loops.py).
+
+A footer consists of nested structures of Thrift's compact protocol; `grammar` describes the known
+ones (kernels/decode/footer_layout.py). Every position and length is compared with the end before it
+is used. A known field must have its type, and unknown fields are skipped. Each turn consumes at
+least one byte of input, or ends a structure that did.
 """
 
 from __future__ import annotations
@@ -11,32 +14,29 @@ from typing import Any
 
 import numpy as np
 
-TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = range(1, 13)  # Thrift's
-ANY, FILE, GROUP, CHUNK, COLUMN, STATISTICS, PAIR, ENCODING, LEVELS, SORTING, ORDER = range(
-    11
-)  # structures
-KIND, ITEM, INNER, SLOT = range(
-    4
-)  # of a field: its type, that of its items, the structure of either, and what is kept
-FIELDS = (
-    20  # rows of the grammar for each structure; the one of field 0 holds which fields it must have
-)
+# Thrift's types
+TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = range(1, 13)
+# Kinds of structures.
+ANY, FILE, GROUP, CHUNK, COLUMN, STATISTICS, PAIR, ENCODING, LEVELS, SORTING, ORDER = range(11)
+# Columns of the grammar: a field's type, the type of its items, the structure of either, and the
+# slot that keeps the value.
+KIND, ITEM, INNER, SLOT = range(4)
+# Rows of the grammar for each structure; the row of field 0 holds the fields that it must have.
+FIELDS = 20
 DEPTH = 16
-# What is kept of a column chunk: bits, of the slots that were told, and of truths; where bounds start and how many
-# bytes they are; numbers.
+# Slots of a column chunk: bits of the slots that are set, and of booleans; the start and the size
+# of bounds; numbers.
 TOLD, TYPE, MIN, MIN_SIZE, MAX, MAX_SIZE, NULLS, BYTES, BLOOM, BLOOM_SIZE = range(10)
-REPEATED, DEFINED, WIDTH = range(10, 13)  # how many counts of levels there are
-# Of a row group; and slots that have bits alone.
+REPEATED, DEFINED, WIDTH = range(10, 13)  # numbers of counts of levels
+# Slots of a row group, and slots that have only bits.
 ROWS, TOTAL, SAID, MIN_EXACT, MAX_EXACT, UNENCODED, SLOTS = range(WIDTH, WIDTH + 7)
-TRUTHS = 16  # the first bit of truths
-MOST, LARGEST = (
-    1_000_000,
-    1 << 47,
-)  # items of a list, which Arrow's reader has as its limit, too; bytes of a column chunk
+TRUTHS = 16  # the first bit of booleans
+# The most items of a list, as in Arrow's reader; the most bytes of a column chunk.
+MOST, LARGEST = 1_000_000, 1 << 47
 
 
 def number(data: Any, pos: int, end: int) -> tuple[Any, int]:
-    """A number without a sign and where it ends; -1 where none of 64 bits is."""
+    """Return an unsigned number and its end; the end is -1 if it is cut off or exceeds 64 bits."""
     value, shift = np.uint64(0), np.uint64(0)
     while pos < end:
         byte = np.uint64(data[pos])
@@ -51,12 +51,15 @@ def number(data: Any, pos: int, end: int) -> tuple[Any, int]:
 
 
 def signed(value: Any) -> Any:
-    """A number with a sign, from one in zigzag."""
+    """Return a signed number from its zigzag encoding."""
     return np.int64(value >> np.uint64(1)) ^ -np.int64(value & np.uint64(1))
 
 
 def items(data: Any, pos: int, end: int) -> tuple[Any, Any, int]:
-    """Of a list: what its items are, how many, and where the first one starts; -1 where that is damaged."""
+    """Return the type of a list's items, their number and the start of the first one.
+
+    The start is -1 if the list is damaged.
+    """
     if pos >= end:
         return np.int64(0), np.int64(0), -1
     item, size = np.int64(data[pos]) & 15, np.uint64(data[pos]) >> np.uint64(4)
@@ -65,13 +68,16 @@ def items(data: Any, pos: int, end: int) -> tuple[Any, Any, int]:
         size, pos = number(data, pos, end)
     if pos < 0 or size > np.uint64(end - pos) or size > np.uint64(MOST) or item > STRUCT:
         return np.int64(0), np.int64(0), -1
-    if size == np.uint64(0) or item in (TRUE, FALSE):  # each truth has a byte here
+    if size == np.uint64(0) or item in (TRUE, FALSE):  # each boolean in a list takes a byte
         item = np.int64(BYTE)
     return item, np.int64(size), pos
 
 
 def ended(structure: int, fields: int, now: Any, groups: Any, chunks: Any, totals: Any) -> bool:
-    """Keep what was read of a structure, which had these fields; False: it cannot be true."""
+    """Store the values of a structure that has ended; return False if they are invalid.
+
+    `fields` has a bit for each field that it had.
+    """
     if structure == CHUNK:
         if now[BYTES] < 0 or now[BYTES] > LARGEST or now[TOTAL] > LARGEST * 1024:
             return False
@@ -101,18 +107,21 @@ def walk(
 
     Args:
         data: Its bytes.
-        grammar: Shape (structures * FIELDS, 4).
-        stack: Room, shape (DEPTH, 4). Of a list: the type of its items, which structure they are, how many are left. Of a
-            structure: 0, which it is, the last field, and the fields that it had.
-        now: Room for what is read of one column chunk, shape (SLOTS,).
-        groups: Of each row group its rows, its bytes, and how many column chunks there are up to its end.
-        chunks: What is kept of each column chunk, shape (any, WIDTH).
-        marks: Where each field of the file starts, after its head, and ends, shape (FIELDS, 2); untouched where it is not there.
-        totals: Zeros: how many row groups and column chunks there are, of which as many are kept as there is room for; and of
-            how many columns the bounds have the order of their type.
+        grammar: The table of known fields, shape (structures * FIELDS, 4).
+        stack: A buffer of shape (DEPTH, 4). A list has the type of its items, their structure and
+            how many are left. A structure has 0, its kind, its last field and the bits of its
+            fields.
+        now: A buffer for the values of one column chunk, shape (SLOTS,).
+        groups: Receives the rows and bytes of each row group, and the number of column chunks up to
+            its end.
+        chunks: Receives the slots of each column chunk, shape (any, WIDTH).
+        marks: Receives the start, after its head, and the end of each field of the file, shape
+            (FIELDS, 2). Missing fields are not written.
+        totals: Zeros; receives the numbers of row groups and of column chunks, stored as far as
+            there is room, and the number of columns whose bounds have the order of their type.
 
     Returns:
-        0, or -1: the bytes are no footer, or one that is not understood.
+        0, or -1 if the bytes are not a footer, or one that is not supported.
     """
     end, pos, depth = len(data), 0, 0
     stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = 0, FILE, 0, 0

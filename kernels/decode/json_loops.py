@@ -1,7 +1,10 @@
-"""The loop that reads JSON texts of one form, as a plain function: Numba compiles this very text (kernels/run/loops.py).
+"""Read JSON texts of one form with a loop that Numba compiles.
 
-A form is what a text is without its values: constant bytes, a value, constant bytes, ..., constant bytes. A
-text that is not just of the form is passed over. Every position is compared with the end of the text first.
+Numba compiles the text of this module (kernels/run/loops.py).
+
+A form is a text without its values: constant bytes, a value, constant bytes, ..., constant bytes. A
+text that differs from the form is reported as odd. Every position is compared with the end of the
+text before it is used.
 """
 
 from __future__ import annotations
@@ -10,12 +13,14 @@ from typing import Any
 
 import numpy as np
 
-WHOLE, NUMBER, EXACT, TEXT, TRUTH, ANY = range(6)  # what values are; of ANY nothing is kept
-DIGITS = 38  # of numbers that are EXACT, the point and the sign included: Arrow reads longer ones, and those with exponents, wrongly
+WHOLE, NUMBER, EXACT, TEXT, TRUTH, ANY = range(6)  # kinds of values; ANY is not stored
+# Most characters of an EXACT number, with point and sign: Arrow misreads longer ones, and numbers
+# with exponents.
+DIGITS = 38
 
 
 def constant(data: Any, pos: int, end: int, form: Any, first: int, stop: int) -> int:
-    """Where constant bytes end that should be here; -1: they are not."""
+    """Return the end of constant bytes that must be here, or -1 if they are not."""
     if stop - first > end - pos:
         return -1
     for i in range(stop - first):
@@ -25,14 +30,14 @@ def constant(data: Any, pos: int, end: int, form: Any, first: int, stop: int) ->
 
 
 def digits(data: Any, pos: int, end: int) -> int:
-    """Where digits end."""
+    """Return the end of a run of digits."""
     while pos < end and 48 <= data[pos] <= 57:
         pos += 1
     return pos
 
 
 def number(data: Any, pos: int, end: int) -> int:
-    """Where a number of JSON ends; -1: none is here."""
+    """Return the end of a JSON number, or -1 if none is here."""
     if pos < end and data[pos] == 45:
         pos += 1
     first, pos = pos, digits(data, pos, end)
@@ -53,7 +58,7 @@ def number(data: Any, pos: int, end: int) -> int:
 
 
 def plain(data: Any, pos: int, end: int) -> bool:
-    """Whether a number has no exponent."""
+    """Return True if a number has no exponent."""
     marks = 0
     for i in range(pos, end):
         marks += data[i] == 69 or data[i] == 101
@@ -61,7 +66,7 @@ def plain(data: Any, pos: int, end: int) -> bool:
 
 
 def text(data: Any, pos: int, end: int) -> int:
-    """Where a quoted text without escapes ends, after its quote; -1: none is here."""
+    """Return the end of a quoted text without escapes, after its quote; -1 if none is here."""
     if pos >= end or data[pos] != 34:
         return -1
     pos += 1
@@ -73,7 +78,7 @@ def text(data: Any, pos: int, end: int) -> int:
 
 
 def word(data: Any, pos: int, end: int) -> int:
-    """Where null, true or false ends; -1: none is here."""
+    """Return the end of null, true or false, or -1 if none is here."""
     if (
         end - pos >= 4
         and data[pos] == 110
@@ -103,7 +108,7 @@ def word(data: Any, pos: int, end: int) -> int:
 
 
 def named(data: Any, pos: int, end: int) -> bool:
-    """Whether a text is NaN or an infinity."""
+    """Return True if a text is NaN or an infinity."""
     if end - pos == 3:
         return bool(data[pos] == 78 and data[pos + 1] == 97 and data[pos + 2] == 78)
     signed = end - pos == 9 and (data[pos] == 43 or data[pos] == 45)
@@ -121,15 +126,17 @@ def texts(data: Any, places: Any, rows: Any, form: Any, program: Any, out: Any, 
 
     Args:
         data: Bytes.
-        places: Where texts start, and where the last one ends.
-        rows: Which of them.
+        places: The start of each text, and the end of the last one.
+        rows: The numbers of the texts to read.
         form: Constant bytes.
-        program: A row for each value: what it is, and where the constant bytes before it start and end; last, those at the end.
-        out: Shape (2 * values, rows): a number and 1; or where bytes start and how many they are, -1: there is no value.
-        odd: Which rows are of another form; out is arbitrary there.
+        program: A row for each value: its kind, and the start and the end of the constant bytes
+            before it. The last row is for the constant bytes at the end.
+        out: Receives, shape (2 * values, rows): a number and 1; or the start and the number of
+            bytes. The second is -1 if there is no value.
+        odd: Receives the mask of rows that differ from the form; `out` is arbitrary there.
 
     Returns:
-        How many are odd.
+        The number of odd rows.
     """
     values, other = len(program) - 1, 0
     for r in range(len(rows)):
@@ -159,7 +166,8 @@ def texts(data: Any, places: Any, rows: Any, form: Any, program: Any, out: Any, 
                 out[2 * v, r], out[2 * v + 1, r] = -value if sign else value, 1
             elif (
                 kind in (NUMBER, EXACT) and pos < end and data[pos] == 34
-            ):  # what JSON has no number for
+                # NaN and infinities, which JSON writes as texts.
+            ):
                 pos = text(data, pos, end)
                 if pos >= 0 and not named(data, start + 1, pos - 1):
                     pos = -1

@@ -1,7 +1,6 @@
-"""JSON texts of few forms as columns: one text tells the form of thousands, which a compiled loop reads.
+"""Parse JSON texts into columns: one text gives the form of thousands, which a compiled loop reads.
 
-What the loop does not take, an escape, a number beyond 18 digits, a form that is rare, is left to a parser
-that takes everything.
+The loop leaves escapes, numbers beyond 18 digits and rare forms to a general parser.
 """
 
 from __future__ import annotations
@@ -30,8 +29,10 @@ TEXTS: Final = Loop(
     "i8(readonly, array, array, readonly, matrix, matrix, nb.types.Array(nb.boolean, 1, 'C'))",
     INNER,
 )
-FORMS: Final = 16  # that are looked for among the texts of one part
-FEW: Final = 64  # texts that a form of their own is not looked for
+# Most forms that are tried on the texts of one part.
+MAX_FORMS: Final = 16
+# Fewer texts than this get no further form.
+MIN_TEXTS: Final = 64
 PAD: Final = 72
 TOKEN: Final = re.compile(
     rb'[ \t\n\r]*("(?:[^"\\\x00-\x1f]|\\.)*"|-?[0-9][0-9.eE+-]*|true|false|null|[{}\[\],:])'
@@ -42,13 +43,13 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TextForm:
-    """Texts without their values.
+    """A JSON text without its values.
 
     Attributes:
-        constants: The bytes between values, one after the other.
-        program: As `json_loops.texts` takes it.
-        paths: Where the values are; None: nothing is kept of one.
-        objects: Where objects are.
+        constants: The bytes between values, concatenated.
+        program: The program for `json_loops.texts`.
+        paths: The path of each value; None: the value is not stored.
+        objects: The paths of objects.
     """
 
     constants: Bytes
@@ -58,7 +59,10 @@ class TextForm:
 
 
 def form_of(text: bytes, kind: pa.StructType) -> TextForm | None:
-    """The form of a text, an object of objects; None: it is none, or has values that are not of a kind with `kind`."""
+    """Return the form of a text.
+
+    None: it is not an object of objects, or a value does not fit `kind`.
+    """
     leaves, values, keys, last = (
         dict(_leaves(kind, ())),
         list[tuple[int, int, int, Path | None]](),
@@ -87,7 +91,7 @@ def form_of(text: bytes, kind: pa.StructType) -> TextForm | None:
             case _, "key" | "key or end" if token.startswith(b'"') and b"\\" not in token:
                 key, expects = _text(token), "colon"
                 path = (*(k for k in keys[1:] if k is not None), key or "")
-                if key is None or path in seen:  # of two values of a name one would be lost
+                if key is None or path in seen:  # of two values of one name, one would be lost
                     return None
                 seen.add(path)
             case _, "value" if keys and token not in b"{}[],:" and not _struct(kind, path):
@@ -143,36 +147,40 @@ def _leaves(kind: pa.StructType, above: Path) -> Iterator[tuple[Path, int]]:
 
 
 def at_hand() -> bool:
-    """Whether the loops are there without waiting for them; if they are not, they will be."""
+    """Return True if the loops are compiled; otherwise start compiling them in the background."""
     return all([loops.at_hand(TEXTS), loops.at_hand(GATHER)])
 
 
 def read_texts(
     texts: pa.StringArray, kind: pa.StructType
 ) -> tuple[pa.StructArray, npt.NDArray[np.bool_]]:
-    """Texts as structs, and which of them are left to another parser; they are NULL here.
+    """Parse JSON texts into structs.
 
     Args:
-        texts: Of JSON, none NULL, in one array.
-        kind: Structs of whole numbers (int64), numbers, texts and truths; whatever else an object holds is passed over.
+        texts: JSON texts, none NULL, in one array.
+        kind: A struct of whole numbers (int64), numbers, strings and booleans. Other keys of an
+            object are skipped.
+
+    Returns:
+        The structs, and the mask of texts that need another parser; these are NULL.
 
     Raises:
-        ArrowInvalid: a number is none of its type.
+        ArrowInvalid: a number does not fit its type.
     """
     n = len(texts)
     _, offsets, buffer = texts.buffers()
     places = np.frombuffer(offsets, np.int32, n + 1, texts.offset * 4).astype(np.int64)
     data = np.frombuffer(buffer, np.uint8) if buffer is not None else np.zeros(0, np.uint8)
     left, done, parts = np.arange(n), list[Longs](), list[pa.StructArray]()
-    for _ in range(FORMS):
-        if not len(left) or (len(left) < FEW and done):
+    for _ in range(MAX_FORMS):
+        if not len(left) or (len(left) < MIN_TEXTS and done):
             break
         first = data[places[left[0]] : places[left[0] + 1]].tobytes()
         form = form_of(first, kind)
         if form is None:
             left = left[1:]
             continue
-        # Rows of a power of two would all begin in one set of the cache.
+        # Rows of a power of two in length would all start in one set of the cache.
         out, odd = (
             np.empty((2 * len(form.paths), len(left) + PAD), np.int64),
             np.empty(len(left), np.bool_),
@@ -186,7 +194,8 @@ def read_texts(
         }
         parts.append(_struct_array(kind, (), form.objects, slots, data, len(left) - other))
         done.append(left[chosen])
-        left = left[odd][int(odd[0]) :]  # the loop does not take all that has a form
+        # drops the first text if the loop refused it: `form_of` accepts more than the loop
+        left = left[odd][int(odd[0]) :]
     rest = np.zeros(n, np.bool_)
     rest[
         np.setdiff1d(np.arange(n), np.concatenate(done), assume_unique=True)
@@ -242,6 +251,6 @@ def _column(kind: pa.DataType, first: Longs, second: Longs, data: Bytes) -> pa.A
         .view(pa.string())
         .cast(kind)
     )
-    if pa.types.is_floating(kind) and pc.any(pc.is_inf(found)).as_py():  # more than the type holds
+    if pa.types.is_floating(kind) and pc.any(pc.is_inf(found)).as_py():  # exceeds the type
         found = pc.if_else(pc.is_inf(found), None, found)
     return found

@@ -1,4 +1,7 @@
-"""The loop that puts spans of bytes together, as a plain function: Numba compiles this very text (kernels/run/loops.py)."""
+"""Concatenate spans of bytes with a loop that Numba compiles.
+
+Numba compiles the text of this module (kernels/run/loops.py).
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,10 @@ from typing import Any
 
 
 def gather(data: Any, starts: Any, ends: Any, out: Any) -> int:
-    """Bytes one after the other: those of the i-th value start at `starts[i]`, and end in `out` at `ends[i]`."""
+    """Copy spans of bytes one after the other; return the end, or -1 if a span is out of range.
+
+    The i-th value starts at `starts[i]` in `data`, and ends at `ends[i]` in `out`.
+    """
     at = 0
     for row in range(len(starts)):
         pos, size = starts[row], ends[row] - at

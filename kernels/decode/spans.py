@@ -1,4 +1,4 @@
-"""Spans of bytes as Arrow arrays."""
+"""Copy spans of bytes into Arrow arrays."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ Longs = npt.NDArray[np.int64]
 def gathered(
     data: Bytes, starts: Longs, sizes: Longs, known: npt.NDArray[np.bool_] | None
 ) -> pa.BinaryArray:
-    """Bytes that start at some places, as an Arrow array.
+    """Return spans of bytes as an Arrow array.
 
     Args:
         data: All bytes.
-        starts, sizes: Of shape (n,); arbitrary where there is no value.
-        known: Where there is one; None: everywhere.
+        starts: The first byte of each value, shape (n,); arbitrary if there is no value.
+        sizes: The number of bytes of each value, shape (n,); arbitrary if there is no value.
+        known: Mask of values; None: all.
 
     Raises:
-        SourceError: they take 2 GiB or more, or lie outside the data.
+        SourceError: the values take 2 GiB or more, or lie outside the data.
     """
     ends = np.cumsum(sizes if known is None else np.where(known, sizes, 0))
     total = int(ends[-1]) if len(ends) else 0

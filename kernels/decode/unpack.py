@@ -1,4 +1,4 @@
-"""Unpacking bytes, up to a size: what would be more is refused before it is made.
+"""Decompress bytes up to a size; larger results are refused before they are made.
 
 Source: Avro's specification, "Required Codecs" and "Optional Codecs".
 """
@@ -16,15 +16,15 @@ from skipstone.ir.errors import SourceError
 
 
 def unpacked(codec: str, block: bytes, most: int) -> bytes:
-    """Unpack a block of an Avro file, or a gzip file.
+    """Decompress a block of an Avro file, or a gzip file.
 
     Args:
-        codec: One of CODECS.
-        block: The packed bytes.
-        most: Bytes that may come of it.
+        codec: A key of CODECS.
+        block: The compressed bytes.
+        most: The most bytes that the result may have.
 
     Raises:
-        SourceError: it is damaged, or holds more.
+        SourceError: the block is damaged, or its content is larger.
 
     Example:
         >>> unpacked("gzip", zlib.compress(b"abc", wbits=31), 3)
@@ -36,7 +36,7 @@ def unpacked(codec: str, block: bytes, most: int) -> bytes:
         raise SourceError(f"a block cannot be unpacked ({str(e)[:200]})") from None
     if len(found) > most:
         raise SourceError(
-            f"it takes more than {most} bytes unpacked; expected less of so few packed ones"
+            f"it takes more than {most} bytes unpacked; expected less from so few packed bytes"
         )
     return found
 
@@ -64,7 +64,8 @@ def _bzip2(block: bytes, most: int) -> bytes:
 
 def _zstandard(block: bytes, most: int) -> bytes:
     if len(block) < FRAME:
-        raise ValueError("it is cut off")  # which Arrow does not notice before a frame begins
+        # Arrow does not notice this before a frame begins.
+        raise ValueError("it is cut off")
     parts, size = [], 0
     with pa.CompressedInputStream(pa.BufferReader(block), "zstd") as stream:
         while size < most and (part := stream.read(min(STEP, most - size))):
@@ -74,7 +75,7 @@ def _zstandard(block: bytes, most: int) -> bytes:
 
 
 def _snappy(block: bytes, most: int) -> bytes:
-    """Unpack a raw block; CRC-32 of what was packed follows it."""
+    """Decompress a raw block; the CRC-32 of its content follows it."""
     size = shift = 0
     for byte in block[:5]:
         size |= (byte & 0x7F) << shift
@@ -82,17 +83,18 @@ def _snappy(block: bytes, most: int) -> bytes:
         if byte < 0x80:
             break
     else:
-        raise ValueError("it does not begin with its size")
+        raise ValueError("it does not start with its size")
     if size >= most:
-        raise ValueError(f"it says that it takes {size} bytes unpacked")
+        raise ValueError(f"by its header it takes {size} bytes unpacked")
     out: bytes = pa.decompress(block[:-4], size, "snappy", asbytes=True)
     if zlib.crc32(out) != int.from_bytes(block[-4:], "big"):
-        raise ValueError("its checksum is another")
+        raise ValueError("its checksum differs")
     return out
 
 
-FRAME: Final = 5  # bytes; no frame of zstandard has less
-STEP: Final = 1 << 20  # bytes that are unpacked at a time
+# Bytes; no zstandard frame has fewer.
+FRAME: Final = 5
+STEP: Final = 1 << 20  # bytes that are decompressed at a time
 CODECS: Final[Mapping[str, Callable[[bytes, int], bytes]]] = MappingProxyType(
     {
         "deflate": _zlib(-zlib.MAX_WBITS),

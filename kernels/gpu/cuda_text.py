@@ -1,8 +1,9 @@
-"""The text of CUDA kernels: the same walk over a shape as every backend's, and what the loops are made of.
+"""Write the text of CUDA kernels: one walk over a shape, and the loops around its result.
 
-A warp judges a tile of words, 32 containers each. Its lanes load one container's bounds each, compare and vote, so that a
-vote is a word of packed answers; lane j keeps the j-th. Planes join in afterwards, a word a lane, which also writes it.
-Nothing is shared between warps: no shared memory, no atomics, one writer for each word.
+A warp judges a tile of words of 32 containers each. Each of its lanes loads the bounds of one
+container, compares them and votes, so a vote is a word of packed results; lane j keeps the j-th
+word. Then each lane combines its word with planes and writes it. Warps share nothing: no shared
+memory, no atomics, one writer for each word.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from skipstone.ir.node import Node, Op
-from skipstone.kernels.pack.keys import EDGE
-from skipstone.kernels.run.emit import INPUTS, Body, emit, inputs, join, number
+from skipstone.kernels.gpu.cuda_header import HEADER, SETS
+from skipstone.kernels.run.emit import INPUTS, Body, emit, input_lanes, input_number, join
 
-# A test judges one container, which is its lane's.
+# A test judges the container of its lane.
 EMIT: Final = {
     Op.LT: "({0} < {1})",
     Op.LE: "({0} <= {1})",
@@ -30,7 +31,8 @@ EMIT: Final = {
     Op.ANY_IN: "any_in({0}_{4}, {1}, {2}, {5}, {6})",
     Op.NOT_ALL_IN: "not_all_in({0}_{4}, {0}, {1}, {2}, {4}, {5}, {6})",
 }
-RANK: Final = "const i64 {0}_{4} = below({0}, {4}, {5}, {6});"  # of a lower bound among the ends of a set's runs, for all tests of both
+# The rank of a lower bound among the ends of a set's runs; all tests of both share it.
+RANK: Final = "const i64 {0}_{4} = below({0}, {4}, {5}, {6});"
 TYPES: Final = {
     "int8": "signed char",
     "int16": "short",
@@ -43,74 +45,35 @@ TYPES: Final = {
     "float32": "float",
     "float64": "double",
 }
-THREADS: Final = 256  # of a block
+THREADS: Final = 256  # threads of a block
 WARPS: Final = THREADS // 32
-TILE: Final = 8  # words that a warp judges: 32 bytes of results, one sector of memory
-# Bytes that a lane loads before it waits. With 2,000 lanes on each multiprocessor 16 of them keep some 4 MB under
-# way, where a card of 3 TB/s needs 2 to 3; more help where there are fewer lanes than that, and up to here they cost no lane
-# its place: words of one test take at most 32 registers.
-AHEAD: Final = 64
-# Masks up to which a lane keeps its word of each. More take so many registers that few lanes have room beside each other;
-# then words are joined one by one: some 15 % more instructions, and a half to a third of the registers.
-MASKS: Final = 8
-TESTS: Final = (
-    128  # masks that are written out one after the other: texts of more take seconds to compile
-)
-KEPT: Final = 128  # bytes of bounds that a lane keeps while it asks many sets of literals
-
-HEADER: Final = """\
-typedef unsigned int u32;
-typedef long long i64;
-typedef unsigned long long u64;
-
-__device__ __forceinline__ u32 vote(bool answer) { return __ballot_sync(0xffffffffu, answer); }
-"""
-
-SETS: Final = f"""
-// How many ends of runs are less than x. The directory (kernels/pack/keys.py) tells between which ends to look.
-template <class T> __device__ __forceinline__ i64 below(T x, const T* ends, const int* lines, const double* frame)
-{{
-    double at = __dadd_rn(__dmul_rn((double)x - frame[0], frame[1]), {EDGE});  // rounded twice, as on the host
-    at = at > 0.0 ? at : 0.0;
-    at = at < frame[2] ? at : frame[2];
-    const i64 line = ((i64)at >> 16) << 4;
-    i64 k = lines[line], stop = lines[line + 16];
-    k ^= k >> 63;
-    stop ^= stop >> 63;
-    while (k < stop) {{
-        const i64 middle = (k + stop) >> 1;
-        if (ends[middle] < x) k = middle + 1;
-        else stop = middle;
-    }}
-    return k;
-}}
-
-__device__ __forceinline__ i64 runs(const int* lines, const double* frame) {{ return lines[((i64)frame[2] + 2) >> 16 << 4]; }}
-
-// Of k runs that end below `low`.
-template <class T>
-__device__ __forceinline__ bool any_in(i64 k, T high, const T* firsts, const int* lines, const double* frame)
-{{
-    return k < runs(lines, frame) && firsts[k] <= high;
-}}
-
-template <class T>
-__device__ __forceinline__ bool not_all_in(i64 k, T low, T high, const T* firsts, const T* lasts, const int* lines, const double* frame)
-{{
-    return !(k < runs(lines, frame) && firsts[k] <= low && high <= lasts[k]);
-}}
-"""
+# Words that a warp judges: 32 bytes of results, one sector of memory.
+TILE: Final = 8
+# Bytes that a lane loads before it waits. With 2,000 lanes on each multiprocessor, 16 of them keep
+# some 4 MB under way, and a card of 3 TB/s needs 2 to 3 MB. More bytes help if there are fewer
+# lanes. Up to this number they do not reduce the number of lanes: words of one test take at most 32
+# registers.
+LOAD_AHEAD: Final = 64
+# Largest number of masks of which a lane keeps its own words. More masks take so many registers
+# that few lanes fit on a multiprocessor. Then words are joined one by one: some 15 % more
+# instructions, and a third to a half of the registers.
+MAX_MASKS: Final = 8
+# Largest number of masks that are unrolled; longer texts take seconds to compile.
+MAX_TESTS: Final = 128
+# Bytes of bounds that a lane keeps while it tests many sets of literals.
+KEPT_BYTES: Final = 128
 
 
 Form: TypeAlias = Literal["all", "chosen", "many"]
 
 
 class DeviceShape(NamedTuple):
-    """What a device kernel is compiled for.
+    """The key of a compiled device kernel.
 
     Attributes:
         roots: `Launch.shape`.
-        form: "all" judges every container; "chosen" the words of a list; "many" every container by many sets of literals.
+        form: "all" judges every container; "chosen" the words of a list; "many" every container by
+            many sets of literals.
     """
 
     roots: tuple[Node, ...]
@@ -118,42 +81,47 @@ class DeviceShape(NamedTuple):
 
 
 def source_of(shape: DeviceShape) -> str:
-    """The text of a shape's kernel, an `extern "C"` function named `kernel`, to be started with blocks of THREADS.
+    """Return the text of a shape's kernel: an `extern "C"` function named `kernel`.
 
-    `kernel(n, outs..., arrays..., planes..., params..., sets...)` fills outs with words of 32 bits, twice as many as
-    `planes.word_count(n)`; bits past the last container are 0. "chosen" has `todo, count` after `n`: the numbers of `count`
-    words of 64 containers, whose answers lie one after the other. "many" has `rows` there, and instead of literals their
-    `tables`; answers of row r start at r * 2 * word_count(n). A block judges `tile(shape) * WARPS` words of 32.
+    It is started with blocks of THREADS. `kernel(n, outs..., arrays..., planes..., params...,
+    sets...)` fills outs with words of 32 bits, twice as many as `planes.word_count(n)`. Bits past
+    the last container are 0.
+
+    The form "chosen" has `todo, count` after `n`: the numbers of `count` words of 64 containers,
+    whose results are written one after the other. The form "many" has `rows` there, and takes
+    `tables` instead of literals; the results of row r start at r * 2 * word_count(n). A block
+    judges `tile(shape) * WARPS` words of 32.
     """
     body, names = emit(shape.roots, EMIT), _arguments(shape)
     lines = {"all": _all, "chosen": _all, "many": _many}[shape.form](shape, body)
     sets = SETS if any(n.op is Op.SET for r in shape.roots for n in r.walk()) else ""
-    # "many" reads once and then computes, for which two blocks on a multiprocessor suffice; the compiler, left to itself, aims at
-    # more and puts values aside in memory.
+    # "many" reads once and then computes, so two blocks on a multiprocessor suffice. By itself the
+    # compiler aims at more, and spills values to memory.
     threads = f"{THREADS}, 2" if shape.form == "many" else THREADS
     head = f'extern "C" __global__ void __launch_bounds__({threads})\nkernel({", ".join(names)})'
     return "\n".join([f"{HEADER}{sets}", head, "{", *(f"    {line}" for line in lines), "}", ""])
 
 
 def tile(shape: DeviceShape) -> int:
-    """Words of 32 containers that a warp judges."""
+    """Return the number of words of 32 containers that a warp judges."""
     if not _width(shape):
-        return 32  # planes alone: a word for each lane
+        return 32  # planes only: one word for each lane
     return (
         TILE
         if shape.form != "many"
-        else max(min(TILE, KEPT // _width(shape), TESTS // _masks(shape)), 1)
+        else max(min(TILE, KEPT_BYTES // _width(shape), MAX_TESTS // _masks(shape)), 1)
     )
 
 
 def tables(rows: Sequence[Sequence[np.generic]]) -> list[npt.NDArray[np.generic]]:
-    """The literals of launches of one shape as "many" takes them.
+    """Return the literals of launches of one shape as the form "many" takes them.
 
     Args:
-        rows: `Launch.params` of each.
+        rows: `Launch.params` of each launch.
 
     Returns:
-        An array for each lane type, in the order of first use: its literals in the first launch, those in the second, ...
+        One array for each lane type, in the order of first use: its literals in the first launch,
+            then those in the second, and so on.
     """
     return [
         np.array([p for row in rows for p in row if p.dtype == lane], lane)
@@ -162,8 +130,8 @@ def tables(rows: Sequence[Sequence[np.generic]]) -> list[npt.NDArray[np.generic]
 
 
 def _width(shape: DeviceShape) -> int:
-    """Bytes of bounds of a container."""
-    return sum(np.dtype(t).itemsize for t in inputs(shape.roots, Op.ARRAY))
+    """Return the bytes of all bounds of a container."""
+    return sum(np.dtype(t).itemsize for t in input_lanes(shape.roots, Op.ARRAY))
 
 
 def _masks(shape: DeviceShape) -> int:
@@ -171,7 +139,9 @@ def _masks(shape: DeviceShape) -> int:
 
 
 def _arguments(shape: DeviceShape) -> list[str]:
-    kinds = {op: [TYPES[t] for t in inputs(shape.roots, op)] for op in (Op.ARRAY, Op.PARAM, Op.SET)}
+    kinds = {
+        op: [TYPES[t] for t in input_lanes(shape.roots, op)] for op in (Op.ARRAY, Op.PARAM, Op.SET)
+    }
     literals = [f"const {t} p{i}" for i, t in enumerate(kinds[Op.PARAM])]
     if shape.form == "many":
         literals = [
@@ -189,7 +159,7 @@ def _arguments(shape: DeviceShape) -> list[str]:
             for i in range(sum(1 for r in shape.roots if r.op is not Op.LITERAL))
         ),
         *(f"const {t}* __restrict__ a{i}" for i, t in enumerate(kinds[Op.ARRAY])),
-        *(f"const u32* __restrict__ q{i}" for i in range(len(inputs(shape.roots, Op.PLANE)))),
+        *(f"const u32* __restrict__ q{i}" for i in range(len(input_lanes(shape.roots, Op.PLANE)))),
         *literals,
         *(f"const {t}* __restrict__ s{i}" for i, t in enumerate(kinds[Op.SET])),
     ]
@@ -205,12 +175,15 @@ def _start(shape: DeviceShape, words: str) -> list[str]:
 
 
 def _place(word: str) -> str:
-    """The container of a lane; past the last one its neighbour, whose answer is dropped."""
+    """Return the code that finds a lane's container.
+
+    Past the end it is the last container, whose result is dropped.
+    """
     return f"const i64 at = {word} << 5 | lane, i = at < n ? at : n - 1;"
 
 
-def _live(texts: list[str], into: str) -> list[str]:
-    """Write a lane's word of each root."""
+def _write_words(texts: list[str], into: str) -> list[str]:
+    """Return the code that writes a lane's word of each root."""
     return [
         "const i64 left = n - (w << 5);",
         "const u32 live = left >= 32 ? 0xffffffffu : left > 0 ? (1u << left) - 1u : 0u;",
@@ -219,13 +192,13 @@ def _live(texts: list[str], into: str) -> list[str]:
 
 
 class _Logic(NamedTuple):
-    """How votes become the words of roots.
+    """The code that turns votes into the words of roots.
 
     Attributes:
-        kept: What each lane keeps of its own word of the tile.
-        each: What is done for every word of the tile, w, the j-th.
-        after: What is done then, once for the lane's own word w.
-        words: What the roots' words are in the end.
+        kept: The values that each lane keeps for its own word of the tile.
+        each: The code for every word w of the tile, the j-th.
+        after: The code that follows once, for the lane's own word w.
+        words: The final expressions of the roots' words.
     """
 
     kept: list[str]
@@ -237,39 +210,48 @@ class _Logic(NamedTuple):
 def _logic(shape: DeviceShape, body: Body) -> _Logic:
     roots, ranks = [o for o in body.outputs if o is not None], _ranks(shape)
     votes = [f"vote({join(mask.op, list(mask.tests), EMIT)})" for mask in body.masks]
-    planes = [f"const u32 k{p} = q{p}[w];" for p in range(len(inputs(shape.roots, Op.PLANE)))]
-    if len(votes) > MASKS:
+    planes = [f"const u32 k{p} = q{p}[w];" for p in range(len(input_lanes(shape.roots, Op.PLANE)))]
+    if len(votes) > MAX_MASKS:
         return _Logic(
             [f"v{i}" for i in range(len(roots))],
-            [*ranks, *planes, *_joined(votes, roots)],
+            [*ranks, *planes, *_join_votes(votes, roots)],
             [],
             [f"v{i}" for i in range(len(roots))],
         )
     masks = range(len(votes))
-    asked = [f"const u32 t{m} = {votes[m]};" for m in masks]
+    code = [f"const u32 t{m} = {votes[m]};" for m in masks]
     return _Logic(
         [f"m{m}" for m in masks],
-        [*ranks, *asked, *(f"m{m} = lane == j ? t{m} : m{m};" for m in masks)],
+        [*ranks, *code, *(f"m{m} = lane == j ? t{m} : m{m};" for m in masks)],
         planes,
         roots,
     )
 
 
-def _joined(votes: list[str], roots: list[str]) -> list[str]:
-    """The roots' words of one word of the tile, kept by its lane. All lanes vote, so no vote stands in a condition."""
-    # A vote that is needed once stands where it is joined: else all words of hundreds would wait for that in registers.
+def _join_votes(votes: list[str], roots: list[str]) -> list[str]:
+    """Return the code that joins the votes of one word of the tile.
+
+    The word's lane keeps the results.
+
+    All lanes vote, so no vote stands in a condition.
+    """
+    # A vote that is used once is written where it is used: otherwise hundreds of words would wait
+    # in registers.
     needed = collections.Counter(re.findall(r"\bm\d+\b", " ".join(roots)))
-    asked = [f"const u32 m{m} = {vote};" for m, vote in enumerate(votes) if needed[f"m{m}"] > 1]
+    code = [f"const u32 m{m} = {vote};" for m, vote in enumerate(votes) if needed[f"m{m}"] > 1]
     for i, root in enumerate(roots):
         word = re.sub(
             r"\bm(\d+)\b", lambda m: votes[int(m[1])] if needed[m[0]] == 1 else m[0], root
         )
-        asked += [f"const u32 w{i} = {word};", f"v{i} = lane == j ? w{i} : v{i};"]
-    return asked
+        code += [f"const u32 w{i} = {word};", f"v{i} = lane == j ? w{i} : v{i};"]
+    return code
 
 
 def _ranks(shape: DeviceShape) -> list[str]:
-    """What tests of long sets share: a lookup takes longer than all else that they do."""
+    """Return the lookups that tests of long sets share.
+
+    A lookup takes longer than the rest of a test.
+    """
     tests = [
         n
         for root in shape.roots
@@ -277,17 +259,20 @@ def _ranks(shape: DeviceShape) -> list[str]:
         if n.op in (Op.ANY_IN, Op.NOT_ALL_IN) and n.args[2].op is Op.SET
     ]
     return list(
-        dict.fromkeys(RANK.format(*(INPUTS[a.op].format(number(a)) for a in n.args)) for n in tests)
+        dict.fromkeys(
+            RANK.format(*(INPUTS[a.op].format(input_number(a)) for a in n.args)) for n in tests
+        )
     )
 
 
 def _all(shape: DeviceShape, body: Body) -> list[str]:
     chosen, kinds, logic = (
         shape.form == "chosen",
-        inputs(shape.roots, Op.ARRAY),
+        input_lanes(shape.roots, Op.ARRAY),
         _logic(shape, body),
     )
-    # One address for each array, that all words are at fixed distances from, takes half the instructions of one for each word.
+    # Each array has one address, and all words lie at fixed distances from it. That takes half the
+    # instructions of an address for each word.
     base = [
         "const i64 base = first << 5 | lane;",
         f"const int rest = n - base < {TILE * 32} ? (int)(n - base) : {TILE * 32};",
@@ -299,7 +284,7 @@ def _all(shape: DeviceShape, body: Body) -> list[str]:
     far = ["const i64 k = first + j < words ? first + j : words - 1;", _word("k"), _place("w")]
     lanewise = [
         *(() if chosen else base),
-        f"#pragma unroll {_loaded(shape)}",
+        f"#pragma unroll {_unroll(shape)}",
         f"for (u32 j = 0; j < {TILE}; ++j) {{",
         *(f"    {line}" for line in (far if chosen else near)),
         *(
@@ -317,23 +302,23 @@ def _all(shape: DeviceShape, body: Body) -> list[str]:
         f"if (lane >= {tile(shape)} || k >= words) return;",
         _word("k") if chosen else "const i64 w = k;",
         *logic.after,
-        *_live(logic.words, "k"),
+        *_write_words(logic.words, "k"),
     ]
 
 
-def _loaded(shape: DeviceShape) -> int:
-    """Words of a tile whose bounds are loaded at a time: 1, 2, 4 or 8."""
-    most = min(TILE, AHEAD // max(_width(shape), 1), TESTS // max(_masks(shape), 1))
+def _unroll(shape: DeviceShape) -> int:
+    """Return how many words of a tile have their bounds loaded at a time: 1, 2, 4 or 8."""
+    most = min(TILE, LOAD_AHEAD // max(_width(shape), 1), MAX_TESTS // max(_masks(shape), 1))
     return 1 << max(most, 1).bit_length() - 1
 
 
 def _word(k: str) -> str:
-    """The number of the k-th of the chosen words of 32."""
+    """Return the code that finds the number of the k-th of the chosen words of 32."""
     return f"const i64 w = (i64)todo[{k} >> 1] << 1 | ({k} & 1);"
 
 
 def _many(shape: DeviceShape, body: Body) -> list[str]:
-    size, kinds, logic = tile(shape), inputs(shape.roots, Op.ARRAY), _logic(shape, body)
+    size, kinds, logic = tile(shape), input_lanes(shape.roots, Op.ARRAY), _logic(shape, body)
     return [
         *_start(shape, "(n + 63) >> 6 << 1"),
         *(f"{TYPES[t]} b{a}[{size}];" for a, t in enumerate(kinds)),
@@ -346,7 +331,7 @@ def _many(shape: DeviceShape, body: Body) -> list[str]:
         "const i64 w = writes ? first + lane : first;",
         *logic.after,
         "for (i64 row = 0; row < rows; ++row) {",
-        *(f"    {line}" for line in _literals(inputs(shape.roots, Op.PARAM))),
+        *(f"    {line}" for line in _literals(input_lanes(shape.roots, Op.PARAM))),
         *(f"    u32 {name} = 0;" for name in logic.kept),
         "    #pragma unroll",
         f"    for (u32 j = 0; j < {size}; ++j) {{",
@@ -355,16 +340,17 @@ def _many(shape: DeviceShape, body: Body) -> list[str]:
         *(f"        {line}" for line in logic.each),
         "    }",
         "    if (writes) {",
-        *(f"        {line}" for line in _live(logic.words, "row * words + w")),
+        *(f"        {line}" for line in _write_words(logic.words, "row * words + w")),
         "    }",
         "}",
     ]
 
 
 def _literals(lanes: list[str]) -> list[str]:
-    """Those of a row, from its tables."""
+    """Return the code that loads the literals of a row from its tables."""
     tables = list(dict.fromkeys(lanes))
     return [
-        f"const {TYPES[t]} p{i} = r{tables.index(t)}[row * {lanes.count(t)} + {lanes[:i].count(t)}];"
+        f"const {TYPES[t]} p{i} = "
+        f"r{tables.index(t)}[row * {lanes.count(t)} + {lanes[:i].count(t)}];"
         for i, t in enumerate(lanes)
     ]

@@ -1,7 +1,9 @@
-"""The text of the CUDA kernels that no predicate needs: what becomes of packed answers, and arrays that others put on a device.
+"""Write the CUDA kernels that serve any predicate.
 
-Each is one `extern "C"` function named `kernel`, to be started with blocks of THREADS. As in cuda_text.py nothing is shared
-between warps, and every value is written once.
+They convert packed results, and check bounds that lie on a device.
+
+Each is one `extern "C"` function named `kernel` and is started with blocks of THREADS. As in
+cuda_text.py, warps share nothing, and every value is written once.
 """
 
 from __future__ import annotations
@@ -9,13 +11,14 @@ from __future__ import annotations
 import functools
 from typing import Final
 
-from skipstone.kernels.gpu.cuda_text import HEADER, THREADS, TYPES
+from skipstone.kernels.gpu.cuda_header import HEADER
+from skipstone.kernels.gpu.cuda_text import THREADS, TYPES
 
-TILE: Final = 256  # words of 32 that a warp counts, and then finds the bits of: 8,192 containers
+# Words of 32 in which a warp counts bits, and then finds them: 8,192 containers.
+TILE: Final = 256
 WARPS: Final = THREADS // 32
-COUNTED: Final = (
-    TILE.bit_length()
-)  # bits of a lane's count: at most TILE, if all of its words are full
+# Bits of a lane's count, which is at most TILE, if all of its words are full.
+COUNT_BITS: Final = TILE.bit_length()
 
 
 def _text(arguments: list[str], lines: list[str], above: str = "") -> str:
@@ -33,12 +36,14 @@ __device__ __forceinline__ u32 bytes(u32 four) { return four * 0x00204081u & 0x0
 
 @functools.cache
 def verdicts_text(match: bool | None, miss: bool | None) -> str:
-    """`kernel(n, out, match, miss)`: 0, 1 or 2 for each of n containers, four to a word of `out`; n is a multiple of 64.
+    """Return `kernel(n, out, match, miss)`, which writes 0, 1 or 2 for each of n containers.
 
-    A thread writes a word.
+    Four verdicts share a word of `out`, and each thread writes one word. n is a multiple of 64.
 
     Args:
-        match, miss: The one answer for all containers: there is no such argument. None: they differ.
+        match: The constant answer of "can match", and the kernel has no such argument; None: it
+            differs.
+        miss: The same for "can miss".
     """
     planes = [name for name, answer in (("match", match), ("miss", miss)) if answer is None]
     can_match, can_miss = (
@@ -72,15 +77,18 @@ _TILE: Final = [
 
 @functools.cache
 def count_text() -> str:
-    """`kernel(words, counts, bits)`: how many bits are set in each TILE of so many words of 32. A warp counts one."""
+    """Return `kernel(words, counts, bits)`, which counts the set bits in each TILE of words of 32.
+
+    A warp counts one TILE.
+    """
     return _text(
         ["const i64 words", "u32* __restrict__ counts", "const u32* __restrict__ bits"],
         [
             *_TILE,
             "u32 own = 0, all = 0;",
             "for (i64 w = first + lane; w < stop; w += 32) own += (u32)__popc(bits[w]);",
-            # The lanes' counts, added bit by bit.
-            f"for (u32 b = 0; b < {COUNTED}; ++b) all += (u32)__popc(vote(own >> b & 1u)) << b;",
+            # Adds the lanes' counts bit by bit.
+            f"for (u32 b = 0; b < {COUNT_BITS}; ++b) all += (u32)__popc(vote(own >> b & 1u)) << b;",
             "if (lane == 0) counts[tile] = all;",
         ],
     )
@@ -88,7 +96,10 @@ def count_text() -> str:
 
 @functools.cache
 def positions_text() -> str:
-    """`kernel(words, out, bits, starts)`: the places of the bits that are set, ascending; those of a TILE from its start on."""
+    """Return `kernel(words, out, bits, starts)`, which writes positions of set bits, ascending.
+
+    The positions of a TILE are written from its start on.
+    """
     return _text(
         [
             "const i64 words",
@@ -101,7 +112,8 @@ def positions_text() -> str:
             "i64 to = starts[tile];",
             "for (i64 w = first; w < stop; ++w) {",
             "    const u32 word = bits[w];",
-            "    if (word >> lane & 1u) out[to + __popc(word & ((1u << lane) - 1u))] = w << 5 | lane;",
+            "    if (word >> lane & 1u)"
+            " out[to + __popc(word & ((1u << lane) - 1u))] = w << 5 | lane;",
             "    to += __popc(word);",
             "}",
         ],
@@ -109,15 +121,19 @@ def positions_text() -> str:
 
 
 def check_text(lane: str, sides: tuple[str | None, str | None]) -> str:
-    """`kernel(n, low_lost, high_lost, low, high, low_mask, low_first, high_mask, high_first)`: where bounds tell nothing.
+    """Return the kernel that finds unknown bounds.
 
-    A bit is set where a bound is null or NaN, and in both where they are inverted: the rules of kernels/pack/columns.py. A warp
-    writes a word of each.
+    `kernel(n, low_lost, high_lost, low, high, low_mask, low_first, high_mask, high_first)` sets a
+    bit where a bound is null or NaN, and both bits where the bounds are inverted, by the rules of
+    kernels/pack/columns.py. A warp writes one word of each result.
+
 
     Args:
-        lane: Of the bounds; "bool": bytes, of which those but 0 and 1 tell nothing; "datetime64": NumPy's, of which NaT does not.
-        sides: Of the lower and of the upper bound: "all", there is no mask; "bits" or "bytes", there is one, in which the
-            first bound has number `first`; None, there is no such bound: what belongs to it is no argument.
+        lane: The type of the bounds. "bool": bytes, unknown unless 0 or 1. "datetime64": NumPy's,
+            where NaT is unknown.
+        sides: One for the lower and one for the upper bound. "all": there is no mask. "bits" or
+            "bytes": there is a mask, in which the first bound has number `first`. None: there is no
+            such bound, and the kernel lacks its arguments.
     """
     kind = TYPES[{"bool": "uint8", "datetime64": "int64"}.get(lane, lane)]
     names = [
@@ -132,7 +148,7 @@ def check_text(lane: str, sides: tuple[str | None, str | None]) -> str:
     nan, nat = (
         " && {0}[at] == {0}[at]",
         " && {0}[at] > -9223372036854775807ll - 1",
-    )  # NaN is not equal to itself
+    )  # NaN differs from itself
     proper = {"bool": " && {0}[at] <= 1", "datetime64": nat, "float32": nan, "float64": nan}.get(
         lane, ""
     )
@@ -172,7 +188,12 @@ def check_text(lane: str, sides: tuple[str | None, str | None]) -> str:
 
 
 def mend_text(lane: str) -> str:
-    """`kernel(n, out, values, lost, end)`: the values, and the end of their type where a bit is set. A thread writes one."""
+    """Return `kernel(n, out, values, lost, end)`, which replaces unknown bounds.
+
+    They become the end of their type.
+
+    A bound is unknown where its bit in `lost` is set. A thread writes one value.
+    """
     kind = TYPES[lane]
     return _text(
         [

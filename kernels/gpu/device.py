@@ -1,4 +1,7 @@
-"""A device: where arrays lie and kernels run. `cupy_gpu.py` has the card; tests have one that stands in for it."""
+"""The interface of devices, where arrays lie and kernels run.
+
+`cupy_gpu.py` implements it for CUDA cards; tests have implementations without a card.
+"""
 
 from __future__ import annotations
 
@@ -8,57 +11,75 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-# An array in the device's memory, as cupy.ndarray: it has `dtype`, `shape` and `nbytes`, and gives views by a slice, `view` and
-# `reshape`. It is no numpy.ndarray, by which arrays in host memory are told.
+# An array in the device's memory, like cupy.ndarray: it has `dtype`, `shape` and `nbytes`, and
+# gives views by a slice, `view` and `reshape`. It is not a numpy.ndarray: that type marks arrays in
+# host memory.
 DeviceArray = Any
 Function = Any
 
 
 class Device(Protocol):
-    """What kernels ask of a device. Work on it is in order: what was started earlier is done before what is started later.
+    """The operations that kernels need of a device.
 
-    Every call may raise DeviceError: the device is out of memory, lost, or was used before this process was forked.
+    Work on a device runs in the order in which it was started. Every call may raise DeviceError:
+    the device is out of memory, is lost, or was used before this process was forked.
     """
 
     @property
     def name(self) -> str:
-        """The device, in words."""
+        """The device's name, for messages."""
         ...
 
     def upload(self, values: npt.NDArray[Any]) -> DeviceArray:
-        """A copy of a host array, which is there when this returns."""
+        """Copy a host array to the device; the copy is complete when this returns."""
         ...
 
     def empty(self, count: int, lane: str) -> DeviceArray:
-        """Room for so many values of a lane type."""
+        """Allocate an uninitialized array of a lane type, shape (count,)."""
         ...
 
     def adopt(self, pointer: int, count: int, lane: str, owner: object) -> DeviceArray:
-        """Values that lie on the device already, without a copy if they are aligned; `owner` lives as long as the array. A copy is there when this returns."""
+        """Return an array over values that already lie on the device.
+
+        Aligned values are not copied; a copy is complete when this returns. The array keeps `owner`
+        alive.
+
+        Args:
+            pointer: The address of the first value.
+            count: The number of values.
+            lane: Their type.
+            owner: The object that owns the memory.
+        """
         ...
 
     def from_dlpack(self, given: Any) -> Any:
-        """What another library gives by DLPack, as an object with `__cuda_array_interface__`."""
+        """Convert a DLPack object to an array with `__cuda_array_interface__`."""
         ...
 
     def download(self, values: DeviceArray) -> npt.NDArray[Any]:
-        """A copy in host memory, once all work that was started is done."""
+        """Copy an array to host memory, after all work that was started."""
         ...
 
     def settle(self) -> None:
-        """Wait for all work on the device, that of other libraries included."""
+        """Wait for all work on the device, also that of other libraries."""
         ...
 
     def function(self, text: str) -> Function:
-        """The function named `kernel` of a text: from memory, from disk, or compiled now."""
+        """Return the function named `kernel` of a text: from memory, from disk, or compiled now."""
         ...
 
     def ready(self, text: str) -> bool:
-        """Whether `function` would give that of a text at once."""
+        """Return True if `function` would return that of a text at once."""
         ...
 
     def start(
         self, function: Function, blocks: int, arguments: Sequence[DeviceArray | np.generic]
     ) -> None:
-        """Start blocks of `cuda_text.THREADS` threads."""
+        """Start blocks of `cuda_text.THREADS` threads.
+
+        Args:
+            function: A function that `Device.function` returned.
+            blocks: The number of blocks.
+            arguments: Arrays of the device, and NumPy scalars.
+        """
         ...

@@ -1,6 +1,7 @@
-"""Arrays that other libraries keep on a device: what they say of themselves, and how far they are statistics as they lie.
+"""Read arrays that other libraries keep on a device.
 
-Three protocols are known: `__cuda_array_interface__`, DLPack, and Arrow's C device data interface.
+Three protocols are supported: `__cuda_array_interface__`, DLPack, and Arrow's C device data
+interface.
 """
 
 from __future__ import annotations
@@ -18,23 +19,24 @@ from skipstone.ir.errors import StatisticsError
 from skipstone.ir.types import DType, Kind, from_arrow
 from skipstone.kernels.gpu.device import Device, DeviceArray
 
-CUDA: Final = (2, 13)  # device types of DLPack and Arrow: CUDA memory, and its managed kind
+# Device types of DLPack and Arrow: CUDA memory, and managed CUDA memory.
+CUDA: Final = (2, 13)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Foreign:
-    """An array of a device as it came.
+    """An array on a device, as another library describes it.
 
     Attributes:
-        type: Of its values.
+        type: The Arrow type of its values.
         n: Its length.
-        told: NumPy's name of what lies there, value by value, such as "int64", "bool" or "datetime64[us]"; None: buffers that
-            only Arrow can read.
-        data: Where the first value lies; of buffers, where they start.
-        mask: Where the mask lies that tells which values are known; None: all are.
-        bits: Whether it has a bit for each value, lowest first; else a byte.
+        told: The NumPy name of the values' type, such as "int64", "bool" or "datetime64[us]"; None:
+            buffers that only Arrow can read.
+        data: The address of the first value; of buffers, the addresses of their starts.
+        mask: The address of the mask of known values; None: all are known.
+        bits: True if the mask has a bit for each value, lowest first; else a byte.
         first: The number of the first value in the mask, and in buffers.
-        owner: Who keeps the memory.
+        owner: The object that keeps the memory alive.
     """
 
     type: pa.DataType
@@ -47,7 +49,7 @@ class Foreign:
     owner: object
 
     def suits(self, dtype: DType) -> bool:
-        """Whether its values are bounds of a column as they lie: lanes of its type, in its unit."""
+        """Return True if its values are bounds of a column in place: lanes of its type and unit."""
         if self.told is None or not dtype.ordered or dtype.coded or dtype.kind is Kind.DECIMAL:
             return False
         return (
@@ -56,50 +58,52 @@ class Foreign:
         )
 
     def look(self, device: Device) -> None:
-        """Whether its memory is of the device at all.
+        """Check that its memory belongs to the device.
 
         Raises:
-            DeviceError: it is of another.
+            DeviceError: it belongs to another device.
         """
         for place in (
             *self.data[:1],
             *([] if self.mask is None else [self.mask]),
-        ):  # the bytes of texts may be none
+            # The buffer of a text's bytes may be empty.
+        ):
             if self.n:
                 device.adopt(place, 1, "uint8", self.owner)
 
     def values(self, device: Device) -> DeviceArray:
-        """The values as an array of the device, in place."""
+        """Return the values as an array of the device, in place."""
         assert self.told is not None
         plain = {"M": "int64", "b": "uint8"}.get(np.dtype(self.told).kind, self.told)
         return device.adopt(self.data[0], self.n, plain, self.owner)
 
     def mask_bytes(self, device: Device) -> DeviceArray:
-        """The bytes of the mask, in place; the first value has number `first` among them."""
+        """Return the bytes of the mask, in place; the first value has number `first` in it."""
         assert self.mask is not None
         return device.adopt(
             self.mask, (self.first + self.n + 7) // 8 if self.bits else self.n, "uint8", self.owner
         )
 
     def to_arrow(self, device: Device) -> pa.Array:
-        """A copy in host memory."""
+        """Copy the values to an Arrow array in host memory."""
         if not self.n or pa.types.is_null(self.type):
             return pa.nulls(self.n, self.type)
-        known = self._known(device)
+        known = self._valid(device)
         if self.told is None:
             return pa.Array.from_buffers(
-                self.type, self.first + self.n, [_packed(known, self.first), *self._buffers(device)]
+                self.type,
+                self.first + self.n,
+                [_validity(known, self.first), *self._buffers(device)],
             ).slice(self.first)
         values = device.download(self.values(device))
         if self.told == "bool":
-            return pa.array(
-                values != 0, mask=_bad(known, values > 1)
-            )  # what is neither false nor true tells nothing
+            # A byte other than 0 and 1 is unknown.
+            return pa.array(values != 0, mask=_null_mask(known, values > 1))
         if self.told.startswith("datetime64"):
-            return pa.array(values.view(self.told), mask=_bad(known)).view(self.type)
-        return pa.Array.from_buffers(self.type, self.n, [_packed(known), pa.py_buffer(values)])
+            return pa.array(values.view(self.told), mask=_null_mask(known)).view(self.type)
+        return pa.Array.from_buffers(self.type, self.n, [_validity(known), pa.py_buffer(values)])
 
-    def _known(self, device: Device) -> npt.NDArray[np.bool_] | None:
+    def _valid(self, device: Device) -> npt.NDArray[np.bool_] | None:
         if self.mask is None:
             return None
         found = device.download(self.mask_bytes(device))
@@ -112,7 +116,7 @@ class Foreign:
         )
 
     def _buffers(self, device: Device) -> list[pa.Buffer]:
-        """Buffers that Arrow knows how to read: bits, 16 bytes each, or offsets and what they point into."""
+        """Copy buffers that Arrow reads: bits, values of 16 bytes, or offsets and their bytes."""
         count = self.first + self.n
 
         def read(place: int, size: int) -> npt.NDArray[Any]:
@@ -132,101 +136,98 @@ class Foreign:
         ]
 
 
-def _bad(
-    known: npt.NDArray[np.bool_] | None, others: npt.NDArray[np.bool_] | bool = False
+def _null_mask(
+    known: npt.NDArray[np.bool_] | None, others: npt.NDArray[np.bool_] | None = None
 ) -> npt.NDArray[np.bool_] | None:
-    return (
-        others
-        if known is None and not isinstance(others, bool)
-        else None
-        if known is None
-        else ~known | others
-    )
+    """Return the mask of values that are not known, or are among others; None: none is."""
+    if known is None:
+        return others
+    return ~known if others is None else ~known | others
 
 
-def _packed(known: npt.NDArray[np.bool_] | None, before: int = 0) -> pa.Buffer | None:
-    return (
-        None
-        if known is None
-        else pa.py_buffer(
-            np.packbits(np.append(np.zeros(before, np.bool_), known), bitorder="little")
-        )
-    )
+def _validity(known: npt.NDArray[np.bool_] | None, before: int = 0) -> pa.Buffer | None:
+    """Return Arrow's bitmap of known values, after so many zeros; None: all are known."""
+    if known is None:
+        return None
+    mask = np.append(np.zeros(before, np.bool_), known)
+    return pa.py_buffer(np.packbits(mask, bitorder="little"))
 
 
 def lies_there(given: object) -> bool:
-    """Whether something is an array of a device, by any of the protocols that an array has."""
-    if isinstance(given, pa.Array):  # which has the same protocol, for host memory
+    """Return True if an object is an array on a device, by any of the supported protocols."""
+    if isinstance(given, pa.Array):  # pyarrow.Array has the protocol too, for host memory
         return False
     return (
-        _interface(given) is not None
+        _cuda_interface(given) is not None
         or hasattr(given, "__arrow_c_device_array__")
-        or _by_dlpack(given)
+        or _has_dlpack(given)
     )
 
 
 def foreign_of(given: Any, name: str, device: Device) -> Foreign:
-    """An array of a device.
+    """Describe an array on a device.
 
     Args:
-        given: What lies there.
-        name: What it is, as errors name it.
-        device: Where.
+        given: The array.
+        name: Its name in errors.
+        device: The device.
 
     Raises:
-        StatisticsError: it has more than one dimension, lies apart, or is of a type that is not known.
+        StatisticsError: it has more than one dimension, gaps between values, or an unknown type.
     """
-    if (told := _interface(given)) is not None:
-        return _of_interface(given, told, name)
+    if (interface := _cuda_interface(given)) is not None:
+        return _of_interface(given, interface, name)
     if hasattr(given, "__arrow_c_device_array__"):
         return one_of_arrow(given, name)
     taken = device.from_dlpack(given)
     return _of_interface(taken, taken.__cuda_array_interface__, name)
 
 
-def _interface(given: Any) -> Any:
-    # cuDF's columns of strings, decimals and categories have the attribute and refuse to tell it.
+def _cuda_interface(given: Any) -> Any:
+    # cuDF's columns of strings, decimals and categories have the attribute, and raise when it is
+    # read.
     try:
         return given.__cuda_array_interface__
     except (AttributeError, NotImplementedError, TypeError):
         return None
 
 
-def _by_dlpack(given: Any) -> bool:
+def _has_dlpack(given: Any) -> bool:
     try:
         return int(given.__dlpack_device__()[0]) in CUDA
     except (AttributeError, TypeError, NotImplementedError, BufferError):
         return False
 
 
-def _of_interface(given: Any, told: Any, name: str) -> Foreign:
+def _of_interface(given: Any, interface: Any, name: str) -> Foreign:
     try:
-        lane = np.dtype(told["typestr"])
+        lane = np.dtype(interface["typestr"])
         kind = pa.from_numpy_dtype(lane) if lane.isnative else None
     except (TypeError, pa.ArrowException):
         kind = None
     if kind is None:
         raise StatisticsError(
-            f"{name} has values of type {told['typestr']!r}; expected numbers, booleans or datetime64, in this machine's order of bytes"
+            f"{name} has values of type {interface['typestr']!r}; expected numbers, booleans or "
+            "datetime64, in this machine's byte order"
         )
-    shape, strides = tuple(told["shape"]), told.get("strides")
+    shape, strides = tuple(interface["shape"]), interface.get("strides")
     if len(shape) != 1 or (strides is not None and shape[0] > 1 and strides[0] != lane.itemsize):
         raise StatisticsError(
-            f"{name} is an array of shape {shape} and strides {strides}; expected one dimension, and values one after the other"
+            f"{name} is an array of shape {shape} and strides {strides}; expected one dimension "
+            "without gaps between values"
         )
-    zone = getattr(
-        getattr(given, "dtype", None), "tz", None
-    )  # cuDF tells the zone by its type alone
+    # In cuDF only the type has the time zone.
+    zone = getattr(getattr(given, "dtype", None), "tz", None)
     if pa.types.is_timestamp(kind) and zone is not None:
         kind = pa.timestamp(kind.unit, str(zone))
-    masked = told.get("mask")
+    masked = interface.get("mask")
     mask = None if masked is None else masked.__cuda_array_interface__
-    bits = mask is not None and mask["typestr"][1] == "t"  # a bit field: cuDF's masks
+    bits = mask is not None and mask["typestr"][1] == "t"  # a bit field, as cuDF's masks are
     return Foreign(
         kind,
         shape[0],
         lane.name,
-        (told["data"][0],),
+        (interface["data"][0],),
         None if mask is None else mask["data"][0],
         bits,
         0,
@@ -266,27 +267,46 @@ class _DeviceArray(ctypes.Structure):
 
 
 def one_of_arrow(given: Any, name: str) -> Foreign:
-    """An Arrow array of a device."""
-    kind, held, owner = _capsules(given, name)
-    return _of_arrow(kind, held.array, 0, held.array.length, owner, name)
+    """Describe an Arrow array on a device.
+
+    Args:
+        given: An object with `__arrow_c_device_array__`.
+        name: Its name in errors.
+
+    Raises:
+        StatisticsError: it is not in CUDA memory, or its type is not supported.
+    """
+    kind, exported, owner = _capsules(given, name)
+    return _of_arrow(kind, exported.array, 0, exported.array.length, owner, name)
 
 
 def all_of_arrow(given: Any) -> dict[str, Foreign]:
-    """The columns of an Arrow record batch of a device, by name."""
-    kind, held, owner = _capsules(given, "the batch")
+    """Describe the columns of an Arrow record batch on a device, by name.
+
+    Args:
+        given: An object with `__arrow_c_device_array__`.
+
+    Raises:
+        StatisticsError: it is not a record batch in CUDA memory, it may have null rows, or the type
+            of a column is not supported.
+    """
+    kind, exported, owner = _capsules(given, "the batch")
     if not pa.types.is_struct(kind):
         raise StatisticsError(
-            f"an Arrow array of type {kind} was given; expected a record batch with columns such as 'x.min'"
+            f"the Arrow array has type {kind}; expected a record batch with columns such as 'x.min'"
         )
-    masked = held.array.n_buffers > 0 and bool(held.array.buffers[0])
-    if held.array.null_count > 0 or (held.array.null_count != 0 and masked):  # -1: nobody counted
+    masked = exported.array.n_buffers > 0 and bool(exported.array.buffers[0])
+    if exported.array.null_count > 0 or (
+        exported.array.null_count != 0 and masked
+    ):  # -1: not counted
         raise StatisticsError(
-            "the batch has rows that are null, or may be; expected a record batch: no mask of rows, or a null count of 0"
+            "the batch has null rows, or may have some; expected a record batch without a mask of "
+            "rows, or with a null count of 0"
         )
     fields: Sequence[pa.Field] = [kind.field(i) for i in range(kind.num_fields)]
-    first, n = held.array.offset, held.array.length
+    first, n = exported.array.offset, exported.array.length
     return {
-        f.name: _of_arrow(f.type, held.array.children[i].contents, first, n, owner, f.name)
+        f.name: _of_arrow(f.type, exported.array.children[i].contents, first, n, owner, f.name)
         for i, f in enumerate(fields)
     }
 
@@ -295,12 +315,13 @@ def _capsules(given: Any, name: str) -> tuple[pa.DataType, _DeviceArray, object]
     schema, array = given.__arrow_c_device_array__()
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    held = _DeviceArray.from_address(pointer(array, b"arrow_device_array"))
-    if held.device_type not in CUDA:
+    exported = _DeviceArray.from_address(pointer(array, b"arrow_device_array"))
+    if exported.device_type not in CUDA:
         raise StatisticsError(
-            f"{name} lies on a device of Arrow's type {held.device_type}; expected CUDA memory, of type 2 or 13"
+            f"{name} lies on a device of Arrow's type {exported.device_type}; expected CUDA "
+            "memory, of type 2 or 13"
         )
-    return pa.DataType._import_from_c_capsule(schema), held, (given, array)
+    return pa.DataType._import_from_c_capsule(schema), exported, (given, array)
 
 
 def _of_arrow(
@@ -317,7 +338,12 @@ def _of_arrow(
     )
     if plain and len(buffers) == 2:
         width = kind.bit_width // 8
-        lane = f"{'float' if pa.types.is_floating(kind) else 'uint' if pa.types.is_unsigned_integer(kind) else 'int'}{width * 8}"
+        prefix = "int"
+        if pa.types.is_floating(kind):
+            prefix = "float"
+        elif pa.types.is_unsigned_integer(kind):
+            prefix = "uint"
+        lane = f"{prefix}{width * 8}"
         return Foreign(kind, n, lane, (buffers[1] + first * width,), mask, True, first, owner)
     texts = (
         pa.types.is_string(kind)
@@ -332,5 +358,6 @@ def _of_arrow(
     ):
         return Foreign(kind, n, None, tuple(buffers[1:]), mask, True, first, owner)
     raise StatisticsError(
-        f"{name} is an Arrow array of type {kind} on the device; expected numbers, dates, timestamps, decimals, booleans, strings or binary"
+        f"{name} is an Arrow array of type {kind} on the device; expected numbers, dates, "
+        "timestamps, decimals, booleans, strings or binary"
     )

@@ -1,7 +1,8 @@
-"""Bounds that lie on a device already: judged as they lie, and mended there where some of them tell nothing.
+"""Check bounds that already lie on a device, and repair them there if some are unknown.
 
-What is no bound is found by a kernel, by the rules of kernels/pack/columns.py: null, NaN, and both of a pair that is inverted.
-Where there is none the array stays where it is. Else a copy is made, in which the end of the type stands for these.
+A kernel finds unknown bounds by the rules of kernels/pack/columns.py: null, NaN, and both of an
+inverted pair. Without any the array stays in place. Otherwise a copy is made in which the end of
+the type replaces them.
 """
 
 from __future__ import annotations
@@ -21,28 +22,33 @@ from skipstone.kernels.pack.narrow import end_of
 def lanes_there(
     device: Device, dtype: DType, low: Foreign | None, high: Foreign | None
 ) -> list[DeviceArray | None]:
-    """The lower and the upper bounds of a column, lanes of its type, device memory; None where all are unknown.
+    """Return the lower and the upper bounds of a column.
 
     Args:
-        device: Where they lie.
+        device: The device that holds them.
         dtype: The column's type, which both suit.
-        low, high: As they came, of one length that is not 0; at least one of the two.
+        low: The lower bounds as another library describes them, or None.
+        high: The upper bounds, of the same length, which is not 0. At least one of the two is
+            given.
+
+    Returns:
+        Lanes of the column's type in device memory; None for a side whose bounds are all unknown.
     """
     sides = [
         None if f is None else "all" if f.mask is None else "bits" if f.bits else "bytes"
         for f in (low, high)
     ]
-    there = {is_high: f for is_high, f in ((False, low), (True, high)) if f is not None}
-    n = next(iter(there.values())).n
-    kinds = [str(f.told).partition("[")[0] for f in there.values()]
+    present = {is_high: f for is_high, f in ((False, low), (True, high)) if f is not None}
+    n = next(iter(present.values())).n
+    kinds = [str(f.told).partition("[")[0] for f in present.values()]
     text = cuda_tools.check_text(
         "datetime64" if "datetime64" in kinds else kinds[0], (sides[0], sides[1])
     )
-    values = {side: f.values(device) for side, f in there.items()}
-    lost = {side: device.empty((n + 31) // 32, "uint32") for side in there}
+    values = {side: f.values(device) for side, f in present.items()}
+    lost = {side: device.empty((n + 31) // 32, "uint32") for side in present}
     masks: list[Any] = [
         part
-        for f in there.values()
+        for f in present.values()
         if f.mask is not None
         for part in (f.mask_bytes(device), np.int64(f.first))
     ]
@@ -52,18 +58,18 @@ def lanes_there(
         [np.int64(n), *lost.values(), *values.values(), *masks],
     )
     found = [
-        _mended(device, dtype, values[side], lost[side], side) if side in there else None
+        _mend(device, dtype, values[side], lost[side], side) if side in present else None
         for side in (False, True)
     ]
     if any(
         lanes is not None and lanes is not values.get(side)
         for side, lanes in zip((False, True), found, strict=True)
     ):
-        device.settle()  # what was mended is read on other streams too
+        device.settle()  # repaired copies are read on other streams too
     return found
 
 
-def _mended(
+def _mend(
     device: Device, dtype: DType, values: DeviceArray, lost: DeviceArray, high: bool
 ) -> DeviceArray | None:
     n, unknown = values.shape[0], int(gpu.count(device, lost).sum())

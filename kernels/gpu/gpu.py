@@ -1,4 +1,4 @@
-"""The GPU backend: launches over any `Device`."""
+"""Run launches on any `Device`."""
 
 from __future__ import annotations
 
@@ -24,29 +24,30 @@ from skipstone.kernels.gpu.cuda_text import (
 from skipstone.kernels.gpu.device import Device, DeviceArray
 from skipstone.kernels.gpu.resident import Resident
 from skipstone.kernels.pack.planes import Plane, Todo, Verdicts, Words, word_count
-from skipstone.kernels.run.launch import Launch, alike
+from skipstone.kernels.run.launch import Launch, group_alike
 
-# Containers from which "auto" asks the device where the CPU could answer too. By arithmetic, not measured: a launch and
-# its wait take some 25 us, in which one core judges 50,000.
-WORTH: Final = 1 << 16
-PARAMETERS: Final = 4096  # bytes of a launch's arguments, which every card and driver takes
-MANY: Final = (
-    1 << 28
-)  # bytes of verdicts that lie on the device while many predicates are judged for the host
+# Smallest number of containers for which "auto" uses the device, if the CPU could answer too.
+# Computed, not measured: a launch and its wait take some 25 us, and one core judges 50,000
+# containers in that time.
+MIN_CONTAINERS: Final = 1 << 16
+# Bytes of a launch's arguments that every card and driver accepts.
+MAX_ARGUMENT_BYTES: Final = 4096
+# Bytes of verdicts on the device while many predicates are judged for the host.
+MAX_VERDICT_BYTES: Final = 1 << 28
 
 
 def fits(launch: Launch) -> bool:
-    """Whether the columns of a launch are few enough for a kernel."""
-    return 8 * _pointers(launch) <= PARAMETERS
+    """Return True if the columns of a launch are few enough for one kernel."""
+    return 8 * _pointers(launch) <= MAX_ARGUMENT_BYTES
 
 
 def literals_fit(launch: Launch) -> bool:
-    """Whether its literals are, too; more of them lie in a table."""
-    return 8 * (_pointers(launch) + len(launch.params)) <= PARAMETERS
+    """Return True if its literals fit too; otherwise they are put in a table."""
+    return 8 * (_pointers(launch) + len(launch.params)) <= MAX_ARGUMENT_BYTES
 
 
 def _pointers(launch: Launch) -> int:
-    """Arguments beside the literals, but for no more tables of these than there are lane types."""
+    """Return the number of arguments besides literals; it includes one table for each lane type."""
     return (
         len(launch.arrays)
         + len(launch.planes)
@@ -58,47 +59,48 @@ def _pointers(launch: Launch) -> int:
 
 
 def ready(launch: Launch, form: Form) -> bool:
-    """Whether the kernel of a launch is at hand, on the device that it lives on; else it is compiled behind the scenes."""
+    """Return True if the device has a launch's kernel; otherwise compile it in the background."""
     assert launch.on is not None
     form = form if literals_fit(launch) else "many"
     return launch.on.ready(_text(DeviceShape(launch.shape, form))[0])
 
 
 def run(launch: Launch, resident: Resident, todo: Todo = None) -> list[Plane]:
-    """The answers for each root.
+    """Return the plane of each root.
 
     Args:
-        launch: What to compute.
-        resident: Where its inputs lie.
-        todo: The words of containers to judge; None: all.
+        launch: The inputs.
+        resident: The device that holds them.
+        todo: The numbers of the words of containers to judge; None: all.
 
     Returns:
-        Words in host memory, or the one answer; bits past the last container are 0.
+        Words in host memory, or the constant answer; bits past the last container are 0.
     """
     if todo is not None and not literals_fit(launch):
         return [p if isinstance(p, bool) else p[todo] for p in run(launch, resident)]
     return [
-        p if isinstance(p, bool) else _words(resident.device, p)
+        p if isinstance(p, bool) else _download_words(resident.device, p)
         for p in packed(launch, resident, todo)
     ]
 
 
 def verdicts(launch: Launch, resident: Resident) -> DeviceArray:
-    """The verdicts.
+    """Return the verdicts of a launch.
 
     Returns:
         uint8 array, shape (n,), device memory.
     """
     out = resident.device.empty(word_count(launch.n) * 16, "uint32")
-    _spread(resident.device, packed(launch, resident), out)
+    _write_verdicts(resident.device, packed(launch, resident), out)
     return out.view(np.uint8)[: launch.n]
 
 
 def survivors(launch: Launch, resident: Resident) -> DeviceArray:
-    """The positions of the containers that can match, ascending.
+    """Return the positions of the containers that can match, ascending.
 
     Returns:
-        int64 array, shape (k,), device memory. How many there are is asked of the device first, which waits for it.
+        int64 array, shape (k,), device memory. Their number is downloaded first, so this waits for
+        the device.
     """
     device, n = resident.device, launch.n
     (match, *_) = packed(launch, resident)
@@ -118,7 +120,11 @@ def survivors(launch: Launch, resident: Resident) -> DeviceArray:
 
 
 def count(device: Device, words: DeviceArray) -> npt.NDArray[np.int64]:
-    """How many bits are set in each `cuda_tools.TILE` of words of 32; host memory."""
+    """Count the set bits in each `cuda_tools.TILE` of words of 32.
+
+    Returns:
+        int64 array, host memory.
+    """
     size = words.shape[0]
     counts = device.empty(-(-size // cuda_tools.TILE), "uint32")
     device.start(
@@ -130,24 +136,27 @@ def count(device: Device, words: DeviceArray) -> npt.NDArray[np.int64]:
 
 
 def many(launches: Sequence[Launch], resident: Resident) -> DeviceArray:
-    """The verdicts of many launches over the same statistics; those that differ in literals alone read them once.
+    """Return the verdicts of many launches over the same statistics.
+
+    Launches that differ only in literals read them once.
 
     Returns:
-        uint8 array, shape (q * word_count(n) * 64,), device memory: a row for each, padded to words.
+        uint8 array, shape (q * word_count(n) * 64,), device memory: a row for each launch, padded
+        to words.
     """
     device, row = resident.device, word_count(launches[0].n) * 16
     out = device.empty(len(launches) * row, "uint32")
-    for places in alike(launches):
+    for places in group_alike(launches):
         for at, planes in zip(places, _many([launches[i] for i in places], resident), strict=True):
-            _spread(device, planes, out[at * row : (at + 1) * row])
+            _write_verdicts(device, planes, out[at * row : (at + 1) * row])
     return out.view(np.uint8)
 
 
 def many_here(launches: Sequence[Launch], resident: Resident) -> Verdicts:
-    """The same in host memory, shape (q, n)."""
+    """Return the verdicts of many launches in host memory, shape (q, n)."""
     n, row = launches[0].n, word_count(launches[0].n) * 64
     out = np.empty((len(launches), n), np.uint8)
-    step = max(MANY // max(row, 1), 1)
+    step = max(MAX_VERDICT_BYTES // max(row, 1), 1)
     for first in range(0, len(launches), step):
         part = launches[first : first + step]
         out[first : first + len(part)] = resident.device.download(many(part, resident)).reshape(
@@ -157,37 +166,48 @@ def many_here(launches: Sequence[Launch], resident: Resident) -> Verdicts:
 
 
 def _many(launches: Sequence[Launch], resident: Resident) -> Iterator[Sequence[DeviceArray | bool]]:
-    """The planes of launches that differ in literals alone."""
+    """Yield the planes of launches that differ only in literals."""
     if len(launches) < 2 or not launches[0].params:
         for launch in launches:
             yield packed(launch, resident)
         return
-    words, outs = 2 * word_count(launches[0].n), _judge(launches, resident)
+    words, outs = 2 * word_count(launches[0].n), _launch_kernel(launches, resident)
     for i in range(len(launches)):
         yield [o if isinstance(o, bool) else o[i * words : (i + 1) * words] for o in outs]
 
 
 def packed(launch: Launch, resident: Resident, todo: Todo = None) -> list[DeviceArray | bool]:
-    """For each root its words of 32, device memory, or the one answer; nobody waits for them."""
+    """Return the words of 32 of each root, device memory, or its constant answer.
+
+    It does not wait for the device.
+    """
     if None not in launch.answers or not launch.n:
         return [answer if answer is not None else True for answer in launch.answers]
-    return _judge([launch], resident, todo)
+    return _launch_kernel([launch], resident, todo)
 
 
-def _judge(
+def _launch_kernel(
     launches: Sequence[Launch], resident: Resident, todo: Todo = None
 ) -> list[DeviceArray | bool]:
-    """For each root its words of 32, those of one launch after the other, device memory, or the one answer.
+    """Start the kernel of launches and return its outputs without waiting for them.
 
     Args:
-        launches: They differ in literals alone; one, if only some words are to be judged.
-        resident: Where their inputs lie.
-        todo: These words of 64.
+        launches: Launches that differ only in literals; one, if `todo` is given.
+        resident: The device that holds their inputs.
+        todo: The numbers of the words of 64 to judge; None: all.
+
+    Returns:
+        For each root its words of 32, those of one launch after the other, in device memory; or its
+        constant answer.
+
+    Raises:
+        DeviceError: the launch has too many arrays for a kernel, or the device failed.
     """
     one, device, rows = launches[0], resident.device, len(launches)
     if not fits(one):
         raise DeviceError(
-            f"the predicate reads {len(one.arrays)} arrays of bounds; a kernel takes {PARAMETERS} bytes of arguments; use backend='numba'"
+            f"the predicate reads {len(one.arrays)} arrays of bounds; a kernel takes "
+            f"{MAX_ARGUMENT_BYTES} bytes of arguments; use backend='numba'"
         )
     form: Form = (
         "chosen" if todo is not None else "all" if rows == 1 and literals_fit(one) else "many"
@@ -219,26 +239,34 @@ def _judge(
 
 @functools.lru_cache(maxsize=1024)
 def _text(shape: DeviceShape) -> tuple[str, int]:
-    """A kernel's text, which takes longer to write than a kernel to run, and the words that one of its blocks judges."""
+    """Return the text of a kernel, and the words that one of its blocks judges.
+
+    It is cached, since writing the text takes longer than running the kernel.
+    """
     return source_of(shape), tile(shape) * WARPS
 
 
-def _spread(device: Device, planes: Sequence[DeviceArray | bool], out: DeviceArray) -> None:
-    """Write verdicts, four to a word of `out`, from the planes "can match" and "can miss", if that was asked for."""
+def _write_verdicts(device: Device, planes: Sequence[DeviceArray | bool], out: DeviceArray) -> None:
+    """Write verdicts, four to a word of `out`, from the planes "can match" and "can miss".
+
+    The second plane may be missing.
+    """
     size = out.shape[0] * 4
     if not size:
         return
     match, miss = (*planes, True)[:2]
     text = cuda_tools.verdicts_text(*(p if isinstance(p, bool) else None for p in (match, miss)))
-    given = [p for p in (match, miss) if not isinstance(p, bool)]
-    device.start(device.function(text), _blocks(size // 4, THREADS), [np.int64(size), out, *given])
+    varying = [p for p in (match, miss) if not isinstance(p, bool)]
+    device.start(
+        device.function(text), _blocks(size // 4, THREADS), [np.int64(size), out, *varying]
+    )
 
 
-def _words(device: Device, words: DeviceArray) -> Words:
+def _download_words(device: Device, words: DeviceArray) -> Words:
     found: Words = device.download(words).view(np.uint64)
     return found
 
 
 def _blocks(work: int, each: int) -> int:
-    """Blocks for so much work, of which one does so much."""
+    """Return the number of blocks for some work, if a block does `each` of it."""
     return -(-work // each)

@@ -1,8 +1,10 @@
-"""NVRTC, NVIDIA's compiler of CUDA C++, called directly: a kernel's text becomes machine code without a device or a driver.
+"""Compile CUDA C++ with NVRTC, NVIDIA's compiler, called directly.
 
-CuPy's own way to NVRTC adds `-ftz=true`, whatever it is told (cupy issue 9576): float32 values below 1.2e-38 then compare as
-zero, and containers that hold such rows are pruned. So text is compiled here and CuPy only loads the result. Machine code is
-kept in memory and on disk (kernels/run/compile_cache.py).
+NVRTC needs no device and no driver.
+
+CuPy's own use of NVRTC always adds `-ftz=true` (cupy issue 9576). Then float32 values below 1.2e-38
+compare as zero, and containers that hold such rows are pruned. So text is compiled here, and CuPy
+only loads the result. Machine code is kept in memory and on disk (kernels/run/compile_cache.py).
 """
 
 from __future__ import annotations
@@ -22,10 +24,11 @@ from typing import Any, Final, NamedTuple
 from skipstone.ir.errors import BackendMissing, DeviceError
 from skipstone.kernels.run import compile_cache
 
-# What a comparison says must not depend on where it runs: no product is fused with a sum, and denormals are numbers.
+# The result of a comparison must not depend on where it runs: products are not fused with sums, and
+# denormals keep their value.
 OPTIONS: Final = ("--std=c++17", "-default-device", "--fmad=false", "--ftz=false", "-Xptxas=-v")
-MAJORS: Final = (13, 12)  # of CUDA, the one to prefer first
-# Where a CUDA toolkit lies under its root, and where under a folder of installed packages its parts do.
+MAJORS: Final = (13, 12)  # major versions of CUDA, the preferred one first
+# Paths of NVRTC in a CUDA toolkit, and in a folder of installed packages.
 IN_ROOT: Final = (
     ("bin/nvrtc64_{0}*_0.dll", "bin/x64/nvrtc64_{0}*_0.dll")
     if sys.platform == "win32"
@@ -36,15 +39,16 @@ IN_PACKAGES: Final = (
     if sys.platform == "win32"
     else ("*/lib/libnvrtc.so.{0}",)
 )
-BY_NAME: Final = "nvrtc64_{0}0_0.dll" if sys.platform == "win32" else "libnvrtc.so.{0}"
+LIBRARY_NAME: Final = "nvrtc64_{0}0_0.dll" if sys.platform == "win32" else "libnvrtc.so.{0}"
 
 
 class Compiled(NamedTuple):
-    """What NVRTC made of a text.
+    """The result of a compilation by NVRTC.
 
     Attributes:
-        cubin: Machine code; PTX, which drivers compile, where NVRTC does not know the architecture yet.
-        log: What it says of the code: registers, stack, spills.
+        cubin: Machine code; or PTX, which drivers compile, if NVRTC does not know the architecture
+            yet.
+        log: NVRTC's messages about the code: registers, stack, spills.
     """
 
     cubin: bytes
@@ -52,34 +56,41 @@ class Compiled(NamedTuple):
 
 
 def compile_text(text: str, arch: str, *, major: int | None = None) -> Compiled:
-    """The machine code of a text: from memory, from disk, or compiled now, in 30 to 300 ms.
+    """Return the machine code of a text: from memory, from disk, or compiled now, in 30 to 300 ms.
 
     Args:
         text: CUDA C++ with one function, `extern "C"`.
-        arch: Of the card: "sm_90".
-        major: Of CUDA. Drivers load machine code of their own major version or older; None: any.
+        arch: The architecture of the card, such as "sm_90".
+        major: The major version of CUDA. Drivers load machine code of their own major version or
+            older; None: any.
 
     Raises:
-        BackendMissing: NVRTC is not there, or makes no code for cards as old as this.
-        DeviceError: the text is not CUDA C++.
+        BackendMissing: NVRTC is missing, or supports no cards as old as this one.
+        DeviceError: the text is not valid CUDA C++.
 
     Example:
-        >>> compile_text('extern "C" __global__ void kernel(int* x) { *x = 1; }', "sm_90").log  # doctest: +SKIP
+        >>> text = 'extern "C" __global__ void kernel(int* x) { *x = 1; }'
+        >>> compile_text(text, "sm_90").log  # doctest: +SKIP
         "... 0 bytes spill stores, 0 bytes spill loads\\nptxas info    : Used 8 registers ..."
     """
     key = ("nvrtc", text, arch, major)
-    found: Any = compile_cache.ready(key)
-    return _kept(key, *key[1:]) if found is None else found
+    found: Any = compile_cache.find(key)
+    return _cached(key, *key[1:]) if found is None else found
 
 
 def ptx_of(
     text: str, arch: str, *, major: int | None = None, options: Sequence[str] = OPTIONS
 ) -> str:
-    """The PTX that NVRTC makes of a text before it makes machine code; neither looked up nor kept.
+    """Return the PTX that NVRTC makes of a text before machine code; the caches are not used.
 
     Args:
-        text, arch, major: As in `compile_text`.
-        options: Instead of those that kernels are compiled with.
+        text: As in `compile_text`.
+        arch: As in `compile_text`.
+        major: As in `compile_text`.
+        options: Options instead of those that kernels are compiled with.
+
+    Raises:
+        BackendMissing, DeviceError: as in `compile_text`.
     """
     found = _library(major).compile(
         text, [*options, f"--gpu-architecture=compute_{_number(arch)}"], "PTX"
@@ -88,48 +99,48 @@ def ptx_of(
 
 
 def version(major: int | None = None) -> tuple[int, int]:
-    """NVRTC's, which is that of the CUDA toolkit it is from.
+    """Return the version of NVRTC, which is the version of its CUDA toolkit.
 
     Raises:
-        BackendMissing: it is not there.
+        BackendMissing: NVRTC is missing.
     """
     return _library(major).version
 
 
-def _kept(key: Hashable, text: str, arch: str, major: int | None) -> Compiled:
+def _cached(key: Hashable, text: str, arch: str, major: int | None) -> Compiled:
     library = _library(major)
     options = [*OPTIONS, library.target(arch)]
     digest = hashlib.sha256("\0".join((text, *options, library.identity)).encode()).hexdigest()[:32]
     try:
         path = compile_cache.directory("cubins") / f"{digest}.cubin"
-    except OSError:  # nothing can be kept anywhere
-        return compile_cache.made(key, lambda: _compiled(library, text, options))
+    except OSError:  # no directory can be written to
+        return compile_cache.make_once(key, lambda: _compiled(library, text, options))
 
     def make() -> Compiled:
-        found = _read(path)
+        found = _deserialize(path)
         if found is None:
             found = _compiled(library, text, options)
             with contextlib.suppress(OSError):  # a full disk: the next process compiles again
-                compile_cache.write_whole(path, _written(found))
+                compile_cache.write_whole(path, _serialize(found))
         return found
 
-    with compile_cache.alone(path):
-        return compile_cache.made(key, make)
+    with compile_cache.process_lock(path):
+        return compile_cache.make_once(key, make)
 
 
 def _compiled(library: _Library, text: str, options: Sequence[str]) -> Compiled:
     return library.compile(text, options, "PTX" if "compute_" in options[-1] else "CUBIN")
 
 
-def _written(c: Compiled) -> bytes:
-    """A file's bytes: a checksum of what follows, the log's length, the log, the code."""
+def _serialize(c: Compiled) -> bytes:
+    """Return the bytes of a file: a checksum of the rest, the log's length, the log, the code."""
     log = c.log.encode()
     rest = len(log).to_bytes(8, "little") + log + c.cubin
     return hashlib.sha256(rest).digest() + rest
 
 
-def _read(path: Path) -> Compiled | None:
-    """What a file holds; None where there is none, or it is damaged."""
+def _deserialize(path: Path) -> Compiled | None:
+    """Read a file; return None if it is missing or damaged."""
     try:
         data = path.read_bytes()
     except OSError:
@@ -142,90 +153,106 @@ def _read(path: Path) -> Compiled | None:
 
 
 class _Library:
-    """One NVRTC, loaded."""
+    """A loaded NVRTC library."""
 
     def __init__(self, path: str) -> None:
         self._lib = ctypes.CDLL(path)
         self._lib.nvrtcGetErrorString.restype = ctypes.c_char_p
         numbers = (ctypes.c_int(), ctypes.c_int())
-        self._ask("nvrtcVersion", *map(ctypes.byref, numbers))
+        self._call("nvrtcVersion", *map(ctypes.byref, numbers))
         self.version: tuple[int, int] = (numbers[0].value, numbers[1].value)
         size = os.path.getsize(path) if os.path.exists(path) else 0
-        self.identity = f"{self.version[0]}.{self.version[1]} {size}"  # patches keep the version, and mostly not the size
+        # Patch releases keep the version, and mostly change the size.
+        self.identity = f"{self.version[0]}.{self.version[1]} {size}"
         count = ctypes.c_int()
-        self._ask("nvrtcGetNumSupportedArchs", ctypes.byref(count))
+        self._call("nvrtcGetNumSupportedArchs", ctypes.byref(count))
         archs = (ctypes.c_int * count.value)()
-        self._ask("nvrtcGetSupportedArchs", archs)
+        self._call("nvrtcGetSupportedArchs", archs)
         self.archs = sorted(archs)
 
     def target(self, arch: str) -> str:
-        """The option that names what to make code for."""
+        """Return the option that names the architecture to compile for.
+
+        Raises:
+            BackendMissing: NVRTC no longer supports cards of this architecture.
+        """
         number = _number(arch)
         if number in self.archs:
             return f"--gpu-architecture=sm_{number}"
         older = [known for known in self.archs if known < number]
         if older:
             return f"--gpu-architecture=compute_{older[-1]}"
-        oldest = f"NVRTC {self.version[0]}.{self.version[1]} makes no code for {arch}; the oldest that it knows is sm_{self.archs[0]}."
         raise BackendMissing(
-            f"{oldest} CUDA 12 goes back to sm_50: pip install 'skipstone[gpu-cuda12]'; or use backend='numba'"
+            f"NVRTC {self.version[0]}.{self.version[1]} does not support {arch}; the oldest that "
+            f"it supports is sm_{self.archs[0]}. CUDA 12 goes back to sm_50: "
+            "pip install 'skipstone[gpu-cuda12]'; or use backend='numba'"
         )
 
-    def compile(self, text: str, options: Sequence[str], wanted: str) -> Compiled:
-        """Machine code ("CUBIN") or "PTX"."""
-        program, given = ctypes.c_void_p(), [o.encode() for o in options]
-        self._ask(
+    def compile(self, text: str, options: Sequence[str], kind: str) -> Compiled:
+        """Compile a text to machine code ("CUBIN") or "PTX".
+
+        Raises:
+            DeviceError: the text does not compile.
+        """
+        program, encoded = ctypes.c_void_p(), [o.encode() for o in options]
+        self._call(
             "nvrtcCreateProgram", ctypes.byref(program), text.encode(), b"kernel.cu", 0, None, None
         )
         try:
             failed = self._lib.nvrtcCompileProgram(
-                program, len(given), (ctypes.c_char_p * len(given))(*given)
+                program, len(encoded), (ctypes.c_char_p * len(encoded))(*encoded)
             )
             log = self._bytes("ProgramLog", program).rstrip(b"\0").decode(errors="replace")
-            log = re.sub(r".*Compile time = .*\n?", "", log)  # equal texts give equal files
+            log = re.sub(r".*Compile time = .*\n?", "", log)  # equal texts then give equal files
             if failed:
                 raise DeviceError(
-                    f"NVRTC {self.version[0]}.{self.version[1]} does not compile a kernel ({self._why(failed)}):\n{log}\n{text}"
+                    f"NVRTC {self.version[0]}.{self.version[1]} does not compile a kernel "
+                    f"({self._error_text(failed)}):\n{log}\n{text}"
                 )
-            return Compiled(self._bytes(wanted, program), log)
+            return Compiled(self._bytes(kind, program), log)
         finally:
-            self._ask("nvrtcDestroyProgram", ctypes.byref(program))
+            self._call("nvrtcDestroyProgram", ctypes.byref(program))
 
     def _bytes(self, what: str, program: ctypes.c_void_p) -> bytes:
         size = ctypes.c_size_t()
-        self._ask(f"nvrtcGet{what}Size", program, ctypes.byref(size))
-        room = ctypes.create_string_buffer(size.value)
-        self._ask(f"nvrtcGet{what}", program, room)
-        return room.raw
+        self._call(f"nvrtcGet{what}Size", program, ctypes.byref(size))
+        buffer = ctypes.create_string_buffer(size.value)
+        self._call(f"nvrtcGet{what}", program, buffer)
+        return buffer.raw
 
-    def _ask(self, name: str, *args: object) -> None:
+    def _call(self, name: str, *args: object) -> None:
         failed = getattr(self._lib, name)(*args)
         if failed:
-            raise DeviceError(f"NVRTC: {name} failed: {self._why(failed)}")
+            raise DeviceError(f"NVRTC: {name} failed: {self._error_text(failed)}")
 
-    def _why(self, failed: int) -> str:
+    def _error_text(self, failed: int) -> str:
         return str(self._lib.nvrtcGetErrorString(failed).decode())
 
 
 def _number(arch: str) -> int:
     found = re.fullmatch(r"sm_([1-9]\d+)", arch)
     if found is None:
-        raise DeviceError(f"{arch!r} is no architecture of a card; expected one like 'sm_90'")
+        raise DeviceError(f"{arch!r} is not a card's architecture; expected one like 'sm_90'")
     return int(found[1])
 
 
 @functools.cache
 def _library(major: int | None) -> _Library:
-    """NVRTC of a major version of CUDA, or of any."""
+    """Load NVRTC of a major version of CUDA, or of any.
+
+    Raises:
+        BackendMissing: it is not found, or cannot be loaded.
+    """
     failed = ""
-    for wanted in MAJORS if major is None else (major,):
-        for path in _paths(wanted):
+    for number in MAJORS if major is None else (major,):
+        for path in _paths(number):
             try:
                 return _Library(path)
             except (
                 OSError,
                 AttributeError,
-            ) as e:  # cannot be loaded, or is too old to say what it makes code for
+                # It cannot be loaded, or is too old to list the architectures that it supports.
+            ) as e:
                 if os.path.exists(path):
                     failed = f" ({path}: {e})"
     of = "" if major is None else f" of CUDA {major}"
@@ -233,12 +260,17 @@ def _library(major: int | None) -> _Library:
         f"pip install 'skipstone[gpu-cuda{m}]'" for m in (MAJORS if major is None else (major,))
     )
     raise BackendMissing(
-        f"NVRTC{of}, which compiles kernels for NVIDIA's cards, is not found{failed}: {install}; or use backend='numba'"
+        f"NVRTC{of}, which compiles kernels for NVIDIA's cards, is not found{failed}: {install}; "
+        "or use backend='numba'"
     )
 
 
 def _paths(major: int) -> Iterator[str]:
-    """Where NVRTC may be: in packages of NVIDIA's, in a toolkit, and where the system, or what this process has loaded, finds it."""
+    """Yield possible paths of NVRTC.
+
+    They lie in NVIDIA's packages and in CUDA toolkits; the last is a bare name, which the system or
+    this process may resolve.
+    """
     import importlib.util
 
     spec = importlib.util.find_spec("nvidia")
@@ -258,4 +290,4 @@ def _paths(major: int) -> Iterator[str]:
     for folder, patterns in (*packages, *roots):
         for pattern in patterns:
             yield from sorted(glob.glob(os.path.join(glob.escape(folder), pattern.format(major))))
-    yield BY_NAME.format(major)
+    yield LIBRARY_NAME.format(major)

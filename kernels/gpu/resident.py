@@ -1,4 +1,4 @@
-"""Statistics that live on a device: copies of host arrays that stay there from predicate to predicate."""
+"""Statistics that live on a device: copies of host arrays that stay there between predicates."""
 
 from __future__ import annotations
 
@@ -18,15 +18,18 @@ from skipstone.kernels.run import compiler, forks
 from skipstone.kernels.run.launch import Launch
 
 
-class _Itself(weakref.ref[npt.NDArray[Any]]):
-    """A host array as a key: equal to itself alone, and once it is gone to no array that comes to lie at its place."""
+class _ArrayKey(weakref.ref[npt.NDArray[Any]]):
+    """A host array as a dict key, equal only to itself.
+
+    Once the array is gone, the key is not equal to a new array at the same address.
+    """
 
     __slots__ = ("_id",)
 
     _id: int
 
     def __new__(
-        cls, values: npt.NDArray[Any], gone: Callable[[_Itself], None] | None = None
+        cls, values: npt.NDArray[Any], gone: Callable[[_ArrayKey], None] | None = None
     ) -> Self:
         out = super().__new__(cls, values, gone)
         out._id = id(values)
@@ -37,23 +40,23 @@ class _Itself(weakref.ref[npt.NDArray[Any]]):
 
     def __eq__(self, other: object) -> bool:
         return self is other or (
-            isinstance(other, _Itself) and (mine := self()) is not None and mine is other()
+            isinstance(other, _ArrayKey) and (mine := self()) is not None and mine is other()
         )
 
 
-# By host array what was made of it.
-Copies: TypeAlias = dict[_Itself, DeviceArray]
+# host array -> its copy on the device
+Copies: TypeAlias = dict[_ArrayKey, DeviceArray]
 
 
 class Resident:
-    """What of some statistics lies on a device. Safe to share between threads.
+    """The copies of some statistics on a device. Threads may share it.
 
-    A host array is uploaded when a launch first reads it, and its copy is dropped with it. Columns live as long as
-    their statistics do; literals of long IN lists as long as their launch is kept.
+    A host array is uploaded when a launch first reads it, and its copy is dropped with it. Copies
+    of columns live as long as their statistics; those of long IN lists, as long as their launch.
 
     Attributes:
-        device: Where.
-        usable: Whether "auto" may use it: no call has failed since the last release.
+        device: The device.
+        usable: True if "auto" may use it: no call has failed since the last release.
     """
 
     def __init__(self, device: Device) -> None:
@@ -67,62 +70,65 @@ class Resident:
         """The device.
 
         Raises:
-            DeviceError: this process is a fork of the one that made it, and what CUDA holds does not survive that.
+            DeviceError: this process was forked from the one that made it, and CUDA memory does not
+                survive a fork.
         """
         if os.getpid() != self._process:
             raise DeviceError(
-                f"these statistics are on {self._device.name} for process {self._process}, of which this one was forked, and CUDA does not survive a fork; "
-                "start processes by 'spawn' or 'forkserver', or call to_device in the child alone"
+                f"these statistics are on {self._device.name} for process {self._process}, which "
+                "forked this one, and CUDA does not survive a fork; start processes by 'spawn' or "
+                "'forkserver', or call to_device only in the child"
             )
         return self._device
 
     @property
     def name(self) -> str:
-        """The device, in words."""
+        """The device's name, for messages."""
         return self._device.name
 
     def inputs(
         self, launch: Launch
     ) -> tuple[list[DeviceArray], list[DeviceArray], list[DeviceArray]]:
-        """The arrays, planes and sets of a launch, as they lie on the device; planes in words of 32.
+        """Return the arrays, planes and sets of a launch on the device; planes in words of 32.
 
         Raises:
             DeviceError: there is no room, or the device is lost.
-            StatisticsError: the file that statistics come from is damaged.
+            StatisticsError: the file that holds the statistics is damaged.
         """
         for guard in launch.guards:
             guard.touch()
         arrays, planes, sets = (
-            self._there(given) for given in (launch.arrays, launch.planes, launch.sets)
+            self._copies_of(inputs) for inputs in (launch.arrays, launch.planes, launch.sets)
         )
         return arrays, [p.view(np.uint32) for p in planes], sets
 
     def ready(self, text: str) -> bool:
-        """Whether the device has the function of a text; else it is compiled behind the scenes."""
+        """Return True if the device has a text's function; else compile it in the background."""
         if os.getpid() != self._process or self._device.ready(text):
-            return True  # of a fork too: who asks the device is told
-        compiler.compile_behind(
-            (text, self._device), lambda asked: self._device.function(asked[0]), self.give_up
+            return True  # in a forked child, using the device then raises
+        compiler.compile_in_background(
+            (text, self._device), lambda key: self._device.function(key[0]), self.give_up
         )
         return False
 
-    def _there(self, arrays: Iterable[Any]) -> list[DeviceArray]:
+    def _copies_of(self, arrays: Iterable[Any]) -> list[DeviceArray]:
         return [self._copy(a) if isinstance(a, np.ndarray) else a for a in arrays]
 
     def _copy(self, values: npt.NDArray[Any]) -> DeviceArray:
         device = self.device
         with self._lock:
-            if (found := self._copies.get(_Itself(values))) is not None:
+            if (found := self._copies.get(_ArrayKey(values))) is not None:
                 return found
             copies, process = self._copies, self._process
 
-            def forget(gone: _Itself) -> None:
-                # Without the lock: the collector may call this while its thread, or one that waits for another's, holds it.
+            def forget(gone: _ArrayKey) -> None:
+                # Without the lock: the collector may run this while its own thread holds it, or a
+                # thread that another one waits for.
                 if gone in copies:
                     _settle(device, process)
-                    copies.pop(gone, None)  # others may have released it meanwhile
+                    copies.pop(gone, None)  # another thread may have released it
 
-            return copies.setdefault(_Itself(values, forget), device.upload(values))
+            return copies.setdefault(_ArrayKey(values, forget), device.upload(values))
 
     @property
     def nbytes(self) -> int:
@@ -130,28 +136,35 @@ class Resident:
         return sum(copy.nbytes for copy in self._copies.copy().values())
 
     def release(self) -> None:
-        """Drop the copies; what is asked next makes them again. A device that failed may be tried again."""
+        """Drop the copies; the next predicate uploads them again.
+
+        A device that failed may be used again.
+        """
         _drop(self._device, self._process, self._copies)
         self.usable = True
 
     def settle(self) -> None:
-        """Wait before memory of the device is dropped: a stream other than the one that it was made in may still read it, and the first may use it again."""
+        """Wait for the device before its memory is dropped.
+
+        A stream other than the one that allocated it may still read it, while the first stream may
+        use it again.
+        """
         _settle(self._device, self._process)
 
     def give_up(self, error: Exception) -> None:
-        """Leave what "auto" is asked from now on to the CPU, and say so once."""
+        """Let "auto" use the CPU from now on, and warn once."""
         if self.usable:
             self.usable = False
-            warnings.warn(f"skipstone goes on with the CPU: {error}", RuntimeWarning, stacklevel=2)
+            warnings.warn(f"skipstone continues on the CPU: {error}", RuntimeWarning, stacklevel=2)
 
 
 def _drop(device: Device, process: int, copies: Copies) -> None:
     if copies:
         _settle(device, process)
-    copies.clear()  # each holds by its callback the whole, which the collector alone would find
+    copies.clear()  # the callbacks hold the dict: only the collector would free it
 
 
 def _settle(device: Device, process: int) -> None:
     if os.getpid() == process:
-        with contextlib.suppress(DeviceError):  # of a device that is lost nothing reads any more
+        with contextlib.suppress(DeviceError):  # nothing reads from a device that is lost
             device.settle()

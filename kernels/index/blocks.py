@@ -1,4 +1,4 @@
-"""Blocks: how the containers of one level are grouped into those of the next, in order and without gaps."""
+"""Group the containers of one level into blocks of the next, in order and without gaps."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ Positions = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Blocks:
-    """Groups of n containers: block b holds those from edge b up to edge b + 1, which is never the same.
+    """Groups of n containers.
+
+    Block b holds the containers from edge b up to edge b + 1; none is empty.
 
     Attributes:
-        n: Containers.
-        size: How many a block holds, but for the last; None where `starts` says.
-        starts: Where blocks of different sizes start, and n; int64, shape (count + 1,).
+        n: The number of containers.
+        size: The containers of each block but the last; None if `starts` is given.
+        starts: The start of each block, then n, for blocks of different sizes; int64, shape (count
+            + 1,).
     """
 
     n: int
@@ -30,14 +33,16 @@ class Blocks:
 
     @classmethod
     def of(cls, given: int | npt.ArrayLike, n: int) -> Blocks:
-        """Blocks of one size, or between the given ends.
+        """Return blocks of one size, or blocks with the given ends.
 
         Args:
-            given: Containers per block; or where each block ends, ascending, the last at n. Empty blocks are dropped.
-            n: Containers.
+            given: Containers per block; or the end of each block, ascending, the last one n. Empty
+                blocks are dropped.
+            n: The number of containers.
 
         Raises:
-            StatisticsError: a size below 2, or ends that are not what they must be.
+            StatisticsError: the size is below 2, or the ends are not integers that ascend from 0 to
+                n.
         """
         if isinstance(given, int | np.integer):
             if given < 2:
@@ -46,39 +51,44 @@ class Blocks:
         ends = np.asarray(given)
         if ends.ndim != 1 or ends.dtype.kind not in "iu" or not len(ends):
             raise StatisticsError(
-                f"block is an array of shape {ends.shape} and type {ends.dtype}; expected the ends of blocks, integers"
+                f"block is an array of shape {ends.shape} and type {ends.dtype}; expected the "
+                "ends of blocks, integers"
             )
         ends = ends.astype(np.int64)
         if (ends[1:] < ends[:-1]).any() or ends[0] < 0 or ends[-1] != n:
             raise StatisticsError(
-                f"the ends of blocks must ascend from 0 up to {n}, the number of containers; the last is {ends[-1]}"
+                f"the ends of blocks must ascend from 0 up to {n}, the number of containers; "
+                f"the last is {ends[-1]}"
             )
         return cls(n, starts=np.unique(np.append(0, ends)))
 
     @property
     def count(self) -> int:
-        """How many blocks there are."""
+        """The number of blocks."""
         return len(self.starts) - 1 if self.starts is not None else -(-self.n // (self.size or 1))
 
     @property
     def whole_words(self) -> bool:
-        """Whether all blocks start at a word of 64 containers."""
+        """True if every block starts at a word of 64 containers."""
         return self.size is not None and self.size % 64 == 0
 
     def edges(self, at: Any) -> Positions:
-        """Where blocks start; that of block `count` is n."""
+        """Return the starts of blocks; block `count` starts at n."""
         if self.starts is not None:
             return np.asarray(self.starts[at])
         return np.minimum(np.asarray(at, np.int64) * (self.size or 1), self.n)
 
     def words(self, at: Positions) -> WordNumbers:
-        """The words that hold containers of some blocks, given ascending; ascending, each once."""
+        """Return the numbers of the words that hold containers of some blocks.
+
+        The blocks ascend, and so do the words; each word occurs once.
+        """
         first, stop = self.edges(at) // 64, -(-self.edges(at + 1) // 64)
         first[1:] = np.maximum(first[1:], stop[:-1])  # neighbours may share a word
         return spans(first, stop)
 
     def parts(self, containers: int) -> Positions:
-        """Numbers of blocks, from 0 to `count`, between which there are about so many containers."""
+        """Return numbers of blocks, from 0 to `count`, with about so many containers between."""
         if self.starts is None:
             step = max(containers // (self.size or 1), 1)
             return np.append(np.arange(0, self.count, step), self.count)
@@ -90,14 +100,18 @@ class Blocks:
 
 
 def spans(first: Positions, stop: Positions) -> WordNumbers:
-    """All numbers from each `first` up to its `stop`."""
+    """Return all numbers from each `first` up to its `stop`, concatenated."""
     sizes = np.maximum(stop - first, 0)
     before = np.cumsum(sizes) - sizes
     return np.asarray(np.arange(int(sizes.sum())) + np.repeat(first - before, sizes), np.uint32)
 
 
 def words_inside(first: Positions, stop: Positions, n: int) -> tuple[WordNumbers, WordNumbers]:
-    """For ranges of containers: the words that lie inside one, and those that only begin or end in it."""
+    """Split the words of ranges of containers.
+
+    Returns:
+        The words that lie inside a range, and those that a range covers only in part.
+    """
     start, end = -(-first // 64), np.where(stop == n, word_count(n), stop // 64)
     edges = np.concatenate([first[first % 64 > 0] // 64, stop[(stop % 64 > 0) & (stop < n)] // 64])
     return spans(start, end), np.unique(edges).astype(np.uint32)

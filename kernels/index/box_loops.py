@@ -1,4 +1,7 @@
-"""The loop that asks a tree of points whether boxes hold any, as a plain function: Numba compiles this very text (kernels/run/loops.py)."""
+"""Search a tree of points with a loop that Numba compiles.
+
+Numba compiles the text of this module (kernels/run/loops.py).
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,10 @@ def search(
     stack: Any,
     out: Any,
 ) -> int:
-    """Set `out` to 1 for each box from `first` to `stop` that holds a point; (kernels/index/boxes.py) says what the arrays are.
+    """Set `out` to 1 for each box from `first` to `stop` that holds a point.
 
-    Nodes are numbered level by level, so those below node i are 2i + 1 and 2i + 2, and the last half of them are leaves.
+    The arrays are those of `boxes.Tree` and `boxes.any_inside`. Nodes are numbered level by level,
+    so the children of node i are 2i + 1 and 2i + 2, and the last half of the nodes are leaves.
     """
     d, nodes = points.shape[1], least.shape[0]
     inner = nodes // 2

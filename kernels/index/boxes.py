@@ -1,9 +1,12 @@
-"""Points in boxes: which boxes hold any of many points; what join keys of several columns are to containers with bounds.
+"""Find the boxes that hold any of many points.
 
-Points become a tree: halved by their median, by one dimension after the other, down to leaves of a few, each node with the
-box around its points. A box asks from the root: a node that lies apart is left, one that lies within settles the box, and
-others hand the question on to their halves. A compiled loop takes one box after the other; until it is compiled, all boxes go
-down the levels together, in NumPy, which takes ten times as long.
+The points are join keys of several columns, and the boxes are bounds of containers.
+
+The points become a tree. Each level halves them by the median of the next dimension, down to leaves
+of a few points, and each node has the box around its points. A query box starts at the root: a node
+apart from it is skipped, a node within it settles it, and any other node passes it on to its
+halves. A compiled loop handles one box after the other. Until it is compiled, all boxes go down the
+levels together, in NumPy, which takes ten times as long.
 """
 
 from __future__ import annotations
@@ -24,17 +27,25 @@ SEARCH: Final = Loop(
     box_loops, "search", "i8(matrix, matrix, matrix, matrix, matrix, i8, i8, array, writable)"
 )
 LEAF: Final = 8  # points
-FEW: Final = 1 << 10  # boxes for which no loop is compiled
+# Number of boxes from which a loop is compiled.
+MIN_TO_COMPILE: Final = 1 << 10
 CHUNK: Final = 1 << 12  # boxes for one thread
-AT_ONCE: Final = 1 << 15  # boxes that go down together
-PAIRS: Final = 1 << 21  # of box and node, from which on a part of the boxes goes down first
+BATCH: Final = 1 << 15  # boxes that go down the levels together
+# Largest number of pairs of box and node that go down the levels together.
+MAX_PAIRS: Final = 1 << 21
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tree:
-    """Points of shape (leaves * LEAF, d), the last repeated, and the least and greatest corner of each node, shape (nodes, d).
+    """Points in a tree of boxes.
 
-    Nodes are numbered level by level, the root first, so those below node i are 2i + 1 and 2i + 2.
+    Nodes are numbered level by level from the root, so the children of node i are 2i + 1 and 2i +
+    2.
+
+    Attributes:
+        points: The points by leaf, shape (leaves * LEAF, d); the last point is repeated.
+        least: The least corner of each node, shape (nodes, d).
+        most: The greatest corner of each node, shape (nodes, d).
     """
 
     points: Points
@@ -43,19 +54,20 @@ class Tree:
 
     @property
     def depth(self) -> int:
-        """How many levels there are below the root."""
+        """The number of levels below the root."""
         return (len(self.least) + 1).bit_length() - 2
 
 
 def tree_of(points: Points) -> Tree:
-    """A tree over points of shape (m, d), m > 0."""
+    """Return a tree of points of shape (m, d), m > 0."""
     m, d = points.shape
     depth = max(0, (-(-m // LEAF) - 1).bit_length())
     size = LEAF << depth
-    # Repeated points change nothing, and make all halves equal.
+    # Repeated points do not change the result; they give all halves the same size.
     order = np.concatenate([np.arange(m), np.full(size - m, m - 1)])
     for level in range(depth):
-        # Each part of this level sorted by one dimension, so that its halves lie on both sides of the median.
+        # Sorts each part of this level by one dimension, so that its halves lie on both sides of
+        # the median.
         keys = points[order, level % d].reshape(1 << level, -1)
         within = np.argsort(keys, axis=1)
         order = np.take_along_axis(order.reshape(1 << level, -1), within, axis=1).reshape(-1)
@@ -71,12 +83,15 @@ def tree_of(points: Points) -> Tree:
 
 
 def any_inside(tree: Tree, low: Points, high: Points, *, compiling: bool | None = None) -> Mask:
-    """Which boxes hold a point.
+    """Return the mask of boxes that hold a point.
 
     Args:
         tree: The points.
-        low, high: Corners of n boxes, both within, shape (n, d); a box whose corners are out of order is empty.
-        compiling: Whether to wait for the compiled loop; False: do without it; None: take it if it is there.
+        low: The least corners of n boxes, inclusive, shape (n, d).
+        high: Their greatest corners, inclusive, shape (n, d). A box whose corners are out of order
+            is empty.
+        compiling: True: wait for the compiled loop. False: do not use it. None: use it if it is
+            compiled.
 
     Returns:
         bool array, shape (n,), host memory.
@@ -88,7 +103,7 @@ def any_inside(tree: Tree, low: Points, high: Points, *, compiling: bool | None 
     """
     n = len(low)
     out = np.zeros(n, np.bool_)
-    if (n >= FEW and at_hand(SEARCH)) if compiling is None else compiling:
+    if (n >= MIN_TO_COMPILE and at_hand(SEARCH)) if compiling is None else compiling:
         loop, low, high, found = (
             compiled(SEARCH),
             np.ascontiguousarray(low),
@@ -111,8 +126,8 @@ def any_inside(tree: Tree, low: Points, high: Points, *, compiling: bool | None 
 
         run_chunks(search, n, CHUNK)
         return out
-    for first in range(0, n, AT_ONCE):
-        stop = min(first + AT_ONCE, n)
+    for first in range(0, n, BATCH):
+        stop = min(first + BATCH, n)
         _go_down(tree, low, high, np.arange(first, stop), np.zeros(stop - first, np.int64), 0, out)
     return out
 
@@ -120,9 +135,9 @@ def any_inside(tree: Tree, low: Points, high: Points, *, compiling: bool | None 
 def _go_down(
     tree: Tree, low: Points, high: Points, box: Points, node: Points, level: int, out: Mask
 ) -> None:
-    """Settle pairs of box and node of a level; `out` gets what is found."""
+    """Settle pairs of box and node from a level on; write the results to `out`."""
     while len(box):
-        if len(box) > PAIRS:
+        if len(box) > MAX_PAIRS:
             half = len(box) // 2
             _go_down(tree, low, high, box[:half], node[:half], level, out)
             still = ~out[box[half:]]
@@ -135,8 +150,8 @@ def _go_down(
         box, node = box[left], node[left]
         if level == tree.depth:
             points = tree.points.reshape(-1, LEAF, low.shape[1])[node - (len(tree.least) // 2)]
-            held = ((low[box][:, None] <= points) & (points <= high[box][:, None])).all(axis=2)
-            out[box[np.logical_or.reduce(held, axis=1)]] = True
+            inside = ((low[box][:, None] <= points) & (points <= high[box][:, None])).all(axis=2)
+            out[box[np.logical_or.reduce(inside, axis=1)]] = True
             return
         box, node = np.repeat(box, 2), np.repeat(node * 2 + 1, 2)
         node[1::2] += 1

@@ -1,8 +1,8 @@
-"""Judging by levels: blocks first, and containers only where their block may go either way.
+"""Judge by levels: first blocks, then only the containers of blocks that may go either way.
 
-What is found stays sparse: the words, of 64 containers each, in which something may match. So a
-predicate costs what it finds and not what there is. Where levels settle too little, the flat kernel
-takes over, and the index remembers that for this predicate.
+Results stay sparse: the words, of 64 containers each, in which something may match. So a predicate
+costs in proportion to what it finds, and not to the number of containers. If levels settle too
+little, the flat kernel takes over, and the index remembers that for this predicate.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from skipstone.kernels.pack.planes import (
     WordNumbers,
     Words,
     clear_tail,
-    held,
+    nonzero_words,
     pack,
     positions,
     word_count,
@@ -37,26 +37,29 @@ from skipstone.kernels.run.guard import Guard
 from skipstone.kernels.run.launch import Launch
 from skipstone.kernels.run.run import Backend, run, sift
 
-FLAT: Final = (
-    1 << 16
-)  # containers below which the flat kernel takes less time than a look at levels
-MOST: Final = 0.5  # of the words of a level: where more are left to judge, all are
-SAMPLE: Final = 1 << 10  # words that tell what coarse codes leave
-WORTH: Final = 0.8  # of the flat kernel: coarse codes must promise less
-EACH: Final = 0.9  # of what the flat kernel takes for a word: to handle one that is found
+# For fewer containers the flat kernel takes less time than the levels.
+MIN_CONTAINERS: Final = 1 << 16
+# Share of a level's blocks; if more are undecided, the level is not used.
+MAX_OPEN_SHARE: Final = 0.5
+# Sampled words from which the benefit of coarse codes is estimated.
+SAMPLE: Final = 1 << 10
+# Coarse codes are used if they promise to cost less than this share of the flat kernel.
+WORTH: Final = 0.8
+# Cost of a word that is found, in costs of a word in the flat kernel.
+FOUND_COST: Final = 0.9
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What may match, of n containers: words that are not listed hold no such container.
+    """The containers of n that may match; words that are not listed hold none.
 
     Attributes:
-        n: Containers.
-        words: Their numbers, ascending, shape (k,).
-        match: Per word the containers that may match, shape (k,).
-        sure: Per word those in which every row does; None if that was not asked.
-        order: Where each container stands in the table; None: in the same place.
-        guard: Of the order, if it comes from a file.
+        n: The number of containers.
+        words: The numbers of the words, ascending, shape (k,).
+        match: For each word the containers that may match, shape (k,).
+        sure: For each word the containers in which every row matches; None if not requested.
+        order: The position of each container in the table; None: the same.
+        guard: The guard of the order, if it comes from a file.
     """
 
     n: int
@@ -67,7 +70,7 @@ class Found:
     guard: Guard | None = None
 
     def survivors(self) -> Positions:
-        """Positions of the containers that may match, ascending."""
+        """Return the positions of the containers that may match, ascending."""
         found = positions(self.match, self.n, self.words)
         self._touch()
         return (
@@ -75,7 +78,7 @@ class Found:
         )
 
     def verdicts(self) -> Verdicts:
-        """0, 1 or 2 for each of the n containers; 0 or 1 where nobody asked for more."""
+        """Return 0, 1 or 2 for each of the n containers; only 0 or 1 if `sure` is None."""
         out = np.zeros(word_count(self.n) * 64, np.uint8)
         self._touch()
         if self.order is not None:
@@ -90,7 +93,7 @@ class Found:
         return out[: self.n]
 
     def in_place(self) -> Found:
-        """The same in the order of the table."""
+        """Return the same result in the order of the table."""
         if self.order is None:
             return self
         self._touch()
@@ -108,26 +111,33 @@ class Found:
 
 
 def found_in(planes: Sequence[Plane], n: int) -> Found:
-    """What planes of n containers say: "can match" and "can miss"; bits past the end are 0."""
+    """Return the result of the planes "can match" and "can miss" of n containers.
+
+    Bits past the end are 0.
+    """
     match, miss = (_words(p, word_count(n)) for p in planes)
-    at = held(clear_tail(match, n))
+    at = nonzero_words(clear_tail(match, n))
     return Found(n, at.astype(np.uint32), match[at], match[at] & ~miss[at])
 
 
 def descend(
     index: Index, both: Program, wanted: Program, *, dense: bool, backend: Backend
 ) -> Found | None:
-    """What may match, by levels; None where the flat kernel is to be asked instead.
+    """Return the containers that may match, by levels.
 
     Args:
         index: The levels.
-        both: What blocks are judged by: can match, can miss.
-        wanted: What containers are judged by: the same, or `can match` alone.
-        dense: Whether the answer will be spread over all containers, which pays only where little is found.
+        both: The program that judges blocks: can match, can miss.
+        wanted: The program that judges containers: the same, or only `can match`.
+        dense: True if the result will be spread over all containers; levels then pay only if little
+            is found.
         backend: As in `run`.
+
+    Returns:
+        None if the flat kernel should be used instead.
     """
     search = _Search(index, both, wanted, backend)
-    if search.n < FLAT:
+    if search.n < MIN_CONTAINERS:
         return None
     search.levels()
     if not search.codes(dense):
@@ -136,17 +146,17 @@ def descend(
 
 
 class _Search:
+    """The state of one descent."""
+
     def __init__(self, index: Index, both: Program, wanted: Program, backend: Backend) -> None:
         self.index, self.both, self.wanted, self.backend = index, both, wanted, backend
         self.n = index.leaf.num_containers
         self.todo: Todo = None
-        self.edges: list[
-            WordNumbers
-        ] = []  # words of containers that settled blocks share with others
-        self.settled: list[
-            tuple[WordNumbers, Words]
-        ] = []  # words all of whose containers are settled; which match, every row
-        # Value lists and bloom filters may say that a container does not hold what its bounds make certain.
+        # Words that settled blocks share with other blocks.
+        self.edges: list[WordNumbers] = []
+        # Words whose containers are all settled, and their containers in which every row matches.
+        self.settled: list[tuple[WordNumbers, Words]] = []
+        # Value lists and bloom filters may contradict what bounds make certain.
         self.certain = not (
             index.leaf.has_members
             and any(
@@ -155,14 +165,14 @@ class _Search:
         )
 
     def levels(self) -> None:
-        """Ask the levels, but for those that are known to settle too little."""
+        """Judge the levels, except those that are known to settle too little."""
         levels = self.index.levels
         first = self.index.starts.find(self.both) or 0
         for i, level in enumerate(levels[first:], first):
             match, sure = self._blocks(level, self.both)
             n = level.num_containers
             open_ = positions(match & ~sure, n, self.todo)
-            if len(open_) > MOST * n:
+            if len(open_) > MAX_OPEN_SHARE * n:
                 self.todo, self.edges, self.settled = None, [], []
                 self.index.starts.put(self.both, i + 1)
                 continue
@@ -171,7 +181,7 @@ class _Search:
             self.todo = level.blocks.words(open_)
 
     def _settle(self, blocks: Positions, levels: tuple[Level, ...]) -> None:
-        """Every row of these blocks matches."""
+        """Record that every row of these blocks matches."""
         first, stop = blocks, blocks + 1
         for level in levels:
             first, stop = level.blocks.edges(first), level.blocks.edges(stop)
@@ -186,7 +196,11 @@ class _Search:
         self.settled.append((whole, clear_tail(bits, self.n, whole)))
 
     def codes(self, dense: bool) -> bool:
-        """Ask the coarse codes where they promise to pay; False: neither they nor the levels do."""
+        """Judge by coarse codes if that promises to pay.
+
+        Returns:
+            False: neither codes nor levels pay.
+        """
         coarse = self.index.coarse
         if (
             coarse is not None
@@ -208,21 +222,27 @@ class _Search:
         )
         sample = np.arange(0, count, count // SAMPLE, dtype=np.uint32)
         _, match, left = self._coarse(coarse, sample if self.todo is None else self.todo[sample])
-        found, asked = len(match) / len(sample), np.count_nonzero(left) / len(sample)
+        found, undecided = len(match) / len(sample), np.count_nonzero(left) / len(sample)
         return bool(
             found * count <= word_count(self.n) * self._share(dense)
-            and own + full * (asked + EACH * found) < WORTH * full
+            and own + full * (undecided + FOUND_COST * found) < WORTH * full
         )
 
     def _coarse(self, coarse: Coarse, todo: Todo) -> tuple[WordNumbers, Words, Words]:
-        """Words where something can match; what, and what of it is left to ask by full bounds."""
+        """Judge words by coarse codes.
+
+        Returns:
+            The words in which something may match; the containers that may match; and those of them
+            that full bounds must still judge.
+        """
         result = sift(self.index.launch(coarse, self.wanted), self.backend, todo=todo)
         assert result.words is not None
         match, *others = (_words(p, len(result.words)) for p in result.planes)
         clear_tail(match, self.n, result.words)
         if not self.certain:
             return result.words, match, match
-        # Without `miss` it is enough to know that a container can match; else, that its rows all do.
+        # If "can miss" is not requested, a container is settled once it is certain that it can
+        # match; otherwise, once it is certain that all its rows do.
         return (
             result.words,
             match,
@@ -230,17 +250,22 @@ class _Search:
         )
 
     def containers(self, dense: bool) -> Found | None:
-        """Judge the containers that are left; None where too many are found to be spread one by one."""
+        """Judge the containers that are left.
+
+        Returns:
+            None: too many are found to spread them one by one.
+        """
         assert self.todo is not None
         left = np.union1d(self.todo, np.concatenate(self.edges)) if self.edges else self.todo
-        done = [(w, b) if not len(left) else _without(w, b, left) for w, b in self.settled]
+        done = [(w, b) if not len(left) else _exclude(w, b, left) for w, b in self.settled]
         if (len(left) + sum(len(w) for w, _ in done)) > word_count(self.n) * self._share(dense):
             return None
         if not len(left):
             match, miss = np.empty(0, np.uint64), None
         elif self.wanted.derived:
             subset = Subset(self.index.leaf, left)
-            # Statistics that are made for this call are worth no upload, unless somebody insists.
+            # Statistics that are made for this call are not worth an upload, unless "cupy" is
+            # requested.
             launch = (
                 self.index.launch(subset, self.wanted)
                 if self.backend == "cupy"
@@ -272,18 +297,18 @@ class _Search:
         )
 
     def _share(self, dense: bool) -> float:
-        """Of all words how many may be found for less than the flat kernel takes."""
+        """Return the share of all words up to which spreading costs less than the flat kernel."""
         if self.index.order is not None:
-            return 1 / 64  # each container found is written, or sorted, to its own place
+            return 1 / 64  # each container is written or sorted to its own position
         return 1 / 4 if dense else 1
 
     def _blocks(self, source: Packed, program: Program) -> tuple[Words, Words]:
-        """Words of the blocks that may match, and of those whose rows all do."""
+        """Return words of the blocks that may match, and of those in which every row does."""
         match, miss = self._ask(source, self.index.launch(source, program), self.todo)
         return match, match & ~miss if self.certain and miss is not None else np.zeros_like(match)
 
     def _ask(self, source: Packed, launch: Launch, todo: Todo) -> tuple[Words, Words | None]:
-        """Words of what can match, and of what can miss, if that was asked."""
+        """Return words of containers that can match, and of those that can miss, if requested."""
         planes = run(launch, self.backend, todo=todo).planes
         words = word_count(source.num_containers) if todo is None else len(todo)
         found = [_words(p, words) for p in planes]
@@ -297,11 +322,11 @@ def _words(plane: Plane, words: int) -> Words:
     )
 
 
-def _without(words: WordNumbers, bits: Words, others: WordNumbers) -> tuple[WordNumbers, Words]:
-    """Words that are not among others, both ascending."""
+def _exclude(words: WordNumbers, bits: Words, others: WordNumbers) -> tuple[WordNumbers, Words]:
+    """Return the words that are not among others; both ascend."""
     at = np.minimum(np.searchsorted(others, words), len(others) - 1)
-    kept = others[at] != words
-    return words[kept], bits[kept]
+    keep = others[at] != words
+    return words[keep], bits[keep]
 
 
 def _bytes(words: Words) -> Verdicts:

@@ -1,4 +1,4 @@
-"""An index: the levels above containers, their coarse codes, and the order that they stand in."""
+"""Indexes: levels above containers, their coarse codes, and the order of containers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from skipstone.kernels.run.guard import Guard
 from skipstone.kernels.run.launch import Launch
 from skipstone.kernels.run.lru_cache import Kept
 
-BLOCK: Final = 512  # containers, and blocks of every further level
+BLOCK: Final = 512  # containers of a block, and blocks of a block in higher levels
 Ends: TypeAlias = npt.NDArray[Any] | Sequence[int]
 Blocking: TypeAlias = int | Ends | Sequence[Ends] | None
 
@@ -32,13 +32,16 @@ class Index:
 
     Attributes:
         leaf: The containers, in the order of the levels.
-        levels: Each over the next, the last over `leaf`.
-        coarse: The containers' coarse codes, if they are kept.
-        order: Where each container of `leaf` stands in the table, int64 or int32; None: in the same place.
-        guard: Of the order, if it comes from a file: to be touched before it is read.
-        starts: By program the number of the level to start from: those before have settled too little.
-        pays: By program, and whether the answer will be spread over all containers: whether coarse codes promise to pay.
-        on: The device that levels, codes and leaf live on, if they do.
+        levels: Each level lies over the next one, the last over `leaf`.
+        coarse: The coarse codes of the containers, if any.
+        order: The position in the table of each container of `leaf`, int64 or int32; None: the
+            same.
+        guard: The guard of the order, if it comes from a file. Touch it before the order is read.
+        starts: By program, the number of the level to start from: those before it settled too
+            little.
+        pays: By program and whether the result is spread over all containers: True if coarse codes
+            promise to pay.
+        on: The device that holds levels, codes and leaf, if any.
     """
 
     leaf: Packed
@@ -51,7 +54,11 @@ class Index:
     on: Resident | None = None
 
     def touch(self) -> None:
-        """Verify the whole order."""
+        """Verify the whole order.
+
+        Raises:
+            StatisticsError: the file of the order is damaged.
+        """
         if self.guard is not None:
             self.guard.touch()
 
@@ -60,13 +67,19 @@ class Index:
         return Index, (self.leaf, self.levels, self.coarse, self.order)
 
     def launch(self, source: Packed, program: Program) -> Launch:
-        """The launch of a program over the leaf, a level or the codes, where they live."""
+        """Return the launch of a program over the leaf, a level or the codes.
+
+        It runs on their device if there is one.
+        """
         made = source.launch(program)
         return made if self.on is None or made.on is not None else replace(made, on=self.on)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of what was made for levels and codes so far, host memory."""
+        """Bytes of the columns of levels and codes made so far, host memory.
+
+        They include a reordered leaf and its order.
+        """
         own = sum(level.nbytes for level in self.levels) + (
             self.coarse.nbytes if self.coarse else 0
         )
@@ -74,7 +87,7 @@ class Index:
 
 
 def blocks_of(given: Blocking, n: int) -> list[Blocks]:
-    """The groupings that `Statistics.index` was told, finest first."""
+    """Return the groupings that `Statistics.index` was given, finest first."""
     if given is None:
         given = BLOCK
     groups: Any = given
@@ -92,13 +105,15 @@ def build(
     keys: Sequence[tuple[Path, DType]],
     by: Sequence[tuple[Path, DType]],
 ) -> Index:
-    """Levels over a source, of these columns at once and of others at first use.
+    """Build levels over a source.
+
+    Columns that are not in `keys` are summarised at first use.
 
     Args:
         source: n containers.
-        grouped: The first levels.
-        keys: Columns.
-        by: Columns that decide the order; none: that of the source.
+        grouped: The blocks of the first levels.
+        keys: Columns to summarise now.
+        by: Columns that decide the order; if empty, the source's order is kept.
     """
     order = order_of([source.column(*key) for key in by], source.num_containers) if by else None
     leaf = source if order is None else Reordered(source, order)

@@ -1,9 +1,9 @@
-"""Levels: a block of containers is itself a container, and its statistics follow from theirs.
+"""Levels: a block of containers is itself a container, with statistics derived from its containers.
 
-It may hold what any of them may, between the least and the greatest of their bounds. Containers
-without rows, and those that hold no value besides NULL and NaN, do not widen the bounds. Whatever a
-program finds impossible for a block is impossible in each of its containers, so NEVER and ALWAYS of
-a block settle them; a container without rows is NEVER all the same.
+A block may hold whatever any of its containers may hold. Its bounds are the least and the greatest
+of their bounds. Containers without rows, or with no values but NULL and NaN, do not widen them. Any
+outcome that is impossible for a block is impossible for each of its containers, so NEVER and ALWAYS
+of a block settle them. A container without rows is NEVER all the same.
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ from skipstone.kernels.pack.columns import Column
 from skipstone.kernels.pack.packed import Packed
 from skipstone.kernels.pack.planes import Mask, Plane, plane_of, unpack, word_count
 from skipstone.kernels.run import pool
-from skipstone.kernels.run.launch import Launch, prepare
+from skipstone.kernels.run.launch import Launch
+from skipstone.kernels.run.prepare import prepare
 
-PART: Final = 1 << 18  # containers that one task of the pool summarises
+PART: Final = 1 << 18  # containers of a task of the pool
 
 
 class Level(Packed):
-    """Statistics of blocks of another source's containers, host memory. Columns are summarised at first use."""
+    """Statistics of blocks of another source's containers, host memory; computed at first use."""
 
     def __init__(self, finer: Packed, blocks: Blocks) -> None:
         super().__init__(finer.files)
@@ -39,20 +40,23 @@ class Level(Packed):
 
     @property
     def num_containers(self) -> int:
-        """How many blocks there are."""
+        """The number of blocks."""
         return self.blocks.count
 
     def pack(self, path: Path, dtype: DType) -> Column:
-        """Statistics of a column in each block."""
+        """Return the statistics of a column in each block."""
         return summary(self.finer.column(path, dtype), self.finer.rows_plane(), self.blocks)
 
     def pack_rows(self) -> Plane:
-        """Whether each block may hold rows."""
+        """Return the plane of blocks that may hold rows."""
         return any_of(self.finer.rows_plane(), self.blocks)
 
 
 class Coarse(Packed):
-    """Another source's containers, with two-byte bounds where these are narrower (kernels/index/coarse.py); host memory."""
+    """Another source's containers with two-byte bounds, if these are narrower, in host memory.
+
+    kernels/index/coarse.py explains the codes.
+    """
 
     def __init__(self, full: Packed) -> None:
         super().__init__(full.files)
@@ -60,11 +64,11 @@ class Coarse(Packed):
 
     @property
     def num_containers(self) -> int:
-        """As many as the source has."""
+        """The number of containers of the source."""
         return self.full.num_containers
 
     def pack(self, path: Path, dtype: DType) -> Column:
-        """A column whose bounds are places on a grid."""
+        """Return a column whose bounds are places on a grid."""
         column = self.full.column(path, dtype)
         grid = fitted(column)
         if grid is None:
@@ -73,16 +77,22 @@ class Coarse(Packed):
         return replace(column, lane=LANE, low=low, high=high, codes=grid)
 
     def pack_rows(self) -> Plane:
-        """The source's."""
+        """Return the source's plane of containers that may hold rows."""
         return self.full.rows_plane()
 
     def prepared(self, program: Program) -> Launch:
-        """The program's launch, with one root more: where `can_match` holds for certain."""
+        """Return the program's launch with one more root.
+
+        It holds where `can_match` holds for certain.
+        """
         return prepare(program, self, self.peek, certain=True)
 
 
 def levels_over(leaf: Packed, grouped: list[Blocks], fan: int) -> tuple[Level, ...]:
-    """Levels over a source, the coarsest first: as grouped, and then in blocks of `fan` until few are left."""
+    """Return levels over a source, coarsest first.
+
+    The first ones are grouped as given; above them, blocks of `fan` follow until few are left.
+    """
     levels: list[Level] = []
     for blocks in grouped:
         levels.insert(0, Level(levels[0] if levels else leaf, blocks))
@@ -92,7 +102,7 @@ def levels_over(leaf: Packed, grouped: list[Blocks], fan: int) -> tuple[Level, .
 
 
 def summary(c: Column, rows: Plane, blocks: Blocks) -> Column:
-    """A column's statistics in blocks of containers."""
+    """Return a column's statistics in blocks of containers."""
     alive = both(c.real, rows)
     real = any_of(alive, blocks)
     low = None if c.low is None else _ends(c.low, alive, blocks, np.minimum, _last(c.low.dtype, 1))
@@ -103,7 +113,8 @@ def summary(c: Column, rows: Plane, blocks: Blocks) -> Column:
     )
     if (
         not isinstance(real, bool) or not real
-    ):  # blocks without any value: their bounds are as good as unknown
+        # The bounds of blocks without any value are unknown.
+    ):
         none = ~_bits(real, 0, blocks.count)
         for bounds, is_high in ((low, False), (high, True)):
             if bounds is not None:
@@ -120,7 +131,7 @@ def summary(c: Column, rows: Plane, blocks: Blocks) -> Column:
 
 
 def both(a: Plane, b: Plane) -> Plane:
-    """Where two planes hold."""
+    """Return the conjunction of two planes."""
     if isinstance(a, bool):
         return b if a else False
     if isinstance(b, bool):
@@ -129,7 +140,7 @@ def both(a: Plane, b: Plane) -> Plane:
 
 
 def any_of(plane: Plane, blocks: Blocks) -> Plane:
-    """Where a plane holds for any container of a block."""
+    """Return the plane of blocks in which a plane holds for any container."""
     if isinstance(plane, bool):
         return plane
     if blocks.whole_words:
@@ -147,7 +158,7 @@ def any_of(plane: Plane, blocks: Blocks) -> Plane:
 def _ends(
     values: Lanes, alive: Plane, blocks: Blocks, reduce: np.ufunc, neutral: float | int
 ) -> Lanes:
-    """The least or greatest bound in each block, of containers that hold values."""
+    """Return the least or greatest bound in each block, of containers that hold values."""
     out = np.empty(blocks.count, values.dtype)
 
     def work(b: int, e: int, start: int, stop: int, at: Positions) -> None:
@@ -161,7 +172,11 @@ def _ends(
 
 
 def _by_parts(blocks: Blocks, work: Callable[[int, int, int, int, Positions], None]) -> None:
-    """Call work(first block, last block, first container, last container, where blocks start among these)."""
+    """Call `work` in the thread pool for parts of the blocks.
+
+    Its arguments are: the first block and the end of the blocks, the first container and the end of
+    the containers, and the starts of the blocks among these containers.
+    """
     parts = blocks.parts(PART)
 
     def some(first: int, stop: int) -> None:
@@ -181,7 +196,7 @@ def _bits(plane: Plane, start: int, stop: int) -> Mask:
 
 
 def _last(lane: np.dtype[Any], sign: int) -> float | int:
-    """The greatest value of a lane, or the least."""
+    """Return the greatest value of a lane, or the least."""
     if lane.kind == "f":
         return sign * np.inf
     return int(np.iinfo(lane).max if sign > 0 else np.iinfo(lane).min)

@@ -1,7 +1,10 @@
-"""Another order for containers: by one column, or along a curve that keeps near what is near in several.
+"""Reorder containers: by one column, or along a curve through several.
 
-Blocks of a table in random order span everything and settle nothing. Sorted copies of the packed
-statistics, with the place of each container in the table beside them, can be searched by levels.
+The curve keeps containers close that are close in these columns.
+
+In a table in random order, each block spans nearly all values, so levels settle nothing. Sorted
+copies of the packed statistics, with the position of each container in the table, can be searched
+by levels.
 """
 
 from __future__ import annotations
@@ -24,14 +27,17 @@ from skipstone.kernels.pack.planes import Plane, pack, unpack
 from skipstone.kernels.run import pool
 from skipstone.kernels.run.guard import Guard
 
-BITS: Final = 12  # of each column's place on the curve
-SAMPLE: Final = 1 << 16  # bounds that places are cut by
-PART: Final = 1 << 16  # containers that one task of the pool places
-Order = npt.NDArray[np.signedinteger[Any]]  # 32 bits where they are enough
+BITS: Final = 12  # bits of each column's coordinate on the curve
+SAMPLE: Final = 1 << 16  # sampled bounds that define the coordinates
+PART: Final = 1 << 16  # containers of a task of the pool
+Order = npt.NDArray[np.signedinteger[Any]]  # int32 if that suffices
 
 
 class Reordered(Packed):
-    """Another source's containers in another order; host memory. Columns are copied at first use."""
+    """Another source's containers in another order, host memory.
+
+    Columns are copied at first use.
+    """
 
     def __init__(self, full: Packed, order: Order, guard: Guard | None = None) -> None:
         super().__init__(full.files)
@@ -39,23 +45,23 @@ class Reordered(Packed):
 
     @property
     def order(self) -> Order:
-        """Where each container stands in the source."""
+        """The position of each container in the source."""
         if self._guard is not None:
             self._guard.touch()
         return self._order
 
     @property
     def num_containers(self) -> int:
-        """As many as the source has."""
+        """The number of containers of the source."""
         return len(self._order)
 
     @property
     def has_members(self) -> bool:
-        """As the source."""
+        """True if the source's `contained_in` may return an answer."""
         return self.full.has_members
 
     def pack(self, path: Path, dtype: DType) -> Column:
-        """The column's statistics in this order."""
+        """Return the column's statistics in this order."""
         c = self.full.column(path, dtype)
         low, high = (None if b is None else self._lanes(b) for b in (c.low, c.high))
         return replace(
@@ -68,13 +74,13 @@ class Reordered(Packed):
         )
 
     def pack_rows(self) -> Plane:
-        """Whether each may hold rows."""
+        """Return the plane of containers that may hold rows, in this order."""
         return self._plane(self.full.rows_plane())
 
     def contained_in(
         self, path: Path, values: tuple[object, ...], dtype: DType
     ) -> pa.BooleanArray | None:
-        """The source's answer in this order."""
+        """Return the source's answer in this order."""
         answer = self.full.contained_in(path, values, dtype)
         return None if answer is None else answer.take(pa.array(self.order))
 
@@ -97,7 +103,10 @@ class Reordered(Packed):
 
 
 def order_of(columns: Sequence[Column], n: int) -> Order:
-    """The places of n containers in the order of their lower bounds, or, of several columns, along a Hilbert curve."""
+    """Return the positions of n containers, sorted by their lower bounds.
+
+    With several columns they are sorted along a Hilbert curve.
+    """
     lanes = [c.low if c.low is not None else c.high for c in columns]
     known = [b for b in lanes if b is not None]
     narrow: type[np.signedinteger[Any]] = np.int32 if n < 2**31 else np.int64
@@ -121,13 +130,13 @@ def order_of(columns: Sequence[Column], n: int) -> Order:
 
 
 def _cuts(values: Lanes, bits: int) -> Any:
-    """Values that cut a sample into 2 ** bits parts of one size."""
+    """Return values that cut a sample into 2 ** bits parts of equal size."""
     sampled = np.sort(values[:: max(len(values) // SAMPLE, 1)])
     return sampled[np.arange(1, 1 << bits) * len(sampled) >> bits]
 
 
 def hilbert(places: list[npt.NDArray[np.uint64]], bits: int) -> npt.NDArray[np.uint64]:
-    """Distance along the Hilbert curve of points whose coordinates have so many bits.
+    """Return the distances along the Hilbert curve of points whose coordinates have so many bits.
 
     Source: J. Skilling, Programming the Hilbert curve, 2004.
     """
@@ -137,7 +146,8 @@ def hilbert(places: list[npt.NDArray[np.uint64]], bits: int) -> npt.NDArray[np.u
         q = one << np.uint64(bit)
         below = q - one
         for axis in x:
-            # Where the bit is set the first coordinate is inverted below it, elsewhere exchanged with this one.
+            # If the bit is set, the first coordinate's lower bits are inverted; otherwise they are
+            # exchanged with those of this coordinate.
             inverted = (axis & q) != 0
             exchanged = np.where(inverted, 0, (x[0] ^ axis) & below)
             x[0] ^= np.where(inverted, below, exchanged)

@@ -1,4 +1,7 @@
-"""Some words of a source's containers, as a source: for programs over calls, which are then derived for these alone."""
+"""Some words of a source's containers as a source of their own.
+
+Programs over calls use it, so that calls are derived only for these containers.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from skipstone.kernels.run.numpy_cpu import gather
 
 
 class Subset(Packed):
-    """The containers of some words, 64 each; past the end of the last word any, which nobody asks about."""
+    """The containers of some words, 64 each; those past the end of the last word are arbitrary."""
 
     def __init__(self, full: Packed, words: WordNumbers) -> None:
         super().__init__(full.files)
@@ -28,7 +31,7 @@ class Subset(Packed):
         return len(self.words) * 64
 
     def pack(self, path: Path, dtype: DType) -> Column:
-        """The column's statistics in these containers."""
+        """Return the column's statistics in these containers."""
         c = self.full.peek(path, dtype)
         for guard in (c.guards or {}).values():
             guard.touch(self.words)
@@ -47,13 +50,13 @@ class Subset(Packed):
         )
 
     def pack_rows(self) -> Plane:
-        """Whether they may hold rows."""
+        """Return the plane of these containers that may hold rows."""
         return self._plane(self.full.rows_plane())
 
     def contained_in(
         self, path: Path, values: tuple[object, ...], dtype: DType
     ) -> pa.BooleanArray | None:
-        """The full source's answer for these containers."""
+        """Return the full source's answer for these containers."""
         answer = self.full.contained_in(path, values, dtype)
         if answer is None:
             return None

@@ -1,4 +1,4 @@
-"""Arrow arrays of bounds as points of a column's axis, rounded outwards where types differ."""
+"""Convert Arrow arrays of bounds to axis values of a column, rounded outwards if types differ."""
 
 from __future__ import annotations
 
@@ -26,22 +26,27 @@ class Bounds:
 
     Attributes:
         values: Axis values of the column's lane type, or bytes as a large_binary array for coded
-            columns; anything where `known` is false.
-        known: Mask of shape (n,), or None where all are known.
+            columns; arbitrary where `known` is false.
+        known: Mask of shape (n,), or None if all are known.
     """
 
-    values: Any  # either of the two has its own operations; `DType.coded` says which it is
+    values: Any  # `DType.coded` says which of the two it is
     known: Mask | None
 
 
 def bounds_of(array: Given, dtype: DType, side: Side) -> Bounds | None:
-    """Read bounds that arrive as an Arrow array of the column's type or of one that widens to it.
+    """Read bounds from an Arrow array of the column's type, or of a type that widens to it.
 
-    Where the types differ in precision, a bound is rounded. Any rounding that keeps order would do,
+    If the types differ in precision, bounds are rounded. Any rounding that keeps order is correct,
     since the column's own values round to themselves.
 
+    Args:
+        array: The bounds.
+        dtype: The column's type.
+        side: "min" or "max".
+
     Returns:
-        None when the array's type cannot bound the column: the statistic is unknown.
+        None if the array's type cannot bound the column: the statistic is unknown.
     """
     array = plain(whole(array))
     source = from_arrow(array.type)
@@ -77,8 +82,8 @@ def bounds_of(array: Given, dtype: DType, side: Side) -> Bounds | None:
     return None
 
 
-def lying(array: Given, dtype: DType) -> Lanes | None:
-    """The bounds where they lie in memory, if they are lanes of the type there and all known; else None."""
+def lanes_in_place(array: Given, dtype: DType) -> Lanes | None:
+    """Return the bounds in place if they are lanes of the type and all known, else None."""
     kind, lane = array.type, np.dtype(dtype.lane)
     if (
         not pa.types.is_primitive(kind)
@@ -92,7 +97,7 @@ def lying(array: Given, dtype: DType) -> Lanes | None:
 
 
 def known_of(array: pa.Array) -> Mask | None:
-    """Which values of an array with a bitmap of its own are not null; None: all."""
+    """Return the mask of values that are not null, of an array with its own bitmap; None: all."""
     if array.null_count == 0:
         return None
     first, skipped = divmod(array.offset, 8)
@@ -103,7 +108,7 @@ def known_of(array: pa.Array) -> Mask | None:
 
 
 def dtype_of(number: pa.DataType) -> np.dtype[Any]:
-    """Return the NumPy type whose values lie in memory as those of a number's Arrow type do.
+    """Return the NumPy type with the memory layout of a number's Arrow type.
 
     `DataType.to_pandas_dtype` needs pandas before pyarrow 26.
     """
@@ -111,7 +116,7 @@ def dtype_of(number: pa.DataType) -> np.dtype[Any]:
 
 
 def values_of(array: pa.Array) -> Lanes:
-    """The values of a primitive array without a copy; what lies under a null is arbitrary."""
+    """Return the values of a primitive array without a copy; the value of a null is arbitrary."""
     data = array.buffers()[1]
     dtype = dtype_of(array.type)
     if data is None:
@@ -141,7 +146,7 @@ def _floats(array: pa.Array, source: DType, dtype: DType, known: Mask | None) ->
     if source.kind not in (Kind.FLOAT, Kind.INT, Kind.UINT):
         return None
     with np.errstate(over="ignore", under="ignore"):
-        # To nearest: what JSON wrote as the double 0.1 is the FLOAT nearest to it again.
+        # Rounds to nearest: JSON's double 0.1 becomes the FLOAT nearest to 0.1 again.
         return Bounds(values_of(array).astype(dtype.lane, copy=False), known)
 
 
@@ -172,7 +177,7 @@ def _text(array: pa.Array, dtype: DType) -> Bounds:
 
 
 def _decodable(raw: pa.Array) -> pa.Array:
-    """Undecodable bytes bound nothing: those entries become null."""
+    """Replace strings that are not UTF-8 by null, since they bound nothing."""
 
     def read(value: pa.Scalar) -> str | None:
         try:
@@ -184,7 +189,10 @@ def _decodable(raw: pa.Array) -> pa.Array:
 
 
 def _decimals(array: pa.Array, source: DType, dtype: DType) -> Bounds | None:
-    """Unscaled digits: int64 up to 18 of them, else 16 bytes whose order is that of the numbers."""
+    """Convert decimals to unscaled digits.
+
+    They are int64 up to 18 digits, else 16 bytes in the order of the numbers.
+    """
     if source.kind in (Kind.INT, Kind.UINT):
         array = array.cast(pa.decimal128(20, 0))
     if not pa.types.is_decimal(array.type):
@@ -224,7 +232,7 @@ def _decimals(array: pa.Array, source: DType, dtype: DType) -> Bounds | None:
 
 
 def _exact(array: pa.Array, wide: pa.DataType) -> pa.Array:
-    """Decimals of another scale; those that would lose digits become null."""
+    """Convert decimals to another scale; those that would lose digits become null."""
     limit = 10 ** (38 - wide.scale)
     unit = decimal.Decimal(1).scaleb(-wide.scale)
 
@@ -235,7 +243,7 @@ def _exact(array: pa.Array, wide: pa.DataType) -> pa.Array:
 
 
 def below(words: npt.NDArray[np.uint64], limit: int) -> Mask:
-    """Which 128-bit numbers, low word first, are less than `limit`."""
+    """Return the mask of 128-bit numbers, low word first, that are less than `limit`."""
     high, low = words[:, 1].astype(np.int64), words[:, 0]
     first, second = limit >> 64, np.uint64(limit & (2**64 - 1))
     return np.asarray((high < first) | ((high == first) & (low < second)), np.bool_)

@@ -1,8 +1,8 @@
 """Order-preserving codes for values wider than a machine word: strings, binary, long decimals.
 
-The distinct bounds of a column, sorted, are its dictionary; a bound's code is its position there, so
-codes compare as the bounds do, ties included. A literal need not be in the dictionary: it falls
-between two codes, and its ranks say where.
+The distinct bounds of a column, sorted, are its dictionary. The code of a bound is its position
+there, so codes compare as the bounds do, ties included. A literal need not be in the dictionary: it
+falls between two codes, and its ranks say where.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from skipstone.kernels.pack.bounds import Bounds
 
 
 def key_of(axis: object, dtype: DType) -> bytes:
-    """The bytes that stand for an axis value in a dictionary; their order is that of the values."""
+    """Return the bytes that represent an axis value in a dictionary; they keep its order."""
     if dtype.kind is Kind.DECIMAL:
         assert isinstance(axis, int)
         return (axis + 2**127).to_bytes(16, "big")
@@ -35,7 +35,7 @@ class Dictionary:
     """The distinct bounds of one column, ascending, as a large_binary array in host memory.
 
     Attributes:
-        given: The array, or what reads it from a file and keeps it.
+        given: The array, or a function that reads it from a file and caches it.
         dtype: The column's type.
     """
 
@@ -44,7 +44,7 @@ class Dictionary:
 
     @property
     def keys(self) -> pa.Array:
-        """The bounds."""
+        """The bounds as an array."""
         return self.given() if callable(self.given) else self.given
 
     def __len__(self) -> int:
@@ -55,21 +55,27 @@ class Dictionary:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the bounds; of none that are still to be read."""
+        """Bytes of the bounds; 0 if a function reads them."""
         return 0 if callable(self.given) else int(self.given.nbytes)
 
     def end(self, high: bool) -> int:
-        """The code of an unknown bound."""
+        """Return the code of an unknown bound."""
         return 0 if not high else len(self) - (self.dtype.highest is not None)
 
     def rank(self, op: Op, axis: object) -> int:
-        """A comparison with a value, on codes: LT and LE are code < rank, GE and GT code >= rank."""
-        # How many bounds lie below the value; or how many do not lie above it.
+        """Return the code that replaces a value in a comparison.
+
+        LT and LE become code < rank, GE and GT become code >= rank.
+        """
+        # The number of bounds below the value, or of bounds not above it.
         find = bisect.bisect_right if op in (Op.LE, Op.GT) else bisect.bisect_left
         return find(self, key_of(axis, self.dtype))
 
     def runs(self, values: tuple[object, ...]) -> tuple[Codes, Codes]:
-        """Ascending values as runs of codes (kernels/pack/keys.py). A value between two codes is a run that ends before it starts."""
+        """Return ascending values as runs of codes (kernels/pack/keys.py).
+
+        A value between two codes is a run that ends before it starts.
+        """
         left, right = self._ranks(values)
         return left, right - np.int32(1)
 
@@ -94,10 +100,14 @@ Codes = npt.NDArray[np.int32]
 def encode(
     low: Bounds | None, high: Bounds | None, dtype: DType
 ) -> tuple[Codes | None, Codes | None, Dictionary]:
-    """Codes of both bounds over one dictionary; None for a bound that is unknown everywhere.
+    """Encode both bounds with one dictionary.
 
-    An unknown lower bound has the code of the type's lowest value. An unknown upper bound has that
-    of the highest, or, for strings and binary, one past all codes.
+    An unknown lower bound gets the code of the type's lowest value. An unknown upper bound gets the
+    code of the highest value, or, for strings and binary, one past all codes.
+
+    Returns:
+        The codes of the lower and of the upper bounds, int32, shape (n,), None for a side that is
+        unknown everywhere; and the dictionary.
     """
     ends = [key_of(dtype.lowest, dtype)] + (
         [] if dtype.highest is None else [key_of(dtype.highest, dtype)]

@@ -1,7 +1,8 @@
-"""Packed statistics of one column: what a kernel reads.
+"""The packed statistics of one column, which kernels read.
 
-Bounds are contiguous arrays, widened to the type's ends where they are unknown, so that no kernel
-asks whether one is known. Counts become three planes: may hold a value, may hold NULL, may hold NaN.
+Bounds are contiguous arrays. Unknown bounds are widened to the ends of the type, so kernels need
+not test if a bound is known. Counts become three planes: may hold a value, may hold NULL, may hold
+NaN.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from skipstone.ir.types import DType, Kind, plain, whole
-from skipstone.kernels.pack.bounds import Bounds, Given, Lanes, Side, bounds_of, lying
+from skipstone.kernels.pack.bounds import Bounds, Given, Lanes, Side, bounds_of, lanes_in_place
 from skipstone.kernels.pack.codes import encode
 from skipstone.kernels.pack.counts import Positions, planes_of
 from skipstone.kernels.pack.lanes import Pair, lanes_of
@@ -33,14 +34,18 @@ class Column:
 
     Attributes:
         dtype: The column's type.
-        lane: The type of the bounds' arrays: `dtype.lane`, a narrower one (kernels/pack/narrow.py), or that of codes.
-        low, high: Shape (n,); None where unknown everywhere.
+        lane: The type of the arrays of bounds: `dtype.lane`, a narrower one
+            (kernels/pack/narrow.py), or the type of codes.
+        low: The lower bounds, shape (n,); None if unknown everywhere.
+        high: The upper bounds, shape (n,); None if unknown everywhere.
         real: May hold a value that is neither NULL nor NaN.
         nulls: May hold NULL.
         nans: May hold NaN.
-        codes: What codes stand for, when bounds are codes: a dictionary, exactly; or a grid, coarsely (kernels/index/coarse.py).
-        lost: Of calls: on some row Spark may raise an error, or give what is not known here.
-        guards: By attribute, of arrays that come from a file and are not verified: touch one before its array is read.
+        codes: If bounds are codes, what they stand for: a dictionary, exactly, or a grid, coarsely
+            (kernels/index/coarse.py).
+        lost: For calls: Spark may raise an error on some row, or the result is not known here.
+        guards: By attribute, the guards of arrays that come from a file and are not verified. Touch
+            a guard before its array is read.
     """
 
     dtype: DType
@@ -56,23 +61,26 @@ class Column:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the arrays and planes; the dictionary's included."""
+        """Bytes of the arrays, the planes and the dictionary."""
         arrays = (self.low, self.high, self.real, self.nulls, self.nans, self.lost)
         own = sum(a.nbytes for a in arrays if isinstance(a, np.ndarray))
         return own + (0 if self.codes is None else self.codes.nbytes)
 
     @property
     def narrowed(self) -> bool:
-        """Whether lanes are narrower than the type's own, so that literals may have to be clamped."""
+        """True if lanes are narrower than the type's own, so that literals may need clamping."""
         return self.codes is None and self.lane != self.dtype.lane
 
     def known(self, high: bool) -> Mask | None:
-        """Which bounds of a side are known, shape (n,); one at the end of its type counts as unknown. None: none is."""
+        """Return the mask of known bounds of a side, shape (n,); None: none is known.
+
+        A bound at the end of its type counts as unknown.
+        """
         lanes = self.high if high else self.low
         return None if lanes is None else np.asarray(lanes != self.end(high), np.bool_)
 
     def end(self, high: bool) -> int | float:
-        """What stands for an unknown bound, on the lanes: a value or a code."""
+        """Return the value or code that replaces an unknown bound in the lanes."""
         if self.codes is not None:
             return self.codes.end(high)
         return end_of(self.dtype, self.lane, high=high)
@@ -80,7 +88,10 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """Statistics of one column as they came: Arrow arrays of length n, in chunks or not; None or null is unknown."""
+    """Statistics of one column as given: Arrow arrays of length n, chunked or not.
+
+    None and null mean unknown.
+    """
 
     min: Given | None = None
     max: Given | None = None
@@ -100,17 +111,19 @@ def pack_column(
 ) -> Column:
     """Pack the statistics of one column.
 
-    Host memory: the result. Bounds that are lanes of its type already, all known, stay where they lie.
+    Host memory: the result. Bounds that are already lanes of the column's type, and all known, are
+    not copied.
 
     Args:
-        raw: As they came. What cannot be true makes that statistic unknown, never an error; in a
-            container where counts
-            and bounds contradict each other all of them are.
+        raw: The statistics as given. A statistic that cannot be true becomes unknown, never an
+            error. If the counts and bounds of a container contradict each other, all of them become
+            unknown there.
         dtype: The type to read bounds as.
-        n: Containers.
-        nullable: Whether the schema lets the column hold NULL; it decides where no count does.
-        above: Whether a struct around the column may be NULL without its null count telling.
-        rows: Row counts of the containers, which stand in for the column's own.
+        n: The number of containers.
+        nullable: True if the schema lets the column hold NULL; used if there is no null count.
+        above: True if a struct around the column may be NULL without being counted in its null
+            count.
+        rows: Row counts of the containers, used if the column has none of its own.
     """
     floating = dtype.kind is Kind.FLOAT
     given: tuple[tuple[Given | None, Side], ...] = ((raw.min, "min"), (raw.max, "max"))
@@ -119,10 +132,10 @@ def pack_column(
         out = np.zeros(len(at), np.bool_)
         for a, side in given:
             if a is not None and len(at):
-                out |= _known(bounds_of(_taken(a, at), dtype, side), dtype, len(at))
+                out |= _known(bounds_of(_take(a, at), dtype, side), dtype, len(at))
         return out
 
-    real, nulls, nans, wrong = planes_of(
+    real, nulls, nans, contradictions = planes_of(
         raw.null_count,
         raw.row_count,
         raw.nan_count if floating else None,
@@ -134,7 +147,8 @@ def pack_column(
     )
     if dtype.coded:
         low, high = (
-            None if a is None else without(bounds_of(a, dtype, side), wrong, n) for a, side in given
+            None if a is None else without(bounds_of(a, dtype, side), contradictions, n)
+            for a, side in given
         )
         return column_of(dtype, low, high, real, above or nulls, nans)
 
@@ -143,12 +157,15 @@ def pack_column(
             None if a is None else bounds_of(a.slice(first, stop - first), dtype, side)
             for a, side in given
         )
-        if len(wrong):
-            at = wrong[slice(*np.searchsorted(wrong, (first, stop)).tolist())] - first
+        if len(contradictions):
+            at = (
+                contradictions[slice(*np.searchsorted(contradictions, (first, stop)).tolist())]
+                - first
+            )
             low, high = (without(b, at, stop - first) for b in (low, high))
-        return _in_order(low, high, dtype)
+        return _drop_invalid(low, high, dtype)
 
-    a, b = (None if a is None else lying(a, dtype) for a, _ in given)
+    a, b = (None if a is None else lanes_in_place(a, dtype) for a, _ in given)
     bounds = (
         lanes_of(read, dtype, n, (raw.min is not None, raw.max is not None), (a, b))
         if dtype.ordered
@@ -158,23 +175,24 @@ def pack_column(
 
 
 def may_contradict(raw: Raw, dtype: DType, rows: Given | None, n: int) -> bool:
-    """Return True if the counts of some container leave no room for a value, so that a bound would
-    contradict them.
+    """Return True if the counts of some container leave no room for a value.
+
+    A bound of that container would then contradict them.
     """
     floating = dtype.kind is Kind.FLOAT
     nans = raw.nan_count if floating else None
     everywhere = lambda at: np.ones(len(at), np.bool_)  # noqa: E731
-    wrong = planes_of(
+    contradictions = planes_of(
         raw.null_count, raw.row_count, nans, rows, n,
         nullable=True, floating=floating, bounded=everywhere,
     )[3]  # fmt: skip
-    return len(wrong) > 0
+    return len(contradictions) > 0
 
 
 def column_of(
     dtype: DType, low: Bounds | None, high: Bounds | None, real: Plane, nulls: Plane, nans: Plane
 ) -> Column:
-    """A column from its bounds, in order, and planes."""
+    """Return a column from planes and from bounds that are in order."""
     if dtype.coded:
         a, b, codes = encode(low, high, dtype)
         if a is not None and b is not None and (disorder := a > b).any():
@@ -196,22 +214,22 @@ def column_of(
         )
         return low, high
 
-    lying = (
+    lanes_in_place = (
         None if low is None or low.known is not None else low.values,
         None if high is None or high.known is not None else high.values,
     )
     n = max(0 if b is None else len(b.values) for b in whole)
     return Column(
         dtype,
-        *lanes_of(read, dtype, n, (low is not None, high is not None), lying),
+        *lanes_of(read, dtype, n, (low is not None, high is not None), lanes_in_place),
         real,
         nulls,
         nans,
     )
 
 
-def _taken(array: Given, at: Positions) -> pa.Array:
-    """Return some values of an array; Arrow takes none of views."""
+def _take(array: Given, at: Positions) -> pa.Array:
+    """Return some values of an array; Arrow cannot take from string and binary views."""
     values = plain(whole(array))
     if pa.types.is_string_view(values.type) or pa.types.is_binary_view(values.type):
         values = values.cast(
@@ -221,7 +239,7 @@ def _taken(array: Given, at: Positions) -> pa.Array:
 
 
 def _known(b: Bounds | None, dtype: DType, n: int) -> Mask:
-    """Return which of n containers have a bound that is a value."""
+    """Return the mask of n containers whose bound is a value."""
     if b is None:
         return np.zeros(n, np.bool_)
     if dtype.kind is Kind.FLOAT:
@@ -238,8 +256,8 @@ def without(b: Bounds | None, at: Positions, n: int) -> Bounds | None:
     return Bounds(b.values, known)
 
 
-def _in_order(low: Bounds | None, high: Bounds | None, dtype: DType) -> Pair:
-    """Drop a bound that is NaN, and both where they are inverted: no one knows which of them is right."""
+def _drop_invalid(low: Bounds | None, high: Bounds | None, dtype: DType) -> Pair:
+    """Drop a bound that is NaN, and both bounds if they are inverted: either may be wrong."""
     bad: Mask | None = None
     if dtype.kind is Kind.FLOAT:
         low, high = (_without_nan(b) for b in (low, high))

@@ -1,4 +1,4 @@
-"""Counts of NULL, NaN and rows as planes: what each container may hold."""
+"""Convert counts of NULL, NaN and rows to planes of what each container may hold."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import pyarrow as pa
 from skipstone.ir.types import whole
 from skipstone.kernels.pack.bounds import Given, known_of, values_of
 from skipstone.kernels.pack.lanes import BLOCK
-from skipstone.kernels.pack.planes import Mask, Plane, joined, plane_of
+from skipstone.kernels.pack.planes import Mask, Plane, join_parts, plane_of
 from skipstone.kernels.run import pool
 
 Counts = npt.NDArray[np.int64]  # negative: unknown
 Positions = npt.NDArray[np.int64]
 Bounded = Callable[[Positions], Mask]
 UNKNOWN: Final = np.array(-1)
-NONE: Final = np.array(False)
-NOWHERE: Final = np.zeros(0, np.int64)
+NO_NANS: Final = np.array(False)
+NO_POSITIONS: Final = np.zeros(0, np.int64)
 
 
 def planes_of(
@@ -34,21 +34,21 @@ def planes_of(
     floating: bool,
     bounded: Bounded = lambda at: np.zeros(len(at), np.bool_),
 ) -> tuple[Plane, Plane, Plane, Positions]:
-    """Return whether each of n containers may hold a value, NULL, NaN; and where statistics
-    contradict each other.
+    """Return the planes of containers that may hold a value, NULL and NaN, and contradictions.
 
-    There is no telling which of them are right, so all are unknown there: it may hold anything.
+    If statistics of a container contradict each other, any of them may be wrong. All are unknown
+    then, and the container may hold anything.
 
     Args:
-        null: How many NULLs, as they came; what is no array of integers is unknown.
-        row: How many rows of the column.
-        nan: How many NaNs.
-        container: How many rows of the container, where the column's are not given.
-        n: Containers.
-        nullable: Whether a container whose NULLs are not counted may hold some.
-        floating: Whether a container whose NaNs are not counted may hold some.
-        bounded: Of positions of containers, which have a bound of their values. It is asked where
-            counts leave room for none.
+        null: Counts of NULL as given; anything but an array of integers is unknown.
+        row: Counts of rows of the column.
+        nan: Counts of NaN.
+        container: Counts of rows of the container, used where the column's are missing.
+        n: The number of containers.
+        nullable: True if a container without a null count may hold NULL.
+        floating: True if a container without a NaN count may hold NaN.
+        bounded: Returns, for positions of containers, the mask of those that have a bound. It is
+            called where counts leave no room for a value.
 
     Returns:
         Three planes, and the positions of the contradictions, ascending.
@@ -58,7 +58,7 @@ def planes_of(
         for a in (null, row, nan, container)
     ]
     if given == [None] * 4:
-        return True, nullable, floating, NOWHERE
+        return True, nullable, floating, NO_POSITIONS
     null, row, nan, container = given
     found: dict[int, Positions] = {}
 
@@ -70,32 +70,40 @@ def planes_of(
             at = np.flatnonzero(full | over)
             found[first] = at = at[over[at] | bounded(at + first)]
             for mask, most in zip(out, (True, True, floating), strict=True):
-                if len(at) and mask is not NONE:
+                if len(at) and mask is not NO_NANS:
                     mask[at] = most
             found[first] = at + first
         return out
 
     real, nulls, nans = _by_blocks(masks, n) or (True, nullable, floating)
     wrong = [found[first] for first in sorted(found)]
-    return real, nulls, nans, np.concatenate(wrong) if wrong else NOWHERE
+    return real, nulls, nans, np.concatenate(wrong) if wrong else NO_POSITIONS
 
 
 def _masks(
     null: Counts, rows: Counts, nan: Counts, *, nullable: bool, floating: bool
 ) -> tuple[tuple[Mask, ...], Mask | None, Mask | None]:
-    """Return the planes of a block; where counts leave no room for a value, and where they are
-    more than there are rows; None: nowhere.
+    """Compute the masks of a block of containers.
+
+    Returns:
+        The masks "may hold a value, NULL, NaN"; the containers whose counts leave no room for a
+        value; and those whose counts exceed their rows. None: no container.
     """
     if (
         not floating and rows.min() > 0 and not (null >= rows).any()
-    ):  # most blocks; the same in fewer loops
-        return (np.ones(len(rows), np.bool_), null != 0 if nullable else null > 0, NONE), None, None
+        # Most blocks are of this kind; it takes fewer loops.
+    ):
+        return (
+            (np.ones(len(rows), np.bool_), null != 0 if nullable else null > 0, NO_NANS),
+            None,
+            None,
+        )
     counted, empty = rows >= 0, rows == 0
     nulls = null != 0 if nullable else null > 0
     less = np.maximum(null, 0)
     if not floating:
         over, full = counted & (less > rows), counted & (less == rows)
-        return (~full, nulls | empty, NONE), full, over
+        return (~full, nulls | empty, NO_NANS), full, over
     left, gone = rows - np.minimum(less, rows), np.maximum(nan, 0)
     over, full = (
         counted & ((less > rows) | (gone > left)),
@@ -107,7 +115,7 @@ def _masks(
 
 
 def rows_plane(rows: Given | None, n: int) -> Plane:
-    """Whether each container may hold rows."""
+    """Return the plane of containers that may hold rows."""
     if rows is None or not pa.types.is_integer(rows.type):
         return True
     (plane,) = _by_blocks(lambda first, stop: (_counts(rows, first, stop) != 0,), n) or (True,)
@@ -115,7 +123,7 @@ def rows_plane(rows: Given | None, n: int) -> Plane:
 
 
 def _counts(array: Given | None, first: int, stop: int, missing: Counts = UNKNOWN) -> Counts:
-    """The counts of containers [first, stop), and others where none is given."""
+    """Return the counts of containers [first, stop), and `missing` where there is none."""
     if array is None:
         return missing
     part = whole(array.slice(first, stop - first))
@@ -124,7 +132,10 @@ def _counts(array: Given | None, first: int, stop: int, missing: Counts = UNKNOW
 
 
 def _by_blocks(masks: Callable[[int, int], tuple[Mask, ...]], n: int) -> list[Plane]:
-    """Planes of n containers from masks of containers [first, stop); none of no containers."""
+    """Compute planes of n containers from masks of containers [first, stop).
+
+    Without containers there are no planes.
+    """
     found: dict[int, tuple[Plane, ...]] = {}
 
     def work(first: int, stop: int) -> None:
@@ -132,6 +143,6 @@ def _by_blocks(masks: Callable[[int, int], tuple[Mask, ...]], n: int) -> list[Pl
 
     pool.run_chunks(work, n, BLOCK)
     return [
-        joined(parts, BLOCK, n)
+        join_parts(parts, BLOCK, n)
         for parts in zip(*(found[first] for first in sorted(found)), strict=True)
     ]

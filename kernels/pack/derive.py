@@ -1,7 +1,7 @@
-"""Statistics of calls: what a function of columns can be in each container, derived from the columns' own.
+"""Derive statistics of calls: what a function of columns can return in each container.
 
-They are computed once, in NumPy, and packed as a column's are; after that a kernel cannot tell the two
-apart. `ir/interval.py` has the rules.
+They are computed once from the statistics of the columns, in NumPy, and packed like those of a
+column, so kernels treat both alike. `ir/interval.py` has the rules.
 """
 
 from __future__ import annotations
@@ -34,17 +34,19 @@ if TYPE_CHECKING:
     from skipstone.kernels.run.launch import Source
 
 
-Part = Callable[[int, int], Interval]  # what a leaf can be in containers [first, stop)
-BLOCK: Final = 1 << 15  # containers; their intermediate arrays stay in cache. A multiple of 64
+# Returns the interval of a leaf in containers [first, stop).
+LeafReader = Callable[[int, int], Interval]
+# Containers of a block, a multiple of 64. Their intermediate arrays stay in cache.
+BLOCK: Final = 1 << 15
 
 
 def derive(n: Node, source: Source) -> Column:
-    """The packed statistics of a call."""
+    """Return the packed statistics of a call."""
     return packed(interval_of(n, source), source.num_containers)
 
 
 def interval_of(n: Node, source: Source) -> Interval:
-    """What a bound scalar can be in each container, computed block by block."""
+    """Return the interval of a bound scalar in each container, computed block by block."""
     leaves = {leaf: _leaf(leaf, source) for leaf in _leaves(n)}
     count = source.num_containers
     if count <= BLOCK:
@@ -60,7 +62,10 @@ def interval_of(n: Node, source: Source) -> Interval:
 
 
 def _by_distinct(n: Node, leaf: Node, source: Source) -> Interval:
-    """Of one text or long decimal column: each pair of bounds once, since they repeat and take long."""
+    """Evaluate each distinct pair of bounds of one text or long decimal column once.
+
+    Such bounds repeat, and they take long to evaluate.
+    """
     assert isinstance(leaf.value, tuple) and leaf.dtype is not None
     count, column = source.num_containers, source.column(leaf.value, leaf.dtype)
     low, high = (
@@ -95,7 +100,7 @@ def _by_distinct(n: Node, leaf: Node, source: Source) -> Interval:
     )
 
 
-def _in_blocks(n: Node, leaves: dict[Node, Part], count: int) -> Interval:
+def _in_blocks(n: Node, leaves: dict[Node, LeafReader], count: int) -> Interval:
     out: list[Data] = []
 
     def work(first: int, stop: int) -> None:
@@ -109,7 +114,7 @@ def _in_blocks(n: Node, leaves: dict[Node, Part], count: int) -> Interval:
     out += [np.empty(count, lane_of(n.dtype)) for _ in range(2)] + [
         np.empty(count, np.bool_) for _ in range(5)
     ]
-    pool.run_chunks(work, count, BLOCK if _is_ours(n) else count)
+    pool.run_chunks(work, count, BLOCK if _is_builtin(n) else count)
     return Interval(n.dtype, *out)
 
 
@@ -121,25 +126,28 @@ def _leaves(n: Node) -> Iterator[Node]:
             yield from _leaves(a)
 
 
-def _is_ours(n: Node) -> bool:
-    """Whether all functions are ours: a user's is given all containers at once, in the caller's thread."""
+def _is_builtin(n: Node) -> bool:
+    """Return True if all functions are built in.
+
+    A user's function gets all containers at once, in the caller's thread.
+    """
     return (
         n.op is not Op.CALL
         or call_of(n).name == TRUTH
-        or (call_of(n).name in FUNCTIONS and all(map(_is_ours, n.args)))
+        or (call_of(n).name in FUNCTIONS and all(map(_is_builtin, n.args)))
     )
 
 
-def _leaf(n: Node, source: Source) -> Part:
+def _leaf(n: Node, source: Source) -> LeafReader:
     if n.op is Op.CALL:
-        return functools.partial(_part, _truth(n.args[0], source))
+        return functools.partial(_slice_interval, _truth(n.args[0], source))
     assert isinstance(n.value, tuple) and n.dtype is not None
     column = source.column(n.value, n.dtype)
     keys = _keys(column)
     return lambda first, stop: unpacked(_slice(column, first, stop), stop - first, keys)
 
 
-def _part(v: Interval, first: int, stop: int) -> Interval:
+def _slice_interval(v: Interval, first: int, stop: int) -> Interval:
     return Interval(
         v.dtype,
         *(
@@ -159,7 +167,7 @@ def _slice(c: Column, first: int, stop: int) -> Column:
     return replace(c, low=low, high=high, real=real, nulls=nulls, nans=nans, lost=lost)
 
 
-def _evaluate(n: Node, leaves: dict[Node, Part], first: int, stop: int) -> Interval:
+def _evaluate(n: Node, leaves: dict[Node, LeafReader], first: int, stop: int) -> Interval:
     if n in leaves:
         return leaves[n](first, stop)
     if n.op is Op.LITERAL:
@@ -168,28 +176,35 @@ def _evaluate(n: Node, leaves: dict[Node, Part], first: int, stop: int) -> Inter
     call = call_of(n)
     args = tuple(_evaluate(a, leaves, first, stop) for a in n.args)
     found = function_of(call.name)
-    if found is None:  # a user's function that is not registered here: nothing is known
+    # A user's function that is not registered here: nothing is known.
+    if found is None:
         return replace(opaque(call, FUNCTIONS["widen"], args), lost=np.ones(1, np.bool_))
     return apply(call, found, args)
 
 
 def _truth(condition: Node, source: Source) -> Interval:
-    """A condition as a BOOLEAN: its three outcomes are computed as any predicate's are."""
-    from skipstone.kernels.run.launch import prepare
+    """Return a condition as a BOOLEAN interval.
+
+    Its three outcomes are computed as for any predicate.
+    """
+    from skipstone.kernels.run.prepare import prepare
 
     merged = merge(condition)
     true, false, null = (
         _plane(Program(condition_of(merged, want)), source, prepare)
         for want in (Want.T, Want.F, Want.N)
     )
-    lost = functools.reduce(np.logical_or, _losses(merged, source), NO)
+    lost = functools.reduce(np.logical_or, _may_raise(merged, source), NO)
     return Interval(
         ty.BOOL, (~false).astype(np.int64), true.astype(np.int64), NO, true | false, null, NO, lost
     )
 
 
-def _losses(condition: Node, source: Source) -> Iterator[Mask]:
-    """Where the calls that a condition tests may be lost; the condition then has no outcome, and neither has what depends on it."""
+def _may_raise(condition: Node, source: Source) -> Iterator[Mask]:
+    """Yield the masks of containers where calls in a condition may raise.
+
+    There the condition has no outcome, and neither does anything that depends on it.
+    """
     if condition.op is Op.UNKNOWN:
         yield np.ones(1, np.bool_)
     for a in condition.args:
@@ -197,7 +212,7 @@ def _losses(condition: Node, source: Source) -> Iterator[Mask]:
             assert a.dtype is not None
             yield _mask(source.column(a, a.dtype).lost, source.num_containers)
         elif a.op is not Op.COLUMN:
-            yield from _losses(a, source)
+            yield from _may_raise(a, source)
 
 
 def _plane(program: Program, source: Source, prepare: Any) -> Mask:
@@ -215,10 +230,10 @@ def _mask(plane: Plane, n: int) -> Mask:
 
 
 def unpacked(c: Column, n: int, keys: Data | None = None) -> Interval:
-    """A packed column as an interval: codes become the values they stand for, `keys` (`_keys`)."""
+    """Return a packed column as an interval; codes become the values in `keys` (see `_keys`)."""
     dtype = c.dtype
     real, nulls, nans, lost = (_mask(p, n) for p in (c.real, c.nulls, c.nans, c.lost))
-    if not dtype.ordered:  # null tests only
+    if not dtype.ordered:  # such a column only has null tests
         return Interval(
             dtype, np.zeros(1, np.int64), np.zeros(1, np.int64), NO, real, nulls, nans, lost
         )
@@ -236,12 +251,12 @@ def unpacked(c: Column, n: int, keys: Data | None = None) -> Interval:
         and c.high is not None
         and np.array_equal(c.low, c.high)
     ):
-        high = low  # one value each: functions then look once
+        high = low  # one value per container: functions then evaluate it once
     return Interval(dtype, low, high, above, real, nulls, nans, lost)
 
 
 def _keys(c: Column) -> Data | None:
-    """What codes stand for, and behind it what the code of an unknown upper bound does."""
+    """Return the values of codes; the last one is the value of an unknown upper bound."""
     if c.codes is None:
         return None
     assert isinstance(c.codes, Dictionary), "coarse codes have no values"
@@ -266,7 +281,7 @@ def _values(c: Column, keys: Data | None, *, high: bool) -> Data:
 
 
 def packed(v: Interval, n: int) -> Column:
-    """An interval as a packed column of n containers."""
+    """Return an interval as a packed column of n containers."""
     dtype = v.dtype
     real, nulls, nans, lost = (
         plane_of(np.broadcast_to(m, n)) for m in (v.real, v.nulls, v.nans, v.lost)

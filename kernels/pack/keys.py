@@ -1,16 +1,17 @@
-"""Key sets: the members of an IN list as runs, and a directory that ranks a value among their ends.
+"""Key sets: the members of an IN list as runs, and a directory that ranks values among their ends.
 
-A run is a range of values that all are members: consecutive integers, or one value. Runs are
-disjoint and ascending, so counts of their ends tell everything about [low, high]. Of k runs that end
-below `low`, the next starts at `high` or below if more than k runs do: a member lies in the range.
-It holds nothing but members if more than k start at `low` or below and only k end below `high`.
+A run is a range of values that are all members: consecutive integers, or one value. Runs are
+disjoint and ascending, so counts of their ends describe [low, high] completely. Let k runs end
+below `low`. If more than k runs start at `high` or below, a member lies in the range. If more than
+k runs start at `low` or below, and only k end below `high`, the range holds only members.
 
-The directory is a table of buckets of one cache line each: how many ends lie in the buckets before,
-and where in the bucket its own ends lie, in steps of 1/65,536 of it. A value's place, `(value -
-lowest) * scale + EDGE`, never decreases, whatever is rounded, so ends at places below the value's
-are less, and only those at the same place need to be compared themselves. Of 1 M random keys such a
-table takes 4 MB and one read beyond the L1 cache; a directory of starts with the 8-byte keys beside
-it takes 12 MB and two or three, and was twice as slow.
+The directory is a table of buckets of one cache line each. A bucket holds the number of ends in the
+buckets before it, and the places of its own ends, in steps of 1/65,536 of the bucket. The place of
+a value, `(value - lowest) * scale + EDGE`, never decreases as values increase, however it is
+rounded. So ends at places below the value's place are less than the value, and only ends at the
+same place need to be compared. With 1 M random keys such a table takes 4 MB and one read beyond the
+L1 cache. A directory of starts with the 8-byte keys beside it takes 12 MB and two or three reads,
+and was twice as slow.
 """
 
 from __future__ import annotations
@@ -22,10 +23,12 @@ import numpy as np
 import numpy.typing as npt
 
 Lanes = npt.NDArray[Any]
-SLOTS: Final = 30  # ends that a bucket has room for; in a fuller one, where keys are skewed, values are searched for
-USUAL: Final = 18  # ends in a bucket, if keys are spread evenly: one bucket in 300 then is too full
+# Ends that fit into a bucket. Values are searched for in fuller buckets, which skewed keys cause.
+SLOTS: Final = 30
+# Ends in a bucket if keys are spread evenly; then one bucket in 300 is too full.
+TARGET_SLOTS: Final = 18
 STEPS: Final = 1 << 16
-EDGE: Final = 2.0  # places at both ends of the directory that no end of a run has
+EDGE: Final = 2.0  # places at both ends of the directory without ends of runs
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,11 +36,14 @@ class Keys:
     """The runs of a set and the directories of their ends, host memory.
 
     Attributes:
-        firsts, lasts: Where runs start and end, ascending, shape (runs,), of the bounds' lane type.
-        first_lines, last_lines: Their directories: int32, shape (buckets * 16 + 16,), aligned to 64 bytes. A bucket
-            is its count, negative (-1 - count) where it is too full, and SLOTS 16-bit places; the last is no bucket
-            but the number of runs.
-        frame: float64: lowest, scale, the last place, and 1 if integers of one place are equal.
+        firsts: The first value of each run, ascending, shape (runs,), of the lane type of the
+            bounds.
+        first_lines: Their directory, int32, shape (buckets * 16 + 16,), aligned to 64 bytes. A
+            bucket is its count, or -1 - count if it is too full, and SLOTS places of 16 bits. The
+            last line is no bucket: it holds the number of runs.
+        lasts: The last value of each run, as `firsts`.
+        last_lines: Their directory, as `first_lines`.
+        frame: float64: lowest, scale, the last place, and 1 if integers at one place are equal.
     """
 
     firsts: Lanes
@@ -48,12 +54,14 @@ class Keys:
 
 
 def keys_of(firsts: Lanes, lasts: Lanes) -> Keys:
-    """A set's runs as kernels want them.
+    """Return a set's runs in the form that kernels read.
 
     Args:
-        firsts, lasts: Ends of runs, ascending. Of codes, a value between codes c and c + 1 is the empty run from c + 1 to c.
+        firsts: The first value of each run, ascending.
+        lasts: The last value of each run, ascending. Of codes, a value between codes c and c + 1 is
+            the empty run from c + 1 to c.
     """
-    buckets = -(-len(lasts) // USUAL)
+    buckets = -(-len(lasts) // TARGET_SLOTS)
     frame = _frame(min(firsts[0], lasts[0]), max(firsts[-1], lasts[-1]), lasts, buckets)
     last_lines = _lines(lasts, frame, buckets)
     if np.array_equal(firsts, lasts):
@@ -62,23 +70,24 @@ def keys_of(firsts: Lanes, lasts: Lanes) -> Keys:
 
 
 def runs_of(values: Lanes, discrete: bool) -> tuple[Lanes, Lanes]:
-    """Ascending values as runs; repeats, which clamping makes, are dropped."""
+    """Return ascending values as runs; duplicates, which clamping makes, are dropped."""
     apart = values[1:] != values[:-1]
     if discrete:
-        # Ascending, so what follows a value at the end of its type is that value, which `apart` tells.
+        # Values ascend. So the value after one at the end of its type equals it, and `apart`
+        # already excludes it.
         with np.errstate(over="ignore"):
             apart &= values[1:] != values[:-1] + values.dtype.type(1)
     return values[np.append(True, apart)], values[np.append(apart, True)]
 
 
 def _frame(least: Any, most: Any, ends: Lanes, buckets: int) -> npt.NDArray[np.float64]:
-    """How values are spread over places: evenly between the finite ends of runs."""
+    """Return how values map to places: evenly between the finite ends of runs."""
     low, high = float(least), float(most)
     if not (np.isfinite(low) and np.isfinite(high)):
         finite = ends[np.isfinite(ends)]
         low, high = (float(finite[0]), float(finite[-1])) if len(finite) else (0.0, 0.0)
     top = float(buckets * STEPS - 2)
-    half = high / 2 - low / 2  # the whole may exceed the type
+    half = high / 2 - low / 2  # the full difference may exceed the type
     scale = min((top - 2 * EDGE) / 2 / half, 1e300) if half > 0 else 1.0
     whole = (
         np.issubdtype(ends.dtype, np.integer) and scale >= 2 and max(abs(low), abs(high)) < 2**53
@@ -87,7 +96,7 @@ def _frame(least: Any, most: Any, ends: Lanes, buckets: int) -> npt.NDArray[np.f
 
 
 def places_of(values: Lanes, frame: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-    """The places of values; kernels compute the same, and round the same."""
+    """Return the places of values; kernels compute and round them in the same way."""
     lowest, scale, top, _ = frame
     with np.errstate(over="ignore"):
         places: npt.NDArray[np.int64] = np.clip(
@@ -113,7 +122,7 @@ def _lines(ends: Lanes, frame: npt.NDArray[np.float64], buckets: int) -> npt.NDA
 
 
 def _aligned(lines: int) -> npt.NDArray[np.int32]:
-    """Room that starts at a cache line."""
+    """Return an uninitialized buffer that starts at a cache line."""
     room = np.empty(lines * 16 + 16, np.int32)
     skip = -room.ctypes.data % 64 // 4
     return room[skip : skip + lines * 16]

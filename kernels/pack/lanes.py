@@ -1,6 +1,7 @@
-"""Bounds of all containers as lanes: what kernels compare.
+"""Pack the bounds of all containers as lanes, which kernels compare.
 
-Blocks are read, checked and written while they are in a core's cache, so that ingest costs little more than reading.
+Blocks are read, checked and written while they are in a core's cache, so ingestion costs little
+more than reading.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from skipstone.kernels.pack.bounds import Bounds, Lanes
 from skipstone.kernels.pack.narrow import CANDIDATES, end_of, narrowest, narrows
 from skipstone.kernels.run import pool
 
-# Containers that one task of the pool packs: a few arrays of them, 8 bytes each, stay in the L2 cache. In smaller
-# blocks threads wait for each other between NumPy's loops. A multiple of 64
+# Containers of a task of the pool, a multiple of 64. A few arrays of them, 8 bytes each, stay in
+# the L2 cache. In smaller blocks, threads wait for each other between NumPy's loops.
 BLOCK: Final = 1 << 16
-SAMPLES: Final = 8  # places where bounds are looked at before a lane is chosen
-SAMPLE: Final = 1 << 10  # containers at each
+# Places where bounds are sampled before a lane is chosen.
+SAMPLES: Final = 8
+SAMPLE: Final = 1 << 10  # containers at each place
 
 Pair = tuple[Bounds | None, Bounds | None]  # lower and upper bounds
 Read = Callable[[int, int], Pair]
@@ -30,25 +32,30 @@ def lanes_of(
     dtype: DType,
     n: int,
     given: tuple[bool, bool],
-    lying: tuple[Lanes | None, Lanes | None],
+    in_place: tuple[Lanes | None, Lanes | None],
 ) -> tuple[str, Lanes | None, Lanes | None]:
-    """The lane that holds all bounds, the lower ones on it, and the upper ones; None where all are unknown.
+    """Return the narrowest lane that holds all bounds, and the bounds in it.
 
-    A sample says which lane to write. Where one sweep over the blocks shows that some bound needs a wider one, another follows.
+    A sample decides which lane is written first. If a sweep over the blocks finds a bound that
+    needs a wider lane, another sweep follows.
 
     Args:
-        read: The bounds of containers [first, stop).
+        read: Returns the bounds of containers [first, stop).
         dtype: The column's type, ordered and not coded.
-        n: Containers.
-        given: Whether there are lower bounds, and upper ones.
-        lying: These as lanes of the type's own, which stay where they lie unless they can be narrowed or `read` drops some.
+        n: The number of containers.
+        given: Two flags: there are lower bounds, there are upper bounds.
+        in_place: These bounds as lanes of the column's type. They are not copied unless they can be
+            narrowed, or `read` drops some of them.
+
+    Returns:
+        The lane, the lower bounds and the upper bounds; None for a side that is unknown everywhere.
     """
     lane = _guess(read, dtype, n)
     while True:
-        stays = [lanes is not None and lane == dtype.lane for lanes in lying]
+        stays = [lanes is not None and lane == dtype.lane for lanes in in_place]
         out = [
             lanes if stay else np.empty(n, lane) if there else None
-            for lanes, stay, there in zip(lying, stays, given, strict=True)
+            for lanes, stay, there in zip(in_place, stays, given, strict=True)
         ]
         known, ends = _sweep(read, dtype, n, lane, out, stays)
         if not any(known):
@@ -59,12 +66,12 @@ def lanes_of(
             low, high = (lanes if count else None for lanes, count in zip(out, known, strict=True))
             return lane, low, high
         lane = fits
-        low, high = (None if drop else lanes for drop, lanes in zip(dropped, lying, strict=True))
-        lying = (low, high)
+        low, high = (None if drop else lanes for drop, lanes in zip(dropped, in_place, strict=True))
+        in_place = (low, high)
 
 
 def _guess(read: Read, dtype: DType, n: int) -> str:
-    """A lane that is not too wide."""
+    """Return a lane that is not too wide, from a sample."""
     if not narrows(dtype):
         return dtype.lane
     starts = (*range(0, n, max(n // SAMPLES, BLOCK)), max(n - SAMPLE, 0))
@@ -75,7 +82,12 @@ def _guess(read: Read, dtype: DType, n: int) -> str:
 def _sweep(
     read: Read, dtype: DType, n: int, lane: str, out: list[Lanes | None], stays: list[bool]
 ) -> tuple[list[int], list[int]]:
-    """Write a lane: how many lower and upper bounds are known, and, unless it is the widest, ends between which all lie."""
+    """Write all bounds in a lane.
+
+    Returns:
+        The numbers of known lower and upper bounds; and, unless the lane is the widest, values
+        between which all bounds lie.
+    """
     known: tuple[list[int], list[int]] = ([], [])
     ends: list[int] = []
 
@@ -103,10 +115,10 @@ def _sweep(
 
 
 def _ends(pair: Pair) -> Iterator[int]:
-    """Values between which all bounds lie, if any is known."""
+    """Yield values between which all bounds lie; nothing if none is known."""
     low, high = pair
     if low is not None and high is not None and low.known is high.known is None:
-        if len(low.values):  # in order, so that two loops tell as much as four
+        if len(low.values):  # bounds are in order: two loops suffice instead of four
             yield int(low.values.min())
             yield int(high.values.max())
         return

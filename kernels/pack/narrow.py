@@ -1,9 +1,9 @@
-"""Narrow lanes: integer bounds kept in the fewest bytes that hold them exactly.
+"""Narrow lanes: integer bounds in the fewest bytes that hold them exactly.
 
-Bytes are what a kernel costs. An unknown bound stands for an end of the column's type. Where that
-end lies beyond the narrow type, the narrow type's own end takes its place, and no known bound may
-use it: the lane is *open* there. A literal beyond an open end is clamped so that every comparison
-keeps its outcome.
+The cost of a kernel is the bytes that it reads. An unknown bound is replaced by an end of the
+column's type. If that end lies beyond the narrow type, the narrow type's own end replaces it, and
+no known bound may use it: the lane is *open* there. A literal beyond an open end is clamped so that
+every comparison keeps its outcome.
 """
 
 from __future__ import annotations
@@ -19,7 +19,16 @@ CANDIDATES: Final = ("int8", "int16", "int32")
 
 
 def narrowest(least: int | None, most: int | None, dtype: DType) -> str:
-    """The lane type for all bounds of a column, of which these are the ends: `dtype.lane`, or a narrower one whose open ends no bound uses."""
+    """Return the narrowest lane type for bounds between two values.
+
+    Args:
+        least: The least bound; None: unknown.
+        most: The greatest bound; None: unknown.
+        dtype: The column's type.
+
+    Returns:
+        `dtype.lane`, or a narrower type whose open ends no bound uses.
+    """
     own = np.dtype(dtype.lane)
     if least is None or most is None or not narrows(dtype):
         return dtype.lane
@@ -36,12 +45,12 @@ def narrowest(least: int | None, most: int | None, dtype: DType) -> str:
 
 
 def narrows(dtype: DType) -> bool:
-    """Whether bounds of a type may have a narrower lane than its own."""
+    """Return True if bounds of a type may have a lane narrower than its own."""
     return dtype.discrete and np.dtype(dtype.lane).itemsize >= 4
 
 
 def end_of(dtype: DType, lane: str, *, high: bool) -> int | float:
-    """What stands for an unknown bound on a lane."""
+    """Return the value that replaces an unknown bound in a lane."""
     value = dtype.highest if high else dtype.lowest
     assert isinstance(value, int | float)
     if not dtype.discrete:
@@ -51,20 +60,21 @@ def end_of(dtype: DType, lane: str, *, high: bool) -> int | float:
 
 
 def is_open(dtype: DType, lane: str) -> tuple[bool, bool]:
-    """Whether the ends of the type, the lower and the upper, lie beyond those of the lane."""
+    """Return whether the lower and the upper end of the type lie beyond the lane."""
     info, low, high = np.iinfo(lane), dtype.lowest, dtype.highest
     assert isinstance(low, int) and isinstance(high, int)
     return low < info.min, high > info.max
 
 
 def clamp(op: Op, value: int, dtype: DType, lane: str) -> int:
-    """A literal of the type on a narrow lane, for one comparison of a bound with it.
+    """Return a literal of the type clamped to a narrow lane, for one comparison with a bound.
 
-    Let A and B be open ends: A < bound where it is known and A where a lower one is not, bound < B
-    where it is known and B where an upper one is not. Then, but for the type's own ends,
+    Let A and B be open ends. A < bound if the bound is known, and A replaces an unknown lower
+    bound. bound < B if it is known, and B replaces an unknown upper bound. Then, except for the
+    type's own ends,
       low < v, high >= v   keep their outcome for v clamped to [A + 1, B];
       low <= v, high > v   keep it for v clamped to [A, B - 1].
-    No value is below the type's lowest: low < lowest is FALSE, as low < A is. The highest likewise.
+    No value is below the type's lowest: low < lowest is FALSE, as is low < A. The highest likewise.
     """
     info = np.iinfo(lane)
     open_low, open_high = is_open(dtype, lane)

@@ -1,4 +1,7 @@
-"""What all statistics that kernels read have in common: columns packed at first use, and launches kept."""
+"""The base class of statistics that kernels read.
+
+It packs columns at first use, and caches launches.
+"""
 
 from __future__ import annotations
 
@@ -16,18 +19,21 @@ from skipstone.kernels.pack.columns import Column
 from skipstone.kernels.pack.derive import derive
 from skipstone.kernels.pack.planes import Plane
 from skipstone.kernels.run.guard import Checked, Guard
-from skipstone.kernels.run.launch import Key, Launch, prepare
+from skipstone.kernels.run.launch import Key, Launch
 from skipstone.kernels.run.lru_cache import Kept
+from skipstone.kernels.run.prepare import prepare
 
-PREPARED: Final = 256  # launches kept for one set of statistics
-DERIVED: Final = 16  # calls whose statistics are kept, and launches over such
+PREPARED: Final = 256  # launches cached for one set of statistics
+DERIVED: Final = 16  # cached statistics of calls, and cached launches over them
 
 
 class Packed(ABC):
-    """A `Source` (kernels/run/launch.py) that keeps what it made. Safe to share between threads.
+    """A `Source` (kernels/run/launch.py) that caches columns, calls and launches.
+
+    Threads may share it.
 
     Attributes:
-        files: Those that its arrays lie in.
+        files: The files that hold its arrays.
     """
 
     def __init__(self, files: Sequence[Checked] = ()) -> None:
@@ -42,18 +48,18 @@ class Packed(ABC):
     @property
     @abstractmethod
     def num_containers(self) -> int:
-        """How many containers there are."""
+        """The number of containers."""
 
     @abstractmethod
     def pack(self, path: Path, dtype: DType) -> Column:
-        """Packed statistics of a column whose bounds are read as `dtype`."""
+        """Return packed statistics of a column with its bounds read as `dtype`."""
 
     @abstractmethod
     def pack_rows(self) -> Plane:
-        """Whether each container may hold rows."""
+        """Return the plane of containers that may hold rows."""
 
     def rows_plane(self) -> Plane:
-        """Whether each container may hold rows."""
+        """Return the plane of containers that may hold rows; it is cached and verified."""
         if self._rows_plane is None:
             self._rows_plane = self.pack_rows()
         if self._rows_guard is not None:
@@ -63,16 +69,23 @@ class Packed(ABC):
     def contained_in(
         self, path: Path, values: tuple[object, ...], dtype: DType
     ) -> pa.BooleanArray | None:
-        """Per container: true, the column holds only these axis values; false, none of them; null, unknown."""
+        """Return for each container if its column holds only these axis values.
+
+        Returns:
+            true: only these values. false: none of them. null: unknown. None: unknown for all.
+        """
         return None
 
     @property
     def has_members(self) -> bool:
-        """Whether `contained_in` may have an answer."""
+        """True if `contained_in` may return an answer."""
         return False
 
     def column(self, key: Key, dtype: DType) -> Column:
-        """Packed statistics of a column whose bounds are read as `dtype`; or those derived for a call."""
+        """Return packed statistics of a column with its bounds read as `dtype`.
+
+        A call's statistics are derived.
+        """
         c = self.peek(key, dtype)
         if isinstance(key, Node) or c.guards is None:
             return c
@@ -81,13 +94,16 @@ class Packed(ABC):
         return self._columns.put((key, dtype), replace(c, guards=None))
 
     def peek(self, key: Key, dtype: DType) -> Column:
-        """The same for who reads few containers: its arrays may come from a file that was not verified there yet."""
+        """Return the same as `column` without verifying arrays of files.
+
+        It serves callers that read few containers, and touch the column's guards themselves.
+        """
         if isinstance(key, Node):
             return self._calls.get(key, lambda: derive(key, self))
         return self._columns.get((key, dtype), lambda: self.pack(key, dtype))
 
     def made(self, path: Path, dtype: DType) -> Column | None:
-        """Packed statistics of a column, if they are there."""
+        """Return packed statistics of a column if they are cached, else None."""
         return None if self._columns.find((path, dtype)) is None else self.column(path, dtype)
 
     def adopt(
@@ -97,21 +113,28 @@ class Packed(ABC):
         guard: Guard | None,
         file: Checked,
     ) -> None:
-        """Take what was packed before: columns, and whether containers may hold rows, with what guards that."""
+        """Use columns and the plane of rows that were packed before.
+
+        Args:
+            columns: Columns by path and type.
+            rows: The plane of containers that may hold rows.
+            guard: The guard of that plane, if it needs one.
+            file: The file that holds all of them.
+        """
         self.files = (file,)
         for key, column in columns.items():
             self._columns.put(key, column)
         self._rows_plane, self._rows_guard = rows, guard
 
     def launch(self, program: Program) -> Launch:
-        """The program's launch over these statistics, prepared once."""
+        """Return the program's launch over these statistics; it is cached."""
         for file in self.files:
             file.check()
         kept = self._launches_of_calls if program.derived else self._launches
         return kept.get(program, lambda: self.prepared(program))
 
     def prepared(self, program: Program) -> Launch:
-        """The program's launch over these statistics, made anew."""
+        """Return a new launch of the program over these statistics."""
         return prepare(program, self, self.peek)
 
     @property

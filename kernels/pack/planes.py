@@ -1,4 +1,7 @@
-"""Bit planes: one bit for each container, in 64-bit words, the first container in the lowest bit."""
+"""Bit planes: one bit for each container, in 64-bit words.
+
+The first container has the lowest bit.
+"""
 
 from __future__ import annotations
 
@@ -13,27 +16,28 @@ from skipstone.kernels.run import pool
 
 Words = npt.NDArray[np.uint64]
 Mask = npt.NDArray[np.bool_]
-Verdicts = npt.NDArray[np.uint8]  # of ir/outcome.py, Verdict
-# Which words are meant, ascending. 32 bits count 274 billion containers.
+Verdicts = npt.NDArray[np.uint8]  # values of `Verdict` (ir/outcome.py)
+# Numbers of words, ascending. 32 bits suffice for 274 billion containers.
 WordNumbers = npt.NDArray[np.uint32]
 Todo = WordNumbers | None  # None: all
-# A plane that says the same of every container is kept, and read, as that one answer.
+# A constant plane is stored as its one answer.
 Plane = Words | bool
 
-PART: Final = 1 << 11  # words whose positions are found at a time
-MANY: Final = 1 << 18  # words from which more than one thread looks for those that are not 0
+PART_WORDS: Final = 1 << 11  # words whose positions are found at a time
+# Number of words from which several threads search for non-zero words.
+PARALLEL_FROM: Final = 1 << 18
 
 if sys.byteorder != "little":  # pragma: no cover
     raise ImportError("skipstone packs bits as little-endian words; this machine is big-endian")
 
 
 def word_count(n: int) -> int:
-    """Words that hold n bits."""
+    """Return the number of words that hold n bits."""
     return (n + 63) // 64
 
 
 def pack(mask: Mask) -> Words:
-    """Bits of a mask of shape (n,) as words of shape (ceil(n / 64),); bits past the end are 0."""
+    """Pack a mask of shape (n,) into words of shape (ceil(n / 64),); bits past the end are 0."""
     out = np.zeros(word_count(len(mask)), np.uint64)
     packed = np.packbits(mask, bitorder="little")
     out.view(np.uint8)[: len(packed)] = packed
@@ -41,17 +45,19 @@ def pack(mask: Mask) -> Words:
 
 
 def unpack(words: Words, n: int) -> Mask:
-    """The first n bits of words as a mask of shape (n,)."""
+    """Return the first n bits of words as a mask of shape (n,)."""
     return np.unpackbits(words.view(np.uint8), count=n, bitorder="little").view(np.bool_)
 
 
 def mask_of(plane: Plane, n: int) -> Mask:
-    """A plane as a mask of shape (n,)."""
+    """Return a plane as a mask of shape (n,)."""
     return np.full(n, plane, np.bool_) if isinstance(plane, bool) else unpack(plane, n)
 
 
 def verdicts(planes: Sequence[Plane], n: int) -> Verdicts:
-    """Verdicts from the planes "can match" and "can miss"; without the second none is ALWAYS.
+    """Return verdicts from the planes "can match" and "can miss".
+
+    Without the second plane none is ALWAYS.
 
     Returns:
         uint8 array, shape (n,), host memory: 0 NEVER, 1 MAYBE, 2 ALWAYS.
@@ -65,14 +71,20 @@ def verdicts(planes: Sequence[Plane], n: int) -> Verdicts:
 
 
 def plane_of(mask: Mask) -> Plane:
-    """A mask as a plane; a constant one becomes True or False. Of no containers: True."""
+    """Return a mask as a plane; a constant mask becomes True or False, an empty one True."""
     if mask.all():
         return True
     return pack(mask) if mask.any() else False
 
 
-def joined(parts: Sequence[Plane], size: int, n: int) -> Plane:
-    """One plane of n containers from those of parts, each of `size` containers, a multiple of 64; the last may have fewer."""
+def join_parts(parts: Sequence[Plane], size: int, n: int) -> Plane:
+    """Join the planes of parts into one plane of n containers.
+
+    Args:
+        parts: The planes, in order.
+        size: The containers of each part, a multiple of 64; the last part may have fewer.
+        n: The number of all containers.
+    """
     first = parts[0]
     if isinstance(first, bool) and all(p is first for p in parts):
         return first
@@ -91,10 +103,10 @@ def clear_tail(words: Words, n: int, todo: Todo = None) -> Words:
     return words
 
 
-def held(words: Words) -> npt.NDArray[np.int64]:
-    """The numbers of the words in which a bit is set, ascending."""
-    if len(words) <= MANY:
-        return np.flatnonzero(words != 0)  # twice as fast as of the words themselves
+def nonzero_words(words: Words) -> npt.NDArray[np.int64]:
+    """Return the numbers of the words in which a bit is set, ascending."""
+    if len(words) <= PARALLEL_FROM:
+        return np.flatnonzero(words != 0)  # twice as fast as on the words themselves
     size = -(-len(words) // 8)
     parts: list[npt.NDArray[np.int64]] = [np.empty(0, np.int64)] * 8
 
@@ -106,19 +118,25 @@ def held(words: Words) -> npt.NDArray[np.int64]:
 
 
 def positions(words: Words, n: int, todo: Todo = None) -> npt.NDArray[np.int64]:
-    """Positions of the set bits, ascending, int64; bits past the n-th are 0. Words without any are passed over."""
-    live = held(words)
+    """Return the positions of the set bits, ascending, int64.
+
+    Bits past the n-th are 0. Words without set bits are skipped.
+    """
+    live = nonzero_words(words)
     some, at = words[live], live if todo is None else todo[live].astype(np.int64)
-    if len(some) <= PART:
+    if len(some) <= PART_WORDS:
         return _positions(some, at)
-    # Parts whose bits stay in cache, each to its place.
-    parts = range(0, len(some), PART)
-    ends = np.cumsum([_ones(some[p : p + PART]) for p in parts])
+    # Processes parts whose bits stay in cache; each writes to its own range.
+    parts = range(0, len(some), PART_WORDS)
+    ends = np.cumsum([_popcount(some[p : p + PART_WORDS]) for p in parts])
     out = np.empty(int(ends[-1]), np.int64)
 
     def fill(first: int, stop: int) -> None:
         for p in range(first, stop):
-            found = _positions(some[p * PART : (p + 1) * PART], at[p * PART : (p + 1) * PART])
+            found = _positions(
+                some[p * PART_WORDS : (p + 1) * PART_WORDS],
+                at[p * PART_WORDS : (p + 1) * PART_WORDS],
+            )
             out[ends[p] - len(found) : ends[p]] = found
 
     pool.run_chunks(fill, len(parts), 1)
@@ -127,14 +145,14 @@ def positions(words: Words, n: int, todo: Todo = None) -> npt.NDArray[np.int64]:
 
 def _positions(words: Words, at: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     bit = np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little").view(np.bool_))
-    if len(at) and at[-1] - at[0] == len(at) - 1:  # one after the other
+    if len(at) and at[-1] - at[0] == len(at) - 1:  # consecutive words
         bit += at[0] << 6
         return np.asarray(bit, np.int64)
     return np.asarray((at << 6)[bit >> 6] | (bit & 63), np.int64)
 
 
-def _ones(words: Words) -> int:
-    """How many bits are set."""
+def _popcount(words: Words) -> int:
+    """Return the number of set bits."""
     if hasattr(np, "bitwise_count"):  # NumPy 2
         return int(np.bitwise_count(words).sum(dtype=np.int64))
     return int(np.count_nonzero(np.unpackbits(words.view(np.uint8))))

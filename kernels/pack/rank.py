@@ -1,4 +1,4 @@
-"""Where the bounds of containers stand among ascending values."""
+"""Rank the bounds of containers within a sorted array."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from skipstone.kernels.pack.columns import Column
 from skipstone.kernels.run.pool import run_chunks
 
 Positions = npt.NDArray[np.int64]
-CHUNK: Final = 1 << 16  # bounds that one thread looks for at a time
+CHUNK: Final = 1 << 16  # bounds that a thread searches for at a time
 
 
 def places_of(column: Column, values: list[Any], at: Positions) -> tuple[Positions, Positions]:
-    """How many values lie below the lower bound of each container, and how many at the upper bound or below.
+    """Count the values below the lower bound of each container, and up to its upper bound.
 
     Args:
         column: Packed statistics.
         values: Axis values of the column's type, ascending, neither NULL nor NaN.
-        at: Which containers, shape (n,).
+        at: The positions of the containers, shape (n,).
 
     Returns:
-        Two int64 arrays, shape (n,), host memory: so the values from the first to the second place lie between the bounds.
-        0 and all where a bound is not known.
+        Two int64 arrays, shape (n,), host memory. The values from the first to the second position
+        lie between the bounds. An unknown lower bound gives 0, an unknown upper bound the number of
+        values.
     """
     if column.codes is not None:
-        first, last = column.codes.runs(
-            tuple(values)
-        )  # a value between two codes is a run that ends before it starts
+        # A value between two codes is a run that ends before it starts.
+        first, last = column.codes.runs(tuple(values))
         lefts, rights = first, last + np.int32(1)
     else:
         lefts = rights = np.asarray(values, column.dtype.lane)
@@ -41,7 +41,9 @@ def places_of(column: Column, values: list[Any], at: Positions) -> tuple[Positio
         bound, known = lanes[at], known[at]
         if (
             column.codes is not None
-        ):  # of values below a code, all bounds up to them come before it; of those up to it, all below them
+            # A value is below a code if all entries up to the value come before the code. It is not
+            # above the code if all entries below the value do.
+        ):
             found = _search(lefts if upper else rights, bound, right=True)
         else:
             found = _search(lefts, bound.astype(lefts.dtype, copy=False), right=upper)
@@ -50,7 +52,7 @@ def places_of(column: Column, values: list[Any], at: Positions) -> tuple[Positio
 
 
 def _search(ascending: npt.NDArray[Any], wanted: npt.NDArray[Any], *, right: bool) -> Positions:
-    """`numpy.searchsorted`, in the pool."""
+    """Call `numpy.searchsorted` in the thread pool."""
     out = np.empty(len(wanted), np.int64)
 
     def find(first: int, stop: int) -> None:

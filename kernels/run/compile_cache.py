@@ -1,11 +1,13 @@
-"""Compiled kernels, in memory and on disk.
+"""Keep compiled kernels in memory and on disk.
 
-A kernel's text is a module in a directory of this user's own, named by the text's digest; Numba keeps
-the machine code beside it and checks it against its own version and the processor. The directory
-carries the versions of Skipstone, Numba and Python, so a new one starts empty. Files are written
-under a temporary name and renamed, so processes that meet there read whole files; a lock lets one
-of them compile while the others wait. Nothing depends on the disk: what cannot be kept there is
-compiled in memory.
+The text of a kernel becomes a module in a directory that only this user can write. The module's
+name is the digest of the text. Numba stores the machine code beside it and checks it against its
+own version and the processor. The directory's name holds the versions of Skipstone, Numba and
+Python, so a new version starts with an empty directory.
+
+Files are written under a temporary name and then renamed, so processes that share the directory
+always read whole files. A lock file lets one process compile while the others wait. Nothing depends
+on the disk: a kernel that cannot be stored is compiled in memory.
 """
 
 from __future__ import annotations
@@ -27,21 +29,21 @@ from skipstone.kernels.run import forks
 from skipstone.kernels.run.first_import import first_import
 from skipstone.kernels.run.private import exposed
 
-# Seconds that a process waits for the kernel of another; then it compiles its own. Not every system
-# can say that the other is stopped.
+# Seconds that a process waits while another one compiles the same kernel; then it compiles its own
+# copy. Not every system can tell that the other process is stopped.
 LOCK_WAIT: Final = 10.0
-FRESH: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+CREATE_FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 Kernel = Callable[..., int]
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 
 
 class Shape(NamedTuple):
-    """What a kernel is compiled for.
+    """The key of a compiled kernel.
 
     Attributes:
         roots: `Launch.shape`.
-        many: Whether it judges by many sets of literals at once.
+        many: True if the kernel judges many sets of literals at once.
     """
 
     roots: tuple[Node, ...]
@@ -49,11 +51,11 @@ class Shape(NamedTuple):
 
 
 _kernels: dict[Hashable, Any] = {}
-_told: set[str] = set()
+_warned: set[str] = set()
 
 
-def ready(shape: Hashable) -> Kernel | None:
-    """The kernel of a shape, if this process has it."""
+def find(shape: Hashable) -> Kernel | None:
+    """Return the kernel of a shape if this process has it, else None."""
     return _kernels.get(shape)
 
 
@@ -61,23 +63,26 @@ def kernel(key: K, source_of: Callable[[K], str]) -> Kernel:
     """Return the kernel of a key: from memory, from disk, or compiled now.
 
     Args:
-        key: What `source_of` makes the text of.
-        source_of: Gives the text of a module with `kernel`, its `SIGNATURE`, and options `JIT`.
+        key: The input of `source_of`.
+        source_of: Returns the text of a module that defines `kernel`, its `SIGNATURE` and the
+            options `JIT`.
 
     Raises:
         BackendMissing: Numba cannot be imported, or this process cannot compile.
     """
-    found = ready(key)
+    found = find(key)
     if found is None:
         _import_numba()
         module = _module(source_of(key))
-        with _alone(module):
-            found = made(key, lambda: _load_or_compile(module))
+        with _module_lock(module):
+            found = make_once(key, lambda: _load_or_compile(module))
     return found
 
 
-def made(key: Hashable, make: Callable[[], T]) -> T:
-    """What a compiler makes, once in this process: one thread compiles at a time, and the others wait for it.
+def make_once(key: Hashable, make: Callable[[], T]) -> T:
+    """Return the cached value of a key, or make it, once in this process.
+
+    One thread compiles at a time; the others wait for it.
 
     Raises:
         BackendMissing: this process was forked in the middle of a compile.
@@ -99,7 +104,7 @@ def made(key: Hashable, make: Callable[[], T]) -> T:
 def _import_numba() -> None:
     try:
         first_import("numba", "llvmlite")
-    except Exception as e:  # an import fails in as many ways as there are modules
+    except Exception as e:  # an import can raise anything
         raise BackendMissing(
             f"backend 'numba' cannot be used: importing the numba package failed "
             f"({type(e).__name__}: {e}); install or repair it, or free memory if that was short, "
@@ -108,20 +113,23 @@ def _import_numba() -> None:
 
 
 @contextlib.contextmanager
-def alone(path: Path) -> Iterator[None]:
-    """While no other process of this machine loads or compiles the same kernel: of Spark's many workers one compiles it, and the others find it on disk.
+def process_lock(path: Path) -> Iterator[None]:
+    """Hold a lock that keeps other processes of this machine from loading or compiling a kernel.
 
-    Who waits here holds no other lock, so neither forks nor other kernels wait for another process.
+    Of Spark's many workers, one compiles the kernel and the others then find it on disk. A process
+    that waits here holds no other lock, so neither forks nor other kernels wait for another
+    process.
     """
-    with contextlib.ExitStack() as held:
-        # Where files cannot be locked, or whoever holds the lock was stopped, some compile what others do too.
+    with contextlib.ExitStack() as stack:
+        # If files cannot be locked, or the holder of the lock was stopped, several processes
+        # compile the same kernel.
         with contextlib.suppress(ImportError, OSError):
             import fcntl
 
             file = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            held.callback(os.close, file)
-            # A fork has the file too, and would hold the lock on.
-            held.callback(fcntl.flock, file, fcntl.LOCK_UN)
+            stack.callback(os.close, file)
+            # A forked child inherits the open file and would keep the lock.
+            stack.callback(fcntl.flock, file, fcntl.LOCK_UN)
             end = time.monotonic() + LOCK_WAIT
             while time.monotonic() < end and not _is_stopped(os.pread(file, 20, 0)):
                 with contextlib.suppress(BlockingIOError):
@@ -141,9 +149,9 @@ def _is_stopped(pid: bytes) -> bool:
         return False
 
 
-def _alone(module: types.ModuleType) -> contextlib.AbstractContextManager[None]:
+def _module_lock(module: types.ModuleType) -> contextlib.AbstractContextManager[None]:
     path = module.__file__
-    return contextlib.nullcontext() if path is None else alone(Path(path))
+    return contextlib.nullcontext() if path is None else process_lock(Path(path))
 
 
 def _load_or_compile(module: types.ModuleType) -> Kernel:
@@ -151,12 +159,12 @@ def _load_or_compile(module: types.ModuleType) -> Kernel:
         for _ in range(2):
             try:
                 return _jit(module, keep=True)
-            except OSError as e:  # a full disk, or files that this user may neither read nor write
-                tell(f"skipstone does not keep kernels on disk: {e}")
+            except OSError as e:  # the disk is full, or the user may not read or write the files
+                warn_once(f"skipstone does not keep kernels on disk: {e}")
                 break
             except Exception:
-                # Machine code that a crash left unusable fails in many ways. Without it the kernel
-                # is compiled again; what is wrong with the text itself is raised below.
+                # Machine code that a crash damaged fails in many ways: discard it and compile the
+                # kernel again. An error in the text itself is raised below.
                 _discard(Path(module.__file__))
     return _jit(module, keep=False)
 
@@ -170,23 +178,33 @@ def _discard(path: Path) -> None:
 def _jit(module: Any, *, keep: bool) -> Kernel:
     import numba
 
-    sys.modules[module.__name__] = module  # machine code from disk asks for its module by name
+    # Numba finds the module of stored machine code by its name
+    sys.modules[module.__name__] = module
     out: Kernel = numba.njit(module.SIGNATURE, cache=keep, **module.JIT)(module.kernel)
     return out
 
 
-def tell(text: str) -> None:
-    """Warn once in a process that something is not kept."""
-    if text not in _told:
-        _told.add(text)
+def warn_once(text: str) -> None:
+    """Issue a warning once per process."""
+    if text not in _warned:
+        _warned.add(text)
         warnings.warn(text, RuntimeWarning, stacklevel=3)
 
 
 def directory(kind: str = "kernels") -> Path:
-    """Where kernels, or things of another kind, are kept: `SKIPSTONE_CACHE_DIR`, else the user's cache directory. Made if it is not there.
+    """Return the directory of cached kernels, or of cached files of another kind.
 
-    One that others can change, or one above it, would let them plant code: a private temporary one
-    is used instead.
+    It is created if needed.
+
+    It lies under `SKIPSTONE_CACHE_DIR`, or else under the user's cache directory. If others can
+    change it, or a directory above it, they could plant code there: a private temporary directory
+    is used instead, with a warning.
+
+    Args:
+        kind: The name of the subdirectory, such as "kernels".
+
+    Raises:
+        OSError: no temporary directory can be created either.
     """
     try:
         path = _root() / kind / _versions()
@@ -197,10 +215,11 @@ def directory(kind: str = "kernels") -> Path:
             reason = why
         else:
             return path
-    except (OSError, RuntimeError) as e:  # RuntimeError: this user has no home directory
+    except (OSError, RuntimeError) as e:  # RuntimeError: the user has no home directory
         reason = str(e)
     warnings.warn(
-        f"skipstone does not keep {kind}: {reason}. Set SKIPSTONE_CACHE_DIR to a directory of your own.",
+        f"skipstone does not keep {kind}: {reason}. "
+        "Set SKIPSTONE_CACHE_DIR to a directory of your own.",
         RuntimeWarning,
         stacklevel=3,
     )
@@ -208,8 +227,8 @@ def directory(kind: str = "kernels") -> Path:
 
 
 def _root() -> Path:
-    if given := os.environ.get("SKIPSTONE_CACHE_DIR"):
-        return Path(given)
+    if path := os.environ.get("SKIPSTONE_CACHE_DIR"):
+        return Path(path)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "skipstone"
 
 
@@ -230,7 +249,7 @@ def _versions() -> str:
 
     try:
         own = metadata.version("skipstone")
-    except metadata.PackageNotFoundError:  # a checkout that was not installed
+    except metadata.PackageNotFoundError:  # a checkout that is not installed
         own = "checkout"
     return (
         f"{own}-numba{metadata.version('numba')}-py{sys.version_info.major}{sys.version_info.minor}"
@@ -249,16 +268,16 @@ def _module(text: str) -> types.ModuleType:
             write_whole(path, text.encode())
         module.__file__ = str(path)
     except OSError as e:
-        tell(f"skipstone does not keep kernels on disk: {e}")
+        warn_once(f"skipstone does not keep kernels on disk: {e}")
     exec(compile(text, module.__file__ or f"<{name}>", "exec"), module.__dict__)
     return module
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write a file so that readers see all of it or nothing."""
-    # Not by tempfile, which has a lock that a fork may find held.
+    """Write a file atomically: readers see all of it or nothing."""
+    # The module tempfile has a lock that a forked child may find held.
     temporary = path.parent / f".new-{secrets.token_hex(8)}"
-    handle = os.open(temporary, FRESH, 0o600)
+    handle = os.open(temporary, CREATE_FLAGS, 0o600)
     try:
         with os.fdopen(handle, "wb") as f:
             f.write(data)

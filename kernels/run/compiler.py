@@ -1,4 +1,7 @@
-"""The background compiler: one thread, a bounded queue, and shapes that have earned it."""
+"""Compile kernels in the background.
+
+One thread compiles from a bounded queue, and only shapes that are used enough.
+"""
 
 from __future__ import annotations
 
@@ -11,92 +14,102 @@ from typing import Any, Final, NamedTuple, TypeVar
 from skipstone.kernels.run import forks
 from skipstone.kernels.run.compile_cache import Shape
 
-# Operations of a shape that is compiled unasked. 400 take some 3 s, which a fork would wait for.
+# Larger shapes are not compiled in the background. 400 operations take some 3 s to compile, and a
+# fork would wait that long.
 MAX_OPERATIONS: Final = 400
-# Below it NumPy answers in less time than a compiled kernel could save in a session.
+# For fewer containers, NumPy takes less time than a compiled kernel could save in a session.
 MIN_CONTAINERS: Final = 100_000
-# Containers that NumPy has judged by a shape, over all calls, when it is worth a compile: some 5 ms
-# of NumPy, and 0.2 s for the compiler, during which it holds up other threads by the GIL.
-EARNED: Final = 1_000_000
-MAX_QUEUED: Final = 64  # what waits for the compiler; beyond that, what came first is dropped
-MAX_COUNTED: Final = 4096  # shapes whose calls are counted
+# A shape is compiled once NumPy has judged this many containers by it, over all calls. They take
+# NumPy some 5 ms; the compiler takes 0.2 s, and slows other threads through the GIL.
+COMPILE_AFTER: Final = 1_000_000
+# Tasks that wait for the compiler; beyond that the oldest is dropped.
+MAX_QUEUED: Final = 64
+MAX_COUNTED: Final = 4096  # shapes whose use is counted
 K = TypeVar("K", bound=Hashable)
-Failed = Callable[[Exception], None]
+OnFailure = Callable[[Exception], None]
 
 
 class Task(NamedTuple):
-    """A key to compile, how, and whom to tell if that fails."""
+    """A key to compile, the function that compiles it, and a callback for errors."""
 
     key: Any
     compile_now: Callable[[Any], Any]
-    failed: Failed | None
+    on_failure: OnFailure | None
 
 
 _lock = forks.lock()
 _queue: dict[Hashable, Task] = {}
-_judged: dict[Hashable, int] = {}  # by shape the containers that NumPy judged
-_given_up: set[Hashable] = set()
+_counted: dict[Hashable, int] = {}  # shape -> containers that NumPy has judged
+_failed_keys: set[Hashable] = set()
 _running = False
 _current: Hashable = None
 
 
-def compile_behind(key: K, compile_now: Callable[[K], Any], failed: Failed | None = None) -> None:
-    """Have a daemon thread compile something; nobody waits for it.
+def compile_in_background(
+    key: K, compile_now: Callable[[K], Any], on_failure: OnFailure | None = None
+) -> None:
+    """Compile something in a daemon thread, and return at once.
 
     Args:
-        key: What it is for. It is queued once, and dropped if too many come after it.
-        compile_now: Compiles it.
-        failed: Told why it could not be; it may then be asked for again. None: a warning tells, and
-            it is not tried again.
+        key: Identifies the task. It is queued once, and dropped if too many tasks come after it.
+        compile_now: Compiles the key.
+        on_failure: Called with the exception if that fails; the key may then be queued again. None:
+            issue a warning and never compile this key again.
     """
     global _running
-    if os.environ.get("SKIPSTONE_COMPILE") == "0" or key in _given_up or key == _current:
+    if os.environ.get("SKIPSTONE_COMPILE") == "0" or key in _failed_keys or key == _current:
         return
     if isinstance(key, Shape) and _operations(key) > MAX_OPERATIONS:
         return
     with _lock:
         if key in _queue:
             return
-        _queue[key] = Task(key, compile_now, failed)
+        _queue[key] = Task(key, compile_now, on_failure)
         if len(_queue) > MAX_QUEUED:
             del _queue[next(iter(_queue))]
         if _running:
             return
         _running = True
     try:
-        threading.Thread(target=_work, name="skipstone-compile", daemon=True).start()
-    except RuntimeError:  # no more threads, or the interpreter ends
+        threading.Thread(target=_run_queue, name="skipstone-compile", daemon=True).start()
+    except RuntimeError:  # no more threads, or the interpreter is shutting down
         _running = False
 
 
-def earn(shape: Shape, containers: int, compile_now: Callable[[Shape], Any]) -> None:
-    """Note that NumPy judges containers by a shape; once that is worth it, compile the shape."""
+def count_use(shape: Shape, containers: int, compile_now: Callable[[Shape], Any]) -> None:
+    """Count containers that NumPy judges by a shape; compile the shape once that pays.
+
+    Args:
+        shape: The shape.
+        containers: Containers that NumPy judges now. Small numbers are not counted.
+        compile_now: Compiles the shape.
+    """
     if containers < MIN_CONTAINERS:
         return
-    total = _judged.get(shape, 0) + containers
-    if total >= EARNED:
-        _judged.pop(shape, None)
-        compile_behind(shape, compile_now)
+    total = _counted.get(shape, 0) + containers
+    if total >= COMPILE_AFTER:
+        _counted.pop(shape, None)
+        compile_in_background(shape, compile_now)
         return
     with _lock:
-        _judged.pop(shape, None)  # the one that was asked longest ago stands first
-        _judged[shape] = total
-        if len(_judged) > MAX_COUNTED:
-            del _judged[next(iter(_judged))]
+        _counted.pop(shape, None)  # keeps the dict ordered by last use
+        _counted[shape] = total
+        if len(_counted) > MAX_COUNTED:
+            del _counted[next(iter(_counted))]
 
 
 def _operations(shape: Shape) -> int:
     return sum(1 for root in shape.roots for _ in root.walk())
 
 
-def _work() -> None:
+def _run_queue() -> None:
     global _running, _current
     while True:
         with _lock:
             if not _queue:
                 _running, _current = False, None
                 return
-            # What was asked last is what is asked now.
+            # The newest task first: its shape is in use now.
             task = _queue.pop(next(reversed(_queue)))
             _current = task.key
         _compile(task)
@@ -105,26 +118,26 @@ def _work() -> None:
 def _compile(task: Task) -> None:
     try:
         task.compile_now(task.key)
-    except Exception as e:  # what answered goes on answering
-        if task.failed is not None:
-            task.failed(e)
+    except Exception as e:  # the caller keeps its current backend
+        if task.on_failure is not None:
+            task.on_failure(e)
             return
-        if len(_given_up) >= MAX_COUNTED:
-            _given_up.clear()
-        _given_up.add(task.key)
+        if len(_failed_keys) >= MAX_COUNTED:
+            _failed_keys.clear()
+        _failed_keys.add(task.key)
         warnings.warn(
-            f"skipstone could not compile a kernel and goes on with NumPy: {e}",
+            f"skipstone could not compile a kernel and continues with NumPy: {e}",
             RuntimeWarning,
             stacklevel=2,
         )
 
 
-def _forget() -> None:
-    # The child of a fork has no compiler. What is asked for again is compiled again.
+def _reset_after_fork() -> None:
+    # A forked child has no compiler thread. Shapes are queued again when they are used.
     global _running, _current
     _running, _current = False, None
     _queue.clear()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+    os.register_at_fork(after_in_child=_reset_after_fork)

@@ -1,7 +1,7 @@
-"""One walk from a kernel's shape to source text, for every backend; a backend is a table.
+"""Write kernel source text from a shape, for every backend; a backend is a table of templates.
 
-The text has two levels. Lanes: comparisons, one answer per container, joined inside one loop.
-Words: 64 packed answers at a time, where planes join in.
+A kernel has two levels. Lanes: comparisons, one result per container, combined inside one loop.
+Words: 64 packed results at a time, combined with planes.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from skipstone.ir.simplify import FALSE, TRUE
 Table = Mapping[Op, str]
 
 INPUTS = {Op.ARRAY: "x{0}", Op.PARAM: "p{0}", Op.SET: "s{0}", Op.PLANE: "k{0}"}
-# What every backend must be able to write; tests/kernels/test_backends.py holds them to it.
+# Every backend's table must have these operations; tests/kernels/test_backends.py checks that.
 REQUIRED = (Op.LT, Op.LE, Op.GT, Op.GE, Op.AND, Op.OR, Op.ANY_IN, Op.NOT_ALL_IN)
 
 
 @dataclass(frozen=True, slots=True)
 class Mask:
-    """Lane tests that share one mask.
+    """Lane tests that are packed into one mask.
 
     Attributes:
-        op: AND or OR, how the tests join; AND when there is one.
-        tests: Their text.
-        arrays: Per test the numbers of the arrays that it reads.
+        op: AND or OR, which combines the tests; AND for a single test.
+        tests: Their source text.
+        arrays: For each test, the numbers of the arrays that it reads.
     """
 
     op: Op
@@ -36,11 +36,11 @@ class Mask:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """The text of a kernel, but for the loops around it.
+    """The text of a kernel without the loops around it.
 
     Attributes:
-        masks: Mask i, packed, is the words `m{i}`.
-        outputs: Per root its word expression over masks and planes `k0`, ...; None for a constant.
+        masks: Mask i, packed, becomes the words `m{i}`.
+        outputs: For each root, its expression over masks and planes `k0`, ...; None for a constant.
     """
 
     masks: tuple[Mask, ...]
@@ -48,27 +48,27 @@ class Body:
 
 
 def emit(roots: tuple[Node, ...], table: Table) -> Body:
-    """Write a kernel's text.
+    """Write the text of a kernel.
 
     Args:
         roots: `Launch.roots`.
-        table: The backend's operations, as templates over their inputs' text.
+        table: The backend's operations, as templates over the text of their inputs.
     """
     masks: dict[Node, Mask] = {}
 
     def text(n: Node) -> str:
         if n.op in INPUTS:
-            return INPUTS[n.op].format(number(n))
+            return INPUTS[n.op].format(input_number(n))
         if n.op is Op.PACK:
             masks.setdefault(n, mask(n.args[0]))
             return f"m{list(masks).index(n)}"
         if n.op in (Op.ANY_IN, Op.NOT_ALL_IN) and n.args[2].op is Op.PARAM:
-            return runs(n.op, [text(a) for a in n.args], table)
+            return emit_runs(n.op, [text(a) for a in n.args], table)
         return join(n.op, [text(a) for a in n.args], table, n.value)
 
     def mask(n: Node) -> Mask:
         tests = n.args if n.op in (Op.AND, Op.OR) else (n,)
-        arrays = tuple(tuple(number(a) for a in t.args if a.op is Op.ARRAY) for t in tests)
+        arrays = tuple(tuple(input_number(a) for a in t.args if a.op is Op.ARRAY) for t in tests)
         return Mask(n.op if len(tests) > 1 else Op.AND, tuple(map(text, tests)), arrays)
 
     outputs = tuple(None if r in (TRUE, FALSE) else text(r) for r in roots)
@@ -76,7 +76,11 @@ def emit(roots: tuple[Node, ...], table: Table) -> Body:
 
 
 def join(op: Op, args: list[str], table: Table, value: object = None) -> str:
-    """One operation's text; AND and OR take any number of inputs, joined in halves: Python refuses text 200 parentheses deep."""
+    """Return the text of one operation.
+
+    AND and OR take any number of inputs. They are split in halves, because Python refuses text with
+    200 nested parentheses.
+    """
     if op not in (Op.AND, Op.OR):
         return table[op].format(*args, value=value)
     half = len(args) // 2
@@ -87,14 +91,20 @@ def join(op: Op, args: list[str], table: Table, value: object = None) -> str:
     )
 
 
-def runs(op: Op, args: list[str], table: Table) -> str:
-    """A test against a few runs: of a lower and an upper bound, and of each run its first and last value."""
+def emit_runs(op: Op, args: list[str], table: Table) -> str:
+    """Return the text of a test against a few runs of values.
+
+    Args:
+        op: ANY_IN or NOT_ALL_IN.
+        args: Texts of the lower bound, the upper bound, and the first and last value of each run.
+        table: As in `emit`.
+    """
     low, high, *ends = args
     one, outer, a, b = (
         (Op.AND, Op.OR, Op.LE, Op.GE) if op is Op.ANY_IN else (Op.OR, Op.AND, Op.LT, Op.GT)
     )
     pairs = list(zip(ends[::2], ends[1::2], strict=True))
-    # Some run meets the range; or it sticks out of every one.
+    # ANY_IN: some run overlaps the bounds. NOT_ALL_IN: the bounds exceed every run.
     near = [(last, first) if op is Op.ANY_IN else (first, last) for first, last in pairs]
     return join(
         outer,
@@ -103,13 +113,13 @@ def runs(op: Op, args: list[str], table: Table) -> str:
     )
 
 
-def inputs(roots: tuple[Node, ...], op: Op) -> list[str]:
-    """The lane types of one kind of input, by number."""
-    found = {number(n): n.value[1] for r in roots for n in r.walk() if n.op is op}  # type: ignore[index]
+def input_lanes(roots: tuple[Node, ...], op: Op) -> list[str]:
+    """Return the lane types of the inputs of one kind, ordered by input number."""
+    found = {input_number(n): n.value[1] for r in roots for n in r.walk() if n.op is op}  # type: ignore[index]
     return [found[i] for i in sorted(found)]
 
 
-def number(n: Node) -> int:
-    """Of an input, among those of its kind."""
+def input_number(n: Node) -> int:
+    """Return the number of an input among the inputs of its kind."""
     assert isinstance(n.value, tuple)
     return int(n.value[0])

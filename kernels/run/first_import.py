@@ -1,7 +1,7 @@
-"""Importing heavy packages: wholly, or not at all.
+"""Import heavy packages completely or not at all.
 
-An import that Ctrl-C or a lack of memory ends halfway leaves modules behind, and the next one fails
-on them: `module 'numba' has no attribute 'core'`, for the life of the process.
+If Ctrl-C or a lack of memory interrupts an import, half-imported modules stay behind. The next
+import then fails for the life of the process: `module 'numba' has no attribute 'core'`.
 """
 
 from __future__ import annotations
@@ -21,50 +21,50 @@ _running: Final[dict[str, Future[None]]] = {}
 
 
 def first_import(name: str, *parts: str) -> None:
-    """Import a module before it is used for the first time.
+    """Import a module before its first use.
 
-    A thread of its own imports it, since signals interrupt the main thread alone. Ctrl-C ends the
+    A separate thread runs the import, since signals interrupt only the main thread. Ctrl-C ends the
     wait and not the import.
 
     Args:
         name: The module.
-        parts: Packages that it alone brings. A failed import removes their modules too.
+        parts: Packages that only this module imports. A failed import removes their modules too.
 
     Raises:
-        Exception: as the import did. The next call tries again from the start.
+        Exception: the error of the import. The next call starts it again.
     """
     if name in _done:
         return
-    forks.release_imports()  # the thread that imports would wait for it, and this one for that
-    mine = Future[None]()
-    found = _running.setdefault(name, mine)
-    if found is mine:
+    forks.release_imports()  # the importing thread would wait for this lock, and this thread for it
+    own_future = Future[None]()
+    found = _running.setdefault(name, own_future)
+    if found is own_future:
         work = threading.Thread(
-            target=_import, args=(name, parts, mine), name="skipstone-import", daemon=True
+            target=_import, args=(name, parts, own_future), name="skipstone-import", daemon=True
         )
         try:
             work.start()
-        except RuntimeError:  # no more threads, or the interpreter ends
-            _import(name, parts, mine)
+        except RuntimeError:  # no more threads, or the interpreter is shutting down
+            _import(name, parts, own_future)
     found.result()
 
 
-def _import(name: str, parts: Sequence[str], told: Future[None]) -> None:
+def _import(name: str, parts: Sequence[str], result: Future[None]) -> None:
     own = {name.partition(".")[0], *parts}
     fresh = own - set(sys.modules)
     try:
         importlib.import_module(name)
-    except BaseException as e:  # whoever waits is told
+    except BaseException as e:  # re-raised in each waiting thread
         for module in [m for m in list(sys.modules) if m.partition(".")[0] in fresh]:
             sys.modules.pop(module, None)
         _running.pop(name, None)
-        told.set_exception(e)
+        result.set_exception(e)
         return
     _done.add(name)
     _running.pop(name, None)
-    told.set_result(None)
+    result.set_result(None)
 
 
 if hasattr(os, "register_at_fork"):
-    # The thread that would say so is not there. The fork itself waited for the import (forks.py).
+    # A forked child lacks the importing thread. The fork itself waited for the import (forks.py).
     os.register_at_fork(after_in_child=_running.clear)

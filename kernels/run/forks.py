@@ -1,8 +1,9 @@
 """Make forks safe: a child finds no lock held, no import half done and no compile in progress.
 
-A fork copies one thread. A lock that another thread held stays locked in the child, and whoever
-waits for it waits forever. So a fork waits until no other thread compiles or imports a module, and
-the child gets our other locks anew. Both waits are bounded. docs/decisions/forks.md gives the reasons.
+A fork copies one thread. A lock that another thread held stays locked in the child, and any thread
+that waits for it waits forever. So a fork waits until no other thread compiles or imports a module,
+and the child gets fresh copies of our other locks. Both waits are bounded. docs/decisions/forks.md
+gives the reasons.
 """
 
 from __future__ import annotations
@@ -22,22 +23,25 @@ from collections.abc import Callable
 from importlib import _bootstrap
 from typing import Any, Final
 
-COMPILE_WAIT: Final = 30.0  # seconds that a fork waits for a compile in another thread
-IMPORT_WAIT: Final = 10.0  # seconds that it waits for imports; a program may run inside of one
-HURRY: Final = 3.0  # seconds that it still waits after Ctrl-C
+# Seconds that a fork waits for a compile in another thread.
+COMPILE_WAIT: Final = 30.0
+# Seconds that it waits for imports; a program may run inside an import.
+IMPORT_WAIT: Final = 10.0
+HURRY: Final = 3.0  # seconds that it keeps waiting after Ctrl-C
 POLL: Final = 0.001
 
-compiling = threading.RLock()  # held by the thread that compiles: Numba and LLVM have global state
+# Held by the thread that compiles: Numba and LLVM have global state.
+compiling = threading.RLock()
 
 _locks: weakref.WeakSet[Any] = weakref.WeakSet()
-_endless: weakref.WeakSet[Any] = weakref.WeakSet()  # locks of modules that outlasted IMPORT_WAIT
+_endless: weakref.WeakSet[Any] = weakref.WeakSet()  # module locks held longer than IMPORT_WAIT
 _broken = False
 
 
 def lock() -> threading.Lock:
-    """Make a lock that is free in the child of a fork, even if another thread held it.
+    """Return a lock that is free in a forked child, even if another thread held it.
 
-    What it guards must be valid between any two steps.
+    The state that it guards must be valid between any two steps.
     """
     made = threading.Lock()
     _locks.add(made)
@@ -45,7 +49,7 @@ def lock() -> threading.Lock:
 
 
 def reentrant_lock() -> threading.RLock:
-    """Make such a lock that its own thread may take again."""
+    """Return a reentrant lock that is free in a forked child."""
     made = threading.RLock()
     _locks.add(made)
     return made
@@ -57,11 +61,11 @@ def can_compile() -> bool:
 
 
 class _Fork(threading.local):
-    """A fork that this thread makes."""
+    """The state of a fork that this thread makes."""
 
-    nested = False  # this thread itself compiles
+    nested = False  # this thread compiles
     interrupted = False
-    pandas = False  # it was there, so pyarrow has been waited for
+    pandas = False  # pandas was imported, so `_wait_for_arrow` has run
     end = 0.0
 
 
@@ -71,13 +75,16 @@ _fork = _Fork()
 def _before() -> None:
     _fork.interrupted, _fork.nested = False, compiling._is_owned()  # type: ignore[attr-defined]
     _insist(_wait_for_compiler, COMPILE_WAIT)
-    # Both import modules, so they must have ended before the lock of imports is taken.
+    # Both steps import modules, so they must end before the import lock is taken.
     _insist(_wait_for_arrow, 0)
     _insist(_wait_for_imports, IMPORT_WAIT)
 
 
 def _insist(step: Callable[[], None], seconds: float) -> None:
-    """Run a step to its end. CPython drops what a hook raises, so Ctrl-C is sent again later."""
+    """Run a step to its end, also if Ctrl-C interrupts it.
+
+    CPython drops exceptions that a fork hook raises, so Ctrl-C is sent again after the fork.
+    """
     _fork.end = time.monotonic() + seconds
     while True:
         try:
@@ -93,9 +100,9 @@ def _wait_for_compiler() -> None:
 
 
 def _wait_for_arrow() -> None:
-    """Wait until pyarrow has set up its use of pandas, which it does once, behind a lock of C++.
+    """Wait until pyarrow has set up its use of pandas, which it does once, behind a C++ lock.
 
-    It imports pandas there, at the first array that is made of NumPy's, whoever makes it.
+    pyarrow imports pandas there, when any thread first makes an array from a NumPy array.
     """
     _fork.pandas = "pandas" in sys.modules
     arrow, numpy = (sys.modules.get(name) for name in ("pyarrow", "numpy"))
@@ -104,19 +111,20 @@ def _wait_for_arrow() -> None:
 
 
 def _wait_for_imports() -> None:
-    """Wait until no other thread imports; then hold the lock that every import takes first."""
+    """Wait until no other thread imports, then hold the lock that every import takes first."""
     me, looks = _thread.get_ident(), 0
     while True:
         _imp.acquire_lock()
         live = [found for ref in _module_locks().values() if (found := ref()) is not None]
         others = [found for found in live if found.owner != me and found not in _endless]
         held = [found for found in others if found.owner is not None]
-        # A thread takes a lock right after it was made. One that nobody takes is left of an error.
+        # A thread takes a lock right after it made it. A lock without an owner is left over from an
+        # error.
         if not held and (not others or looks > 3):
             if _fork.pandas or "pandas" not in sys.modules:
                 return
             release_imports()
-            _wait_for_arrow()  # its thread has imported pandas meanwhile
+            _wait_for_arrow()  # another thread has imported pandas meanwhile
             continue
         if time.monotonic() >= _fork.end:
             _endless.update(held)
@@ -127,15 +135,19 @@ def _wait_for_imports() -> None:
 
 
 def _module_locks() -> dict[str, Any]:
-    """Return the locks of modules that are being imported, which have no public name."""
+    """Return the locks of modules that are being imported.
+
+    importlib has no public name for them.
+    """
     found: dict[str, Any] = getattr(_bootstrap, "_module_locks", {})
     return found.copy()
 
 
 def release_imports() -> None:
-    """Release the global lock of imports, if this thread holds it.
+    """Release the global import lock if this thread holds it.
 
-    Ctrl-C between two steps of importlib leaves it held (CPython 3.11), and others wait forever.
+    If Ctrl-C comes between two steps of importlib, the lock stays held (CPython 3.11) and other
+    threads wait forever.
     """
     while True:
         try:
@@ -157,10 +169,10 @@ def _release_compiler() -> None:
 
 
 def _interrupt(thread: int) -> None:
-    """Interrupt the thread that forked, the main one, once it has left its hooks."""
+    """Interrupt the thread that forked, the main thread, once it has left its fork hooks."""
     while _in_hooks(thread):
         time.sleep(POLL)
-    signal.pthread_kill(thread, signal.SIGINT)  # a real signal, which ends a sleep too
+    signal.pthread_kill(thread, signal.SIGINT)  # a real signal also ends a sleep
 
 
 def _in_hooks(thread: int) -> bool:
@@ -176,14 +188,15 @@ def _after_in_child() -> None:
     global _broken
     _insist(release_imports, 0)
     if not _fork.nested:
-        _broken = _broken or not compiling.acquire(blocking=False)  # another thread compiles
+        _broken = _broken or not compiling.acquire(blocking=False)  # False: another thread compiles
         compiling._at_fork_reinit()  # type: ignore[attr-defined]
     for each in list(_locks):
         each._at_fork_reinit()
 
 
-# Hooks that a module registers while `_before` waits run after the fork alone: those of
-# concurrent.futures and logging then release locks that they do not hold. So both are imported above.
+# Hooks that a module registers while `_before` waits run only after the fork. Those of
+# concurrent.futures and logging would release locks that they do not hold, so both are imported
+# above.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
         before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child

@@ -1,7 +1,7 @@
-"""Bytes that come from a file, verified where they are first read.
+"""Verify bytes of a file when they are first read.
 
-A file's bytes are cut into blocks with a checksum each. What reads few words of a column has only
-the blocks that hold them verified, so a search by levels stays cheap on a file that was just opened.
+A file is divided into blocks, each with a checksum. A reader that needs few words of a column
+verifies only the blocks that hold them, so a search by levels stays cheap on a newly opened file.
 """
 
 from __future__ import annotations
@@ -19,92 +19,116 @@ from skipstone.ir.errors import StatisticsError
 from skipstone.kernels.pack.planes import Mask, Todo
 
 SHIFT: Final = 17
-# Bytes that share a checksum: hashed in 5 us, and their checksums are 1/16,384 of a file. At least 64 containers
-# of 8 bytes, so that those of one word lie in two blocks at most.
+# Bytes with one checksum. A block is hashed in 5 us, and the checksums take 1/16,384 of the file.
+# It holds at least 64 containers of 8 bytes, so the containers of one word lie in at most two
+# blocks.
 BLOCK: Final = 1 << SHIFT
-AHEAD: Final = 1 << 20  # bytes from which on the system is told before they are read
-Sums = npt.NDArray[np.uint64]
+# Smallest range in bytes that the system is asked to read ahead.
+MIN_READAHEAD: Final = 1 << 20
+Checksums = npt.NDArray[np.uint64]
 
 
 class Descriptor:
-    """A file's descriptor, which is closed with this object."""
+    """A file descriptor that is closed with this object."""
 
     def __init__(self, number: int) -> None:
         self.number = number
         weakref.finalize(self, os.close, number)
 
     def state(self) -> tuple[int, int]:
-        """Return the bytes of the file and the time of its last change."""
+        """Return the size of the file in bytes and the time of its last change in nanoseconds."""
         info = os.fstat(self.number)
         return info.st_size, info.st_mtime_ns
 
 
 class Checked:
-    """A file's bytes, and which of them were verified. Safe to share between threads: two may verify one block.
+    """The bytes of a file, and which of its blocks are verified.
 
-    Mapped bytes change with the file: where it was cut they read as zeros, or end the process by
-    SIGBUS. So a mapped file is asked for its size and time before and after its bytes are used
-    (docs/decisions/mapped-files.md).
+    Threads may share it: two of them may verify the same block.
+
+    Mapped bytes change with the file. If the file is truncated, they read as zeros or end the
+    process by SIGBUS. So the size and the time of a mapped file are checked before and after its
+    bytes are used (docs/decisions/mapped-files.md).
 
     Args:
-        name: The file, as errors name it.
-        data: The bytes: in memory, or mapped.
-        sums: XXH3 of 64 bits for each block of `BLOCK` bytes, shape (blocks,).
-        stop: Where the bytes that have checksums end.
-        descriptor: Of a mapped file; None: the bytes are in memory.
+        name: The name of the file in errors.
+        data: The bytes, in memory or mapped.
+        sums: 64-bit XXH3 of each block of `BLOCK` bytes, shape (blocks,).
+        stop: The end of the bytes that have checksums.
+        descriptor: The descriptor of a mapped file; None: the bytes are in memory.
+
+    Attributes:
+        seen: Mask of verified blocks, shape (blocks,).
     """
 
     def __init__(
         self,
         name: str,
         data: mmap.mmap | bytes,
-        sums: Sums,
+        sums: Checksums,
         stop: int,
         descriptor: Descriptor | None = None,
     ) -> None:
         self.name, self.stop = name, stop
-        self._map, self._data, self._sums = data, memoryview(data), sums
+        self._map, self._data, self._checksums = data, memoryview(data), sums
         self.seen: Mask = np.zeros(len(sums), np.bool_)
         self._descriptor, self._opened = descriptor, (len(data), 0)
         if descriptor is not None:
             self._opened = (len(data), descriptor.state()[1])
 
     def check(self) -> None:
-        """Make sure that nobody wrote to the file since it was opened.
+        """Raise if the file was changed since it was opened.
 
         Raises:
-            StatisticsError: somebody did.
+            StatisticsError: its size or its time of change differs.
         """
         if self._descriptor is not None and (now := self._descriptor.state()) != self._opened:
             raise StatisticsError(
-                f"{self.name}: was changed while it was open: it had {self._opened[0]} bytes and has "
-                f"{now[0]}; load it again. Replace such files by renaming, as save does: who has the "
-                "old one open keeps it"
+                f"{self.name}: was changed while it was open: it had {self._opened[0]} bytes and "
+                f"has {now[0]}; load it again. Replace such files by renaming, as save does: "
+                "readers of the old file then keep it"
             )
 
     def verify(self, blocks: npt.NDArray[np.integer[Any]], what: str) -> None:
         """Compare blocks with their checksums.
 
+        Args:
+            blocks: The numbers of the blocks.
+            what: The name of the array in errors.
+
         Raises:
-            StatisticsError: one of them holds other bytes than were written.
+            StatisticsError: a block differs from the bytes that were saved.
         """
         import xxhash
 
         self.check()
-        # On one thread: two took as long, as memory is what is waited for, and three times as long by way of the pool.
-        for b, total in zip(blocks.tolist(), self._sums[blocks].tolist(), strict=True):
+        # On one thread. Two took as long, since memory is the limit, and the pool took three times
+        # as long.
+        for b, total in zip(blocks.tolist(), self._checksums[blocks].tolist(), strict=True):
             start, stop = b << SHIFT, min((b + 1) << SHIFT, self.stop)
             if xxhash.xxh3_64_intdigest(self._data[start:stop]) != total:
                 self.check()
-                told = f"block {b}, bytes {start} to {stop}, has another checksum than when it was saved"
+                damage = (
+                    f"block {b}, bytes {start} to {stop}, has a different checksum than when saved"
+                )
                 raise StatisticsError(
-                    f"{self.name}: {what} is damaged: {told}; save the statistics again, or remove the file if a scan left it"
+                    f"{self.name}: {what} is damaged: {damage}; save the statistics again, or "
+                    "remove the file if a scan left it"
                 )
             self.seen[b] = True
 
     def verify_range(self, start: int, stop: int, what: str) -> None:
-        """Verify the blocks that hold some bytes, those that were not before."""
-        if stop - start > AHEAD and isinstance(self._map, mmap.mmap):
+        """Verify the blocks of a range of bytes that are not verified yet.
+
+        Args:
+            start: The first byte.
+            stop: The end of the range.
+            what: The name of the array in errors.
+
+        Raises:
+            StatisticsError: a block differs from the bytes that were saved.
+        """
+        if stop - start > MIN_READAHEAD and isinstance(self._map, mmap.mmap):
             page = start & -mmap.PAGESIZE
             self._map.madvise(mmap.MADV_WILLNEED, page, stop - page)
         first = start >> SHIFT
@@ -113,15 +137,15 @@ class Checked:
 
 @dataclass(slots=True, eq=False)
 class Guard:
-    """An array of a file: it must be touched before it is read.
+    """An array in a file that must be verified before it is read.
 
     Attributes:
         file: The file.
-        what: The array, as errors name it.
+        what: The name of the array in errors.
         start: Its first byte.
-        size: Its bytes.
+        size: Its size in bytes.
         step: Bytes of 64 containers.
-        done: Whether all of it is verified.
+        done: True if the whole array is verified.
     """
 
     file: Checked
@@ -132,10 +156,13 @@ class Guard:
     done: bool = False
 
     def touch(self, todo: Todo = None) -> None:
-        """Verify what holds these words of containers; None: all.
+        """Verify the bytes of some words of containers.
+
+        Args:
+            todo: The numbers of the words; None: all.
 
         Raises:
-            StatisticsError: the file is damaged there.
+            StatisticsError: the file is damaged there, or was changed.
         """
         self.file.check()
         if self.done:
@@ -151,6 +178,6 @@ class Guard:
         )
         seen = self.file.seen
         if not (seen[first].all() and seen[last].all()):
-            asked = np.zeros(len(seen), np.bool_)
-            asked[first] = asked[last] = True
-            self.file.verify(np.flatnonzero(asked & ~seen), self.what)
+            needed = np.zeros(len(seen), np.bool_)
+            needed[first] = needed[last] = True
+            self.file.verify(np.flatnonzero(needed & ~seen), self.what)

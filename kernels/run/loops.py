@@ -1,4 +1,7 @@
-"""Loops that are plain functions of a module: Numba compiles their very text, without the GIL, and keeps it as it keeps kernels."""
+"""Compile plain functions of a module with Numba, without the GIL.
+
+Numba compiles the text of the module itself and caches the result as it does for kernels.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +27,12 @@ JIT = dict(_nrt=False, nogil=True, boundscheck=False, error_model="numpy")
 
 
 class Loop(NamedTuple):
-    """A loop, by what it is compiled from.
+    """A loop and the source that it is compiled from.
 
     Attributes:
-        module: Of functions of numbers and arrays, which NumPy alone is imported by.
-        name: The function; it must not trust its input.
-        signature: Its types, in the words of `HEADER`.
+        module: The module. It imports only NumPy, and its functions take numbers and arrays.
+        name: The function. It must not trust its input.
+        signature: Its types, in the names of `HEADER`.
         inner: Functions of the module that it calls.
     """
 
@@ -40,27 +43,27 @@ class Loop(NamedTuple):
 
 
 def at_hand(loop: Loop) -> bool:
-    """Whether a loop is there without waiting for it; if it is not, it will be."""
-    if compile_cache.ready(loop) is not None:
+    """Return True if the loop is compiled; otherwise start compiling it in the background."""
+    if compile_cache.find(loop) is not None:
         return True
-    compiler.compile_behind(loop, compiled)
+    compiler.compile_in_background(loop, compiled)
     return False
 
 
 def compiled(loop: Loop) -> Callable[..., int]:
-    """Return a loop, compiled; the plain function where Numba cannot be used."""
+    """Return the compiled loop, or the plain function if Numba cannot be used."""
     try:
         return compile_cache.kernel(loop, _source)
     except BackendMissing as e:
-        compile_cache.tell(f"skipstone reads files slowly: {e}")
+        compile_cache.warn_once(f"skipstone reads files slowly: {e}")
         plain: Callable[..., int] = getattr(loop.module, loop.name)
         return plain
 
 
 def _source(loop: Loop) -> str:
-    inner = (
-        f"{', '.join(loop.inner)}, = (nb.njit(f, forceinline=True, **JIT) for f in ({', '.join(loop.inner)},))\n"
-        if loop.inner
-        else ""
-    )
-    return f"{inspect.getsource(loop.module)}{HEADER}{inner}SIGNATURE = {loop.signature}\nkernel = {loop.name}\n"
+    inner = ""
+    if loop.inner:
+        names = ", ".join(loop.inner)
+        inner = f"{names}, = (nb.njit(f, forceinline=True, **JIT) for f in ({names},))\n"
+    signature = f"SIGNATURE = {loop.signature}\nkernel = {loop.name}\n"
+    return f"{inspect.getsource(loop.module)}{HEADER}{inner}{signature}"

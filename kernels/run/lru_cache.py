@@ -1,4 +1,4 @@
-"""The values made last, by key: a small cache that threads share."""
+"""A small thread-safe cache of the newest values."""
 
 from __future__ import annotations
 
@@ -10,18 +10,22 @@ V = TypeVar("V")
 
 
 class Kept(Generic[K, V]):
-    """At most `most` values; the one that was made first goes first.
+    """A cache of at most `max_size` values, which drops the oldest value first.
 
-    Two threads may make the same value at once; both are given the one that is there first. No
-    lock is held: each step is one operation of a dict. So a value may be made while another is, and the
-    collector may end a value, which forgets others, in the middle of any step.
+    Two threads may make the same value at once; both get the value that is stored first. No lock is
+    held, since each step is one operation of a dict. So one value may be made while another is
+    being made. The garbage collector may also end a value in the middle of any step, and that may
+    drop other values.
+
+    Args:
+        max_size: The largest number of values; None: no limit.
     """
 
-    def __init__(self, most: int | None = None) -> None:
-        self._most, self._values = most, dict[K, V]()
+    def __init__(self, max_size: int | None = None) -> None:
+        self._max_size, self._values = max_size, dict[K, V]()
 
     def get(self, key: K, make: Callable[[], V]) -> V:
-        """Return the value of a key, made if it is not there."""
+        """Return the value of a key; make it if it is missing."""
         found = self._values.get(key)
         if found is None:
             found = self._values.setdefault(key, make())
@@ -29,28 +33,28 @@ class Kept(Generic[K, V]):
         return found
 
     def find(self, key: K) -> V | None:
-        """Return the value of a key, if it is there."""
+        """Return the value of a key, or None if it is missing."""
         return self._values.get(key)
 
     def put(self, key: K, value: V) -> V:
-        """Keep a value."""
+        """Store and return a value."""
         self._values[key] = value
         self._drop()
         return value
 
     def drop(self, key: K) -> None:
-        """Forget one value, if it is there."""
+        """Remove one value, if it is there."""
         self._values.pop(key, None)
 
     def clear(self) -> None:
-        """Forget all values."""
+        """Remove all values."""
         self._values = {}
 
     def _drop(self) -> None:
-        while self._most is not None and len(self._values) > self._most:
+        while self._max_size is not None and len(self._values) > self._max_size:
             try:
                 self._values.pop(next(iter(self._values)), None)
-            except (StopIteration, RuntimeError):  # another thread changed it meanwhile
+            except (StopIteration, RuntimeError):  # another thread changed the dict
                 continue
 
     def __iter__(self) -> Iterator[V]:

@@ -1,4 +1,4 @@
-"""The Numba backend: one serial loop without the GIL, compiled per shape and run in chunks.
+"""Run launches with Numba: one serial loop without the GIL, compiled per shape and run in chunks.
 
 `parallel=True` is not used: it compiles several times longer, its OpenMP pool kills a forked child,
 and its workqueue pool aborts under concurrent callers. The chunks go to `pool.py` instead.
@@ -16,68 +16,91 @@ from skipstone.kernels.run import compile_cache, pool
 from skipstone.kernels.run.compile_cache import Shape
 from skipstone.kernels.run.launch import Launch
 from skipstone.kernels.run.numba_text import source_of
-from skipstone.kernels.run.result_pool import room
+from skipstone.kernels.run.result_pool import allocate
 
-CHUNK: Final = 1 << 12  # words that one task of the pool takes, at least: 262,144 containers
-TASKS: Final = 8  # for each thread at most: each call costs some 10 us, but a thread may be held up
-CHOSEN: Final = 1 << 9  # of words that are chosen, and so are not in cache
+# Smallest number of words of a task of the pool: 262,144 containers.
+CHUNK_WORDS: Final = 1 << 12
+# Most tasks for each thread. Each call costs some 10 us, but a thread may be held up.
+TASKS_PER_THREAD: Final = 8
+# Words of a task that judges chosen words, since these are not in cache.
+CHOSEN_CHUNK_WORDS: Final = 1 << 9
 
 
 def compile_shape(shape: Shape) -> Callable[..., int]:
-    """The compiled kernel of a shape: from memory, from disk, or compiled now."""
+    """Return the compiled kernel of a shape: from memory, from disk, or compiled now.
+
+    Raises:
+        BackendMissing: Numba cannot be imported, or this process cannot compile.
+    """
     return compile_cache.kernel(shape, source_of)
 
 
-_NONE: Final = np.empty(0, np.uint8)
-_ALL: Final = np.empty(0, np.uint32)
+_NO_VERDICTS: Final = np.empty(0, np.uint8)
+_NO_NUMBERS: Final = np.empty(0, np.uint32)
 
 
 def run(
     launch: Launch, outs: list[Words], verdicts: bool = False, todo: Todo = None
 ) -> Verdicts | None:
-    """Fill one array of words per root that is not constant and, if asked, give the verdicts as well."""
+    """Judge containers: fill one array of words for each root that is not constant.
+
+    Args:
+        launch: The inputs, in host memory.
+        outs: The arrays to fill; one word for each word of containers, or for each of `todo`.
+        verdicts: Also return the verdicts.
+        todo: The numbers of the words to judge; None: all.
+
+    Returns:
+        The verdicts, uint8 of shape (n,), or 64 for each word of `todo`; None unless `verdicts`.
+    """
     kernel = compile_shape(Shape(launch.shape))
     n, words = max(launch.n, 64), word_count(launch.n) if todo is None else len(todo)
-    spread = room(words * 64) if verdicts else _NONE
-    tail = _tail(launch, outs, spread, _ALL, todo)
+    spread = allocate(words * 64) if verdicts else _NO_VERDICTS
+    tail = _arguments(launch, outs, spread, _NO_NUMBERS, todo)
 
     def work(first: int, last: int) -> None:
         kernel(n, first, last, *tail)
 
-    pool.run_chunks(work, words, *(CHUNK, TASKS) if todo is None else (CHOSEN,))
+    pool.run_chunks(
+        work, words, *(CHUNK_WORDS, TASKS_PER_THREAD) if todo is None else (CHOSEN_CHUNK_WORDS,)
+    )
     return spread[: launch.n if todo is None else words * 64] if verdicts else None
 
 
 def sift(launch: Launch, outs: list[Words]) -> tuple[WordNumbers, list[Words]]:
-    """The numbers of the words in which a bit of the first root is set, which is not constant, and these words of each root.
+    """Judge all containers and keep only the words in which some container passes the first root.
 
     Args:
-        outs: Room for all words of each; only what is found is written.
+        launch: The inputs, in host memory. The first root is not constant.
+        outs: Buffers for all words of each root. Only the words that are kept are written.
+
+    Returns:
+        The numbers of these words, ascending, and for each root the words themselves.
     """
     kernel, words = compile_shape(Shape(launch.shape)), word_count(launch.n)
-    found = room(words * 4).view(np.uint32)
-    tail = _tail(launch, outs, _NONE, found, None)
+    found = allocate(words * 4).view(np.uint32)
+    tail = _arguments(launch, outs, _NO_VERDICTS, found, None)
     ends: dict[int, int] = {}
 
     def work(first: int, last: int) -> None:
         ends[first] = kernel(max(launch.n, 64), first, last, *tail)
 
-    pool.run_chunks(work, words, CHUNK, TASKS)
+    pool.run_chunks(work, words, CHUNK_WORDS, TASKS_PER_THREAD)
     each = sorted(ends.items())
     kept = [np.concatenate([o[first:end] for first, end in each]) for o in outs]
     return np.concatenate([found[first:end] for first, end in each]), kept
 
 
-def _tail(
+def _arguments(
     launch: Launch, outs: list[Words], spread: Verdicts, found: WordNumbers, todo: Todo
 ) -> tuple[Any, ...]:
-    """What kernels are given beside the words that they judge."""
+    """Return the arguments of a kernel after the range of words."""
     return (
-        _ALL if todo is None else todo,
+        _NO_NUMBERS if todo is None else todo,
         spread,
         found,
         *outs,
-        *launch.words,
+        *launch.padded_arrays,
         *launch.planes,
         *launch.params,
         *launch.sets,
@@ -85,12 +108,13 @@ def _tail(
 
 
 def run_many(launches: Sequence[Launch], rows: Sequence[int], verdicts: Verdicts) -> None:
-    """Write the verdicts of launches that differ in literals alone, each to its row.
+    """Write the verdicts of launches that differ only in literals, each to its own row.
 
     Args:
-        launches: Of one shape, over the same arrays and planes, without sets; at least 64 containers.
-        rows: The row of each.
-        verdicts: Room for all rows, as `rows_of` makes it.
+        launches: Launches of one shape over the same arrays and planes, without sets; at least 64
+            containers.
+        rows: The number of the row of each launch.
+        verdicts: A buffer for all rows, as `allocate_rows` returns it.
     """
     one = launches[0]
     kernel, words = compile_shape(Shape(one.shape, many=True)), word_count(one.n)
@@ -102,9 +126,9 @@ def run_many(launches: Sequence[Launch], rows: Sequence[int], verdicts: Verdicts
     def work(first: int, last: int) -> None:
         kernel(one.n, first, last, *tail)
 
-    pool.run_chunks(work, words, CHUNK // 8)
+    pool.run_chunks(work, words, CHUNK_WORDS // 8)
 
 
-def rows_of(rows: int, n: int) -> Verdicts:
-    """Room for the verdicts of n containers in each row; rows are padded to 64."""
-    return room(rows * word_count(n) * 64)
+def allocate_rows(rows: int, n: int) -> Verdicts:
+    """Return a buffer for rows of verdicts of n containers, padded to multiples of 64."""
+    return allocate(rows * word_count(n) * 64)

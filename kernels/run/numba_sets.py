@@ -1,4 +1,7 @@
-"""What Numba kernels with sets are made of besides `numba_text.HEADER`: tests of LANES containers against runs."""
+"""The text of Numba kernels for sets: test LANES containers against runs of values.
+
+It follows `numba_text.HEADER`.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,16 @@ from typing import Final
 
 from skipstone.kernels.pack.keys import EDGE
 
-# Runs of a set that a step compares with all its containers, one after the other: some 5 cycles each for 16
-# containers, where looking them up takes some 10 cycles a container and more.
-FEW: Final = 32
+# Largest number of runs of a set that a step compares with all its containers, one run after the
+# other. That takes some 5 cycles a run for 16 containers; a lookup takes 10 cycles or more a
+# container.
+MAX_COMPARED_RUNS: Final = 32
 
-# Tests against runs (kernels/pack/keys.py). Without `forceinline` and `_nrt=False` each call counts references
-# to its arrays, with atomic instructions: 4 times slower.
+# Tests against runs (kernels/pack/keys.py). Without `forceinline` and `_nrt=False`, each call
+# counts references to its arrays with atomic instructions: 4 times slower.
 SETS: Final = (
     f"""\
-FEW, EDGE = {FEW}, {EDGE}
+FEW, EDGE = {MAX_COMPARED_RUNS}, {EDGE}
 ALL = np.uint64((1 << LANES) - 1)
 """
     '''\

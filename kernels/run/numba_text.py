@@ -1,21 +1,22 @@
-"""The text of Numba kernels: one walk over a shape, and what the loops are made of."""
+"""Write the text of Numba kernels: one walk over a shape, and the loops around its result."""
 
 from __future__ import annotations
 
 import itertools
 import re
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from skipstone.ir.node import Node, Op
 from skipstone.ir.simplify import TRUE
 from skipstone.kernels.run.compile_cache import Shape
-from skipstone.kernels.run.emit import emit, inputs, join
+from skipstone.kernels.run.emit import Mask, emit, input_lanes, join
+from skipstone.kernels.run.numba_header import HEADER
 from skipstone.kernels.run.numba_sets import SETS
-from skipstone.kernels.run.result_pool import LINE, SMALL
+from skipstone.kernels.run.result_pool import CACHE_LINE, MAX_SMALL
 
-# A test judges LANES containers from the i-th on, one bit each.
+# A test judges LANES containers from the i-th on, with one bit each.
 EMIT: Final = {
     Op.LT: "lt({0}, i, {1})",
     Op.LE: "le({0}, i, {1})",
@@ -26,253 +27,248 @@ EMIT: Final = {
     Op.ANY_IN: "any_in({0}, {1}, i, {2}, {3}, {4}, {5}, {6})",
     Op.NOT_ALL_IN: "not_all_in({0}, {1}, i, {2}, {3}, {4}, {5}, {6})",
 }
-NEXT: Final = 3  # chosen words between the one that is fetched and the one that is judged
-# Bytes of the widest array that a step takes, and how far ahead of it memory is fetched. Without fetching
-# the processor's own guesses gave between 0.55 and 0.97 of the bandwidth, whatever the widths of the
-# arrays; with it 0.86 and more, of 1 to 8 columns. Steps of 64 and 256 bytes did less, as did 512 bytes
-# ahead; 1,024 to 4,096 are alike. Fetched into all caches: past them (NTA) only as many lines are under way
-# as the L1 cache has buffers for, which was enough on one machine and a third of the bandwidth on another.
-STEP: Final = 2 * LINE
-AHEAD: Final = 24 * LINE
-BLOCK: Final = (
-    1 << 14
-)  # bytes of bounds that many sets of literals are asked about in turn: they stay in the L1 cache
+# How many chosen words lie between the word that is fetched and the word that is judged.
+CHOSEN_AHEAD: Final = 3
+# Bytes of the widest array that a step takes, and how far ahead of it memory is fetched. Without
+# fetching, the processor's own prefetcher gave between 0.55 and 0.97 of the bandwidth, whatever the
+# widths of the arrays. With it, 1 to 8 columns gave 0.86 and more. Steps of 64 and 256 bytes gave
+# less, as did 512 bytes ahead; 1,024 to 4,096 are alike. Lines are fetched into all caches. A fetch
+# past them (NTA) has only as many lines under way as the L1 cache has buffers: that was enough on
+# one machine, and gave a third of the bandwidth on another.
+STEP_BYTES: Final = 2 * CACHE_LINE
+FETCH_AHEAD: Final = 24 * CACHE_LINE
+# Bytes of bounds that many sets of literals are tested on in turn, so that they stay in the L1
+# cache.
+BLOCK_BYTES: Final = 1 << 14
 
-# What kernels are made of. A comparison loads lanes of an array as one vector and gives one bit for
-# each: on AVX-512 a compare into a mask register. LLVM does not find this form by itself; the loops
-# over bytes that it does vectorise, packed afterwards, reached 0.75 of this one's speed.
-HEADER: Final = '''\
-import numba as nb
-import numpy as np
-from llvmlite import ir
-from numba.core import cgutils
-from numba.extending import intrinsic
-
-JIT = dict(_nrt=False, forceinline=True, nogil=True, boundscheck=False, error_model="numpy")
+# The last word may be partial. Its lanes are read as part of the last 64, and shifted down.
+PLACE: Final = ("at = min(w << 6, n - 64)", "shift = np.uint64((w << 6) - at)")
+LANE_LOOP: Final = "for lane in range(0, 64, LANES):"
 
 
-def vector(target, builder, array, value, i, lane, lanes):
-    data = target.make_array(array)(target, builder, value).data
-    return builder.bitcast(builder.gep(data, [i]), ir.VectorType(lane, lanes).as_pointer())
+class _Kernel(NamedTuple):
+    """The parts of a kernel's text.
 
+    Attributes:
+        roots: The shape's roots.
+        many: True if the kernel judges many sets of literals at once.
+        masks: The lane tests of each mask.
+        outs: For each root that is not constant its expression over masks and planes.
+        arrays: The lane type of each array of bounds.
+        planes: The number of planes.
+        params: The lane type of each literal.
+        sets: The lane type of each array of a set.
+    """
 
-def comparison(sign):
-    """Compare LANES values from the i-th on with one: a bit each."""
+    roots: tuple[Node, ...]
+    many: bool
+    masks: tuple[Mask, ...]
+    outs: list[str]
+    arrays: list[str]
+    planes: int
+    params: list[str]
+    sets: list[str]
 
-    @intrinsic
-    def compare(context, array, i, value):
-        def codegen(target, builder, signature, args):
-            lane = target.get_data_type(array.dtype)
-            left = builder.load(vector(target, builder, array, args[0], args[1], lane, LANES), align=array.dtype.bitwidth // 8)
-            right = builder.insert_element(ir.Constant(left.type, ir.Undefined), args[2], ir.IntType(32)(0))
-            right = builder.shuffle_vector(right, right, ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES))
-            if isinstance(array.dtype, nb.types.Float):
-                found = builder.fcmp_ordered(sign, left, right)
-            else:
-                found = (builder.icmp_signed if array.dtype.signed else builder.icmp_unsigned)(sign, left, right)
-            return builder.bitcast(found, ir.IntType(LANES))
+    @property
+    def sizes(self) -> list[int]:
+        """The bytes of a value of each array."""
+        return [np.dtype(t).itemsize for t in self.arrays]
 
-        return getattr(nb, f"uint{LANES}")(array, i, array.dtype), codegen
+    @property
+    def lanes(self) -> int:
+        """The number of containers that a step of the inner loop judges."""
+        # Tests against runs are bound by comparisons, so a step takes one cache line: the masks of
+        # two lines would be joined for each test.
+        compares_runs = any(
+            n.op in (Op.ANY_IN, Op.NOT_ALL_IN) and n.args[2].op is Op.PARAM
+            for r in self.roots
+            for n in r.walk()
+        )
+        step = CACHE_LINE if compares_runs else STEP_BYTES
+        return min(step // max(self.sizes, default=1), 64)
 
-    return compare
-
-
-lt, le, gt, ge = map(comparison, ("<", "<=", ">", ">="))
-
-
-@intrinsic
-def fetch(context, array, i):
-    """Ask for the cache line of the i-th value."""
-
-    def codegen(target, builder, signature, args):
-        byte, i32 = ir.IntType(8), ir.IntType(32)
-        at = vector(target, builder, array, args[0], args[1], byte, 1)
-        kind = ir.FunctionType(ir.VoidType(), [byte.as_pointer(), i32, i32, i32])
-        prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
-        builder.call(prefetch, [builder.bitcast(at, byte.as_pointer()), i32(0), i32(3), i32(1)])
-        return target.get_dummy_value()
-
-    return nb.void(array, i), codegen
-
-
-@intrinsic
-def spread(context, match, sure, verdicts, i):
-    """Write 64 verdicts from the i-th on: a bit of each word adds one."""
-
-    def codegen(target, builder, signature, args):
-        bits, bytes = ir.VectorType(ir.IntType(1), 64), ir.VectorType(ir.IntType(8), 64)
-        one, two = (builder.zext(builder.bitcast(a, bits), bytes) for a in args[:2])
-        at = vector(target, builder, verdicts, args[2], args[3], bytes.element, 64)
-        builder.store(builder.add(one, two), at, align=64)
-        return target.get_dummy_value()
-
-    return nb.void(nb.uint64, nb.uint64, verdicts, i), codegen
-
-
-@intrinsic
-def stream(context, words, i, a, b, c, d, e, f, g, h):
-    """Write 8 words from the i-th on, a cache line, without reading it first."""
-
-    def codegen(target, builder, signature, args):
-        line = ir.Constant(ir.VectorType(ir.IntType(64), 8), ir.Undefined)
-        for j, word in enumerate(args[2:]):
-            line = builder.insert_element(line, word, ir.IntType(32)(j))
-        at = vector(target, builder, words, args[0], args[1], line.type.element, 8)
-        stored = builder.store(line, at, align=64)
-        stored.set_metadata("nontemporal", builder.module.add_metadata([ir.IntType(32)(1)]))
-        return target.get_dummy_value()
-
-    return nb.void(words, i, *[nb.uint64] * 8), codegen
-
-'''
+    @property
+    def block(self) -> int:
+        """The number of words that a turn of the outer loop judges."""
+        return max(BLOCK_BYTES // (64 * max(sum(self.sizes), 1)), 1) if self.many else 1
 
 
 def source_of(shape: Shape) -> str:
-    """The module text of a shape's kernel.
+    """Return the text of the module of a shape's kernel.
 
-    Its `kernel(n, first, last, todo, verdicts, found, outs..., arrays..., planes..., params..., sets...)` judges words
-    [first, last), or those of `todo` at these places unless it is empty. It fills outs at the same places, and
-    the verdicts of the containers unless that array, aligned to 64 bytes, is empty. Unless `found` is empty, only words
-    in which a bit of the first out is set are written, one after the other from `first` on, with their numbers in
-    `found`; where that ends is returned. n is at least 64.
+    Without `many` it defines `kernel(n, first, last, todo, verdicts, found, outs..., arrays...,
+    planes..., params..., sets...)`. The kernel judges the words [first, last), or the words at
+    these places of `todo` if that is not empty. n is at least 64.
 
-    That of many sets of literals, `kernel(n, first, last, rows, verdicts, arrays..., planes..., params...)`, takes an
-    array for each literal, and writes the verdicts by set j to row rows[j]. All of them are asked about a block whose
-    bounds are in the L1 cache then, before the next: that is bound by comparisons and not by memory. Of 64 containers at
-    a time it took 1.4 times as long, since each write went to another page.
+    - It fills `outs` at the same places.
+    - It fills `verdicts`, aligned to 64 bytes, with a byte for each container, unless it is empty.
+    - If `found` is not empty, the kernel writes only the words in which a bit of the first out is
+      set, one after the other from `first` on, and their numbers to `found`. It returns the end.
+
+    With `many` it defines `kernel(n, first, last, rows, verdicts, arrays..., planes...,
+    params...)`. Each of `params` is an array with one literal for each set of literals, and the
+    verdicts by set j go to row rows[j]. All sets are tested on one block, whose bounds then are in
+    the L1 cache, before the next block. So comparisons are the limit, and not memory. Blocks of 64
+    containers took 1.4 times as long, since each write went to another page.
     """
     roots, many = shape
     body = emit(roots, EMIT)
-    arrays, params, sets = inputs(roots, Op.ARRAY), inputs(roots, Op.PARAM), inputs(roots, Op.SET)
-    planes, outs = len(inputs(roots, Op.PLANE)), [o for o in body.outputs if o is not None]
-    types = ["i8, i8, i8, readonly('uint32'), array('uint8')"] + (
-        [] if many else ["array('uint32')", *["array('uint64')"] * len(outs)]
+    kernel = _Kernel(
+        roots,
+        many,
+        body.masks,
+        [out for out in body.outputs if out is not None],
+        input_lanes(roots, Op.ARRAY),
+        len(input_lanes(roots, Op.PLANE)),
+        input_lanes(roots, Op.PARAM),
+        input_lanes(roots, Op.SET),
     )
-    types += [
-        *(f"readonly('{t}')" for t in arrays),
-        *["readonly('uint64')"] * planes,
-        *(f"readonly('{t}')" if many else f"nb.{t}" for t in params),
-        *(f"readonly('{t}')" for t in sets),
-    ]
-    counts = (
-        ("o", 0 if many else len(outs)),
-        ("x", len(arrays)),
-        ("q", planes),
-        ("r" if many else "p", len(params)),
-        ("s", len(sets)),
-    )
-    names = [
-        "n, first, last",
-        "rows, verdicts" if many else "todo, verdicts, found",
-        *(f"{letter}{i}" for letter, count in counts for i in range(count)),
-    ]
-    sizes = [np.dtype(t).itemsize for t in arrays]
-    # What is bound by comparisons takes a line: masks of two would be put together for each.
-    busy = any(
-        n.op in (Op.ANY_IN, Op.NOT_ALL_IN) and n.args[2].op is Op.PARAM
-        for r in roots
-        for n in r.walk()
-    )
-    lanes = min((LINE if busy else STEP) // max(sizes, default=1), 64)
-    fetches = [
-        f"fetch(x{a}, f{size} + lane + {b // size})"
-        for a, size in enumerate(sizes)
-        for b in range(0, lanes * size, LINE)
-    ]
-    masks, tests = (
-        range(len(body.masks)),
-        [join(mask.op, list(mask.tests), EMIT) for mask in body.masks],
-    )
-    known = [f"k{k} = q{k}[w]" for k in range(planes)]
-    # The last word may be partial. Its lanes are read as part of the last 64, and shifted down.
-    place = ["at = min(w << 6, n - 64)", "shift = np.uint64((w << 6) - at)"]
-    group = max(BLOCK // (64 * max(sum(sizes), 1)), 1)
-    lanewise = ["for lane in range(0, 64, LANES):", "    i = at + lane"]
-    judged = [
-        *(f"m{m} = np.uint64(0)" for m in masks),
-        *lanewise,
-        *(f"    {f}" for f in fetches if not many),
-        *(f"    t{m} = {test}" for m, test in enumerate(tests)),
-        *(f"    m{m} |= np.uint64(t{m}) << np.uint64(lane)" for m in masks),
-        *(f"m{m} >>= shift" for m in masks),
-    ]
-    if many:
-        inside = [
-            f"stop = min(k + {group}, last)",
-            "for w in range(k, stop):",
-            *(f"    f{size} = (w << 6) + {AHEAD // size}" for size in sorted(set(sizes))),
-            *(f"    {line}" for line in lanewise[:1]),
-            *(f"        {f}" for f in fetches),
-            "for j in range(rows.size):",
-            *(f"    p{i} = r{i}[j]" for i in range(len(params))),
-            "    for w in range(k, stop):",
-            *(f"        {line}" for line in (*place, *known, *judged)),
-            *(f"        v{i} = {text}" for i, text in enumerate(outs)),
-            f"        spread({_verdict(roots)}, verdicts, (np.int64(rows[j]) * words + w) << 6)",
-        ]
-    else:
-        inside = [
-            "w = np.int64(todo[k]) if todo.size else k",
-            # Of chosen words, those a few steps on.
-            f"next = np.int64(todo[min(k + {NEXT}, last - 1)]) << 6 if todo.size else w << 6",
-            *(
-                f"f{size} = next if todo.size else next + {AHEAD // size}"
-                for size in sorted(set(sizes))
-            ),
-            *place,
-            *judged,
-            *known,
-            *(f"v{i} = {text}" for i, text in enumerate(outs)),
-            "if found.size:",
-            "    if v0:",
-            "        found[kept] = w",
-            *(f"        o{i}[kept] = v{i}" for i in range(len(outs))),
-            "        kept += 1",
-            "    continue",
-            *(f"o{i}[k] = v{i}" for i in range(len(outs))),
-            "if verdicts.size:",
-            f"    spread({_verdict(roots)}, verdicts, k << 6)",
-        ]
-    plain = [] if arrays or many else _plain(planes, outs)
     lines = [
         "i8 = nb.int64",
         "array = lambda t: nb.types.Array(getattr(nb, t), 1, 'C')",
         "readonly = lambda t: nb.types.Array(getattr(nb, t), 1, 'C', readonly=True)",
-        f"SIGNATURE = i8({', '.join(types)})",
+        f"SIGNATURE = i8({', '.join(_types(kernel))})",
         "",
         "",
-        f"def kernel({', '.join(names)}):",
-        *(f"    {line}" for line in plain),
+        f"def kernel({', '.join(_names(kernel))}):",
+        *_indent(1, _planes_only(kernel)),
         "    words, kept = (n + 63) >> 6, first",
-        f"    for k in range(first, last, {group if many else 1}):",
-        *(f"        {line}" for line in inside),
+        f"    for k in range(first, last, {kernel.block}):",
+        *_indent(2, _judge_many(kernel) if many else _judge_word(kernel)),
         "    return kept",
     ]
-    return f"LANES = {lanes}\n" + HEADER + (SETS if sets else "") + "\n" + "\n".join(lines) + "\n"
+    head = f"LANES = {kernel.lanes}\n{HEADER}{SETS if kernel.sets else ''}"
+    return head + "\n" + "\n".join(lines) + "\n"
 
 
-def _plain(planes: int, outs: list[str]) -> list[str]:
-    """Planes alone: a word and more is written for each two that are read, so lines are written past the caches."""
-    some = [re.sub(r"\bk(\d+)\b", rf"q\1[w + {j}]", text) for text in outs for j in range(8)]
+def _indent(levels: int, lines: list[str]) -> list[str]:
+    return [f"{'    ' * levels}{line}" for line in lines]
+
+
+def _types(kernel: _Kernel) -> list[str]:
+    """Return the types of a kernel's arguments."""
+    types = ["i8", "i8", "i8", "readonly('uint32')", "array('uint8')"]
+    if not kernel.many:
+        types += ["array('uint32')", *["array('uint64')"] * len(kernel.outs)]
+    types += [f"readonly('{t}')" for t in kernel.arrays]
+    types += ["readonly('uint64')"] * kernel.planes
+    types += [f"readonly('{t}')" if kernel.many else f"nb.{t}" for t in kernel.params]
+    types += [f"readonly('{t}')" for t in kernel.sets]
+    return types
+
+
+def _names(kernel: _Kernel) -> list[str]:
+    """Return the names of a kernel's arguments."""
+    names = ["n", "first", "last"]
+    names += ["rows", "verdicts"] if kernel.many else ["todo", "verdicts", "found"]
+    counts = (
+        ("o", 0 if kernel.many else len(kernel.outs)),
+        ("x", len(kernel.arrays)),
+        ("q", kernel.planes),
+        ("r" if kernel.many else "p", len(kernel.params)),
+        ("s", len(kernel.sets)),
+    )
+    return names + [f"{letter}{i}" for letter, count in counts for i in range(count)]
+
+
+def _fetches(kernel: _Kernel) -> list[str]:
+    """Fetch the cache lines of a step's bounds, ahead of the words that are judged."""
+    return [
+        f"fetch(x{a}, f{size} + lane + {byte // size})"
+        for a, size in enumerate(kernel.sizes)
+        for byte in range(0, kernel.lanes * size, CACHE_LINE)
+    ]
+
+
+def _judge_lanes(kernel: _Kernel) -> list[str]:
+    """Compute the masks of a word from its containers' bounds."""
+    masks = range(len(kernel.masks))
+    tests = [join(mask.op, list(mask.tests), EMIT) for mask in kernel.masks]
+    return [
+        *(f"m{m} = np.uint64(0)" for m in masks),
+        LANE_LOOP,
+        "    i = at + lane",
+        *_indent(1, [] if kernel.many else _fetches(kernel)),
+        *(f"    t{m} = {test}" for m, test in enumerate(tests)),
+        *(f"    m{m} |= np.uint64(t{m}) << np.uint64(lane)" for m in masks),
+        *(f"m{m} >>= shift" for m in masks),
+    ]
+
+
+def _load_planes(kernel: _Kernel) -> list[str]:
+    return [f"k{k} = q{k}[w]" for k in range(kernel.planes)]
+
+
+def _judge_word(kernel: _Kernel) -> list[str]:
+    """Judge one word and write its results."""
+    outs = range(len(kernel.outs))
+    return [
+        "w = np.int64(todo[k]) if todo.size else k",
+        # Of chosen words, a later one is fetched.
+        f"next = np.int64(todo[min(k + {CHOSEN_AHEAD}, last - 1)]) << 6 if todo.size else w << 6",
+        *(
+            f"f{size} = next if todo.size else next + {FETCH_AHEAD // size}"
+            for size in sorted(set(kernel.sizes))
+        ),
+        *PLACE,
+        *_judge_lanes(kernel),
+        *_load_planes(kernel),
+        *(f"v{i} = {text}" for i, text in enumerate(kernel.outs)),
+        "if found.size:",
+        "    if v0:",
+        "        found[kept] = w",
+        *(f"        o{i}[kept] = v{i}" for i in outs),
+        "        kept += 1",
+        "    continue",
+        *(f"o{i}[k] = v{i}" for i in outs),
+        "if verdicts.size:",
+        f"    spread({_verdict_words(kernel.roots)}, verdicts, k << 6)",
+    ]
+
+
+def _judge_many(kernel: _Kernel) -> list[str]:
+    """Judge a block of words by every set of literals."""
+    verdicts = _verdict_words(kernel.roots)
+    return [
+        f"stop = min(k + {kernel.block}, last)",
+        "for w in range(k, stop):",
+        *(f"    f{size} = (w << 6) + {FETCH_AHEAD // size}" for size in sorted(set(kernel.sizes))),
+        f"    {LANE_LOOP}",
+        *_indent(2, _fetches(kernel)),
+        "for j in range(rows.size):",
+        *(f"    p{i} = r{i}[j]" for i in range(len(kernel.params))),
+        "    for w in range(k, stop):",
+        *_indent(2, [*PLACE, *_load_planes(kernel), *_judge_lanes(kernel)]),
+        *(f"        v{i} = {text}" for i, text in enumerate(kernel.outs)),
+        f"        spread({verdicts}, verdicts, (np.int64(rows[j]) * words + w) << 6)",
+    ]
+
+
+def _planes_only(kernel: _Kernel) -> list[str]:
+    """Join planes alone, if there are no arrays and only words are written.
+
+    For each two words that are read, one or more is written, so lines are written past the caches.
+    """
+    if kernel.arrays or kernel.many:
+        return []
+    line = [re.sub(r"\bk(\d+)\b", rf"q\1[w + {j}]", text) for text in kernel.outs for j in range(8)]
+    outs = range(len(kernel.outs))
     return [
         "if todo.size == verdicts.size == found.size == 0:",
-        # Room for more than SMALL bytes starts at a line, and so do chunks.
-        f"    whole = first + (last - first) // 8 * 8 if n > {SMALL * 8} else first",
+        # A buffer of more than MAX_SMALL bytes starts at a cache line, and so do chunks.
+        f"    whole = first + (last - first) // 8 * 8 if n > {MAX_SMALL * 8} else first",
         "    for w in range(first, whole, 8):",
-        *(f"        fetch(q{k}, w + {AHEAD // 8})" for k in range(planes)),
-        *(
-            f"        stream(o{i}, w, {', '.join(some[i * 8 : i * 8 + 8])})"
-            for i in range(len(outs))
-        ),
+        *(f"        fetch(q{k}, w + {FETCH_AHEAD // 8})" for k in range(kernel.planes)),
+        *(f"        stream(o{i}, w, {', '.join(line[i * 8 : i * 8 + 8])})" for i in outs),
         "    for w in range(whole, last):",
-        *(f"        k{k} = q{k}[w]" for k in range(planes)),
-        *(f"        o{i}[w] = {text}" for i, text in enumerate(outs)),
+        *_indent(2, _load_planes(kernel)),
+        *(f"        o{i}[w] = {text}" for i, text in enumerate(kernel.outs)),
         "    return last",
     ]
 
 
-def _verdict(roots: tuple[Node, ...]) -> str:
-    """The words of containers that can match, and of those that cannot miss either."""
+def _verdict_words(roots: tuple[Node, ...]) -> str:
+    """Return the words of containers that can match, and of those that cannot miss either."""
     outs = itertools.count()
     match, *miss = (
         f"np.uint64({2**64 - 1 if r == TRUE else 0})" if r.op is Op.LITERAL else f"v{next(outs)}"

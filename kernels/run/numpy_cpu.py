@@ -1,4 +1,4 @@
-"""The NumPy backend: blocks that stay in cache, and nothing to compile."""
+"""Run launches with NumPy: blocks that stay in cache, and nothing to compile."""
 
 from __future__ import annotations
 
@@ -25,17 +25,21 @@ EMIT: Final = {
     Op.ANY_IN: "any_in({0}, {1}, {2}, {3}, {4}, {5}, {6})",
     Op.NOT_ALL_IN: "not_all_in({0}, {1}, {2}, {3}, {4}, {5}, {6})",
 }
-# Containers. Their masks stay in the L2 cache, and what NumPy spends per call is spread over them: 10 M
-# containers took 17 ms in blocks of 1 << 14, and 14 ms in these, on one thread.
+# Containers of a block. Their masks stay in the L2 cache, and NumPy's cost per call is spread over
+# them: 10 M containers took 17 ms in blocks of 1 << 14, and 14 ms in these, on one thread.
 BLOCK: Final = 1 << 16
-SORTED_FROM: Final = 1 << 14  # runs of a set
-CHUNK: Final = 1 << 18  # containers that one task of the pool takes
+# Number of runs of a set from which containers are tested in the order of their lower bounds.
+SORTED_FROM: Final = 1 << 14
+CHUNK: Final = 1 << 18  # containers of a task of the pool
 
 
 def any_in(
     low: Any, high: Any, firsts: Any, _first_lines: Any, lasts: Any, _last_lines: Any, _frame: Any
 ) -> Any:
-    """Whether more runs start at high or below than end below low (kernels/pack/keys.py)."""
+    """Return a mask of containers whose bounds may hold a member of the set.
+
+    They hold one if more runs start at `high` or below than end below `low` (kernels/pack/keys.py).
+    """
     return in_order(
         lambda a, b: np.searchsorted(lasts, a, "left") < np.searchsorted(firsts, b, "right"),
         low,
@@ -47,7 +51,10 @@ def any_in(
 def not_all_in(
     low: Any, high: Any, firsts: Any, _first_lines: Any, lasts: Any, _last_lines: Any, _frame: Any
 ) -> Any:
-    """Whether no run reaches from low to high."""
+    """Return a mask of containers whose bounds may hold a value outside the set.
+
+    They do unless one run reaches from `low` to `high`.
+    """
 
     def test(a: Any, b: Any) -> Any:
         ended = np.searchsorted(lasts, a, "left")
@@ -58,10 +65,11 @@ def not_all_in(
 
 
 def in_order(test: Callable[[Any, Any], Any], low: Any, high: Any, runs: int) -> Any:
-    """Test a block's containers by ascending lower bounds, if the search of each would miss the caches of the last.
+    """Test a block's containers in the order of their lower bounds, if there are many runs.
 
-    Of 1 M random keys that takes a third of the time, and of sorted containers a tenth more. The directory
-    that compiled kernels use would be a dozen passes here.
+    Otherwise each search would miss the cache lines of the one before. With 1 M random keys this
+    takes a third of the time; with sorted containers, a tenth more. The directory that compiled
+    kernels use would take a dozen passes here.
     """
     if runs < SORTED_FROM:
         return test(low, high)
@@ -73,7 +81,10 @@ def in_order(test: Callable[[Any, Any], Any], low: Any, high: Any, runs: int) ->
 
 @functools.lru_cache(maxsize=1024)
 def compile_shape(roots: tuple[Node, ...]) -> Callable[..., None]:
-    """The kernel of a shape, over one block of containers: planes and outs as bytes."""
+    """Return the kernel of a shape.
+
+    It judges one block of containers; planes and outs are bytes.
+    """
     body = emit(roots, EMIT)
     counts = {
         op: max((n.value[0] + 1 for r in roots for n in r.walk() if n.op is op), default=0)  # type: ignore[index]
@@ -108,8 +119,14 @@ def compile_shape(roots: tuple[Node, ...]) -> Callable[..., None]:
 
 
 def run(launch: Launch, outs: list[Words], todo: Todo = None) -> None:
-    """Fill one array of words per root that is not constant."""
-    kernel, points, sets = compile_shape(launch.shape), launch.points, launch.sets
+    """Judge containers: fill one array of words for each root that is not constant.
+
+    Args:
+        launch: The inputs, in host memory.
+        outs: The arrays to fill; one word for each word of containers, or for each of `todo`.
+        todo: The numbers of the words to judge; None: all.
+    """
+    kernel, scalars, sets = compile_shape(launch.shape), launch.scalars, launch.sets
     views: list[npt.NDArray[np.uint8]] = [o.view(np.uint8) for o in outs]
 
     def blocks(first: int, stop: int) -> None:
@@ -119,7 +136,7 @@ def run(launch: Launch, outs: list[Words], todo: Todo = None) -> None:
             kernel(
                 [a[start:end] for a in launch.arrays],
                 [p[b:e] for p in launch.plane_bytes],
-                points,
+                scalars,
                 sets,
                 [v[b:e] for v in views],
             )
@@ -131,7 +148,7 @@ def run(launch: Launch, outs: list[Words], todo: Todo = None) -> None:
             [gather(a, words) for a in launch.arrays],
             [p[words].view(np.uint8) for p in launch.planes],
         )
-        kernel(arrays, planes, points, sets, [v[first * 8 : stop * 8] for v in views])
+        kernel(arrays, planes, scalars, sets, [v[first * 8 : stop * 8] for v in views])
 
     if todo is not None:
         pool.run_chunks(some, len(todo), BLOCK // 64)
@@ -141,14 +158,17 @@ def run(launch: Launch, outs: list[Words], todo: Todo = None) -> None:
         kernel(
             launch.arrays,
             launch.plane_bytes,
-            points,
+            scalars,
             sets,
             [v[: (launch.n + 7) >> 3] for v in views],
         )
 
 
 def gather(values: npt.NDArray[Any], words: npt.NDArray[np.uint32]) -> npt.NDArray[Any]:
-    """The values of containers, 64 for each word; past the end of the last word anything."""
+    """Return the values of the containers of some words, 64 for each.
+
+    Past the end of the last word the values are arbitrary.
+    """
     whole = len(values) // 64
     if not len(words) or words[-1] < whole:
         return values[: whole * 64].reshape(-1, 64)[words].reshape(-1)

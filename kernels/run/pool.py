@@ -1,7 +1,7 @@
-"""The project's thread pool. Kernels run without the GIL, so plain threads are enough.
+"""The thread pool of the project. Kernels run without the GIL, so plain threads are enough.
 
-The number of threads is what `set_threads` was told, else `SKIPSTONE_THREADS`, else the CPUs this
-process may use. A forked child starts a pool of its own.
+The number of threads comes from `set_threads`, else from `SKIPSTONE_THREADS`, else from the CPUs
+that this process may use. A forked child starts a pool of its own.
 """
 
 from __future__ import annotations
@@ -18,35 +18,36 @@ from skipstone.kernels.run import forks
 _lock = forks.lock()
 _pool: ThreadPoolExecutor | None = None
 _size = 0
-_told: int | None = None
+_configured: int | None = None
 _in_worker = threading.local()
 
 
 def set_threads(count: int | None) -> None:
-    """Let so many threads of this process share the work, whatever `SKIPSTONE_THREADS` says.
+    """Set the number of threads that share work in this process; it overrides `SKIPSTONE_THREADS`.
 
     Args:
-        count: Threads, the caller's included; None: as the environment says, or all CPUs that the process may use.
+        count: The number of threads, the caller's included. None: as `SKIPSTONE_THREADS` says, or
+            one for each CPU that the process may use.
 
     Raises:
         SkipstoneError: the count is not a positive integer.
     """
-    global _told
+    global _configured
     if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < 1):
         raise SkipstoneError(
             f"set_threads was given {count!r}; expected a positive integer, or None"
         )
-    _told = count
+    _configured = count
 
 
 def threads() -> int:
-    """How many threads share the work.
+    """Return the number of threads that share work.
 
     Raises:
         SkipstoneError: `SKIPSTONE_THREADS` is not a positive integer.
     """
-    if _told is not None:
-        return _told
+    if _configured is not None:
+        return _configured
     text = os.environ.get("SKIPSTONE_THREADS")
     if text is not None:
         if not text.isdigit() or int(text) == 0:
@@ -58,9 +59,9 @@ def threads() -> int:
 
 
 def _submit(work: Callable[[], None], times: int, helpers: list[Future[None]]) -> None:
-    """Have threads of the pool do some work, at most `times`, and list what they do.
+    """Run work in up to `times` threads of the pool; append their futures to `helpers`.
 
-    The pool is made at first use, and again where more threads are wanted.
+    The pool is created at first use, and again if more threads are needed.
     """
     global _pool, _size
     with _lock:
@@ -68,31 +69,35 @@ def _submit(work: Callable[[], None], times: int, helpers: list[Future[None]]) -
             if _pool is not None:
                 _pool.shutdown(wait=False)
             _size = times
-            _pool = ThreadPoolExecutor(_size, "skipstone", initializer=_mark)
-        with contextlib.suppress(RuntimeError):  # no more threads, or the interpreter ends
+            _pool = ThreadPoolExecutor(_size, "skipstone", initializer=_mark_worker)
+        # no more threads, or the interpreter is shutting down
+        with contextlib.suppress(RuntimeError):
             helpers.extend(_pool.submit(work) for _ in range(times))
 
 
-def _mark() -> None:
-    _in_worker.here = True
+def _mark_worker() -> None:
+    _in_worker.active = True
 
 
 def run_chunks(
     work: Callable[[int, int], None], total: int, chunk: int, tasks: int | None = None
 ) -> None:
-    """Call work(first, last) over [0, total) in chunks; the caller's thread takes its share.
+    """Call work(first, last) over [0, total) in chunks; the calling thread takes its share.
 
     Args:
-        work: What to do, without the GIL where it takes long.
-        total: Where the last chunk ends.
-        chunk: How long each is; the least, if there are to be fewer.
-        tasks: How many chunks there are to be at most for each thread; their lengths are multiples of 8.
+        work: The work. It should release the GIL if it takes long.
+        total: The end of the last chunk.
+        chunk: The length of a chunk; the least length, if `tasks` is given.
+        tasks: The most chunks for each thread; the lengths of chunks are then multiples of 8.
+
+    Raises:
+        BaseException: the error of a chunk, with notes that name errors of other threads.
     """
     if total <= chunk:
         if total:
             work(0, total)
         return
-    workers = 1 if getattr(_in_worker, "here", False) else threads()
+    workers = 1 if getattr(_in_worker, "active", False) else threads()
     if tasks is not None:
         chunk = max(-(-total // (tasks * workers)) + 7 & ~7, chunk)
     starts = range(0, total, chunk)
@@ -113,31 +118,33 @@ def run_chunks(
             try:
                 work(s, min(s + chunk, total))
             except BaseException:
-                with guard:  # nobody starts another chunk
+                with guard:  # no thread starts another chunk
                     for _ in todo:
                         pass
                 raise
 
     raised: list[BaseException] = []
-    _in_worker.here = True  # work within a chunk is not divided again: its parts would wait behind the other chunks
+    # Work within a chunk is not divided again: its parts would wait behind the other chunks.
+    _in_worker.active = True
     try:
         _submit(drain, workers - 1, helpers)
         drain()
-    except BaseException as e:  # raised below, when nobody writes any more
+    except BaseException as e:  # raised below, once no thread writes any more
         raised.append(e)
     finally:
-        _in_worker.here = False
-    raised += _joined(helpers)
+        _in_worker.active = False
+    raised += _wait_for_all(helpers)
     if raised:
         for other in raised[1:]:
             raised[0].add_note(f"Another thread of the pool raised {type(other).__name__}: {other}")
         raise raised[0]
 
 
-def _joined(helpers: list[Future[None]]) -> list[BaseException]:
-    """Wait until no helper runs, whatever happens meanwhile, and return what they raised.
+def _wait_for_all(helpers: list[Future[None]]) -> list[BaseException]:
+    """Wait until no helper runs, whatever happens meanwhile, and return the errors of the helpers.
 
-    The caller's arrays are free after that. Ctrl-C, too, waits for the chunks that were begun.
+    After that the caller's arrays are no longer used. Ctrl-C also waits for the chunks that have
+    begun.
     """
     raised: list[BaseException] = []
     while helpers:
@@ -153,11 +160,11 @@ def _joined(helpers: list[Future[None]]) -> list[BaseException]:
     return raised
 
 
-def _forget() -> None:
-    # The child of a fork has none of its parent's threads.
+def _reset_after_fork() -> None:
+    # A forked child has none of its parent's threads.
     global _pool
     _pool = None
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+    os.register_at_fork(after_in_child=_reset_after_fork)

@@ -1,4 +1,6 @@
-"""Folders that only this user can change: whoever changes another could plant machine code, or a saved log.
+"""Check that only this user can change a folder.
+
+Otherwise someone could plant machine code or a saved log there.
 
 Source: OpenSSH, `safe_path`, and Debian's rule for a user's own group.
 """
@@ -11,12 +13,12 @@ from pathlib import Path
 
 
 def exposed(folder: str | os.PathLike[str]) -> str | None:
-    """Return why others could change what is in a folder; None: they cannot.
+    """Return why others could change the contents of a folder, or None if they cannot.
 
     Args:
-        folder: It, or those above it, need not be there yet. All of them are looked at, as named
-            and with links followed: each must belong to this user or to root, and others may
-            write only where the sticky bit keeps them from renaming what is not theirs.
+        folder: The folder. It and its parents need not exist yet. All of them are checked, as named
+            and with links followed. Each must belong to this user or to root. Others may write only
+            if the sticky bit keeps them from renaming files that are not theirs.
 
     Example:
         >>> exposed("/tmp")
@@ -42,7 +44,10 @@ def exposed(folder: str | os.PathLike[str]) -> str | None:
 
 
 def _shared(found: os.stat_result) -> bool:
-    """Return True if others than the owner may write; a group of the owner alone is the owner."""
+    """Return True if users other than the owner may write.
+
+    A group of only the owner does not count.
+    """
     if found.st_mode & stat.S_IWOTH:
         return True
     return bool(found.st_mode & stat.S_IWGRP) and not _own_group(found)

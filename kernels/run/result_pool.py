@@ -1,9 +1,9 @@
-"""Room for results, which is used again once nobody holds it.
+"""A pool of reusable result buffers.
 
-Fresh pages have to be mapped and zeroed when they are first written: for the packed verdicts of 10 M
-containers that took as long as half of the kernel itself. So a few buffers are kept, and one is handed
-out again when no array refers to it any more: NumPy's views, however derived, hold the array that owns
-their memory, which its count of references tells.
+Fresh pages must be mapped and zeroed when they are first written: for the packed verdicts of 10 M
+containers that took half as long as the kernel itself. So a few buffers are kept. A buffer is
+handed out again when no array refers to it any more: NumPy's views, however derived, hold the array
+that owns their memory, so its reference count tells.
 """
 
 from __future__ import annotations
@@ -16,56 +16,63 @@ import numpy.typing as npt
 
 from skipstone.kernels.run import forks
 
-LINE: Final = 64  # bytes of a cache line
-SMALL: Final = 1 << 16  # bytes up to which the allocator has mapped pages at hand
-LARGEST: Final = 1 << 27  # bytes of a buffer that is kept
-MOST: Final = 1 << 28  # bytes of all of them
+CACHE_LINE: Final = 64  # bytes of a cache line
+# Largest size in bytes that is not pooled: the allocator has mapped pages of that size ready.
+MAX_SMALL: Final = 1 << 16
+MAX_BUFFER: Final = 1 << 27  # largest buffer that is kept, in bytes
+MAX_POOL: Final = 1 << 28  # largest total of all kept buffers, in bytes
 Bytes = npt.NDArray[np.uint8]
 
-_kept: list[
-    tuple[Bytes, int]
-] = []  # buffers, and where a cache line starts in each; the last used at the end
+# Buffers, and the offset of the first cache line in each; the last used at the end.
+_buffers: list[tuple[Bytes, int]] = []
 _lock = forks.lock()
 _probe = [object()]
-FREE: Final = sys.getrefcount(_probe[0])  # of what nothing but a list holds
-# Without a global lock, or on another interpreter, counts of references do not tell who holds what.
-_counts = sys.implementation.name == "cpython" and getattr(sys, "_is_gil_enabled", lambda: True)()
+# the reference count of an object that only a list holds
+UNREFERENCED: Final = sys.getrefcount(_probe[0])
+# Without the GIL, or on another interpreter, reference counts are not exact.
+_has_refcounts = (
+    sys.implementation.name == "cpython" and getattr(sys, "_is_gil_enabled", lambda: True)()
+)
 
 
-def room(size: int) -> Bytes:
-    """Bytes that hold anything, from a cache line on.
+def allocate(size: int) -> Bytes:
+    """Return uninitialized bytes that start at a cache line.
 
     Args:
-        size: How many.
+        size: The number of bytes.
 
     Returns:
-        uint8 array of shape (size,), host memory, aligned to 64 bytes; the caller's until nothing refers to it.
+        uint8 array of shape (size,), host memory, aligned to 64 bytes. It belongs to the caller
+        until nothing refers to it.
     """
-    if size <= SMALL or size > LARGEST or not _counts:
-        return _from(*_fresh(size), size)
+    if size <= MAX_SMALL or size > MAX_BUFFER or not _has_refcounts:
+        return _aligned(*_new_buffer(size), size)
     with _lock:
-        for i in range(len(_kept)):
-            if size <= _kept[i][0].size - LINE <= 2 * size and sys.getrefcount(_kept[i][0]) == FREE:
-                _kept.append(_kept.pop(i))
-                return _from(*_kept[-1], size)
-        _kept.append(_fresh(size))
-        out = _from(*_kept[-1], size)
-        while sum(buffer.size for buffer, _ in _kept) > MOST:
-            _kept.pop(0)
+        for i in range(len(_buffers)):
+            if (
+                size <= _buffers[i][0].size - CACHE_LINE <= 2 * size
+                and sys.getrefcount(_buffers[i][0]) == UNREFERENCED
+            ):
+                _buffers.append(_buffers.pop(i))
+                return _aligned(*_buffers[-1], size)
+        _buffers.append(_new_buffer(size))
+        out = _aligned(*_buffers[-1], size)
+        while sum(buffer.size for buffer, _ in _buffers) > MAX_POOL:
+            _buffers.pop(0)
         return out
 
 
-def words(count: int) -> npt.NDArray[np.uint64]:
-    """Room for words of 64 containers."""
-    if count * 8 <= SMALL:
+def allocate_words(count: int) -> npt.NDArray[np.uint64]:
+    """Return an uninitialized array of words of 64 containers, shape (count,), host memory."""
+    if count * 8 <= MAX_SMALL:
         return np.empty(count, np.uint64)
-    return room(count * 8).view(np.uint64)
+    return allocate(count * 8).view(np.uint64)
 
 
-def _fresh(size: int) -> tuple[Bytes, int]:
-    buffer = np.empty(size + LINE, np.uint8)
-    return buffer, -buffer.ctypes.data % LINE
+def _new_buffer(size: int) -> tuple[Bytes, int]:
+    buffer = np.empty(size + CACHE_LINE, np.uint8)
+    return buffer, -buffer.ctypes.data % CACHE_LINE
 
 
-def _from(buffer: Bytes, skip: int, size: int) -> Bytes:
+def _aligned(buffer: Bytes, skip: int, size: int) -> Bytes:
     return buffer[skip : skip + size]

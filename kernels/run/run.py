@@ -1,4 +1,7 @@
-"""Running a launch: which backend answers, when Numba takes over, and what becomes of a device that fails."""
+"""Run launches: choose a backend, and handle errors of devices.
+
+"auto" switches to Numba once a kernel is compiled.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +22,12 @@ from skipstone.kernels.pack.planes import (
     Verdicts,
     WordNumbers,
     clear_tail,
-    held,
+    nonzero_words,
     word_count,
 )
 from skipstone.kernels.run import compile_cache, compiler, numba_cpu, numpy_cpu, result_pool
 from skipstone.kernels.run.compile_cache import Shape
-from skipstone.kernels.run.launch import Launch, alike
+from skipstone.kernels.run.launch import Launch, group_alike
 
 if TYPE_CHECKING:
     from skipstone.kernels.gpu.cuda_text import Form
@@ -38,14 +41,16 @@ BACKENDS: Final = ("auto", "numpy", "numba", "cupy")
 
 @dataclass(slots=True)
 class Result:
-    """What a launch gave.
+    """The result of a launch.
 
     Attributes:
-        planes: One per root of the program; of `todo`, where that was given, a word each. Where verdicts were
-            asked, bits past the last container may be set; and there are none where a device gave verdicts.
-        backend: Which one computed them; "none": nothing was left to compute.
-        verdicts: uint8 array of shape (n,), host memory, if it was asked for.
-        words: The numbers of the words that planes hold, uint32, ascending, if not all that were judged.
+        planes: One plane for each root of the program, or one word of it for each of `todo`. If
+            verdicts were requested, bits past the last container may be set. Empty if a device
+            returned verdicts.
+        backend: The backend that computed them; "none": nothing was left to compute.
+        verdicts: uint8 array of shape (n,), host memory, if requested.
+        words: The numbers of the words that the planes hold, uint32, ascending; None: all words
+            that were judged.
     """
 
     planes: Sequence[Plane]
@@ -60,41 +65,47 @@ def run(
     """Compute a launch.
 
     Args:
-        launch: What to compute. Of statistics that live on a device "auto" asks that, if there are enough containers.
-        backend: "auto" answers with NumPy at once; where a compiled kernel pays it is made behind the
-            scenes, and answers from then on. "cupy" uploads what is not on the device yet, for this call.
-        verdicts: Whether to give one byte per container as well.
-        todo: The words of containers to judge; None: all.
+        launch: The inputs. If the statistics live on a device and there are enough containers,
+            "auto" uses the device.
+        backend: "auto" answers with NumPy at once. If a compiled kernel pays, it is compiled in the
+            background and used once it is ready. "cupy" uploads inputs that are not on the device
+            yet, for this call.
+        verdicts: Also return one byte per container.
+        todo: The numbers of the words of containers to judge; None: all.
 
     Raises:
-        BackendMissing: the backend is not there.
-        DeviceError: the device failed, and "auto" was not asked.
-        StatisticsError: the file that statistics come from is damaged where they are read.
+        BackendMissing: the backend is not available.
+        DeviceError: the device failed, and the backend is not "auto".
+        StatisticsError: the file that holds the statistics is damaged where they are read.
         SkipstoneError: no backend has that name.
     """
     words = word_count(launch.n) if todo is None else len(todo)
-    asked = launch.n if todo is None else words * 64
+    count = launch.n if todo is None else words * 64
     form: Form = "all" if todo is None else "chosen"
-    name = choose(launch, backend, asked, form)
+    name = choose(launch, backend, count, form)
     if (
         name == "cupy"
-        and (there := _there(launch, backend, lambda on: _judged(launch, on, todo, verdicts)))
+        and (
+            on_device_result := _try_device(
+                launch, backend, lambda on: _run_on_device(launch, on, todo, verdicts)
+            )
+        )
         is not None
     ):
-        return there
-    if name == "cupy" or (name != "none" and launch.elsewhere is not None):
-        launch = launch.here
-        name = choose(launch, backend, asked, form)
+        return on_device_result
+    if name == "cupy" or (name != "none" and launch.host_twin is not None):
+        launch = launch.on_host
+        name = choose(launch, backend, count, form)
     if name != "none":
         for guard in launch.guards:
             guard.touch(todo)
     found: list[Plane] = [
-        result_pool.words(words) if answer is None else answer for answer in launch.answers
+        result_pool.allocate_words(words) if answer is None else answer for answer in launch.answers
     ]
     outs = [p for p in found if not isinstance(p, bool)]
-    judged = None
+    verdict_bytes = None
     if name == "numba":
-        judged = numba_cpu.run(launch, outs, verdicts, todo)
+        verdict_bytes = numba_cpu.run(launch, outs, verdicts, todo)
     elif name == "numpy":
         numpy_cpu.run(launch, outs, todo)
     for file in launch.files:
@@ -102,27 +113,33 @@ def run(
     if not verdicts:
         for p in outs:
             clear_tail(p, launch.n, todo)
-    elif judged is None:
-        judged = planes.verdicts(found, launch.n if todo is None else words * 64)
-    return Result(found, name, judged)
+    elif verdict_bytes is None:
+        verdict_bytes = planes.verdicts(found, launch.n if todo is None else words * 64)
+    return Result(found, name, verdict_bytes)
 
 
 def sift(launch: Launch, backend: Backend = "auto", *, todo: Todo = None) -> Result:
-    """Compute a launch, and keep those words alone in which some container passes its first root.
+    """Compute a launch, and keep only the words in which some container passes its first root.
 
     Args:
-        launch: As in `run`; likewise the others, and what may go wrong.
+        launch: As in `run`.
+        backend: As in `run`.
+        todo: As in `run`.
+
+    Raises:
+        BackendMissing, DeviceError, StatisticsError, SkipstoneError: as in `run`.
     """
     if (
         todo is None
         and launch.answers[0] is None
-        and launch.elsewhere is None
+        and launch.host_twin is None
         and choose(launch, backend, launch.n) == "numba"
     ):
         for guard in launch.guards:
             guard.touch()
         at, kept = numba_cpu.sift(
-            launch, [result_pool.words(word_count(launch.n)) for a in launch.answers if a is None]
+            launch,
+            [result_pool.allocate_words(word_count(launch.n)) for a in launch.answers if a is None],
         )
         for file in launch.files:
             file.check()
@@ -134,7 +151,7 @@ def sift(launch: Launch, backend: Backend = "auto", *, todo: Todo = None) -> Res
     result = run(launch, backend, todo=todo)
     first = result.planes[0]
     count = word_count(launch.n) if todo is None else len(todo)
-    where = np.arange(count if first else 0) if isinstance(first, bool) else held(first)
+    where = np.arange(count if first else 0) if isinstance(first, bool) else nonzero_words(first)
     at = where.astype(np.uint32) if todo is None else todo[where]
     return Result(
         [p if isinstance(p, bool) else p[where] for p in result.planes], result.backend, words=at
@@ -142,13 +159,26 @@ def sift(launch: Launch, backend: Backend = "auto", *, todo: Todo = None) -> Res
 
 
 def choose(launch: Launch, backend: Backend, n: int, form: Form = "all") -> str:
-    """The backend that will judge n containers of a launch, by a kernel of some form; "none" when nothing is left to compute."""
+    """Return the backend that will judge containers of a launch.
+
+    It is "none" if all roots are constant.
+
+    Args:
+        launch: The launch.
+        backend: The backend that was requested.
+        n: The number of containers to judge.
+        form: The form of a device kernel.
+
+    Raises:
+        SkipstoneError: no backend has that name.
+        BackendMissing, DeviceError: "cupy" was requested, and no device can be used.
+    """
     if backend not in BACKENDS:
         raise SkipstoneError(
             f"backend {backend!r} is not known; expected one of {', '.join(BACKENDS)}"
         )
     if backend == "cupy" and launch.on is None:
-        from skipstone.kernels.gpu import cupy_gpu  # who has no GPU does not wait for its modules
+        from skipstone.kernels.gpu import cupy_gpu  # without a GPU its modules are not imported
 
         cupy_gpu.device()
     if not n or None not in launch.answers:
@@ -158,28 +188,36 @@ def choose(launch: Launch, backend: Backend, n: int, form: Form = "all") -> str:
     if launch.on is not None and launch.on.usable:
         from skipstone.kernels.gpu import gpu
 
-        alone = (
-            launch.elsewhere is not None or launch.failed is not None
-        )  # the CPU would wait for bounds that the device has alone
-        if gpu.fits(launch) and (alone or (n >= gpu.WORTH and gpu.ready(launch, form))):
+        # On the CPU, bounds that only the device has would be downloaded first.
+        only_there = launch.host_twin is not None or launch.failed is not None
+        if gpu.fits(launch) and (
+            only_there or (n >= gpu.MIN_CONTAINERS and gpu.ready(launch, form))
+        ):
             return "cupy"
-    if compile_cache.ready(Shape(launch.shape)) is not None:
+    if compile_cache.find(Shape(launch.shape)) is not None:
         return "numba"
-    compiler.earn(Shape(launch.shape), n, numba_cpu.compile_shape)
+    compiler.count_use(Shape(launch.shape), n, numba_cpu.compile_shape)
     return "numpy"
 
 
 def survivors(launch: Launch, backend: Backend = "auto") -> tuple[npt.NDArray[np.int64], str]:
-    """Positions of the containers that pass the first root, ascending, int64, shape (k,), host memory; and which backend gave them.
+    """Return the containers that pass the first root.
 
     Args:
-        launch: As in `run`; likewise the other, and what may go wrong.
+        launch: As in `run`.
+        backend: As in `run`.
+
+    Returns:
+        Their positions, ascending, int64, shape (k,), host memory; and the backend that found them.
+
+    Raises:
+        BackendMissing, DeviceError, StatisticsError, SkipstoneError: as in `run`.
     """
     if choose(launch, backend, launch.n) == "cupy":
         from skipstone.kernels.gpu import gpu
 
         if (
-            found := _there(
+            found := _try_device(
                 launch, backend, lambda on: on.device.download(gpu.survivors(launch, on))
             )
         ) is not None:
@@ -192,38 +230,47 @@ def survivors(launch: Launch, backend: Backend = "auto") -> tuple[npt.NDArray[np
 
 
 def compile_ahead(launch: Launch) -> None:
-    """Have the kernel of launches like this one compiled behind the scenes, or loaded from disk, if this process lacks it."""
+    """Compile or load the kernel of a launch in the background, if this process lacks it."""
     shape = Shape(launch.shape)
-    if None in launch.answers and compile_cache.ready(shape) is None:
-        compiler.compile_behind(shape, numba_cpu.compile_shape)
+    if None in launch.answers and compile_cache.find(shape) is None:
+        compiler.compile_in_background(shape, numba_cpu.compile_shape)
 
 
 def run_many(launches: Sequence[Launch], backend: Backend = "auto") -> Verdicts:
-    """The verdicts of many launches over the same statistics.
+    """Return the verdicts of many launches over the same statistics.
 
-    Those that differ in literals alone are judged together, 64 containers at a time, so that what
-    all of them read is read once.
+    Launches that differ only in literals are judged together, 64 containers at a time, so that the
+    data that all of them read is read once.
+
+    Args:
+        launches: The launches.
+        backend: As in `run`.
 
     Returns:
         uint8 array, shape (launches, n), host memory.
+
+    Raises:
+        BackendMissing, DeviceError, StatisticsError, SkipstoneError: as in `run`.
     """
     n = launches[0].n
-    lives_there = backend == "cupy" or launches[0].on is not None
-    if lives_there and {
+    use_device = backend == "cupy" or launches[0].on is not None
+    if use_device and {
         choose(one, backend, n * len(launches), "many" if one.params else "all") for one in launches
     } | {"none"} == {"cupy", "none"}:
         from skipstone.kernels.gpu import gpu
 
         if (
-            there := _there(launches[0], backend, lambda on: gpu.many_here(launches, on))
+            on_device_result := _try_device(
+                launches[0], backend, lambda on: gpu.many_here(launches, on)
+            )
         ) is not None:
-            return there
-    launches = [launch.here for launch in launches]
-    rows = numba_cpu.rows_of(len(launches), n)
+            return on_device_result
+    launches = [launch.on_host for launch in launches]
+    rows = numba_cpu.allocate_rows(len(launches), n)
     out = rows.reshape(len(launches), -1)[:, :n]
-    for places in alike(launches):
+    for places in group_alike(launches):
         first = launches[places[0]]
-        if together(first, len(places), backend):
+        if shares_kernel(first, len(places), backend):
             for guard in first.guards:
                 guard.touch(None)
             numba_cpu.run_many([launches[i] for i in places], places, rows)
@@ -237,40 +284,52 @@ def run_many(launches: Sequence[Launch], backend: Backend = "auto") -> Verdicts:
 
 
 def stays_here(out: Out) -> bool:
-    """Whether results are for host memory.
+    """Return True if results go to host memory.
 
     Raises:
-        SkipstoneError: nowhere has that name.
+        SkipstoneError: `out` is neither "host" nor "device".
     """
     if out not in ("host", "device"):
-        raise SkipstoneError(f"out {out!r} is not known; expected 'host' or 'device'")
+        raise SkipstoneError(f"out is {out!r}; expected 'host' or 'device'")
     return out == "host"
 
 
 def on_device(
     launch: Launch, backend: Backend, work: Callable[[Resident], DeviceArray]
 ) -> DeviceArray:
-    """What work over a launch gives, which stays on the device.
+    """Return the result of work on a launch, which stays on the device.
+
+    Args:
+        launch: The launch.
+        backend: "auto" or "cupy".
+        work: Computes the result from the device's copy of the inputs.
 
     Raises:
-        SkipstoneError: the statistics are in host memory, and "cupy" was not asked; or a backend of the CPU was.
-        BackendMissing, DeviceError: there is no device, or it failed: nothing else could give the answer.
+        SkipstoneError: the backend runs on the CPU, or it is "auto" and the statistics are in host
+            memory.
+        BackendMissing, DeviceError: there is no device, or it failed. No other backend can give the
+            result.
     """
     if backend not in ("auto", "cupy"):
         raise SkipstoneError(
-            f"backend {backend!r} gives its answers in host memory; for out='device' use backend='cupy' or 'auto'"
+            f"backend {backend!r} returns results in host memory; for out='device' use "
+            "backend='cupy' or 'auto'"
         )
     if backend == "auto" and launch.on is None:
         raise SkipstoneError(
-            "out='device' was asked of statistics in host memory; give stats.to_device(), or backend='cupy' to upload them for this call"
+            "out='device' needs statistics on a device, and got statistics in host memory; use "
+            "stats.to_device(), or backend='cupy' to upload them for this call"
         )
-    return work(_place(launch))
+    return work(_resident_of(launch))
 
 
-def _there(launch: Launch, backend: Backend, work: Callable[[Resident], T]) -> T | None:
-    """What work on a launch's device gives; None where it failed and "auto" goes on without it."""
+def _try_device(launch: Launch, backend: Backend, work: Callable[[Resident], T]) -> T | None:
+    """Return the result of work on a launch's device.
+
+    None: the device failed, and "auto" continues without it.
+    """
     try:
-        return work(_place(launch))
+        return work(_resident_of(launch))
     except (BackendMissing, DeviceError) as e:
         if backend != "auto" or launch.on is None:
             raise
@@ -278,8 +337,11 @@ def _there(launch: Launch, backend: Backend, work: Callable[[Resident], T]) -> T
         return None
 
 
-def _place(launch: Launch) -> Resident:
-    """Where a launch's inputs lie, or are uploaded for this call."""
+def _resident_of(launch: Launch) -> Resident:
+    """Return the copies of a launch's statistics on a device.
+
+    Without any, the inputs are uploaded for this call.
+    """
     if launch.failed is not None:
         raise launch.failed
     if launch.on is not None:
@@ -289,7 +351,7 @@ def _place(launch: Launch) -> Resident:
     return Resident(cupy_gpu.device())
 
 
-def _judged(launch: Launch, on: Resident, todo: Todo, verdicts: bool) -> Result:
+def _run_on_device(launch: Launch, on: Resident, todo: Todo, verdicts: bool) -> Result:
     from skipstone.kernels.gpu import gpu
 
     if verdicts and todo is None:
@@ -299,8 +361,11 @@ def _judged(launch: Launch, on: Resident, todo: Todo, verdicts: bool) -> Result:
     return Result(found, "cupy", planes.verdicts(found, count) if verdicts else None)
 
 
-def together(launch: Launch, count: int, backend: Backend) -> bool:
-    """Whether so many launches like this one are judged by one kernel, which must be there or be waited for."""
+def shares_kernel(launch: Launch, count: int, backend: Backend) -> bool:
+    """Return True if so many launches like this one are judged together, by one kernel.
+
+    That kernel must be compiled already, unless the backend is "numba", which waits for it.
+    """
     if (
         count < 2
         or launch.sets
@@ -310,7 +375,7 @@ def together(launch: Launch, count: int, backend: Backend) -> bool:
     ):
         return False
     shape = Shape(launch.shape, many=True)
-    if backend == "numba" or compile_cache.ready(shape) is not None:
+    if backend == "numba" or compile_cache.find(shape) is not None:
         return True
-    compiler.earn(shape, launch.n * count, numba_cpu.compile_shape)
+    compiler.count_use(shape, launch.n * count, numba_cpu.compile_shape)
     return False

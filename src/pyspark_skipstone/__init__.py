@@ -1,6 +1,7 @@
-"""The Python data source "skipstone". Spark looks for modules of this form of name, so that `spark.read.format("skipstone")` needs no registration.
+"""The Python data source "skipstone".
 
-What it does is in `skipstone.bindings.spark.reading.data_source`.
+Spark looks for modules whose names have this form, so that `spark.read.format("skipstone")` needs
+no registration. `skipstone.bindings.spark.reading.data_source` does the work.
 """
 
 from __future__ import annotations
@@ -20,35 +21,35 @@ class DefaultSource(DataSource):  # type: ignore[misc]
 
     @classmethod
     def name(cls) -> str:
-        """What `format` takes."""
+        """Return the name for `format`."""
         return NAME
 
     def schema(self) -> StructType:
-        """The columns of the table."""
+        """Return the columns of the table."""
         return ReadRequest(self.options).schema()
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """What reads the columns of this schema."""
+        """Return a reader of the columns of this schema."""
         return Reader(PlanReader(ReadRequest(self.options), schema))
 
 
 class Split(InputPartition):  # type: ignore[misc]
-    """What one task reads."""
+    """The files that one task reads."""
 
     def __init__(self, tasks: Sequence[Any]) -> None:
         super().__init__(tasks)
 
 
 class Reader(DataSourceReader):  # type: ignore[misc]
-    """Reads what was planned."""
+    """Reads a plan."""
 
     def __init__(self, plan: PlanReader) -> None:
         self._plan = plan
 
     def partitions(self) -> Sequence[Split]:
-        """A few files each."""
+        """Return the splits, with a few files each."""
         return [Split(group) for group in self._plan.groups]
 
     def read(self, partition: Split) -> Iterator[pa.RecordBatch]:
-        """The matching rows of one split."""
+        """Yield the matching rows of one split."""
         return self._plan.batches(partition.value)

@@ -1,7 +1,7 @@
-"""Skipstone: which files, row groups and pages can hold a matching row, from their statistics alone.
+"""Skipstone finds the files, row groups and pages that can hold a matching row, from statistics.
 
-Three floors: `bindings` meets the world, `kernels` makes machine code, `ir` says what a predicate
-means. Names are loaded when they are first used.
+There are three floors: `bindings` meets the world, `kernels` makes machine code, `ir` says what a
+predicate means. Names are imported at first use.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 import types
 from typing import TYPE_CHECKING, Any
 
-# Its hooks must be there before any thread imports the rest, and a fork comes meanwhile.
+# Its fork hooks must exist before any thread imports the rest, since a fork may come meanwhile.
 from skipstone.kernels.run import forks as _forks  # noqa: F401
 from skipstone.kernels.run.first_import import first_import
 
@@ -167,7 +167,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name == "spark":  # a face of its own, so that PySpark is loaded only by who asks for it
+    if name == "spark":  # a separate module, so that PySpark is imported only on request
         return importlib.import_module("skipstone.spark")
     home = _HOME_OF.get(name)
     if home is None:
@@ -184,7 +184,10 @@ def __dir__() -> list[str]:
 class _Package(types.ModuleType):
     @property
     def cache_dir(self) -> str | None:
-        """A folder for the statistics of tables whose logs were read, so that another process need not; None, until it is set: nothing is kept."""
+        """A folder that keeps the statistics of tables whose logs were read, for other processes.
+
+        None, the default, keeps nothing.
+        """
         from skipstone.bindings.statistics.store.folder import cache_dir
 
         return cache_dir()

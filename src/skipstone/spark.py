@@ -1,6 +1,6 @@
-"""Skipstone in Spark: containers judged where their statistics are, in a DataFrame with one row per container.
+"""Skipstone in Spark: judge containers in a DataFrame of statistics, with one row per container.
 
-PySpark and pandas are imported when a function is first called. Workers need Skipstone installed too.
+PySpark and pandas are imported when a function is first called. Workers need Skipstone, too.
 
     >>> import skipstone as ss
     >>> from skipstone import spark as skip
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from skipstone.bindings.spark.pruning.prune import prune, pruned
 from skipstone.bindings.spark.pruning.prune_join import prune_join
-from skipstone.bindings.spark.pruning.scans import Pruned, PrunedScan
+from skipstone.bindings.spark.pruning.reports import Pruned, PrunedScan
 from skipstone.bindings.spark.reading.data_source import register
 from skipstone.bindings.spark.reading.delta_scan import DeltaScan, files_for_scan, with_stats
 from skipstone.bindings.spark.reading.read import read

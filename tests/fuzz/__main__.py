@@ -1,9 +1,10 @@
 """The long random run.
 
-`python -m tests.fuzz --seconds 600` runs every target in turn, `--verdicts 10000000` until rows and DuckDB have judged
-so many, `--spark-predicates 20000` until Spark has judged so many predicates, `--conditions 20000` until it has judged
-so many of its own grammar over all writers' files, `--joins 2000` so many joins; `--seed` is the first of all.
-What fails prints its seed, which alone repeats it.
+`python -m tests.fuzz --seconds 600` runs every target in turn. `--verdicts 10000000` runs until
+rows and DuckDB have judged that many verdicts, `--spark-predicates 20000` until Spark has judged
+that many predicates, `--conditions 20000` until it has judged that many conditions of its own
+grammar over all writers' files, `--joins 2000` that many joins. `--seed` is the first seed. A
+failure prints its seed, which repeats it.
 """
 
 import argparse
@@ -39,21 +40,22 @@ TARGETS = {
     "partitions": lambda seed: judge_partitions(random.Random(seed))["TRUE"],
     "intervals": lambda seed: judge_intervals(seed),
 }
-MOST = 20  # failures after which a run ends
+MAX_FAILURES = 20  # a run ends after them
 
 
 class Run:
-    """Verdicts of random predicates of all forms, judged; and what failed."""
+    """Random predicates of all forms, judged; the tallies and the number of failures."""
 
     def __init__(self, seed: int) -> None:
         self.seed, self.start, self.failed = seed, time.monotonic(), 0
         self.tallies: dict[str, Tally] = {}
 
     def until(self, name: str, wanted, judges) -> None:
-        """Let judges take turns until they have what is wanted."""
+        """Let judges take turns while `wanted(tally)` holds."""
         tally = self.tallies[name] = Tally()
-        seed, start, shown, said = self.seed, time.monotonic(), 0, time.monotonic()
-        while wanted(tally) and self.failed < MOST:
+        seed, start, shown = self.seed, time.monotonic(), 0
+        reported = start
+        while wanted(tally) and self.failed < MAX_FAILURES:
             for one in judges:
                 try:
                     one(seed, tally)
@@ -66,21 +68,23 @@ class Run:
             print(*found[shown:], sep="\n", end="\n" if found[shown:] else "", flush=True)
             self.failed, shown = self.failed + len(found) - shown, len(found)
             seed += 1
-            if time.monotonic() - said > 60:
-                said = time.monotonic()
+            if time.monotonic() - reported > 60:
+                reported = time.monotonic()
                 print(
-                    f"{name}: {tally.verdicts:,} verdicts, {tally.predicates:,} predicates, {said - start:,.0f} s",
+                    f"{name}: {tally.verdicts:,} verdicts, {tally.predicates:,} predicates, "
+                    f"{reported - start:,.0f} s",
                     file=sys.stderr,
                     flush=True,
                 )
         took = time.monotonic() - start
         print(
-            f"{tally}\n{name}: {tally.verdicts:,} verdicts, {tally.predicates:,} predicates, {len(tally.unsound)} unsound, {took:,.0f} s, ",
+            f"{tally}\n{name}: {tally.verdicts:,} verdicts, {tally.predicates:,} predicates, "
+            f"{len(tally.unsound)} unsound, {took:,.0f} s, ",
             end="",
         )
         print(f"seeds {self.seed} to {seed - 1}", flush=True)
         for case in tally.raised[:10]:
-            print(f"Spark raises where no row was expected to make it: {case}")
+            print(f"Spark raises an error where no row was expected to cause it: {case}")
 
 
 def with_spark(run: Run, predicates: int, numba: float) -> None:
@@ -97,23 +101,22 @@ def with_spark(run: Run, predicates: int, numba: float) -> None:
     spark.stop()
 
 
-def through_doors(run: Run, conditions: int, joins: int) -> None:
-    """Conditions and joins of Spark's own grammar, over all writers' files."""
+def spark_grammar(run: Run, num_conditions: int, num_joins: int) -> None:
+    """Run conditions and joins of Spark's own grammar over all writers' files."""
     from skipstone.spark import session
-    from tests.fuzz import conditions as fuzz_doors
-    from tests.fuzz import joins as fuzz_join_doors
+    from tests.fuzz import conditions, joins
     from tests.support.spark_session import FAST
 
-    spark = session(FAST, master="local[2]", name="skipstone doors")
-    for asked, doors in ((conditions, fuzz_doors), (joins, fuzz_join_doors)):
-        if asked:
-            run.failed += len(doors.run(spark, asked, run.seed).failures)
+    spark = session(FAST, master="local[2]", name="skipstone grammar")
+    for count, target in ((num_conditions, conditions), (num_joins, joins)):
+        if count:
+            run.failed += len(target.run(spark, count, run.seed).failures)
     spark.stop()
 
 
 def take_turns(run: Run, targets: list[str], seconds: float) -> None:
     done, start, seed = dict.fromkeys(targets, 0), time.monotonic(), run.seed
-    while time.monotonic() - start < seconds and run.failed < MOST:
+    while time.monotonic() - start < seconds and run.failed < MAX_FAILURES:
         for name in targets:
             try:
                 done[name] += TARGETS[name](seed)
@@ -122,31 +125,41 @@ def take_turns(run: Run, targets: list[str], seconds: float) -> None:
                 print(f"{name}, seed {seed}:\n{traceback.format_exc()[-3000:]}", flush=True)
         seed += 1
     print(
-        f"{', '.join(f'{name} {count:,}' for name, count in done.items())}; seeds {run.seed} to {seed - 1}"
+        f"{', '.join(f'{name} {count:,}' for name, count in done.items())}; "
+        f"seeds {run.seed} to {seed - 1}"
     )
 
 
 def main(args: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="tests.fuzz", description=__doc__)
-    parser.add_argument("--verdicts", type=int, default=0, help="judged by rows and by DuckDB")
+    parser.add_argument("--verdicts", type=int, default=0, help="verdicts for rows and DuckDB")
     parser.add_argument(
-        "--spark-predicates", type=int, default=0, help="judged by Spark, each over 150 containers"
+        "--spark-predicates",
+        type=int,
+        default=0,
+        help="predicates for Spark, each over 150 containers",
     )
     parser.add_argument(
-        "--conditions", type=int, default=0, help="of Spark's grammar, over all writers' files"
+        "--conditions",
+        type=int,
+        default=0,
+        help="conditions of Spark's grammar, over all writers' files",
     )
-    parser.add_argument("--joins", type=int, default=0, help="of any two types, judged by Spark")
+    parser.add_argument("--joins", type=int, default=0, help="joins of any two types, for Spark")
     parser.add_argument(
-        "--seconds", type=float, default=None, help="for the targets; 60, or 0 beside those above"
+        "--seconds",
+        type=float,
+        default=None,
+        help="for the targets (default: 60; 0 with one of the options above)",
     )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--targets", nargs="*", choices=TARGETS, default=list(TARGETS))
-    parser.add_argument("--containers", type=int, default=1000, help="of each random table")
+    parser.add_argument("--containers", type=int, default=1000, help="containers of a random table")
     parser.add_argument(
         "--numba",
         type=float,
         default=0.05,
-        help="the share of predicates that Numba compiles too; NumPy runs all",
+        help="share of predicates that Numba compiles too; NumPy runs all",
     )
     given = parser.parse_args(args)
     warnings.simplefilter("error")
@@ -162,7 +175,7 @@ def main(args: list[str] | None = None) -> int:
     if given.spark_predicates:
         with_spark(run, given.spark_predicates, given.numba / 2)
     if given.conditions or given.joins:
-        through_doors(run, given.conditions, given.joins)
+        spark_grammar(run, given.conditions, given.joins)
     counted = given.verdicts or given.spark_predicates or given.conditions or given.joins
     seconds = given.seconds if given.seconds is not None else 0 if counted else 60
     if seconds:

@@ -1,7 +1,7 @@
 """Random conditions of Spark's grammar over all writers' files, judged by Spark.
 
-`python -m tests.fuzz.conditions --conditions 20000` asks `plan.to_arrow()`, `sks.read` and `sks.prune`,
-and compares ids of rows with those of Spark over the same rows in memory.
+`python -m tests.fuzz.conditions --conditions 20000` runs `plan.to_arrow()`, `sks.read` and
+`sks.prune`, and compares the ids of their rows with Spark's over the same rows in memory.
 `--seed N --condition "..."` repeats one case.
 """
 
@@ -34,20 +34,20 @@ from tests.support.spark_session import FAST
 from tests.support.spark_tables import write
 
 ZONES: Final = ("UTC", "UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Pacific/Apia")
-CONDITIONS: Final = 250  # of a seed
-SCALARS: Final = 40  # of a seed, of which values are learned
-AT_ONCE: Final = 50  # conditions in one query; a third in ANSI mode, where some raise
-MOST: Final = 200  # failures after which a run ends
-READS, PRUNES = 0.12, 0.17  # the share of conditions that each of Spark's doors is asked
+CONDITIONS: Final = 250  # for each seed
+SCALARS: Final = 40  # for each seed: scalars whose values the grammar learns
+BATCH: Final = 50  # conditions in one query; a third in ANSI mode, where some raise an error
+MAX_FAILURES: Final = 200  # a run ends after them
+READS, PRUNES = 0.12, 0.17  # the share of conditions for `read` and for `prune`
 
 
 @dataclass
 class Tally:
-    """What was asked, what was answered, and what failed."""
+    """Counts of conditions and answers, and the failures."""
 
-    asked: int = 0
+    num_conditions: int = 0
     rows: Counter[str] = field(default_factory=Counter)
-    doors: Counter[str] = field(default_factory=Counter)
+    entry_points: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
     writers: Counter[str] = field(default_factory=Counter)
     failures: list[str] = field(default_factory=list)
@@ -55,14 +55,15 @@ class Tally:
     def __str__(self) -> str:
         counted = lambda c: ", ".join(f"{k}: {v:,}" for k, v in c.most_common(40))
         return (
-            f"{self.asked:,} conditions; {counted(self.rows)}\n  doors: {counted(self.doors)}"
+            f"{self.num_conditions:,} conditions; {counted(self.rows)}"
+            f"\n  entry points: {counted(self.entry_points)}"
             f"\n  writers: {counted(self.writers)}"
             f"\n  refused by to_arrow(): {counted(self.refused)}"
         )
 
 
 def reason(e: ss.SkipstoneError) -> str:
-    """The kind of a refusal: a function that is not known, or the form of the message."""
+    """Return the kind of a refusal: an unknown function, or the form of the message."""
     line = str(e).splitlines()[0]
     if named := re.search(r"the function (\S+) is not", line):
         return f"function {named[1]}"
@@ -70,7 +71,7 @@ def reason(e: ss.SkipstoneError) -> str:
 
 
 class Judge:
-    """One seed: a table, its session, and what Spark says of conditions over it."""
+    """One seed: a table, its session, and Spark's answers to conditions over it."""
 
     def __init__(self, spark: Any, seed: int, folder: str, tally: Tally) -> None:
         self.spark, self.seed, self.tally, self.r = (
@@ -99,7 +100,7 @@ class Judge:
             yield
 
     def grammar(self) -> Grammar:
-        """The grammar of this table, which knows values of columns and of some scalars."""
+        """Make the grammar of this table, with values of columns and of some scalars."""
         g = Grammar(self.r, self.made.columns)
         scalars = [(f, name) for f, names in g.columns.items() for name in names]
         plain = set(scalars)
@@ -107,7 +108,7 @@ class Judge:
         for _ in range(SCALARS):
             family = self.r.choice(families)
             scalars.append((family, g.scalar(family, self.r.choice((1, 1, 2)))))
-        with set_in(self.spark, {"spark.sql.ansi.enabled": "false"}):  # where less raises
+        with set_in(self.spark, {"spark.sql.ansi.enabled": "false"}):  # fewer errors
             scalars = [(f, text) for f, text in scalars if kind_of(self.spark, text) is not None]
             found = answers(self.spark, [text for _, text in scalars])
         for (family, text), values in zip(scalars, found, strict=True):
@@ -121,29 +122,29 @@ class Judge:
         with self.session():
             g = self.grammar()
             texts = [g.condition(self.r.choice((0, 0, 1, 1, 2))) for _ in range(count)]
-            step = AT_ONCE // 3 if self.ansi else AT_ONCE
-            understood = []
+            step = BATCH // 3 if self.ansi else BATCH
+            accepted = []
             for text in texts:
                 if refused_by_spark(self.spark, text):
                     self.refused(text)
                 else:
-                    understood.append(text)
-            for at in range(0, len(understood), step):
-                some = understood[at : at + step]
+                    accepted.append(text)
+            for at in range(0, len(accepted), step):
+                some = accepted[at : at + step]
                 for text, found in zip(some, answers(self.spark, some), strict=True):
                     self.judge(text, found)
 
     def refused(self, text: str) -> None:
-        """Count what Spark does not take for a condition; Skipstone must not crash on it."""
-        self.tally.asked += 1
+        """Count a text that Spark does not accept; Skipstone must not crash on it."""
+        self.tally.num_conditions += 1
         self.tally.rows["refused by Spark"] += 1
         if self.r.random() < 0.3:
             self.arrow(text, None)
 
     def judge(self, text: str, found: pa.ChunkedArray | None, always: bool = False) -> None:
-        """Compare a condition's rows through the doors with Spark's."""
+        """Compare a condition's rows through Skipstone with Spark's."""
         t = self.tally
-        t.asked += 1
+        t.num_conditions += 1
         t.writers[self.made.writer.partition(",")[0]] += 1
         if found is None:
             t.rows["Spark raises"] += 1
@@ -155,18 +156,18 @@ class Judge:
         ] += 1
         self.arrow(text, true)
         if always or self.r.random() < READS:
-            self.door("read", text, true, lambda: self.read(text))
+            self.judge_entry_point("read", text, true, lambda: self.read(text))
         if self.made.frame is not None and (always or self.r.random() < PRUNES):
-            self.door("prune", text, true, lambda: self.prune(text))
+            self.judge_entry_point("prune", text, true, lambda: self.prune(text))
 
-    def fail(self, door: str, text: str, what: str) -> None:
+    def fail(self, entry_point: str, text: str, what: str) -> None:
         self.tally.failures.append(
-            f"seed {self.seed}, {door}, {self.made.writer}, {self.zone}, ANSI {self.ansi}: "
+            f"seed {self.seed}, {entry_point}, {self.made.writer}, {self.zone}, ANSI {self.ansi}: "
             f"{what}\n  {text}"
         )
 
     def arrow(self, text: str, true: list[int] | None) -> None:
-        """`plan.to_arrow()`; where it is refused, the rows of what the plan keeps."""
+        """Check `plan.to_arrow()`; if it is refused, check the rows of the kept containers."""
         t = self.tally
         plan = None
         try:
@@ -175,7 +176,7 @@ class Judge:
         except ss.SkipstoneError as e:
             if true is None:
                 return
-            t.doors["to_arrow, refused"] += 1
+            t.entry_points["to_arrow, refused"] += 1
             t.refused[reason(e)] += 1
             if plan is not None:
                 self.compare("plan", text, true, unfiltered(plan), whole=False)
@@ -184,38 +185,38 @@ class Judge:
             self.fail("to_arrow", text, traceback.format_exc()[-1500:])
             return
         if true is not None:
-            t.doors["to_arrow"] += 1
-            t.doors["to_arrow, pruned"] += len(plan.kept) < len(plan.verdicts)
+            t.entry_points["to_arrow"] += 1
+            t.entry_points["to_arrow, pruned"] += len(plan.kept) < len(plan.verdicts)
             self.compare("to_arrow", text, true, got)
 
     def compare(
-        self, door: str, text: str, true: list[int], got: list[int], whole: bool = True
+        self, entry_point: str, text: str, true: list[int], got: list[int], whole: bool = True
     ) -> None:
         lost, more = sorted(set(true) - set(got)), sorted(set(got) - set(true))
         twice = len(got) != len(set(got))
         if lost or (more and whole) or twice:
             what = f"lost {lost[:8]}, too many {more[:8] if whole else []}{', twice' * twice}"
-            self.fail(door, text, what)
+            self.fail(entry_point, text, what)
 
-    def door(self, name: str, text: str, true: list[int], ask: Any) -> None:
+    def judge_entry_point(self, name: str, text: str, true: list[int], ask: Any) -> None:
         t = self.tally
         try:
             got = ask()
         except ss.SkipstoneError:
-            t.doors[f"{name}, refused"] += 1
+            t.entry_points[f"{name}, refused"] += 1
             return
         except Exception as e:
             got = e
         if got == true:
-            t.doors[name] += 1
+            t.entry_points[name] += 1
             return
         try:
             plain = ids_of(self.plain(name).where(text))
         except Exception:
-            t.doors[f"{name}, Spark's plain query raises"] += 1
+            t.entry_points[f"{name}, Spark's plain query raises"] += 1
             return
         if plain != true:
-            t.doors[f"{name}, Spark's plain query differs"] += 1
+            t.entry_points[f"{name}, Spark's plain query differs"] += 1
             if got == plain:
                 return
             true = plain
@@ -224,13 +225,14 @@ class Judge:
         else:
             self.compare(name, text, true, got)
 
-    def plain(self, door: str) -> Any:
-        """The rows as Spark has them without us.
+    def plain(self, entry_point: str) -> Any:
+        """Return the rows that Spark gives without Skipstone.
 
-        Spark's own reader loses NaN where filters are pushed down; and its optimiser rewrites
-        `TRY_CAST(d AS TIMESTAMP_NTZ) <> t` to `d IS NOT NULL`; the cast of a far day is NULL.
+        Spark's own reader loses NaN if filters are pushed down. Its optimiser also rewrites
+        `TRY_CAST(d AS TIMESTAMP_NTZ) <> t` to `d IS NOT NULL`, although the cast of a far day is
+        NULL.
         """
-        return self.made.frame() if door == "prune" else self.made.truth.localCheckpoint()
+        return self.made.frame() if entry_point == "prune" else self.made.truth.localCheckpoint()
 
     def read(self, text: str) -> list[int]:
         return ids_of(read(self.spark, self.table, text, columns=["id"]))
@@ -244,7 +246,7 @@ def ids_of(frame: Any) -> list[int]:
 
 
 def unfiltered(plan: Plan) -> list[int]:
-    """Ids of all rows of the containers that a plan keeps."""
+    """Return the ids of all rows of the containers that a plan keeps."""
     verdicts = plan.verdicts.copy()
     verdicts[plan.kept] = Verdict.ALWAYS
     whole = Plan(plan.table, None, verdicts, ["id"], plan.statistics, timezone=plan.timezone)
@@ -252,7 +254,7 @@ def unfiltered(plan: Plan) -> list[int]:
 
 
 def case(spark: Any, seed: int, tally: Tally, conditions: int = CONDITIONS) -> None:
-    """All conditions of one seed."""
+    """Run all conditions of one seed."""
     logging.disable(logging.CRITICAL)
     try:
         with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
@@ -264,7 +266,7 @@ def case(spark: Any, seed: int, tally: Tally, conditions: int = CONDITIONS) -> N
 
 
 def again(spark: Any, seed: int, text: str, folder: str) -> Judge:
-    """One condition of one seed through all doors; what fails is printed."""
+    """Run one condition of one seed through all entry points; print failures."""
     judge = Judge(spark, seed, folder, Tally())
     with judge.session(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -279,20 +281,22 @@ def again(spark: Any, seed: int, text: str, folder: str) -> Judge:
 
 
 def run(spark: Any, conditions: int, first: int = 0, seconds: float = math.inf) -> Tally:
-    """Ask seed after seed until so many conditions were asked, or for so long; print what fails."""
+    """Run seed after seed until the count or the time is reached; print failures."""
     tally, seed, start, shown, took = Tally(), first, time.monotonic(), 0, 0.0
-    while tally.asked < conditions and len(tally.failures) < MOST and took < seconds:
-        before = tally.asked
+    while (
+        tally.num_conditions < conditions and len(tally.failures) < MAX_FAILURES and took < seconds
+    ):
+        before = tally.num_conditions
         try:
             case(spark, seed, tally, min(CONDITIONS, conditions - before))
         except Exception:
             tally.failures.append(f"seed {seed}: {traceback.format_exc()[-3000:]}")
-            tally.asked = before + CONDITIONS
+            tally.num_conditions = before + CONDITIONS
         for failure in tally.failures[shown:]:
             print(failure, flush=True)
         shown, seed = len(tally.failures), seed + 1
         took = time.monotonic() - start
-        print(f"{tally.asked:,} conditions in {took:,.0f} s", file=sys.stderr, flush=True)
+        print(f"{tally.num_conditions:,} conditions in {took:,.0f} s", file=sys.stderr, flush=True)
     print(f"{tally}\nseeds {first} to {seed - 1}, {shown} failures, {took:,.0f} s", flush=True)
     return tally
 
@@ -302,11 +306,11 @@ def main(args: list[str] | None = None) -> int:
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--conditions", type=int, default=2000)
-    parser.add_argument("--seed", type=int, default=0, help="the first of all")
-    parser.add_argument("--seconds", type=float, default=math.inf, help="end after so many")
-    parser.add_argument("--condition", help="ask this one alone of the seed's table")
+    parser.add_argument("--seed", type=int, default=0, help="the first seed")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="end after this time")
+    parser.add_argument("--condition", help="run only this one, on the seed's table")
     given = parser.parse_args(args)
-    spark = session(FAST, master="local[1]", name="skipstone doors")
+    spark = session(FAST, master="local[1]", name="skipstone conditions")
     if given.condition:
         with tempfile.TemporaryDirectory() as folder:
             again(spark, given.seed, given.condition, f"{folder}/t")

@@ -1,4 +1,7 @@
-"""Random joins: a pruned join gives the rows of the plain one, by an oracle in plain Python. `python -m tests.fuzz.dynamic --cases N`."""
+"""Random joins: a pruned join returns the rows of the plain one, by an oracle in plain Python.
+
+`python -m tests.fuzz.dynamic --cases N`
+"""
 
 import argparse
 import os
@@ -30,11 +33,11 @@ from tests.support.dynamic import (
 )
 
 HOWS = tuple(LEFT)
-FILES = 25  # cases of which one is made of files
+FILES = 25  # one in so many cases has files
 
 
 def collected(r, rows, kinds, probe, names, **limits):
-    """A filter of rows that come in random batches, orders and parts."""
+    """Return a filter of rows that arrive in random batches, orders and parts."""
     schema = pa.schema([(n, KINDS[k]) for n, k in zip(names, probe, strict=True)])
     rows = list(rows)
     r.shuffle(rows)
@@ -50,9 +53,7 @@ def collected(r, rows, kinds, probe, names, **limits):
 
 
 def compared(rows, kinds, others):
-    """Return rows as Spark compares them, with their kinds; None of a row whose cast raises an
-    error.
-    """
+    """Return rows as Spark compares them, with their kinds; None if a row's cast raises."""
     out = []
     for row in rows:
         try:
@@ -64,7 +65,7 @@ def compared(rows, kinds, others):
 
 
 def case(seed):
-    """One random filter over random containers."""
+    """Run one random filter over random containers."""
     r = random.Random(seed)
     make, width = Random(r), r.choice([1, 1, 1, 2, 2, 3])
     probe = [r.choice(list(KINDS)) for _ in range(width)]
@@ -83,7 +84,7 @@ def case(seed):
         data.fingerprint == collected(r, [*keys, *keys], build, probe, names, **limits).fingerprint
     ), (seed, "order")
     containers = [make.rows(probe, 4, build) for _ in range(r.randint(1, 8))]
-    # Containers of few values are those that can be settled.
+    # Containers of one value are the ones that a filter can settle.
     containers += [[c[0]] * len(c) for c in containers if c]
     typed_keys = compared(keys, build, probe)
     if None in typed_keys:
@@ -132,7 +133,7 @@ def case(seed):
 
 
 def unknown_case(seed, data, containers, probe, names, r):
-    """A filter whose keys raise an error keeps everything."""
+    """Check that a filter whose keys raise an error keeps everything."""
     assert not data.filtering and data.matched(table(containers[0], probe, names)) is None, seed
     stats = statistics(containers, probe, names, r)
     for how in HOWS:
@@ -144,7 +145,7 @@ def unknown_case(seed, data, containers, probe, names, r):
 
 
 def oracle_join(fact, dim, kinds_fact, kinds_dim, how, safe):
-    """The join of numbered rows, as a sorted list of pairs of numbers; None: no partner.
+    """Return the join of numbered rows, as a sorted list of pairs of numbers; None: no partner.
 
     Raises:
         Raises: Spark raises an error for a key.
@@ -173,7 +174,7 @@ def oracle_join(fact, dim, kinds_fact, kinds_dim, how, safe):
 
 
 def file_case(seed):
-    """One random join of files with rows."""
+    """Run one random join of files with rows."""
     r = random.Random(seed)
     make, width = Random(r), r.choice([1, 1, 2])
     probe = [r.choice(list(KINDS)) for _ in range(width)]
@@ -198,15 +199,15 @@ def file_case(seed):
         )
         limits = r.choice([{}, {}, {"max_values": 2}, {"threshold": 20}])
         scan = ss.scan_parquet(folder)
-        asked = {"on": names, "how": how, "null_safe": safe, "ansi": ansi}
+        options = {"on": names, "how": how, "null_safe": safe, "ansi": ansi}
         waits = {"wait": r.choice([None, None, 0, 0.001]), **limits}
         try:
-            plain = ss.join(scan, dim, **asked, dynamic_filtering=False)
+            plain = ss.join(scan, dim, **options, dynamic_filtering=False)
         except ss.UnsupportedForm as e:
             with pytest.raises(ss.UnsupportedForm, match=re.escape(str(e))):
-                ss.join(scan, dim, **asked, **waits)
+                ss.join(scan, dim, **options, **waits)
             return refused(seed, fact, keys, probe, build, ansi)
-        found = ss.join(scan, dim, **asked, **waits)
+        found = ss.join(scan, dim, **options, **waits)
         assert repr(plain.to_pydict()) == repr(found.to_pydict()), (seed, how, "plain")
         if not ansi:
             return 0, 0
@@ -222,7 +223,7 @@ def file_case(seed):
 
 
 def refused(seed, fact, keys, probe, build, ansi):
-    """Under ANSI a join is refused only if Spark raises an error for one of its keys."""
+    """Check that under ANSI a join is refused only if Spark raises an error for one of its keys."""
     if ansi:
         assert None in compared(fact, probe, build) + compared(keys, build, probe), (
             seed,
@@ -232,7 +233,7 @@ def refused(seed, fact, keys, probe, build, ansi):
 
 
 def run(cases, first=0, seconds=None):
-    """Run cases; (how many, containers pruned, containers)."""
+    """Run cases; return their number, the pruned containers, and all containers."""
     start, pruned, total, done = time.monotonic(), 0, 0, 0
     for seed in range(first, first + cases):
         if seconds is not None and time.monotonic() - start > seconds:

@@ -1,8 +1,8 @@
-"""Mutants of files: each is answered or refused by an error of ours, and none ends or stops a process.
+"""Mutants of files: each is answered or refused by Skipstone's errors; no process ends or hangs.
 
-`python -m tests.fuzz.files --cases 20000 --what footers` runs one kind, without `--what` all. Mutants
-are tried in a child process with bounded memory; what fails prints its seed, and `--seed N --cases 1`
-repeats it.
+`python -m tests.fuzz.files --cases 20000 --what footers` runs one kind; without `--what` all. A
+child process with bounded memory tries the mutants. A failure prints its seed, and
+`--seed N --cases 1` repeats it.
 """
 
 import argparse
@@ -27,9 +27,9 @@ KINDS = {
     "stores": "tests.fuzz.stores",
     "logs": "tests.fuzz.logs",
 }
-LIMIT = 10  # seconds of a processor that a mutant may take,
-WAIT = 120  # and seconds in all, since other work may have the processors
-WARM = 300  # seconds that come before the first
+LIMIT = 10  # seconds of CPU time for a mutant
+WAIT = 120  # seconds of wall time for a mutant, since other work may have the CPUs
+WARM = 300  # seconds until the child is ready
 MEMORY = 2 << 30  # bytes of address space that mutants may add
 ANSWERED, REFUSED, FOREIGN, CRASHED, HUNG, LOST = (
     "answered",
@@ -41,12 +41,12 @@ ANSWERED, REFUSED, FOREIGN, CRASHED, HUNG, LOST = (
 )
 
 
-class Lost(AssertionError):
-    """The peer reads rows that we do not."""
+class LostRows(AssertionError):
+    """A peer reads rows that Skipstone does not read."""
 
 
 def tried(target, seed, step):
-    """Try one mutant; (outcome, what happened)."""
+    """Try one mutant; return the outcome and what happened."""
     from skipstone.ir.errors import PredicateError, SkipstoneError
 
     r, refused = random.Random(seed), ""
@@ -58,9 +58,10 @@ def tried(target, seed, step):
                 ask()
             except SkipstoneError as e:
                 refused = f"{type(e).__name__}: {e}"
-                if "\n" in refused and not isinstance(e, PredicateError):  # those point into text
+                # Only errors about predicates have several lines: they point into the text.
+                if "\n" in refused and not isinstance(e, PredicateError):
                     return FOREIGN, f"an error of several lines: {refused}"
-            except Lost as e:
+            except LostRows as e:
                 return LOST, f"{name}: {e}"
             except Exception:
                 return FOREIGN, f"{name}: {traceback.format_exc()[-2500:]}"
@@ -68,14 +69,13 @@ def tried(target, seed, step):
 
 
 def serve(pipe, kind, folder, log):
-    """The child: try the seeds that come."""
+    """Run the child: try the seeds that arrive."""
     os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
     faulthandler.enable()
     warnings.simplefilter("ignore")
     target = importlib.import_module(KINDS[kind]).Target(folder)
-    with (
-        contextlib.ExitStack() as undo
-    ):  # compiles what is compiled, and shows that nothing is wrong with the files
+    # Compile what is compiled, and check that the undamaged files are read.
+    with contextlib.ExitStack() as undo:
         for name, ask in target.whole(undo):
             try:
                 ask()
@@ -90,7 +90,7 @@ def serve(pipe, kind, folder, log):
 
 
 class Child:
-    """A process that tries mutants, and is made anew when it ends."""
+    """A process that tries mutants; a new one replaces it when it ends."""
 
     def __init__(self, kind):
         self.kind, self.process, self.pipe = kind, None, None
@@ -114,7 +114,7 @@ class Child:
         try:
             assert self.pipe.poll(WARM) and self.pipe.recv()[0] == "ready"
         except (EOFError, AssertionError):
-            raise SystemExit(f"{self.kind}: the child does not start\n{self.told()}") from None
+            raise SystemExit(f"{self.kind}: the child does not start\n{self.output()}") from None
 
     def try_one(self, seed):
         if self.process is None:
@@ -130,14 +130,14 @@ class Child:
                     step = what
         except (EOFError, OSError):
             self.process.join(5)
-            found = CRASHED, f"{step}: exit code {self.process.exitcode}\n{self.told()}"
+            found = CRASHED, f"{step}: exit code {self.process.exitcode}\n{self.output()}"
         else:
-            found = HUNG, f"{step}: more than {LIMIT} s of a processor, or {WAIT} s"
+            found = HUNG, f"{step}: more than {LIMIT} s of CPU time, or {WAIT} s"
         self.stop()
         return found
 
     def used(self):
-        """Seconds of a processor that the child took."""
+        """Return the seconds of CPU time that the child took."""
         try:
             with open(f"/proc/{self.process.pid}/stat") as f:
                 fields = f.read().rpartition(")")[2].split()
@@ -145,7 +145,7 @@ class Child:
             return 0.0
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
-    def told(self):
+    def output(self):
         with open(self.log, errors="replace") as f:
             return f.read().split("Extension modules:")[0][:2500]
 
@@ -162,7 +162,7 @@ class Child:
 
 
 def run(kind, seeds, report=print):
-    """Try mutants of one kind; how many had which outcome."""
+    """Try mutants of one kind; return the count of each outcome."""
     child, seen, start = Child(kind), Counter(), time.monotonic()
     try:
         for done, seed in enumerate(seeds, 1):
@@ -181,8 +181,8 @@ def run(kind, seeds, report=print):
 
 def main(args=None):
     parser = argparse.ArgumentParser(prog="tests.fuzz.files", description=__doc__)
-    parser.add_argument("--cases", type=int, default=20_000, help="of each kind")
-    parser.add_argument("--seed", type=int, default=0, help="the first")
+    parser.add_argument("--cases", type=int, default=20_000, help="mutants of each kind")
+    parser.add_argument("--seed", type=int, default=0, help="the first seed")
     parser.add_argument("--what", nargs="*", choices=KINDS, default=list(KINDS))
     given = parser.parse_args(args)
     bad = 0

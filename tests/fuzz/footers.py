@@ -1,4 +1,4 @@
-"""Mutants of Parquet footers, and of `_metadata`, through all that a plan does with them."""
+"""Mutants of Parquet footers, and of `_metadata`, through everything that a plan does with them."""
 
 import datetime as dt
 import decimal
@@ -14,7 +14,7 @@ from skipstone.bindings.tables.parquet import footers
 from skipstone.kernels.decode import footer_layout
 from skipstone.kernels.decode.spans import GATHER
 from skipstone.kernels.run.loops import compiled
-from tests.fuzz.files import Lost
+from tests.fuzz.files import LostRows
 from tests.support import footers as thrift
 from tests.support.mutants import damaged, damaged_thrift
 
@@ -49,7 +49,7 @@ NOTES = {b"org.apache.spark.version": b"2.4.8", b"org.apache.spark.legacyDateTim
 
 
 class Target:
-    """Files of several writers' kinds in a folder, and one folder with `_metadata`."""
+    """Files with several writers' options in a folder, and one folder with `_metadata`."""
 
     def __init__(self, folder):
         self.folder, self.files = Path(folder), []
@@ -74,7 +74,7 @@ class Target:
             yield from self.asks(path, random.Random(1), path == self.summary[0])
 
     def mutant(self, r, undo):
-        # Small footers are read by Python unless the loop is asked for, as it is of large ones.
+        # Plain Python reads small footers unless SMALL is 0; the compiled loop reads large ones.
         undo.callback(setattr, footers, "SMALL", footers.SMALL)
         footers.SMALL = r.choice((0, footers.SMALL))
         summed = r.random() < 0.15
@@ -136,13 +136,13 @@ class Target:
 
 
 def compare(mine, path):
-    """Find rows that pyarrow reads and we do not."""
+    """Find rows that pyarrow reads and Skipstone does not."""
     try:
         theirs = pq.ParquetFile(path).read()
-    except Exception:  # it is not refused by us either, which is no loss
+    except Exception:  # pyarrow reads no rows, so none can be lost
         return
     if mine.num_rows != theirs.num_rows:
-        raise Lost(f"{mine.num_rows} rows of {theirs.num_rows}")
+        raise LostRows(f"{mine.num_rows} rows of {theirs.num_rows}")
 
 
 def end(footer):
@@ -152,11 +152,6 @@ def end(footer):
 def thrift_bytes(fields):
     try:
         return thrift.write_struct(fields)
-    except (
-        TypeError,
-        ValueError,
-        IndexError,
-        AttributeError,
-        struct.error,
-    ):  # kinds were exchanged
+    # Kinds were exchanged.
+    except (TypeError, ValueError, IndexError, AttributeError, struct.error):
         return b"\x15\x02\x00"

@@ -1,7 +1,8 @@
 """Random joins of keys of any two types through `ss.join`, plans, `prune_join` and `prune`.
 
-`python -m tests.fuzz.joins --joins 2000`; Spark judges. Beside what `tests/fuzz/spark_joins.py`
-asks, texts are joined with numbers, days and moments, by NOT IN too, in both ANSI modes.
+`python -m tests.fuzz.joins --joins 2000`; Spark judges. Beyond the joins of
+`tests/fuzz/spark_joins.py`, texts are joined with numbers, days and moments, by NOT IN too, in both
+ANSI modes.
 """
 
 import argparse
@@ -72,17 +73,20 @@ HOWS: Final = (*LEFT, "anti", "not in", "semi", "anti", "not in")
 @dataclass
 class Tally:
     joins: int = 0
-    doors: Counter[str] = field(default_factory=Counter)
+    entry_points: Counter[str] = field(default_factory=Counter)
     hows: Counter[str] = field(default_factory=Counter)
     failures: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
         counted = lambda c: ", ".join(f"{k}: {v:,}" for k, v in c.most_common())
-        return f"{self.joins:,} joins; {counted(self.hows)}\n  doors: {counted(self.doors)}"
+        return (
+            f"{self.joins:,} joins; {counted(self.hows)}"
+            f"\n  entry points: {counted(self.entry_points)}"
+        )
 
 
 class Texts(Random):
-    """Random keys, of which texts mean something to other types."""
+    """Random keys; many of the texts are values of other types."""
 
     def value(self, kind: str) -> Any:
         found = super().value(kind)
@@ -159,7 +163,7 @@ class Case:
         return SQL[self.how].format(by)
 
     def truth(self) -> list[tuple[int | None, int | None]] | None:
-        """Pairs of rows by Spark over rows in memory; None where it refuses or raises."""
+        """Return pairs of rows by Spark over rows in memory; None if it raises an error."""
         in_spark(self.spark, self.facts).createOrReplaceTempView("facts")
         in_spark(self.spark, self.dim).createOrReplaceTempView("keys")
         try:
@@ -169,13 +173,19 @@ class Case:
 
     def joined(self, **more: Any) -> list[tuple[int | None, int | None]]:
         found = ss.join(
-            ss.scan_parquet(self.folder), self.dim, on=self.names, how=self.how, null_safe=self.safe,
-            timezone=self.zone, ansi=self.ansi, **more,
-        )  # fmt: skip
+            ss.scan_parquet(self.folder),
+            self.dim,
+            on=self.names,
+            how=self.how,
+            null_safe=self.safe,
+            timezone=self.zone,
+            ansi=self.ansi,
+            **more,
+        )
         return pairs(found)
 
     def left_by_filter(self) -> set[int]:
-        """Rows that a plan leaves of the fact table by the keys."""
+        """Return the rows of the fact table that a plan with a filter of the keys keeps."""
         scan = ss.scan_parquet(self.folder)
         collector = ss.DynamicFilterCollector(
             self.names,
@@ -186,12 +196,12 @@ class Case:
             **self.limits,
         )
         collector.add(self.dim)
-        asked = ss.DynamicFilter(collector.finish(), how=self.how)
-        plan = scan.plan(dynamic=[asked], timezone=self.zone, ansi=self.ansi)
+        dynamic = ss.DynamicFilter(collector.finish(), how=self.how)
+        plan = scan.plan(dynamic=[dynamic], timezone=self.zone, ansi=self.ansi)
         return set(plan.to_arrow()["row"].to_pylist())
 
     def pruned(self) -> list[tuple[int | None, int | None]]:
-        """The join over files, by `prune_join`, or by `prune` of the query."""
+        """Return the join over files, by `prune_join`, or by `prune` of the query."""
         schema = in_spark(self.spark, self.facts).schema
         frame = self.spark.read.schema(schema).parquet(self.folder)
         if self.how == "not in" or self.r.random() < 0.4:
@@ -210,7 +220,7 @@ def pairs(t: pa.Table) -> list[tuple[int | None, int | None]]:
 
 
 def case(spark: Any, seed: int, tally: Tally, share: float = 0.5) -> None:
-    """One join through all doors; Spark's own only for a share."""
+    """Run one join through all entry points; through Spark's own only a share of the joins."""
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         logging.disable(logging.CRITICAL)
@@ -226,28 +236,28 @@ def judge(one: Case, tally: Tally, share: float) -> None:
     true = one.truth()
     tally.joins += 1
     tally.hows[one.how] += 1
-    tally.doors["Spark refuses or raises"] += true is None
-    told = (
+    tally.entry_points["Spark raises an error"] += true is None
+    label = (
         f"seed {one.seed}, {one.how}, null-safe {one.safe}, {one.probe} = {one.build}, {one.zone}, "
         f"ANSI {one.ansi}, {one.limits}"
     )
 
-    def ask(door: str, answer: Any, holds: Any) -> Any:
+    def ask(entry_point: str, answer: Any, holds: Any) -> Any:
         try:
             got = answer()
         except ss.SkipstoneError:
-            tally.doors[f"{door}, refused"] += 1
+            tally.entry_points[f"{entry_point}, refused"] += 1
             return "refused"
         except Exception:
-            if true is not None or door != "pruned":
-                tally.failures.append(f"{told}, {door}: {traceback.format_exc()[-1500:]}")
+            if true is not None or entry_point != "pruned":
+                tally.failures.append(f"{label}, {entry_point}: {traceback.format_exc()[-1500:]}")
             return "failed"
         if true is None:
             return None
-        tally.doors[door] += 1
+        tally.entry_points[entry_point] += 1
         if not holds(got):
             tally.failures.append(
-                f"{told}, {door}: {got}\n  Spark: {true}\n  "
+                f"{label}, {entry_point}: {got}\n  Spark: {true}\n  "
                 f"facts {one.facts.to_pydict()}\n  keys {one.dim.to_pydict()}"
             )
         return got
@@ -256,7 +266,7 @@ def judge(one: Case, tally: Tally, share: float) -> None:
     found = ask("ss.join", lambda: one.joined(**one.limits), same)
     plain = ask("ss.join, unfiltered", lambda: one.joined(dynamic_filtering=False), same)
     if (found == "refused") != (plain == "refused") and true is not None:
-        tally.failures.append(f"{told}: filtered {str(found)[:80]}, unfiltered {str(plain)[:80]}")
+        tally.failures.append(f"{label}: filtered {str(found)[:80]}, unfiltered {str(plain)[:80]}")
     needed = {row for row, _ in true or () if row is not None}
     ask("dynamic filter", one.left_by_filter, lambda got: needed <= got)
     if true is not None and one.r.random() < share:
@@ -264,7 +274,7 @@ def judge(one: Case, tally: Tally, share: float) -> None:
 
 
 def run(spark: Any, joins: int, first: int = 0, seconds: float = math.inf) -> Tally:
-    """Ask so many joins, or for so long; print what fails."""
+    """Run joins until the count or the time is reached; print failures."""
     tally, start, shown, took = Tally(), time.monotonic(), 0, 0.0
     for seed in range(first, first + joins):
         if took > seconds:
@@ -291,7 +301,7 @@ def main(args: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--joins", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--seconds", type=float, default=math.inf, help="end after so many")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="end after this time")
     given = parser.parse_args(args)
     spark = session(FAST, master="local[1]", name="skipstone joins")
     return int(bool(run(spark, given.joins, given.seed, given.seconds).failures))

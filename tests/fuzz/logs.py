@@ -1,4 +1,4 @@
-"""Mutants of Delta logs: commits, checkpoints, sidecars, and the files that are only hints."""
+"""Mutants of Delta logs: commits, checkpoints, sidecars, and files that are only hints."""
 
 import io
 import json
@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 import skipstone as ss
 from skipstone.bindings.tables.delta import cache
-from tests.fuzz.files import Lost
+from tests.fuzz.files import LostRows
 from tests.fuzz.footers import end, thrift_bytes
 from tests.support import footers as thrift
 from tests.support.delta_log import Log, Written, delta_schema
@@ -89,14 +89,14 @@ class Target:
 
 
 def compare(mine, log):
-    """Find rows that delta-rs reads and we do not."""
+    """Find rows that delta-rs reads and Skipstone does not."""
     theirs = peer(log)
     if theirs is not None and mine < theirs:
-        raise Lost(f"{mine} rows of {theirs}")
+        raise LostRows(f"{mine} rows of {theirs}")
 
 
 def peer(log):
-    """Rows that delta-rs reads; None: it does not read the table."""
+    """Return the number of rows that delta-rs reads; None if it does not read the table."""
     try:
         table = deltalake.DeltaTable(str(log.folder))
         return sum(pq.ParquetFile(p).metadata.num_rows for p in table.file_uris())
@@ -118,7 +118,7 @@ def rows(first):
 
 
 def checkpointed(log, name):
-    """Put a checkpoint of version 2 in place of the commits up to it."""
+    """Replace the commits up to version 2 by a checkpoint."""
     deltalake.DeltaTable(str(log.folder), version=2).create_checkpoint()
     path = log.log / f"{2:020}.checkpoint.parquet"
     whole = pq.read_table(path)
@@ -174,13 +174,13 @@ def changed_json(data, r):
         case _:
             lines[at] = damaged_json(lines[at], r)
     text = "\n".join(map(dumped, lines)) + "\n"
-    if r.random() < 0.1:  # a key that stands twice
+    if r.random() < 0.1:  # a duplicate key
         text = text.replace('{"path":', '{"path": "other", "path":', 1)
     return text.encode(errors="replace")
 
 
 def changed_parquet(data, r):
-    """A checkpoint whose footer is damaged, or that says something else."""
+    """Change a checkpoint: its footer, its bytes, or its rows."""
     at = len(data) - 8 - struct.unpack("<I", data[-8:-4])[0]
     match r.randrange(3):
         case 0:
@@ -196,5 +196,5 @@ def changed_parquet(data, r):
         sink = io.BytesIO()
         pq.write_table(changed, sink)
         return sink.getvalue()
-    except Exception:  # Arrow has no type for it
+    except Exception:  # Arrow has no type for the damaged rows
         return damaged(data, r, start=at)

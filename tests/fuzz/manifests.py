@@ -1,4 +1,7 @@
-"""Mutants of Iceberg's metadata: `metadata.json`, manifest lists, manifests; the last two also against pyiceberg."""
+"""Mutants of Iceberg's metadata: `metadata.json`, manifest lists, manifests.
+
+Manifest lists and manifests are also compared with pyiceberg.
+"""
 
 import decimal
 import gzip
@@ -25,7 +28,8 @@ from skipstone.bindings.tables.iceberg import manifest
 from skipstone.bindings.tables.iceberg.listing import decode as decode_list
 from skipstone.kernels.decode.avro import Container
 from tests.fuzz import avro as fuzz_avro
-from tests.fuzz.files import Lost
+from tests.fuzz import avro_files
+from tests.fuzz.files import LostRows
 from tests.support.avro import text, varint
 from tests.support.iceberg_tables import append, make, position_deletes
 from tests.support.mutants import damaged, damaged_json, dumped
@@ -46,7 +50,7 @@ WHERE = ("x > 5", "p = 'a' AND x < 9", "f < 3 OR m = 1", "st.a = 2", "x IN (1, 1
 
 
 class Target:
-    """A table of two appends and one commit of deletes, whose files are changed one at a time."""
+    """A table of two appends and one commit of deletes; its files are changed one at a time."""
 
     def __init__(self, folder):
         self.folder = Path(folder)
@@ -68,8 +72,8 @@ class Target:
         self.list = Path(snapshot.manifest_list.removeprefix("file://"))
         listed = ss.scan_iceberg(table).manifests
         self.manifests = [Path(m.manifest_path.removeprefix("file://")) for m in listed]
-        self.bases = [*fuzz_avro.bases().values()]
-        self.lists = [*fuzz_avro.LISTS.values()]
+        self.bases = [*avro_files.bases().values()]
+        self.lists = [*avro_files.LISTS.values()]
         self.all = [p.read_bytes() for p in (self.list, *self.manifests)]
 
     def whole(self, undo):
@@ -93,9 +97,9 @@ class Target:
             yield from self.asks(path, r.choice(WHERE), r.randrange(4))
 
     def judged(self, check, decode, bases, r):
-        """Damaged bytes are read as pyiceberg reads them; of other schemas it refuses more."""
+        """Compare damaged bytes with pyiceberg, which refuses more if the schema is changed."""
         if r.random() < 0.65:
-            told(check(damaged(r.choice(bases), r, bases)))
+            raise_if_refused(check(damaged(r.choice(bases), r, bases)))
         else:
             decode(reworded(r.choice(bases), r))
 
@@ -143,33 +147,33 @@ class Target:
 
 
 def compare(table):
-    """Find rows that pyiceberg reads and we do not."""
+    """Find rows that pyiceberg reads and Skipstone does not."""
     mine = table.plan().to_arrow().num_rows
     try:
         scan = table.source.scan(snapshot_id=table.version)
         theirs = scan.to_arrow().num_rows
-    except Exception:  # what the peer refuses is not lost
+    except Exception:  # pyiceberg reads no rows, so none can be lost
         return
     if mine < theirs:
-        raise Lost(f"{mine} rows of {theirs}")
+        raise LostRows(f"{mine} rows of {theirs}")
 
 
 def decode_one(data):
     return fuzz_avro.ours(manifest.decode(data, "m.avro", 0, 9))
 
 
-def told(found):
+def raise_if_refused(found):
     if found == "refused":
         raise ss.SkipstoneError(found)
 
 
 def broken(data, r, others):
-    """A damaged Avro file: its bytes, or its schema, or other words of its header."""
+    """Damage an Avro file: its bytes, its schema, or other values of its header."""
     return damaged(data, r, others) if r.random() < 0.65 else reworded(data, r)
 
 
 def reworded(data, r):
-    """An Avro file whose header says something else."""
+    """Change the header of an Avro file."""
     found = Container(data)
     header = dict(found.header)
     if r.random() < 0.8:

@@ -1,6 +1,6 @@
-"""Fork or interrupt processes at random moments of a first use: each answers rightly and ends.
+"""Fork or interrupt processes at random moments of a first use: each answers correctly and ends.
 
-python -m tests.fuzz.processes --forks 200 --interrupts 100
+`python -m tests.fuzz.processes --forks 200 --interrupts 100`
 """
 
 import argparse
@@ -21,7 +21,7 @@ from tests.support.process_uses import TIME
 
 
 def tables(folder):
-    """The tables that the processes read."""
+    """Write the tables that the processes read."""
     from deltalake import write_deltalake
 
     (folder / "parquet").mkdir()
@@ -35,10 +35,10 @@ def run(mode, seed, folder):
     """Run one process.
 
     Returns:
-        What went wrong; None: nothing.
+        What went wrong, or None.
     """
     with tempfile.TemporaryDirectory() as fresh:
-        # Most find kernels on disk; the others are forked or interrupted while they compile.
+        # Most processes find kernels on disk; others are forked or interrupted while they compile.
         cache = folder / "cache" if seed % 4 else fresh
         env = {**os.environ, "SKIPSTONE_CACHE_DIR": str(cache), "PYTHONUNBUFFERED": "1"}
         process = subprocess.Popen(
@@ -61,10 +61,10 @@ def run(mode, seed, folder):
 
 
 def fuzz(forks, interrupts, seed=0, jobs=2):
-    """Run so many processes; half of those that are interrupted fork as well.
+    """Run processes; half of the interrupted ones fork as well.
 
     Returns:
-        How many were run, and what went wrong.
+        The number of runs by mode, and what went wrong.
     """
     with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(jobs) as pool:
         folder = Path(name)
@@ -72,12 +72,12 @@ def fuzz(forks, interrupts, seed=0, jobs=2):
         cases = [("fork", seed + i) for i in range(forks)]
         cases += [(("interrupt", "both")[i % 2], seed + i) for i in range(interrupts)]
         random.Random(seed).shuffle(cases)
-        said = []
+        results = []
         for i, one in enumerate(pool.map(lambda case: run(*case, folder), cases), 1):
-            said.append(one)
+            results.append(one)
             if one is not None or i % 20 == 0:
                 print(f"{i} of {len(cases)}: {one or 'all right'}", flush=True)
-    return Counter(mode for mode, _ in cases), [s for s in said if s is not None]
+    return Counter(mode for mode, _ in cases), [s for s in results if s is not None]
 
 
 def main():
@@ -87,10 +87,10 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
     given, start = parser.parse_args(), time.perf_counter()
-    ran, said = fuzz(given.forks, given.interrupts, given.seed, given.jobs)
-    failed = [s for s in said if not s.startswith("(")]
+    ran, results = fuzz(given.forks, given.interrupts, given.seed, given.jobs)
+    failed = [s for s in results if not s.startswith("(")]
     print(
-        f"{dict(ran)}: {len(failed)} failed, {len(said) - len(failed)} were not interrupted, "
+        f"{dict(ran)}: {len(failed)} failed, {len(results) - len(failed)} were not interrupted, "
         f"{time.perf_counter() - start:.0f} s"
     )
     sys.exit(bool(failed))

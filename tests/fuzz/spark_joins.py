@@ -1,4 +1,7 @@
-"""Random joins in Spark: a pruned join gives the rows of Spark's own. `python -m tests.fuzz.spark_joins --cases N`."""
+"""Random joins in Spark: a pruned join returns the rows of Spark's own.
+
+`python -m tests.fuzz.spark_joins --cases N`
+"""
 
 import argparse
 import os
@@ -22,7 +25,10 @@ NAMES = ("k0", "a b", "x.y`z")
 
 
 def written(r, make, probe, names, folder):
-    """A fact table of a few files, mostly sorted, so that bounds say more; how many of them there are."""
+    """Write a fact table of a few files, and return their number.
+
+    It is sorted in most cases, so that bounds rule out more.
+    """
     rows = table(make.rows(probe, 30), probe, names)
     if r.random() < 0.7 and probe[0] != "boolean":
         rows = rows.sort_by(names[0])
@@ -43,7 +49,7 @@ def written(r, make, probe, names, folder):
 
 
 def dimension(spark, r, make, build, folder):
-    """A few rows of keys, doubled here and there: of a file, or in memory."""
+    """Return a few rows of keys, some of them twice: from a file, or in memory."""
     rows = make.rows(build, 6)
     rows += r.sample(rows, min(2, len(rows)))
     keys = table(rows, build, [f"d{i}" for i in range(len(build))]).append_column(
@@ -52,12 +58,12 @@ def dimension(spark, r, make, build, folder):
     pq.write_table(keys, f"{folder}/dim.parquet")
     dim = spark.read.parquet(f"{folder}/dim.parquet")
     if r.random() < 0.2:
-        dim = dim.repartition(3).limit(100)  # which may be another one when it is computed again
+        dim = dim.repartition(3).limit(100)  # may give other rows when it is computed again
     return dim.where("w % 3 < 2") if r.random() < 0.4 else dim
 
 
 def facts(spark, r, folder):
-    """The fact table as a DataFrame, and as it is given to `prune_join`."""
+    """Return the fact table as a DataFrame, and in the form that `prune_join` gets."""
     frame = spark.read.parquet(folder)
     kind = r.random()
     if kind < 0.5:
@@ -75,7 +81,7 @@ def facts(spark, r, folder):
 
 
 def case(spark, seed):
-    """One random join; files that were left out, and files."""
+    """Run one random join; return the number of skipped files, and of all files."""
     r = random.Random(seed)
     r.partitioned = r.random() < 0.25
     make, width = Random(r), r.choice([1, 1, 1, 2, 2, 3])
@@ -115,16 +121,16 @@ def case(spark, seed):
             given, where, on = fact, None, by if r.random() < 0.5 else by & (fact.row > dim.w)
             by = on
         plain = fact.join(dim, by, how) if side == "left" else dim.join(fact, by, how)
-        told = (seed, how, side, safe, probe, build, where, limits, str(on))
+        label = (seed, how, side, safe, probe, build, where, limits, str(on))
         joined = prune_join(given, dim, on, how, side=side, where=where, null_safe=safe, **limits)
-        assert rows_of(joined) == rows_of(plain), (*told, str(pruned(joined)))
-        assert joined.columns == plain.columns, told
+        assert rows_of(joined) == rows_of(plain), (*label, str(pruned(joined)))
+        assert joined.columns == plain.columns, label
         found = pruned(joined)[0 if side == "left" else -1]
         return (files - found.kept if found.keys and found.kept is not None else 0), files
 
 
 def run(spark, seeds):
-    """Run cases: how many, files that were left out, and files."""
+    """Run cases; return their number, the skipped files, and all files."""
     done, out, total = 0, 0, 0
     for seed in seeds:
         try:
@@ -144,9 +150,9 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", type=int, default=500)
     parser.add_argument("--first", type=int, default=0)
-    asked = parser.parse_args()
+    given = parser.parse_args()
     done, out, total = run(
         session(CONFIG, master="local[2]", name="joins"),
-        range(asked.first, asked.first + asked.cases),
+        range(given.first, given.first + given.cases),
     )
     print(f"{done} joins in Spark, {out} of {total} files not opened, no row lost")

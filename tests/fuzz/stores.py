@@ -1,7 +1,8 @@
-"""Mutants of what Skipstone saves: statistics, shards, snapshots of footers, logs that are kept on disk.
+"""Mutants of what Skipstone saves: statistics, shards, snapshots of footers, cached logs.
 
-Checksums refuse nearly all damage at once; so footers and manifests are also changed under a checksum
-that fits. What lies in blocks is not: who can forge those can say anything about the table (store/layout.py).
+Checksums refuse nearly all damage at once, so footers and manifests are also changed under a
+matching checksum. Blocks are not: whoever can forge those can claim anything about the table
+(store/layout.py).
 """
 
 import contextlib
@@ -19,7 +20,7 @@ import skipstone as ss
 from skipstone.bindings.shards import manifest as shard_manifest
 from skipstone.bindings.statistics.store import checked, layout
 from skipstone.bindings.tables.delta import cache
-from tests.fuzz.files import Lost
+from tests.fuzz.files import LostRows
 from tests.support.delta_log import simple
 from tests.support.mutants import damaged, damaged_json, dumped
 
@@ -47,7 +48,7 @@ def statistics(n=200):
 
 
 class Target:
-    """Files of each kind; those that are cut are copies, since whole ones are mapped."""
+    """Files of each kind. Mutants are copies, since the whole files are mapped."""
 
     def __init__(self, folder):
         self.folder, self.number = Path(folder), 0
@@ -65,7 +66,8 @@ class Target:
             pq.write_table(pa.table({"x": range(10 * i, 10 * i + 10)}), lake / f"{i}.parquet")
         self.lake, self.snapshot = lake, self.folder / "lake.stats"
 
-        for path in lake.iterdir():  # times that have passed, which snapshots tell files by
+        # Snapshots identify files by their times, which must not be recent.
+        for path in lake.iterdir():
             os.utime(path, (time.time() - 100,) * 2)
         ss.scan_parquet(lake).save_stats(str(self.snapshot))
         self.log = simple(self.folder / "delta")
@@ -123,7 +125,7 @@ class Target:
         return path
 
     def change(self, path, new, undo):
-        """Replace a file: one that is cut in place would end a process that has it mapped."""
+        """Replace a file. Truncating it in place would end a process that has it mapped."""
         old = path.rename(path.with_suffix(".whole"))
         undo.callback(old.replace, path)
         path.write_bytes(new)
@@ -143,22 +145,22 @@ class Target:
         table = ss.scan_parquet(str(self.lake), stats=str(self.snapshot))
         plan = table.plan("x > 15")
         if not forged and plan.to_arrow().num_rows != 14:
-            raise Lost(f"{plan.to_arrow().num_rows} rows of 14")
+            raise LostRows(f"{plan.to_arrow().num_rows} rows of 14")
 
     def scan_delta(self, forged=False):
         cache.forget()
         found = ss.scan_delta(self.log.folder).plan("x > 5").to_arrow().num_rows
         if not forged and found != 24:
-            raise Lost(f"{found} rows of 24")
+            raise LostRows(f"{found} rows of 24")
 
 
 def judged(found, known):
     if len(found) != len(known) or (known & ~found).any():
-        raise Lost(f"{(known & ~found[: len(known)]).sum()} containers more are pruned")
+        raise LostRows(f"{(known & ~found[: len(known)]).sum()} containers too many are pruned")
 
 
 def resealed(data, r):
-    """Saved statistics whose footer says something else, under a checksum that fits."""
+    """Change the footer of saved statistics under a matching checksum."""
     at, length, *_ = layout.TAIL.unpack(
         data[-layout.END.size - layout.TAIL.size : -layout.END.size]
     )

@@ -1,4 +1,4 @@
-"""Mutants of deletes: Delta's deletion vectors, Iceberg's in Puffin files, and files of deletes."""
+"""Mutants of deletes: Delta's deletion vectors, Iceberg's in Puffin files, and delete files."""
 
 import struct
 import zlib
@@ -14,7 +14,7 @@ import skipstone as ss
 from skipstone.bindings.tables.bitmaps import MAGIC, rows_of
 from skipstone.bindings.tables.delta import cache
 from skipstone.bindings.tables.iceberg import manifest
-from tests.fuzz.files import Lost
+from tests.fuzz.files import LostRows
 from tests.support.delta_log import Log, Written, base85, delta_schema
 from tests.support.iceberg_tables import (
     append,
@@ -38,7 +38,7 @@ SETS = (
 
 
 class Target:
-    """Tables with deletes, of 400 rows."""
+    """Tables of 400 rows with deletes."""
 
     def __init__(self, folder):
         folder = Path(folder)
@@ -94,7 +94,7 @@ class Target:
         undo.callback(self.stored.write_bytes, whole)
         if r.random() < 0.4:
             self.stored.write_bytes(damaged(whole, r))
-        else:  # with a checksum of what it holds
+        else:  # under a matching checksum
             data = damaged(whole[5:-4], r, self.vectors, start=4)
             size = struct.pack(">i", r.choice((len(data), len(whole) - 9)))
             self.stored.write_bytes(whole[:1] + size + data + struct.pack(">I", zlib.crc32(data)))
@@ -128,7 +128,7 @@ class Target:
             size = len(data) - 16
             inner = (damaged(data[8 : 4 + 4 + size], r, self.vectors, start=4) + bytes(size))[:size]
             new = data[:8] + inner + struct.pack(">I", zlib.crc32(inner)) + data[-4:]
-        else:  # pages of Parquet are pyarrow's: its footer is damaged here
+        else:  # pyarrow reads pages of Parquet files, so only the footer is damaged
             new = damaged(data, r, start=0 if kind == "vector" else len(data) - 8 - footer(data))
         file.write_bytes(new)
         yield kind, lambda: self.read_iceberg(kind)
@@ -146,7 +146,7 @@ class Target:
 
 def alive(found, counted):
     if counted != found.num_rows:
-        raise Lost(f"{found.num_rows} rows, and {counted} are counted")
+        raise LostRows(f"{found.num_rows} rows, but the count is {counted}")
 
 
 def serialised(rows):
@@ -157,10 +157,10 @@ def serialised(rows):
 
 
 def counted(data, r):
-    """How many rows a vector names, so that a damaged one is not refused for its cardinality."""
-    for told in (0, 1):
+    """Return the number of rows in a vector, so that its cardinality does not give it away."""
+    for cardinality in (0, 1):
         try:
-            return rows_of(data, told, "").count
+            return rows_of(data, cardinality, "").count
         except ss.SourceError as e:
             words = str(e).split(" names ")
             if len(words) == 2:
@@ -169,17 +169,17 @@ def counted(data, r):
 
 
 def decode(data, r):
-    """What we accept, the peer reads alike."""
+    """Compare a vector that Skipstone accepts with the peer's reading of it."""
     found = rows_of(data, counted(data, r), "the vector")
     try:
         theirs = BitMap64.deserialize(data[4:])
-    except ValueError:  # such as of runs that touch each other
+    except ValueError:  # for example, adjacent runs
         return
     if found.count != len(theirs) or (found.count and found.stop != theirs.max() + 1):
-        raise Lost(f"{found.count} rows up to {found.stop}, and the peer's are {len(theirs)}")
+        raise LostRows(f"{found.count} rows up to {found.stop}, and the peer's are {len(theirs)}")
     some = [int(a) for a in found.starts[:50]] + [int(b) - 1 for b in found.stops[-50:]]
     if not all(row in theirs for row in some) or np.any(found.starts < 0):
-        raise Lost("other rows than the peer's")
+        raise LostRows("other rows than the peer's")
 
 
 def footer(data):

@@ -1,4 +1,4 @@
-"""The three-bit algebra: outcomes combine as sets, and every derivation of lowering equals the set product."""
+"""Three-bit algebra: outcomes combine as sets, and lowering equals the set product."""
 
 import itertools
 
@@ -54,11 +54,11 @@ def test_verdicts(outcomes, verdict):
     assert verdict_of(outcomes) is verdict
 
 
-# Operands: boolean columns, whose statistics can leave any set of outcomes.
+# Operands: boolean columns, whose statistics can allow any set of outcomes.
 
 
 def holds(n, facts):
-    """A program's condition on one container, read plainly."""
+    """Evaluate a program's condition on one container, in plain Python."""
     match n.op:
         case Op.AND | Op.OR:
             return (all if n.op is Op.AND else any)(holds(a, facts) for a in n.args)
@@ -82,14 +82,19 @@ def holds(n, facts):
 
 UNKNOWN = unknown("f(x)", "a test")
 SHAPES = [
-    A, NOT(A), IS_TRUE(A), IS_NULL(A), NOT(IS_TRUE(A)), NOT(IS_NULL(A)), IS_TRUE(NOT(A)), IS_NULL(NOT(A)), IS_TRUE(IS_NULL(A)), IS_NULL(IS_TRUE(A)),
+    A, NOT(A), IS_TRUE(A), IS_NULL(A), NOT(IS_TRUE(A)), NOT(IS_NULL(A)), IS_TRUE(NOT(A)),
+    IS_NULL(NOT(A)), IS_TRUE(IS_NULL(A)), IS_NULL(IS_TRUE(A)),
     AND(A, B), OR(A, B), NOT(AND(A, B)), NOT(OR(A, B)), AND(NOT(A), B), OR(A, NOT(B)),
-    IS_TRUE(AND(A, B)), IS_TRUE(OR(A, NOT(B))), IS_NULL(AND(A, B)), IS_NULL(OR(A, B)), NOT(IS_NULL(AND(NOT(A), B))), NOT(IS_TRUE(OR(A, B))),
-    AND(IS_NULL(A), B), OR(IS_NULL(A), IS_TRUE(B)), AND(A, TRUE), AND(A, FALSE), AND(A, NULL), OR(A, NULL),
+    IS_TRUE(AND(A, B)), IS_TRUE(OR(A, NOT(B))), IS_NULL(AND(A, B)), IS_NULL(OR(A, B)),
+    NOT(IS_NULL(AND(NOT(A), B))), NOT(IS_TRUE(OR(A, B))),
+    AND(IS_NULL(A), B), OR(IS_NULL(A), IS_TRUE(B)), AND(A, TRUE), AND(A, FALSE), AND(A, NULL),
+    OR(A, NULL),
     AND(A, UNKNOWN), OR(A, UNKNOWN), NOT(UNKNOWN), IS_NULL(UNKNOWN),
     AND(A, B, C), OR(A, B, C), NOT(AND(A, B, C)), IS_NULL(AND(A, B, C)), IS_NULL(OR(A, B, C)),
-    AND(A, OR(B, C)), OR(A, AND(B, C)), NOT(AND(A, NOT(OR(B, C)))), IS_TRUE(AND(OR(A, B), NOT(C))), IS_NULL(OR(AND(A, B), C)), IS_NULL(NOT(AND(OR(A, B), C))),
-    OR(IS_NULL(AND(A, B)), NOT(C)), AND(IS_TRUE(OR(A, B)), IS_NULL(C)), IS_NULL(AND(IS_TRUE(A), OR(B, C))),
+    AND(A, OR(B, C)), OR(A, AND(B, C)), NOT(AND(A, NOT(OR(B, C)))), IS_TRUE(AND(OR(A, B), NOT(C))),
+    IS_NULL(OR(AND(A, B), C)), IS_NULL(NOT(AND(OR(A, B), C))),
+    OR(IS_NULL(AND(A, B)), NOT(C)), AND(IS_TRUE(OR(A, B)), IS_NULL(C)),
+    IS_NULL(AND(IS_TRUE(A), OR(B, C))),
 ]  # fmt: skip
 
 
@@ -118,5 +123,5 @@ def test_every_set_of_outcomes_is_tried():
     assert all(oracle.outcomes(A, {("b0",): facts_of(s)}) == s for s in SETS)
 
 
-def test_pruning_asks_for_onecondition_of():
+def test_pruning_builds_one_condition():
     assert lower(AND(A, B), both=False).can_miss is None

@@ -1,28 +1,24 @@
-"""Binding: literals move onto their columns' axes, names find their columns, and mistakes are told with their place."""
+"""Binding: literals become axis values, names are resolved, and errors point at their position."""
 
-import datetime as dt
 import decimal
 
-import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pytest
 
 import skipstone as ss
-from skipstone.ir import types as ty
-from skipstone.ir.coerce import cast_literal
-from skipstone.ir.literals import literal_type, to_float32
 from skipstone.ir.node import WORDS, quoted_name
-from skipstone.ir.pullback import pullback
-from skipstone.ir.session import Session
 
 D = decimal.Decimal
 SCHEMA = pa.schema(
     [
-        ("i", pa.int8()), ("x", pa.int64()), ("u", pa.uint8()), ("v", pa.uint64()), ("f", pa.float32()), ("g", pa.float64()),
-        ("m", pa.decimal128(9, 2)), ("w", pa.decimal128(38, 10)), ("d", pa.date32()), ("n", pa.timestamp("us")), ("ns", pa.timestamp("ns")),
-        ("sec", pa.timestamp("s")), ("t", pa.timestamp("us", "UTC")), ("s", pa.string()), ("y", pa.binary()), ("b", pa.bool_()),
-        ("l", pa.list_(pa.int64())), ("z", pa.null()), ("a", pa.struct([("b", pa.int64()), ("C", pa.struct([("d.e", pa.int64())]))])),
+        ("i", pa.int8()), ("x", pa.int64()), ("u", pa.uint8()), ("v", pa.uint64()),
+        ("f", pa.float32()), ("g", pa.float64()),
+        ("m", pa.decimal128(9, 2)), ("w", pa.decimal128(38, 10)), ("d", pa.date32()),
+        ("n", pa.timestamp("us")), ("ns", pa.timestamp("ns")),
+        ("sec", pa.timestamp("s")), ("t", pa.timestamp("us", "UTC")), ("s", pa.string()),
+        ("y", pa.binary()), ("b", pa.bool_()),
+        ("l", pa.list_(pa.int64())), ("z", pa.null()),
+        ("a", pa.struct([("b", pa.int64()), ("C", pa.struct([("d.e", pa.int64())]))])),
     ]
 )  # fmt: skip
 
@@ -34,8 +30,8 @@ COERCED = [
     ("i <= 5.5",                                  "i <= 5"),
     ("i > 5.5",                                   "i > 5"),
     ("i >= 5.5",                                  "i >= 6"),
-    ("i = 5.5",                                   "i <> i"),          # never, and NULL where i is
-    ("i <> 5.5",                                  "i = i"),           # wherever i is not NULL
+    ("i = 5.5",                                   "i <> i"),  # never TRUE; NULL where i is NULL
+    ("i <> 5.5",                                  "i = i"),  # TRUE where i is not NULL
     ("i = 5.0",                                   "i = 5"),
     ("i = 5.0e0",                                 "i = 5"),
     ("i < 5.5e0",                                 "i < 6"),
@@ -45,8 +41,9 @@ COERCED = [
     ("i = ' 5 '",                                 "i = 5"),
     ("x = -9223372036854775808",                  "x = -9223372036854775808"),
     ("x = 9223372036854775807",                   "x = 9223372036854775807"),
-    ("x > 9007199254740992.0e0",                  "x > 9007199254740993"),  # both meet the same DOUBLE
-    ("x = 9007199254740993e0",                    "x >= 9007199254740992 AND x <= 9007199254740993"),
+    # both round to the same DOUBLE
+    ("x > 9007199254740992.0e0",                  "x > 9007199254740993"),
+    ("x = 9007199254740993e0", "x >= 9007199254740992 AND x <= 9007199254740993"),
     ("v = 18446744073709551615",                  "v = 18446744073709551615"),
     ("v >= -1",                                   "v = v"),
     ("u < 256",                                   "u = u"),
@@ -67,7 +64,8 @@ COERCED = [
     ("g >= CAST('NaN' AS DOUBLE)",                "g = CAST('NaN' AS DOUBLE)"),
     ("g < CAST('NaN' AS FLOAT)",                  "NOT (g = CAST('NaN' AS DOUBLE))"),
     ("g <= CAST('NaN' AS DOUBLE)",                "g = g"),
-    ("g <= CAST('Infinity' AS DOUBLE)",           "g <= CAST('Infinity' AS DOUBLE)"),  # and NaN is not
+    # which NaN is not
+    ("g <= CAST('Infinity' AS DOUBLE)",           "g <= CAST('Infinity' AS DOUBLE)"),
     ("g > CAST('Infinity' AS DOUBLE)",            "g > CAST('Infinity' AS DOUBLE)"),   # and NaN is
     ("f >= CAST('-Infinity' AS DOUBLE)",          "f >= CAST('-Infinity' AS FLOAT)"),
     ("g <> CAST('NaN' AS DOUBLE)",                "NOT (g = CAST('NaN' AS DOUBLE))"),
@@ -90,10 +88,10 @@ COERCED = [
     ("d = TIMESTAMP_NTZ '2024-01-02 00:00:00'",   "d = DATE '2024-01-02'"),
     ("d = TIMESTAMP_NTZ '2024-01-02 00:00:01'",   "d <> d"),
     ("n = DATE '2024-01-02'",                     "n = TIMESTAMP_NTZ '2024-01-02 00:00:00'"),
-    ("n >= '2024-01-02 03:04:05.678'",            "n >= TIMESTAMP_NTZ '2024-01-02 03:04:05.678000'"),
+    ("n >= '2024-01-02 03:04:05.678'", "n >= TIMESTAMP_NTZ '2024-01-02 03:04:05.678000'"),
     ("sec < TIMESTAMP_NTZ '2024-01-02 00:00:00.5'", "sec < TIMESTAMP_NTZ '2024-01-02 00:00:01'"),
     ("ns = TIMESTAMP_NTZ '2024-01-02'",           "ns = TIMESTAMP_NTZ '2024-01-02 00:00:00'"),
-    ("ns < TIMESTAMP_NTZ '9999-01-01'",           "ns = ns"),         # beyond the nanoseconds' range
+    ("ns < TIMESTAMP_NTZ '9999-01-01'", "ns = ns"),  # beyond the nanoseconds' range
     ("t = '2024-01-02 03:04:05+01:00'",           "t = TIMESTAMP '2024-01-02 02:04:05+00:00'"),
     ("t = '2024-01-02T03:04:05Z'",                "t = TIMESTAMP '2024-01-02 03:04:05+00:00'"),
     ("b = 'true'",                                "b = true"),
@@ -107,7 +105,7 @@ COERCED = [
     ("u IN (1, -1)",                              "u = 1"),
     ("i IN (1.5, 2.5)",                           "i <> i"),
     ("f IN (0.5, CAST('NaN' AS DOUBLE))",         "f = 0.5F OR f = CAST('NaN' AS DOUBLE)"),
-    ("x IN (9007199254740993, 1e0)",              "x = 1 OR x >= 9007199254740992 AND x <= 9007199254740993"),
+    ("x IN (9007199254740993, 1e0)", "x = 1 OR x >= 9007199254740992 AND x <= 9007199254740993"),
     ("d IN ('2024-01-01', NULL)",                 "d = DATE '2024-01-01' OR NULL"),
     ("1 IN (1, 2)",                               "true"),
     ("3 NOT IN (1, NULL)",                        "NULL"),
@@ -144,16 +142,23 @@ def test_coerced(predicate, bound):
 
 #    predicate                                          zone                 bound
 ZONES = [
-    ("t = '2024-01-02 00:00:00'",                       "Europe/Berlin",     "t = TIMESTAMP '2024-01-01 23:00:00+00:00'"),
-    ("t >= DATE '2024-07-01'",                          "Europe/Berlin",     "t >= TIMESTAMP '2024-06-30 22:00:00+00:00'"),
-    ("n = CAST(TIMESTAMP '2024-01-02 00:00:00Z' AS TIMESTAMP_NTZ)", "Europe/Berlin", "n = TIMESTAMP_NTZ '2024-01-02 01:00:00'"),
-    ("t = CAST(TIMESTAMP_NTZ '2024-01-02 00:00:00' AS TIMESTAMP)",  "Europe/Berlin", "t = TIMESTAMP '2024-01-01 23:00:00+00:00'"),
-    ("t = TIMESTAMP_NTZ '2024-10-27 02:30:00'",         "Europe/Berlin",     "t = TIMESTAMP '2024-10-27 00:30:00+00:00'"),  # twice: the earlier
-    ("t = TIMESTAMP_NTZ '2024-03-31 02:30:00'",         "Europe/Berlin",     "t = TIMESTAMP '2024-03-31 01:30:00+00:00'"),  # never: the offset before
-    ("t = TIMESTAMP_NTZ '2024-01-02'",                  "+05:30",            "t = TIMESTAMP '2024-01-01 18:30:00+00:00'"),
-    ("t = TIMESTAMP_NTZ '2024-01-02'",                  "-18:00",            "t = TIMESTAMP '2024-01-02 18:00:00+00:00'"),
-    ("d > TIMESTAMP '2024-07-01 12:00:00'",             "America/New_York",  "d > DATE '2024-07-01'"),
-    ("n < TIMESTAMP '2024-07-01 12:00:00Z'",            "America/New_York",  "n < TIMESTAMP_NTZ '2024-07-01 08:00:00'"),
+    ("t = '2024-01-02 00:00:00'", "Europe/Berlin", "t = TIMESTAMP '2024-01-01 23:00:00+00:00'"),
+    ("t >= DATE '2024-07-01'", "Europe/Berlin", "t >= TIMESTAMP '2024-06-30 22:00:00+00:00'"),
+    ("n = CAST(TIMESTAMP '2024-01-02 00:00:00Z' AS TIMESTAMP_NTZ)", "Europe/Berlin",
+     "n = TIMESTAMP_NTZ '2024-01-02 01:00:00'"),
+    ("t = CAST(TIMESTAMP_NTZ '2024-01-02 00:00:00' AS TIMESTAMP)", "Europe/Berlin",
+     "t = TIMESTAMP '2024-01-01 23:00:00+00:00'"),
+    # This reading occurs twice: the earlier instant counts.
+    ("t = TIMESTAMP_NTZ '2024-10-27 02:30:00'", "Europe/Berlin",
+     "t = TIMESTAMP '2024-10-27 00:30:00+00:00'"),
+    # This reading never occurs: the offset before the gap counts.
+    ("t = TIMESTAMP_NTZ '2024-03-31 02:30:00'", "Europe/Berlin",
+     "t = TIMESTAMP '2024-03-31 01:30:00+00:00'"),
+    ("t = TIMESTAMP_NTZ '2024-01-02'", "+05:30", "t = TIMESTAMP '2024-01-01 18:30:00+00:00'"),
+    ("t = TIMESTAMP_NTZ '2024-01-02'", "-18:00", "t = TIMESTAMP '2024-01-02 18:00:00+00:00'"),
+    ("d > TIMESTAMP '2024-07-01 12:00:00'", "America/New_York", "d > DATE '2024-07-01'"),
+    ("n < TIMESTAMP '2024-07-01 12:00:00Z'", "America/New_York",
+     "n < TIMESTAMP_NTZ '2024-07-01 08:00:00'"),
 ]  # fmt: skip
 
 
@@ -162,14 +167,14 @@ def test_zones(predicate, zone, bound):
     assert ss.PruningPredicate(predicate, SCHEMA, timezone=zone).expr == bound
 
 
-#    predicate                                  why it is not understood
+#    predicate                                  reason
 DECLINED = [
     ("s = 5",                                   "Spark casts the column from STRING"),
     ("y = 'a'",                                 "Spark does not compare BINARY with STRING"),
     ("b = 1",                                   "Spark does not compare BOOLEAN with INT"),
     ("d = 5",                                   "Spark does not compare DATE with INT"),
     ("i = 'five'",                              "is not a plain BIGINT"),
-    ("i = '١٢'",                                "is not a plain BIGINT"),          # digits, but not Spark's
+    ("i = '١٢'", "is not a plain BIGINT"),  # digits, but not Spark's
     ("g = '٠'",                                 "is not a plain DOUBLE"),
     ("d = '٢٠٢٤-01-01'",                        "is not a plain DATE"),
     ("d = '2024-02-30'",                        "is not a plain DATE"),
@@ -183,8 +188,8 @@ DECLINED = [
     ("a = 1",                                   "null tests only"),
     ("hash(i) = 1",                             "the function hash is not understood"),
     ("i = 2147483647 + 1",                      "Spark raises an error"),           # overflows INT
-    ("i",                                       "a condition is BOOLEAN"),
-    ("i LIKE 'a%'",                             "LIKE is understood on STRING"),
+    ("i",                                       "expected a BOOLEAN condition"),
+    ("i LIKE 'a%'",                             "LIKE expects STRING"),
     ("w = 99999999999999999999999999999999999999", "Spark rounds beyond 38"),
     ("t = TIMESTAMP_NTZ '1850-01-01'",          "offset is not certain"),
 ]  # fmt: skip
@@ -198,128 +203,31 @@ def test_declined(predicate, why):
     assert p.evaluate(stats).tolist() == [ss.Verdict.MAYBE]
 
 
-NANO = 1_704_067_200_000_000_001
-#    value                                              type                                            axis value
-LITERALS = [
-    (None,                                              ty.NULL,                                        None),
-    (True,                                              ty.BOOL,                                        1),
-    (np.bool_(False),                                   ty.BOOL,                                        0),
-    (2**31 - 1,                                         ty.INT32,                                       2**31 - 1),
-    (2**31,                                             ty.INT64,                                       2**31),
-    (2**63,                                             ty.decimal_type(19, 0),                         2**63),
-    (np.uint64(2**64 - 1),                              ty.decimal_type(20, 0),                         2**64 - 1),
-    (1.5,                                               ty.DOUBLE,                                      1.5),
-    (np.float32(1.5),                                   ty.FLOAT,                                       1.5),
-    (np.float16(1.5),                                   ty.DOUBLE,                                      1.5),
-    (D("1.50"),                                         ty.decimal_type(3, 2),                          150),
-    (D("1E+3"),                                         ty.decimal_type(4, 0),                          1000),
-    (D("1E-3"),                                         ty.decimal_type(3, 3),                          1),
-    (D("-0"),                                           ty.decimal_type(1, 0),                          0),
-    (dt.date(1970, 1, 2),                               ty.DATE,                                        1),
-    (dt.datetime(1970, 1, 2),                           ty.TIMESTAMP_NTZ,                               86_400_000_000),
-    (dt.datetime(1970, 1, 2, tzinfo=dt.timezone(dt.timedelta(hours=1))), ty.TIMESTAMP,                  82_800_000_000),
-    (np.datetime64("2024-01-01", "D"),                  ty.TIMESTAMP_NTZ,                               NANO // 1000),
-    (np.datetime64(NANO - 1, "ns"),                     ty.TIMESTAMP_NTZ,                               NANO // 1000),
-    (np.datetime64(NANO, "ns"),                         ty.DType(ty.Kind.TIMESTAMP, unit="ns"),         NANO),
-    (pd.Timestamp(NANO),                                ty.DType(ty.Kind.TIMESTAMP, unit="ns"),         NANO),
-    (pd.Timestamp(NANO, tz="Asia/Tokyo"),               ty.DType(ty.Kind.TIMESTAMP, unit="ns", zoned=True), NANO),
-    (pd.Timestamp("2024-01-01"),                        ty.TIMESTAMP_NTZ,                               NANO // 1000),
-    (np.datetime64("NaT"),                              ty.NULL,                                        None),
-    (pd.NaT,                                            ty.NULL,                                        None),
-    (pd.NA,                                             ty.NULL,                                        None),
-    ("é",                                               ty.STRING,                                      "é".encode()),
-    (np.str_("a"),                                      ty.STRING,                                      b"a"),
-    (bytearray(b"\xff"),                                ty.BINARY,                                      b"\xff"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("value, dtype, axis", LITERALS, ids=[repr(v) for v, _, _ in LITERALS])
-def test_literals(value, dtype, axis):
-    assert literal_type(value) == (dtype, axis)
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        D("NaN"),
-        D("Infinity"),
-        10**38,
-        D("1E-39"),
-        dt.time(1),
-        object(),
-        [1],
-        1j,
-        "\ud800",
-        np.datetime64(1, "ps"),
-    ],
-    ids=lambda v: type(v).__name__,
-)
-def test_no_literals(value):
-    with pytest.raises(ss.PredicateError, match="is not a literal"):
-        ss.col("x") == value  # noqa: B015
-
-
-def test_nanoseconds_are_not_cut():
-    """A bound of 1,000 ns lies below a literal of 1,001 ns, and microseconds do not tell."""
-    stats = ss.Statistics.from_dict(
-        {
-            "ns": {
-                "min": pa.array([1000]).view(pa.timestamp("ns")),
-                "max": pa.array([1000]).view(pa.timestamp("ns")),
-            }
-        },
-        SCHEMA,
-    )
-    for literal in (
-        np.datetime64(1001, "ns"),
-        pd.Timestamp(1001),
-        pa.scalar(1001, pa.timestamp("ns")),
-    ):
-        given = (
-            ss.col("ns") < literal
-            if not isinstance(literal, pa.Scalar)
-            else pa.compute.field("ns") < literal
-        )
-        assert ss.PruningPredicate(given, SCHEMA).prune(stats).tolist() == [True]
-
-
-@pytest.mark.parametrize(
-    "value", [3.4028234663852886e38, -3.4028234663852886e38, 1e-46, 3.4028235e38, 1e39, 0.1, -0.0]
-)
-def test_float32_rounds_as_numpy_does(value):
-    with np.errstate(over="ignore"):
-        assert to_float32(value) == float(np.float32(value))
-
-
-def test_zoned_and_zone_less_nanoseconds():
-    """The digits below a microsecond survive the change of zone, both ways."""
-    berlin, zoned, plain = (
-        Session("Europe/Berlin"),
-        ty.DType(ty.Kind.TIMESTAMP, unit="ns", zoned=True),
-        ty.DType(ty.Kind.TIMESTAMP, unit="ns"),
-    )
-    hour = 3_600_000_000_000
-    assert pullback(plain, zoned, NANO, berlin).low == NANO + hour
-    assert cast_literal(NANO, plain, zoned, berlin) == NANO - hour
-
-
 KNOWN = "the schema has 'price', 'qty', 'Qty', 'a', 'a.b'."
 SEVERAL = (
     "predicate names 'QTY'; the schema has qty, Qty. Write case_sensitive=True to tell them apart."
 )
 BROKEN = "cannot read the predicate: an operand is missing here"
-WORD = "cannot read the predicate: 'desc' is a word of SQL; a column of that name wants backticks: `desc`"
-#    predicate                     error                      what it says, and the place
+WORD = (
+    "cannot read the predicate: 'desc' is an SQL keyword; "
+    "quote a column of that name in backticks: `desc`"
+)
+#  predicate  error  message  line and column  the line
 ERRORS = [
-    ("pirce = 5",                  ss.UnknownColumn,          f"predicate names 'pirce'; {KNOWN} Did you mean 'price'?",  (1, 1),  "pirce = 5"),
-    ("price = 5 AND\n  nope > 1",  ss.UnknownColumn,          f"predicate names 'nope'; {KNOWN}",                         (2, 3),  "  nope > 1"),
-    ("price = 1 AND prize = 2",    ss.UnknownColumn,          f"predicate names 'prize'; {KNOWN} Did you mean 'price'?",  (1, 15), "price = 1 AND prize = 2"),
-    ("abs(nope) = 1",              ss.UnknownColumn,          f"predicate names 'nope'; {KNOWN}",                         (1, 5),  "abs(nope) = 1"),
-    ("a.c = 1",                    ss.UnknownColumn,          f"predicate names 'a.c'; {KNOWN} Did you mean 'a.b'?",      (1, 1),  "a.c = 1"),
-    ("QTY = 1",                    ss.AmbiguousColumn,        SEVERAL,                                                    (1, 1),  "QTY = 1"),
-    ("price = ",                   ss.PredicateSyntaxError,   BROKEN,                                                     (1, 7),  "price = "),
-    ("desc > 1",                   ss.PredicateSyntaxError,   WORD,                                                       (1, 1),  "desc > 1"),
-    ("",                           ss.PredicateSyntaxError,   "the text holds nothing; expected one condition",            (1, 1),  ""),
+    ("pirce = 5", ss.UnknownColumn, f"predicate names 'pirce'; {KNOWN} Did you mean 'price'?",
+     (1, 1), "pirce = 5"),
+    ("price = 5 AND\n  nope > 1", ss.UnknownColumn, f"predicate names 'nope'; {KNOWN}", (2, 3),
+     "  nope > 1"),
+    ("price = 1 AND prize = 2", ss.UnknownColumn,
+     f"predicate names 'prize'; {KNOWN} Did you mean 'price'?", (1, 15), "price = 1 AND prize = 2"),
+    ("abs(nope) = 1", ss.UnknownColumn, f"predicate names 'nope'; {KNOWN}", (1, 5),
+     "abs(nope) = 1"),
+    ("a.c = 1", ss.UnknownColumn, f"predicate names 'a.c'; {KNOWN} Did you mean 'a.b'?", (1, 1),
+     "a.c = 1"),
+    ("QTY = 1", ss.AmbiguousColumn, SEVERAL, (1, 1), "QTY = 1"),
+    ("price = ", ss.PredicateSyntaxError, BROKEN, (1, 7), "price = "),
+    ("desc > 1", ss.PredicateSyntaxError, WORD, (1, 1), "desc > 1"),
+    ("", ss.PredicateSyntaxError, "the text holds nothing; expected one condition", (1, 1), ""),
 ]  # fmt: skip
 
 
@@ -345,7 +253,7 @@ def test_errors(predicate, error, message, place, line):
     "name", [*sorted(WORDS), "FROM", "é", "日本", "1st", "a b", "a`b", "date", "order"]
 )
 def test_names_as_text(name):
-    """What a predicate prints is read as the same predicate."""
+    """The printed form of a predicate parses to the same predicate."""
     p = ss.PruningPredicate(ss.col(quoted_name(name)) > 3, pa.schema([(name, pa.int64())]))
     assert ss.PruningPredicate(str(p.expr), p.schema) == p
 
@@ -370,7 +278,7 @@ def test_no_zones(zone):
 
 
 def nest(depth, names=("x", "i", "w")):
-    """AND and OR in turn, which nothing can flatten; over several columns, whose tests nothing can merge."""
+    """Nest AND and OR in turn, over several columns, so that nothing can flatten or merge them."""
     e = ss.col(names[0]) > 0
     for i in range(depth):
         c = ss.col(names[i % len(names)])
@@ -392,7 +300,10 @@ def test_depth(backend):
 
 
 def test_breadth():
-    """Python's parser takes 200 nested parentheses; a conjunction of a thousand columns is no deeper than one of two."""
+    """A conjunction of a thousand columns is no deeper than one of two.
+
+    Python's parser takes 200 nested parentheses.
+    """
     schema = pa.schema([(f"c{i}", pa.int64()) for i in range(1000)])
     stats = ss.Statistics.from_dict(
         {f"c{i}": {"min": [0, 0], "max": [i, i + 1]} for i in range(1000)}, schema

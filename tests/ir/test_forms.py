@@ -1,4 +1,7 @@
-"""Predicates of all forms: cases that were once wrong, and a bounded part of the long random run (`tests/fuzz/__main__.py`) for each judge."""
+"""Predicates of all forms: former bugs, and a bounded part of the long random run.
+
+`tests/fuzz/__main__.py` is the long run; here each judge gets a few seeds.
+"""
 
 import datetime as dt
 import math
@@ -18,63 +21,67 @@ NEVER, MAYBE, ALWAYS = Verdict.NEVER, Verdict.MAYBE, Verdict.ALWAYS
 INF, NAN = math.inf, math.nan
 
 TYPES = {
-    "i": pa.int32(), "l": pa.int64(), "k": pa.int64(), "g": pa.float64(), "h": pa.float64(), "m": pa.decimal128(9, 2), "w": pa.decimal128(38, 10),
-    "e": pa.decimal128(20, 0), "d": pa.date32(), "n": pa.timestamp("us"), "s": pa.string(), "v": pa.string(), "y": pa.binary(),
+    "i": pa.int32(), "l": pa.int64(), "k": pa.int64(), "g": pa.float64(), "h": pa.float64(),
+    "m": pa.decimal128(9, 2), "w": pa.decimal128(38, 10),
+    "e": pa.decimal128(20, 0), "d": pa.date32(), "n": pa.timestamp("us"), "s": pa.string(),
+    "v": pa.string(), "y": pa.binary(),
 }  # fmt: skip
 
 # predicate, the rows of one container, Spark settings, verdict
 CASES = [
-    # What is put after a text that begins the greatest one may lie above it.
+    # A suffix after a prefix of the maximum may lie above the maximum.
     ("concat(s, 'x') > 'b'",                      {"s": ["a", "aa"]},                    {}, NEVER),
     ("concat(s, 'x') < 'ab'",                     {"s": ["a", "aa"]},                    {}, MAYBE),
     ("s || v >= 'ab'",                            {"s": ["a", "aa"], "v": ["0", "it"]},  {}, MAYBE),
     ("concat(s, 'b') > '%c'",                     {"s": ["", "%"]},                      {}, MAYBE),
-    ("concat(' ', s, '-') BETWEEN ' a' AND ' b'", {"s": ["a", "ab"]},                    {}, ALWAYS),
+    ("concat(' ', s, '-') BETWEEN ' a' AND ' b'", {"s": ["a", "ab"]}, {}, ALWAYS),
     ("concat(s, 'b') > 'c'",                      {"s": ["", "a", "b"]},                 {}, NEVER),
-    # A condition that may raise has no value to choose by.
+    # A CASE whose condition may raise has no certain value.
     ("CASE WHEN 10 / i > 1 THEN 1 ELSE 1 END = 1",       {"i": [0, 2]},                  {}, MAYBE),
-    ("CASE WHEN 10 / i > 1 THEN 1 ELSE 1 END = 1",       {"i": [1, 2]},                  {}, ALWAYS),
+    ("CASE WHEN 10 / i > 1 THEN 1 ELSE 1 END = 1", {"i": [1, 2]}, {}, ALWAYS),
     ("if(CAST('x' AS INT) = i, 1, 1) = 1",               {"i": [0, 2]},                  {}, MAYBE),
-    # The prefix of a pattern is not all of it.
+    # The prefix of a pattern does not decide the whole pattern.
     ("CASE WHEN s LIKE 'a%b' THEN 1 ELSE 2 END = 1",     {"s": ["ab", "ac"]},            {}, MAYBE),
-    # 0 times infinity is NaN, the greatest of all.
+    # 0 times infinity is NaN, the greatest value.
     ("isnan(g * h)",                              {"g": [-1.0, 0.0, 1.0], "h": [INF]},   {}, MAYBE),
     ("g * h <= CAST('Infinity' AS DOUBLE)",       {"g": [-1.0, 0.0, 1.0], "h": [INF]},   {}, MAYBE),
     ("isnan(g * h)",                              {"g": [1.0, 2.0], "h": [3.0, INF]},    {}, NEVER),
     # A quotient of decimals beyond BIGINT wraps.
-    ("e div -1 < 0",                              {"e": [Decimal(2), Decimal(2**64 - 1)]},           {"ansi": False}, MAYBE),
-    # pmod of a negative dividend may be longer than its type.
-    ("pmod(m, w) IS NULL",                        {"m": [Decimal(-1)], "w": [Decimal(10) ** 20]},    {"ansi": False}, ALWAYS),
-    ("pmod(m, w) IS NULL",                        {"m": [Decimal(-1)], "w": [Decimal(10) ** 20]},    {}, MAYBE),
-    # Scala rounds what it negates to 34 digits.
-    ("abs(w) > 1",                                {"w": [Decimal("-9999999999999999999999999999.9999999999")]},       {}, MAYBE),
-    ("-w < 1",                                    {"w": [Decimal("9999999999999999999999999999.9999999999")]},         {}, MAYBE),
-    # Wall clocks are seconds in no zone, cut towards zero.
-    ("unix_timestamp(n) = 0",                     {"n": [dt.datetime(1970, 1, 1)]},      {"timezone": "Asia/Kolkata"}, ALWAYS),
-    ("unix_timestamp(n) = 0",                     {"n": [dt.datetime(1969, 12, 31, 23, 59, 59, 500_000)]}, {}, ALWAYS),
-    ("unix_seconds(CAST(n AS TIMESTAMP)) = -1",   {"n": [dt.datetime(1969, 12, 31, 23, 59, 59, 500_000)]}, {}, ALWAYS),
-    # What is known of a rest and of a root, though neither is monotone.
-    ("pmod(l, 7) BETWEEN 0 AND 6",                {"l": [-20, 20]},                      {}, ALWAYS),
+    ("e div -1 < 0", {"e": [Decimal(2), Decimal(2**64 - 1)]}, {"ansi": False}, MAYBE),
+    # The pmod of a negative dividend may have more digits than its type.
+    ("pmod(m, w) IS NULL", {"m": [Decimal(-1)], "w": [Decimal(10) ** 20]}, {"ansi": False}, ALWAYS),
+    ("pmod(m, w) IS NULL", {"m": [Decimal(-1)], "w": [Decimal(10) ** 20]}, {}, MAYBE),
+    # Scala rounds a negated decimal to 34 digits.
+    ("abs(w) > 1", {"w": [Decimal("-9999999999999999999999999999.9999999999")]}, {}, MAYBE),
+    ("-w < 1", {"w": [Decimal("9999999999999999999999999999.9999999999")]}, {}, MAYBE),
+    # Wall clocks are seconds without a zone, cut towards zero.
+    ("unix_timestamp(n) = 0", {"n": [dt.datetime(1970, 1, 1)]}, {"timezone": "Asia/Kolkata"},
+     ALWAYS),
+    ("unix_timestamp(n) = 0", {"n": [dt.datetime(1969, 12, 31, 23, 59, 59, 500_000)]}, {}, ALWAYS),
+    ("unix_seconds(CAST(n AS TIMESTAMP)) = -1",
+     {"n": [dt.datetime(1969, 12, 31, 23, 59, 59, 500_000)]}, {}, ALWAYS),
+    # Remainders and roots have bounds, although neither is monotone.
+    ("pmod(l, 7) BETWEEN 0 AND 6", {"l": [-20, 20]}, {}, ALWAYS),
     ("pmod(l, -7) > 0",                           {"l": [-20, 0]},                       {}, MAYBE),
     ("pmod(l, 7) > 3",                            {"l": [0, 3]},                         {}, NEVER),
     ("sqrt(g) > 3",                               {"g": [0.0, 9.0]},                     {}, NEVER),
     ("sqrt(g) > 3",                               {"g": [-1.0, 9.0]},                    {}, MAYBE),
-    ("isnan(sqrt(g))",                            {"g": [-2.0, -1.0]},                   {}, ALWAYS),
-    # Bytes that are no text are not understood as such.
+    ("isnan(sqrt(g))", {"g": [-2.0, -1.0]}, {}, ALWAYS),
+    # Bytes that are not UTF-8 have no known text.
     ("concat(CAST(y AS STRING), 'a') > 'a'",      {"y": [b"\xfe", b"b\xfe"]},            {}, MAYBE),
-    # Members of other types change the type that all are compared in.
+    # Members of other types change the type of the comparison.
     ("l IN (k, 1e0)",                             {"l": [2**53 + 1], "k": [2**53]},      {}, MAYBE),
     ("l IN (k, 1)",                               {"l": [2**53 + 1], "k": [2**53]},      {}, NEVER),
-    ("l IN (k, 1.5)",                             {"l": [7], "k": [7, 7]},               {}, ALWAYS),
-    # Shapes of one container and of all.
-    ("5 div l = 1",                               {"l": [4, 5]},                         {}, ALWAYS),
-    ("'a' LIKE 'a'",                              {"s": ["b"]},                          {}, ALWAYS),
-    ("concat('', '') LIKE '%'",                   {"s": ["b"]},                          {}, ALWAYS),
+    ("l IN (k, 1.5)", {"l": [7], "k": [7, 7]}, {}, ALWAYS),
+    # Arrays of shape (1,) beside arrays of shape (n,).
+    ("5 div l = 1", {"l": [4, 5]}, {}, ALWAYS),
+    ("'a' LIKE 'a'", {"s": ["b"]}, {}, ALWAYS),
+    ("concat('', '') LIKE '%'", {"s": ["b"]}, {}, ALWAYS),
 ]  # fmt: skip
 
 
 def zone_map(columns, containers=1):
-    """The statistics of the rows, as of `containers` containers that are alike."""
+    """Return the statistics of the rows, as of several identical containers."""
     schema, made = pa.schema([(name, TYPES[name]) for name in columns]), {}
     for name, values in columns.items():
         numbers = [v for v in values if v == v]
@@ -125,7 +132,7 @@ def test_try_cast_of_a_far_date_is_null():
     ).evaluate(stats).tolist() == [MAYBE]
 
 
-# A bounded part of the long run.
+# A bounded part of the long random run.
 
 
 @pytest.mark.parametrize("part", range(2 if LONG else 1))

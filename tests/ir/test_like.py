@@ -49,10 +49,10 @@ def test_spark_refuses(pattern):
 AFTER = [
     ("a",             "b"),
     ("az",            "a{"),
-    ("a\x7f",         "a\x80"),         # one byte becomes two
+    ("a\x7f",         "a\x80"),  # one byte becomes two
     ("a\u07ff",       "a\u0800"),
     ("a\uffff",       "a\U00010000"),
-    ("a\ud7ff",       "a\ue000"),       # surrogates are no characters
+    ("a\ud7ff",       "a\ue000"),  # surrogates are not characters
     ("a\U0010ffff",   "b"),             # the last character has no next
     ("\U0010ffff",    None),
     ("\U0010ffff" * 3, None),
@@ -81,9 +81,10 @@ def test_after_prefix_is_the_least_upper_bound(prefix, rest):
 patterns = st.text(st.sampled_from("ab%_\\!\n.*[$"), max_size=5)
 
 
-@given(
-    patterns, st.lists(st.text(st.sampled_from("ab%_\\!\n.*[$é\U0010ffff"), max_size=5), max_size=4)
-)
+values_of = st.text(st.sampled_from("ab%_\\!\n.*[$é\U0010ffff"), max_size=5)
+
+
+@given(patterns, st.lists(values_of, max_size=4))
 def test_rows_match_as_the_pattern_says(pattern, values):
     decoded = decode(pattern, "\\")
     if decoded is None:
@@ -106,12 +107,12 @@ def test_rows_match_as_the_pattern_says(pattern, values):
 CASES = [
     ("s LIKE 'ab%'",             "aba",   "abz",   0,     2),
     ("s LIKE 'ab%'",             "aba",   "abz",   1,     1),
-    ("s LIKE 'ab%'",             "ab",    "ac",    0,     1),   # 'ac' starts otherwise
+    ("s LIKE 'ab%'",             "ab",    "ac",    0,     1),  # 'ac' has another prefix
     ("s LIKE 'ab%'",             "ac",    "ad",    0,     0),
     ("s LIKE 'ab%'",             "a",     "aa",    0,     0),
     ("s LIKE 'ab%'",             None,    "aa",    0,     0),
     ("s LIKE 'ab%'",             "ac",    None,    0,     0),
-    ("s LIKE 'ab%'",             "ab",    None,    0,     1),   # an unknown maximum is above everything
+    ("s LIKE 'ab%'", "ab", None, 0, 1),  # an unknown maximum is above everything
     ("s NOT LIKE 'ab%'",         "aba",   "abz",   0,     0),
     ("s NOT LIKE 'ab%'",         "aba",   "abz",   1,     0),   # NULL is not TRUE either
     ("s NOT LIKE 'ab%'",         "ac",    "ad",    0,     2),
@@ -126,14 +127,15 @@ CASES = [
     ("s LIKE ''",                "",      "",      0,     2),
     ("s LIKE 'ab'",              "ab",    "ab",    0,     2),
     ("s LIKE 'a\\\\_%'",         "a_",    "a_z",   0,     2),
-    ("s LIKE 'a\\\\_%'",         "ab",    "az",    0,     0),   # the escaped underscore is itself
+    ("s LIKE 'a\\\\_%'",         "ab",    "az",    0,     0),  # the escaped underscore is literal
     ("s LIKE 'a\\_%'",           "ab",    "az",    0,     0),
     ("s LIKE 'a!_%' ESCAPE '!'", "ab",    "az",    0,     0),
     ("s LIKE '\U0010ffff%'",     "\U0010ffff", "\U0010ffffz", 0, 2),
     ("s LIKE '\U0010ffff%'",     "a",     "b",     0,     0),
     ("s LIKE 'a\ud7ff%'",        "a\ud7ffz", "a\ue000", 0, 1),
     ("s LIKE NULL",              "a",     "b",     0,     0),
-    ("s LIKE 'a\\\\b'",          "a",     "b",     0,     1),   # Spark refuses the pattern: kept
+    # Spark refuses the pattern, so the container is kept
+    ("s LIKE 'a\\\\b'",          "a",     "b",     0,     1),
 ]  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Tests of one scalar judged together: what they fold to, that no row changes, and that nothing is judged weaker."""
+"""Merging tests of one scalar: the result, that no row changes, and that no verdict gets weaker."""
 
 import random
 
@@ -48,7 +48,7 @@ MERGED = [
     ("f > 3 OR f <= 3",                                "f = f"),
     ("f > 3 AND f <= 3",                               "f <> f"),
     ("f >= 3 AND NOT f > 3",                           "f = 3.0D"),
-    ("f > 3 AND NOT isnan(f)",                         "f BETWEEN 3.0000000000000004D AND CAST('Infinity' AS DOUBLE)"),
+    ("f > 3 AND NOT isnan(f)", "f BETWEEN 3.0000000000000004D AND CAST('Infinity' AS DOUBLE)"),
     ("f >= 3 AND f <= 5",                              "f BETWEEN 3.0D AND 5.0D"),
     ("NOT (f < 3 OR f > 5)",                           "f BETWEEN 3.0D AND 5.0D"),
     ("f < 3 OR f > 5",                                 "NOT (f BETWEEN 3.0D AND 5.0D)"),
@@ -102,7 +102,7 @@ def test_verdicts(text, bounds, verdict, backend):
     assert ss.PruningPredicate(text, SCHEMA).evaluate(stats, backend).tolist() == [verdict]
 
 
-# NaN may be in all of them.
+# Any of them may hold NaN.
 FLOATS = [
     ("f BETWEEN 3 AND 5",                 (6.0, 9.0), 0),
     ("f BETWEEN 3 AND 5",                 (0.0, 2.0), 0),
@@ -128,7 +128,7 @@ def test_ranges_of_floats_leave_nan_out(text, bounds, verdict, backend):
     assert ss.PruningPredicate(text, SCHEMA).evaluate(stats, backend).tolist() == [verdict]
 
 
-def test_a_provider_is_asked_of_each_list_and_of_what_they_share():
+def test_providers_get_each_list_and_their_intersection():
     asked = []
 
     class Provider:
@@ -145,7 +145,7 @@ def test_a_provider_is_asked_of_each_list_and_of_what_they_share():
 
 
 def forms(n: Node):
-    """A merged predicate, once with the first and once with the second of every two equal forms."""
+    """Return a merged predicate with the first, and with the second, of every two equal forms."""
     for side in (0, 1):
         yield chosen(n, side)
 
@@ -168,7 +168,7 @@ def test_no_row_changes_and_nothing_is_weaker(seed):
         t = table(r, containers=3)
         z = zone_map(r, t)
         for _ in range(8):
-            # One column, so that tests meet.
+            # One column, so that tests can be merged.
             p = ss.PruningPredicate(
                 predicate(r, (r.choice(t.fields),), depth=2, plain=True).sql, t.schema
             )
@@ -191,7 +191,7 @@ def test_no_row_changes_and_nothing_is_weaker(seed):
 
 
 def merge_nothing(n: Node) -> Node:
-    """Patterns split, as lowering needs them, and nothing else merged."""
+    """Split patterns, as lowering requires, and merge nothing else."""
     if n.op in (Op.COLUMN, Op.CALL, Op.LITERAL):
         return n
     return (

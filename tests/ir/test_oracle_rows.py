@@ -1,4 +1,4 @@
-"""The oracle against rows: every outcome that a row gives was predicted from the statistics."""
+"""The oracle against rows: statistics predict every outcome of a row."""
 
 import random
 

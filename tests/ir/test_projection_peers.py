@@ -1,4 +1,4 @@
-"""Projections beside Iceberg's: its own cases, and pyiceberg's projections."""
+"""Projections compared with Iceberg's own cases and with pyiceberg's projections."""
 
 import itertools
 import json
@@ -33,13 +33,13 @@ def spec_of(case):
 
 
 def sql_of(text):
-    """UUIDs as binary, and Spark's isnan, which is FALSE for NULL."""
+    """Write UUIDs as binary, and Spark's isnan, which is FALSE for NULL, as a comparison."""
     text = re.sub(r"'([0-9a-f]{8}-[0-9a-f-]{27})'", lambda m: f"X'{m[1].replace('-', '')}'", text)
     return re.sub(r"isnan\((\S+)\)", r"(\1 <=> CAST('NaN' AS DOUBLE))", text)
 
 
 def near(sql, source, transform):
-    """Partition values around those that a text names, as axis values."""
+    """Return partition values near those that a text names, as axis values."""
     dtype = from_arrow(ARROW[source])
     if dtype.kind in TEXT and transform.name == "truncate":
         texts = [
@@ -59,13 +59,16 @@ def near(sql, source, transform):
     )
 
 
-# Where Skipstone says more than Iceberg. Of days of dates, a partition's value is the value of its rows.
+# Skipstone prunes more here: the day of a date is the value of each of its rows.
 TIGHTER = {"prj-0292", "prj-0298", "prj-0308"}
 
 
 @pytest.mark.parametrize("case", CASES["projection"], ids=lambda c: c["id"])
 def test_iceberg_projection(case):
-    """The same on every partition value that is not NULL; NULL ones are left out wherever SQL leaves them out."""
+    """The result equals Iceberg's on every partition value that is not NULL.
+
+    NULL partitions are pruned wherever SQL's three-valued logic allows it.
+    """
     spec, mode = spec_of(case), case["mode"]
     found = project(bind(sql_of(case["predicate_sql"]), case["schema"]), spec, mode)
     if not spec:
@@ -89,22 +92,22 @@ def test_iceberg_projection(case):
         if len(spec) == 1
         else [[random.Random(i).choice(c) for c in candidates] for i in range(2000)]
     )
-    says = [
+    ours = [
         outcome(found, {(f.name,): v for f, v in zip(spec, row, strict=True)}) is True
         for row in rows
     ]
-    they = [
+    theirs = [
         outcome(expected, {(f.name,): v for f, v in zip(spec, row, strict=True)}) is True
         for row in rows
     ]
     assert len(rows) > 50
     if case["id"] in TIGHTER:
-        assert says != they and all(
-            a <= b if mode == "inclusive" else a >= b for a, b in zip(says, they, strict=True)
+        assert ours != theirs and all(
+            a <= b if mode == "inclusive" else a >= b for a, b in zip(ours, theirs, strict=True)
         )
     else:
-        assert says == they, show(found)
-    # A NULL row is TRUE for IS NULL alone; Iceberg keeps it for `<>` and NOT IN too, where both values are outcomes.
+        assert ours == theirs, show(found)
+    # Only IS NULL is TRUE for a NULL row. Iceberg also keeps it for `<>` and NOT IN.
     nothing = {(f.name,): None for f in spec}
     assert (outcome(found, nothing) is True) == case["predicate_sql"].endswith("IS NULL")
 
@@ -120,7 +123,7 @@ def test_iceberg_residual(case):
     )
 
 
-# pyiceberg: never less pruning, never less proved, but for what it gets wrong.
+# pyiceberg's projections never prune or prove more than ours, apart from its errors.
 
 PEERS = (
     *((pa.int32(), t) for t in ("identity", "truncate[10]", "bucket[4]")),
@@ -189,13 +192,17 @@ def test_never_less_than_pyiceberg(arrow, text):
             found = project(ours, (PartitionField(("x",), transform, "p"),), mode)
             their = expression_evaluator(shape, build(schema, spec)(theirs), True)
             for p in partitions:
-                mine, says = (
+                our_answer, their_answer = (
                     outcome(found, {("p",): p}) is True,
                     their(Record(python(p, transform.result_type(dtype)))),
                 )
                 if text in TIME and not transform.exact(dtype) and p <= 0:
-                    continue  # where others than pyiceberg put rows of the period before
-                assert mine <= says if mode == "inclusive" else mine >= says, (
+                    continue  # other writers put rows of the previous period here
+                assert (
+                    our_answer <= their_answer
+                    if mode == "inclusive"
+                    else our_answer >= their_answer
+                ), (
                     show(ours),
                     p,
                     show(found),
@@ -206,7 +213,10 @@ def test_never_less_than_pyiceberg(arrow, text):
 
 
 def is_common(v, dtype):
-    """Within what both hold: years 1 to 9999, and no value whose partition value leaves its type."""
+    """Return True if both implementations hold a value.
+
+    They share the years 1 to 9999, and values whose partition value fits its type.
+    """
     days = {Kind.DATE: 1, Kind.TIMESTAMP: 86400 * 10**6}.get(dtype.kind)
     return isinstance(v, bytes) or (
         -700_000 < v // days < 2_900_000 if days else abs(v) < dtype.highest - 2000

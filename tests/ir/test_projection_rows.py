@@ -1,4 +1,4 @@
-"""Projections and residuals beside rows: random ones, every small cell there is, and the ends of types."""
+"""Projections and residuals against rows: random ones, all small cells, and the ends of types."""
 
 import itertools
 import random
@@ -52,7 +52,7 @@ def test_no_row_is_lost_in_bulk(seed):
 
 @given(randoms)
 def test_partitions_are_rows_too(r):
-    """A projection is a bound predicate like any other: the row evaluator says of partitions what plain Python says."""
+    """The row evaluator and plain Python agree on a projection over partitions."""
     arrow = r.choice([a for a in SOURCES if not pa.types.is_boolean(a)])
     field = Field(("x",), arrow)
     transform = Transform.parse(
@@ -78,7 +78,7 @@ def test_partitions_are_rows_too(r):
         assert says == [outcome(found, {("p",): v}) for v in partitions]
         assert len(lower(merge(found)).roots) == 2
         if any(n.op is Op.LIKE for n in found.walk()):
-            continue  # the oracle is given facts of columns alone, and patterns are calls too
+            continue  # the oracle has facts of columns only, and merging turns patterns into calls
         facts = [
             {
                 ("p",): column_facts(
@@ -92,7 +92,7 @@ def test_partitions_are_rows_too(r):
         ]
 
 
-# Small cells, all of them: the answer is not only sound but as sharp as a partition value allows.
+# All small cells: the result is not only sound, but as sharp as a partition value allows.
 
 COLUMN = {
     ty.STRING: Node(Op.COLUMN, value=("x",), dtype=ty.STRING),
@@ -157,7 +157,7 @@ def test_small_cells_of_patterns(width):
         if set(pattern) & set("_%") and not pattern.endswith("%%"):
             leaf = Node(Op.LIKE, (x, literal(pattern.encode(), ty.STRING)), "\\")
             middle = "%" in pattern.rstrip("%")
-            # What stands behind a `%` may lie before the cut or behind it, and is not looked at.
+            # Text after a `%` may lie before or after the cut, and is ignored.
             sharp(leaf, words, Transform("truncate", width), ty.STRING, exact=not middle)
 
 
@@ -178,7 +178,7 @@ def test_small_cells_of_numbers(width):
     )
 
 
-# The ends of types and of eras: values, literals and writers of all kinds, each with each.
+# The ends of types and eras: all combinations of values, literals and writers.
 
 EDGES = [
     (ty.INT32, "truncate[10]"),

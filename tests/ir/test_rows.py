@@ -1,4 +1,7 @@
-"""The row evaluator: Spark's semantics on every layout that Arrow has. tests/spark/test_spark_coercion.py asks Spark itself."""
+"""The row evaluator: Spark's semantics on every Arrow layout.
+
+tests/spark/test_spark_coercion.py compares it with Spark itself.
+"""
 
 import datetime as dt
 from decimal import Decimal as D
@@ -19,6 +22,19 @@ FLOATS = pa.array([NAN, 6.0, None, -0.0, 0.0, INF])
 TEXTS = ["a", "ab", None, "", "b\n"]
 BYTES = [b"ab", b"\xff\xff", None]
 DECIMALS = [D("1.50"), None, D("-2.00")]
+TEXT_TYPES = (
+    pa.string(),
+    pa.large_string(),
+    pa.string_view(),
+    pa.dictionary(pa.int8(), pa.string()),
+)
+BINARY_TYPES = (pa.binary(), pa.large_binary(), pa.binary_view(), pa.binary(2))
+DECIMAL_TYPES = (
+    pa.decimal32(9, 2),
+    pa.decimal64(12, 2),
+    pa.decimal128(20, 2),
+    pa.decimal256(30, 2),
+)
 
 
 def outcomes(predicate, array):
@@ -28,43 +44,54 @@ def outcomes(predicate, array):
     ).to_pylist()
 
 
-#    predicate                                  rows                                            outcomes
+#  predicate  rows  outcomes
 CASES = [
-    ("x > 5",                                   FLOATS,                                         [T, T, N, F, F, T]),
-    ("x >= CAST('Infinity' AS DOUBLE)",         FLOATS,                                         [T, F, N, F, F, T]),
-    ("x < 1",                                   FLOATS,                                         [F, F, N, T, T, F]),
-    ("x = 0",                                   FLOATS,                                         [F, F, N, T, T, F]),
-    ("x <> 0",                                  FLOATS,                                         [T, T, N, F, F, T]),
-    ("x IN (0, CAST('NaN' AS DOUBLE))",         FLOATS,                                         [T, F, N, T, T, F]),
-    ("x NOT IN (6, NULL)",                      FLOATS,                                         [N, F, N, N, N, N]),
-    ("x = CAST('NaN' AS DOUBLE)",               FLOATS,                                         [T, F, N, F, F, F]),
-    ("x <= CAST('NaN' AS DOUBLE)",              FLOATS,                                         [T, T, N, T, T, T]),
-    ("x = x",                                   FLOATS,                                         [T, T, N, T, T, T]),
-    ("x <=> NULL",                              FLOATS,                                         [F, F, T, F, F, F]),
-    ("(x > 5) IS NULL",                         FLOATS,                                         [F, F, T, F, F, F]),
-    ("(x > 5) IS NOT TRUE",                     FLOATS,                                         [F, F, T, T, T, F]),
-    ("x < 0.1",                                 pa.array([0.1, 0.0999], pa.float32()),          [F, T]),
-    ("x < TRUE",                                pa.array([T, F, N]),                            [F, T, N]),
-    ("x IN (TRUE)",                             pa.array([T, F, N]),                            [T, F, N]),
-    ("x > 9223372036854775807",                 pa.array([2**64 - 1, 0], pa.uint64()),          [T, F]),
-    ("x > 5",                                   pc.run_end_encode(pa.array([7, 7, 1])),         [T, T, F]),
-    ("x IS NULL",                               pa.nulls(2),                                    [T, T]),
-    ("x = 1",                                   pa.nulls(2),                                    [N, N]),
-    ("x IS NULL",                               pa.array([[1], None]),                          [F, T]),
-    ("x.f >= 2",                                pa.StructArray.from_arrays([pa.array([1, 2, 3])], ["f"], mask=pa.array([F, T, F])), [F, N, T]),
-    ("x.f IS NULL",                             pa.StructArray.from_arrays([pa.array([1, 2, 3])], ["f"], mask=pa.array([F, T, F])), [F, T, F]),
-    ("x IS NULL",                               pa.StructArray.from_arrays([pa.array([1, 2, 3])], ["f"], mask=pa.array([F, T, F])), [F, T, F]),
-    ("x = DATE '1970-01-02'",                   pa.array([dt.date(1970, 1, 2)], pa.date64()),   [T]),
-    ("x = 'é'",                                 pa.array(["é", "e\u0301"]),                     [T, F]),   # bytes, not what is seen
-    *((p, pa.array(TEXTS, t), o) for t in (pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string())) for p, o in (
-        ("x = 'ab'", [F, T, N, F, F]), ("x IN ('a', 'b')", [T, F, N, F, F]), ("x < 'b'", [T, T, N, T, F]),
-        ("x LIKE 'a%'", [T, T, N, F, F]), ("x LIKE 'b_'", [F, F, N, F, T]), ("x NOT LIKE '%b'", [T, F, N, T, T]), ("x LIKE ''", [F, F, N, T, F]),
+    ("x > 5", FLOATS, [T, T, N, F, F, T]),
+    ("x >= CAST('Infinity' AS DOUBLE)", FLOATS, [T, F, N, F, F, T]),
+    ("x < 1", FLOATS, [F, F, N, T, T, F]),
+    ("x = 0", FLOATS, [F, F, N, T, T, F]),
+    ("x <> 0", FLOATS, [T, T, N, F, F, T]),
+    ("x IN (0, CAST('NaN' AS DOUBLE))", FLOATS, [T, F, N, T, T, F]),
+    ("x NOT IN (6, NULL)", FLOATS, [N, F, N, N, N, N]),
+    ("x = CAST('NaN' AS DOUBLE)", FLOATS, [T, F, N, F, F, F]),
+    ("x <= CAST('NaN' AS DOUBLE)", FLOATS, [T, T, N, T, T, T]),
+    ("x = x", FLOATS, [T, T, N, T, T, T]),
+    ("x <=> NULL", FLOATS, [F, F, T, F, F, F]),
+    ("(x > 5) IS NULL", FLOATS, [F, F, T, F, F, F]),
+    ("(x > 5) IS NOT TRUE", FLOATS, [F, F, T, T, T, F]),
+    ("x < 0.1", pa.array([0.1, 0.0999], pa.float32()), [F, T]),
+    ("x < TRUE", pa.array([T, F, N]), [F, T, N]),
+    ("x IN (TRUE)", pa.array([T, F, N]), [T, F, N]),
+    ("x > 9223372036854775807", pa.array([2**64 - 1, 0], pa.uint64()), [T, F]),
+    ("x > 5", pc.run_end_encode(pa.array([7, 7, 1])), [T, T, F]),
+    ("x IS NULL", pa.nulls(2), [T, T]),
+    ("x = 1", pa.nulls(2), [N, N]),
+    ("x IS NULL", pa.array([[1], None]), [F, T]),
+    ("x.f >= 2", pa.StructArray.from_arrays([pa.array([1, 2, 3])], ["f"], mask=pa.array([F, T, F])),
+     [F, N, T]),
+    ("x.f IS NULL",
+     pa.StructArray.from_arrays([pa.array([1, 2, 3])], ["f"], mask=pa.array([F, T, F])), [F, T, F]),
+    ("x IS NULL",
+     pa.StructArray.from_arrays([pa.array([1, 2, 3])], ["f"], mask=pa.array([F, T, F])), [F, T, F]),
+    ("x = DATE '1970-01-02'", pa.array([dt.date(1970, 1, 2)], pa.date64()), [T]),
+    # compared by bytes, not by appearance
+    ("x = 'é'", pa.array(["é", "e\u0301"]), [T, F]),
+    *((p, pa.array(TEXTS, t), o) for t in TEXT_TYPES for p, o in (
+        ("x = 'ab'", [F, T, N, F, F]),
+        ("x IN ('a', 'b')", [T, F, N, F, F]),
+        ("x < 'b'", [T, T, N, T, F]),
+        ("x LIKE 'a%'", [T, T, N, F, F]),
+        ("x LIKE 'b_'", [F, F, N, F, T]),
+        ("x NOT LIKE '%b'", [T, F, N, T, T]),
+        ("x LIKE ''", [F, F, N, T, F]),
     )),
-    *((p, pa.array(BYTES, t), o) for t in (pa.binary(), pa.large_binary(), pa.binary_view(), pa.binary(2)) for p, o in (
-        ("x = X'6162'", [T, F, N]), ("x IN (X'6162', X'00')", [T, F, N]), ("x < X'ff'", [T, F, N]), ("x >= X''", [T, T, N]),
+    *((p, pa.array(BYTES, t), o) for t in BINARY_TYPES for p, o in (
+        ("x = X'6162'", [T, F, N]), ("x IN (X'6162', X'00')", [T, F, N]), ("x < X'ff'", [T, F, N]),
+        ("x >= X''", [T, T, N]),
     )),
-    *((p, pa.array(DECIMALS, t), o) for t in (pa.decimal32(9, 2), pa.decimal64(12, 2), pa.decimal128(20, 2), pa.decimal256(30, 2)) for p, o in (
-        ("x = 1.5", [T, N, F]), ("x IN (1.5, 2)", [T, N, F]), ("x < 1", [F, N, T]), ("x > 1.499", [T, N, F]), ("x >= 1.5e0", [T, N, F]),
+    *((p, pa.array(DECIMALS, t), o) for t in DECIMAL_TYPES for p, o in (
+        ("x = 1.5", [T, N, F]), ("x IN (1.5, 2)", [T, N, F]), ("x < 1", [F, N, T]),
+        ("x > 1.499", [T, N, F]), ("x >= 1.5e0", [T, N, F]),
     )),
 ]  # fmt: skip
 
@@ -87,7 +114,7 @@ def test_outcomes(predicate, rows, expected):
     [pa.date32(), pa.timestamp("s"), pa.timestamp("us", "UTC"), pa.timestamp("ns")],
     ids=str,
 )
-def test_ends_that_python_has_no_value_for(arrow):
+def test_values_beyond_python(arrow):
     dtype = ty.from_arrow(arrow)
     rows = pa.array(
         [dtype.lowest, 0, dtype.highest, None], pa.int32() if arrow == pa.date32() else pa.int64()
@@ -108,7 +135,7 @@ def test_matching_rows_are_the_true_ones():
     assert [str(v) for v in matching_rows(p.node, batch)["x"].to_pylist()] == ["nan", "6.0", "inf"]
 
 
-def test_what_is_not_understood_is_named():
+def test_unsupported_forms_are_named():
     schema = pa.schema([("x", pa.int64())])
     with pytest.raises(
         ss.UnsupportedForm, match=r"rows cannot be judged by 'hash\(x\) = 2': the function hash"

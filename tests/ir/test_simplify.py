@@ -1,4 +1,4 @@
-"""Rewrites: pairs, before and after; and that no rule changes an outcome."""
+"""Simplification: pairs of before and after, and a proof that no rule changes an outcome."""
 
 import random
 
@@ -72,7 +72,7 @@ def test_pairs(before, after):
 
 
 def test_every_rule_is_at_work():
-    """Each rule changes one of the pairs, or it would not be needed."""
+    """Each rule changes at least one of the pairs."""
     from skipstone.bindings.predicates.sql import parse
     from skipstone.ir.bind import _Binder
 
@@ -106,7 +106,7 @@ def tree(r, depth):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_no_rule_changes_an_outcome(seed):
-    """On one row: the outcome of the tree before and after, for every outcome of its operands."""
+    """A rule keeps the outcome on one row, for every outcome of its operands."""
     r = random.Random(seed)
     paths = [n.args[0].value for n in (A, B, C)]
     for _ in range(200):
@@ -125,7 +125,7 @@ def test_no_rule_changes_an_outcome(seed):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_simplified_outcomes_are_no_wider(seed):
-    """On a container: what simplified says possible, the whole tree said possible too."""
+    """A simplified predicate allows no outcome on a container that the original excludes."""
     r = random.Random(seed)
     sets = [
         frozenset(s)
@@ -148,6 +148,6 @@ def test_simplified_outcomes_are_no_wider(seed):
 
 
 def test_long_disjunctions_are_one_set():
-    """Time grows with the length, not with its square."""
+    """The time grows linearly with the length."""
     p = ss.PruningPredicate(" OR ".join(f"x = {i}" for i in range(5000)), SCHEMA)
     assert p.node.op is Op.IN and p.node.value == tuple(range(5000)) and p.node.dtype == ty.INT64

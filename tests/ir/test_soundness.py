@@ -1,4 +1,4 @@
-"""The traps that shipping systems fell into: the design's soundness list, a table each. Spark SQL is the judge."""
+"""Soundness: the known traps of other systems, one table each. Spark SQL defines the answer."""
 
 import datetime as dt
 import decimal
@@ -96,7 +96,7 @@ ARROW = {
     "max": 2.0,
     "null_count": 0,
     "row_count": 9,
-}  # NaN is left out of the bounds, and not counted
+}  # NaN is not in the bounds and not counted
 
 
 @table(
@@ -138,20 +138,20 @@ def test_3_nan_and_zero(where, statistics, expected, backend):
         "s LIKE '\U0010ffff%'",
         {"s": {"min": "\U0010ffff", "max": "\U0010ffff\U0010ffff", "null_count": 0}},
         ALWAYS,
-    ),  # nothing follows: unbounded
+    ),  # no prefix follows: unbounded
     ("s LIKE 'a\U0010ffff%'", {"s": {"min": "b", "max": "c"}}, NEVER),
     (
         "s LIKE '\ud7ff%'",
         {"s": {"min": "\ue000", "max": "\uffff"}},
         NEVER,
-    ),  # what follows U+D7FF is U+E000
+    ),  # U+E000 follows U+D7FF
     ("s > 'é'", {"s": {"min": "a", "max": "日"}}, MAYBE),  # by bytes, not by locale
     ("s < 'Z'", {"s": {"min": "a", "max": "b"}}, NEVER),
     (
         "s > '\uffff'",
         {"s": {"min": "a", "max": "\U00010000"}},
         MAYBE,
-    ),  # UTF-16 order would say otherwise
+    ),  # UTF-16 order would differ
     ("s = ''", {"s": {"min": "", "max": "", "null_count": 0}}, ALWAYS),
     ("s >= 'x'", {"s": {"min": "a"}}, MAYBE),  # an absent maximum is above everything
 )
@@ -170,7 +170,8 @@ NOON = dt.datetime(2024, 7, 1, 12, tzinfo=UTC)
         ("t = TIMESTAMP '2024-07-01 12:00:00'", "Europe/Berlin", NEVER),
         ("t = '2024-07-01 14:00:00'", "Europe/Berlin", ALWAYS),
         ("t = '2024-07-01 14:00:00+02:00'", "Asia/Tokyo", ALWAYS),
-        ("t >= DATE '2024-07-02'", "Pacific/Kiritimati", ALWAYS),  # 02:00 on the second there
+        # 02:00 on the second in that zone
+        ("t >= DATE '2024-07-02'", "Pacific/Kiritimati", ALWAYS),
         ("t >= DATE '2024-07-02'", "UTC", NEVER),
         ("n = TIMESTAMP '2024-07-01 10:00:00'", "Europe/Berlin", NEVER),
         (
@@ -182,7 +183,7 @@ NOON = dt.datetime(2024, 7, 1, 12, tzinfo=UTC)
             "n = TIMESTAMP '2024-03-31 03:30:00'",
             "Europe/Berlin",
             NEVER,
-        ),  # an hour is missing there, and the column is cast instead
+        ),  # an hour is missing in that zone, and the column is cast instead
         ("d = TIMESTAMP '2024-07-01 00:00:00'", "Europe/Berlin", ALWAYS),
         ("d < TIMESTAMP '2024-07-01 00:00:00.000001'", "Europe/Berlin", ALWAYS),
         ("d < TIMESTAMP '2024-07-01 00:00:00'", "Europe/Berlin", NEVER),
@@ -217,12 +218,12 @@ def test_5_zones(where, zone, expected):
         "x > 9007199254740992",
         {"x": {"min": 2**53 + 1, "max": 2**53 + 1, "null_count": 0}},
         ALWAYS,
-    ),  # never through float
+    ),  # never converted through float
     (
         "x = 9007199254740992D",
         {"x": {"min": 2**53 + 1, "max": 2**53 + 1, "null_count": 0}},
         ALWAYS,
-    ),  # unless Spark goes there itself
+    ),  # unless Spark converts through float itself
     ("g = 0.1", {"g": {"min": 0.1, "max": 0.1}}, NEVER),  # FLOAT 0.1 is not DOUBLE 0.1
     ("g > 0.1", {"g": {"min": 0.1, "max": 0.1, "null_count": 0}}, ALWAYS),
     ("g < 0.1", {"g": {"min": 0.05, "max": 0.1}}, MAYBE),
@@ -242,7 +243,7 @@ def test_6_exact_numbers(where, statistics, expected, backend):
         "x + 1 = 5 AND y = 3",
         {"y": {"min": 4, "max": 9}},
         NEVER,
-    ),  # a leaf that is not understood costs only itself
+    ),  # an unsupported leaf affects only itself
     ("x + 1 = 5 OR y = 3", {"y": {"min": 4, "max": 9}}, MAYBE),
     ("NOT (x + 1 = 5)", {"x": {"min": 7, "max": 9}}, MAYBE),
     ("s > 5", {"s": {"min": "1", "max": "2"}}, MAYBE),  # Spark casts the column
@@ -282,7 +283,8 @@ LONG = ", ".join(str(2 * k) for k in range(5000))
         f"x NOT IN ({DENSE})",
         {"x": {"max": 50}},
         MAYBE,
-    ),  # an unknown bound is wider than any list, however few bytes bounds are kept in
+        # An unknown bound is wider than any list, however few bytes the bounds take.
+    ),
     (f"x NOT IN ({DENSE})", {"x": {"min": 50}}, MAYBE),
     (f"x IN ({DENSE})", {"x": {"max": 50, "null_count": 0}}, MAYBE),
     (f"x IN ({DENSE})", {"x": {"min": 1001}}, NEVER),
@@ -291,7 +293,8 @@ LONG = ", ".join(str(2 * k) for k in range(5000))
         f"i IN ({EVERY})",
         {"i": {"min": -128, "max": 127, "null_count": 0}},
         ALWAYS,
-    ),  # 256 values, and their distance does not fit the type
+        # 256 values, and their distance does not fit the type.
+    ),
     (f"i NOT IN ({EVERY})", {"i": {"min": -128, "max": 127}}, NEVER),
     (f"i NOT IN ({EVERY.replace('0, 1,', '1,')})", {"i": {"min": -128, "max": 127}}, MAYBE),
 )

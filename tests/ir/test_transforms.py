@@ -1,4 +1,4 @@
-"""Partition transforms: the specification's own examples, the ends of types, and pyiceberg, value by value."""
+"""Partition transforms: the specification's examples, the ends of types, and pyiceberg's values."""
 
 import datetime as dt
 import random
@@ -21,7 +21,7 @@ T = Transform.parse
 
 
 def apply(transform, values, dtype):
-    """One axis value after the other, as Python objects."""
+    """Apply a transform to axis values, one by one, as Python objects."""
     if dtype.kind in (Kind.STRING, Kind.BINARY):
         return T(transform).apply(pa.array(values, pa.large_binary()), dtype).to_pylist()
     found = T(transform).apply(np.array(values, object if dtype.coded else dtype.lane), dtype)
@@ -62,7 +62,7 @@ UNKNOWN = (
 
 
 @pytest.mark.parametrize("text", UNKNOWN)
-def test_what_is_not_known_says_nothing(text):
+def test_unknown_transforms_allow_no_conclusion(text):
     assert str(T(text)) == text
     assert not T(text).supports(ty.INT32)
     assert not T(text).result_type(ty.INT32).ordered
@@ -125,7 +125,7 @@ HASHES = [
 
 @pytest.mark.parametrize("value, dtype, expected", HASHES, ids=[f"{v}-{t}" for v, t, _ in HASHES])
 def test_hashes_of_the_specification(value, dtype, expected):
-    # The most buckets that there can be keep all but the sign and the greatest hash.
+    # The largest number of buckets keeps all of the hash but its sign and its greatest value.
     assert apply("bucket[2147483647]", [to_axis(value, dtype)], dtype) == [expected & 0x7FFFFFFF]
     assert apply("bucket[7]", [to_axis(value, dtype)], dtype) == [(expected & 0x7FFFFFFF) % 7]
 
@@ -153,33 +153,40 @@ def test_murmur_is_the_well_known_one():
         ] == expected
 
 
-#     transform        source             values                                              partition values
+#  transform  source  values  partition values
 VALUES = [
-    ("truncate[10]",   ty.INT32,          [1, 10, -1, 0, -10, 2**31 - 1],                     [0, 10, -10, 0, -10, 2147483640]),
-    ("truncate[10]",   ty.INT32,          [-(2**31), -2147483640],                            [2147483646, -2147483640]),   # wraps around, as Java does
-    ("truncate[10]",   ty.INT64,          [-(2**63), 2**63 - 1],                              [2**63 - 2, 2**63 - 8]),
-    ("truncate[200]",  ty.INT8,           [-128, 127],                                        [-200, 0]),
-    ("truncate[50]",   decimal_type(9, 2), [1065, -1, -999999999],                            [1050, -50, -1000000000]),    # a digit more
-    ("truncate[10]",   decimal_type(38, 0), [10**38 - 1, -(10**38) + 1],                      [10**38 - 10, -(10**38)]),
-    ("truncate[3]",    ty.STRING,         [b"iceberg", b"", "日本語版".encode(), None],    [b"ice", b"", "日本語".encode(), None]),
-    ("truncate[2]",    ty.STRING,         ["\U0010ffff\ud7ff\ue000".encode()],                ["\U0010ffff\ud7ff".encode()]),
-    ("truncate[3]",    ty.STRING,         ["e\u0301e\u0301".encode()],                        ["e\u0301e".encode()]),       # code points, not what is seen
-    ("truncate[3]",    ty.BINARY,         [b"\xff\x00\xfe\xfd", b"\x00", None],               [b"\xff\x00\xfe", b"\x00", None]),
-    ("identity",       ty.STRING,         [b"a", None],                                       [b"a", None]),
-    ("void",           ty.INT32,          [1, 2],                                             [None, None]),
-    ("year",           ty.DATE,           [0, -1, -365, -366, 17486],                         [0, -1, -1, -2, 47]),
-    ("month",          ty.DATE,           [0, -1, -31, -32, 17486, 30, 31],                   [0, -1, -1, -2, 574, 0, 1]),
-    ("year",           ty.DATE,           [2**31 - 1, -(2**31)],                              [5879610, -5879611]),
-    ("day",            ty.DATE,           [-1, 2**31 - 1],                                    [-1, 2**31 - 1]),
-    ("day",            ty.TIMESTAMP,      [0, -1, -86_400_000_000, -86_400_000_001],          [0, -1, -1, -2]),
-    ("hour",           ty.TIMESTAMP_NTZ,  [0, -1, 3_600_000_000, -3_600_000_001],             [0, -1, 1, -2]),
-    ("hour",           ty.TIMESTAMP,      [2**63 - 1, -(2**63)],                              [2562047788 - 2**32, 2**32 - 2562047789]),   # wraps around
-    ("hour",           NANOS,             [2**63 - 1, -(2**63)],                              [2562047, -2562048]),
-    ("month",          ty.TIMESTAMP,      [-1, 951782400_000_000, 951868800_000_000],         [-1, 361, 362]),              # 29 February and 1 March 2000
-    ("year",           NANOS,             [-1, 0],                                            [-1, 0]),
-    ("day",            SECONDS,           [-1, 86400],                                        [-1, 1]),
+    ("truncate[10]", ty.INT32, [1, 10, -1, 0, -10, 2**31 - 1], [0, 10, -10, 0, -10, 2147483640]),
+    # wraps around, as Java does
+    ("truncate[10]", ty.INT32, [-(2**31), -2147483640], [2147483646, -2147483640]),
+    ("truncate[10]", ty.INT64, [-(2**63), 2**63 - 1], [2**63 - 2, 2**63 - 8]),
+    ("truncate[200]", ty.INT8, [-128, 127], [-200, 0]),
+    # a digit more
+    ("truncate[50]", decimal_type(9, 2), [1065, -1, -999999999], [1050, -50, -1000000000]),
+    ("truncate[10]", decimal_type(38, 0), [10**38 - 1, -(10**38) + 1], [10**38 - 10, -(10**38)]),
+    ("truncate[3]", ty.STRING, [b"iceberg", b"", "日本語版".encode(), None],
+     [b"ice", b"", "日本語".encode(), None]),
+    ("truncate[2]", ty.STRING, ["\U0010ffff\ud7ff\ue000".encode()], ["\U0010ffff\ud7ff".encode()]),
+    # code points, not characters as displayed
+    ("truncate[3]", ty.STRING, ["e\u0301e\u0301".encode()], ["e\u0301e".encode()]),
+    ("truncate[3]", ty.BINARY, [b"\xff\x00\xfe\xfd", b"\x00", None],
+     [b"\xff\x00\xfe", b"\x00", None]),
+    ("identity", ty.STRING, [b"a", None], [b"a", None]),
+    ("void", ty.INT32, [1, 2], [None, None]),
+    ("year", ty.DATE, [0, -1, -365, -366, 17486], [0, -1, -1, -2, 47]),
+    ("month", ty.DATE, [0, -1, -31, -32, 17486, 30, 31], [0, -1, -1, -2, 574, 0, 1]),
+    ("year", ty.DATE, [2**31 - 1, -(2**31)], [5879610, -5879611]),
+    ("day", ty.DATE, [-1, 2**31 - 1], [-1, 2**31 - 1]),
+    ("day", ty.TIMESTAMP, [0, -1, -86_400_000_000, -86_400_000_001], [0, -1, -1, -2]),
+    ("hour", ty.TIMESTAMP_NTZ, [0, -1, 3_600_000_000, -3_600_000_001], [0, -1, 1, -2]),
+    # wraps around
+    ("hour", ty.TIMESTAMP, [2**63 - 1, -(2**63)], [2562047788 - 2**32, 2**32 - 2562047789]),
+    ("hour", NANOS, [2**63 - 1, -(2**63)], [2562047, -2562048]),
+    # 29 February and 1 March 2000
+    ("month", ty.TIMESTAMP, [-1, 951782400_000_000, 951868800_000_000], [-1, 361, 362]),
+    ("year", NANOS, [-1, 0], [-1, 0]),
+    ("day", SECONDS, [-1, 86400], [-1, 1]),
     ("bucket[5]",      ty.STRING,         [],                                                 []),
-    ("bucket[1]",      ty.INT8,           [-128, 127],                                        [0, 0]),
+    ("bucket[1]", ty.INT8, [-128, 127], [0, 0]),
 ]  # fmt: skip
 
 
@@ -211,7 +218,7 @@ def test_calendar_is_numpys(name, dtype, unit):
         np.int64,
     )
     if unit == "ms":
-        values //= 10**6  # NumPy's own calendar overflows beyond, and its lowest value is NaT
+        values //= 10**6  # NumPy's calendar overflows beyond this, and its lowest value is NaT
     expected = (
         values.view(f"datetime64[{unit}]").astype(f"datetime64[{name[0].upper()}]").astype(np.int64)
     )
@@ -247,7 +254,7 @@ def test_values_are_pyicebergs(text):
         if dtype == ty.STRING:
             values += [v.encode() for v in TEXTS]
         if dtype.kind in (Kind.DATE, Kind.TIMESTAMP):
-            # Its calendar is Python's, of the years 1 to 9999.
+            # pyiceberg uses Python's calendar, of the years 1 to 9999.
             unit = {"us": 86400 * 10**6, "ns": 86400 * 10**9}.get(dtype.unit, 1)
             values = [v for v in values if -700_000 < v // unit < 2_900_000] + [
                 -1,
@@ -264,7 +271,7 @@ def test_values_are_pyicebergs(text):
             for w in wanted
         ]
         if ours.name == "truncate" and dtype.kind is Kind.INT:
-            # pyiceberg's integers have no end; Java's wrap around.
+            # pyiceberg's integers are unbounded; Java's wrap around.
             wanted = [(w - dtype.lowest) % 2**dtype.bits + dtype.lowest for w in wanted]
         assert apply(text, values, dtype) == wanted
         seen += len(values)

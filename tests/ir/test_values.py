@@ -1,4 +1,4 @@
-"""Public objects are values: they copy, pickle, compare and print."""
+"""Public objects are values: they can be copied, pickled, compared and printed."""
 
 import copy
 import pickle

@@ -10,7 +10,7 @@ import pytest
 import skipstone as ss
 from skipstone.bindings.filters.kinds import LEFT
 from skipstone.bindings.filters.scan import DynamicFilters
-from skipstone.bindings.spark.pruning.join_shards import _of_filter
+from skipstone.bindings.spark.pruning.join_shards import _conditions_of_filter
 from skipstone.ir.session import Session
 from tests.fuzz.dynamic import oracle_join
 from tests.support.dynamic import FROM_TEXT, KINDS, TEXTS, Raises, table
@@ -154,8 +154,8 @@ def test_shards_negate_only_what_is_spelled_exactly():
     lists = ss.DynamicFilter(collected(pa.array([[1]]), pa.list_(pa.int64())), how="anti")
     numbers = ss.DynamicFilter(collected(pa.array([1]), pa.int64()), how="anti")
     assert lists.data.exact and not lists.data.spelled and numbers.data.spelled
-    assert _of_filter(lists, pa.schema([("k", pa.list_(pa.int64()))])) == []
-    assert len(_of_filter(numbers, pa.schema([("k", pa.int64())]))) == 1
+    assert _conditions_of_filter(lists, pa.schema([("k", pa.list_(pa.int64()))])) == []
+    assert len(_conditions_of_filter(numbers, pa.schema([("k", pa.int64())]))) == 1
 
 
 def test_equal_keys_that_raise_have_one_fingerprint():

@@ -1,4 +1,4 @@
-"""Our decoder of manifests against pyiceberg's: the same of whole files, and nothing else than that of damaged ones."""
+"""Test the Avro decoder against pyiceberg's: equal on whole files, never different on damaged."""
 
 import json
 import zlib
@@ -13,7 +13,8 @@ from skipstone.ir.errors import SourceError
 from skipstone.kernels.decode import avro, avro_loops
 from skipstone.kernels.decode.avro import Container
 from skipstone.kernels.decode.avro_program import Unsupported, program_of
-from tests.fuzz.avro import LISTS, bases, check, check_list, mutated, ours, theirs, written
+from tests.fuzz.avro import check, check_list, mutated, ours, theirs
+from tests.fuzz.avro_files import LISTS, bases, written
 from tests.support.avro import avro_file, record, text, varint
 
 BASES = bases()
@@ -26,7 +27,7 @@ def test_whole_files(data):
 
 @pytest.mark.parametrize("data", BASES.values(), ids=BASES)
 def test_the_other_decoder(data):
-    """What pyiceberg's decoder reads and we decode again is what we decode at once."""
+    """A file that pyiceberg reads and rewrites decodes like the original."""
     again = fallback.rewritten(data, Unsupported("a reason"))
     first, second = (ours(decode(d, "m.avro", 0, 9)) for d in (data, again))
     assert first == second
@@ -34,7 +35,9 @@ def test_the_other_decoder(data):
 
 @pytest.mark.parametrize("name", BASES)
 def test_every_cut(name):
-    """A file cut off anywhere is refused, but for cuts between blocks: those the manifest list tells of."""
+    """A truncated file is refused, except at the boundaries of blocks, which the manifest list
+    detects.
+    """
     data = BASES[name]
     for n in range(0, len(data), 7):
         assert check(data[:n]) in ("refused", "same")
@@ -87,7 +90,7 @@ def test_partitions():
 
 
 def test_loops_in_python():
-    """The very text that is compiled, run by Python."""
+    """Run the module that Numba compiles in Python."""
     data = written(5, ManifestWriterV1, "null", seed=3)
     file = Container(data)
     compiled = file.records()
@@ -102,7 +105,7 @@ def test_loops_in_python():
     assert (number, n) == (5, 5) and (out == compiled.slots).all()
 
 
-# Files of other shapes, by hand.
+# Files of other shapes, made by hand.
 
 
 LONGS = {"type": "array", "items": "long", "element-id": 9}
@@ -134,8 +137,10 @@ REFUSED = {
     "a wrong marker": avro_file(record("long"), [(1, b"\0")])[:-1] + b"T",
     "no marker": avro_file(record("long"), [(1, b"\0")])[:-1],
     "deflated rubbish": avro_file(record("long"), [(1, b"rubbish")], b"deflate"),
-    "deflate cut off": avro_file(record("long"), [(1, zlib.compress(b"\0" * 1000, 9, -15)[:-4])], b"deflate"),
-}  # fmt: skip
+    "deflate cut off": avro_file(
+        record("long"), [(1, zlib.compress(b"\0" * 1000, 9, -15)[:-4])], b"deflate"
+    ),
+}
 
 
 @pytest.mark.parametrize("data", REFUSED.values(), ids=REFUSED)
@@ -145,14 +150,14 @@ def test_refused(data):
 
 
 def test_a_bomb_is_refused(monkeypatch):
-    monkeypatch.setattr(avro, "MOST", 1000)
+    monkeypatch.setattr(avro, "MAX_UNPACKED", 1000)
     bomb = zlib.compress(b"\0" * 10_000, 9, -15)
     with pytest.raises(SourceError, match="more than 1000"):
         Container(avro_file(record("long"), [(10_000, bomb)], b"deflate")).records()
 
 
 def test_more_records_than_a_file_has(monkeypatch):
-    monkeypatch.setattr(avro, "ROOM", 1000)
+    monkeypatch.setattr(avro, "BASE_LIMIT", 1000)
     many = zlib.compress(b"\0" * 20_000, 9, -15)
     with pytest.raises(SourceError, match="20000 records"):
         Container(avro_file(record("long"), [(20_000, many)], b"deflate")).records()
@@ -215,7 +220,7 @@ def test_deep_schemas():
 
 
 def test_parts_of_arrays():
-    """Arrays may come in parts, whose sizes may be told."""
+    """Arrays may come in parts, with or without their sizes."""
     parts = varint(2) + varint(5) + varint(-6) + varint(-1) + varint(1) + varint(7) + b"\0"
     found = Container(
         avro_file(record(LONGS, "long"), [(2, parts + varint(3) + b"\0" + varint(4))])
@@ -249,7 +254,7 @@ def test_the_last_of_equal_keys():
 
 
 def test_odd_schemas_go_to_pyiceberg(monkeypatch):
-    """What our decoder does not know is read all the same."""
+    """A schema that our decoder does not support is read by pyiceberg."""
     data = written(6, codec="null", seed=5)
     expected = ours(decode(data, "m.avro", 0, 9))
 
@@ -264,7 +269,7 @@ def test_odd_schemas_go_to_pyiceberg(monkeypatch):
     assert ours(decode(data, "m.avro", 0, 9)) == expected and len(asked) == 2
 
 
-def test_what_neither_reads():
+def test_files_that_neither_decoder_reads():
     with pytest.raises(SourceError, match="pyiceberg cannot read it either"):
         decode(avro_file(record("long"), [(1, b"\0")]), "m.avro", 0, 9)
     with pytest.raises(SourceError, match="codec"):
@@ -315,7 +320,7 @@ def test_decimals_of_all_widths():
 
 
 def with_field(kind):
-    """A manifest whose schema has one more field, of a kind that ours does not read."""
+    """Return a manifest's schema with one more field, of a kind that we do not support."""
     schema = json.loads(Container(written(1)).header["avro.schema"])
     odd = {"name": "odd", "type": ["null", "long", "string"], "field-id": 900}
     schema["fields"] = [odd, {"name": "more", "type": kind, "field-id": 901}, *schema["fields"]]
@@ -331,7 +336,7 @@ def with_field(kind):
     ],
 )
 def test_items_without_bytes_are_not_counted_by_the_fallback(items):
-    """A count of 2^60 of them would be 2^60 turns of pyiceberg's loop."""
+    """A count of 2^60 such items would make pyiceberg loop 2^60 times."""
     kind = {"type": "array", "items": items, "element-id": 902}
     data = avro_file(with_field(kind), [(1, b"\0" + varint(1 << 60) + b"\0" * 90)])
     with pytest.raises(SourceError, match="take no bytes"):
@@ -339,6 +344,6 @@ def test_items_without_bytes_are_not_counted_by_the_fallback(items):
 
 
 @pytest.mark.parametrize("kind", [[["long"]], {"type": ["long"]}, "fixed", "array", 5, None, {}])
-def test_types_that_are_none(kind):
+def test_invalid_types(kind):
     with pytest.raises(SourceError):
         decode(avro_file(with_field(kind), [(1, b"\0" * 90)]), "m.avro", 0, 9)

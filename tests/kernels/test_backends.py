@@ -1,4 +1,4 @@
-"""Every backend equals the oracle bit for bit: evaluate, prune and survivors."""
+"""Test that every backend equals the oracle bit for bit: evaluate, prune and survivors."""
 
 import functools
 
@@ -8,7 +8,7 @@ import pytest
 import skipstone as ss
 from skipstone.ir.node import Op
 from skipstone.kernels.gpu import cuda_text
-from skipstone.kernels.run import emit, launch, numba_text, numpy_cpu
+from skipstone.kernels.run import emit, numba_text, numpy_cpu, prepare
 from tests.support.backends import (
     EDGES,
     PARTS,
@@ -27,9 +27,9 @@ def test_every_backend_writes_every_operation(table):
     assert set(emit.REQUIRED) <= set(table)
 
 
-def test_what_is_required_is_what_lowering_makes():
-    """A test of a program that no table could write would be found here."""
-    assert set(launch.TESTS) | {Op.AND, Op.OR} == set(emit.REQUIRED)
+def test_required_operations_are_those_of_lowering():
+    """Backends support all tests that a lowered program may contain."""
+    assert set(prepare.TESTS) | {Op.AND, Op.OR} == set(emit.REQUIRED)
 
 
 @functools.cache
@@ -44,7 +44,9 @@ def edge_predicate():
 
 @pytest.mark.parametrize("n", SIZES)
 def test_sizes(n, backend):
-    """At the edges of words and blocks: a container's answer does not depend on how many there are."""
+    """The verdict of a container does not depend on the number of containers, at word and block
+    edges.
+    """
     p, all_of_them = edge_predicate()
     stats, expected = edge_statistics(0, n), all_of_them[:n]
     assert p.evaluate(stats, backend).tolist() == expected.tolist()
@@ -54,9 +56,8 @@ def test_sizes(n, backend):
 
 @pytest.mark.parametrize("part", range(5 if LONG else 2))
 def test_numpy_equals_the_oracle(part):
-    assert (
-        sum(numpy_verdicts(1000 * part + seed) for seed in range(9)) >= 25_000
-    )  # 50,000 in all parts, 125,000 in a long run; `make fuzz` judges 10 million
+    # 50,000 in all parts, 125,000 in a long run; `make fuzz` judges 10 million.
+    assert sum(numpy_verdicts(1000 * part + seed) for seed in range(9)) >= 25_000
 
 
 @pytest.mark.parametrize("part", range(PARTS))

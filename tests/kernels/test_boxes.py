@@ -1,4 +1,4 @@
-"""Points in boxes, compiled and in NumPy, beside comparing each point with each box."""
+"""Test points in boxes, compiled and in NumPy, against comparing each point with each box."""
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +28,7 @@ def test_points_in_boxes(m, d, compiling):
 def test_many_pairs_go_down_in_parts(monkeypatch):
     from skipstone.kernels.index import boxes
 
-    monkeypatch.setattr(boxes, "PAIRS", 64)
+    monkeypatch.setattr(boxes, "MAX_PAIRS", 64)
     r = np.random.default_rng(1)
     points, low = r.integers(0, 1000, (2000, 2)), r.integers(0, 1000, (300, 2))
     high = low + r.integers(0, 60, (300, 2))

@@ -1,4 +1,6 @@
-"""Packing: what statistics become, in every form that they arrive in, and what cannot be true is unknown."""
+"""Test packing: statistics in every form that they arrive in; those that cannot be true are
+unknown.
+"""
 
 import datetime as dt
 import random
@@ -26,7 +28,7 @@ NAN, INF = float("nan"), float("inf")
 
 
 def packed(column, low, high):
-    """Bounds after packing, as axis values; None where they are the type's own ends."""
+    """Return bounds after packing as axis values; None if they are the type's own ends."""
     dtype, n = from_arrow(column), len(low if low is not None else high)
     c = pack_column(Raw(low, high), dtype, n)
     if c.codes is None:
@@ -50,50 +52,72 @@ def ints(values, arrow):
 
 
 TS = pa.timestamp
-#    column                   bounds as given                                                 read as
+# column, bounds as given, read as.
 READ = [
-    (pa.int64(),              pa.array([5, None], pa.int8()),                                 [5, None]),
-    (pa.int8(),               pa.array([5, 300, -300]),                                       [5, None, None]),   # no value of the type
-    (pa.uint32(),             pa.array([5, -1, 2**32]),                                       [5, None, None]),
-    (pa.uint64(),             pa.array([5, -1]),                                              [5, None]),
-    (pa.int64(),              pa.array([5, 2**63], pa.uint64()),                              [5, None]),
-    (pa.int64(),              pa.array([1.5]),                                                [None]),            # floats do not bound integers
-    (pa.int64(),              pa.array([True]),                                               [None]),
-    (pa.int64(),              pa.array(["5"]),                                                [None]),
-    (pa.float64(),            pa.array([0.1, NAN, INF, -INF], pa.float32()),                  [0.10000000149011612, None, INF, -INF]),
-    (pa.float32(),            pa.array([0.1, 1e39, 1e-50]),                                   [0.10000000149011612, INF, 0.0]),  # JSON's 0.1 is FLOAT's
-    (pa.float64(),            pa.array([5, 2**53 + 1]),                                       [5.0, 2.0**53]),
-    (pa.float64(),            pa.array([5, 2**64 - 1], pa.uint64()),                          [5.0, 2.0**64]),
-    (pa.decimal128(9, 2),     pa.array([D("1.5"), D("-1.5")], pa.decimal128(5, 1)),           [150, -150]),
-    (pa.decimal128(9, 2),     pa.array([D("1.500"), D("1.555")], pa.decimal128(9, 3)),        [150, None]),       # digits would be lost
-    (pa.decimal128(9, 2),     pa.array([D(10) ** 7, D(1)], pa.decimal128(20, 2)),             [None, 100]),
-    (pa.decimal128(9, 2),     pa.array([D(10) ** 60, D(1)], pa.decimal256(76, 2)),            [None, 100]),
-    (pa.decimal128(9, 2),     pa.array([D(5)], pa.decimal32(9, 2)),                           [500]),
-    (pa.decimal128(9, 2),     pa.array([5, 2**62]),                                           [500, None]),
-    (pa.decimal128(38, 10),   pa.array([D(10) ** 60, D(1)], pa.decimal256(76, 2)),            [None, 10**10]),
-    (pa.decimal128(38, 0),    pa.array([D(10**38 - 1), D(1 - 10**38)], pa.decimal128(38, 0)), [10**38 - 1, 1 - 10**38]),
-    (pa.decimal128(20, 0),    pa.array([D(10**20), D(10**20 - 1)], pa.decimal128(38, 0)),       [None, 10**20 - 1]),
-    (pa.decimal128(20, 0),    pa.array([D(-(10**20)), D(1 - 10**20)], pa.decimal128(38, 0)),    [None, 1 - 10**20]),
-    (pa.decimal128(38, 37),   pa.array([20, 1]),                                              [None, 10**37]),
-    (pa.decimal256(20, 3),    pa.array([D(5)], pa.decimal64(18, 3)),                          [5000]),
-    (pa.decimal128(9, 2),     pa.array([1.5]),                                                [None]),
-    (pa.date32(),             ints([86_400_000, -86_400_000], pa.date64()),                   [1, -1]),
-    (pa.date64(),             pa.array([1, 2**31 - 1], pa.int32()).view(pa.date32()),         [1, 2**31 - 1]),
-    (pa.date32(),             ints([5], TS("s")),                                             [None]),
-    (TS("us"),                ints([5, 2**62], TS("s")),                                      [5_000_000, None]),
-    (TS("s"),                 ints([5_000_000, -5_000_000], TS("us")),                        [5, -5]),
-    (TS("us"),                ints([5], TS("us", "UTC")),                                     [None]),            # a wall clock does not bound an instant
-    (TS("us", "UTC"),         ints([5], TS("us", "Asia/Tokyo")),                              [5]),
-    (TS("us"),                pa.array([5]),                                                  [None]),
-    (pa.string(),             pa.array(["a", ""], pa.large_string()),                         [b"a", b""]),
-    (pa.string(),             pa.array(["a"], pa.string_view()),                              [b"a"]),
-    (pa.large_string(),       pa.array(["a", "b", "a"]).dictionary_encode(),                  [b"a", b"b", b"a"]),
-    (pa.string(),             pa.array([b"a"]),                                               [None]),
-    (pa.binary(),             pa.array([b"a"], pa.binary(1)),                                 [b"a"]),
-    (pa.binary(),             pa.array([b"\xff"], pa.binary_view()),                          [b"\xff"]),
-    (pa.int64(),              pc.run_end_encode(pa.array([5, 5, 6])),                         [5, 5, 6]),
-    (pa.bool_(),              pa.array([True]),                                               [1]),
-]  # fmt: skip
+    (pa.int64(), pa.array([5, None], pa.int8()), [5, None]),
+    # not a value of the type
+    (pa.int8(), pa.array([5, 300, -300]), [5, None, None]),
+    (pa.uint32(), pa.array([5, -1, 2**32]), [5, None, None]),
+    (pa.uint64(), pa.array([5, -1]), [5, None]),
+    (pa.int64(), pa.array([5, 2**63], pa.uint64()), [5, None]),
+    (pa.int64(), pa.array([1.5]), [None]),  # floats do not bound integers
+    (pa.int64(), pa.array([True]), [None]),
+    (pa.int64(), pa.array(["5"]), [None]),
+    (
+        pa.float64(),
+        pa.array([0.1, NAN, INF, -INF], pa.float32()),
+        [0.10000000149011612, None, INF, -INF],
+    ),
+    # JSON's 0.1 is the FLOAT 0.1
+    (pa.float32(), pa.array([0.1, 1e39, 1e-50]), [0.10000000149011612, INF, 0.0]),
+    (pa.float64(), pa.array([5, 2**53 + 1]), [5.0, 2.0**53]),
+    (pa.float64(), pa.array([5, 2**64 - 1], pa.uint64()), [5.0, 2.0**64]),
+    (pa.decimal128(9, 2), pa.array([D("1.5"), D("-1.5")], pa.decimal128(5, 1)), [150, -150]),
+    (
+        pa.decimal128(9, 2),
+        pa.array([D("1.500"), D("1.555")], pa.decimal128(9, 3)),
+        [150, None],
+    ),  # digits would be lost
+    (pa.decimal128(9, 2), pa.array([D(10) ** 7, D(1)], pa.decimal128(20, 2)), [None, 100]),
+    (pa.decimal128(9, 2), pa.array([D(10) ** 60, D(1)], pa.decimal256(76, 2)), [None, 100]),
+    (pa.decimal128(9, 2), pa.array([D(5)], pa.decimal32(9, 2)), [500]),
+    (pa.decimal128(9, 2), pa.array([5, 2**62]), [500, None]),
+    (pa.decimal128(38, 10), pa.array([D(10) ** 60, D(1)], pa.decimal256(76, 2)), [None, 10**10]),
+    (
+        pa.decimal128(38, 0),
+        pa.array([D(10**38 - 1), D(1 - 10**38)], pa.decimal128(38, 0)),
+        [10**38 - 1, 1 - 10**38],
+    ),
+    (
+        pa.decimal128(20, 0),
+        pa.array([D(10**20), D(10**20 - 1)], pa.decimal128(38, 0)),
+        [None, 10**20 - 1],
+    ),
+    (
+        pa.decimal128(20, 0),
+        pa.array([D(-(10**20)), D(1 - 10**20)], pa.decimal128(38, 0)),
+        [None, 1 - 10**20],
+    ),
+    (pa.decimal128(38, 37), pa.array([20, 1]), [None, 10**37]),
+    (pa.decimal256(20, 3), pa.array([D(5)], pa.decimal64(18, 3)), [5000]),
+    (pa.decimal128(9, 2), pa.array([1.5]), [None]),
+    (pa.date32(), ints([86_400_000, -86_400_000], pa.date64()), [1, -1]),
+    (pa.date64(), pa.array([1, 2**31 - 1], pa.int32()).view(pa.date32()), [1, 2**31 - 1]),
+    (pa.date32(), ints([5], TS("s")), [None]),
+    (TS("us"), ints([5, 2**62], TS("s")), [5_000_000, None]),
+    (TS("s"), ints([5_000_000, -5_000_000], TS("us")), [5, -5]),
+    (TS("us"), ints([5], TS("us", "UTC")), [None]),  # a wall clock does not bound an instant
+    (TS("us", "UTC"), ints([5], TS("us", "Asia/Tokyo")), [5]),
+    (TS("us"), pa.array([5]), [None]),
+    (pa.string(), pa.array(["a", ""], pa.large_string()), [b"a", b""]),
+    (pa.string(), pa.array(["a"], pa.string_view()), [b"a"]),
+    (pa.large_string(), pa.array(["a", "b", "a"]).dictionary_encode(), [b"a", b"b", b"a"]),
+    (pa.string(), pa.array([b"a"]), [None]),
+    (pa.binary(), pa.array([b"a"], pa.binary(1)), [b"a"]),
+    (pa.binary(), pa.array([b"\xff"], pa.binary_view()), [b"\xff"]),
+    (pa.int64(), pc.run_end_encode(pa.array([5, 5, 6])), [5, 5, 6]),
+    (pa.bool_(), pa.array([True]), [1]),
+]
 
 
 @pytest.mark.parametrize(
@@ -117,11 +141,11 @@ def test_a_coarser_unit_rounds_outwards_at_the_ends():
     assert high == [9223372037, -9223372036, 1, 0, 0]
 
 
-# Layouts: the same values, however they lie in memory.
+# Layouts: the same values with other memory layouts.
 
 
 def streamed(a):
-    """As it comes out of Arrow's IPC: aligned otherwise, and not writable."""
+    """Return an array read from Arrow's IPC: with another alignment, and read-only."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, pa.schema([("x", a.type)])) as writer:
         writer.write_batch(pa.record_batch([a], names=["x"]))
@@ -129,7 +153,7 @@ def streamed(a):
 
 
 def encoded(a):
-    """Bounds by dictionary; counts are integers, and nothing else is read as one."""
+    """Encode bounds by a dictionary; counts must be plain integers."""
     return a if a.type == pa.int64() or pa.types.is_dictionary(a.type) else a.dictionary_encode()
 
 
@@ -161,7 +185,7 @@ def test_layouts(arrow, layout):
         )
 
 
-# Blocks: how many containers are packed at a time changes nothing.
+# Blocks: the number of containers that are packed at a time does not change the result.
 
 
 def contents(c):
@@ -222,7 +246,7 @@ def test_bounds_that_need_no_packing_stay_where_they_lie(arrow):
     assert np.array_equal(np.delete(inverted.high, 50), np.delete(c.high, 50))
 
 
-# Bytes that are no text bound nothing, and cost nobody else anything.
+# Bytes that are not UTF-8 bound nothing, and other bounds stay.
 
 
 def test_undecodable_bytes():
@@ -245,7 +269,8 @@ ORDER = [
     (pa.float64(), NAN,           4.0,            (None, 4.0)),
     (pa.float64(), 4.0,           NAN,            (4.0, None)),
     (pa.string(), "b",            "a",            (b"", None)),
-    (pa.string(), "\ue000",       "\U00010000",   (b"\xee\x80\x80", b"\xf0\x90\x80\x80")),  # by UTF-8 bytes; UTF-16 has them the other way
+    # in the order of UTF-8 bytes; UTF-16 reverses them
+    (pa.string(), "\ue000",       "\U00010000",   (b"\xee\x80\x80", b"\xf0\x90\x80\x80")),
     (pa.binary(), b"\x80",        b"\x7f",        (b"", None)),     # unsigned bytes
     (pa.decimal128(38, 0), D(2),  D(1),           (1 - 10**38, 10**38 - 1)),
     (pa.decimal128(9, 2), D(2),   D(1),           (None, None)),
@@ -259,7 +284,7 @@ def test_order_of_bounds(arrow, low, high, expected):
     assert (got_low, got_high) == expected
 
 
-# Counts. All ways of them that matter, against the oracle's own reading.
+# Counts in all relevant combinations, against the oracle's own reading.
 
 COUNTS = [None, -1, 0, 1, 2, 3, 2**63 - 1]
 
@@ -318,28 +343,28 @@ GIVEN = [
 def test_forms_of_counts(given, expected):
     schema = pa.schema([("x", pa.int64())])
     stats = ss.Statistics.from_dict({"x": {"null_count": given}}, schema, row_count=[5, 5, 5])
-    # IS NULL can hold unless there are none, and holds always if that is all.
+    # IS NULL can hold unless there are no NULLs, and always holds if there are only NULLs.
     assert ss.PruningPredicate("x IS NULL", schema).prune(stats).tolist() == [
         e != 0 for e in expected
     ]
 
 
-# Values from Python lists: one that is not of the type is unknown, its neighbours stand.
+# Values from Python lists: a value that is not of the type is unknown, and its neighbours stay.
 
-#    type                 values                                              which are known
+# type, values, which are known.
 LISTS = [
-    (pa.int64(),          [5, "x", 2**70, None, NAN],                         [1, 0, 0, 0, 0]),
-    (pa.int64(),          [5, 1.5, -1.5],                                     [1, 1, 1]),      # cut: x <= 1.5 is x <= 1
-    (pa.uint8(),          [5, 256, -1],                                       [1, 0, 0]),
-    (pa.string(),         ["a", 5, "\ud800", b"\xff", None],                  [1, 0, 0, 0, 0]),
-    (pa.date32(),         [dt.date(2024, 1, 1), "2024-01-01", None],          [1, 0, 0]),
-    (pa.timestamp("us"),  [dt.datetime(2024, 1, 1), "x", None],               [1, 0, 0]),
-    (pa.decimal128(5, 2), [D("1.5"), D("1.555"), D(10**9), D("NaN"), "x"],    [1, 0, 0, 0, 0]),
-    (pa.bool_(),          [True, 1, "true"],                                  [1, 0, 0]),
-    (pa.list_(pa.int64()), ["x", 5],                                          [0, 0]),
-    (pa.run_end_encoded(pa.int32(), pa.int64()), [5, "x", None],              [1, 0, 0]),
-    (pa.dictionary(pa.int8(), pa.string()), ["a", 5, None],                   [1, 0, 0]),
-]  # fmt: skip
+    (pa.int64(), [5, "x", 2**70, None, NAN], [1, 0, 0, 0, 0]),
+    (pa.int64(), [5, 1.5, -1.5], [1, 1, 1]),  # cut: x <= 1.5 is x <= 1
+    (pa.uint8(), [5, 256, -1], [1, 0, 0]),
+    (pa.string(), ["a", 5, "\ud800", b"\xff", None], [1, 0, 0, 0, 0]),
+    (pa.date32(), [dt.date(2024, 1, 1), "2024-01-01", None], [1, 0, 0]),
+    (pa.timestamp("us"), [dt.datetime(2024, 1, 1), "x", None], [1, 0, 0]),
+    (pa.decimal128(5, 2), [D("1.5"), D("1.555"), D(10**9), D("NaN"), "x"], [1, 0, 0, 0, 0]),
+    (pa.bool_(), [True, 1, "true"], [1, 0, 0]),
+    (pa.list_(pa.int64()), ["x", 5], [0, 0]),
+    (pa.run_end_encoded(pa.int32(), pa.int64()), [5, "x", None], [1, 0, 0]),
+    (pa.dictionary(pa.int8(), pa.string()), ["a", 5, None], [1, 0, 0]),
+]
 
 
 @pytest.mark.parametrize("arrow, values, known", LISTS, ids=[str(t) for t, _, _ in LISTS])

@@ -1,4 +1,6 @@
-"""The text of CUDA kernels, in all its forms, equals the oracle bit for bit, on a device that watches every access."""
+"""Test the text of CUDA kernels, in all forms, against the oracle, on a device that checks
+accesses.
+"""
 
 import numpy as np
 import pyarrow as pa
@@ -31,7 +33,7 @@ from tests.support.membership import TYPES as KEYED
 
 @pytest.fixture
 def device(where):
-    """The stand-in that watches; and the card, if there is one."""
+    """The emulated device that checks every access; and the card, if there is one."""
     return where
 
 
@@ -40,7 +42,7 @@ def test_sizes(n, device):
     check_sizes(n, device)
 
 
-# Comparisons of each lane with each literal.
+# Comparisons of each lane type with each literal.
 
 
 @pytest.mark.parametrize("lane", TYPES)
@@ -48,10 +50,10 @@ def test_comparisons(lane, device):
     check_comparisons(lane, device)
 
 
-@pytest.mark.parametrize("ranges, room", [(40, 512), *[(300, gpu.PARAMETERS)] * LONG])
+@pytest.mark.parametrize("ranges, room", [(40, 512), *[(300, gpu.MAX_ARGUMENT_BYTES)] * LONG])
 def test_more_literals_than_arguments_have_room_for(ranges, room, device, monkeypatch):
-    """They lie in a table."""
-    monkeypatch.setattr(gpu, "PARAMETERS", room)
+    """Such literals are put in a table."""
+    monkeypatch.setattr(gpu, "MAX_ARGUMENT_BYTES", room)
     x, schema = np.arange(200) * ranges // 2, pa.schema([("x", pa.int64())])
     stats = ss.Statistics.from_dict({"x": {"min": x, "max": x + 3, "null_count": x * 0}}, schema)
     launch = stats.launch(
@@ -94,7 +96,7 @@ def test_random_predicates(part, device):
     random_predicates(f"cuda {part}", 150 if LONG else 40, device)
 
 
-# Places that 32 bits cannot count.
+# Positions beyond 32 bits.
 
 VAST = 2**32 + 77
 PLACES = (5, 2**31 - 1, 2**31 + 40, 2**32 - 1, 2**32, VAST - 1)
@@ -102,7 +104,9 @@ PLACES = (5, 2**31 - 1, 2**31 + 40, 2**32 - 1, 2**32, VAST - 1)
 
 @pytest.mark.parametrize("form", FORMS)
 def test_places_beyond_32_bits(form, device):
-    """Of all containers but a few, bounds are 0; the blocks of these few are run, and those of words chosen."""
+    """The bounds of all containers but a few are 0; only the blocks of these few, or chosen words,
+    run.
+    """
     if not hasattr(device, "only"):
         pytest.skip("only some blocks of a grid can be run by g++ alone")
     x, roots = (

@@ -1,4 +1,4 @@
-"""The device that stands in for a card takes what a card takes, and nothing else."""
+"""Test that the emulated device accepts what a card accepts, and nothing else."""
 
 import contextlib
 import re
@@ -33,21 +33,45 @@ GIVEN = {
     "blocks": 2,
 }
 
-#     fault                            instead                                                found by
+# fault, instead, found by.
 LAUNCHES = [
-    ("nothing",                        {},                                                    None),
-    ("a host array",                   {"a0": np.arange(4096, dtype=np.int16)},               "a0 is ndarray; expected memory of the device"),
-    ("an array of another type",       {"a0": ("put", np.arange(4096, dtype=np.int32))},      "a0 is of int32; the kernel declares int16"),
-    ("a number of Python",             {"p0": 7},                                             "p0 is int; expected a NumPy scalar"),
-    ("a number of another type",       {"p0": np.int64(7)},                                   "p0 is of int64; the kernel declares int16"),
-    ("an argument too many",           {"q0": np.int64(7)},                                   "5 arguments; the kernel takes 4"),
-    ("no blocks",                      {"blocks": 0},                                         "a grid of 0 blocks"),
-    ("a block too few",                {"blocks": 1},                                         "256, from byte 256 on, nobody wrote"),
-    ("more containers than bounds",    {"n": np.int64(4097), "o0": ("empty", 130, "uint32"), "blocks": 3}, "reads 2 bytes at 8192 of 'a0'"),
-    ("too little room for answers",    {"o0": ("empty", 127, "uint32")},                      "writes 4 bytes at 508 of 'o0', which has 508"),
-    ("bounds that nobody put there",   {"a0": ("empty", 4096, "int16")},                      "reads byte 0 of 'a0', which nobody wrote"),
-    ("answers in the place of bounds", {"a0": ("again", "o0", "int16"), "o0": ("empty", 2048, "uint32")}, "o0 and a0 overlap"),
-]  # fmt: skip
+    ("nothing", {}, None),
+    (
+        "a host array",
+        {"a0": np.arange(4096, dtype=np.int16)},
+        "a0 is ndarray; expected memory of the device",
+    ),
+    (
+        "an array of another type",
+        {"a0": ("put", np.arange(4096, dtype=np.int32))},
+        "a0 is of int32; the kernel declares int16",
+    ),
+    ("a number of Python", {"p0": 7}, "p0 is int; expected a NumPy scalar"),
+    ("a number of another type", {"p0": np.int64(7)}, "p0 is of int64; the kernel declares int16"),
+    ("an argument too many", {"q0": np.int64(7)}, "5 arguments; the kernel takes 4"),
+    ("no blocks", {"blocks": 0}, "a grid of 0 blocks"),
+    ("a block too few", {"blocks": 1}, "256, from byte 256 on, nobody wrote"),
+    (
+        "more containers than bounds",
+        {"n": np.int64(4097), "o0": ("empty", 130, "uint32"), "blocks": 3},
+        "reads 2 bytes at 8192 of 'a0'",
+    ),
+    (
+        "too little room for answers",
+        {"o0": ("empty", 127, "uint32")},
+        "writes 4 bytes at 508 of 'o0', which has 508",
+    ),
+    (
+        "bounds that nobody put there",
+        {"a0": ("empty", 4096, "int16")},
+        "reads byte 0 of 'a0', which nobody wrote",
+    ),
+    (
+        "answers in the place of bounds",
+        {"a0": ("again", "o0", "int16"), "o0": ("empty", 2048, "uint32")},
+        "o0 and a0 overlap",
+    ),
+]
 
 
 @pytest.mark.parametrize("fault, instead, expected", LAUNCHES, ids=[f[0] for f in LAUNCHES])
@@ -85,7 +109,7 @@ def test_memory_of_the_device_is_its_own(tmp_path):
     assert device.download(device.adopt(there.at + 8, 3, "int64", there)).tolist() == [1, 2, 3]
     assert device.download(device.adopt(there.at + 1, 1, "int64", there)).tolist() == [
         1 << 56
-    ]  # not aligned, so a copy
+    ]  # not aligned, so it is copied
     with pytest.raises(ss.DeviceError, match="out of memory: 40 bytes are asked for, 20 are left"):
         device.empty(10, "float32")
     device.memory.lose()

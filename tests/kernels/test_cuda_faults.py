@@ -1,4 +1,4 @@
-"""Faults planted in the text of CUDA kernels: each is found, by a wrong answer or by what the device watches."""
+"""Plant faults in the text of CUDA kernels: each gives a wrong verdict or is caught."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def test_a_planted_fault_is_found(fault, pattern, instead, expected, device):
     assert expected in found[-1], found
 
 
-def test_nothing_is_found_where_nothing_is_planted(device):
+def test_unchanged_text_passes(device):
     assert {finds(device, launch) for launch in launches()} == {"nothing"}
 
 

@@ -1,4 +1,4 @@
-"""What NVRTC makes of kernels equals the oracle; what the interpreter of it (tests/support/ptx.py) knows, and what it finds."""
+"""Test that the PTX of kernels equals the oracle, and its interpreter (tests/support/ptx.py)."""
 
 import math
 import re
@@ -21,7 +21,7 @@ from tests.support.effort import LONG
 
 needs_nvrtc = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
 
-# Some cases of tests/kernels/test_cuda.py; a long run asks them all there.
+# Some cases of tests/kernels/test_cuda.py; a long run includes all of them there.
 
 
 @pytest.mark.parametrize("n", [1, 65, 4097])
@@ -45,7 +45,7 @@ def test_random_predicates(interpreted):
 @needs_nvrtc
 @pytest.mark.parametrize("arch", ["sm_80", "sm_100"])
 def test_other_architectures(arch):
-    """NVRTC has another compiler, and writes another dialect, for the newer ones."""
+    """For newer architectures NVRTC uses another compiler, which writes another dialect."""
     random_predicates(f"ptx {arch}", 100 if LONG else 3, Interpreted(arch))
 
 
@@ -56,7 +56,7 @@ N = 960_000
 
 @pytest.fixture(scope="module")
 def denormals():
-    """Launches over float32 bounds, one in a hundred of which is too small to be normal."""
+    """Return launches over float32 bounds; one bound in a hundred is denormal."""
     r = np.random.default_rng(1)
     low = r.normal(size=N).astype(np.float32)
     tiny = r.random(N) < 0.01
@@ -76,7 +76,7 @@ def denormals():
 
 
 def lost(device, launch):
-    """How many containers are pruned that NumPy keeps."""
+    """Count the containers that are pruned here and kept by NumPy."""
     kept = run(launch, "numpy").planes[0]
     return int(np.bitwise_count(kept & ~gpu.run(launch, Resident(device))[0]).sum())
 
@@ -88,39 +88,89 @@ def test_denormals_are_kept(denormals, interpreted):
 
 @needs_nvrtc
 def test_flushing_them_would_lose_rows(denormals):
-    """`-ftz=true` is what CuPy adds to all that it compiles itself."""
+    """CuPy adds `-ftz=true` to all that it compiles itself."""
     flushing = Interpreted(options=("-ftz=true",))
     assert all(lost(flushing, launch) > 1000 for launch in denormals)
 
 
-# Faults planted in PTX; those of the text are in tests/support/cuda_faults.py.
+# Faults in PTX; those in CUDA text are in tests/support/cuda_faults.py.
 
-#     fault                                 in the PTX                                    instead                             found by
+# fault, in the PTX, instead, found by.
 FAULTS = [
-    ("< taken for <=",                      r"setp\.lt\.s32 (.*), (%r\d+), (%r\d+);",     r"setp.le.s32 \1, \2, \3;",         "differs"),
-    (">= taken for >",                      r"setp\.ge\.(u64|f32)",                       r"setp.gt.\1",                      "differs"),
-    ("operands swapped",                    r"(setp\.ge\.s32 .*), (%r\d+), (%r\d+);",     r"\1, \3, \2;",                     "differs"),
-    ("unsigned compared as signed",         r"setp\.(\w+)\.u64",                          r"setp.\1.s64",                     "differs"),
-    ("signed compared as unsigned",         r"(setp\.\w+)\.s32 (.*), (%r\d+), (%r\d+);",  r"\1.u32 \2, \3, \4;",              "differs"),
-    ("signed widened as unsigned",          r"cvt\.s32\.s16",                             "cvt.u32.u16",                      "differs"),
-    ("a narrower load",                     r"ld\.global\.nc\.u16",                       "ld.global.nc.u8",                  "differs"),
-    ("a wider load",                        r"ld\.global\.nc\.u64 (.*), ",                r"ld.global.nc.v2.u64 {\1, \1}, ",  "not aligned to 16 bytes"),
-    ("addresses of a wider type",           r"(shl\.b64 .*), 1;",                         r"\1, 2;",                          "outside of every argument"),
-    ("addresses of another type",           r"(shl\.b64 .*), 2;",                         r"\1, 1;",                          "not aligned to 4 bytes"),
-    ("a store one word on",                 r"st\.global\.u32 (.*)\]",                    r"st.global.u32 \1+4]",             "outside of every argument"),
-    ("a store twice",                       r"(st\.global[^;]*;)",                        r"\1\n\1",                          "written twice"),
-    ("what was stored is read",             r"(st\.global\.u32) (.*), (.*);",             r"\1 \2, \3;\nld.global.u32 \3, \2;", "this launch writes"),
-    ("the tail is not masked",              r"not\.b32 (%r\d+), %r\d+;",                  r"mov.b32 \1, -1;",                 "differs"),
-    ("the opposite votes",                  r"(vote\.sync\.ballot\.b32 %r\d+, )",         r"\1!",                             "differs"),
-    ("half of the lanes are named",         r"(vote\.sync\.ballot\.b32 .*, )%r\d+;",      r"\g<1>65535;",                     "not all lanes are named"),
-    ("lanes without a container leave",     r"(setp\.lt\.s32 (%p\d+), %r\d+, 1;)",        r"\1\n@\2 ret;",                    "a vote that not all lanes"),
-    ("choices swapped",                     r"selp\.b32 (\S+), (%\S+), (%\S+), ",         r"selp.b32 \1, \3, \2, ",           "differs"),
-    ("a register that nobody wrote",        r"mov\.u32 %r\d+, %tid\.x;",                  "",                                 "is read and was not written"),
-    ("a product that is fused",             r"mul\.rn\.f64 (.*), (%\S+);",                r"fma.rn.f64 \1, \2, \2;",          "not known: fma"),
-    ("local memory",                        r"ld\.global\.nc",                            "ld.local",                         "not known: ld.local"),
-    ("keys are looked up elsewhere",        r"0d4000000000000000",                        "0d40F86A0000000000",               "differs"),
-    ("keys are looked up in other lines",   r"(shr\.s64 .*), 16;",                        r"\1, 15;",                         "outside of every argument"),
-]  # fmt: skip
+    (
+        "< taken for <=",
+        r"setp\.lt\.s32 (.*), (%r\d+), (%r\d+);",
+        r"setp.le.s32 \1, \2, \3;",
+        "differs",
+    ),
+    (">= taken for >", r"setp\.ge\.(u64|f32)", r"setp.gt.\1", "differs"),
+    ("operands swapped", r"(setp\.ge\.s32 .*), (%r\d+), (%r\d+);", r"\1, \3, \2;", "differs"),
+    ("unsigned compared as signed", r"setp\.(\w+)\.u64", r"setp.\1.s64", "differs"),
+    (
+        "signed compared as unsigned",
+        r"(setp\.\w+)\.s32 (.*), (%r\d+), (%r\d+);",
+        r"\1.u32 \2, \3, \4;",
+        "differs",
+    ),
+    ("signed widened as unsigned", r"cvt\.s32\.s16", "cvt.u32.u16", "differs"),
+    ("a narrower load", r"ld\.global\.nc\.u16", "ld.global.nc.u8", "differs"),
+    (
+        "a wider load",
+        r"ld\.global\.nc\.u64 (.*), ",
+        r"ld.global.nc.v2.u64 {\1, \1}, ",
+        "not aligned to 16 bytes",
+    ),
+    ("addresses of a wider type", r"(shl\.b64 .*), 1;", r"\1, 2;", "outside of every argument"),
+    ("addresses of another type", r"(shl\.b64 .*), 2;", r"\1, 1;", "not aligned to 4 bytes"),
+    (
+        "a store one word on",
+        r"st\.global\.u32 (.*)\]",
+        r"st.global.u32 \1+4]",
+        "outside of every argument",
+    ),
+    ("a store twice", r"(st\.global[^;]*;)", r"\1\n\1", "written twice"),
+    (
+        "what was stored is read",
+        r"(st\.global\.u32) (.*), (.*);",
+        r"\1 \2, \3;\nld.global.u32 \3, \2;",
+        "this launch writes",
+    ),
+    ("the tail is not masked", r"not\.b32 (%r\d+), %r\d+;", r"mov.b32 \1, -1;", "differs"),
+    ("the opposite votes", r"(vote\.sync\.ballot\.b32 %r\d+, )", r"\1!", "differs"),
+    (
+        "half of the lanes are named",
+        r"(vote\.sync\.ballot\.b32 .*, )%r\d+;",
+        r"\g<1>65535;",
+        "not all lanes are named",
+    ),
+    (
+        "lanes without a container leave",
+        r"(setp\.lt\.s32 (%p\d+), %r\d+, 1;)",
+        r"\1\n@\2 ret;",
+        "a vote that not all lanes",
+    ),
+    ("choices swapped", r"selp\.b32 (\S+), (%\S+), (%\S+), ", r"selp.b32 \1, \3, \2, ", "differs"),
+    (
+        "a register that nobody wrote",
+        r"mov\.u32 %r\d+, %tid\.x;",
+        "",
+        "is read and was not written",
+    ),
+    (
+        "a product that is fused",
+        r"mul\.rn\.f64 (.*), (%\S+);",
+        r"fma.rn.f64 \1, \2, \2;",
+        "not known: fma",
+    ),
+    ("local memory", r"ld\.global\.nc", "ld.local", "not known: ld.local"),
+    ("keys are looked up elsewhere", r"0d4000000000000000", "0d40F86A0000000000", "differs"),
+    (
+        "keys are looked up in other lines",
+        r"(shr\.s64 .*), 16;",
+        r"\1, 15;",
+        "outside of every argument",
+    ),
+]
 
 
 @needs_nvrtc
@@ -142,13 +192,13 @@ def test_a_planted_fault_is_found(fault, pattern, instead, expected):
 
 
 @needs_nvrtc
-def test_nothing_is_found_where_nothing_is_planted(interpreted):
+def test_unchanged_text_passes(interpreted):
     assert {finds(interpreted, launch) for launch in launches()} == {"nothing"}
 
 
 OF_THE_TEXT = (
     cuda_faults.FAULTS if LONG else cuda_faults.FAULTS[::13]
-)  # g++ finds them all in every run
+)  # every run finds them all with g++
 
 
 @pytest.mark.parametrize(
@@ -157,11 +207,11 @@ OF_THE_TEXT = (
 def test_a_fault_in_the_text_is_found(fault, pattern, instead, expected, interpreted):
     faulty = Faulty(interpreted, pattern, instead)
     found = {finds(faulty, launch) for launch in launches()}
-    # Shifts by 32 and more are undefined in C++ alone; PTX gives them the value that was wanted.
+    # Shifts by 32 and more are undefined only in C++; PTX defines them with the intended value.
     assert found - {"nothing"} or expected.startswith(("undefined", "refuses")), found
 
 
-# What the interpreter makes of instructions.
+# The interpreter's results of single instructions.
 
 NAN, INF, TINY = math.nan, math.inf, 1e-41
 #   instruction          operands                      result
@@ -248,12 +298,12 @@ NOT_KNOWN = (
 
 
 @pytest.mark.parametrize("line", NOT_KNOWN)
-def test_what_is_not_known_is_refused(line):
+def test_unknown_instructions_are_refused(line):
     with pytest.raises(Wrong, match="not known"):
         ptx.parse(f".visible .entry kernel(\n)\n{{\n{line}\n}}\n")
 
 
-# Texts in which lanes part and meet again.
+# Texts in which lanes diverge and converge again.
 
 PARTING = (
     f"{cuda_text.HEADER}"
@@ -276,7 +326,7 @@ extern "C" __global__ void kernel(const i64 n, u32* __restrict__ out, const int*
 
 
 def parting(at, x):
-    """The same of one lane."""
+    """Compute the result of one lane."""
     total, i = 0, x
     while i > 0:
         if i > 90 and i % 4 != 3:
@@ -294,7 +344,7 @@ def test_lanes_part_and_meet_again(interpreted):
     assert interpreted.download(out).tolist() == [parting(at, int(v)) for at, v in enumerate(x)]
 
 
-def test_what_does_not_end(interpreted, monkeypatch):
+def test_endless_loops_are_found(interpreted, monkeypatch):
     monkeypatch.setattr(ptx, "STEPS", 100)
     endless = interpreted.function(PARTING.replace("i -= 1 + (i & 1)", "i += x[at] - 1"))
     arguments = [

@@ -1,4 +1,4 @@
-"""Kernels that no predicate needs: verdicts as bytes, positions of bits, bounds that are looked at and mended where they lie."""
+"""Test the kernels that serve any predicate: verdicts, positions, and bounds on the device."""
 
 import random
 
@@ -19,14 +19,16 @@ from tests.support.zonemaps import hostile
 @pytest.mark.parametrize("n", [1, 31, 32, 33, 64, 8192, 8193, 70_000])
 @pytest.mark.parametrize("share", [0, 0.01, 0.7, 1])
 def test_positions_and_bytes(n, share, where):
-    """Of planes of any size and share: tiles of 8,192 containers, words that are empty, words that are full."""
+    """Planes of any size and density: tiles of 8,192 containers, empty words and full words."""
     r = np.random.default_rng(n)
-    bits = np.sort(r.random(n)) < share if n % 2 else r.random(n) < share  # in a row, or anywhere
+    # consecutive, or anywhere
+    bits = np.sort(r.random(n)) < share if n % 2 else r.random(n) < share
     padded = np.zeros(-(-n // 64) * 64, np.bool_)
     padded[:n] = bits
     words = where.upload(np.packbits(padded, bitorder="little").view(np.uint32))
     counts = gpu.count(where, words)
-    # Not as lists: where `CI` is set pytest shows how thousands of numbers differ, for minutes, and faults are planted here.
+    # Compared as arrays: if `CI` is set, pytest takes minutes to show how lists of thousands of
+    # numbers differ, and faults are planted here.
     assert np.array_equal(
         counts,
         [
@@ -48,7 +50,7 @@ def test_positions_and_bytes(n, share, where):
         np.packbits(~padded ^ (np.arange(len(padded)) % 3 == 0), bitorder="little").view(np.uint32)
     )
     spread = where.empty(len(padded) // 4, "uint32")
-    gpu._spread(where, [words, miss], spread)
+    gpu._write_verdicts(where, [words, miss], spread)
     assert np.array_equal(
         where.download(spread.view(np.uint8)),
         np.where(padded, 1 + (padded ^ (np.arange(len(padded)) % 3 == 0)), 0),
@@ -56,18 +58,17 @@ def test_positions_and_bytes(n, share, where):
 
 
 def known_lanes(lanes, dtype, end):
-    """Bounds as axis values; None is unknown."""
+    """Return bounds as axis values; None is unknown."""
     return None if lanes is None else [None if v == end else v for v in lanes.tolist()]
 
 
 @pytest.mark.parametrize("arrow", dict.fromkeys(t for t in FIXED if t != pa.date64()), ids=str)
 def test_bounds_are_mended_as_on_the_host(arrow, where):
-    """Null, NaN, inverted: what each tells is what packing says of it, whatever it came as."""
+    """Null, NaN and inverted bounds mean what packing makes of them, in every form."""
     dtype, r = from_arrow(arrow), random.Random(str(arrow))
     stats = hostile(r, (Field(("x",), arrow),), 140).stats
-    least = (
-        None if dtype.kind is not Kind.TIMESTAMP else dtype.lowest
-    )  # to NumPy that is no time, and tested apart
+    # This value is NaT in NumPy, which has its own test.
+    least = None if dtype.kind is not Kind.TIMESTAMP else dtype.lowest
     low, high = (
         array_of([None if (v := getattr(s[("x",)], side)) == least else v for s in stats], arrow)
         for side in ("low", "high")
@@ -86,7 +87,7 @@ def test_bounds_are_mended_as_on_the_host(arrow, where):
         ]
     )
     if dtype.kind is Kind.DATE:
-        ways = ways[2:]  # NumPy's days have 8 bytes
+        ways = ways[2:]  # days have 8 bytes in NumPy
     if hasattr(where, "compile"):
         kind = {Kind.BOOL: "bool", Kind.TIMESTAMP: "datetime64"}.get(dtype.kind, dtype.lane)
         checks = {
@@ -122,19 +123,19 @@ def test_bounds_are_mended_as_on_the_host(arrow, where):
 
 #    fault                                          in the text                         instead
 FAULTS = [
-    ("a byte takes its neighbour's bit",             "0x00204081u",                      "0x00104081u"),
-    ("what may miss is sure",                        "may & ~not_all",                   "may & not_all"),
-    ("the other nibble",                             "(at & 7) << 2",                    "(~at & 7) << 2"),
-    ("a lane's count is cut",                        "b < 9",                            "b < 8"),
-    ("a tile counts the next one's words",           "w < stop; w += 32",                "w < words; w += 32"),
-    ("the last word of a tile has no places",        "w < stop; ++w",                    "w + 1 < stop; ++w"),
-    ("a place counts itself",                        "(1u << lane) - 1u",                "(2u << lane) - 1u"),
-    ("places of the wrong word",                     "w << 5 | lane",                    "(w - first) << 5 | lane"),
-    ("inverted bounds stand",                        "low[at] > high[at]",               "low[at] < low[at]"),
-    ("NaN is a bound",                               "low[at] == low[at]",               "true"),
-    ("one side alone is dropped",                    "!knows_high || inverted",          "!knows_high"),
-    ("masks from their first bit",                   "(high_first + at) >> 3",           "at >> 3"),
-    ("what is known is mended",                      ">> (at & 31) & 1u ? end",          ">> (at & 31) & 1u ^ 1u ? end"),
+    ("a byte takes its neighbour's bit",      "0x00204081u",             "0x00104081u"),
+    ("what may miss is sure",                 "may & ~not_all",          "may & not_all"),
+    ("the other nibble",                      "(at & 7) << 2",           "(~at & 7) << 2"),
+    ("a lane's count is cut",                 "b < 9",                   "b < 8"),
+    ("a tile counts the next one's words",    "w < stop; w += 32",       "w < words; w += 32"),
+    ("the last word of a tile has no places", "w < stop; ++w",           "w + 1 < stop; ++w"),
+    ("a place counts itself",                 "(1u << lane) - 1u",       "(2u << lane) - 1u"),
+    ("places of the wrong word",              "w << 5 | lane",           "(w - first) << 5 | lane"),
+    ("inverted bounds stand",                 "low[at] > high[at]",      "low[at] < low[at]"),
+    ("NaN is a bound",                        "low[at] == low[at]",      "true"),
+    ("one side alone is dropped",             "!knows_high || inverted", "!knows_high"),
+    ("masks from their first bit",            "(high_first + at) >> 3",  "at >> 3"),
+    ("known bounds are mended",               "& 1u ? end",              "& 1u ^ 1u ? end"),
 ]  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""CuPy's side of the backend, without a card: what its errors mean, in the words that CuPy 14.2 has, and that it is called as it wants to be."""
+"""Test the use of CuPy without a card: its calls, and the messages for the errors of CuPy 14.2."""
 
 import ast
 import importlib
@@ -39,7 +39,7 @@ class OutOfMemoryError(MemoryError):
 
 
 def cupy_that_says(error=None, driver=13020, count=1, **runtime):
-    """CuPy as far as `device` asks it: what it says without a GPU, or with one that fails."""
+    """Return the part of CuPy that `device` calls, without a GPU or with one that fails."""
 
     def devices():
         if error is not None:
@@ -77,7 +77,7 @@ class Card:
 
 
 OLD = "cudaErrorInsufficientDriver: CUDA driver version is insufficient for CUDA runtime version"
-#    what CUDA says                                                              driver   what people are told
+# CUDA's error, the driver's version, the message.
 ABSENT = {
     "no driver": (
         CUDARuntimeError(35, OLD),
@@ -121,7 +121,7 @@ def nothing_known(monkeypatch):
 
 
 @pytest.mark.parametrize("error, driver, says", ABSENT.values(), ids=ABSENT)
-def test_what_is_missing_is_told(error, driver, says, nothing_known, monkeypatch):
+def test_missing_parts_are_named(error, driver, says, nothing_known, monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", cupy_that_says(error, driver))
     for ask in (
         lambda: P.prune(small(), "cupy"),
@@ -133,7 +133,7 @@ def test_what_is_missing_is_told(error, driver, says, nothing_known, monkeypatch
 
 
 @pytest.mark.parametrize("error, says", BROKEN.values(), ids=BROKEN)
-def test_what_is_broken_is_told(error, says, nothing_known, monkeypatch):
+def test_broken_parts_are_named(error, says, nothing_known, monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", cupy_that_says(error))
     with pytest.raises(ss.DeviceError, match=re.escape(says)):
         small().to_device()
@@ -178,7 +178,7 @@ FAILS = {
 
 
 @pytest.mark.parametrize("error, says", FAILS.values(), ids=FAILS)
-def test_what_fails_is_told(error, says, nothing_known, monkeypatch):
+def test_failures_are_explained(error, says, nothing_known, monkeypatch):
     def fails(*_):
         raise error
 
@@ -191,7 +191,7 @@ def test_what_fails_is_told(error, says, nothing_known, monkeypatch):
         device.empty(10, "uint8")
 
 
-def test_a_fork_after_use_is_told(nothing_known, monkeypatch):
+def test_a_fork_after_use_is_refused(nothing_known, monkeypatch):
     monkeypatch.setattr(cupy_gpu, "_process", os.getpid() + 1)
     with pytest.raises(
         ss.DeviceError, match="CUDA does not survive a fork; start processes by 'spawn'"
@@ -200,7 +200,7 @@ def test_a_fork_after_use_is_told(nothing_known, monkeypatch):
 
 
 def cupy_over(device, streams):
-    """CuPy whose memory and launches are those of a device that stands in for one."""
+    """Return CuPy with the memory and launches of an emulated device."""
 
     def empty(shape, dtype):
         out = device.empty(*(shape if isinstance(shape, tuple) else (shape,)), dtype)
@@ -242,7 +242,9 @@ def cupy_over(device, streams):
 
 
 def test_the_whole_way_through_cupy(device, nothing_known, monkeypatch):
-    """Kernels are compiled for the card, loaded and started; arrays are uploaded, adopted and downloaded."""
+    """Kernels are compiled for the card, loaded and started; arrays are uploaded, adopted and
+    downloaded.
+    """
     asked, streams = [], []
     monkeypatch.setitem(sys.modules, "cupy", cupy_over(device, streams))
     monkeypatch.setattr(
@@ -256,7 +258,7 @@ def test_the_whole_way_through_cupy(device, nothing_known, monkeypatch):
     assert set(asked) == {("sm_90", 13)}
     stats = host.to_device()
     assert (stats.device, P.evaluate(stats, "cupy").tolist()) == ("A card (device 0)", expected)
-    assert len(streams) == 2 * 2  # each upload was waited for
+    assert len(streams) == 2 * 2  # each upload was synchronized
     given = {
         "x": {"min": device.upload(x), "max": device.upload(x + 5)},
         "y": {"min": device.upload(x[::-1].copy())},
@@ -279,7 +281,7 @@ def test_the_whole_way_through_cupy(device, nothing_known, monkeypatch):
 
 
 def test_a_copy_is_waited_for(device, nothing_known, monkeypatch):
-    """An array that is not aligned is copied, on the current stream; whoever reads it may be on another."""
+    """An unaligned array is copied on the current stream; its reader may use another stream."""
     log = []
     fake = cupy_over(device, log)
     fake.ndarray = lambda *_: types.SimpleNamespace(
@@ -291,7 +293,7 @@ def test_a_copy_is_waited_for(device, nothing_known, monkeypatch):
 
 
 def chains(tree):
-    """Names of CuPy that its home uses, such as cuda.runtime.getDeviceCount."""
+    """Return the names of CuPy that cupy_gpu.py uses, such as cuda.runtime.getDeviceCount."""
     for node in ast.walk(tree):
         parts = []
         while isinstance(node, ast.Attribute):
@@ -308,8 +310,10 @@ def chains(tree):
             yield ".".join(parts[1:])
 
 
-def test_every_name_of_cupy_is_there():
-    """What stands in for CuPy here has whatever it is asked for; the package itself, where it is installed, must have it too."""
+def test_cupy_has_every_name_that_we_use():
+    """The emulation here has every attribute; the package itself, if installed, must have these
+    too.
+    """
     names = set(chains(ast.parse(Path(cupy_gpu.__file__).read_text())))
     assert {
         "cuda.runtime.getDeviceCount",

@@ -1,4 +1,7 @@
-"""A device that is full, lost, or of before a fork: who asked for it by name is told what to do, and "auto" goes on with the CPU, warning once."""
+"""Test a device that is full, lost, or was used before a fork.
+
+"cupy" raises with a way out; "auto" continues on the CPU and warns once.
+"""
 
 import multiprocessing
 import os
@@ -33,8 +36,8 @@ def libraries(tmp_path_factory):
 
 @pytest.fixture
 def card(libraries, monkeypatch):
-    """A device of its own, to be broken, that judges however few containers there are."""
-    monkeypatch.setattr(gpu, "WORTH", 0)
+    """A new device that a test may break; it judges any number of containers."""
+    monkeypatch.setattr(gpu, "MIN_CONTAINERS", 0)
     return Emulated(libraries)
 
 
@@ -50,7 +53,7 @@ CALLS = {
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 @pytest.mark.parametrize("way", ["full", "lost"])
-def test_auto_goes_on_with_the_cpu(call, way, card):
+def test_auto_continues_on_the_cpu(call, way, card):
     host = small()
     stats, expected = host.to_device(card), call(host, "numpy").tolist()
     if way == "full":
@@ -59,11 +62,11 @@ def test_auto_goes_on_with_the_cpu(call, way, card):
         assert call(stats, "auto").tolist() == expected
         card.memory.lose()
     with pytest.warns(
-        RuntimeWarning, match="skipstone goes on with the CPU: the device is"
+        RuntimeWarning, match="skipstone continues on the CPU: the device is"
     ) as told:
         assert call(stats, "auto").tolist() == expected
     assert len(told) == 1
-    assert call(stats, "auto").tolist() == expected  # not told twice
+    assert call(stats, "auto").tolist() == expected  # no second warning
     with pytest.raises(ss.DeviceError, match="out of memory" if way == "full" else "lost"):
         call(stats, "cupy")
     with pytest.raises(ss.DeviceError):
@@ -77,7 +80,7 @@ def test_auto_goes_on_with_the_cpu(call, way, card):
 
 
 def ask(stats, *texts):
-    """Ask predicates, and wait for what is compiled behind the scenes."""
+    """Evaluate predicates, and wait for background compiles."""
     for text in texts:
         ss.PruningPredicate(text, SCHEMA).prune(stats)
     for thread in threading.enumerate():
@@ -110,12 +113,12 @@ def compiler(card, monkeypatch):
     ],
     ids=repr,
 )
-def test_kernels_that_cannot_be_had(wrong, card, compiler):
-    """Told once, however many predicates ask; and tried again after `release`."""
+def test_kernels_that_cannot_be_compiled(wrong, card, compiler):
+    """There is one warning for any number of predicates, and `release` allows another attempt."""
     host = small()
     stats, expected = host.to_device(card), P.prune(host, "numpy").tolist()
     compiler.append(wrong)
-    with pytest.warns(RuntimeWarning, match=f"skipstone goes on with the CPU: {wrong}") as told:
+    with pytest.warns(RuntimeWarning, match=f"skipstone continues on the CPU: {wrong}") as told:
         ask(stats, "x > 5", "x < 5 OR y > 3", "x = 3", "x > 3 AND y < 90")
     assert len(told) == 1
     assert P.prune(stats).tolist() == expected
@@ -125,7 +128,7 @@ def test_kernels_that_cannot_be_had(wrong, card, compiler):
     assert P.prune(stats).tolist() == expected and card.launches
 
 
-def test_nothing_is_compiled_behind_the_scenes(card, compiler, monkeypatch):
+def test_background_compiles_can_be_disabled(card, compiler, monkeypatch):
     monkeypatch.setenv("SKIPSTONE_COMPILE", "0")
     stats = small().to_device(card)
     ask(stats, "x > 3 AND y < 90")
@@ -134,23 +137,25 @@ def test_nothing_is_compiled_behind_the_scenes(card, compiler, monkeypatch):
     P.prune(stats, "cupy")
     asked = card.launches
     P.prune(stats)
-    assert card.launches == 2 * asked  # the kernel is there now
+    assert card.launches == 2 * asked  # the kernel is compiled now
 
 
-def test_levels_go_on_with_the_cpu(card, monkeypatch):
+def test_levels_continue_on_the_cpu(card, monkeypatch):
     from skipstone.kernels.index import descend
 
-    monkeypatch.setattr(descend, "FLAT", 0)
+    monkeypatch.setattr(descend, "MIN_CONTAINERS", 0)
     host = small(4000)
     stats = host.index(block=50).to_device(card)
     card.memory.lose()
-    with pytest.warns(RuntimeWarning, match="goes on with the CPU"):
+    with pytest.warns(RuntimeWarning, match="continues on the CPU"):
         assert P.survivors(stats).tolist() == P.survivors(host).tolist()
     assert P.prune(stats).tolist() == P.prune(host).tolist()
 
 
 def test_bounds_that_only_the_device_has(card):
-    """They are judged where no room is left to mend them, as they can come here; once it is lost, they cannot."""
+    """Without memory to repair them, the bounds are downloaded and judged; once the device is lost,
+    they are gone.
+    """
     inverted = np.array([7, 1, 5])
     given = {"x": {"min": card.upload(inverted), "max": card.upload(inverted[::-1].copy())}}
     stats = ss.Statistics.from_device(given, SCHEMA, device=card)

@@ -1,4 +1,4 @@
-"""Threads, forks, caches: nobody hangs, nobody reads half a kernel."""
+"""Test threads, forks and caches: nothing hangs, and nothing reads half a kernel."""
 
 import multiprocessing
 import os
@@ -18,7 +18,7 @@ from skipstone.kernels.run import compile_cache, compiler, pool
 
 SCHEMA = pa.schema([("x", pa.int64()), ("y", pa.int64())])
 N = 300_000  # more than one chunk
-CALLS = -(-compiler.EARNED // N)  # after which `auto` compiles behind the scenes
+CALLS = -(-compiler.COMPILE_AFTER // N)  # after which `auto` compiles in the background
 
 
 def make_stats():
@@ -77,14 +77,18 @@ SCRIPT = """
 import sys, numpy as np, pyarrow as pa, skipstone as ss
 schema = pa.schema([("x", pa.int64())])
 low = np.arange(70_000)
-stats = ss.Statistics.from_dict({"x": {"min": low, "max": low + 9, "null_count": low % 3, "row_count": low % 3 + low % 2}}, schema)
+x = {"min": low, "max": low + 9, "null_count": low % 3, "row_count": low % 3 + low % 2}
+stats = ss.Statistics.from_dict({"x": x}, schema)
 print(ss.PruningPredicate("x > 500 OR x = 3", schema).prune(stats, "numba").sum())
 """
 
 
 def test_processes_share_one_cache(tmp_path):
     env = {**os.environ, "SKIPSTONE_CACHE_DIR": str(tmp_path)}
-    misses = "from skipstone.kernels.run import compile_cache as cache; print(sum(sum(k.stats.cache_misses.values()) for k in cache._kernels.values()))"
+    misses = (
+        "from skipstone.kernels.run import compile_cache as cache; "
+        "print(sum(sum(k.stats.cache_misses.values()) for k in cache._kernels.values()))"
+    )
     runs = [
         subprocess.Popen(
             [sys.executable, "-c", SCRIPT + misses], env=env, stdout=subprocess.PIPE, text=True
@@ -95,7 +99,7 @@ def test_processes_share_one_cache(tmp_path):
     assert len({kept for kept, _ in said}) == 1
     assert (
         sorted(compiled for _, compiled in said) == ["0", "0", "1"] or os.name != "posix"
-    )  # the others waited, and read it
+    )  # the others waited and loaded it
     assert all(r.returncode == 0 for r in runs)
     kernels = list(tmp_path.rglob("skipstone_kernel_*.py"))
     assert len(kernels) == 1
@@ -178,12 +182,12 @@ def test_threads_can_be_set(monkeypatch):
 
 
 @pytest.mark.parametrize("value", [0, -1, 2.0, True, "2"])
-def test_a_count_of_threads_must_be_one(value):
+def test_a_thread_count_must_be_a_positive_integer(value):
     with pytest.raises(ss.SkipstoneError, match="expected a positive integer, or None"):
         ss.set_threads(value)
 
 
-def test_an_option_outdoes_the_environment(monkeypatch):
+def test_an_option_overrides_the_environment(monkeypatch):
     monkeypatch.setenv("SKIPSTONE_THREADS", "2")
     try:
         for count in (1, 7, 3, None):
@@ -197,7 +201,10 @@ def test_an_option_outdoes_the_environment(monkeypatch):
 def test_threads_are_the_cpus_that_the_process_may_use():
     if not hasattr(os, "sched_setaffinity") or len(os.sched_getaffinity(0)) < 2:
         pytest.skip("this process may use one CPU, or cannot say")
-    code = "import os; os.sched_setaffinity(0, [min(os.sched_getaffinity(0))]); from skipstone.kernels.run import pool; print(pool.threads())"
+    code = (
+        "import os; os.sched_setaffinity(0, [min(os.sched_getaffinity(0))]); "
+        "from skipstone.kernels.run import pool; print(pool.threads())"
+    )
     env = {k: v for k, v in os.environ.items() if k != "SKIPSTONE_THREADS"}
     assert (
         subprocess.run(
@@ -207,7 +214,7 @@ def test_threads_are_the_cpus_that_the_process_may_use():
     )
 
 
-def test_a_failed_compile_is_told_and_costs_nothing(monkeypatch):
+def test_a_failed_compile_warns_and_numpy_continues(monkeypatch):
     def broken(roots):
         raise RuntimeError("no compiler today")
 
@@ -228,8 +235,8 @@ def compiling():
     return [t for t in threading.enumerate() if t.name == "skipstone-compile"]
 
 
-def test_nobody_waits_for_a_kernel_that_takes_long():
-    """A fork waits for the compiler, so what would take it many seconds is left to NumPy."""
+def test_large_shapes_are_not_compiled():
+    """A fork waits for the compiler, so a shape that would take many seconds is left to NumPy."""
     wide = " AND ".join(f"(x > {i} AND y > {i} OR x < {-i} AND y < {-i})" for i in range(1, 41))
     before = compiling()
     for _ in range(CALLS):
@@ -241,7 +248,8 @@ EXIT = """
 import sys, time, numpy as np, pyarrow as pa, skipstone as ss
 schema = pa.schema([("x", pa.int64()), ("y", pa.int32())])
 low = np.arange(200_000)
-stats = ss.Statistics.from_dict({"x": {"min": low, "max": low}, "y": {"min": low.astype("i4")}}, schema)
+columns = {"x": {"min": low, "max": low}, "y": {"min": low.astype("i4")}}
+stats = ss.Statistics.from_dict(columns, schema)
 for _ in range(5):
     ss.PruningPredicate("x > 5 AND y IN (1, 2, 3)", schema).prune(stats)
 time.sleep(float(sys.argv[1]))
@@ -275,6 +283,6 @@ def test_a_directory_that_cannot_be_written_is_not_used(tmp_path, monkeypatch):
     own = compile_cache.directory()
     monkeypatch.setattr(
         compile_cache.os, "access", lambda path, mode: False
-    )  # who is root may write anywhere
+    )  # root may write anywhere
     with pytest.warns(RuntimeWarning, match="cannot be written to"):
         assert compile_cache.directory() != own

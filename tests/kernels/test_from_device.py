@@ -1,4 +1,4 @@
-"""Statistics of arrays that lie on a device already: whoever made them, they tell what they would tell in host memory."""
+"""Test statistics made from arrays on a device: they mean the same as in host memory."""
 
 import gc
 import math
@@ -12,7 +12,7 @@ import skipstone as ss
 from skipstone.ir.types import Kind, from_arrow
 from skipstone.kernels.gpu import gpu
 from skipstone.kernels.gpu.resident import Resident
-from skipstone.kernels.run.launch import prepare
+from skipstone.kernels.run.prepare import prepare
 from tests.support.backends import random_zone_map
 from tests.support.cuda_arrays import (
     FIXED,
@@ -30,7 +30,7 @@ from tests.support.resident import SCHEMA, small
 
 
 def dressed(r, where, array):
-    """A bound in one of the ways that it can lie on a device; or in host memory."""
+    """Return a bound in one of the forms that it can have on a device, or in host memory."""
     dtype = from_arrow(array.type)
     times = pa.types.is_timestamp(array.type) and dtype.lowest in array.view(pa.int64()).to_pylist()
     plain = array.type in FIXED and dtype.kind is not Kind.DATE and not times
@@ -54,7 +54,9 @@ def dressed(r, where, array):
 
 @pytest.mark.parametrize("seed", range(60 if LONG else 8))
 def test_statistics_from_the_device(seed, where):
-    """Whichever bounds lie where, and come as what: the verdicts are those of the same statistics in host memory."""
+    """For any location and form of the bounds, the verdicts equal those of the same statistics in
+    host memory.
+    """
     r = random.Random(f"from device {seed}")
     z, schema = random_zone_map(r, r.choice((1, 64, 100)))
     host = z.statistics(schema)
@@ -86,7 +88,7 @@ def test_bounds_that_are_whole_stay_where_they_are(where):
     at = lambda a: a.__cuda_array_interface__["data"][0]
     assert [at(a) for a in launch.arrays] == [at(low), at(high)]
     assert stats.device_nbytes == low.nbytes + high.nbytes
-    assert stats.nbytes < 200  # nothing of the bounds was brought here
+    assert stats.nbytes < 200  # the bounds were not downloaded
     assert p.survivors(stats, "numpy").tolist() == [74, 75, 76, 77]
 
 
@@ -98,7 +100,7 @@ def test_mended_bounds_are_counted_and_released(where):
         False,
         True,
         True,
-    ]  # the second is inverted: nothing is known
+    ]  # the second pair is inverted and therefore unknown
     assert stats.device_nbytes == 4 * 24
     stats.release()
     assert stats.device_nbytes == 2 * 24
@@ -118,8 +120,8 @@ def test_one_array_may_be_both_bounds(where):
     assert ss.PruningPredicate("f < 3", stats.schema).evaluate(stats).tolist() == [1, 1, 0]
 
 
-def test_not_a_time_is_no_bound(where):
-    """As the greatest value NumPy's NaT, the least of int64, would prune everything."""
+def test_nat_is_not_a_bound(where):
+    """NumPy's NaT is the least int64: as an upper bound it would prune everything."""
     schema = pa.schema([("t", pa.timestamp("us"))])
     times = np.array([5, np.iinfo(np.int64).min])
     stats = ss.Statistics.from_device(
@@ -131,7 +133,7 @@ def test_not_a_time_is_no_bound(where):
     ]
 
 
-def test_what_has_no_values_tells_nothing(where):
+def test_empty_bounds_are_unknown(where):
     given = {
         "x": {
             "min": ArrowDevice(pa.nulls(3), where),
@@ -170,7 +172,7 @@ def test_a_wall_clock_does_not_bound_an_instant(where):
 
 
 def test_frames(where):
-    """cuDF's, and record batches of a device, are read by the names that `from_arrow` takes."""
+    """cuDF's frames, and record batches on a device, use the column names of `from_arrow`."""
     table = small(70).to_arrow()
     batch = table.combine_chunks().to_batches()[0]
     interfaces = {
@@ -196,7 +198,7 @@ def test_frames(where):
 
 
 def test_statistics_of_a_device_are_whole_statistics(where, tmp_path):
-    """Whatever asks for them in host memory finds them there."""
+    """All uses of statistics in host memory work."""
     host = small()
     stats = ss.Statistics.from_device(
         ArrowDevice(host.to_arrow().combine_chunks().to_batches()[0], where), SCHEMA, device=where
@@ -221,10 +223,12 @@ def test_statistics_of_a_device_are_whole_statistics(where, tmp_path):
 
 
 @pytest.mark.parametrize("null_count, rows", [(1, 0b10), (-1, 0b10), (-1, 0b11)])
-def test_a_batch_with_null_rows_is_none(null_count, rows, where):
-    """What lies under a null row is no bound; whether there is one is told by the mask too, where nobody counted."""
+def test_a_batch_with_null_rows_is_refused(null_count, rows, where):
+    """The value of a null row is not a bound. If nulls are not counted, the mask tells if there are
+    any.
+    """
     batch = pa.record_batch({"x.min": pa.array([7, 1]), "x.max": pa.array([7, 9])})
-    with pytest.raises(ss.StatisticsError, match="has rows that are null, or may be"):
+    with pytest.raises(ss.StatisticsError, match="has null rows, or may have some"):
         ss.Statistics.from_device(
             ArrowDevice(batch, where, rows=rows, null_count=null_count), SCHEMA, device=where
         )
@@ -235,7 +239,7 @@ def test_a_batch_with_null_rows_is_none(null_count, rows, where):
 
 
 def logged(where, monkeypatch):
-    """What a device is asked from now on."""
+    """Record the calls of a device from now on."""
     log, start, settle = [], where.start, where.settle
     monkeypatch.setattr(where, "start", lambda *given: (log.append("start"), start(*given))[1])
     monkeypatch.setattr(where, "settle", lambda: (log.append("settle"), settle())[1])
@@ -267,7 +271,7 @@ def test_mended_bounds_are_dropped_when_nothing_reads_them(way, where, monkeypat
     )
     if way == "released":
         stats.release()
-        assert kept[1:] == [1] and not len(stats._raw._columns)  # waited for, and then dropped
+        assert kept[1:] == [1] and not len(stats._raw._columns)  # synchronized, and then dropped
     else:
         gc.disable()
         try:
@@ -285,11 +289,11 @@ WRONG = {
     ),
     "every other value": (
         lambda d: {"x": {"min": Interface(d.upload(np.arange(4)), strides=(16,))}},
-        "expected one dimension, and values one after the other",
+        "expected one dimension without gaps between values",
     ),
     "another order of bytes": (
         lambda d: {"x": {"min": Interface(d.upload(np.arange(4)), typestr=">i8")}},
-        "in this machine's order of bytes",
+        "in this machine's byte order",
     ),
     "a type of nobody's": (
         lambda d: {"x": {"min": Interface(d.upload(np.arange(4)), typestr="<q9")}},
@@ -323,13 +327,13 @@ WRONG = {
 
 
 @pytest.mark.parametrize("make, says", WRONG.values(), ids=WRONG)
-def test_what_is_no_statistic_is_told(make, says, where):
+def test_invalid_statistics_are_named(make, says, where):
     with pytest.raises(ss.SkipstoneError, match=says):
         ss.Statistics.from_device(make(where), SCHEMA, device=where)
 
 
 def test_a_launch_is_the_same_wherever_its_inputs_lie(where):
-    """Planes that are constant, and bounds that are unknown everywhere, cost nothing there either."""
+    """Constant planes, and bounds that are unknown everywhere, are folded away there too."""
     empty = ss.Statistics.from_device(
         {"x": {"min": Interface(where.upload(np.arange(3)), where.upload(np.zeros(1, np.uint32)))}},
         SCHEMA,

@@ -1,4 +1,4 @@
-"""JSON in columns by forms: what is taken is what a parser of JSON gives, and what is not JSON is never taken."""
+"""Test JSON texts as columns: accepted texts equal a parser's result; others are rejected."""
 
 import decimal
 import json
@@ -33,7 +33,7 @@ KIND = pa.struct(
 
 
 def expected(text):
-    """A text's struct as Python's parser reads it; None: another parser is to look at it."""
+    """Return a text's struct as Python's parser reads it; None: left to another parser."""
     try:
         found = json.loads(text, parse_float=decimal.Decimal, parse_constant=lambda _: 1 / 0)
     except (ValueError, ZeroDivisionError):
@@ -96,7 +96,7 @@ def mutated(text, r):
 
 
 @pytest.mark.parametrize("seed", range(15))
-def test_what_is_taken_is_what_a_parser_gives(seed):
+def test_accepted_texts_equal_a_parser(seed):
     r = np.random.default_rng(seed)
     spaces = {"separators": (",", ":")} if seed % 2 else {}
     texts = [json.dumps(row(r), ensure_ascii=bool(seed % 3), **spaces) for _ in range(400)]
@@ -104,7 +104,7 @@ def test_what_is_taken_is_what_a_parser_gives(seed):
     whole = pa.array(["", *texts, "{}", "null", "[1]"])
     try:
         found, left = read_texts(whole.slice(1), KIND)
-    except pa.ArrowInvalid:  # a decimal that does not fit: all of them are left
+    except pa.ArrowInvalid:  # a decimal that does not fit: all texts are left to another parser
         return
     assert len(found) == len(texts) + 3
     for text, struct, other in zip(
@@ -118,7 +118,7 @@ def test_what_is_taken_is_what_a_parser_gives(seed):
 
 
 def test_forms_share_a_part(monkeypatch):
-    """Whatever the loop leaves, the whole is that of the parser for everything."""
+    """Together with the texts that the loop leaves, the result equals the general parser's."""
     monkeypatch.setattr(decode, "SMALL", 1)
     r = np.random.default_rng(5)
     texts = pa.array([None if r.random() < 0.02 else json.dumps(row(r)) for _ in range(3000)])

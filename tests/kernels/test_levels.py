@@ -1,4 +1,4 @@
-"""Levels: judging blocks first gives every container the verdict that it gets by itself."""
+"""Test levels: judging blocks first gives every container the same verdict."""
 
 import itertools
 import random
@@ -16,7 +16,7 @@ from skipstone.kernels.index.levels import any_of, summary
 from skipstone.kernels.pack.bounds import Bounds
 from skipstone.kernels.pack.columns import column_of
 from skipstone.kernels.pack.planes import pack
-from skipstone.kernels.run.launch import COMPARE
+from skipstone.kernels.run.prepare import COMPARE
 from tests.support.effort import LONG
 from tests.support.judges import trial
 from tests.support.levels import (
@@ -48,7 +48,9 @@ def test_indexed_verdicts_are_flat_verdicts(seed, eager):
 
 @pytest.mark.parametrize("seed", range(5 if LONG else 2))
 def test_expressions_over_levels(seed, eager):
-    """Calls are derived for blocks from the bounds of blocks, and for single containers where blocks do not settle them."""
+    """Calls are derived from the bounds of blocks, and from those of containers if blocks do not
+    settle them.
+    """
     t, r = trial(seed, 250), random.Random(seed)
     variants = indexes(r, t.stats)
     for _ in range(25):
@@ -62,7 +64,10 @@ def test_expressions_over_levels(seed, eager):
     [("numpy", None), ("numpy", "x"), ("numpy", ("y", "x")), ("numba", None)],
 )
 def test_levels_of_many_containers(backend, ordered, monkeypatch):
-    """Clustered and random columns under AND, OR and NOT, with NULLs, empty and unknown containers; a partial last word."""
+    """Clustered and random columns under AND, OR and NOT.
+
+    They have NULLs, empty and unknown containers, and a partial last word.
+    """
     monkeypatch.setattr(descend, "SAMPLE", 64)
     n, r = 300_007, np.random.default_rng(5)
     x, y = np.arange(n) * 10 + r.integers(-500, 500, n), r.integers(0, 10**9, n)
@@ -106,7 +111,7 @@ def test_levels_of_many_containers(backend, ordered, monkeypatch):
         "x < 0 AND x > 5",
         "y >= 0",
     )
-    for text in texts if backend == "numpy" else texts[:6]:  # each is a shape or two to compile
+    for text in texts if backend == "numpy" else texts[:6]:  # each compiles a shape or two
         same(ss.PruningPredicate(text, schema), flat, indexed, backend)
 
 
@@ -126,8 +131,8 @@ def test_a_clustered_range_looks_at_few_containers():
     assert len(wide.survivors()) == n
 
 
-def test_value_lists_outdo_certain_bounds(eager):
-    """Statistics that contradict themselves: bounds say that every row matches, a list says that none does."""
+def test_value_lists_override_bounds(eager):
+    """Contradicting statistics: by the bounds every row matches, by a value list none does."""
     n = 200
     schema = pa.schema([("x", pa.int64())])
     columns = {
@@ -143,9 +148,9 @@ def test_value_lists_outdo_certain_bounds(eager):
         same(ss.PruningPredicate(text, schema), flat, flat.index(64))
 
 
-def test_what_levels_gain_nothing_for_is_remembered_for_each_question(monkeypatch):
-    """Verdicts of a predicate may gain nothing from codes where its mask does; who asked first does not matter."""
-    monkeypatch.setattr(descend, "FLAT", 0)
+def test_useless_levels_are_remembered_per_question(monkeypatch):
+    """Codes may pay for a mask and not for verdicts, whichever is computed first."""
+    monkeypatch.setattr(descend, "MIN_CONTAINERS", 0)
     monkeypatch.setattr(descend, "SAMPLE", 16)
     n = 20_000
     x = np.random.default_rng(1).integers(0, 10**12, n)
@@ -221,7 +226,9 @@ def test_blocks(given, n):
 @pytest.mark.parametrize("size", [2, 7, 64, 128])
 @pytest.mark.parametrize("kind", ["int64", "float32", "uint8"])
 def test_summaries(size, kind):
-    """Bounds of blocks are those of their containers that hold values, and planes say what any container may hold."""
+    """A block's bounds cover its containers that hold values; its planes hold if any container's
+    do.
+    """
     n, r = 1000, np.random.default_rng(size)
     dtype = from_arrow(pa.from_numpy_dtype(np.dtype(kind)))
     low = r.integers(0, 100, n).astype(kind)
@@ -318,7 +325,7 @@ def test_a_coarse_test_holds_where_the_exact_one_does(arrow, spread):
 
 
 def exact_test(column, side, op, at):
-    """A comparison of bounds with an axis value, as kernels make it."""
+    """Return a comparison of bounds with an axis value, as kernels compute it."""
     from skipstone.kernels.pack.narrow import clamp
 
     if column.codes is not None:

@@ -1,4 +1,4 @@
-"""IN and NOT IN of any length: the directory at its edges, and NumPy, Numba and the oracle alike."""
+"""Test IN and NOT IN of any length: the directory's edges, and backends against the oracle."""
 
 import itertools
 import math
@@ -24,12 +24,12 @@ HUGE = 1.7976931348623157e308
 SETS = [
     ([7], "int64"),
     ([LOW], "int64"),
-    ([LOW, HIGH], "int64"),  # the difference exceeds the type
+    ([LOW, HIGH], "int64"),  # the difference exceeds the type's range
     ([LOW, LOW + 1, -1, 0, HIGH - 1, HIGH], "int64"),
     (range(-500, 500), "int64"),  # one run
     (range(0, 4000, 2), "int64"),
-    ([*range(2000), 2**62], "int64"),  # a huge gap: all but one lie in one bucket
-    ([2**62 + i * 3 for i in range(3000)], "int64"),  # closer than doubles are there
+    ([*range(2000), 2**62], "int64"),  # a huge gap: all but one are in one bucket
+    ([2**62 + i * 3 for i in range(3000)], "int64"),  # closer together than doubles
     ([1 << i for i in range(63)], "int64"),
     (range(-128, 128, 3), "int8"),
     (range(-128, 128), "int8"),
@@ -48,7 +48,9 @@ NAMES = [f"{lane}, {len(v)} from {v[0]}" for v, lane in SETS]
 
 @pytest.mark.parametrize("values, lane", SETS, ids=NAMES)
 def test_every_end_lies_at_its_place(values, lane):
-    """The directory counts what lies before a bucket, and holds each end's place unless the bucket is too full."""
+    """The directory counts the ends before a bucket, and holds each end's place unless it is too
+    full.
+    """
     firsts, lasts = runs_of(np.array(sorted(values), lane), lane[0] in "iu")
     keys = keys_of(firsts, lasts)
     for ends, lines in ((keys.firsts, keys.first_lines), (keys.lasts, keys.last_lines)):
@@ -72,12 +74,12 @@ RUNS = [
     ([1, 2, 3], True, [(1, 3)]),
     ([1, 2, 3], False, [(1, 1), (2, 2), (3, 3)]),
     ([1, 3, 4, 9], True, [(1, 1), (3, 4), (9, 9)]),
-    ([126, 127, 127, 127], True, [(126, 127)]),  # 127 for whatever lies beyond
+    ([126, 127, 127, 127], True, [(126, 127)]),  # 127 replaces larger values
     (
         [-128, -128, 127],
         True,
         [(-128, -128), (127, 127)],
-    ),  # what follows the greatest is not the least
+    ),  # the value after the greatest is not the least
     ([5], True, [(5, 5)]),
 ]
 
@@ -137,7 +139,7 @@ def test_one_kernel_serves_sets_of_any_size_and_content():
         len(shapes(range(0, 9000, 7), range(0, 34, 2), [*range(5000), *range(2**40, 2**45, 2**40)]))
         == 1
     )
-    # Few runs are literals: 1, 2, 4, 8 or 16 pairs of them, or single values.
+    # Few runs become literals: 1, 2, 4, 8 or 16 pairs of them, or single values.
     assert len(shapes([1, 2], [1, 2, 3], range(5000))) == 1
     assert len(shapes([1, 3], [2**40, 2**62])) == 1
     assert len(shapes([1, 3, 5], [2**40, 7, 2**62, 9])) == 1
@@ -167,7 +169,7 @@ def test_arrays_mean_what_their_values_mean(name):
         if isinstance(values, np.ndarray)
         else [v.as_py() if isinstance(v, pa.Scalar) else v for v in values]
     )
-    one_by_one = ss.col(column).isin(iter(plain))  # an iterator is read value by value
+    one_by_one = ss.col(column).isin(iter(plain))  # an iterator, so values are read one by one
     assert ss.PruningPredicate(ss.col(column).isin(values), schema) == ss.PruningPredicate(
         one_by_one, schema
     )
@@ -175,7 +177,7 @@ def test_arrays_mean_what_their_values_mean(name):
 
 @pytest.mark.parametrize("ascending", [False, True])
 def test_long_sets_over_many_containers(ascending, backend):
-    """Sets beyond the length from which NumPy tests by ascending bounds, over more containers than a block has."""
+    """NumPy sorts the containers for such sets, and there are more containers than in a block."""
     r = np.random.default_rng(5)
     keys, low = np.unique(r.integers(0, 2**50, 40_000)), r.integers(0, 2**50, 70_001)
     low = np.sort(low) if ascending else low

@@ -1,4 +1,4 @@
-"""Narrow lanes keep every outcome, at the lanes' ends above all."""
+"""Test that narrow lanes keep every outcome, above all at the ends of lanes."""
 
 import itertools
 
@@ -30,7 +30,7 @@ def column(arrow, low, high):
 #     type        lows               highs             lane
 LANES = [
     ("int64", [0, -127], [5, 126], "int8"),
-    ("int64", [0, -128], [5, 6], "int16"),  # the ends stand for unknown bounds
+    ("int64", [0, -128], [5, 6], "int16"),  # the ends replace unknown bounds
     ("int64", [0], [127], "int16"),
     ("int64", [None, 1], [32766, None], "int16"),
     ("int64", [0], [32767], "int32"),
@@ -38,7 +38,7 @@ LANES = [
     ("int64", [0], [2**31 - 1], "int64"),
     ("int64", [None], [None], "int64"),
     ("int32", [0], [40000], "int32"),
-    ("uint64", [0], [126], "int8"),  # its lowest value, 0, needs no stand-in
+    ("uint64", [0], [126], "int8"),  # its lowest value, 0, fits the lane
     ("uint32", [0], [32766], "int16"),
     ("decimal(3,0)", [-999], [999], "int16"),  # both ends of the type fit
 ]
@@ -83,7 +83,7 @@ def near(edge, dtype):
 
 @pytest.mark.parametrize("name", ["int32", "int64", "uint32", "uint64", "decimal(3,0)"])
 def test_outcomes_around_the_ends(name, backend):
-    """All bounds near one end, all literals near every end, against the oracle."""
+    """All bounds near one end, and all literals near every end, against the oracle."""
     arrow = TYPES[name]
     dtype = ty.from_arrow(arrow)
     schema = pa.schema([("x", arrow)])

@@ -1,4 +1,4 @@
-"""Kernels' texts become machine code without a device: what NVRTC says of them, and how it is kept."""
+"""Test NVRTC without a device: the machine code of kernels, its log, and the cache."""
 
 import multiprocessing
 import os
@@ -25,7 +25,7 @@ from tests.support.strategies import array_of
 
 needs_nvrtc = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
 
-# What kernels are compiled for: all lane types, 1 to 16 leaves, runs and sets, planes alone; each in every form.
+# Kernels for all lane types, 1 to 16 leaves, runs and sets, and planes alone; each in every form.
 
 TYPES = {
     f"{kind}{bits}": getattr(pa, f"{kind}{bits}")()
@@ -39,32 +39,49 @@ LEAVES = [f"c{i} > '5'" if name == "string" else f"c{i} > {i}" for i, name in en
 A, B, C, D, E = LEAVES[:5]
 #   name: predicate, schema
 CASES = {
-    **{name: ("x > 5 OR x = 2" if name != "string" else "x > '5' OR x = '2'", pa.schema([("x", t)])) for name, t in TYPES.items()},
+    **{
+        name: (
+            "x > '5' OR x = '2'" if name == "string" else "x > 5 OR x = 2",
+            pa.schema([("x", t)]),
+        )
+        for name, t in TYPES.items()
+    },
     "1 leaf": (A, WIDE),
     "5 leaves": (f"({A} OR NOT ({B})) AND ({C} OR {D} AND c0 IS NOT NULL) OR {E}", WIDE),
     "16 leaves": (" AND ".join(LEAVES), WIDE),
     "planes": ("c0 IS NULL AND c1 IS NOT NULL OR c2 IS NULL", WIDE),
-    "20 masks": (" OR ".join(f"c0 BETWEEN {10 * k} AND {10 * k + 3 + k % 4} AND c1 IS NULL" for k in range(20)), WIDE),
+    "20 masks": (
+        " OR ".join(
+            f"c0 BETWEEN {10 * k} AND {10 * k + 3 + k % 4} AND c1 IS NULL" for k in range(20)
+        ),
+        WIDE,
+    ),
     "16 runs": (f"c0 IN ({', '.join(map(str, range(0, 64, 4)))})", WIDE),
-    "a set of integers": (f"c0 NOT IN ({', '.join(map(str, range(0, 400, 4)))}) OR c2 IN ({', '.join(map(str, range(0, 400, 3)))})", WIDE),
+    "a set of integers": (
+        f"c0 NOT IN ({', '.join(map(str, range(0, 400, 4)))}) OR "
+        f"c2 IN ({', '.join(map(str, range(0, 400, 3)))})",
+        WIDE,
+    ),
     "a set of floats": (f"c1 IN ({', '.join(f'{i}.25' for i in range(100))})", WIDE),
-}  # fmt: skip
+}
 ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
-# Of a lane: with 64 registers each a multiprocessor holds 1,024 lanes, with 128 it holds 512. A lane has 64 bytes and more under way
-# (cuda_text.AHEAD), and some 30 KB are needed, so either is enough; beyond, and with spills, memory would be read for nothing.
+# Registers of a lane. With 64 a multiprocessor holds 1,024 lanes, with 128 it holds 512. A lane has
+# at least 64 bytes under way (cuda_text.LOAD_AHEAD), and some 30 KB are needed, so both suffice.
+# More registers, or spills, would slow down reading.
 REGISTERS = {"all": 64, "chosen": 64, "many": 128}
 WIDEST = {"16 leaves": 128, "20 masks": 128}
-# 40 literals for each row, of which some wait in memory while the tests before them are made. Nothing else is put aside.
-SPILLED = {("20 masks", "many"): 128}  # bytes of stack, stores and loads together
+# Each row has 40 literals, and some are spilled during the tests before them. Nothing else is.
+SPILLED = {("20 masks", "many"): 128}  # bytes of stack, stores and loads
 
 
 def launch_of(name):
-    """A launch in which no plane is constant, and bounds need all bytes of their types."""
+    """Return a launch without constant planes, whose bounds need all bytes of their types."""
     text, schema = CASES[name]
     i = np.arange(96)
     nulls, rows = i % 3, 2 + i % 2
     counts = {"null_count": nulls, "row_count": rows}
-    # Without a value there is no bound: it would contradict the counts, and all would be unknown.
+    # A container without values has no bounds: they would contradict the counts, and all would be
+    # unknown.
     some = lambda values: [
         None if gone else v for v, gone in zip(values, nulls == rows, strict=True)
     ]
@@ -88,7 +105,7 @@ def bounds(dtype, shift):
 
 
 def reads(log):
-    """Registers, and bytes of the stack and of spills."""
+    """Return the registers, and the bytes of the stack and of spills."""
     registers = re.search(r"Used (\d+) registers", log)
     assert registers, log
     return int(registers[1]), sum(
@@ -151,27 +168,36 @@ def test_nothing_is_flushed_or_fused(name):
     )
 
 
-# What is asked for and cannot be had.
+# Requests that fail.
 
 TEXT = 'extern "C" __global__ void kernel(int* x) { *x = 1; }'
 
 
 @needs_nvrtc
-def test_a_text_that_is_no_text():
+def test_text_that_does_not_compile():
     with pytest.raises(
         DeviceError,
-        match=r"does not compile a kernel \(NVRTC_ERROR_COMPILATION\):\n.*error(?s:.*)extern nonsense",
+        match=r"does not compile a kernel \(NVRTC_ERROR_COMPILATION\):\n"
+        r".*error(?s:.*)extern nonsense",
     ):
         nvrtc.compile_text("extern nonsense", "sm_90")
 
 
 @needs_nvrtc
-@pytest.mark.parametrize("arch, error, message", [
-    ("sm_20", BackendMissing, r"NVRTC 1\d\.\d+ makes no code for sm_20; the oldest that it knows is sm_\d\d\. CUDA 12"),
-    ("sm_9x", DeviceError, "'sm_9x' is no architecture of a card; expected one like 'sm_90'"),
-    ("compute_90", DeviceError, "'compute_90' is no architecture"),
-])  # fmt: skip
-def test_architectures_that_are_none(arch, error, message):
+@pytest.mark.parametrize(
+    "arch, error, message",
+    [
+        (
+            "sm_20",
+            BackendMissing,
+            r"NVRTC 1\d\.\d+ does not support sm_20; the oldest that it supports is "
+            r"sm_\d\d\. CUDA 12",
+        ),
+        ("sm_9x", DeviceError, "'sm_9x' is not a card's architecture; expected one like 'sm_90'"),
+        ("compute_90", DeviceError, "'compute_90' is not a card's architecture"),
+    ],
+)
+def test_unknown_architectures(arch, error, message):
     with pytest.raises(error, match=message):
         nvrtc.compile_text(TEXT, arch)
 
@@ -188,11 +214,23 @@ def nothing_loaded():
     nvrtc._library.cache_clear()
 
 
-@pytest.mark.parametrize("major, says", [
-    (None, r"NVRTC, which compiles kernels .* is not found: pip install 'skipstone\[gpu-cuda13\]' or pip install 'skipstone\[gpu-cuda12\]'; or use"),
-    (12, r"NVRTC of CUDA 12, .* is not found: pip install 'skipstone\[gpu-cuda12\]'; or use backend='numba'"),
-])  # fmt: skip
-def test_nvrtc_is_not_there(major, says, monkeypatch, nothing_loaded):
+@pytest.mark.parametrize(
+    "major, says",
+    [
+        (
+            None,
+            r"NVRTC, which compiles kernels .* is not found: "
+            r"pip install 'skipstone\[gpu-cuda13\]' or "
+            r"pip install 'skipstone\[gpu-cuda12\]'; or use",
+        ),
+        (
+            12,
+            r"NVRTC of CUDA 12, .* is not found: pip install 'skipstone\[gpu-cuda12\]'; or use "
+            "backend='numba'",
+        ),
+    ],
+)
+def test_nvrtc_is_missing(major, says, monkeypatch, nothing_loaded):
     monkeypatch.setattr(nvrtc, "_paths", lambda major: iter(["libno-such-nvrtc.so"]))
     with pytest.raises(BackendMissing, match=says):
         nvrtc.compile_text(TEXT, "sm_90", major=major)
@@ -208,12 +246,14 @@ def test_nvrtc_cannot_be_loaded(content, monkeypatch, nothing_loaded, tmp_path):
         nvrtc.version()
 
 
-# What is kept.
+# The cache.
 
 
 @pytest.fixture
 def kept(monkeypatch, tmp_path):
-    """An empty cache, in memory and on disk; gives how often NVRTC was asked for machine code, and what lies on disk."""
+    """Empty the cache in memory and on disk; return a function that reports NVRTC's compiles and
+    the files.
+    """
     monkeypatch.setenv("SKIPSTONE_CACHE_DIR", str(tmp_path))
     asked, compile_now = [], nvrtc._Library.compile
     monkeypatch.setattr(compile_cache, "_kernels", {})
@@ -230,7 +270,7 @@ def forget():
 
 
 @needs_nvrtc
-def test_kept_in_memory_and_on_disk(kept):
+def test_code_is_cached_in_memory_and_on_disk(kept):
     asked, files = kept
     first = nvrtc.compile_text(TEXT, "sm_90")
     assert nvrtc.compile_text(TEXT, "sm_90") is first and len(asked) == len(files()) == 1
@@ -268,7 +308,7 @@ DAMAGE = {
 
 @needs_nvrtc
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
-def test_what_is_damaged_is_compiled_again(damage, kept):
+def test_damaged_files_are_compiled_again(damage, kept):
     asked, files = kept
     first = nvrtc.compile_text(TEXT, "sm_90")
     whole = files()[0].read_bytes()
@@ -289,7 +329,7 @@ def test_a_directory_of_everyone_is_not_used(kept):
 
 
 @needs_nvrtc
-def test_a_full_disk_costs_the_file_alone(kept, monkeypatch):
+def test_a_full_disk_loses_only_the_file(kept, monkeypatch):
     def full(path, data):
         raise OSError(28, "No space left on device")
 
@@ -313,7 +353,7 @@ def test_threads_compile_once(kept):
 
 @needs_nvrtc
 def test_processes_compile_once(kept):
-    """Of two that start at once, one; the other finds its file."""
+    """Of two processes that start at once, one compiles; the other finds its file."""
     _, files = kept
     code = f"""
 from skipstone.kernels.gpu import nvrtc
@@ -336,7 +376,7 @@ def child(queue):
 @needs_nvrtc
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_a_forked_child_compiles(kept):
-    """Also one that is forked while another thread compiles."""
+    """Also a child that is forked while another thread compiles."""
     texts = [f"{source_of(shapes(launch_of('16 leaves'))[0])}// {i}" for i in range(2)]
     work = threading.Thread(target=lambda: [nvrtc.compile_text(t, "sm_90") for t in texts])
     context = multiprocessing.get_context("fork")

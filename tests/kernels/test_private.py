@@ -1,4 +1,7 @@
-"""What is kept on disk is used only where nobody else could have put it; a commit is told from its like."""
+"""Test that cached files are used only if no other user could have written them.
+
+Cached logs also distinguish a commit from a different commit of the same name.
+"""
 
 import os
 import warnings
@@ -14,7 +17,7 @@ from skipstone.kernels.run.private import exposed
 from tests.support.delta_log import simple
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "getuid"), reason="no POSIX permissions here")
-OTHER = 4711  # a user that nobody is
+OTHER = 4711  # a user id that does not exist
 
 
 @pytest.fixture(autouse=True)
@@ -25,7 +28,7 @@ def _own_groups(monkeypatch):
 
 
 def owned(monkeypatch, path, user=OTHER):
-    """Let a folder belong to somebody else."""
+    """Change the owner of a folder, as `lstat` reports it."""
     real = os.lstat
 
     def lstat(at):
@@ -47,7 +50,7 @@ def test_folders_that_others_may_write_to(tmp_path, mode, above):
     deep.mkdir(parents=True)
     at = [deep, *deep.parents][above]
     at.chmod(mode)
-    fine = mode & 0o1000 and above  # others cannot rename what is ours in a sticky folder
+    fine = mode & 0o1000 and above  # in a sticky folder, others cannot rename our files
     assert exposed(deep) == (None if fine else f"others may write to {at}")
 
 
@@ -62,7 +65,7 @@ def test_folders_of_others(tmp_path, monkeypatch, above):
     assert exposed(deep) is None
 
 
-def test_links_are_looked_at_and_followed(tmp_path, monkeypatch):
+def test_links_are_checked_and_followed(tmp_path, monkeypatch):
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
     assert exposed(tmp_path / "link") is None
@@ -82,7 +85,7 @@ def test_kernels_below_a_folder_of_others(tmp_path, monkeypatch):
 
 
 def test_tables_are_not_kept_below_a_folder_of_others(tmp_path, monkeypatch):
-    """One warning, no error, and nothing of what lies there is read."""
+    """There is one warning and no error, and nothing is read from there."""
     folder = simple(tmp_path / "t", 2).folder
     monkeypatch.setattr(ss, "cache_dir", tmp_path / "a" / "cache")
     for path in (folder / "_delta_log").iterdir():
@@ -116,7 +119,7 @@ def test_a_commit_that_was_rewritten_with_its_size_and_time(tmp_path, monkeypatc
     assert "q" * len(path) in ss.scan_delta(folder).all_files
 
 
-def test_a_remote_commit_is_told_by_its_time_and_size(tmp_path):
+def test_a_remote_commit_is_identified_by_time_and_size(tmp_path):
     from pyarrow import fs
 
     folder = simple(tmp_path / "t", 1).folder

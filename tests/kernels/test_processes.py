@@ -1,4 +1,4 @@
-"""Full disks, stopped processes, failed imports, threads that raise: everyone gets an answer."""
+"""Test full disks, stopped processes, failed imports and threads that raise: all calls return."""
 
 import os
 import signal
@@ -165,7 +165,7 @@ def test_values_are_the_same_for_all_threads():
     kept, meet, found = Kept(2), threading.Barrier(8), []
 
     def make():
-        meet.wait()  # all make the value at once
+        meet.wait()  # all threads make the value at once
         return object()
 
     threads = [threading.Thread(target=lambda: found.append(kept.get(1, make))) for _ in range(8)]
@@ -186,15 +186,15 @@ def test_shapes_earn_their_kernel_and_one_thread_compiles(monkeypatch):
         hold.wait(10)
         compiled.append(shape)
 
-    shapes = [Shape((), i) for i in range(300)]  # of no operations, and different
+    shapes = [Shape((), i) for i in range(300)]  # distinct shapes without operations
     for shape in shapes:
-        compiler.earn(shape, 200_000, compile_now)
-        compiler.earn(shape, compiler.MIN_CONTAINERS - 1, compile_now)
+        compiler.count_use(shape, 200_000, compile_now)
+        compiler.count_use(shape, compiler.MIN_CONTAINERS - 1, compile_now)
     named = lambda: [t for t in threading.enumerate() if t.name == "skipstone-compile"]
     assert not named() and not compiled
     for _ in range(4):
         for shape in shapes:
-            compiler.earn(shape, 200_000, compile_now)
+            compiler.count_use(shape, 200_000, compile_now)
     assert len(named()) == 1 and len(compiler._queue) == compiler.MAX_QUEUED
     hold.set()
     named()[0].join(20)
@@ -232,7 +232,7 @@ def test_ctrl_c_while_a_fork_waits_for_the_compiler():
     assert ran(CTRL_C)[:2] == (0, ["interrupted", "True", "500"])
 
 
-# pyarrow imports pandas when it makes the first array of NumPy's, behind a lock of C++.
+# pyarrow imports pandas when it first makes an array from NumPy, behind a C++ lock.
 ARROW = """
 import os, signal, sys, threading, time, warnings
 import numpy as np, pyarrow as pa, skipstone

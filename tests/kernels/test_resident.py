@@ -1,6 +1,7 @@
-"""Statistics on a device answer as those in host memory do, wherever their arrays come from; what lies there stays, and is counted.
+"""Test statistics on a device: verdicts equal those in host memory, and copies are kept and
+counted.
 
-Every test runs on a device that stands in for one, and on a card where there is one.
+Every test runs on an emulated device, and on a card if there is one.
 """
 
 import copy
@@ -24,7 +25,7 @@ from tests.support.levels import eager, same  # noqa: F401
 from tests.support.predicates import predicate
 from tests.support.resident import SCHEMA, small
 
-# The same answers as the oracle's.
+# The same verdicts as the oracle.
 
 
 @pytest.mark.parametrize("n", SIZES[:1] + SIZES[6:9] if not LONG else SIZES)
@@ -55,7 +56,7 @@ def test_random_predicates(seed, where):
 
 @pytest.mark.parametrize("order_by", [None, "x"])
 def test_levels(order_by, where, eager, monkeypatch):  # noqa: F811
-    monkeypatch.setattr(gpu, "WORTH", 0)
+    monkeypatch.setattr(gpu, "MIN_CONTAINERS", 0)
     host = edge_statistics(0, 2000)
     stats = host.index(
         block=[np.array([*range(50, 2000, 50), 2000]), np.array([10, 40])], order_by=order_by
@@ -78,16 +79,16 @@ def test_many_predicates(where, monkeypatch):
     ]
     predicates = [ss.PruningPredicate(t, host.schema) for t in texts]
     expected = ss.prune_many(predicates, host, "numpy").tolist()
-    for most in (gpu.MANY, 3000):
-        monkeypatch.setattr(gpu, "MANY", most)
+    for most in (gpu.MAX_VERDICT_BYTES, 3000):
+        monkeypatch.setattr(gpu, "MAX_VERDICT_BYTES", most)
         assert ss.prune_many(predicates, stats, "cupy").tolist() == expected
     assert here(where, ss.prune_many(predicates, stats, out="device")).tolist() == expected
 
 
 def test_more_literals_than_a_kernel_has_arguments(where, eager, monkeypatch):  # noqa: F811
-    monkeypatch.setattr(gpu, "WORTH", 0)
+    monkeypatch.setattr(gpu, "MIN_CONTAINERS", 0)
     host = edge_statistics(0, 700)
-    monkeypatch.setattr(gpu, "PARAMETERS", 8 * 30)
+    monkeypatch.setattr(gpu, "MAX_ARGUMENT_BYTES", 8 * 30)
     p = ss.PruningPredicate(
         " OR ".join(f"x > {v} AND y < {v % 11} AND x < {v + 2}" for v in range(0, 80, 7)),
         host.schema,
@@ -98,7 +99,7 @@ def test_more_literals_than_a_kernel_has_arguments(where, eager, monkeypatch):  
     same(p, host, host.index(block=20).to_device(where), "auto")
 
 
-# What lies there.
+# Copies on the device.
 
 
 def test_a_column_is_uploaded_once(where):
@@ -152,7 +153,7 @@ def test_copies_do_not_wait_for_the_collector(where):
 
 
 def test_a_copy_that_is_released_while_its_array_goes(where, monkeypatch):
-    """Who drops an array waits for the device; others may release the copies meanwhile."""
+    """Dropping an array waits for the device; other threads may release the copies meanwhile."""
     resident, rows, others = Resident(where), np.arange(10), np.arange(5)
     resident._copy(rows), resident._copy(others)
     settle = where.settle
@@ -179,16 +180,16 @@ def test_few_containers_are_left_to_the_cpu(where, monkeypatch):
     stats, p = small().to_device(where), ss.PruningPredicate("x > 5", SCHEMA)
     p.prune(stats)
     assert p.backends_text == "numpy 1 times"
-    monkeypatch.setattr(gpu, "WORTH", 130)
+    monkeypatch.setattr(gpu, "MIN_CONTAINERS", 130)
     p.prune(stats)
     assert p.backends_text == "numpy 1 times, cupy 1 times"
     assert f"device      {where.name}" in p.explain(stats)
 
 
-def test_nobody_waits_for_a_compiler(where, monkeypatch):
-    """While the kernel of a new shape is compiled, the CPU answers; who insists on the device waits."""
+def test_auto_does_not_wait_for_a_compiler(where, monkeypatch):
+    """While the kernel of a new shape is compiled, "auto" uses the CPU; "cupy" waits."""
     stats, compiled = small().to_device(where), threading.Event()
-    monkeypatch.setattr(gpu, "WORTH", 0)
+    monkeypatch.setattr(gpu, "MIN_CONTAINERS", 0)
     monkeypatch.setattr(where, "ready", lambda text: compiled.is_set())
     function = where.function
     monkeypatch.setattr(where, "function", lambda text: (function(text), compiled.set())[0])
@@ -232,7 +233,7 @@ def test_threads_share_statistics(where):
 
 
 def test_saved_statistics(where, tmp_path):
-    """What comes from a file is verified before it is uploaded."""
+    """Data from a file is verified before it is uploaded."""
     small(5000).index().save(tmp_path / "x.stats")
     p = ss.PruningPredicate("x > 5 AND f < 3 AND s > '003'", SCHEMA)
     loaded = ss.Statistics.load(tmp_path / "x.stats").to_device(where)
@@ -250,11 +251,11 @@ def test_saved_statistics(where, tmp_path):
 
 
 @pytest.mark.parametrize("call", ["prune", "evaluate", "survivors"])
-def test_out_says_where_to(call, where):
+def test_out_selects_the_memory(call, where):
     p, stats = ss.PruningPredicate("x > 5", SCHEMA), small()
     with pytest.raises(ss.SkipstoneError, match="statistics in host memory"):
         getattr(p, call)(stats, out="device")
-    with pytest.raises(ss.SkipstoneError, match="'numba' gives its answers in host memory"):
+    with pytest.raises(ss.SkipstoneError, match="'numba' returns results in host memory"):
         getattr(p, call)(stats.to_device(where), "numba", out="device")
     with pytest.raises(ss.SkipstoneError, match="expected 'host' or 'device'"):
         getattr(p, call)(stats, out="there")

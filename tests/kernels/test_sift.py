@@ -1,4 +1,4 @@
-"""What kernels write in other ways than a word for each word that they judge: whole lines, and what is found alone."""
+"""Test kernels that write whole cache lines, or only the words that they find."""
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,7 @@ from skipstone.kernels.run.run import run, sift
     "where", ["x IS NULL", "x IS NULL AND y IS NOT NULL", "x IS NULL OR y IS NULL"]
 )
 def test_planes_alone_are_written_past_the_caches(n, where):
-    """Whole lines are, which has to end and to begin at the right word, whatever the number of threads."""
+    """Whole lines are written, and start and end at the right word for any number of threads."""
     r = np.random.default_rng(n)
     schema = pa.schema([("x", pa.int64()), ("y", pa.int64())])
     columns = {name: {"null_count": r.integers(0, 3, n)} for name in "xy"}
@@ -45,7 +45,7 @@ def test_planes_alone_are_written_past_the_caches(n, where):
     ],
 )
 @pytest.mark.parametrize("backend", ["numpy", "numba"])
-def test_sifting_gives_the_words_that_hold_something(n, where, backend):
+def test_sift_returns_the_nonzero_words(n, where, backend):
     x = np.random.default_rng(n).integers(0, 100_000, n)
     schema = pa.schema([("x", pa.int64()), ("y", pa.int64())])
     columns = {

@@ -1,4 +1,4 @@
-"""Unpacking stops where it would take too much: a manifest of 98 KB made 3 GiB of it."""
+"""Test that unpacking stops if its result is too large: a manifest of 98 KB unpacked to 3 GiB."""
 
 import bz2
 import gzip
@@ -38,7 +38,7 @@ def test_all_codecs_are_tried():
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_what_was_packed_comes_back(codec):
+def test_unpacking_restores_the_content(codec):
     for data in (b"", b"a", bytes(range(256)) * 99, bytes(5000)):
         block = PACK[codec](data)
         assert unpacked(codec, block, len(data)) == data
@@ -65,7 +65,7 @@ def test_a_bomb_takes_no_memory(codec):
 @pytest.mark.parametrize("codec", ["deflate", "bzip2", "zstandard"])
 @pytest.mark.parametrize("blocks", [1, 3])
 def test_manifests_that_unpack_to_too_much(monkeypatch, codec, blocks):
-    monkeypatch.setattr(avro, "ROOM", 1 << 20)
+    monkeypatch.setattr(avro, "BASE_LIMIT", 1 << 20)
     data = avro_file(record("long"), [(1 << 24, BOMBS[codec])] * blocks, codec.encode())
     assert len(data) < 500_000
     with pytest.raises(ss.SourceError, match=r"takes more than \d+ bytes unpacked"):
@@ -75,7 +75,7 @@ def test_manifests_that_unpack_to_too_much(monkeypatch, codec, blocks):
 
 
 def test_metadata_that_unpacks_to_too_much(monkeypatch, tmp_path):
-    monkeypatch.setattr(avro, "ROOM", 1 << 20)
+    monkeypatch.setattr(avro, "BASE_LIMIT", 1 << 20)
     path = tmp_path / "v1.gz.metadata.json"
     path.write_bytes(gzip.compress(bytes(1 << 24)))
     with pytest.raises(ss.SourceError, match=r"takes more than \d+ bytes unpacked"):

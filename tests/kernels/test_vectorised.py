@@ -1,4 +1,4 @@
-"""What LLVM made of the main shapes: compares of whole vectors into bits, and no lane by itself."""
+"""Test LLVM's code of the main shapes: compares of whole vectors into bits, no scalar lanes."""
 
 import platform
 import re
@@ -43,7 +43,7 @@ SHAPES = {
 
 
 def assembly(shape):
-    """The machine code of a shape, compiled here: what comes from disk cannot be inspected."""
+    """Return the machine code of a shape, compiled here: loaded code cannot be inspected."""
     module = compile_cache._module(numba_text.source_of(shape))
     sys.modules[module.__name__] = module
     (text,) = numba.njit(module.SIGNATURE, **module.JIT)(module.kernel).inspect_asm().values()
@@ -51,7 +51,7 @@ def assembly(shape):
 
 
 def compares(text):
-    """Compares of the kernel, as (instruction, operands)."""
+    """Return the compares of the kernel as (instruction, operands)."""
     return re.findall(r"^\s+(v?p?cmp\w*|vp?cmp\w+)\s+(.*)$", text, re.MULTILINE)
 
 
@@ -77,11 +77,10 @@ def test_compares_take_whole_vectors(name, lane, many):
     )
     assert len(vectors) >= tests, found
     if WIDE:
-        assert all(
-            "%k" in operands for _, operands in vectors
-        )  # into a mask register: a bit for each lane
-        # What is left compares counters, sizes and where arrays end, more on processors that LLVM unrolls for; lanes by
-        # themselves would be 64 for each test, or a loop with one.
+        # Into a mask register: a bit for each lane.
+        assert all("%k" in operands for _, operands in vectors)
+        # The other compares are of counters, sizes and ends of arrays, more on processors for which
+        # LLVM unrolls. Scalar lanes would give 64 for each test, or a loop with one.
         scalars = [c for c in found if c not in vectors]
         assert all(operation.startswith("cmp") for operation, _ in scalars) and len(scalars) < 64, (
             scalars

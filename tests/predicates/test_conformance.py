@@ -1,8 +1,8 @@
-"""Cases restated from the peers' own suites: nothing unsound, and everything that the peer prunes is pruned.
+"""Cases from the peers' own suites: verdicts are sound, and prune whatever the peer prunes.
 
-`tests/data/datafusion.json`: what `PruningPredicate` keeps, and its literal guarantees.
-`tests/data/iceberg.json`: one container a case; `expect` is Iceberg's answer, `spark_exact` that of Spark SQL with
-sound bounds. Where the two differ, Spark is right.
+`tests/data/datafusion.json`: the containers that DataFusion's `PruningPredicate` keeps, and its
+literal guarantees. `tests/data/iceberg.json`: one container per case; `expect` is Iceberg's answer,
+`spark_exact` that of Spark SQL with sound bounds. Where the two differ, Spark is right.
 """
 
 import datetime as dt
@@ -41,7 +41,7 @@ def arrow_type(text):
 
 
 def schema_of(types):
-    """A dotted name is a leaf of a nullable struct; ` not null` makes a column required."""
+    """Return a schema; a dotted name is a field of a nullable struct, ` not null` is required."""
     flat, nested = [], {}
     for name, text in types.items():
         field = pa.field(
@@ -72,7 +72,7 @@ def value(v, text):
 
 
 class Provider:
-    """Statistics as a case lists them; `contained` answers only the sets that it lists."""
+    """The statistics of a case; `contained` answers only for the sets that the case lists."""
 
     def __init__(self, case, schema):
         self.case, self.schema, self.num_containers = case, schema, case["n"]
@@ -129,7 +129,7 @@ def test_datafusion_prune(case, backend):
     ]
 
 
-# DataFusion gives up where a branch repeats a column; here the repetition is simplified away first.
+# DataFusion gives up if a branch repeats a column; Skipstone simplifies the repetition first.
 REPEATED = "(a = 'foo' AND a = 'foo') OR (a = 'good' AND b = 1)"
 
 
@@ -167,9 +167,7 @@ def test_iceberg_inclusive(case):
     if case["spark_exact"]:
         assert kept
     elif case["id"] == "inc-0151":
-        assert (
-            kept
-        )  # a required field of a struct that may itself be NULL, and no null count says otherwise
+        assert kept  # a required field of a struct that may be NULL, without a null count
     elif not case["expect"]:
         assert not kept
 
@@ -187,7 +185,7 @@ def test_iceberg_strict(case):
 
 @pytest.mark.parametrize("case", ICEBERG["inclusive_transform_terms"], ids=lambda c: c["id"])
 def test_iceberg_transform_terms(case):
-    """What Iceberg prunes by a transform of a column's bounds is pruned; what can match by SQL is kept.
+    """Prune whatever Iceberg prunes by a transform of bounds; keep whatever can match in SQL.
 
     Iceberg keeps an all-NULL column for `<>`, NOT IN and patterns, which are never TRUE of NULL.
     """

@@ -1,4 +1,4 @@
-"""The worked examples of DataFusion's PruningPredicate page, its two slips corrected.
+"""The examples on DataFusion's PruningPredicate page, with its two slips corrected.
 
 The slips: `x < 5` needs `x_min < 5` (the page says `x_max < 5`), and `x IS NULL` must keep all-NULL
 containers (the page prunes them).
@@ -52,7 +52,7 @@ def stats(**columns):
     )
 
 
-#     x's statistics                                                        y's                       keep   why
+#     statistics of x, statistics of y, keep
 COUNTS = [
     (
         {"min": 1, "max": 100, "null_count": None, "row_count": None},
@@ -74,13 +74,13 @@ COUNTS = [
         {"min": None, "max": None},
         {"min": 4, "max": 15},
         True,
-    ),  # nothing is known of x: another thing than all NULL
+    ),  # x is unknown, which differs from all NULL
     ({"min": 1, "max": 100, "null_count": 99, "row_count": 100}, {"min": 4, "max": 15}, True),
     (
         {"min": 1, "max": 100, "null_count": 100, "row_count": 100},
         {"min": 4, "max": 15},
         True,
-    ),  # there counts override bounds; here they contradict each other
+    ),  # DataFusion lets counts override bounds; here both are unknown
     ({"min": 1, "max": 100, "null_count": 100, "row_count": None}, {"min": 4, "max": 15}, True),
 ]
 
@@ -103,7 +103,7 @@ def test_containers_a_b_c(backend):
 
 #     predicate            x's statistics                                          verdict
 SLIPS = [
-    ("x < 5", {"min": 0, "max": 9}, 1),  # x_max < 5 would prune it, and lose the rows below 5
+    ("x < 5", {"min": 0, "max": 9}, 1),  # x_max < 5 would prune it and lose the rows below 5
     ("x < 5", {"min": 5, "max": 9}, 0),
     ("x IS NULL", {"null_count": 3, "row_count": 3}, 2),  # all NULL: every row matches
     ("x IS NULL", {"null_count": 1, "row_count": 3}, 1),
@@ -148,12 +148,12 @@ def test_null_tables(predicate, verdict):
 
 
 class Provider:
-    """`contained` answers, as a bloom filter or a catalog gives them; `asked` keeps the questions."""
+    """A provider with only `contained`, like a bloom filter; `calls` records its arguments."""
 
     num_containers = 4
 
     def __init__(self, answers):
-        self.answers, self.asked = answers, []
+        self.answers, self.calls = answers, []
 
     def min_values(self, column):
         return None
@@ -161,7 +161,7 @@ class Provider:
     max_values = null_counts = row_counts = min_values
 
     def contained(self, column, values):
-        self.asked.append((column, values))
+        self.calls.append((column, values))
         return pa.array(self.answers, pa.bool_())
 
 
@@ -182,4 +182,4 @@ def test_contained(predicate, keep, backend):
     p = ss.PruningPredicate(predicate, SCHEMA)
     provider = Provider([True, False, None, False])
     assert p.prune(provider, backend).tolist() == keep
-    assert {column for column, _ in provider.asked} <= set(p.membership_columns)
+    assert {column for column, _ in provider.calls} <= set(p.membership_columns)

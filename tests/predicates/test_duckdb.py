@@ -1,7 +1,8 @@
-"""DuckDB as the judge of rows: it orders NaN above all numbers, compares strings by bytes, and has three outcomes, as Spark does.
+"""DuckDB as the judge of rows.
 
-It counts the rows that match in each container; a verdict must not contradict the count. Over a table of
-statistics it evaluates the rewritten predicate, whose FALSE must be what `prune` drops.
+Like Spark, it orders NaN above all numbers, compares strings by bytes and has three outcomes. It
+counts the rows that match in each container, and a verdict must not contradict the count. It also
+evaluates the rewritten predicate over a table of statistics: FALSE must be what `prune` drops.
 """
 
 import random
@@ -37,7 +38,7 @@ FIELDS = (
 
 
 def moderate(r, f: Field, center: int):
-    """Values that both engines can hold: DuckDB keeps the ends of DATE and TIMESTAMP for its infinities."""
+    """Return values that both engines hold: DuckDB reserves the ends of DATE and TIMESTAMP."""
     v = point(r, f.dtype, center, f.arrow)
     return (
         point(random.Random(0), f.dtype, center, f.arrow)
@@ -67,7 +68,7 @@ def random_table(r, containers: int) -> Table:
 
 
 def counted(con, sql: str, n: int):
-    """Per container: rows that match, rows; None where DuckDB refuses the predicate."""
+    """Return for each container matching rows and rows; None if DuckDB refuses the predicate."""
     try:
         found = {
             k: (a, b)
@@ -132,7 +133,7 @@ def test_no_verdict_contradicts_the_count(part):
     assert checked > 5000
     assert (
         pruned > 0.7 * empty
-    )  # with statistics that are often loose or missing, most of what is empty is found
+    )  # most empty containers are found, though statistics are often loose or missing
     assert always > 0.55 * full
 
 
@@ -140,16 +141,16 @@ def test_no_verdict_contradicts_the_count(part):
 
 
 def of_interest(p: ss.PruningPredicate) -> bool:
-    """`rewritten` shows IN through a lambda and NOT IN by a weaker test, and knows nothing of `contained`."""
+    """Return False for IN, which `rewritten` shows by a lambda, and NOT IN by a weaker test."""
     return not any(n.op is Op.IN for n in p.node.walk())
 
 
 def complete(s: Stat, f: Field, rows: int) -> Stat:
-    """With counts that `rewritten` needs.
+    """Return statistics with the counts that `rewritten` needs.
 
-    It cannot see that a column is required, nor that what is all NaN is not NULL.
-    And without bounds of rows that hold no value, of which it believes the counts: `prune` knows
-    that they contradict each other.
+    It cannot see that a column is required, nor that a column of NaN alone is not NULL. Bounds of
+    containers without a value are dropped: `rewritten` believes the counts, while `prune` detects
+    the contradiction.
     """
     floating = f.dtype.kind is Kind.FLOAT
     required = not f.nullable or (floating and s.null_count is None)
@@ -164,12 +165,12 @@ def rewritten_table(z: ZoneMap) -> pa.Table:
     for f in z.fields:
         mine = [s[f.path] for s in z.stats]
         (name,) = f.path
-        # A bound that is NaN is unknown, and an unknown one excludes what the type's range does.
+        # A NaN bound is unknown; an unknown bound excludes only values beyond the type's range.
         wide = f.dtype.kind not in (Kind.DATE, Kind.TIMESTAMP)
         for k, a, end in (("min", "low", f.dtype.lowest), ("max", "high", f.dtype.highest)):
-            known = [None if (v := getattr(s, a)) != v else v for s in mine]
+            bounds = [None if (v := getattr(s, a)) != v else v for s in mine]
             columns[f"{name}_{k}"] = array_of(
-                [end if v is None and wide else v for v in known], f.arrow
+                [end if v is None and wide else v for v in bounds], f.arrow
             )
         columns |= {
             f"{name}_{k}": pa.array([getattr(s, k) for s in mine], pa.int64()) for k in COUNTS
@@ -196,9 +197,7 @@ def test_rewritten_is_false_where_prune_drops(seed):
     checked = 0
     for _ in range(60):
         p = ss.PruningPredicate(predicate(r, FIELDS, others=False).sql, t.schema)
-        if (
-            not of_interest(p) or p.program.derived
-        ):  # statistics of a call are no columns of the table
+        if not of_interest(p) or p.program.derived:  # the table has no statistics of calls
             continue
         try:
             dropped = [
@@ -208,7 +207,7 @@ def test_rewritten_is_false_where_prune_drops(seed):
                 ).fetchall()
             ]
         except (duckdb.ConversionException, duckdb.OutOfRangeException):
-            continue  # a literal that DuckDB has no type for
+            continue  # DuckDB has no type for the literal
         kept = p.prune(stats).tolist()
         assert [not k for k in kept] == dropped, (
             p.expr,
@@ -219,7 +218,7 @@ def test_rewritten_is_false_where_prune_drops(seed):
     assert checked > 20
 
 
-# Text that both read: sqlglot's tree must group it as an engine's own parser does.
+# Text that both read: sqlglot must group it as DuckDB's own parser does.
 
 GROUPING = [
     "NOT a = 1 AND b = 2", "NOT (a = 1 AND b = 2)", "NOT a = 1 OR b = 2", "a = 1 OR b = 2 AND c = 3", "(a = 1 OR b = 2) AND c = 3", "NOT a IS NULL",

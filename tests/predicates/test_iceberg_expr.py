@@ -1,4 +1,4 @@
-"""Iceberg's expressions: what Iceberg itself says of a row is the judge, where the row holds no NULL."""
+"""Iceberg's expressions; Iceberg's own evaluator is the judge of rows without NULL."""
 
 import datetime as dt
 import decimal
@@ -54,7 +54,7 @@ SCHEMA = pa.schema(
 )
 NAN = float("nan")
 NOON = dt.datetime(2024, 1, 2, 12)
-# Column: values a row may hold, as Iceberg's evaluator wants them, and as statistics do.
+# Column -> values of rows: for Iceberg's evaluator, and for statistics.
 ROWS = {
     "i": [(v, v) for v in (-3, 0, 1, 2, 34, 35, 2**31 - 1)],
     "l": [(v, v) for v in (-3, 0, 1, 34, 2**53, 2**53 + 1, 2**63 - 1)],
@@ -107,7 +107,7 @@ TESTS = [
 
 
 def row_matches(e, column, value):
-    """What Iceberg says of a row, or None where it takes no such literal."""
+    """Return whether Iceberg's evaluator matches a row; None if it refuses the literal."""
     try:
         test = expression_evaluator(ICEBERG, e, case_sensitive=True)
     except Exception:
@@ -129,21 +129,21 @@ def kept(e, column, value):
 
 @pytest.mark.parametrize("column", ROWS)
 def test_no_row_that_iceberg_keeps_is_lost(column):
-    asked = 0
+    matched = 0
     step = 1 if LONG else 3
     for test, literal in list(itertools.product(TESTS, VALUES))[::step]:
         for e in (test(column, literal), ~test(column, literal)):
-            for value, known in ROWS[column]:
+            for value, bound_value in ROWS[column]:
                 if value != value and literal == float("inf"):
-                    continue  # Iceberg folds these for all rows; in Spark NaN lies above infinity
+                    continue  # Iceberg folds these; in Spark NaN is above infinity
                 if row_matches(e, column, value):
-                    asked += 1
-                    assert kept(e, column, known), (e, value)
+                    matched += 1
+                    assert kept(e, column, bound_value), (e, value)
                     if not isinstance(
                         bound := bind(ICEBERG, e, case_sensitive=True), ice.AlwaysTrue
                     ):
-                        assert kept(bound, column, known), (bound, value)
-    assert asked > 20 // step
+                        assert kept(bound, column, bound_value), (bound, value)
+    assert matched > 20 // step
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -172,10 +172,10 @@ def test_random_trees(seed):
     for _ in range(40):
         column = r.choice(list(ROWS))
         e = tree(column, 3)
-        for value, known in ROWS[column]:
-            # Python's evaluator takes NaN for neither less nor greater; in Spark it is the greatest.
+        for value, bound_value in ROWS[column]:
+            # In Python, NaN is neither less nor greater; in Spark it is the greatest.
             if value == value and row_matches(e, column, value):
-                assert kept(e, column, known), (e, value)
+                assert kept(e, column, bound_value), (e, value)
 
 
 #    expression                                           understood as
@@ -185,7 +185,7 @@ UNDERSTOOD = [
     (ice.EqualTo("g", 0.5),                               "g = 0.5F"),
     (ice.EqualTo("d", NOON),                              "EqualTo(d, 1704196800000000)"),                      # Iceberg drops the time of day
     (ice.EqualTo("n", NOON),                              "n = TIMESTAMP_NTZ '2024-01-02 12:00:00'"),
-    (ice.EqualTo("t", NOON),                              "t = TIMESTAMP '2024-01-02 12:00:00+00:00'"),         # the column says what a literal means
+    (ice.EqualTo("t", NOON),                              "t = TIMESTAMP '2024-01-02 12:00:00+00:00'"),         # the column decides what a literal means
     (ice.EqualTo("l", D("34.5")),                         "EqualTo(l, Decimal('34.5'))"),
     (ice.EqualTo("I", 5),                                 "i = 5"),
     (ice.EqualTo("st.x", 5),                              "st.x = 5"),
@@ -201,7 +201,7 @@ def test_understood(e, expected):
     assert ss.PruningPredicate(e, SCHEMA).expr == expected
 
 
-def test_bound_ones():
+def test_bound_expressions():
     for e in (
         ice.EqualTo("i", 5),
         ice.In("s", ["a", "b"]),
@@ -222,7 +222,7 @@ def test_bound_ones():
     stats = ss.Statistics.from_dict({"st.x": {"min": [7], "max": [7]}}, SCHEMA)
     assert ss.PruningPredicate(nested, SCHEMA).prune(stats).tolist() == [
         True
-    ]  # its path is not told
+    ]  # a bound reference does not hold the path
     assert ss.PruningPredicate(ice.EqualTo("st.x", 5), SCHEMA).prune(stats).tolist() == [False]
 
 
@@ -243,7 +243,7 @@ def test_names():
 
 
 def test_without_pyiceberg():
-    """Other inputs do not import it, and what is none of them is still refused."""
+    """Other inputs do not import pyiceberg, and unknown inputs are still refused."""
     code = """
 import sys
 import pyarrow as pa, skipstone as ss

@@ -1,4 +1,4 @@
-"""prune_many: the masks of each predicate's own `prune`."""
+"""prune_many returns the masks that `prune` of each predicate returns."""
 
 import random
 
@@ -41,18 +41,18 @@ FORMS = (
 @pytest.mark.parametrize("n", [0, 1, 63, 64, 65, 1000, 40_001])
 def test_one_by_one_and_together(n, backend):
     r, stats = random.Random(n), statistics(n)
-    asked = [
+    predicates = [
         ss.PruningPredicate(r.choice(FORMS).format(r.randint(0, 900), r.randint(0, 999)), SCHEMA)
         for _ in range(60)
     ]
-    asked += asked[:3]
-    got = ss.prune_many(asked, stats, backend)
-    assert got.shape == (len(asked), n) and got.dtype == np.bool_
-    for p, kept in zip(asked, got, strict=True):
+    predicates += predicates[:3]
+    got = ss.prune_many(predicates, stats, backend)
+    assert got.shape == (len(predicates), n) and got.dtype == np.bool_
+    for p, kept in zip(predicates, got, strict=True):
         assert kept.tolist() == p.prune(stats, backend).tolist(), p.expr
 
 
-def test_those_of_one_shape_share_a_kernel(monkeypatch):
+def test_predicates_of_one_shape_share_a_kernel(monkeypatch):
     stats, groups = statistics(5000), []
     together = run.numba_cpu.run_many
     monkeypatch.setattr(
@@ -60,13 +60,16 @@ def test_those_of_one_shape_share_a_kernel(monkeypatch):
         "run_many",
         lambda launches, *rest: groups.append(len(launches)) or together(launches, *rest),
     )
-    asked = [ss.PruningPredicate(f"x >= {v} AND x < {v + 9}", SCHEMA) for v in range(20)] + [
+    predicates = [ss.PruningPredicate(f"x >= {v} AND x < {v + 9}", SCHEMA) for v in range(20)] + [
         ss.PruningPredicate(f"s = '{v}'", SCHEMA) for v in range(3)
     ]
-    asked += [ss.PruningPredicate("x IN (1, 5)", SCHEMA), ss.PruningPredicate("y > 0.5", SCHEMA)]
-    got = ss.prune_many(asked, stats, "numba")
+    predicates += [
+        ss.PruningPredicate("x IN (1, 5)", SCHEMA),
+        ss.PruningPredicate("y > 0.5", SCHEMA),
+    ]
+    got = ss.prune_many(predicates, stats, "numba")
     assert groups == [20, 3]
-    assert (got == [p.prune(stats, "numpy") for p in asked]).all()
+    assert (got == [p.prune(stats, "numpy") for p in predicates]).all()
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -74,10 +77,10 @@ def test_random_predicates(seed):
     r = random.Random(seed)
     t = table(r, containers=100, most_rows=3)
     stats = zone_map(r, t, told=True).statistics(t.schema)
-    asked = [ss.PruningPredicate(predicate(r, t.fields).sql, t.schema) for _ in range(60)]
-    expected = [p.prune(stats).tolist() for p in asked]
-    assert ss.prune_many(asked, stats).tolist() == expected
-    assert ss.prune_many(asked, stats.index(64)).tolist() == expected
+    predicates = [ss.PruningPredicate(predicate(r, t.fields).sql, t.schema) for _ in range(60)]
+    expected = [p.prune(stats).tolist() for p in predicates]
+    assert ss.prune_many(predicates, stats).tolist() == expected
+    assert ss.prune_many(predicates, stats.index(64)).tolist() == expected
 
 
 def test_inputs():
@@ -90,10 +93,10 @@ def test_inputs():
         num_containers = 3
 
         def __init__(self):
-            self.asked = []
+            self.calls = []
 
         def min_values(self, column):
-            self.asked.append(column)
+            self.calls.append(column)
             return pa.array([1, 2, 3])
 
         max_values = row_counts = null_counts = lambda self, column: None
@@ -103,4 +106,4 @@ def test_inputs():
     kept = ss.prune_many(
         [ss.PruningPredicate("x < 2", SCHEMA), ss.PruningPredicate("x < 3", SCHEMA)], provider
     )
-    assert kept.tolist() == [[True, False, False], [True, True, False]] and provider.asked == ["x"]
+    assert kept.tolist() == [[True, False, False], [True, True, False]] and provider.calls == ["x"]

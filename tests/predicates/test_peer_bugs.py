@@ -1,7 +1,7 @@
-"""Bugs that other engines had, or have: a file or statistics that show each, and the row that must stay.
+"""Bugs of other engines: a file or statistics that show each, and the row that must stay.
 
-What an engine answers is said in comments only, for such bugs get repaired. A file's rows are the judge: reading
-what a plan keeps gives the same rows as reading everything and judging each row.
+Other engines' answers stand in comments only, as bugs get fixed. A file's rows are the judge:
+reading what a plan keeps gives the same rows as reading everything and judging each row.
 """
 
 from __future__ import annotations
@@ -48,7 +48,10 @@ def same_rows(table, where, rows):
 
 
 def test_column_that_a_file_lacks(tmp_path):
-    """DataFusion#24769, #24770: an absent column folded to a constant that was not NULL. Here: NULL in each row."""
+    """An absent column is NULL in each row.
+
+    DataFusion#24769 and #24770 folded it to a constant that was not NULL.
+    """
     pq.write_table(pa.table({"x": [1, 2]}), tmp_path / "a.parquet")
     pq.write_table(
         pa.table({"x": [3, 4], "y": [5, None], "a": [{"b": 1}, None]}), tmp_path / "b.parquet"
@@ -67,7 +70,7 @@ def test_column_that_a_file_lacks(tmp_path):
 
 
 def test_widened_column(tmp_path):
-    """A FLOAT of one file is a DOUBLE of the table: its bounds are those of the values that are read."""
+    """A FLOAT of one file is a DOUBLE of the table; bounds are those of the values as read."""
     pq.write_table(
         pa.table({"f": pa.array([1.1], pa.float32()), "x": pa.array([7], pa.int32())}),
         tmp_path / "a.parquet",
@@ -105,7 +108,7 @@ def test_row_groups_without_rows(tmp_path):
 
 
 def test_hive_folders_of_null(tmp_path):
-    """An empty name and __HIVE_DEFAULT_PARTITION__ are NULL, and NULL passes no <>."""
+    """An empty name and __HIVE_DEFAULT_PARTITION__ are NULL, which does not pass `<>`."""
     for name in ("p=__HIVE_DEFAULT_PARTITION__", "p=a", "p=a%2Fb"):
         (tmp_path / name).mkdir()
         pq.write_table(pa.table({"x": [1]}), tmp_path / name / "t.parquet")
@@ -124,7 +127,7 @@ def test_hive_folders_of_null(tmp_path):
 @pytest.mark.parametrize("writer", ["pyarrow", "pyarrow, page index", "duckdb", "polars"])
 @pytest.mark.parametrize("last", ["a", "\U0010ffff", "\x7f", "\ud7ff", "é"])
 def test_long_texts_of_real_writers(writer, last, tmp_path):
-    """Cut bounds that share all that is left of them: the values still differ."""
+    """Different values whose truncated bounds are equal."""
     values = [LONG + last, LONG + last * 200, last * 300, last * 301]
     table, path = pa.table({"s": values}), tmp_path / "t.parquet"
     if writer.startswith("pyarrow"):
@@ -140,16 +143,16 @@ def test_long_texts_of_real_writers(writer, last, tmp_path):
         assert scanned.plan(where=ss.col("s") >= value).to_arrow().num_rows >= 1
 
 
-# Statistics as catalogs have them.
+# Statistics as catalogs store them.
 
 
 def delta_max(micros: int) -> int:
-    """Delta's maxima are cut to milliseconds: a millisecond is put back, up to the type's end."""
+    """Return a maximum cut to milliseconds, as Delta does, plus 1 ms, up to the type's end."""
     return min(micros // 1000 * 1000 + 1000, 2**63 - 1)
 
 
 def iceberg_bounds(values: list[str]) -> tuple[str, str | None]:
-    """16 code points; the last that can be is raised by one."""
+    """Return bounds cut to 16 code points; the last one that can be is incremented in the upper."""
     low, high = min(values)[:16], max(values)
     if len(high) <= 16:
         return low, high
@@ -158,7 +161,7 @@ def iceberg_bounds(values: list[str]) -> tuple[str, str | None]:
 
 
 def delta_bounds(values: list[str]) -> tuple[str, str]:
-    """32 characters and a tie-breaker, U+007F or U+10FFFF."""
+    """Return bounds cut to 32 characters; the upper gets a tie-breaker, U+007F or U+10FFFF."""
     high = max(values)
     return min(values)[:32], high if len(high) <= 32 else high[:32] + (
         "\x7f" if high[32] < "\x7f" else "\U0010ffff"
@@ -169,16 +172,17 @@ NOON = 1_700_000_000_000_999
 SAME, ENDS = ["same prefix of 16 A", "same prefix of 16 B"], ["\U0010ffff" * 20, "a"]
 WIDE = ["w" * 32 + "A", "w" * 32 + "é", "w" * 33]
 GIVEN = [
-    # Delta: a maximum cut to milliseconds lies below its row (kernel: + 1 ms; UniForm forgets it, delta#7444).
+    # Delta: a maximum cut to milliseconds lies below its row (kernel: + 1 ms; UniForm forgets it,
+    # delta#7444).
     ("cut timestamps", pa.array([NOON], pa.timestamp("us")), NOON // 1000 * 1000, delta_max(NOON), ["n >= TIMESTAMP_NTZ '2023-11-14 22:13:20.000999'"]),
     ("16 code points", pa.array(SAME), *iceberg_bounds(SAME),
      [f"n = '{SAME[0]}'", f"n >= '{SAME[1]}'", "n LIKE 'same prefix of 16 B%'", f"n <> '{SAME[0][:16]}'"]),
     ("no greater prefix", pa.array(ENDS), *iceberg_bounds(ENDS), [f"n = '{ENDS[0]}'", "n > 'b'", "n = 'a'"]),
     ("a tie-breaker", pa.array(WIDE), *delta_bounds(WIDE), [f"n = '{WIDE[1]}'", f"n > '{WIDE[0]}'", f"n LIKE '{WIDE[2]}%'", "length(n) = 33"]),
-    # The text "1.1" in JSON: read as FLOAT it is the row, read as DOUBLE it lies below it.
+    # The text "1.1" in JSON: as FLOAT it equals the row, as DOUBLE it lies below it.
     ("a FLOAT as text", pa.array([1.1], pa.float32()), 1.1, 1.1, ["n > 1.1D", "n = CAST('1.1' AS FLOAT)", "n <> 1.1D"]),
     ("decimals as text", pa.array([D("0.10")], pa.decimal128(20, 2)), D("1E-1"), D("1E-1"), ["n = 0.1", "n >= 0.10", "n < 0.11"]),
-    # Bounds that say nothing: of another type, beyond the type, on one side.
+    # Unusable bounds: of another type, beyond the type, on one side.
     ("bounds of another type", pa.array([5]), "5", "5", ["n = 5", "n > 4"]),
     ("bounds beyond the type", pa.array([5], pa.int8()), -1000, 1000, ["n = 5", "n < 6"]),
     ("a lower bound", pa.array([5]), 5, None, ["n = 5", "n > 4", "n IN (5, 6)"]),
@@ -205,8 +209,11 @@ def test_rows_stay_within_given_bounds(rows, low, high, predicates):
         assert verdict in ((MAYBE, ALWAYS) if all(matches) else (MAYBE,)), where
 
 
-def test_what_sparks_writer_says_of_nan(tmp_path, spark):
-    """parquet-mr orders NaN last: beside a maximum of NaN its minimum holds, and a minimum of NaN means NaN alone."""
+def test_bounds_that_sparks_writer_stores_for_nan(tmp_path, spark):
+    """parquet-mr orders NaN last.
+
+    With a maximum of NaN the minimum is right; a minimum of NaN means that all values are NaN.
+    """
     spark.sql("SELECT CAST('NaN' AS DOUBLE) AS f").coalesce(1).write.parquet(str(tmp_path / "only"))
     spark.sql("SELECT explode(array(CAST('NaN' AS DOUBLE), 5.0D)) AS f").coalesce(1).write.parquet(
         str(tmp_path / "some")

@@ -1,4 +1,4 @@
-"""SQL text: what it is read as, and that hostile text gives an error that says where, soon."""
+"""SQL text: how it is read, and that hostile text gives an error with its position in time."""
 
 import contextlib
 import threading
@@ -121,7 +121,8 @@ def test_read(text, read):
     assert ss.PruningPredicate(text, SCHEMA).expr == read
 
 
-# Forms that are kept, and the columns in them checked. In the second group the engines group words in other ways.
+# Forms that keep all containers; their columns are checked. In the second group, engines group
+# words differently.
 UNKNOWN = [
     "x = ANY (1, 2)", "x IN (SELECT 1)", "x = (SELECT 1)", "EXISTS (SELECT 1)", "exists(arr, v -> v = 1)", "arr[0] = 1", "x = ?", "x = :p", "x = @p",
     "x = {p}", "x IN ((1, 2))", "(x, y) = (1, 2)",
@@ -231,7 +232,7 @@ HOSTILE = {
 
 
 def second():
-    """What a second of the machine that limits were set on is worth here and now; a second at least."""
+    """Return how long a second of the machine that set the limits takes here; at least 1."""
     start, total = time.process_time(), 0
     for i in range(1_000_000):
         total += i & 7
@@ -267,7 +268,7 @@ def test_large_text_is_read(text):
 
 
 def test_deep_text_is_read_by_many_threads():
-    """The room for it is the interpreter's; one gives back what another still needs only if nobody is in line."""
+    """The recursion limit is the interpreter's: no thread may lower it while another needs it."""
     failures = []
 
     def work(i):
@@ -286,7 +287,7 @@ def test_deep_text_is_read_by_many_threads():
     assert failures == []
 
 
-def test_long_trees_are_not_kept():
+def test_long_trees_are_not_cached():
     text = "x IN (" + ", ".join(map(str, range(20_000))) + ")"
     assert parse(text)[0] == parse(text)[0] and parse(text)[0] is not parse(text)[0]
     assert parse("x = 1")[0] is parse("x = 1")[0]

@@ -1,4 +1,4 @@
-"""Conditions as text that planted faults changed without a test that noticed (tests/mutation.py)."""
+"""SQL text whose reading a planted fault had changed unnoticed (tests/mutation.py)."""
 
 import pyarrow as pa
 import pytest
@@ -48,7 +48,7 @@ def test_types_of_casts(name, expected):
     assert (str(node.dtype) if node.op.name == "CAST" else None) == expected
 
 
-#     text that Spark groups otherwise than sqlglot, or that is not understood
+#     text that Spark groups differently from sqlglot, or that is not understood
 UNKNOWN = [
     "x = y <=> x",
     "x = y BETWEEN 1 AND 2",
@@ -63,7 +63,7 @@ UNKNOWN = [
 
 
 @pytest.mark.parametrize("text", UNKNOWN)
-def test_what_is_grouped_otherwise_is_unknown(text):
+def test_text_that_is_grouped_differently_is_unknown(text):
     assert read(text).has_unknown and read(text).always_true
 
 
@@ -107,6 +107,6 @@ def test_errors_say_where(text, line, column):
 
 
 @pytest.mark.parametrize("text", ["x LIMIT 1", "x) FROM (t", "x; SELECT 1", " "])
-def test_orders_that_are_none(text):
+def test_malformed_orders(text):
     with pytest.raises(ss.PredicateSyntaxError, match="order_by is"):
         parse_order(text)

@@ -1,4 +1,4 @@
-"""SQL forms: what the reader does not know is UNKNOWN, costs its own branch, and is no error."""
+"""SQL forms that the reader does not know are UNKNOWN: they do not prune, and are no error."""
 
 import pyarrow as pa
 import pytest
@@ -25,7 +25,7 @@ STATS = ss.Statistics.from_dict({"x": {"min": [7], "max": [9], "null_count": [0]
 
 
 def classes(names):
-    """Those of the named classes that the installed sqlglot has."""
+    """Return the named classes, if the installed sqlglot has them."""
     return {name: cls for name in sorted(names) if (cls := getattr(exp, name, None)) is not None}
 
 
@@ -36,9 +36,11 @@ def test_every_argument_is_listed(name, cls):
     assert not READ[name] & UNREAD.get(name, frozenset())
 
 
-def test_tables_name_what_there_is():
+def test_tables_are_consistent():
     assert set(UNREAD) <= set(READ)
-    assert set(PARTS) - set(READ) == {"IntervalSpan"}  # found inside others, and never understood
+    assert set(PARTS) - set(READ) == {
+        "IntervalSpan"
+    }  # occurs inside other forms, and is never understood
 
 
 OTHERS = [(name, arg) for name in sorted(UNREAD) for arg in sorted(UNREAD[name])]
@@ -55,7 +57,7 @@ def test_an_argument_that_is_not_read_is_unknown(name, arg):
     form.set(arg, exp.Null())
     assert not_understood(form) == f"{name} with {arg}"
     inside = exp.Anonymous(this="f", expressions=[exp.Null(), form])
-    assert (not_understood(inside) is not None) == (name in PARTS)  # others are read by themselves
+    assert (not_understood(inside) is not None) == (name in PARTS)  # others are read on their own
 
 
 def test_every_other_class_is_unknown():
@@ -68,8 +70,8 @@ def test_every_other_class_is_unknown():
     assert strange == []
 
 
-# Text in which Spark sees a form that is not understood, and nothing more is lost by it.
-COSTS_ITS_BRANCH = [
+# Text with a form that is not understood; the rest of the condition still prunes.
+UNKNOWN_FORMS = [
     "dateadd(MONTH, 1, d) = e", "date_add(quarter, 1, d) = e", "timestampadd(HOUR, x, t) > t",
     "timestampdiff(DAY, d, t) = 1", "datediff(DAY, d, t) = 1", "date_diff(MONTH, d, e) = 1",
     "timediff(second, t, n) = 1", "abs(datediff(WEEK, d, e)) > 1", "NOT dateadd(YEAR, 1, d) > e",
@@ -99,8 +101,8 @@ COSTS_ITS_BRANCH = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("text", COSTS_ITS_BRANCH)
-def test_a_form_costs_its_own_branch(text):
+@pytest.mark.parametrize("text", UNKNOWN_FORMS)
+def test_an_unknown_form_leaves_the_rest_pruning(text):
     p = ss.PruningPredicate(text, SCHEMA)
     assert any(n.op is Op.UNKNOWN for n in p.node.walk())
     assert p.evaluate(STATS).tolist() == [ss.Verdict.MAYBE]
@@ -110,8 +112,8 @@ def test_a_form_costs_its_own_branch(text):
 
 #  text                              the column that the schema lacks
 NO_COLUMN = [
-    ("datediff(MONTHS, d, e) = 1",       "MONTHS"),  # no unit of Spark's
-    ("datediff(day, d) = 1",             "day"),     # of two arguments none is a unit
+    ("datediff(MONTHS, d, e) = 1",       "MONTHS"),  # not a unit in Spark
+    ("datediff(day, d) = 1",             "day"),     # with two arguments, none is a unit
     ("dateadd(`DAY`, 1, d) = e",         "DAY"),     # a quoted name is a name
     ("trunc(d, DAY) = e",                "DAY"),     # Spark looks for a column too
     ("dateadd(MONTH, nope, d) = e",      "nope"),
@@ -129,18 +131,18 @@ def test_columns_beside_units_must_exist(text, column):
         ss.PruningPredicate(text, SCHEMA)
 
 
-def test_a_unit_is_no_column_of_its_name():
+def test_a_unit_is_not_a_column_of_its_name():
     assert "month" not in ss.PruningPredicate("dateadd(MONTH, 1, d) = e", SCHEMA).columns
     assert "month" in ss.PruningPredicate("datediff(d, e) = month", SCHEMA).columns
 
 
-#  text                         what is said                                        where
+#  text                         message                                             position
 SYNTAX = [
-    ("from = 1",                "'from' is a word of SQL; .*: `from`",                  0),
-    ("x = from",                "'from' is a word of SQL; .*: `from`",                  4),
-    ("x IN (from, 1)",          "'from' is a word of SQL; .*: `from`",                 6),
-    ("x = 1 AND case = 2",      "'case' is a word of SQL; .*: `case`",                 10),
-    ("select = 1 AND from = 2", "'select' is a word of SQL; .*: `select`, `from`",     0),
+    ("from = 1",                "'from' is an SQL keyword; .*: `from`",                  0),
+    ("x = from",                "'from' is an SQL keyword; .*: `from`",                  4),
+    ("x IN (from, 1)",          "'from' is an SQL keyword; .*: `from`",                 6),
+    ("x = 1 AND case = 2",      "'case' is an SQL keyword; .*: `case`",                 10),
+    ("select = 1 AND from = 2", "'select' is an SQL keyword; .*: `select`, `from`",     0),
     ("x = = 1",                 "an operand is missing here",                           4),
     ("x = 1 AND",               "an operand is missing here",                           6),
     ("x = 1)",                  "this \\) closes nothing",                              5),
@@ -158,12 +160,14 @@ SYNTAX = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("text, said, where", SYNTAX)
-def test_syntax_errors_say_what_fits(text, said, where):
-    with pytest.raises(ss.PredicateSyntaxError, match=said) as caught:
+@pytest.mark.parametrize("text, message, position", SYNTAX)
+def test_syntax_errors_say_what_fits(text, message, position):
+    with pytest.raises(ss.PredicateSyntaxError, match=message) as caught:
         ss.PruningPredicate(text, SCHEMA)
-    assert ("backticks" in str(caught.value)) == ("backticks" in said or "word of SQL" in said)
-    assert caught.value.position == where
+    assert ("backticks" in str(caught.value)) == (
+        "backticks" in message or "SQL keyword" in message
+    )
+    assert caught.value.position == position
 
 
 def test_order_is_read_by_the_same_reader():

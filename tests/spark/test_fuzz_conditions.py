@@ -1,4 +1,4 @@
-"""The random run of Spark's grammar, in short; `tests/fuzz/conditions.py` says what it asks."""
+"""A short random run of Spark's grammar; `tests/fuzz/conditions.py` says what it checks."""
 
 import random
 import re
@@ -24,16 +24,20 @@ COLUMNS = {
     "B": ["t"],
     "A": ["arr"],
 }
-# What a predicate of Spark's may be, each with and without NOT.
+# The forms of Spark's predicates, each with and without NOT.
 FORMS = (
     r"BETWEEN .* AND ", r"\bIN \(", r"LIKE '", r"ILIKE '", r"RLIKE ", r"REGEXP ", r"LIKE ANY \(",
-    r"ILIKE SOME \(", r"LIKE ALL \(", "IS{}NULL", "IS{}TRUE", "IS{}FALSE", "IS{}UNKNOWN", "IS{}DISTINCT FROM",
+    r"ILIKE SOME \(", r"LIKE ALL \(", "IS{}NULL", "IS{}TRUE", "IS{}FALSE", "IS{}UNKNOWN",
+    "IS{}DISTINCT FROM",
 )  # fmt: skip
 OTHERS = (
-    "ESCAPE '", "<=>", "==", "!=", "<>", "!<", "!>", "DIV", "%", "&", r"\|", r"\^", "~", "<<", ">>", ">>>",
-    r"\|\|", "CAST\\(", "TRY_CAST\\(", "::", "CASE WHEN", r"CASE \S+ WHEN", r"if\(", "coalesce", "nullif",
+    "ESCAPE '", "<=>", "==", "!=", "<>", "!<", "!>", "DIV", "%", "&", r"\|", r"\^", "~", "<<", ">>",
+    ">>>",
+    r"\|\|", "CAST\\(", "TRY_CAST\\(", "::", "CASE WHEN", r"CASE \S+ WHEN", r"if\(", "coalesce",
+    "nullif",
     "nvl", "EXTRACT", "SUBSTRING.* FROM", "TRIM\\(BOTH", "position", "OVERLAY", r"st\.c", r"arr\[",
-    r"dateadd\(MONTH", r"timestampadd\(", "trunc", "date_trunc", "hash", "INTERVAL", "DATE '", "TIMESTAMP '",
+    r"dateadd\(MONTH", r"timestampadd\(", "trunc", "date_trunc", "hash", "INTERVAL", "DATE '",
+    "TIMESTAMP '",
     "TIMESTAMP_NTZ '", "X'", r"\br'", "''", r"\\u", "NULL", "NOT ", "! ", " OR ", "q -> ",
 )  # fmt: skip
 
@@ -66,7 +70,10 @@ def test_no_row_is_lost(seed, spark):
     tally = conditions.Tally()
     conditions.case(spark, seed, tally, 250 if LONG else 12)
     assert tally.failures == []
-    assert tally.doors["prune"] + tally.doors["read"] + tally.doors["to_arrow"] > 0
+    assert (
+        tally.entry_points["prune"] + tally.entry_points["read"] + tally.entry_points["to_arrow"]
+        > 0
+    )
 
 
 def test_joins(spark):
@@ -87,6 +94,6 @@ def test_a_lost_row_is_noticed(spark, monkeypatch):
 def test_one_expression_that_fails_costs_only_itself(spark):
     rows = spark.createDataFrame(pa.table({"id": [0, 1], "x": [0, 1]}))
     rows.createOrReplaceTempView("some")
-    asked = ["x", "y", "1 / x", "x +", "length(x)", "CAST('a' AS INT)", "-x"]
-    found = [None if v is None else v.to_pylist() for v in answers(spark, asked, "some")]
+    expressions = ["x", "y", "1 / x", "x +", "length(x)", "CAST('a' AS INT)", "-x"]
+    found = [None if v is None else v.to_pylist() for v in answers(spark, expressions, "some")]
     assert found == [[0, 1], None, None, None, [1, 1], None, [0, -1]]

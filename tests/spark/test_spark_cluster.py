@@ -1,4 +1,7 @@
-"""Shards on a cluster that loses a worker while it judges, and runs tasks twice while it writes: each container once, none lost."""
+"""Shards on a cluster that loses a worker while it judges, and runs tasks twice while it writes.
+
+Each container counts once, and none is lost.
+"""
 
 import os
 import time
@@ -26,7 +29,7 @@ SPECULATION = {
 
 
 class SlowShards(Shards):
-    """Shards of which each takes a while, and leaves a mark of who read it."""
+    """Shards that take a while to read, and leave a mark of their reader."""
 
     def statistics(self, i):
         Path(f"{self._place.path}/read.{i}.{os.environ.get(WORKER)}.{time.time_ns()}").touch()
@@ -42,7 +45,7 @@ def marks(folder, kind):
 
 
 def job(spark, folders, containers, texts, *, groups):
-    """All that the cluster is asked, by one driver."""
+    """Run all jobs of the cluster from one driver."""
     return {
         "written": write_twice(spark, folders[0], containers),
         "judged": judge_and_lose(spark, folders[1], texts, groups),
@@ -50,7 +53,7 @@ def job(spark, folders, containers, texts, *, groups):
 
 
 def write_twice(spark, folder, containers):
-    """The first attempt of two tasks writes shards, and then hangs or fails."""
+    """Fail or hang the first attempt of two tasks after it wrote its shards."""
     from pyspark import TaskContext
 
     from skipstone.spark import write_shards
@@ -62,7 +65,7 @@ def write_twice(spark, folder, containers):
             Path(f"{folder}/again.{context.partitionId()}.{time.time_ns()}").touch()
             if context.partitionId() == 2:
                 raise RuntimeError("the first attempt fails")
-            time.sleep(60)  # until another attempt is done, and this one is killed
+            time.sleep(60)  # until another attempt is done and Spark kills this one
 
     frame = spark.range(0, containers, 1, 4).selectExpr(
         "id", "id + 1 AS above", "concat('part-', id) AS path"
@@ -115,7 +118,7 @@ CONTAINERS, TEXTS, MISSING = (
 
 @pytest.fixture(scope="module")
 def found(cluster, tmp_path_factory):  # noqa: F811
-    """What the cluster answered; where it wrote, and where it judged the shards of which statistics."""
+    """Return the cluster's answers, and the folders of the shards that it wrote and judged."""
     written, judged = (tmp_path_factory.mktemp(name) for name in ("written", "judged"))
     stats = clustered(CONTAINERS)
     stats.save_shards(
@@ -139,7 +142,7 @@ def test_tasks_that_run_twice_write_once(found):
     ]
     assert (
         answer["shards"] == 12 and answer["files"] == 2 * 12 + 1
-    )  # what other attempts wrote was removed
+    )  # the output of other attempts was removed
     assert {name.split(".")[1] for name in marks(folder, "again")} == {"1", "2"}
 
 
@@ -149,7 +152,7 @@ def test_a_worker_that_is_lost_loses_no_container(found, cluster):  # noqa: F811
     read = [name.split(".")[1] for name in marks(folder, "read")]
     assert len(set(read)) == 20 and len(read) > 20 * len(
         TEXTS
-    )  # some again, as their task was lost
+    )  # some twice, because their task was lost
     for i, text in enumerate(TEXTS):
         expected = ss.PruningPredicate(text, stats.schema).evaluate(stats)
         expected[MISSING * 50 : MISSING * 50 + 50] = 1

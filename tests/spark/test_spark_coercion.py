@@ -1,7 +1,7 @@
-"""Spark is the judge of rows: the row evaluator against Spark SQL itself, expression by expression.
+"""The row evaluator against Spark SQL itself, expression by expression; Spark is the judge.
 
-Binding decides in which type a literal meets a column, the row evaluator what follows for each row.
-Both are right exactly when Spark, asked the same over the same rows, answers the same.
+Binding decides in which type a literal meets a column, and the row evaluator computes the value of
+each row. Both are right exactly if Spark gives the same values for the same expressions and rows.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ WALLS += [
 
 
 def one_row_each() -> Statistics:
-    """The rows as containers of one row."""
+    """Return the rows as containers of one row each."""
     columns = {}
     for name, array in zip(SCHEMA.names, BATCH.columns, strict=True):
         nan = (
@@ -61,7 +61,7 @@ ROW_STATISTICS = one_row_each()
 
 
 def cases(name: str) -> list[str]:
-    """The cases below a heading of the file."""
+    """Return the cases below a heading of the file."""
     text = (Path(__file__).parents[1] / "data" / "spark_cases.sql").read_text(encoding="utf-8")
     return re.split(r"\n-- \w+: .*", text)[re.findall(r"\n-- (\w+): ", text).index(name) + 1].split(
         "\n"
@@ -77,7 +77,7 @@ def judge(request: pytest.FixtureRequest, spark: Any) -> Iterator[Judge]:
     ).createOrReplaceTempView("rows")
     spark.conf.set("spark.sql.ansi.enabled", str(ansi).lower())
     spark.conf.set("spark.sql.session.timeZone", zone)
-    # PySpark logs every query that raises; here some are meant to.
+    # PySpark logs every query that raises; here some should raise.
     logging.disable(logging.CRITICAL)
     yield Judge(spark, ansi, zone)
     logging.disable(logging.NOTSET)
@@ -95,18 +95,21 @@ class Judge:
         return PruningPredicate(text, SCHEMA, timezone=self.zone, ansi=self.ansi)
 
     def ours(self, text: str) -> list[bool | None] | None:
-        """Outcomes per row; None: declined."""
+        """Return our outcomes per row, or None if the expression is refused."""
         try:
-            return evaluate_rows(self.predicate(text).node, BATCH).to_pylist()  # type: ignore[no-any-return]
+            outcomes: list[bool | None] = evaluate_rows(
+                self.predicate(text).node, BATCH
+            ).to_pylist()
+            return outcomes
         except UnsupportedForm:
             return None
 
     def verdicts(self, text: str) -> list[int]:
-        """Verdicts over containers of one row each."""
+        """Return verdicts over containers of one row each."""
         return self.predicate(text).evaluate(ROW_STATISTICS).tolist()  # type: ignore[no-any-return]
 
     def sparks(self, texts: Iterable[str]) -> list[list[bool | None]]:
-        """Spark's outcomes per row, one list for each expression; all in one query."""
+        """Return Spark's outcomes per row, one list per expression, from one query."""
         selected = ", ".join(f"({text}) AS c{i}" for i, text in enumerate(texts))
         return [
             c.to_pylist()
@@ -121,9 +124,9 @@ class Judge:
         ]
 
 
-def test_what_is_understood_is_what_spark_answers(judge: Judge) -> None:
+def test_understood_expressions_equal_spark(judge: Judge) -> None:
     texts = cases("understood")
-    # Strings among the members of IN, and integers beside BOOLEAN, mean other things in each mode.
+    # Strings in an IN list, and integers beside BOOLEAN, mean different things in each mode.
     unclear = {t for t in texts if judge.ours(t) is None}
     assert unclear == set(), unclear
     assert judge.disagreements(texts) == []
@@ -151,13 +154,13 @@ def test_verdicts_over_single_rows_hold(judge: Judge) -> None:
     assert wrong == []
 
 
-def test_what_is_declined_is_known(judge: Judge) -> None:
+def test_known_refusals(judge: Judge) -> None:
     texts = cases("declined")
     assert [t for t in texts if judge.ours(t) is not None] == []
-    judge.sparks(texts)  # Spark answers them all
+    judge.sparks(texts)  # Spark evaluates all of them
 
 
-def test_what_may_raise_is_declined(judge: Judge) -> None:
+def test_expressions_that_may_raise_are_declined(judge: Judge) -> None:
     texts = cases("raising")
     assert [
         t for t in texts if judge.ours(t) is not None or set(judge.verdicts(t)) != {Verdict.MAYBE}
@@ -168,7 +171,7 @@ def test_what_may_raise_is_declined(judge: Judge) -> None:
                 judge.sparks([text])
 
 
-def test_what_overflows_is_declined_in_ansi_mode_only(judge: Judge) -> None:
+def test_overflows_are_declined_in_ansi_mode_only(judge: Judge) -> None:
     texts = cases("overflowing")
     if not judge.ansi:
         assert judge.disagreements(texts) == []
@@ -179,7 +182,7 @@ def test_what_overflows_is_declined_in_ansi_mode_only(judge: Judge) -> None:
             judge.sparks([text])
 
 
-def test_what_spark_refuses_is_declined(judge: Judge) -> None:
+def test_expressions_that_spark_refuses_are_declined(judge: Judge) -> None:
     assert [t for t in cases("refused") if judge.ours(t) is not None] == []
     if judge.ansi and judge.zone == "UTC":
         for text in cases("refused"):

@@ -1,4 +1,4 @@
-"""What the tests' client of Spark Connect is: another process's view of the same session's server."""
+"""The tests' Spark Connect client: another process's view of the same session's server."""
 
 import pytest
 

@@ -1,4 +1,7 @@
-"""Files that Spark wrote with types that Parquet does not tell of: `scan_parquet` and `sks.read` give Spark's rows, or say why not."""
+"""Files that Spark wrote with types that Parquet does not have.
+
+`scan_parquet` and `sks.read` return Spark's rows, or say why not.
+"""
 
 import glob
 import os
@@ -12,16 +15,21 @@ from tests.support.spark_session import QUIET
 
 pytestmark = pytest.mark.filterwarnings(QUIET)
 
-COLUMNS = """CAST(id AS INT) id, concat(IF(id % 2 = 0, 'A', 'a'), id) COLLATE UTF8_LCASE u, concat('a', id) s,
-named_struct('k', concat('K', id) COLLATE UNICODE_CI, 'p', id) st, array(concat('a', id) COLLATE UTF8_LCASE) ar,
+COLUMNS = """CAST(id AS INT) id, concat(IF(id % 2 = 0, 'A', 'a'), id) COLLATE UTF8_LCASE u,
+concat('a', id) s, named_struct('k', concat('K', id) COLLATE UNICODE_CI, 'p', id) st,
+array(concat('a', id) COLLATE UTF8_LCASE) ar,
 make_ym_interval(CAST(id AS INT), 0) ym, make_dt_interval(CAST(id AS INT)) dt,
 TIMESTAMP_NTZ '2024-01-01 00:00:00' + make_dt_interval(CAST(id AS INT)) n,
-IF(id = 4, NULL, parse_json(concat('{"a":', id, '}'))) v, named_struct('w', parse_json(concat(id))) sv"""
+IF(id = 4, NULL, parse_json(concat('{"a":', id, '}'))) v,
+named_struct('w', parse_json(concat(id))) sv"""
 
 
 @pytest.fixture(scope="module")
 def folder(spark, tmp_path_factory):
-    """Three files of four rows. Without generated code Spark (4.3) cannot read a VARIANT that it shredded."""
+    """Write three files of four rows.
+
+    Without generated code, Spark 4.3 cannot read a VARIANT that it shredded.
+    """
     before = spark.conf.get("spark.sql.codegen.factoryMode")
     spark.conf.set("spark.sql.codegen.factoryMode", "FALLBACK")
     path = str(tmp_path_factory.mktemp("declared") / "t")
@@ -31,12 +39,12 @@ def folder(spark, tmp_path_factory):
 
 
 def texts(df):
-    """All rows as Spark prints them; Python has no value for some."""
+    """Return all rows as Spark prints them, because Python has no value for some."""
     printed = df.selectExpr(*(f"CAST(`{name}` AS STRING) `{name}`" for name in df.columns))
     return sorted(map(repr, printed.collect()))
 
 
-#    a condition; what reading by Arrow says of it, "": it gives Spark's rows
+#    a condition; the error when Arrow reads it, "": it gives Spark's rows
 CONDITIONS = [
     ("u = 'a7'", "u = 'a7'.*COLLATE UTF8_LCASE"),
     ("u < 'a2'", "u < 'a2'.*COLLATE UTF8_LCASE"),
@@ -56,26 +64,26 @@ CONDITIONS = [
 ]
 
 
-@pytest.mark.parametrize("where, says", CONDITIONS)
-def test_conditions(spark, folder, where, says):
+@pytest.mark.parametrize("where, message", CONDITIONS)
+def test_conditions(spark, folder, where, message):
     plain = spark.read.parquet(folder)
-    told = plain.select("id", "_metadata.file_name").where(where).collect()
+    expected_rows = plain.select("id", "_metadata.file_name").where(where).collect()
     plan = ss.scan_parquet(folder).plan(where, columns=["id"])
-    assert {row["file_name"] for row in told} <= set(map(os.path.basename, plan.files))
-    expected = sorted(row["id"] for row in told)
+    assert {row["file_name"] for row in expected_rows} <= set(map(os.path.basename, plan.files))
+    expected = sorted(row["id"] for row in expected_rows)
     assert (
         sorted(row["id"] for row in sks.read(spark, folder, where, columns=["id"]).collect())
         == expected
     )
-    if says:
-        with pytest.raises(ss.UnsupportedForm, match=says):
+    if message:
+        with pytest.raises(ss.UnsupportedForm, match=message):
             plan.to_arrow()
     else:
         assert sorted(plan.to_arrow()["id"].to_pylist()) == expected
 
 
 def test_all_columns(spark, folder):
-    """Types, collations, intervals and VARIANT are those that Spark wrote, read by Spark itself."""
+    """Spark itself reads back the types, collations, intervals and VARIANTs that it wrote."""
     plain, found = spark.read.parquet(folder), sks.read(spark, folder)
     assert found.schema == plain.schema
     assert texts(found) == texts(plain)
@@ -85,7 +93,7 @@ def test_all_columns(spark, folder):
 
 
 def test_skipstones_own_reader(spark, folder):
-    """In Python workers, and as a data source: collated text is handed over as such, the rest is refused before anything runs."""
+    """Python workers, also in a data source, return collated text, and refuse other types early."""
     found = sks.read(spark, folder, "id = 7", columns=["id", "u", "st"], how="python")
     assert found.schema["u"].dataType.simpleString() == "string collate UTF8_LCASE"
     assert [row["id"] for row in found.collect()] == [7]
@@ -111,7 +119,7 @@ def test_null_tests_and_row_counts(folder):
 
 
 def test_a_predicate_for_another_schema(folder):
-    """One that takes the column for plain text is refused: it would prune by bytes."""
+    """A predicate that takes the column for plain text is refused: it would prune by bytes."""
     import pyarrow as pa
 
     table = ss.scan_parquet(folder)
@@ -141,7 +149,7 @@ def test_joins_by_collated_keys(spark, folder):
 
 
 def test_files_that_differ(spark, folder, tmp_path):
-    """A note of one file is the table's, whichever comes first."""
+    """A type declared in one file holds for the whole table, whichever file comes first."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -162,8 +170,8 @@ def test_files_that_differ(spark, folder, tmp_path):
         assert sorted(row["id"] for row in found.collect()) == [1, 2]
 
 
-def test_variants_that_are_stored_otherwise(spark, folder, tmp_path):
-    """Files shred a VARIANT each in its own way; Arrow cannot put it together, and Spark can."""
+def test_variants_shredded_in_several_ways(spark, folder, tmp_path):
+    """Each file shreds a VARIANT in its own way; Arrow cannot reassemble it, but Spark can."""
     path = str(tmp_path / "t")
     for i, value in enumerate(("7", '"x"', '{"a":1,"b":[2]}', "null")):
         spark.sql(f"SELECT {i} id, parse_json('{value}') v").coalesce(1).write.mode(
@@ -195,5 +203,5 @@ def test_hive_and_saved_footers(spark, tmp_path):
         assert sorted(r["id"] for r in sks.read(spark, make(), where).collect()) == expected
         for file in glob.glob(f"{path}/*/*.parquet"):
             os.utime(file, (1_600_000_000, 1_600_000_000))
-        ss.scan_parquet(path).save_stats()  # the second round reads them
+        ss.scan_parquet(path).save_stats()  # the second iteration reads them
     assert re.search("snapshots", str(ss.scan_parquet(path).work))

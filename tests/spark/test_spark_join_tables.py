@@ -1,4 +1,7 @@
-"""Pruned joins of Skipstone's tables in Spark: Hive, Delta, Iceberg and shards, for every kind of join, beside the plain join of the same rows."""
+"""Pruned joins of Hive, Delta and Iceberg tables and shards, for every kind of join.
+
+Each is compared with the plain join of the same rows.
+"""
 
 import os
 
@@ -7,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import skipstone as ss
-from skipstone.bindings.spark.reading.native_read import named
+from skipstone.bindings.spark.reading.paths import spark_path
 from skipstone.spark import prune_join, pruned, read
 from tests.support.effort import LONG
 from tests.support.spark_reads import rows_of
@@ -20,7 +23,10 @@ NAN = float("nan")
 
 
 def rows(i):
-    """What file i holds: day is i, NULL in the last; k runs from 10 i and is NULL once; f has NaN."""
+    """Return the rows of file i.
+
+    day is i, and NULL in the last file; k counts from 10 i, with one NULL; f has NaN.
+    """
     day = None if i == FILES - 1 else i
     return pa.table(
         {
@@ -33,7 +39,10 @@ def rows(i):
 
 @pytest.fixture(scope="module", params=["hive", "delta", "iceberg"])
 def lake(request, spark, tmp_path_factory):
-    """A table partitioned by day, its path, and all of its rows as a plain DataFrame; of Delta and Iceberg, one row (0) is deleted."""
+    """Make a table partitioned by day; return it, its path, and its rows as a plain DataFrame.
+
+    In Delta and Iceberg tables, row 0 is deleted.
+    """
     folder = str(tmp_path_factory.mktemp(request.param))
     live = pa.concat_tables([rows(i) for i in range(FILES)])
     if request.param == "hive":
@@ -77,7 +86,7 @@ def iceberg(folder):
     return iceberg_tables.position_deletes(table, [(first, 0)], partition=(0,))
 
 
-#    how, side of the table, keys, by which column; files that are left
+#    how, side of the table, keys, the key column; files kept
 JOINS = [
     ("inner", "left", "(11L), (12L), (77L), (NULL)", "k", 1),
     ("semi", "left", "(1), (3), (NULL)", "day", 2),
@@ -88,14 +97,14 @@ JOINS = [
         "(0L), (1L), (2L), (20L), (21L), (22L)",
         "k",
         FILES,
-    ),  # of file 2 a key is NULL, and Delta and Iceberg count deleted rows
+    ),  # a key of file 2 is NULL, and Delta and Iceberg count deleted rows
     (
         "left",
         "right",
         "(double('NaN')), (2.5D)",
         "f",
         None,
-    ),  # which files may hold NaN is told by Iceberg alone
+    ),  # only Iceberg says which files may hold NaN
     ("semi", "right", "(4)", "day", 1),
 ]
 if LONG:
@@ -122,7 +131,7 @@ def test_each_kind_of_table(spark, lake, how, side, values, on, kept):
     joined = prune_join(given, dim, {on: "x"}, how, side=side)
     assert rows_of(joined) == rows_of(plain_join(plain, dim, on, how, side))
     found = pruned(joined)[0].kept
-    if kept == FILES and how == "anti":  # file 0 is all matched, where its one deleted row is known
+    if kept == FILES and how == "anti":  # file 0 is fully matched if its deleted row is known
         assert found in (FILES - 1, FILES)
     elif kept is not None:
         assert found == kept, pruned(joined)
@@ -146,7 +155,7 @@ def test_conditions_and_two_keys(spark, lake):
 
 @pytest.fixture(scope="module")
 def sharded(spark, tmp_path_factory):
-    """Shards of the files' row groups, two to a shard, and the whole table as Spark reads it."""
+    """Return shards of the files' row groups, two per shard, and the table as Spark reads it."""
     folder, stats = str(tmp_path_factory.mktemp("sharded")), tmp_path_factory.mktemp("shards")
     for i in range(FILES):
         pq.write_table(rows(i), f"{folder}/{i} [x].parquet", row_group_size=2)
@@ -174,7 +183,7 @@ def test_shards(spark, sharded, how, side, values, on, kept):
 
 
 def test_executors_judge_shards(spark, sharded, monkeypatch):
-    """Conditions and several keys go to the executors, as ranges where there are too many."""
+    """Conditions and several keys go to the executors; if there are too many keys, as ranges."""
     from skipstone.bindings.spark.pruning import join_shards
 
     shards, plain = sharded
@@ -205,7 +214,7 @@ def test_executors_judge_shards(spark, sharded, monkeypatch):
     )
 
 
-def test_shards_of_which_nothing_is_left(spark, sharded):
+def test_fully_pruned_shards(spark, sharded):
     shards, plain = sharded
     dim = spark.sql("SELECT 99L AS k, 'x' AS name")
     for how in ("inner", "semi", "right"):
@@ -216,7 +225,7 @@ def test_shards_of_which_nothing_is_left(spark, sharded):
             and pruned(joined)[0].kept == 0
         )
     by_hand = prune_join(
-        shards, dim, "k", "right", read=lambda paths: spark.read.parquet(*map(named, paths))
+        shards, dim, "k", "right", read=lambda paths: spark.read.parquet(*map(spark_path, paths))
     )
     assert rows_of(by_hand) == rows_of(plain.join(dim, "k", "right"))
 
@@ -233,45 +242,46 @@ def test_shards_in_connect(connect, sharded):
 
 
 def test_how_shards_are_read(spark, sharded, tmp_path):
-    """Files in partition folders, relative and hidden ones are not guessed at; a function reads them."""
+    """Partition folders, relative paths and hidden files are refused; a function can read them."""
     shards, plain = sharded
     dim, stats = spark.sql("SELECT 3 AS day"), shards.statistics(0)
     for path, why in (
         (None, "have no path"),
-        ("part/0.parquet", "not whole"),
+        ("part/0.parquet", "not absolute"),
         ("/t/day=3/0.parquet", "partition folders"),
         ("/t/_0.parquet", "begins with"),
     ):
         stats.save_shards(
             tmp_path, about=pa.table({"path": pa.array([path] * len(stats), pa.string())})
         )
-        odd = ss.Shards.open(tmp_path)
+        unusual = ss.Shards.open(tmp_path)
         with pytest.raises(ss.SourceError, match=why):
-            prune_join(odd, dim, {"day": "day"}, "left")
+            prune_join(unusual, dim, {"day": "day"}, "left")
     stats.save_shards(tmp_path)
     unnamed = ss.Shards.open(tmp_path)
     with pytest.raises(ss.SourceError, match="do not say where their files are"):
         prune_join(unnamed, dim, "day")
-    asked = []
+    paths_read = []
     joined = prune_join(
         shards,
         dim,
         "day",
         where="k > 30",
-        read=lambda paths: asked.extend(paths) or spark.read.parquet(*map(named, paths)),
+        read=lambda paths: paths_read.extend(paths) or spark.read.parquet(*map(spark_path, paths)),
     )
     assert rows_of(joined) == rows_of(plain.where("k > 30").join(dim, "day")) and [
-        os.path.basename(p) for p in asked
+        os.path.basename(p) for p in paths_read
     ] == ["3 [x].parquet"]
 
 
-def test_a_dimension_is_taken_when_a_tables_files_are_chosen(spark, tmp_path):
-    """Later rows of the dimension would find no partners in files that were left out."""
+def test_the_build_side_is_fixed_when_files_are_chosen(spark, tmp_path):
+    """Later rows of the dimension would find no partners in the files that were left out."""
     for i in range(FILES):
         pq.write_table(rows(i), tmp_path / f"{i}.parquet")
     try:
         spark.sql(
-            f"CREATE TABLE taken USING parquet LOCATION '{(tmp_path / 'taken').as_uri()}' AS SELECT 11L AS k"
+            f"CREATE TABLE taken USING parquet LOCATION '{(tmp_path / 'taken').as_uri()}' "
+            "AS SELECT 11L AS k"
         )
         joined = prune_join(
             ss.scan_parquet([str(tmp_path / f"{i}.parquet") for i in range(FILES)]),

@@ -1,4 +1,4 @@
-"""Predicates as native Spark expressions: bit for bit what `evaluate` says, however odd the statistics are."""
+"""Predicates as native Spark expressions equal `evaluate` bit for bit, for all odd statistics."""
 
 from __future__ import annotations
 
@@ -28,14 +28,20 @@ from tests.support.strategies import Field
 pytestmark = pytest.mark.filterwarnings(QUIET)
 
 FIELDS = tuple(Field((name,), t) for name, (_, t, _) in TYPES.items())
-# What a long list, a range and a mixture of them become.
+# The forms of a long list, a range and a mixture of both.
 LISTS = [
-    f"l IN ({', '.join(map(str, range(-40, 400, 3)))}, 9007199254740993)", f"i NOT IN ({', '.join(map(str, range(-5, 6)))})",
-    f"i8 IN ({', '.join(map(str, range(-128, 128)))})", f"NOT (i8 IN ({', '.join(map(str, range(-128, 128)))}))",
-    "b IN (true, false)", "b NOT IN (true, false)", "f IN (0.0, 5.5, DOUBLE('Infinity'))", "g NOT IN (-0.0, 5.5)",
-    "s IN ('', 'a', 'ab', 'abc', 'é')", "s NOT IN ('ab', '')", "y IN (X'', X'61', X'ff')", "m IN (0, 5.5, 5.49)", "m NOT IN (0, 0.01, 0.02)",
-    "w IN (5.0000000001, 0)", "d IN (DATE'2024-02-29', DATE'1970-01-01')", "d NOT IN (DATE'2024-02-29')",
-    "t IN (TIMESTAMP'2024-10-27 00:30:00Z', TIMESTAMP'2024-10-27 01:30:00Z')", "n NOT IN (TIMESTAMP_NTZ'2024-10-27 00:30:00')",
+    f"l IN ({', '.join(map(str, range(-40, 400, 3)))}, 9007199254740993)",
+    f"i NOT IN ({', '.join(map(str, range(-5, 6)))})",
+    f"i8 IN ({', '.join(map(str, range(-128, 128)))})",
+    f"NOT (i8 IN ({', '.join(map(str, range(-128, 128)))}))",
+    "b IN (true, false)", "b NOT IN (true, false)", "f IN (0.0, 5.5, DOUBLE('Infinity'))",
+    "g NOT IN (-0.0, 5.5)",
+    "s IN ('', 'a', 'ab', 'abc', 'é')", "s NOT IN ('ab', '')", "y IN (X'', X'61', X'ff')",
+    "m IN (0, 5.5, 5.49)", "m NOT IN (0, 0.01, 0.02)",
+    "w IN (5.0000000001, 0)", "d IN (DATE'2024-02-29', DATE'1970-01-01')",
+    "d NOT IN (DATE'2024-02-29')",
+    "t IN (TIMESTAMP'2024-10-27 00:30:00Z', TIMESTAMP'2024-10-27 01:30:00Z')",
+    "n NOT IN (TIMESTAMP_NTZ'2024-10-27 00:30:00')",
     "l IN (5) OR (g IN (5.5) AND s <> 'a')",
 ]  # fmt: skip
 
@@ -53,7 +59,7 @@ def stats(table: pa.Table) -> ss.Statistics:
 def natively(
     df: Any, predicates: list[ss.PruningPredicate], *, known: bool = True, answer: str = "verdict"
 ) -> list[list[Any]]:
-    """What native expressions answer, one list for each predicate."""
+    """Return the results of native expressions, one list per predicate."""
     columns = [to_column(p, df=df if known else None, answer=answer) for p in predicates]
     found = (
         df.select("at", *(c.alias(f"p{i}") for i, c in enumerate(columns))).toArrow().sort_by("at")
@@ -62,7 +68,7 @@ def natively(
 
 
 def bound(texts: list[str]) -> list[ss.PruningPredicate]:
-    """Those that have a native form."""
+    """Return the predicates that have a native form."""
     predicates = [ss.PruningPredicate(text, SCHEMA) for text in texts]
     return [p for p in predicates if obstacle(p.program, {}) is None]
 
@@ -118,8 +124,8 @@ def test_random_predicates(spark: Any, table: pa.Table, stats: ss.Statistics, se
         assert found == p.evaluate(stats).tolist(), p
 
 
-def test_every_strategy_says_the_same_of_odd_types(spark: Any) -> None:
-    """Statistics of other types than their columns', all cases in one row for each strategy."""
+def test_every_strategy_agrees_on_odd_types(spark: Any) -> None:
+    """Statistics have other types than their columns; each strategy judges all cases in one row."""
     split = [
         (sql.rsplit(" AS ", 1), text, verdict)
         for sql, text, verdict in ODD + MORE
@@ -157,54 +163,63 @@ def test_every_strategy_says_the_same_of_odd_types(spark: Any) -> None:
 
 
 WIDE = pa.schema([
-    *SCHEMA, ("u8", pa.uint8()), ("u64", pa.uint64()), ("ts", pa.timestamp("s", "UTC")), ("tms", pa.timestamp("ms")), ("tns", pa.timestamp("ns", "UTC")),
-    pa.field("must", pa.int32(), False), ("st", pa.struct([("v", pa.int32())])), ("p", pa.decimal128(5, 1)),
+    *SCHEMA, ("u8", pa.uint8()), ("u64", pa.uint64()), ("ts", pa.timestamp("s", "UTC")),
+    ("tms", pa.timestamp("ms")), ("tns", pa.timestamp("ns", "UTC")),
+    pa.field("must", pa.int32(), False), ("st", pa.struct([("v", pa.int32())])),
+    ("p", pa.decimal128(5, 1)),
 ])  # fmt: skip
 MORE = [
-    ("300 AS `u8.max`",                                   "u8 > 250",                                1),
-    ("-1 AS `u8.min`",                                    "u8 < 1",                                  1),
-    ("7 AS `u64.min`",                                    "u64 < 7",                                 0),
-    ("7 AS `u64.min`",                                    "u64 <= 18446744073709551614",             1),
-    ("9223372036854775807L AS `u64.max`",                 "u64 >= 18446744073709551615",             0),
-    ("TIMESTAMP'1969-12-31 23:59:59.5Z' AS `ts.min`",     "ts < TIMESTAMP'1969-12-31 23:59:59Z'",    0),
-    ("TIMESTAMP'1969-12-31 23:59:59.5Z' AS `ts.min`",     "ts <= TIMESTAMP'1969-12-31 23:59:59Z'",   1),
-    ("TIMESTAMP'1969-12-31 23:59:58.5Z' AS `ts.max`",     "ts >= TIMESTAMP'1969-12-31 23:59:59Z'",   1),
-    ("TIMESTAMP'1969-12-31 23:59:58.5Z' AS `ts.max`",     "ts > TIMESTAMP'1969-12-31 23:59:59Z'",    0),
-    ("TIMESTAMP_NTZ'2024-01-01 00:00:00.0001' AS `tms.max`", "tms > TIMESTAMP_NTZ'2024-01-01 00:00:00'", 1),
-    ("TIMESTAMP'2024-01-01 00:00:00Z' AS `tns.max`",      "tns > TIMESTAMP'2024-01-01 00:00:00Z'",   0),
-    ("TIMESTAMP'9999-12-31 00:00:00Z' AS `tns.max`",      "tns > TIMESTAMP'2024-01-01 00:00:00Z'",   1),
-    ("timestamp_micros(9223372036854775807L) AS `t.max`", "t > TIMESTAMP'9999-01-01 00:00:00Z'",     1),
-    ("timestamp_micros(-9223372036854775807L - 1) AS `t.min`", "t < TIMESTAMP'0001-01-01 00:00:00Z'", 1),
-    ("date_add(DATE'9999-12-31', 1000) AS `d.min`",       "d <= DATE'9999-12-31'",                   0),
-    ("1.25 AS `p.max`",                                   "p > 1.2",                                 1),  # a digit too many bounds nothing
-    ("1.20 AS `p.max`",                                   "p > 1.2",                                 0),
-    ("12345678901234567890123456789012345678BD AS `p.max`", "p > 1.2",                               1),
-    ("cast(1 AS decimal(38,37)) AS `w.max`",              "w > 1",                                   0),
-    ("9007199254740993L AS `g.max`",                      "g > 9007199254740992",                    1),
-    ("1.00000001D AS `f.max`",                            "f > 1",                                   1),  # NaN may be there
-    ("true AS `i.max`",                                   "i > 5",                                   1),
-    ("'5' AS `i.max`",                                    "i > 5",                                   1),
-    ("5 AS `s.max`",                                      "s > 'a'",                                 1),
-    ("X'41' AS `s.max`",                                  "s > 'a'",                                 1),
-    ("'A' AS `y.max`",                                    "y > X'61'",                               1),
-    ("DATE'2024-01-01' AS `n.max`",                       "n > TIMESTAMP_NTZ'2024-01-02 00:00:00'",  1),
-    ("map(1, 2) AS `l.max`",                              "l > 5",                                   1),
-    ("INTERVAL '1' DAY AS `l.max`",                       "l > 5",                                   1),
-    ("NULL AS `l.max`",                                   "l > 5",                                   1),
-    ("5L AS `must.null_count`",                           "must IS NULL",                            1),
-    ("NULL AS `must.null_count`",                         "must IS NULL",                            0),
-    ("0L AS `st.v.null_count`",                           "st.v IS NULL",                            1),  # the struct may be NULL
-    ("array(1L, 2L) AS `l.values`",                       "l IN (3, 4)",                             0),
-    ("array(1L, 2L) AS `l.values`",                       "l = 1",                                   1),
-    ("array(1L, NULL) AS `l.values`",                     "l IN (3, 4)",                             1),
-    ("array('a', 'b') AS `s.values`",                     "s IN ('c')",                              0),
-    ("array('a' COLLATE UTF8_LCASE) AS `s.values`",       "s IN ('A')",                              1),
-    ("array(-0.0D, 1D) AS `g.values`",                    "g IN (0.0, 3.0)",                         1),
-    ("array(DOUBLE('NaN')) AS `g.values`",                "g IN (0.0, 3.0)",                         0),
-    ("array(DATE'9999-12-31') AS `d.values`",             "d = DATE'2024-01-01'",                    0),
-    ("array(TIMESTAMP'9999-12-31 00:00:00Z') AS `t.values`", "t = TIMESTAMP'2024-01-01 00:00:00Z'",  0),
-    ("array(TIMESTAMP_NTZ'9999-12-31 00:00:00') AS `n.values`", "n = TIMESTAMP_NTZ'2024-01-01 00:00:00'", 0),
-    ("array(1.5BD) AS `m.values`",                        "m IN (1, 2)",                             0),
-    ("cast(array() AS array<bigint>) AS `l.values`",      "l = 1",                                   0),
-    ("7 AS `l.values`",                                   "l = 1",                                   1),
+    ("300 AS `u8.max`",                               "u8 > 250",                               1),
+    ("-1 AS `u8.min`",                                "u8 < 1",                                 1),
+    ("7 AS `u64.min`",                                "u64 < 7",                                0),
+    ("7 AS `u64.min`",                                "u64 <= 18446744073709551614",            1),
+    ("9223372036854775807L AS `u64.max`",             "u64 >= 18446744073709551615",            0),
+    ("TIMESTAMP'1969-12-31 23:59:59.5Z' AS `ts.min`", "ts < TIMESTAMP'1969-12-31 23:59:59Z'",   0),
+    ("TIMESTAMP'1969-12-31 23:59:59.5Z' AS `ts.min`", "ts <= TIMESTAMP'1969-12-31 23:59:59Z'",  1),
+    ("TIMESTAMP'1969-12-31 23:59:58.5Z' AS `ts.max`", "ts >= TIMESTAMP'1969-12-31 23:59:59Z'",  1),
+    ("TIMESTAMP'1969-12-31 23:59:58.5Z' AS `ts.max`", "ts > TIMESTAMP'1969-12-31 23:59:59Z'",   0),
+    ("TIMESTAMP_NTZ'2024-01-01 00:00:00.0001' AS `tms.max`",
+     "tms > TIMESTAMP_NTZ'2024-01-01 00:00:00'", 1),
+    ("TIMESTAMP'2024-01-01 00:00:00Z' AS `tns.max`",  "tns > TIMESTAMP'2024-01-01 00:00:00Z'",  0),
+    ("TIMESTAMP'9999-12-31 00:00:00Z' AS `tns.max`",  "tns > TIMESTAMP'2024-01-01 00:00:00Z'",  1),
+    ("timestamp_micros(9223372036854775807L) AS `t.max`", "t > TIMESTAMP'9999-01-01 00:00:00Z'", 1),
+    ("timestamp_micros(-9223372036854775807L - 1) AS `t.min`",
+     "t < TIMESTAMP'0001-01-01 00:00:00Z'", 1),
+    ("date_add(DATE'9999-12-31', 1000) AS `d.min`",   "d <= DATE'9999-12-31'",                  0),
+    # with too many digits it bounds nothing
+    ("1.25 AS `p.max`",                               "p > 1.2",                                1),
+    ("1.20 AS `p.max`",                               "p > 1.2",                                0),
+    ("12345678901234567890123456789012345678BD AS `p.max`", "p > 1.2", 1),
+    ("cast(1 AS decimal(38,37)) AS `w.max`",          "w > 1",                                  0),
+    ("9007199254740993L AS `g.max`",                  "g > 9007199254740992",                   1),
+    # may hold NaN
+    ("1.00000001D AS `f.max`",                        "f > 1",                                  1),
+    ("true AS `i.max`",                               "i > 5",                                  1),
+    ("'5' AS `i.max`",                                "i > 5",                                  1),
+    ("5 AS `s.max`",                                  "s > 'a'",                                1),
+    ("X'41' AS `s.max`",                              "s > 'a'",                                1),
+    ("'A' AS `y.max`",                                "y > X'61'",                              1),
+    ("DATE'2024-01-01' AS `n.max`",                   "n > TIMESTAMP_NTZ'2024-01-02 00:00:00'", 1),
+    ("map(1, 2) AS `l.max`",                          "l > 5",                                  1),
+    ("INTERVAL '1' DAY AS `l.max`",                   "l > 5",                                  1),
+    ("NULL AS `l.max`",                               "l > 5",                                  1),
+    ("5L AS `must.null_count`",                       "must IS NULL",                           1),
+    ("NULL AS `must.null_count`",                     "must IS NULL",                           0),
+    # the struct may be NULL
+    ("0L AS `st.v.null_count`",                       "st.v IS NULL",                           1),
+    ("array(1L, 2L) AS `l.values`",                   "l IN (3, 4)",                            0),
+    ("array(1L, 2L) AS `l.values`",                   "l = 1",                                  1),
+    ("array(1L, NULL) AS `l.values`",                 "l IN (3, 4)",                            1),
+    ("array('a', 'b') AS `s.values`",                 "s IN ('c')",                             0),
+    ("array('a' COLLATE UTF8_LCASE) AS `s.values`",   "s IN ('A')",                             1),
+    ("array(-0.0D, 1D) AS `g.values`",                "g IN (0.0, 3.0)",                        1),
+    ("array(DOUBLE('NaN')) AS `g.values`",            "g IN (0.0, 3.0)",                        0),
+    ("array(DATE'9999-12-31') AS `d.values`",         "d = DATE'2024-01-01'",                   0),
+    ("array(TIMESTAMP'9999-12-31 00:00:00Z') AS `t.values`", "t = TIMESTAMP'2024-01-01 00:00:00Z'",
+     0),
+    ("array(TIMESTAMP_NTZ'9999-12-31 00:00:00') AS `n.values`",
+     "n = TIMESTAMP_NTZ'2024-01-01 00:00:00'", 0),
+    ("array(1.5BD) AS `m.values`",                    "m IN (1, 2)",                            0),
+    ("cast(array() AS array<bigint>) AS `l.values`",  "l = 1",                                  0),
+    ("7 AS `l.values`",                               "l = 1",                                  1),
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Conditions of Spark's plans: no file with a row that Spark keeps is left out, and so many are kept."""
+"""Conditions of Spark's plans prune no file with a matching row, and keep exactly so many."""
 
 import os
 
@@ -11,7 +11,7 @@ from tests.support.spark_session import QUIET
 
 pytestmark = pytest.mark.filterwarnings(QUIET)
 
-#    condition, files that are kept of 12
+#    condition, files kept of 12
 WHERE = [
     ("i = 42", 2),
     ("i IN (1, 42, 77)", 4),
@@ -147,7 +147,7 @@ def frame(spark, folder):
 
 @pytest.fixture(scope="module")
 def matching(frame):
-    """Condition -> names of the files that hold a row of it, by one query without filters."""
+    """Return condition -> names of the files with a matching row, from one unfiltered query."""
     from pyspark.sql import functions as F
 
     rows = frame.select(

@@ -1,4 +1,7 @@
-"""Random rows, a file for each container, and random conditions: Spark says which rows match, and no file with one is left out."""
+"""Random rows, one file per container, and random conditions: no matching row is lost.
+
+Spark decides which rows match.
+"""
 
 import os
 import random

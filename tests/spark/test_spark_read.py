@@ -1,20 +1,18 @@
-"""`read` and `plan.to_spark`: rows are those that Spark gives of the whole table, whichever reader reads them, and no file is opened in vain."""
+"""`read` and `plan.to_spark` return Spark's rows of the whole table, and open no file in vain.
 
-import datetime as dt
+This holds for each of the readers.
+"""
+
 import decimal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyiceberg.partitioning import PartitionField, PartitionSpec
-from pyiceberg.schema import Schema
-from pyiceberg.transforms import IdentityTransform
-from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
 
 import skipstone as ss
 from skipstone.spark import prune, read
-from tests.support.delta_log import Log, Written, delta_schema, rows_of
-from tests.support.iceberg_tables import append, make, position_deletes
+from tests.support.delta_log import rows_of
+from tests.support.spark_compare import rows
 from tests.support.spark_opened import files_opened
 from tests.support.spark_session import QUIET
 
@@ -22,22 +20,15 @@ pytestmark = pytest.mark.filterwarnings(QUIET)
 NAN = float("nan")
 
 
-def rows(df):
-    """Rows of a DataFrame as texts, in which NaN equals itself."""
-    return rows_of(df.toArrow())
-
-
-@pytest.fixture(scope="module", params=["classic", "connect"])
-def any_session(request, spark, connect):
-    return spark if request.param == "classic" else connect
-
-
 # Parquet.
 
 
 @pytest.fixture(scope="module")
 def parquet(tmp_path_factory):
-    """Four files of ten rows: NaN that no bound tells of, odd names, all kinds of types; the second lacks a column."""
+    """Write four files of ten rows, with NaN outside bounds, odd names and all kinds of types.
+
+    The second file lacks a column.
+    """
     folder = tmp_path_factory.mktemp("parquet")
     for i in range(4):
         n = range(10 * i, 10 * i + 10)
@@ -68,7 +59,7 @@ PARQUET = [
     (None, 4),
     ("x = 12", 1),
     ("x = 1000", 0),
-    ("f > 30", 4),  # any file may hold NaN
+    ("f > 30", 4),  # every file may hold NaN
     ("f < 5", 1),
     ("f IS NULL", 1),
     ("st.f > 28", 4),
@@ -81,13 +72,13 @@ PARQUET = [
     (
         "aggregate(st.v, 0L, (a, b) -> a + coalesce(b, 0)) = 11",
         4,
-    ),  # a form that only Spark understands
+    ),  # only Spark understands this form
 ]
 
 
 @pytest.fixture(scope="module")
 def answers(spark, parquet):
-    """Condition -> its rows, as Spark judges all rows by all conditions in one query, where nothing can be skipped."""
+    """Return condition -> its rows, from one query of Spark in which nothing can be skipped."""
     whole = ss.scan_parquet(parquet).plan().to_spark(spark, how="python")
     judged = whole.selectExpr(
         "*", *(f"{where or 'true'} AS c{i}" for i, (where, _) in enumerate(PARQUET))
@@ -120,7 +111,7 @@ def test_both_kinds_of_sessions(any_session, parquet):
     assert read(any_session, parquet, "x > 99").collect() == []
 
 
-def test_conditions_of_all_makes(spark, parquet):
+def test_conditions_of_all_kinds(spark, parquet):
     from pyspark.sql import functions as F
 
     table = ss.scan_parquet(parquet)
@@ -138,13 +129,13 @@ def test_conditions_of_all_makes(spark, parquet):
     )
     assert sorted(r.x for r in read(spark, table, at, columns=["x"]).collect()) == list(
         range(2, 40)
-    )  # its own zone's third of January began before
+    )  # the third of January began earlier in its own zone
     with pytest.raises(ss.UnsupportedForm, match="as SQL text or as a Column"):
         read(spark, table, ss.call("no_such", ss.col("x")) == 1).collect()
 
 
-def test_columns_without_which_a_condition_means_the_same(any_session, parquet):
-    """They are given to Spark all the same, which reads the condition as it was written."""
+def test_columns_that_binding_removes(any_session, parquet):
+    """Spark gets these columns, too, because it parses the condition as it was written."""
     for where in (
         "(x = 5 OR true) AND late = 1",
         "(X = 5 OR true) AND (soundex(`a.b ``c```) = 'T' OR true) AND late = 1",
@@ -162,7 +153,7 @@ def test_columns_without_which_a_condition_means_the_same(any_session, parquet):
     ],
 )
 @pytest.mark.filterwarnings("ignore:The SQL config .* has been deprecated")
-def test_text_that_a_session_reads_otherwise(key, value, where, any_session, parquet):
+def test_text_that_a_session_parses_differently(key, value, where, any_session, parquet):
     any_session.conf.set(f"spark.sql.{key}", value)
     try:
         with pytest.raises(ss.UnsupportedForm, match=key):
@@ -191,7 +182,7 @@ def test_order_and_limit(spark, parquet):
 
 
 def test_files_are_looked_up_by_the_driver(spark, tmp_path):
-    """Many named files start no job for listing; the setting is as it was afterwards."""
+    """Many named files start no listing job, and the setting is restored afterwards."""
     for i in range(40):
         pq.write_table(pa.table({"x": [i]}), tmp_path / f"{i}.parquet")
     setting = "spark.sql.sources.parallelPartitionDiscovery.threshold"
@@ -241,7 +232,8 @@ def test_int96_and_dictionaries(spark, tmp_path):
 
 def test_int96_beyond_what_arrow_reads(spark, tmp_path):
     df = spark.sql(
-        "SELECT timestamp_micros(t) AS t FROM VALUES (9223372036854775807), (9223372036800000000), (0) AS d(t)"
+        "SELECT timestamp_micros(t) AS t FROM VALUES (9223372036854775807), "
+        "(9223372036800000000), (0) AS d(t)"
     ).coalesce(1)
     df.write.option("spark.sql.parquet.outputTimestampType", "INT96").mode("overwrite").parquet(
         str(tmp_path / "t")
@@ -252,7 +244,7 @@ def test_int96_beyond_what_arrow_reads(spark, tmp_path):
         ss.scan_parquet(str(tmp_path / "t")).plan(where).to_arrow()
 
 
-def test_what_spark_has_no_type_for(spark, tmp_path):
+def test_types_that_spark_lacks(spark, tmp_path):
     pq.write_table(
         pa.table({"x": [1], "t": pa.array([1], pa.time64("us"))}), tmp_path / "1.parquet"
     )
@@ -267,8 +259,11 @@ def test_what_spark_has_no_type_for(spark, tmp_path):
 @pytest.fixture(scope="module")
 def hive(tmp_path_factory, spark):
     path = tmp_path_factory.mktemp("hive") / "t"
-    columns = """id x, CAST(id AS DOUBLE) f, IF(id % 5 = 0, NULL, id % 3) a, DATE '2024-01-01' + CAST(id % 2 AS INT) b,
-                 IF(id % 7 = 0, NULL, IF(id % 2 = 0, 'p/q %', 'r')) c, TIMESTAMP '2024-01-01 00:00:00' + MAKE_DT_INTERVAL(0, CAST(id % 2 * 12 AS INT)) t,
+    columns = """id x, CAST(id AS DOUBLE) f, IF(id % 5 = 0, NULL, id % 3) a,
+                 DATE '2024-01-01' + CAST(id % 2 AS INT) b,
+                 IF(id % 7 = 0, NULL, IF(id % 2 = 0, 'p/q %', 'r')) c,
+                 TIMESTAMP '2024-01-01 00:00:00'
+                 + MAKE_DT_INTERVAL(0, CAST(id % 2 * 12 AS INT)) t,
                  CAST(id % 2 + 0.25 AS DECIMAL(5,2)) d"""
     spark.sql(f"SELECT {columns} FROM range(60)").coalesce(1).write.partitionBy(
         "a", "b", "c", "t", "d"
@@ -307,7 +302,7 @@ def test_folders_over_connect(connect, hive):
         assert rows(read(connect, hive, where)) == rows(theirs.where(where)), where
 
 
-def test_folders_that_spark_reads_otherwise(spark, tmp_path):
+def test_folders_that_spark_decodes_differently(spark, tmp_path):
     (tmp_path / "k=%C3%A9").mkdir(parents=True)
     pq.write_table(pa.table({"x": [1]}), tmp_path / "k=%C3%A9" / "p.parquet")
     assert read(spark, tmp_path, "k = 'é'").collect() == [(1, "é")]
@@ -319,212 +314,6 @@ def test_a_colon_in_a_path(spark, tmp_path):
     (tmp_path / "k=a:b").mkdir(parents=True)
     pq.write_table(pa.table({"x": [1]}), tmp_path / "k=a:b" / "p.parquet")
     assert read(spark, tmp_path, "x = 1").collect() == [(1, "a:b")]
-
-
-# Delta.
-
-DDL = "p DATE, x BIGINT, q TIMESTAMP, s STRING, f DOUBLE, n STRUCT<v: INT, f: DOUBLE>, d DECIMAL(12,2), k INT"
-
-
-def delta_log(folder, **options):
-    log = Log(folder, delta_schema(DDL), ["q", "p", "k"], **options)
-    dead = "deletionVectors" in options.get("features", ())
-    for i in range(6):
-        data = [
-            {
-                "x": 10 * i + k,
-                "s": f"t{k}é",
-                "f": NAN if k == 3 else float(k),
-                "n": {"v": k, "f": NAN} if k % 4 else None,
-                "d": f"{k}.25",
-            }
-            for k in range(10)
-        ]
-        values = {
-            "p": None if i == 2 else f"2024-02-0{i + 1}",
-            "q": "" if i == 3 else f"2024-01-01 0{i}:00:00.000001",
-            "k": str(i % 2),
-        }
-        log.add(
-            Written(
-                data,
-                values,
-                dead=[0, 5] if dead and i in (1, 4) else None,
-                path=f"odd name %[{i}].parquet" if i == 5 else None,
-            )
-        )
-    return log
-
-
-DELTA = [
-    None, "x BETWEEN 25 AND 34", "p IS NULL", "q IS NULL AND f > 7", "p >= DATE '2024-02-02' AND x % 2 = 0", "q > TIMESTAMP '2024-01-01 03:30:00'",
-    "n.f > 3", "n IS NULL AND k = 1", "d = 3.25 OR s = 't9é'", "x = 10", "k = 0 AND x > 1000", "NOT (f <= 8)",
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    "options, how, zone, asked",
-    [
-        ({}, "native", "UTC", DELTA),
-        ({}, "native", "Asia/Kolkata", DELTA[2:6]),
-        ({}, "python", "Asia/Kolkata", DELTA[::3]),
-        ({"features": ("deletionVectors",)}, "auto", "UTC", DELTA[::2]),
-        ({"mapping": "name"}, "auto", "UTC", DELTA[1::2]),
-        ({"mapping": "id"}, "auto", "UTC", DELTA[::4]),
-    ],
-)
-def test_delta(spark, tmp_path, options, how, zone, asked):
-    table = ss.scan_delta(delta_log(tmp_path / "t", **options).folder)
-    spark.conf.set("spark.sql.session.timeZone", zone)
-    try:
-        schema = table.plan(timezone=zone).to_spark(spark, how="python").schema
-        assert schema.names == table.schema.names
-        for where in asked:
-            df = read(spark, table, where, how=how)
-            assert rows(df) == rows_of(table.plan(where, timezone=zone).unpruned().to_arrow()), (
-                where
-            )
-            assert df.schema == schema
-    finally:
-        spark.conf.set("spark.sql.session.timeZone", "UTC")
-
-
-def test_delta_over_connect(connect, tmp_path):
-    table = ss.scan_delta(delta_log(tmp_path / "t", features=("deletionVectors",)).folder)
-    for where in DELTA[1:5]:
-        assert rows(read(connect, table, where)) == rows_of(table.plan(where).to_arrow()), where
-
-
-def test_only_files_with_deletes_go_to_workers(spark, tmp_path):
-    table = ss.scan_delta(delta_log(tmp_path / "t", features=("deletionVectors",)).folder)
-    assert files_opened(read(spark, table, "x < 30")) == 2  # of three, one has deleted rows
-    with pytest.raises(ss.UnsupportedForm, match=r"1 of 3 files right: deletion vectors.*auto"):
-        read(spark, table, "x < 30", how="native")
-    assert files_opened(read(spark, table, "x < 5", how="native")) == 1
-
-
-@pytest.mark.parametrize("mode", ["name", "id"])
-def test_refusals_name_the_feature(spark, tmp_path, mode):
-    log = delta_log(tmp_path / "t", mapping=mode)
-    with pytest.raises(ss.UnsupportedForm, match=f"column mapping by {mode}"):
-        read(spark, log.folder, how="native")
-
-
-def test_many_partitions(spark, tmp_path):
-    log = Log(tmp_path / "t", delta_schema("x INT, p INT"), ["p"])
-    log.add(*(Written([{"x": i}], {"p": str(i)}) for i in range(80)))
-    table = ss.scan_delta(log.folder)
-    assert read(spark, table, "p < 70").count() == 70
-    assert read(spark, table, "p < 10", how="native").count() == 10
-    with pytest.raises(ss.UnsupportedForm, match="70 combinations of partition values"):
-        read(spark, table, "p < 70", how="native")
-
-
-def test_files_that_spark_does_not_list(spark, tmp_path):
-    log = Log(tmp_path / "[t] {u}", delta_schema("x INT"))
-    log.add(
-        *(
-            Written([{"x": i}], path=name)
-            for i, name in enumerate(
-                ["_hidden.parquet", ".dot.parquet", "a:b.parquet", "_k=1/p*?.parquet"]
-            )
-        )
-    )
-    assert sorted(read(spark, log.folder, "x >= 0").collect()) == [(0,), (1,), (2,), (3,)]
-    assert read(spark, log.folder, "x = 3", how="native").collect() == [(3,)]
-    for x, said in enumerate(["begins with '_'", "begins with '_'", "a colon"]):
-        with pytest.raises(ss.UnsupportedForm, match=said):
-            read(spark, log.folder, f"x = {x}", how="native")
-
-
-def test_partition_values_of_every_type(spark, tmp_path):
-    kinds = {
-        "b BOOLEAN": "true", "i8 TINYINT": "-5", "i64 BIGINT": str(2**60), "f FLOAT": "1.1", "g DOUBLE": "NaN", "h DOUBLE": "-Infinity", "d DATE": "0001-01-01",
-        "e DATE": "9999-12-31", "c DECIMAL(38,10)": "1234567890123456789012345678.0123456789", "s STRING": "a 'b' \\ % é", "t TIMESTAMP": "1500-01-01 00:00:00",
-        "n TIMESTAMP_NTZ": "9999-12-31 23:59:59.999999", "y BINARY": "abc",
-    }  # fmt: skip
-    log = Log(
-        tmp_path / "t", delta_schema("x INT, " + ", ".join(kinds)), [k.split()[0] for k in kinds]
-    )
-    values = {k.split()[0]: v for k, v in kinds.items()}
-    log.add(Written([{"x": 1}], values), Written([{"x": 2}], dict.fromkeys(values)))
-    table = ss.scan_delta(log.folder)
-    native, ours = (read(spark, table, how=how).toArrow() for how in ("native", "python"))
-    assert native.schema == ours.schema and rows_of(native) == rows_of(ours) == rows_of(
-        table.plan().to_arrow()
-    )
-
-
-def test_char_is_padded(spark, tmp_path):
-    schema = delta_schema("c STRING, x INT")
-    schema["fields"][0]["metadata"] = {"__CHAR_VARCHAR_TYPE_STRING": "char(4)", "comment": "said"}
-    log = Log(tmp_path / "t", schema, features=("deletionVectors",))
-    log.add(Written([{"c": "ab", "x": 1}, {"c": "abcd", "x": 2}]))
-    for how in ("native", "python"):
-        df = read(spark, log.folder, "c = 'ab'", how=how)
-        assert df.collect() == [("ab  ", 1)] and df.schema["c"].metadata["comment"] == "said"
-
-
-def test_a_plan_in_another_zone_is_refused(spark, tmp_path):
-    table = ss.scan_delta(delta_log(tmp_path / "t").folder)
-    with pytest.raises(ss.SourceError, match="plan with timezone='UTC'"):
-        table.plan("x = 1", timezone="Asia/Tokyo").to_spark(spark)
-
-
-# Iceberg.
-
-
-@pytest.fixture
-def iceberg(tmp_path):
-    schema = Schema(
-        NestedField(1, "x", LongType()),
-        NestedField(2, "p", StringType()),
-        NestedField(3, "t", TimestamptzType()),
-    )
-    source = make(
-        tmp_path, schema, PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "p"))
-    )
-    arrow = pa.schema([("x", pa.int64()), ("p", pa.string()), ("t", pa.timestamp("us", "UTC"))])
-    for k, p in enumerate("aba"):
-        at = [dt.datetime(2024, 1, k + 1, h, tzinfo=dt.UTC) for h in range(10)]
-        source = append(
-            source, pa.table([list(range(k * 10, k * 10 + 10)), [p] * 10, at], schema=arrow)
-        )
-    return source
-
-
-def test_iceberg(any_session, iceberg):
-    table = ss.scan_iceberg(iceberg)
-    for where, how in [
-        (None, "native"),
-        ("p = 'a' AND x % 2 = 0", "python"),
-        ("t >= TIMESTAMP '2024-01-03'", "native"),
-        ("x > 99", "python"),
-    ]:
-        assert rows(read(any_session, iceberg, where, how=how)) == rows_of(
-            table.plan(where).to_arrow()
-        ), where
-
-
-def test_iceberg_deletes_and_evolution(spark, iceberg):
-    path = ss.scan_iceberg(iceberg).plan("x = 3").files[0]
-    source = position_deletes(iceberg, [(path, 3)], ("a",))
-    with pytest.raises(ss.UnsupportedForm, match="1 of 3 files right: deletes"):
-        read(spark, source, how="native")
-    df = read(spark, source, "x < 15")
-    assert files_opened(df) == 1 and sorted(r.x for r in df.collect()) == [
-        x for x in range(15) if x != 3
-    ]
-    with source.update_schema() as change:
-        change.rename_column("x", "y")
-    with pytest.raises(ss.UnsupportedForm, match="schema evolution"):
-        read(spark, source, how="native")
-    assert sorted(r.y for r in read(spark, source, "y < 5", columns=["y"]).collect()) == [
-        0,
-        1,
-        2,
-        4,
-    ]
 
 
 # Calendars.
@@ -578,7 +367,8 @@ def test_times_of_the_old_calendar_in_another_zone(spark, tmp_path):
         spark.conf.set(key, setting)
     try:
         spark.sql(
-            "SELECT DATE '1000-01-01' d, TIMESTAMP '1850-01-01' t, NAMED_STRUCT('d', DATE '1500-01-01') s, ARRAY(DATE '1500-01-01') a, 5 x"
+            "SELECT DATE '1000-01-01' d, TIMESTAMP '1850-01-01' t, NAMED_STRUCT('d', DATE "
+            "'1500-01-01') s, ARRAY(DATE '1500-01-01') a, 5 x"
         ).write.parquet(str(tmp_path / "t"))
     finally:
         spark.conf.set("spark.sql.session.timeZone", "UTC")

@@ -1,4 +1,4 @@
-"""Columns that the optimiser rewrites, renames or copies: `prune` judges none of them by what they no longer mean."""
+"""`prune` never misjudges columns that the optimiser rewrites, renames or copies."""
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,7 +11,8 @@ from tests.support.spark_session import QUIET
 
 pytestmark = pytest.mark.filterwarnings(QUIET)
 
-COLUMNS = """id, CAST(id AS INT) i, named_struct('a', id, 'b', named_struct('c', concat('x', id))) st,
+COLUMNS = """id, CAST(id AS INT) i,
+named_struct('a', id, 'b', named_struct('c', concat('x', id))) st,
 concat('a', id) s, concat('A', id) COLLATE UTF8_LCASE u, make_ym_interval(CAST(id AS INT), 0) ym,
 make_dt_interval(CAST(id AS INT)) dt, array(id) ar, map('k', id) m,
 TIMESTAMP_NTZ '2024-01-01 00:00:00' + make_dt_interval(CAST(id AS INT)) n,
@@ -21,7 +22,7 @@ named_struct('w', parse_json(concat('{"a":', id, '}')), 'k', id) sv"""
 
 @pytest.fixture(scope="module")
 def table(spark, tmp_path_factory):
-    """Four files of five rows, ascending, as the view t; the view k has the keys 3 and 4."""
+    """Write four ascending files of five rows as the view t; the view k has the keys 3 and 4."""
     path = str(tmp_path_factory.mktemp("rewritten") / "t")
     spark.sql(f"SELECT {COLUMNS} FROM range(20)").repartitionByRange(4, "id").write.parquet(path)
     spark.read.parquet(path).createOrReplaceTempView("t")
@@ -34,12 +35,15 @@ def table(spark, tmp_path_factory):
 
 
 def ids(df):
-    """Rows by what Python has values for."""
+    """Return the sorted ids of the rows, or all columns if there is no id."""
     return rows_of(df.select("id") if "id" in df.columns else df)
 
 
 def same(plain, files=None, joins=True):
-    """Prune a DataFrame and compare rows; `files` is how many each scan opens, least first."""
+    """Prune a DataFrame and compare its rows.
+
+    `files` is the number of files that each scan opens, in ascending order.
+    """
     small = prune(plain, joins=joins)
     found = pruned(small)
     assert small is plain or ids(small) == ids(plain), found
@@ -50,11 +54,11 @@ def same(plain, files=None, joins=True):
 
 
 def usual(cases):
-    """Those of some cases that are marked, or all in a long run."""
+    """Return the marked cases, or all of them in a long run."""
     return [case for mark, *case in cases if mark or LONG]
 
 
-# A condition, and how many of four files it leaves, None: whatever is right; those in a usual run are marked.
+# A condition, and how many of four files it keeps (None: any number); marked cases always run.
 CONDITIONS = [
     ("*", "variant_get(v, '$.a', 'int') = 5", None),
     ("", 'v:a::int = 5', None),
@@ -89,7 +93,7 @@ def test_conditions(spark, table, where, files):
     assert files is None or (found.kept, found.files) == (files, 4), found
 
 
-# A query; how many files each scan opens, least first.
+# A query; how many files each scan opens, in ascending order.
 QUERIES = [
     ("", 'SELECT v:b.c::string FROM t WHERE v:a::int = 5', None),
     ("", 'SELECT v FROM t WHERE v:a::int = 5', None),
@@ -163,7 +167,7 @@ def test_one_table_in_several_places(spark, table, query, files):
 
 
 def test_a_cached_part_is_read_whole(spark, table):
-    """What a cache was made from is not seen in the plan, so nothing of its files is left out."""
+    """The plan does not show what a cache was made from, so its files all stay."""
     cached = spark.table("t").where("id > 10").cache()
     cached.count()
     try:
@@ -178,7 +182,7 @@ def test_a_cached_part_is_read_whole(spark, table):
 
 
 def test_partitions_that_stand_for_rows(spark, tmp_path, monkeypatch):
-    """With this setting Spark answers from the list of files, which a pruned list would change."""
+    """With this setting, Spark answers from the file list, which pruning would change."""
     path = str(tmp_path / "t")
     spark.sql("SELECT id, id % 3 p FROM range(9)").write.partitionBy("p").parquet(path)
     df = spark.read.parquet(path)
@@ -191,7 +195,7 @@ def test_partitions_that_stand_for_rows(spark, tmp_path, monkeypatch):
 
 
 def test_columns_that_spark_makes_up(spark, tmp_path):
-    """No file has the number of a row, whatever the schema says."""
+    """No file stores row numbers, whatever the schema says."""
     path = str(tmp_path / "t")
     spark.range(20).repartitionByRange(4, "id").write.parquet(path)
     name = "_tmp_metadata_row_index"
@@ -231,7 +235,8 @@ def test_notes_of_columns(spark, table, notes, judged):
 def test_char_is_padded_where_it_is_read(spark, connect, tmp_path):
     place = (tmp_path / "chars").as_uri()
     spark.sql(
-        f"CREATE TABLE chars (c CHAR(5), v VARCHAR(5), st STRUCT<q: CHAR(3)>) USING parquet LOCATION '{place}'"
+        "CREATE TABLE chars (c CHAR(5), v VARCHAR(5), st STRUCT<q: CHAR(3)>) USING "
+        f"parquet LOCATION '{place}'"
     )
     try:
         spark.sql("INSERT INTO chars VALUES ('ab', 'ab', named_struct('q', 'a'))")
@@ -255,7 +260,8 @@ def test_char_is_padded_where_it_is_read(spark, connect, tmp_path):
 
 def test_default_collation_of_a_table(spark, tmp_path):
     spark.sql(
-        f"CREATE TABLE texts (s STRING, id INT) USING parquet LOCATION '{(tmp_path / 'c').as_uri()}' DEFAULT COLLATION UTF8_LCASE"
+        "CREATE TABLE texts (s STRING, id INT) USING parquet LOCATION "
+        f"'{(tmp_path / 'c').as_uri()}' DEFAULT COLLATION UTF8_LCASE"
     )
     try:
         spark.sql("INSERT INTO texts VALUES ('AB', 1)")
@@ -272,8 +278,12 @@ def test_prune_join_by_rewritten_keys(spark, table):
 
     fact, dim = spark.table("t"), spark.table("k")
     for on in (
-        F.expr("id = k"), F.expr("v:a::int = j"), F.expr("st.a = k"), F.expr("sv.k = k"), F.expr("id = k AND v:a::int = j"),
-    ):  # fmt: skip
+        F.expr("id = k"),
+        F.expr("v:a::int = j"),
+        F.expr("st.a = k"),
+        F.expr("sv.k = k"),
+        F.expr("id = k AND v:a::int = j"),
+    ):
         plain = fact.select("id", "i", "st", "sv", "v").join(dim, on)
         small = prune_join(fact.select("id", "i", "st", "sv", "v"), dim, on)
         assert rows_of(small.select("id", "k")) == rows_of(plain.select("id", "k")), pruned(small)
@@ -304,7 +314,7 @@ def test_binary_as_string(spark, tmp_path):
 
 
 def test_a_replaced_file_is_read_and_reported(spark, tmp_path):
-    """One decision: the files that are listed are those that are reported."""
+    """The listed files and the reported files come from one decision."""
     from skipstone.bindings.spark.session.metrics import files_opened
 
     for k in range(3):

@@ -1,4 +1,4 @@
-"""Shards in Spark: written by tasks, judged by executors, in classic sessions and those of Spark Connect."""
+"""Shards in Spark, written by tasks and judged by executors, in classic and Connect sessions."""
 
 import datetime as dt
 import os
@@ -130,7 +130,7 @@ def odd(n=240, seed=1):
 
 @pytest.fixture(scope="module")
 def packed(spark, tmp_path_factory):
-    """Statistics of every type: as an Arrow table, and as the shards that tasks wrote."""
+    """Return statistics of every type, as an Arrow table and as the shards that tasks wrote."""
     table, folder = odd(), tmp_path_factory.mktemp("shards")
     frame = spark.createDataFrame(table).repartition(3, "path").sortWithinPartitions("path")
     shards = write_shards(frame, folder, SCHEMA, rows=37)
@@ -191,13 +191,15 @@ def test_connect_writes_too(connect, tmp_path):
     assert shards.evaluate("i = 7").tolist() == expected(odd(60), "i = 7").tolist()
 
 
-def test_names_types_and_what_is_left_out(spark, tmp_path):
+def test_names_types_and_omitted_columns(spark, tmp_path):
     from pyspark.sql import functions as F
 
     schema = pa.schema([("x", pa.int64()), ("s", pa.string()), ("c", pa.string())])
     frame = spark.sql(
-        "SELECT 1L AS `X.Min`, 5L AS most, CAST(0 AS DECIMAL(20,0)) AS `x.null_count`, 0.5D AS `x.row_count`, struct(7L AS n) AS counts,"
-        " 'a' AS `s.min`, 'b' AS `s.max`, 'A' COLLATE UTF8_LCASE AS `c.min`, 'B' COLLATE UTF8_LCASE AS `c.max`, array(1L, 3L) AS `x.values`,"
+        "SELECT 1L AS `X.Min`, 5L AS most, CAST(0 AS DECIMAL(20,0)) AS `x.null_count`, "
+        "0.5D AS `x.row_count`, struct(7L AS n) AS counts,"
+        " 'a' AS `s.min`, 'b' AS `s.max`, 'A' COLLATE UTF8_LCASE AS `c.min`, 'B' COLLATE "
+        "UTF8_LCASE AS `c.max`, array(1L, 3L) AS `x.values`,"
         " map('a', 1) AS tags"
     )
     shards = write_shards(
@@ -230,11 +232,11 @@ def test_names_types_and_what_is_left_out(spark, tmp_path):
     for given, message in (
         ({"columns": {"y.min": "most"}}, "no statistic of a column of the schema"),
         ({"about": ["nope"]}, "about= names 'nope'"),
-        ({"rows": 0}, "expected how many containers a shard holds"),
+        ({"rows": 0}, "expected the number of containers per shard"),
     ):
         with pytest.raises(ss.StatisticsError, match=message):
             write_shards(frame, tmp_path, schema, **given)
-    with pytest.raises(ss.StatisticsError, match="columns= that says where they are"):
+    with pytest.raises(ss.StatisticsError, match="columns= with their names"):
         write_shards(frame.select("most"), tmp_path, schema)
     with pytest.raises(ss.StatisticsError, match="no statistic has a type that bounds a column"):
         write_shards(frame.select("`c.min`"), tmp_path, schema)
@@ -250,7 +252,8 @@ STATS = '{"numRecords":3,"minValues":{"x":1},"maxValues":{"x":5},"nullCount":{"x
     "select, columns, about",
     [
         (
-            "struct(1L AS min, 5Y AS Max, 0L AS null_count, true AS min_exact) AS X, 3L AS row_count",
+            "struct(1L AS min, 5Y AS Max, 0L AS null_count, true AS min_exact) AS X, 3L AS "
+            "row_count",
             None,
             ["path"],
         ),
@@ -286,7 +289,7 @@ def test_statistics_are_found_where_with_verdict_finds_them(
         assert shards.evaluate(text).tolist() == [verdict], text
 
 
-def test_what_containers_are_may_have_any_name(spark, tmp_path):
+def test_container_columns_may_have_any_name(spark, tmp_path):
     frame = spark.range(0, 9, 1, 1).selectExpr(
         "id AS `x.min`",
         "id AS `x.max`",
@@ -333,7 +336,7 @@ def test_a_failed_job_leaves_what_was_there(spark, tmp_path):
 
 @pytest.mark.parametrize("session", ["spark", "connect"])
 def test_rows_behind_empty_batches(session, tmp_path, request):
-    """PySpark's createDataFrame loses them; of shards in which nothing is left come such batches."""
+    """PySpark's createDataFrame loses rows behind an empty batch, as fully pruned shards make."""
     running = request.getfixturevalue(session)
     part, nothing = pa.table({"x": [1, 2]}), pa.table({"x": pa.array([], pa.int64())})
     for parts in ([nothing, nothing, part], [part, nothing, part], [nothing], []):
@@ -356,7 +359,7 @@ def test_no_containers(spark, tmp_path):
         assert prune_shards(spark, tmp_path, "i = 5", where=where, returns="frame").count() == 0
 
 
-def test_what_executors_cannot_read_is_kept_and_reported(spark, tmp_path):
+def test_unreadable_containers_are_kept_and_reported(spark, tmp_path):
     stats, p = clustered(120), ss.PruningPredicate("f > 0.95 AND x >= 0", clustered(1).schema)
     stats.save_shards(tmp_path, rows=30, about=about_of(120))
     shards, verdicts = ss.Shards.open(tmp_path), p.evaluate(stats)
@@ -365,7 +368,7 @@ def test_what_executors_cannot_read_is_kept_and_reported(spark, tmp_path):
     data = path.read_bytes()
     path.unlink()
     path.write_bytes(data[:-100])
-    read._mapped.__init__(read.OPEN)
+    read._mapped.__init__(read.MAX_MAPPED)
     for i in (0, 2):
         verdicts[i * 30 : (i + 1) * 30] = 1
     bad = {shards.shards[i].file for i in (0, 2)}

@@ -1,4 +1,4 @@
-"""`spark.read.format("skipstone")`; and Spark's bug for whose sake filters are not pushed into it."""
+"""`spark.read.format("skipstone")`, and the Spark bug that forbids pushing filters into it."""
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.filterwarnings(QUIET)
 
 
 def loading(session):
-    """What loads tables in a session."""
+    """Return a function that loads tables in a session."""
     register(session)
     return lambda path, **options: (
         session.read.format("skipstone").options(**options).load(str(path))
@@ -28,7 +28,7 @@ def source(spark):
 
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory):
-    """A folder with a table of each format: x from 0 to 29, ten rows a file."""
+    """Make a folder with a table of each format: x from 0 to 29, ten rows per file."""
     root = tmp_path_factory.mktemp("lake")
     log = Log(
         root / "delta",
@@ -117,7 +117,7 @@ def test_versions_and_snapshots(spark, lake, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "options, said",
+    "options, message",
     [
         ({"wher": "x = 1"}, "the option 'wher' is not known"),
         ({"where": "y = 1"}, "predicate names 'y'"),
@@ -128,11 +128,11 @@ def test_versions_and_snapshots(spark, lake, tmp_path):
         ({"where": "CAST(q AS DATE) = DATE '2024-01-01'"}, "depends on a time zone"),
     ],
 )
-def test_refusals(lake, options, said):
-    """Told when a table is loaded, by the class that Spark asks."""
+def test_refusals(lake, options, message):
+    """Errors are raised when a table is loaded, by the class that Spark calls."""
     from skipstone.bindings.spark.reading.data_source import ReadRequest
 
-    with pytest.raises(ss.SkipstoneError, match=said):
+    with pytest.raises(ss.SkipstoneError, match=message):
         ReadRequest({"path": str(lake / "delta")} | options)
 
 
@@ -152,9 +152,9 @@ def test_a_reader_that_was_copied_plans_nothing(spark, lake):
 
     from skipstone.bindings.spark.reading.data_source import PlanReader, ReadRequest
 
-    asked = ReadRequest({"path": str(lake / "delta")})
+    request = ReadRequest({"path": str(lake / "delta")})
     with pytest.raises(ss.SourceError, match="ask the reader that planned"):
-        _ = pickle.loads(pickle.dumps(PlanReader(asked, asked.schema()))).groups
+        _ = pickle.loads(pickle.dumps(PlanReader(request, request.schema()))).groups
 
 
 def test_spark_finds_it_by_the_name_of_its_module():
@@ -170,9 +170,11 @@ def test_spark_finds_it_by_the_name_of_its_module():
 
 
 def test_sparks_bug_with_pushed_filters(spark):
-    """A data source that drops rows by pushed filters, as it may, and Spark that does not plan it again for another query.
+    """Spark does not plan a data source again that drops rows by pushed filters.
 
-    Once this fails, Spark is mended: see in which version, and let `pyspark_skipstone.Reader` implement `pushFilters` from that version on.
+    Such a source may drop them, but another query then gets its rows. If this test fails, Spark has
+    fixed the bug: find the version, and let `pyspark_skipstone.Reader` implement `pushFilters` from
+    that version on.
     """
     from pyspark.sql import datasource
 
@@ -209,7 +211,8 @@ def test_sparks_bug_with_pushed_filters(spark):
         df = spark.read.format("pushes_filters").load()
         first, second = df.where("k = 5").count(), df.count()
         assert (first, second) != (1, 10), (
-            f"Spark {spark.version} plans a data source again for a query without filters: pushFilters may be implemented"
+            f"Spark {spark.version} plans a data source again for a query without filters: "
+            "pushFilters may be implemented"
         )
         assert first == 1 and second < 10
     finally:

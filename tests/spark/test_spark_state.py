@@ -1,4 +1,7 @@
-"""Delta's reader surface in Spark: the cached state of a version, and the files of a scan in Delta's words and counts."""
+"""Delta's reader API in Spark: the cached state of a version, and the files of a scan.
+
+The latter is in Delta's words and counts.
+"""
 
 import pytest
 
@@ -12,7 +15,7 @@ pytestmark = pytest.mark.filterwarnings(QUIET)
 
 @pytest.fixture
 def log(tmp_path):
-    """Four files of ten rows, x from 0, two to a partition; one has deleted rows."""
+    """Write four files of ten rows, x from 0, two per partition; one has deleted rows."""
     log = Log(
         tmp_path / "a `table`",
         delta_schema("x BIGINT, p STRING"),
@@ -100,6 +103,6 @@ def test_files_for_scan(spark, log):
     assert [r.path for r in scan.frame.collect()] == scan.files["path"].to_pylist()
 
 
-def test_what_is_no_delta_table(spark, tmp_path):
+def test_errors_without_a_delta_table(spark, tmp_path):
     with pytest.raises(ss.SourceError, match="_delta_log"):
         with_stats(spark, tmp_path)

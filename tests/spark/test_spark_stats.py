@@ -1,4 +1,4 @@
-"""Statistics of tables as DataFrames: what Spark's workers judge by them is what plans find."""
+"""Statistics of tables as DataFrames: Spark's workers keep the same files as plans."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Where statistics are in a DataFrame, who judges them, and what each Spark lacks."""
+"""Where a DataFrame holds statistics, which strategy judges them, and what each Spark lacks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from skipstone.bindings.spark.session import session as sessions
 from skipstone.bindings.spark.statistics import udf as udfs
 from skipstone.bindings.spark.statistics.judge import Judge
 from skipstone.bindings.spark.statistics.slots import slots_of
-from skipstone.bindings.spark.statistics.verdict import chosen
+from skipstone.bindings.spark.statistics.verdict import choose_strategy
 from skipstone.kernels.run import compile_cache
 from skipstone.spark import keep_udf, to_column, verdict_udf, with_verdict
 from tests.support.blooms import bloom
@@ -25,32 +25,36 @@ from tests.support.spark_statistics import STRATEGIES, answers, plan_of
 pytestmark = pytest.mark.filterwarnings(QUIET)
 
 SCHEMA = pa.schema([
-    ("x", pa.int64()), ("s", pa.string()), ("a", pa.struct([("b", pa.int32()), ("min", pa.int32())])), ("odd `name`.50%", pa.int64()), ("f", pa.float64()),
+    ("x", pa.int64()), ("s", pa.string()),
+    ("a", pa.struct([("b", pa.int32()), ("min", pa.int32())])), ("odd `name`.50%", pa.int64()),
+    ("f", pa.float64()),
 ])  # fmt: skip
 
 
-# Where statistics are.
+# Placement of statistics.
 
-#   columns of the DataFrame, in SQL                                              columns=                        predicate                    verdict
+#     columns of the DataFrame, in SQL                           columns=  predicate        verdict
 PLACES: list[tuple[str, dict[str, Any], str, int]] = [
-    ("named_struct('min', 1L, 'max', 4L) AS x",                                   {},                             "x = 5",                     0),
-    ("named_struct('MIN', 1L, 'Max', 9L, 'NULL_COUNT', 0) AS X, 3 AS row_count",  {},                             "x >= 1",                    2),
-    ("named_struct('min', 1L, 'max', 4L) AS x, 9L AS `x.max`",                    {},                             "x = 5",                     1),
-    ("9L AS `x.max`, named_struct('min', 1L, 'max', 4L) AS x",                    {},                             "x = 5",                     1),
-    ("named_struct('min', 1L, 'min', 9L, 'max', 4L) AS x",                        {},                             "x < 1",                     0),  # see below
-    ("named_struct('b', named_struct('min', 1, 'max', 4)) AS a",                  {},                             "a.b = 5",                   0),
-    ("named_struct('b', named_struct('max', 4), 'min', named_struct('max', 4)) AS a", {},                         "a.min = 5",                 0),
-    ("named_struct('min', 7L) AS `odd ``name``.50%`",                             {},                             "`odd ``name``.50%` < 7",    0),
-    ("7L AS `odd ``name``.50%.min`",                                              {},                             "`odd ``name``.50%` < 7",    0),
-    ("named_struct('u', named_struct('max', 4L, 'min', 1L)) AS st",               {"x": "st.u"},                  "x = 5",                     0),
-    ("4L AS `hi.there`",                                                          {"x.max": "`hi.there`"},        "x = 5",                     0),
-    ("4L AS `x.max`, 9L AS other",                                                {"x.max": "other"},             "x = 5",                     1),
-    ("array(1L, 2L) AS `x.values`",                                               {},                             "x = 5",                     0),
-    ("named_struct('values', array(1L, 2L)) AS x",                                {},                             "x IN (5, 7)",               0),
-    ("NULL AS x, 4L AS `x.max`",                                                  {},                             "x = 5",                     0),
-    ("1 AS skipstone_0, 4L AS `x.max`, 2 AS `verdict 0`",                         {},                             "x = 5",                     0),
+    ("named_struct('min', 1L, 'max', 4L) AS x",                  {}, "x = 5",                  0),
+    ("named_struct('MIN', 1L, 'Max', 9L, 'NULL_COUNT', 0) AS X, 3 AS row_count", {}, "x >= 1", 2),
+    ("named_struct('min', 1L, 'max', 4L) AS x, 9L AS `x.max`",   {}, "x = 5",                  1),
+    ("9L AS `x.max`, named_struct('min', 1L, 'max', 4L) AS x",   {}, "x = 5",                  1),
+    # see below
+    ("named_struct('min', 1L, 'min', 9L, 'max', 4L) AS x",       {}, "x < 1",                  0),
+    ("named_struct('b', named_struct('min', 1, 'max', 4)) AS a", {}, "a.b = 5",                0),
+    ("named_struct('b', named_struct('max', 4), 'min', named_struct('max', 4)) AS a", {},
+     "a.min = 5", 0),
+    ("named_struct('min', 7L) AS `odd ``name``.50%`",            {}, "`odd ``name``.50%` < 7", 0),
+    ("7L AS `odd ``name``.50%.min`",                             {}, "`odd ``name``.50%` < 7", 0),
+    ("named_struct('u', named_struct('max', 4L, 'min', 1L)) AS st", {"x": "st.u"}, "x = 5", 0),
+    ("4L AS `hi.there`", {"x.max": "`hi.there`"}, "x = 5", 0),
+    ("4L AS `x.max`, 9L AS other", {"x.max": "other"}, "x = 5", 1),
+    ("array(1L, 2L) AS `x.values`",                              {}, "x = 5",                  0),
+    ("named_struct('values', array(1L, 2L)) AS x",               {}, "x IN (5, 7)",            0),
+    ("NULL AS x, 4L AS `x.max`",                                 {}, "x = 5",                  0),
+    ("1 AS skipstone_0, 4L AS `x.max`, 2 AS `verdict 0`",        {}, "x = 5",                  0),
 ]  # fmt: skip
-# A struct with two fields of one name says nothing by it.
+# A struct with two fields of one name is ambiguous, so this name has no statistics.
 PLACES[4] = (*PLACES[4][:3], 1)
 
 
@@ -128,7 +132,7 @@ def test_bloom_filters_go_to_a_kernel(spark: Any) -> None:
         ]
 
 
-# Who judges.
+# Strategies.
 
 LONG_LIST = f"x IN ({', '.join(map(str, range(0, 20_000, 2)))})"
 #   predicate          Spark   strategy         taken
@@ -145,7 +149,7 @@ CHOICES = [
 
 @pytest.mark.parametrize(("text", "version", "strategy", "taken"), CHOICES)
 def test_choices(text: str, version: tuple[int, int], strategy: Any, taken: str) -> None:
-    assert chosen(strategy, ss.PruningPredicate(text, SCHEMA), {}, version) == taken
+    assert choose_strategy(strategy, ss.PruningPredicate(text, SCHEMA), {}, version) == taken
 
 
 def test_native_judges_where_the_plan_shows_no_python(spark: Any) -> None:
@@ -161,22 +165,30 @@ def expression(_: Any) -> Any:
     return to_column("x = 5", {"x.max": F.col("`x.max`") + 1}, schema=SCHEMA)
 
 
-#   what is done                                                                   error                what it says
+#     call, error, message
 ERRORS: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
-    (lambda df: to_column("abs(x) = 5", schema=SCHEMA, df=df),                     ss.UnsupportedForm,  r"statistics of abs\(x\) are derived by"),
-    (lambda df: with_verdict(df, "abs(x) = 5", schema=SCHEMA, strategy="native"),  ss.UnsupportedForm,  r"strategy='auto', 'arrow_udf'"),
-    (expression,                                                                   ss.StatisticsError,  r"an expression for 'x\.max'; expected a column"),
-    (lambda df: to_column("x = 5", {"x.mean": "m"}, schema=SCHEMA),                ss.StatisticsError,  r"names 'x\.mean', which is no statistic"),
-    (lambda df: to_column("x = 5", {"x": "m"}, schema=SCHEMA),                     ss.StatisticsError,  r"or df= that has structs"),
-    (lambda df: with_verdict(df, "x = 5", schema=SCHEMA, strategy="fast"),         ss.SkipstoneError,   r"'fast' is not known; expected one of auto"),
-    (lambda df: chosen("arrow_udf", P, {}, (4, 0)),                                ss.BackendMissing,   r"needs Spark 4\.1 or newer, and this is 4\.0; use"),
+    (lambda df: to_column("abs(x) = 5", schema=SCHEMA, df=df), ss.UnsupportedForm,
+     r"statistics of abs\(x\) are derived by"),
+    (lambda df: with_verdict(df, "abs(x) = 5", schema=SCHEMA, strategy="native"),
+     ss.UnsupportedForm, r"strategy='auto', 'arrow_udf'"),
+    (expression, ss.StatisticsError, r"an expression for 'x\.max'; expected a column"),
+    (lambda df: to_column("x = 5", {"x.mean": "m"}, schema=SCHEMA), ss.StatisticsError,
+     r"names 'x\.mean', which is not a statistic"),
+    (lambda df: to_column("x = 5", {"x": "m"}, schema=SCHEMA), ss.StatisticsError,
+     r"or df= with structs"),
+    (lambda df: with_verdict(df, "x = 5", schema=SCHEMA, strategy="fast"), ss.SkipstoneError,
+     r"'fast' is not known; expected one of auto"),
+    (lambda df: choose_strategy("arrow_udf", P, {}, (4, 0)), ss.BackendMissing,
+     r"needs Spark 4\.1 or newer, and this is 4\.0; use"),
 ]  # fmt: skip
 P = ss.PruningPredicate("x = 5", SCHEMA)
 
 
-@pytest.mark.parametrize(("act", "error", "says"), ERRORS)
-def test_errors(spark: Any, act: Callable[[Any], Any], error: type[Exception], says: str) -> None:
-    with pytest.raises(error, match=says):
+@pytest.mark.parametrize(("act", "error", "message"), ERRORS)
+def test_errors(
+    spark: Any, act: Callable[[Any], Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
         act(spark.sql("SELECT 5L AS `x.max`"))
 
 
@@ -214,7 +226,10 @@ def test_a_judge_is_made_once_in_a_process() -> None:
 
 
 def test_workers_make_a_predicate_once_and_share_kernels(spark: Any, tmp_path: Any) -> None:
-    """Two workers judge small batches: with NumPy at first, then with one kernel that one of them compiled and the other loaded."""
+    """Two workers judge small batches, first with NumPy, then with one kernel.
+
+    One of them compiled this kernel, and the other loaded it.
+    """
     judge = Judge.of(ss.PruningPredicate("x > 7 AND x < 900000 OR x = 3", SCHEMA), slots_of(P)[:2])
     fields = "pid long, judge long, backends string, misses long, hits long, wrong long"
 
@@ -248,7 +263,8 @@ def test_workers_make_a_predicate_once_and_share_kernels(spark: Any, tmp_path: A
     environment = spark.sparkContext.environment
     environment["SKIPSTONE_CACHE_DIR"] = str(tmp_path)
     try:
-        # Both partitions run at once, each in a worker of its own; bounds of one lane for one kernel.
+        # Both partitions run at once, each in its own worker; their bounds share a lane, so one
+        # kernel serves both.
         df = spark.range(0, 20_000, 1, 2).selectExpr("id % 10000 AS lo", "id % 10000 + 20000 AS hi")
         runs = [df.mapInArrow(watched, fields).collect() for _ in range(2)]
     finally:

@@ -1,4 +1,4 @@
-"""Files of statistics that change while they are open: an error, never a wrong answer."""
+"""Saved statistics that change while they are open cause an error, never a wrong answer."""
 
 import os
 import subprocess
@@ -46,7 +46,7 @@ def overwrite(path, size):
 
 
 CHANGES = [cut, cut_and_grow, overwrite]
-ASKED = {
+USES = {
     "prune": lambda stats: P.prune(stats),
     "numba": lambda stats: P.prune(stats, "numba"),
     "evaluate": lambda stats: P.evaluate(stats),
@@ -66,12 +66,12 @@ def test_a_mapped_file_that_changed_is_an_error(change, indexed, tmp_path, monke
     path = tmp_path / "x.stats"
     (STATS.index() if indexed else STATS).save(path)
     stats = ss.Statistics.load(path)
-    for ask in ASKED.values():
-        ask(stats)  # what was read before is verified no more
+    for use in USES.values():
+        use(stats)  # parts that were read are not verified again
     change(path, 8192)
-    for ask in ASKED.values():
+    for use in USES.values():
         with pytest.raises(ss.StatisticsError, match=r"x\.stats: was changed while it was open"):
-            ask(stats)
+            use(stats)
 
 
 @pytest.mark.parametrize("change", CHANGES)
@@ -84,18 +84,18 @@ def test_a_small_file_is_in_memory(change, tmp_path):
 
 
 @pytest.mark.parametrize("limit", SIZES.values(), ids=SIZES)
-@pytest.mark.parametrize("asked", ["prune", "survivors", "table"])
-def test_shards_that_changed_lose_nothing(limit, asked, tmp_path, monkeypatch):
+@pytest.mark.parametrize("method", ["prune", "survivors", "table"])
+def test_shards_that_changed_lose_nothing(limit, method, tmp_path, monkeypatch):
     monkeypatch.setattr(layout, "IN_MEMORY", limit)
     STATS.save_shards(tmp_path, rows=N // 4)
     shards = ss.Shards.open(tmp_path)
     text = f"x < 70 OR x > {N - 5}"
-    before = len(getattr(shards, asked)(text))
+    before = len(getattr(shards, method)(text))
     for file in os.listdir(tmp_path):
         if file != "shards.json":
             cut_and_grow(tmp_path / file, 4096)
     if limit:
-        assert len(getattr(shards, asked)(text)) == before
+        assert len(getattr(shards, method)(text)) == before
         return
     found = shards.judge(text)
     assert len(found.unreadable) == 4 and (found.verdicts == ss.Verdict.MAYBE).all()
@@ -108,7 +108,7 @@ schema = pa.schema([("x", pa.int64())])
 low = np.arange(400_000)
 ss.Statistics.from_dict({"x": {"min": low, "max": low + 9}}, schema).save(path)
 stats, p = ss.Statistics.load(path), ss.PruningPredicate("x < 70", schema)
-if sys.argv[2] == "asked":
+if sys.argv[2] == "read":
     p.prune(stats)
 os.truncate(path, 4096)
 try:
@@ -118,7 +118,7 @@ except ss.StatisticsError as e:
 """
 
 
-@pytest.mark.parametrize("when", ["opened", "asked"])
+@pytest.mark.parametrize("when", ["opened", "read"])
 def test_a_cut_file_does_not_end_the_process(when, tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", CUT, tmp_path / "x.stats", when],

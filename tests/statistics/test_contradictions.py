@@ -1,6 +1,4 @@
-"""Statistics of a column that contradict each other are unknown: neither bounds nor counts
-prune.
-"""
+"""Statistics of a column that contradict each other are unknown: none of them prunes."""
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +8,7 @@ import skipstone as ss
 from skipstone.ir import oracle
 from skipstone.ir.types import from_arrow
 
-#    min   max   nulls rows  nans   whether they contradict each other
+#    min   max   nulls rows  nans   contradiction
 CASES = [
     (2,    8,    10,   10,   None,  True),   # all NULL, and bounds
     (2,    None, 10,   10,   None,  True),
@@ -21,8 +19,8 @@ CASES = [
     (2,    8,    0,    0,    None,  True),   # bounds of no rows
     (None, None, 1,    0,    None,  True),
     (None, None, 0,    0,    None,  False),
-    (8,    2,    10,   10,   None,  True),   # inverted bounds are bounds, too
-    (2,    8,    -1,   10,   None,  False),  # a count that is none contradicts nothing
+    (8,    2,    10,   10,   None,  True),   # inverted bounds are bounds too
+    (2,    8,    -1,   10,   None,  False),  # an invalid count contradicts nothing
     (2,    8,    10,   -1,   None,  False),
     (2,    8,    10,   None, None,  False),
     (2,    8,    9,    10,   None,  False),
@@ -32,7 +30,7 @@ CASES = [
     (2,    8,    0,    10,   10,    True),   # all NaN, and bounds
     (2,    8,    4,    10,   6,     True),
     (None, None, 4,    10,   6,     False),
-    (float("nan"), float("nan"), 4, 10, 6, False),  # NaN bounds nothing
+    (float("nan"), float("nan"), 4, 10, 6, False),  # NaN is no bound
 ]  # fmt: skip
 WHERE = (
     "x = {5}",
@@ -53,7 +51,7 @@ KINDS = {
 
 
 def facts(case, kind, make, nullable=True):
-    """What the oracle makes of a case."""
+    """Return a case as facts for the oracle."""
     low, high = (v if v is None or make is not str else str(v).encode() for v in case[:2])
     counts = dict(zip(("null_count", "row_count", "nan_count"), case[2:5], strict=True))
     return oracle.column_facts(from_arrow(kind), low=low, high=high, nullable=nullable, **counts)
@@ -71,23 +69,23 @@ def statistics(cases, kind, make, nullable=True):
 @pytest.mark.parametrize("nullable", [True, False])
 @pytest.mark.parametrize("name", KINDS)
 def test_a_contradiction_is_unknown(backend, name, nullable):
-    """Alone, and beside neighbours of every other kind; every backend says what the oracle does."""
+    """Every backend equals the oracle, for a case alone and among all others."""
     kind, make = KINDS[name]
     cases = [c for c in CASES if name == "double" or c[4] is None]
     stats = statistics(cases * 40, kind, make, nullable)
     for text in WHERE:
         where = text.format(*((f"'{i}'" if make is str else i) for i in range(10)))
         p = ss.PruningPredicate(where, stats.schema)
-        found = p.evaluate(stats, backend).reshape(40, -1)
-        assert (found == found[0]).all()
-        for case, verdict in zip(cases, found[0].tolist(), strict=True):
-            known = facts(case, kind, make, nullable)
-            assert verdict == oracle.verdict(p.node, {("x",): known}), (where, case)
+        verdicts = p.evaluate(stats, backend).reshape(40, -1)
+        assert (verdicts == verdicts[0]).all()
+        for case, verdict in zip(cases, verdicts[0].tolist(), strict=True):
+            x = facts(case, kind, make, nullable)
+            assert verdict == oracle.verdict(p.node, {("x",): x}), (where, case)
             assert not case[5] or verdict == 1, (where, case)
 
 
-def test_bounds_that_tell_nothing_contradict_nothing(backend):
-    """All rows are NULL: a bound that cannot be read, or is of another type, is none."""
+def test_unusable_bounds_contradict_nothing(backend):
+    """All rows are NULL; a bound that cannot be read, or is of another type, is ignored."""
     schema = pa.schema([("s", pa.string()), ("x", pa.int64())])
     counts = {"null_count": [3], "row_count": [3]}
     stats = ss.Statistics.from_dict(
@@ -101,10 +99,8 @@ def test_bounds_that_tell_nothing_contradict_nothing(backend):
         assert ss.PruningPredicate(where, schema).evaluate(stats, backend).tolist() == [0], where
 
 
-def test_a_container_without_rows_is_pruned_all_the_same():
-    """How many rows a container has is no statistic of the column: deletion vectors leave bounds
-    behind.
-    """
+def test_a_container_without_rows_is_pruned_despite_bounds():
+    """A container's row count is not the column's: deletion vectors leave bounds behind."""
     schema = pa.schema([("x", pa.int64())])
     stats = ss.Statistics.from_dict({"x": {"min": [2], "max": [8]}}, schema, row_count=[0])
     assert ss.PruningPredicate("x = 5", schema).evaluate(stats).tolist() == [0]
@@ -114,7 +110,7 @@ def test_a_container_without_rows_is_pruned_all_the_same():
 
 @pytest.mark.parametrize("name", KINDS)
 def test_in_blocks_and_levels(name):
-    """Some contradictions among many containers, in blocks of their own and in common ones."""
+    """A few contradictions among many containers, in blocks of their own and in mixed ones."""
     kind, make = KINDS[name]
     n, r = 132_000, np.random.default_rng(1)
     which = np.where(r.random(n) < 0.001, r.integers(0, 10, n), 13)

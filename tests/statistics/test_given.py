@@ -1,4 +1,4 @@
-"""Statistics as people give them: arrays of every kind, and what the errors say of the others."""
+"""Statistics from arrays of every kind, and the errors for other objects."""
 
 import datetime as dt
 import subprocess
@@ -19,7 +19,7 @@ SCHEMA = pa.schema(
 DAYS = [dt.datetime(2020, 1, 1), dt.datetime(2021, 1, 1)]
 SWAPPED = "<" if sys.byteorder == "big" else ">"
 
-#    column, maxima of two containers in any form: the first is 1, 'a' or 2020
+#    column, maxima of two containers in any form; the first is 1, 'a' or 2020
 READ = [
     ("x", [1, 2]),
     ("x", (1, 2)),
@@ -41,7 +41,7 @@ READ = [
     ("t", np.array(DAYS, f"{SWAPPED}M8[s]")),
     ("t", np.array(DAYS, "M8[h]")),  # a unit that Arrow lacks
     ("t", np.array(DAYS, "M8[Y]")),
-    ("t", np.array(DAYS, "M8[60s]")),  # one that it takes for a second
+    ("t", np.array(DAYS, "M8[60s]")),  # a unit that Arrow reads as one second
     ("t", np.array(DAYS, f"{SWAPPED}M8[30m]")),
 ]
 ABOVE = {"x": "x > 1", "s": "s > 'a'", "t": "t > TIMESTAMP_NTZ '2020-01-01'"}
@@ -67,8 +67,8 @@ class Provider:
 
 
 @pytest.mark.parametrize("column, values", READ, ids=lambda v: str(getattr(v, "dtype", type(v))))
-def test_what_is_read(column, values):
-    """From a dictionary and from a provider alike."""
+def test_arrays_that_are_read(column, values):
+    """Both from a dictionary and from a provider."""
     values = list(values) if not hasattr(values, "__len__") else values
     p = ss.PruningPredicate(ABOVE[column], SCHEMA)
     for stats in (
@@ -103,7 +103,7 @@ def test_a_generator_is_read_once():
         np.array([1, 2], "M8[ps]"),
     ],
 )
-def test_values_of_no_column_are_unknown(values):
+def test_values_of_other_types_are_unknown(values):
     for key in ("min", "max", "null_count"):
         stats = ss.Statistics.from_dict({"x": {key: values}}, SCHEMA)
         assert ss.PruningPredicate("x > 1", SCHEMA).prune(stats).all()
@@ -134,8 +134,8 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("value, message", REFUSED, ids=[m for _, m in REFUSED])
-def test_what_is_refused(value, message):
-    """In one line that names the statistic; as every statistic, by every way."""
+def test_objects_that_are_refused(value, message):
+    """The error is one line that names the statistic, for every statistic and every constructor."""
     ways = [
         *(
             lambda key=key: ss.Statistics.from_dict({"s": {key: value}}, SCHEMA)
@@ -162,8 +162,8 @@ def test_times_that_overflow_are_unknown(unit):
     assert ss.PruningPredicate("t > TIMESTAMP_NTZ '2020-01-01'", SCHEMA).prune(stats).all()
 
 
-def test_an_index_beneath_null_is_not_asked():
-    """It may be anything."""
+def test_a_dictionary_index_under_null_is_ignored():
+    """It may have any value."""
     indices = pa.Array.from_buffers(
         pa.int32(), 2, [pa.py_buffer(b"\x01"), pa.py_buffer(np.array([0, 77], np.int32))]
     )
@@ -172,7 +172,7 @@ def test_an_index_beneath_null_is_not_asked():
     assert ss.PruningPredicate("s > 'a'", SCHEMA).prune(stats).tolist() == [False, True]
 
 
-# What errors name.
+# Errors name the argument at fault.
 
 
 @pytest.fixture
@@ -198,10 +198,10 @@ NAMERS = [
 ]
 
 
-@pytest.mark.parametrize("ask, message", NAMERS, ids=[m for _, m in NAMERS])
-def test_who_named_an_unknown_column(table, ask, message):
+@pytest.mark.parametrize("use, message", NAMERS, ids=[m for _, m in NAMERS])
+def test_the_argument_that_names_an_unknown_column(table, use, message):
     with pytest.raises(ss.UnknownColumn, match=message) as found:
-        ask(table)
+        use(table)
     assert "Did you mean 'price'?" in str(found.value)
 
 

@@ -1,6 +1,4 @@
-"""Arrays that are given as statistics: changing them later changes no answer, and read-only ones
-are not copied.
-"""
+"""Later changes of a given array change no answer; read-only arrays are not copied."""
 
 import numpy as np
 import pyarrow as pa
@@ -13,12 +11,12 @@ P = ss.PruningPredicate("x = 5 OR x IS NULL", SCHEMA)
 
 
 @pytest.mark.parametrize("key", ["min", "max", "null_count", "row_count"])
-@pytest.mark.parametrize("asked_before", [False, True])
-def test_arrays_that_are_changed_later(key, asked_before):
+@pytest.mark.parametrize("packed_before", [False, True])
+def test_arrays_that_are_changed_later(key, packed_before):
     given = {"min": [0, 9], "max": [7, 9], "null_count": [0, 0], "row_count": [3, 3]}
     arrays = {name: np.array(values) for name, values in given.items()}
     stats = ss.Statistics.from_dict({"x": arrays}, SCHEMA, row_count=(rows := np.array([3, 3])))
-    if asked_before:
+    if packed_before:
         P.prune(stats)
     arrays[key][:] = [9, 0]
     rows[:] = 0
@@ -26,7 +24,7 @@ def test_arrays_that_are_changed_later(key, asked_before):
     assert stats.get("x", key).to_pylist() == given[key] and stats.row_count.to_pylist() == [3, 3]
 
 
-def test_read_only_arrays_stay_where_they_lie():
+def test_read_only_arrays_are_not_copied():
     low = np.arange(1000)
     view = low.view()
     view.setflags(write=False)

@@ -1,4 +1,4 @@
-"""Value lists: what they settle under every form, beside other statistics, and in every type."""
+"""Value lists: verdicts for every form, with other statistics, and for every type."""
 
 import datetime as dt
 import functools
@@ -42,7 +42,7 @@ UNDER = [
 @pytest.mark.parametrize("where, expected", UNDER)
 def test_value_lists(where, expected, backend):
     assert verdicts(where, LISTS, backend=backend, null_count=[0] * 5) == list(expected)
-    # A row of NULL matches none of these, so ALWAYS is gone and NEVER stays.
+    # A row of NULL matches none of these: ALWAYS becomes MAYBE, and NEVER stays.
     some_null = [MAYBE if v is ALWAYS else v for v in expected]
     assert verdicts(where, LISTS, backend=backend, null_count=[1] * 5) == some_null
     assert verdicts(where, LISTS, backend=backend) == some_null
@@ -81,7 +81,7 @@ def test_nan_and_zero_in_lists(where, lists, expected, backend):
         row_count=[len(v) for v in lists],
     )
     assert found == expected
-    # Without the counts, a list still never denies what it holds.
+    # Without counts, a list never rules out a value that it holds.
     for values, v in zip(lists, verdicts(where, lists, backend=backend, column="f"), strict=True):
         if v == NEVER:
             assert not any(_matches(where, value) for value in values)
@@ -139,9 +139,9 @@ def test_lists_of_every_type(kind, a, b, c):
     assert p.prune(made).tolist() == p.prune(again).tolist() == [e is not False for e in expected]
 
 
-#    lists of another type, or with what is no value       set            answers
+#    lists of another type, or with odd elements            set            answers
 ODD = [
-    (pa.array([[1, None], [2]]),                            (1,),         [None, False]),      # an element that is unknown
+    (pa.array([[1, None], [2]]),                            (1,),         [None, False]),      # an unknown element
     (pa.array([[1.0], [2.0]]),                              (1,),         None),
     (pa.array([["1"], []]),                                 (1,),         None),
     (pa.array([1, 2]),                                      (1,),         None),               # no lists at all
@@ -163,7 +163,7 @@ def test_odd_lists(lists, chosen, expected):
         assert found.to_pylist() == expected
 
 
-def test_what_lies_under_a_null_list_is_not_counted():
+def test_values_under_a_null_list_are_not_counted():
     hidden = pa.ListArray.from_arrays(
         pa.array([0, 2, 4, 6]), pa.array([1, 1, 7, 7, 7, 7]), mask=pa.array([False, True, False])
     )
@@ -178,7 +178,7 @@ def test_ticks_between_those_of_the_column():
 
 @pytest.mark.parametrize("seed", range(20 if LONG else 8))
 def test_random_lists_equal_the_oracle(seed, backend):
-    """The oracle is told what `contained` means in one line of Python; everything else is its own."""
+    """One line of Python defines `contained` for the oracle; the oracle does the rest."""
     r = random.Random(seed)
     n = r.choice([1, 7, 70])
     pool = range(-2, 6)
@@ -217,7 +217,7 @@ def test_random_lists_equal_the_oracle(seed, backend):
             y = oracle.column_facts(ty.INT64)
             expected.append(oracle.verdict(p.node, {("x",): facts, ("y",): y}))
         assert p.evaluate(stats, backend).tolist() == expected, p
-        # And no row is lost: a container whose values hold a match is kept, whatever is said of it.
+        # No row is lost: a container with a matching value is kept, whatever its statistics say.
         for i, values in enumerate(lists):
             for v in values or ():
                 if _row(p, v):
@@ -264,7 +264,7 @@ class Provider:
 JOINED = [
     ([[1], [2], None],       [None, None, False],            [ALWAYS, NEVER, NEVER],     [NEVER, ALWAYS, ALWAYS]),
     ([None, None, None],     [True, False, None],            [ALWAYS, NEVER, MAYBE],     [NEVER, ALWAYS, MAYBE]),
-    ([[1], [2], [1]],        [False, True, True],            [MAYBE, MAYBE, ALWAYS],     [MAYBE, MAYBE, NEVER]),  # they contradict each other
+    ([[1], [2], [1]],        [False, True, True],            [MAYBE, MAYBE, ALWAYS],     [MAYBE, MAYBE, NEVER]),  # a contradiction
 ]  # fmt: skip
 
 
@@ -278,7 +278,7 @@ def test_lists_beside_a_provider(lists, answer, equal, unequal, backend):
     assert ss.PruningPredicate("x <> 1", SCHEMA).evaluate(both, backend).tolist() == unequal
 
 
-def test_copies_keep_what_they_know():
+def test_copies_keep_lists_and_filters():
     import copy
     import pickle
 
@@ -291,7 +291,7 @@ def test_copies_keep_what_they_know():
         assert p.part(p.node).prune(again).tolist() == [True, False]
 
 
-#    key       as given                                             x = 7 may match
+#    key       value                                                x = 7 may match
 GIVEN = [
     ("values", [["a"], [5], [7]],                                   [True, False, True]),
     ("values", [[5.0], [5.5], [2**70]],                             [False, True, True]),
@@ -313,7 +313,7 @@ GIVEN = [
 
 
 @pytest.mark.parametrize("key, given, expected", GIVEN, ids=range(len(GIVEN)))
-def test_what_cannot_be_used_is_unknown(key, given, expected):
+def test_unusable_lists_and_filters_are_unknown(key, given, expected):
     assert (
         ss.PruningPredicate("x = 7", SCHEMA)
         .prune(ss.Statistics.from_dict({"x": {key: given}}, SCHEMA))

@@ -1,4 +1,4 @@
-"""Statistics: made from lists, tables and providers, named as SQL names columns, and asked by any predicate."""
+"""Statistics from lists, tables and providers: names of columns, answers, mistakes."""
 
 import numpy as np
 import pyarrow as pa
@@ -35,22 +35,22 @@ NAMES = [
 
 @pytest.mark.parametrize("column, name", NAMES)
 def test_names(column, name):
-    """Every way to give the statistics of one column prunes by that column and by no other."""
+    """Statistics of one column, however given, prune by that column and by no other."""
 
     class Provider:
         num_containers = 2
 
-        def min_values(self, asked):
-            return pa.array([0, 7]) if asked == column else None
+        def min_values(self, requested):
+            return pa.array([0, 7]) if requested == column else None
 
         max_values = min_values
 
-        def null_counts(self, asked):
+        def null_counts(self, requested):
             return None
 
         row_counts = null_counts
 
-        def contained(self, asked, values):
+        def contained(self, requested, values):
             return None
 
     made = [
@@ -64,7 +64,7 @@ def test_names(column, name):
         assert pruned(f"{column} = 7", stats) == [DROP, KEEP]
         for other in {c for c, _ in NAMES} - {column}:
             assert pruned(f"{other} = 7", stats) == [KEEP, KEEP]
-            # Both are asked for, in both orders; neither answer stands in for the other.
+            # Both columns, in both orders: neither answer is used for the other.
             assert (
                 pruned(f"{other} = 1 AND {column} = 7", stats)
                 == pruned(f"{column} = 7 AND {other} = 1", stats)
@@ -73,7 +73,7 @@ def test_names(column, name):
 
 
 def test_a_column_that_only_the_predicate_knows():
-    """Statistics made for an older schema: what they lack is unknown."""
+    """Statistics of an older schema: a column that they lack is unknown."""
     old = pa.schema([("x", pa.int32())])
     stats = ss.Statistics.from_dict(
         {"x": {"min": [1, 2**31 - 1], "max": [2, 2**31 - 1]}}, old, row_count=[5, 5]
@@ -94,27 +94,27 @@ def test_from_arrow_of_struct_fields():
 
 
 class Silent:
-    """A provider that knows nothing, and counts how often it was asked."""
+    """A provider that returns nothing but the given answers, and records its calls."""
 
     def __init__(self, n=3, **answers):
-        self.num_containers, self.answers, self.asked = n, answers, []
+        self.num_containers, self.answers, self.calls = n, answers, []
 
     def __getattr__(self, name):
         if name not in ("min_values", "max_values", "null_counts", "row_counts", "contained"):
             raise AttributeError(name)
 
-        def ask(*args):
-            self.asked.append((name, *args))
+        def answer(*args):
+            self.calls.append((name, *args))
             return self.answers.get(name)
 
-        return ask
+        return answer
 
 
-def test_providers_are_asked_only_for_what_is_needed():
+def test_providers_are_called_only_for_columns_of_the_predicate():
     provider = Silent()
     assert pruned("x = 5 AND s > 'a'", provider) == [KEEP] * 3
-    assert {a[1] for a in provider.asked} == {"x", "s"}
-    assert [a for a in provider.asked if a[0] == "contained"] == [
+    assert {call[1] for call in provider.calls} == {"x", "s"}
+    assert [call for call in provider.calls if call[0] == "contained"] == [
         ("contained", "x", frozenset({5}))
     ]
 
@@ -128,13 +128,13 @@ def test_providers_are_asked_only_for_what_is_needed():
     ],
     ids=lambda a: str(a.type),
 )
-def test_contained_may_come_in_other_layouts(answer):
+def test_contained_accepts_other_layouts(answer):
     assert pruned("x = 5", Silent(contained=answer)) == [KEEP, KEEP, DROP]
     assert pruned("x <> 5", Silent(contained=answer)) == [DROP, KEEP, KEEP]
 
 
-def test_contained_says_nothing_of_null():
-    """Only these values, or NULL: a NULL row keeps ALWAYS away, and IS NULL alive."""
+def test_contained_does_not_concern_null():
+    """ "Only these values" allows NULL: a NULL row prevents ALWAYS, and IS NULL may match."""
     provider = Silent(
         contained=pa.array([True] * 3),
         null_counts=pa.array([0, 1, None]),

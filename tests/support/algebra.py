@@ -1,4 +1,4 @@
-"""Three-valued logic, written out."""
+"""Truth tables of three-valued logic."""
 
 import itertools
 
@@ -41,7 +41,7 @@ def facts_of(outcomes):
 
 
 def product(n, sets):
-    """Outcomes by the definition: every combination of the operands' outcomes."""
+    """Return the outcomes by definition, from every combination of the operands' outcomes."""
     match n.op:
         case Op.LITERAL:
             return {None if n.value is None else bool(n.value)}

@@ -17,7 +17,7 @@ def text(b):
 
 
 def avro_file(schema, blocks, codec=b"null", **more):
-    """A container: blocks are (records, bytes)."""
+    """Return an Avro container file; blocks are (records, bytes)."""
     header = {
         "avro.schema": schema if isinstance(schema, bytes) else json.dumps(schema).encode(),
         "avro.codec": codec,

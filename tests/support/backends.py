@@ -1,4 +1,4 @@
-"""Statistics and verdicts that every backend is compared on."""
+"""Statistics and verdicts on which all backends are compared."""
 
 import random
 import zlib
@@ -14,7 +14,7 @@ from tests.support.predicates import predicate
 from tests.support.strategies import fields, schema_of, table
 from tests.support.zonemaps import hostile, zone_map
 
-# Bits are packed in words of 64, NumPy works in blocks of 16,384, Numba in blocks of 64 words.
+# Bits are packed in words of 64; NumPy works in blocks of 16,384 bits, Numba in blocks of 64 words.
 SIZES = (0, 1, 2, 7, 8, 9, 63, 64, 65, 127, 128, 129, 4095, 4096, 4097, 16383, 16384, 16385, 20000)
 
 
@@ -22,7 +22,7 @@ EDGES = pa.schema([("x", pa.int64()), ("y", pa.int16()), ("z", pa.string())])
 
 
 def edge_statistics(start, stop):
-    """Containers start to stop of an endless row of them, in which nothing repeats at a power of two."""
+    """Return containers start to stop of an endless row; no pattern repeats at a power of two."""
     i = np.arange(start, stop)
     x, y, nulls = i * 37 % 101, (i * 13 % 11).astype(np.int16), i % 3
     columns = {
@@ -34,7 +34,7 @@ def edge_statistics(start, stop):
 
 
 def random_zone_map(r, containers):
-    """A zone map that is sound for some rows, or one that is sound for none; and its schema."""
+    """Return a zone map and its schema; the map is sound for some rows, or for none."""
     if r.random() < 0.5:
         t = table(r, containers=containers, most_rows=4)
         return zone_map(r, t, told=r.random() < 0.4), t.schema
@@ -43,7 +43,7 @@ def random_zone_map(r, containers):
 
 
 def agree(p, z, stats, facts, backend, calls=("evaluate", "prune")):
-    """Compare one predicate's answers with the oracle's; return how many verdicts."""
+    """Compare one predicate's answers with the oracle's, and return the number of verdicts."""
     expected = [oracle.verdict(p.node, f, rows) for f, rows in zip(facts, z.rows, strict=True)]
     if "evaluate" in calls:
         got = p.evaluate(stats, backend=backend)
@@ -69,7 +69,7 @@ def agree(p, z, stats, facts, backend, calls=("evaluate", "prune")):
 
 
 def numpy_verdicts(seed, containers=48, predicates=60):
-    """Verdicts of random predicates over one random zone map, all checked."""
+    """Check random predicates over one random zone map, and return the number of verdicts."""
     r = random.Random(seed)
     z, schema = random_zone_map(r, containers)
     stats, facts = z.statistics(schema), [z.facts(j) for j in range(containers)]
@@ -83,12 +83,12 @@ PARTS = 4
 
 
 def owner(shape):
-    """Which part counts a shape, so that no two parts count the same."""
+    """Return the part that counts a shape, so that no two parts count the same shape."""
     return zlib.crc32(numba_text.source_of(Shape(shape)).encode()) % PARTS
 
 
 def numba_shapes(seed, wanted):
-    """Random predicates through Numba until `wanted` shapes of the seed's part were compiled and checked."""
+    """Run random predicates through Numba until `wanted` shapes of the seed's part are checked."""
     r, part, shapes = random.Random(seed), seed % PARTS, set()
     while len(shapes) < wanted:
         z, schema = random_zone_map(r, r.choice((3, 64, 65, 70)))

@@ -1,4 +1,4 @@
-"""Bloom filters for tests: one written here, and those of real files."""
+"""Bloom filters for tests: one implemented here, and those of real files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SALT = (
 
 
 def bloom(encoded: list[bytes], blocks: int = 8) -> bytes:
-    """A split-block filter, word by word as Parquet's BloomFilter.md writes it down."""
+    """Return a split-block filter, built word by word as Parquet's BloomFilter.md describes it."""
     words = [[0] * 8 for _ in range(blocks)]
     for data in encoded:
         h = xxhash.xxh64_intdigest(data)
@@ -33,7 +33,7 @@ def bloom(encoded: list[bytes], blocks: int = 8) -> bytes:
 
 
 def blooms_of(path: Any, column: int) -> list[bytes | None]:
-    """The bitsets of one column's filters in a file, one for each row group."""
+    """Return the bitsets of one column's filters in a file, one per row group."""
     metadata, out = pq.read_metadata(path), []
     with open(path, "rb") as f:
         data = f.read()

@@ -1,4 +1,4 @@
-"""Small faults for Python source: each is one changed place of the module's syntax tree."""
+"""Small faults for Python source; each changes one place of the module's syntax tree."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from dataclasses import dataclass
 from typing import Any
 
 COMPARED = {
-    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
+    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
     ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
 }  # fmt: skip
 COMPUTED = {
-    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add, ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd,
+    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add, ast.BitAnd: ast.BitOr,
+    ast.BitOr: ast.BitAnd,
     ast.FloorDiv: ast.Mult,
 }  # fmt: skip
-# Fields of a tree that say nothing of an answer.
+# Fields of a tree that do not affect results.
 SKIPPED = {"annotation", "returns", "type_params", "decorator_list"}
 
 
@@ -26,11 +28,11 @@ class Mutant:
     """One fault.
 
     Attributes:
-        name: The function and the change as text, `Plan.count: 0 -> 1`, whatever line it is on.
+        name: The function and the change as text, `Plan.count: 0 -> 1`, independent of the line.
         lines: First and last line of the statement that it changes.
         source: The module's text.
         path: Fields and indices from the module's tree to the changed node.
-        edit: Takes a copy of the node and returns what stands for it.
+        edit: A function that copies the node and returns its replacement.
     """
 
     name: str
@@ -79,7 +81,7 @@ def _text(node: Any) -> str:
 
 
 def _lines(node: Any) -> tuple[int, int]:
-    """The lines of a statement, of a compound one those of its head."""
+    """Return the lines of a statement; of a compound statement, those of its head."""
     head = getattr(node, "test", getattr(node, "subject", getattr(node, "iter", node)))
     if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Try | ast.With):
         return node.lineno, node.body[0].lineno - 1
@@ -95,7 +97,7 @@ def _at(tree: Any, path: tuple[tuple[str, int | None], ...]) -> Any:
 def _places(
     node: ast.AST, path: Any, where: str, lines: tuple[int, int]
 ) -> Iterator[tuple[Any, str, tuple[int, int]]]:
-    """Paths to all nodes that may be changed, the functions that these are in, and their statements' lines."""
+    """Yield the path of each node that may be changed, with its function and statement lines."""
     if isinstance(node, ast.FunctionDef | ast.ClassDef):
         where = f"{where}.{node.name}".lstrip(".")
         if node.name == "__repr__":
@@ -111,7 +113,7 @@ def _places(
     if path:
         yield path, where, lines
     if isinstance(node, ast.Raise):
-        return  # its text is for people
+        return  # its text is a message for people
     for field, value in ast.iter_fields(node):
         if field in SKIPPED:
             continue
@@ -124,7 +126,7 @@ def _places(
 
 
 def _edits(node: Any) -> Iterator[Callable[[Any], Any]]:
-    """The changes of one node; each takes a copy and returns what stands for it."""
+    """Yield the changes of one node; each is a function from a copy to its replacement."""
     match node:
         case ast.If() | ast.While() | ast.IfExp() if not isinstance(node.test, ast.Compare):
             yield lambda n: _set(n, test=ast.UnaryOp(ast.Not(), n.test))

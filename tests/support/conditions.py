@@ -1,4 +1,7 @@
-"""Random predicates over scalar expressions, each with the name of its form, so that pruning can be counted per form."""
+"""Random predicates over scalar expressions.
+
+Each has the name of its form, so that pruning can be counted per form.
+"""
 
 from dataclasses import dataclass
 
@@ -17,7 +20,7 @@ from tests.support.predicates import own, quote
 from tests.support.strategies import Field
 
 COMPARE = ("=", "=", "<>", "<", "<=", ">", ">=", "<=>")
-# Those that DuckDB spells otherwise, or lacks.
+# Forms that DuckDB spells differently, or lacks.
 ONLY_SPARKS = ("==", "!=", "IS DISTINCT FROM", "IS NOT DISTINCT FROM")
 ORDER = ("<", "<=", ">", ">=")
 TESTS = (
@@ -32,7 +35,7 @@ TESTS = (
     "({}) <=> FALSE",
 )
 TESTS_OF_SPARK = ("! ({})", "!({})", "NOT NOT ({})", "({}) IS UNKNOWN", "({}) IS NOT UNKNOWN")
-# Several tests of one scalar that mean more together; {a} and {b} are values of it.
+# Combinations of tests of one scalar; {a} and {b} are values of it.
 CONJUNCTS = (
     *(
         "{x} > {a} AND {x} < {b}",
@@ -88,7 +91,10 @@ class Predicate:
 
 
 class Predicates:
-    """Random predicates over rows of some columns. `agreed`: only forms that DuckDB reads as Spark does."""
+    """Random predicates over rows of some columns.
+
+    `agreed` limits them to forms on which DuckDB agrees with Spark.
+    """
 
     def __init__(
         self,
@@ -105,7 +111,7 @@ class Predicates:
         self.known: dict[str, tuple | None] = {}
 
     def predicate(self, depth: int = 2) -> Predicate:
-        """Of any form; half of them are single tests."""
+        """Return a predicate of any form; half of them are single tests."""
         r = self.r
         if depth < 1 or r.random() < 0.6:
             return self.atom()
@@ -145,10 +151,10 @@ class Predicates:
     def scalar(self, family: str) -> Scalar:
         return self.scalars.scalar(family, self.r.choice((0, 1, 1, 1, 1, 1, 2, 2)))
 
-    # Values of a scalar, so that literals lie among them.
+    # Values of a scalar, to draw literals near them.
 
     def values(self, sql: str) -> tuple | None:
-        """(type, some axis values that rows have); None where the scalar is not understood."""
+        """Return (type, axis values that some rows have); None if the scalar is not understood."""
         if sql not in self.known:
             self.known[sql] = self._values(sql)
         return self.known[sql]
@@ -160,7 +166,7 @@ class Predicates:
         some = self.batch.slice(self.r.randrange(max(1, self.batch.num_rows - 40)), 40)
         try:
             found = values_of(bound, some, {})
-        except UnsupportedForm:  # a condition inside that is not understood
+        except UnsupportedForm:  # an inner condition is not understood
             return None
         n = max(len(found.data), len(found.valid), len(found.lost))
         good = [
@@ -232,7 +238,7 @@ class Predicates:
         )
 
     def columns(self) -> Predicate:
-        """A column against another, of its type or not."""
+        """Return a comparison of two columns, of the same or of different types."""
         r, family = self.r, self.r.choice("NNNNTDMAABX")
         a, b = self.scalars.column(family), self.scalars.column(family)
         if family == "X" and a.dtype.kind is not b.dtype.kind:
@@ -251,7 +257,7 @@ class Predicates:
         )
 
     def text(self) -> Predicate:
-        """LIKE, ILIKE, RLIKE and the functions that are like them."""
+        """Return LIKE, ILIKE, RLIKE or a similar function."""
         r = self.r
         x = self.scalars.scalar("T", r.choice((0, 0, 0, 1)))
         found = self.values(x.sql)

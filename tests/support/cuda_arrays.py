@@ -1,4 +1,7 @@
-"""Arrays of a device as other libraries give them: over CUDA's array interface with masks, by DLPack, as Arrow device arrays."""
+"""Device arrays in the forms of other libraries.
+
+These are CUDA's array interface with masks, DLPack, and Arrow device arrays.
+"""
 
 import ctypes
 
@@ -13,23 +16,23 @@ FIXED = [t for t in TYPES if not from_arrow(t).coded and from_arrow(t).kind is n
 
 
 class Interface:
-    """A cuDF column, as far as its interface goes.
+    """The part of a cuDF column that its array interface needs.
 
     Args:
-        array: What lies on the device.
-        mask: Words or bytes of what is known, on the device too.
+        array: The values on the device.
+        mask: Words or bytes that mark valid values, also on the device.
         bits: Whether the mask has a bit for each value.
-        typestr: Of the values, if they are not what the array says.
-        zone: As cuDF's types tell it.
+        typestr: The type of the values, if it differs from the array's.
+        zone: The time zone, as cuDF's types have it.
     """
 
     def __init__(self, array, mask=None, bits=True, typestr=None, zone=None, strides=None):
         self.array = array
-        told = array.__cuda_array_interface__
+        described = array.__cuda_array_interface__
         self.__cuda_array_interface__ = {
-            **told,
+            **described,
             "version": 1,
-            "typestr": typestr or told["typestr"],
+            "typestr": typestr or described["typestr"],
             "strides": strides,
         }
         if mask is not None:
@@ -41,7 +44,7 @@ class Interface:
 
 
 class Refuses:
-    """A cuDF column of strings."""
+    """A cuDF column of strings, which has no array interface."""
 
     def __init__(self, array):
         self.to_arrow = lambda: array
@@ -52,7 +55,7 @@ class Refuses:
 
 
 class ByDLPack:
-    """A tensor of a library that has nothing but DLPack."""
+    """A tensor of a library that supports only DLPack."""
 
     def __init__(self, memory):
         self.memory = memory
@@ -65,7 +68,7 @@ class ByDLPack:
 
 
 class Frame:
-    """A frame of cuDF: names, and a column for each."""
+    """A cuDF data frame: names, and a column for each."""
 
     def __init__(self, columns):
         self.columns, self._columns = list(columns), columns
@@ -75,14 +78,16 @@ class Frame:
 
 
 class ArrowDevice:
-    """An Arrow array or record batch whose buffers lie on a device: the host's, with other addresses.
+    """An Arrow array or record batch with its buffers on a device.
+
+    It is the host's structure with other addresses.
 
     Args:
-        given: The host's.
-        device: Where its buffers are copied to.
+        given: The host's array or batch.
+        device: The device to copy its buffers to.
         kind: Arrow's number for that kind of device.
-        rows: Which rows are not null, as a bit each; None: all, and there is no mask.
-        null_count: As it tells it; -1 where nobody counted.
+        rows: Which rows are not null, a bit each; None if all are, and there is no mask.
+        null_count: The null count to report; -1 if nobody counted.
     """
 
     def __init__(self, given, device, kind=2, rows=None, null_count=0):
@@ -124,7 +129,7 @@ class ArrowDevice:
 
 
 def mask_of(known, bits):
-    """A mask as host words of bits, or as bytes."""
+    """Return a mask as host words of bits, or as bytes."""
     if not bits:
         return np.asarray(known, np.uint8)
     packed = np.packbits(known, bitorder="little")
@@ -132,7 +137,7 @@ def mask_of(known, bits):
 
 
 def interface(where, array, bits):
-    """An Arrow array as cuDF's interface gives it, its nulls in a mask."""
+    """Return an Arrow array in the form of cuDF's interface, with its nulls in a mask."""
     known = np.array([v.is_valid for v in array])
     dtype = from_arrow(array.type)
     typestr = {Kind.TIMESTAMP: f"<M8[{dtype.unit}]", Kind.BOOL: "|b1"}.get(dtype.kind)

@@ -1,4 +1,4 @@
-"""Checks of CUDA kernels that several stand-ins of the device pass."""
+"""Checks of CUDA kernels that every stand-in device must pass."""
 
 import math
 import random
@@ -32,7 +32,7 @@ MANY_MASKS = " OR ".join(f"x BETWEEN {k} AND {k + k % 4} AND y IS NULL" for k in
 
 
 def check_sizes(n, device):
-    """Of kernels in which each lane keeps its word of few masks, and of one that joins many."""
+    """Check kernels whose lanes keep their words of a few masks, and one that joins many masks."""
     stats = edge_statistics(0, n)
     for where in (FEW_MASKS, MANY_MASKS):
         agree(device, stats.launch(ss.PruningPredicate(where, EDGES).program), random.Random(n))
@@ -62,7 +62,7 @@ ENDS = {
 
 
 def tiny(low):
-    """The least denormal of the type whose least value is `low`."""
+    """Return the smallest denormal of the type whose least value is `low`."""
     return 5e-324 if low < -1e300 else 1e-45
 
 
@@ -110,7 +110,7 @@ def check_sets(name, device):
             oracle.column_facts(dtype, low=a, high=b, null_count=0, nan_count=None)
             for a, b in bounds
             if count <= 150
-        ]  # NumPy speaks for longer ones
+        ]  # NumPy checks longer ones
         values = [v.decode() for v in members] if dtype.coded else members
         asked = [
             ss.PruningPredicate(c, schema)

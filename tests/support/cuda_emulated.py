@@ -1,8 +1,9 @@
-"""A device without a card: the very text of a kernel, compiled by g++, run lane by lane and watched (cuda_shim.cpp).
+"""A device without a GPU: g++ compiles the very text of a kernel, and it runs lane by lane.
 
-Memory of the device is its own: NumPy cannot read it, and kernels take nothing else. Whatever a card would leave undefined
-is an error here: a vote that not all lanes come to, an access outside of an argument or not aligned to its size, a word
-written twice or read in the launch that writes it, memory that is read before anything was put there.
+cuda_shim.cpp watches it. Device memory is separate: NumPy cannot read it, and kernels accept no
+other memory. Anything that a GPU would leave undefined is an error here: a vote that some lanes do
+not reach, an access outside an argument or not aligned to its size, a word written twice or read in
+the launch that writes it, and memory that is read before it is written.
 """
 
 from __future__ import annotations
@@ -32,7 +33,10 @@ HERE: Final = Path(__file__).parent
 
 
 def _compiler() -> str | None:
-    """GCC's, whose sanitizers call functions that anyone may give; by the name of g++ another compiler may answer."""
+    """Return GCC's compiler, whose sanitizers call functions that a program may define.
+
+    The name g++ may belong to another compiler.
+    """
     found = shutil.which("g++")
     said = (
         ""
@@ -44,10 +48,13 @@ def _compiler() -> str | None:
 
 COMPILER: Final = _compiler()
 MISSING: Final = None if COMPILER else "no C++ compiler: g++ of GCC is not on the path"
-# Every access and everything undefined calls cuda_shim.cpp; `-nostdlib` keeps the sanitizers' own libraries away.
+# Every access and every undefined operation calls cuda_shim.cpp; `-nostdlib` excludes the
+# sanitizers' own libraries.
 FLAGS: Final = shlex.split(
-    "-std=c++17 -O1 -fPIC -shared -nostdlib -ffp-contract=off -fno-exceptions -fno-rtti -fno-thread-jumps -Wall -Werror -Wno-unknown-pragmas -Wno-unused "
-    "-fsanitize=kernel-address,undefined,float-cast-overflow -fno-sanitize-recover=undefined,float-cast-overflow "
+    "-std=c++17 -O1 -fPIC -shared -nostdlib -ffp-contract=off -fno-exceptions -fno-rtti "
+    "-fno-thread-jumps -Wall -Werror -Wno-unknown-pragmas -Wno-unused "
+    "-fsanitize=kernel-address,undefined,float-cast-overflow "
+    "-fno-sanitize-recover=undefined,float-cast-overflow "
     "--param asan-instrumentation-with-call-threshold=0 --param asan-stack=0 --param asan-globals=0"
 )
 BATCH: Final = 16
@@ -60,18 +67,18 @@ SHIM_FLAGS: Final = shlex.split(
 
 @dataclass(frozen=True)
 class Function:
-    """A kernel, loaded."""
+    """A loaded kernel."""
 
     entry: Any
     parameters: tuple[Parameter, ...]
 
 
 class Emulated(StandIn):
-    """A `Device` (kernels/gpu/device.py) of g++ and NumPy.
+    """A `Device` (kernels/gpu/device.py) made of g++ and NumPy.
 
     Args:
-        folder: Where libraries are kept, by the digest of what they are made of.
-        size: Bytes of memory that it has.
+        folder: The folder of compiled libraries, by the digest of their source.
+        size: Bytes of device memory.
     """
 
     name = "g++, lane by lane"
@@ -81,20 +88,20 @@ class Emulated(StandIn):
         self.folder = folder
         self.launches = 0
         self.only: range | None = (
-            None  # blocks that are run, of grids that are too large to run all
+            None  # blocks that run of a grid that is too large to run completely
         )
         self._functions: dict[str, Function] = {}
         with LOCK:
             self._start = _shim(folder)
 
     def function(self, text: str) -> Function:
-        """The function named `kernel` of a text."""
+        """Return the function named `kernel` of a text."""
         if text not in self._functions:
             self.compile([text])
         return self._functions[text]
 
     def compile(self, texts: Iterable[str]) -> None:
-        """Compile texts, BATCH to a library: that takes a third of the time that one for each does."""
+        """Compile texts, BATCH per library; a library per text takes three times as long."""
         new = [text for text in dict.fromkeys(texts) if text not in self._functions]
         batches = [new[i : i + BATCH] for i in range(0, len(new), BATCH)]
         with concurrent.futures.ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
@@ -113,7 +120,7 @@ class Emulated(StandIn):
         """Run blocks of THREADS threads.
 
         Raises:
-            Wrong: arguments do not fit the declaration, or what a thread did is undefined.
+            Wrong: arguments do not fit the declaration, or a thread did something undefined.
         """
         arrays = self.bound(function.parameters, blocks, arguments)
         held = [value_of(a) for a in arguments]
@@ -141,7 +148,7 @@ class Emulated(StandIn):
 
 
 def _build(text: str, flags: Sequence[str], folder: Path) -> Path:
-    """A library in a folder, by the digest of what it is made of."""
+    """Build a library in a folder, named by the digest of its source."""
     made_of = "\n".join(
         [
             text,
@@ -162,7 +169,10 @@ def _build(text: str, flags: Sequence[str], folder: Path) -> Path:
 
 
 def _shim(folder: Path) -> Any:
-    """What runs kernels: one for the process, since texts are linked with the first that is loaded."""
+    """Return the library that runs kernels.
+
+    There is one per process, because texts are linked with the first one that is loaded.
+    """
     if not SHIM:
         library = ctypes.CDLL(
             str(_build((HERE / "cuda_shim.cpp").read_text(encoding="utf-8"), SHIM_FLAGS, folder)),
@@ -181,7 +191,7 @@ def _shim(folder: Path) -> Any:
 
 
 def _library(texts: Sequence[str]) -> str:
-    """Texts beside each other, each with what takes a launch's arguments apart."""
+    """Return the source of several texts, each with code that unpacks a launch's arguments."""
     lines = ['#include "cuda_shim.h"']
     for i, text in enumerate(texts):
         values = ", ".join(f"*({p.text()}*)values[{j}]" for j, p in enumerate(parameters_of(text)))
@@ -200,7 +210,7 @@ def _library(texts: Sequence[str]) -> str:
 
 @pytest.fixture(scope="session")
 def device(tmp_path_factory):
-    """A device that judges kernels while it runs them."""
+    """Return a device that checks kernels while it runs them."""
     if MISSING:
         pytest.skip(MISSING)
     return Emulated(tmp_path_factory.mktemp("kernels"))

@@ -1,4 +1,4 @@
-"""A device without a card: the PTX that NVRTC makes of a kernel's text, interpreted (tests/support/ptx.py)."""
+"""A device without a GPU that interprets NVRTC's PTX of a kernel (tests/support/ptx.py)."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ _ptx = functools.cache(lambda text, arch, options: nvrtc.ptx_of(text, arch, opti
 
 @dataclass(frozen=True)
 class Function:
-    """A kernel, taken apart."""
+    """A parsed kernel."""
 
     program: ptx.Program
     parameters: tuple[Parameter, ...]
 
 
 class Interpreted(StandIn):
-    """A `Device` (kernels/gpu/device.py) of NVRTC and NumPy.
+    """A `Device` (kernels/gpu/device.py) made of NVRTC and NumPy.
 
     Args:
-        arch: What PTX is made for.
-        options: What NVRTC is told besides what kernels are compiled with.
-        change: What is done to PTX before it is run.
-        size: Bytes of memory that it has.
+        arch: The architecture of the PTX.
+        options: Further options of NVRTC, besides those that kernels are compiled with.
+        change: A function that changes the PTX before it runs.
+        size: Bytes of device memory.
     """
 
     name = "PTX, in NumPy"
@@ -64,7 +64,7 @@ class Interpreted(StandIn):
         self._functions: dict[str, Function] = {}
 
     def function(self, text: str) -> Function:
-        """The function named `kernel` of a text."""
+        """Return the function named `kernel` of a text."""
         if text not in self._functions:
             try:
                 made = self.change(_ptx(text, self.arch, self.options))
@@ -79,7 +79,7 @@ class Interpreted(StandIn):
         """Run blocks of THREADS threads.
 
         Raises:
-            Wrong: arguments do not fit the declaration, or what a thread did is undefined.
+            Wrong: arguments do not fit the declaration, or a thread did something undefined.
         """
         arrays = self.bound(function.parameters, blocks, arguments)
         values = {
@@ -97,7 +97,7 @@ class Interpreted(StandIn):
 
 @pytest.fixture(scope="session")
 def interpreted():
-    """A device that runs what NVRTC makes of kernels."""
+    """Return a device that runs NVRTC's PTX of kernels."""
     if MISSING:
         pytest.skip(MISSING)
     return Interpreted()

@@ -1,4 +1,4 @@
-"""Memory of a device that is none: apart from NumPy's, watched, and gone when the device is lost."""
+"""Memory of a simulated device: separate from NumPy's, watched, and lost with the device."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ SET, UNSET, FRESH = (
     0,
     1,
     2,
-)  # what is known of a byte: something was put there, nothing was, the launch that runs did
-NO_RESERVE: Final = 0x4000  # of Linux; Python has the name from 3.13 on
-MARGIN: Final = 128  # bytes of nobody before and after an array
+)  # the state of a byte: written, never written, written by the running launch
+NO_RESERVE: Final = 0x4000  # Linux's value; Python has the name since 3.13
+MARGIN: Final = 128  # unused bytes before and after an array
 
 
 class Wrong(AssertionError):
-    """A kernel, or who starts it, does what a device need not stand."""
+    """A kernel, or its launch, does something that a device need not support."""
 
 
 class Room:
-    """Bytes of a device, no more aligned than values of `size` bytes ask."""
+    """Bytes of a device, aligned no better than values of `size` bytes need."""
 
     def __init__(self, nbytes: int, size: int) -> None:
         self._all = np.full(nbytes + 2 * MARGIN, 0xA5, np.uint8)
@@ -36,7 +36,7 @@ class Room:
 
 
 class Vast(Room):
-    """As many zeros as one likes: only what is touched takes memory of the host."""
+    """Any number of zeros; only touched pages take host memory."""
 
     def __init__(self, nbytes: int) -> None:
         flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | NO_RESERVE
@@ -46,7 +46,7 @@ class Vast(Room):
 
 
 class Memory:
-    """An array of a device: what `kernels/gpu/device.py` says of one, and no more. Contiguous."""
+    """A contiguous device array with exactly the interface of `kernels/gpu/device.py`."""
 
     def __init__(
         self, room: Room, start: int, dtype: npt.DTypeLike, shape: tuple[int, ...]
@@ -67,12 +67,12 @@ class Memory:
 
     @property
     def bytes(self) -> npt.NDArray[np.uint8]:
-        """What lies there."""
+        """Its content."""
         return self.room.bytes[self.start : self.start + self.nbytes]
 
     @property
     def known(self) -> npt.NDArray[np.uint8]:
-        """What is known of each byte."""
+        """The state of each byte."""
         return self.room.known[self.start : self.start + self.nbytes]
 
     def __len__(self) -> int:
@@ -92,7 +92,7 @@ class Memory:
         )
 
     def _columns(self, stop: int) -> Memory:
-        """The first values of each row; here a copy."""
+        """Return the first values of each row, as a copy."""
         rows, columns = self.shape
         room = Room(rows * stop * self.dtype.itemsize, self.dtype.itemsize)
         for into, values in ((room.bytes, self.bytes), (room.known, self.known)):
@@ -100,7 +100,7 @@ class Memory:
         return Memory(room, 0, self.dtype, (rows, stop))
 
     def view(self, dtype: npt.DTypeLike) -> Memory:
-        """The same bytes as another type."""
+        """Return the same bytes as another type."""
         return Memory(
             self.room,
             self.start,
@@ -109,7 +109,7 @@ class Memory:
         )
 
     def reshape(self, *shape: int) -> Memory:
-        """The same values in rows."""
+        """Return the same values in rows."""
         assert math.prod(shape) == math.prod(self.shape)
         return Memory(self.room, self.start, self.dtype, shape)
 
@@ -131,7 +131,7 @@ class Store:
     """All memory of a device.
 
     Args:
-        size: Bytes that it has.
+        size: Its size in bytes.
     """
 
     def __init__(self, size: int = 1 << 40) -> None:
@@ -143,7 +143,7 @@ class Store:
         return sum(len(room.bytes) for room in self._rooms)
 
     def lose(self) -> None:
-        """Whatever is asked from now on fails."""
+        """Make every later operation fail."""
         self.lost = True
 
     def check(self) -> None:
@@ -155,18 +155,19 @@ class Store:
         nbytes = count * np.dtype(dtype).itemsize
         if self.used + nbytes > self.size:
             raise DeviceError(
-                f"the device is out of memory: {nbytes} bytes are asked for, {self.size - self.used} are left"
+                f"the device is out of memory: {nbytes} bytes are asked for, "
+                f"{self.size - self.used} are left"
             )
         room = Room(nbytes, np.dtype(dtype).itemsize)
         self._rooms.add(room)
         return Memory(room, 0, dtype, (count,))
 
     def vast(self, count: int, dtype: npt.DTypeLike) -> Memory:
-        """Zeros."""
+        """Return zeros."""
         return Memory(Vast(count * np.dtype(dtype).itemsize), 0, dtype, (count,))
 
     def put(self, values: npt.NDArray[Any]) -> Memory:
-        """A copy of host values."""
+        """Copy host values to the device."""
         assert isinstance(values, np.ndarray) and values.ndim == 1, (
             "expected a host array of one dimension"
         )
@@ -176,7 +177,7 @@ class Store:
         return out
 
     def find(self, pointer: int, count: int, dtype: npt.DTypeLike) -> Memory:
-        """Values at an address; a copy if they are not aligned."""
+        """Return the values at an address; as a copy if they are not aligned."""
         self.check()
         size = np.dtype(dtype).itemsize
         for room in self._rooms:
@@ -189,11 +190,12 @@ class Store:
         raise Wrong(f"{count * size} bytes at {pointer:#x} are not of the device")
 
     def get(self, values: Memory) -> npt.NDArray[Any]:
-        """A copy in host memory, of values that all were written."""
+        """Return a copy in host memory, of values that were all written."""
         self.check()
         unset = np.flatnonzero(values.known == UNSET)
         if len(unset):
             raise Wrong(
-                f"download of {values.nbytes} bytes, of which {len(unset)}, from byte {unset[0]} on, nobody wrote"
+                f"download of {values.nbytes} bytes, of which {len(unset)}, from byte "
+                f"{unset[0]} on, nobody wrote"
             )
         return values.bytes.copy().view(values.dtype).reshape(values.shape)

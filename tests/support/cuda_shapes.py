@@ -1,4 +1,4 @@
-"""Shapes of kernels for CUDA, and their comparison with the CPU."""
+"""Shapes of CUDA kernels, and their comparison with the CPU."""
 
 import dataclasses
 import random
@@ -21,12 +21,12 @@ FORMS = ("all", "chosen", "many")
 
 
 def shapes(launch, forms=FORMS):
-    """What a launch needs compiled."""
+    """Return the shapes that a launch needs compiled."""
     return [DeviceShape(launch.shape, form) for form in forms if launch.params or form != "many"]
 
 
 def compile_ahead(device, cases):
-    """Kernels of (launch, forms), many at a time where the device can."""
+    """Compile kernels of (launch, forms), many at a time if the device can."""
     if hasattr(device, "compile"):
         device.compile(
             source_of(shape) for launch, forms in cases for shape in shapes(launch, forms)
@@ -34,7 +34,10 @@ def compile_ahead(device, cases):
 
 
 def agree(device, launch, r, forms=FORMS):
-    """A launch's kernel in some forms, the first among them, compared with NumPy; the planes that gives."""
+    """Compare some forms of a launch's kernel with NumPy, and return the planes of the first.
+
+    The forms always include the first of `FORMS`.
+    """
     if None not in launch.answers:
         return list(launch.answers)
     expected, resident = run(launch, "numpy").planes, Resident(device)
@@ -62,13 +65,13 @@ def agree(device, launch, r, forms=FORMS):
 
 
 def together(resident, launches):
-    """Launches that differ in literals alone, by one kernel."""
+    """Check launches that differ only in literals, run by one kernel."""
     for one, verdicts in zip(launches, gpu.many_here(launches, resident), strict=True):
         assert np.array_equal(verdicts, planes.verdicts(run(one, "numpy").planes, one.n))
 
 
 def exchanged(params, r):
-    """Other literals of the same lanes."""
+    """Return other literals for the same lanes."""
     return [r.choice([q for q in params if q.dtype == p.dtype]) for p in params]
 
 
@@ -78,7 +81,10 @@ def same(got, expected):
 
 
 def random_predicates(seed, wanted, device):
-    """As many shapes as are wanted, in two forms of the three or all; how many there were."""
+    """Check as many shapes as wanted, and return their number.
+
+    Each runs in two of the three forms, or in all of them in a long run.
+    """
     r, cases, seen = random.Random(seed), [], set()
     while len(seen) < wanted:
         z, schema = random_zone_map(r, r.choice((3, 64, 65, 70, 200)))

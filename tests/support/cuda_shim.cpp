@@ -1,8 +1,9 @@
-// Runs a kernel of cuda_shim.h on the host: blocks and warps one after the other, the 32 lanes of a warp as fibers.
+// Runs a kernel of cuda_shim.h on the host: blocks and warps in sequence, lanes as fibers.
 //
-// A lane runs until it votes or returns. When all have, they must have come to the same place of the text with a full mask;
-// then each is told what the others said. Every load and store of the text comes here first (-fsanitize=kernel-address,
-// outlined), and everything that C++ leaves undefined (-fsanitize=undefined): the first that is wrong ends the launch.
+// A lane runs until it votes or returns. When all lanes of a warp have stopped, they must be at the
+// same place of the text with a full mask; then each gets the votes of all. Every load and store of
+// the text calls this file first (-fsanitize=kernel-address, outlined), and so does everything that
+// C++ leaves undefined (-fsanitize=undefined). The first error ends the launch.
 #include <csetjmp>
 #include <cstdarg>
 #include <cstdint>
@@ -19,7 +20,7 @@ namespace {
 
 constexpr int WARP = 32;
 constexpr uintptr_t STACK = 1 << 18;
-constexpr int64_t MOST = 1 << 27;  // accesses of a launch: no test needs a tenth of them
+constexpr int64_t MAX_ACCESSES = 1 << 27;  // per launch; no test needs a tenth of this
 enum class State { READY, VOTES, DONE };
 enum Shadow : unsigned char { SET, UNSET, FRESH };  // FRESH: written by this launch
 
@@ -61,7 +62,8 @@ void describe(const char* format, ...)
 {
     va_list values;
     va_start(values, format);
-    int used = snprintf(wrong, sizeof wrong, "block %u, thread %u: ", shim_now.block.x, shim_now.thread.x);
+    int used = snprintf(
+        wrong, sizeof wrong, "block %u, thread %u: ", shim_now.block.x, shim_now.thread.x);
     vsnprintf(wrong + used, sizeof wrong - used, format, values);
     va_end(values);
 }
@@ -78,7 +80,9 @@ void body()
 void forget()
 {
     for (Lane& lane : lanes) {
-        if (!lane.stack) lane.stack = (char*)mmap(nullptr, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (!lane.stack)
+            lane.stack = (char*)mmap(
+                nullptr, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         getcontext(&lane.start);
         lane.start.uc_stack.ss_sp = lane.stack;
         lane.start.uc_stack.ss_size = STACK;
@@ -97,17 +101,20 @@ void enter(int lane)
     setcontext(&lanes[lane].start);
 }
 
-// All lanes have stopped: whether they may go on together.
+// Exchanges votes when all lanes have stopped. Returns whether they may continue together.
 bool vote()
 {
     answers = 0;
     for (int i = 0; i < WARP; ++i) {
-        if (lanes[i].state == State::VOTES && lanes[i].mask == ~0u && lanes[i].site == lanes[0].site) {
+        const bool together = lanes[i].mask == ~0u && lanes[i].site == lanes[0].site;
+        if (lanes[i].state == State::VOTES && together) {
             answers |= (unsigned)lanes[i].answer << i;
             lanes[i].state = State::READY;
             continue;
         }
-        const char* how = lanes[i].state == State::DONE ? "has returned" : lanes[i].mask != ~0u ? "names some lanes only" : "is elsewhere";
+        const char* how = lanes[i].state == State::DONE ? "has returned"
+                          : lanes[i].mask != ~0u ? "names some lanes only"
+                                                 : "is elsewhere";
         describe("divergent: lane %d %s", i, how);
         return false;
     }
@@ -135,22 +142,27 @@ void touch(uintptr_t p, uintptr_t size, bool store)
     const uintptr_t stack = (uintptr_t)lanes[current].stack;
     if (p >= stack && p + size <= stack + STACK) return;
     if (!store && p >= (uintptr_t)&shim_now && p + size <= (uintptr_t)(&shim_now + 1)) return;
-    if (++accesses > MOST) {
-        describe("endless: more than %ld accesses", (long)MOST);
+    if (++accesses > MAX_ACCESSES) {
+        describe("endless: more than %ld accesses", (long)MAX_ACCESSES);
         leave();
     }
     const char* does = store ? "writes" : "reads";
     for (int tried = 0; tried < count; ++tried, last = last + 1 < count ? last + 1 : 0) {
         const Region& r = regions[last];
         if (p < r.begin || p + size > r.end) continue;
-        if (size <= 16 && p % size) describe("misaligned: %s %lu bytes at %ld of array %d", does, size, (long)(p - r.begin), last);
+        const long at = (long)(p - r.begin);
+        if (size <= 16 && p % size)
+            describe("misaligned: %s %lu bytes at %ld of array %d", does, size, at, last);
         else if (store && !r.writable) describe("read only: writes to array %d", last);
         else
             for (uintptr_t i = p - r.begin; i < p + size - r.begin && !*wrong; ++i) {
                 unsigned char& shadow = r.shadow[i];
-                if (shadow == FRESH) describe("race: %s byte %lu of array %d, which this launch wrote", does, i, last);
+                if (shadow == FRESH)
+                    describe(
+                        "race: %s byte %lu of array %d, which this launch wrote", does, i, last);
                 else if (store) shadow = FRESH, written.push_back(&shadow);
-                else if (shadow == UNSET) describe("unset: reads byte %lu of array %d, which nobody wrote", i, last);
+                else if (shadow == UNSET)
+                    describe("unset: reads byte %lu of array %d, which nobody wrote", i, last);
             }
         if (*wrong) leave();
         return;
@@ -166,7 +178,9 @@ void touch(uintptr_t p, uintptr_t size, bool store)
         leave();
     }
     const Region& r = regions[nearest];
-    describe("out of bounds: %s %lu bytes at %ld of array %d, which has %lu", does, size, (long)(p - r.begin), nearest, r.end - r.begin);
+    describe(
+        "out of bounds: %s %lu bytes at %ld of array %d, which has %lu", does, size,
+        (long)(p - r.begin), nearest, r.end - r.begin);
     leave();
 }
 
@@ -196,7 +210,7 @@ unsigned __ballot_sync(unsigned mask, int predicate)
     return answers;
 }
 
-// What g++ calls for `__builtin_popcount`, of a library that texts are not linked with.
+// g++ calls this for `__builtin_popcount`; its own is in a library that texts are not linked with.
 int __popcountdi2(unsigned long long x)
 {
     int set = 0;
@@ -204,11 +218,13 @@ int __popcountdi2(unsigned long long x)
     return set;
 }
 
-// Runs blocks [begin, end) of a launch. Returns what is wrong with it, or null.
+// Runs blocks [begin, end) of a launch. Returns the first error, or null.
 const char* shim_start(
-    void (*text)(void**), void** values, const Region* arrays, int64_t size, uint32_t blocks, uint32_t threads, uint32_t begin, uint32_t end)
+    void (*text)(void**), void** values, const Region* arrays, int64_t size, uint32_t blocks,
+    uint32_t threads, uint32_t begin, uint32_t end)
 {
-    entry = text, arguments = values, regions = arrays, count = (int)size, last = 0, accesses = 0, *wrong = 0;
+    entry = text, arguments = values, regions = arrays, count = (int)size;
+    last = 0, accesses = 0, *wrong = 0;
     shim_now.threads = {threads, 1, 1};
     shim_now.blocks = {blocks, 1, 1};
     if (!lanes[0].stack) forget();
@@ -230,11 +246,12 @@ void __asan_loadN_noabort(uintptr_t p, uintptr_t size) { touch(p, size, false); 
 void __asan_storeN_noabort(uintptr_t p, uintptr_t size) { touch(p, size, true); }
 void __asan_handle_no_return() {}
 
-// Each is told first where it happened.
+// The first argument of each handler is the place of the error.
 #define UNDEFINED(name) \
     void __ubsan_handle_##name##_abort(const Source* at) { undefined(#name, at); }
-UNDEFINED(add_overflow) UNDEFINED(sub_overflow) UNDEFINED(mul_overflow) UNDEFINED(negate_overflow) UNDEFINED(divrem_overflow)
-UNDEFINED(shift_out_of_bounds) UNDEFINED(out_of_bounds) UNDEFINED(pointer_overflow) UNDEFINED(float_cast_overflow)
+UNDEFINED(add_overflow) UNDEFINED(sub_overflow) UNDEFINED(mul_overflow)
+UNDEFINED(negate_overflow) UNDEFINED(divrem_overflow) UNDEFINED(shift_out_of_bounds)
+UNDEFINED(out_of_bounds) UNDEFINED(pointer_overflow) UNDEFINED(float_cast_overflow)
 UNDEFINED(type_mismatch_v1) UNDEFINED(load_invalid_value)
 void __ubsan_handle_missing_return(const Source* at) { undefined("missing_return", at); }
 void __ubsan_handle_builtin_unreachable(const Source* at) { undefined("unreachable", at); }

@@ -1,4 +1,5 @@
-// What CUDA C++ gives a kernel's text beyond C++, for g++. What is not here does not compile; cuda_shim.cpp does the work.
+// The parts of CUDA C++ that kernels use beyond C++, for g++; any other part does not compile.
+// cuda_shim.cpp implements them.
 #pragma once
 
 #define __device__
@@ -11,7 +12,7 @@ struct Place {
     unsigned x, y, z;
 };
 
-// Where the lane that runs stands.
+// The position of the running lane.
 struct Now {
     Place thread, block, threads, blocks;
 };

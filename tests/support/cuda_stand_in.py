@@ -1,4 +1,4 @@
-"""What devices that are none have in common: memory, and a launch's arguments, which must be just what the kernel declares."""
+"""The common part of simulated devices: memory, and a strict check of a launch's arguments."""
 
 from __future__ import annotations
 
@@ -14,13 +14,17 @@ from skipstone.kernels.gpu.cuda_text import TYPES
 from tests.support.cuda_memory import FRESH, SET, Memory, Store, Wrong
 
 LANES: Final = {text: np.dtype(lane) for lane, text in TYPES.items()}
-PARAMETERS: Final = 4096  # bytes of a launch's arguments, which every card and driver takes
+PARAMETERS: Final = 4096  # bytes of a launch's arguments that every GPU and driver accepts
 BLOCKS: Final = 2**31 - 1
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """One of a kernel's: its name, the lane type of its value or values, whether it is a pointer, and one to what is written."""
+    """One parameter of a kernel.
+
+    It has a name, the lane type of its value or values, and flags for a pointer, and for a pointer
+    to output.
+    """
 
     name: str
     lane: np.dtype[Any]
@@ -33,7 +37,7 @@ class Parameter:
 
 
 def parameters_of(text: str) -> tuple[Parameter, ...]:
-    """What `kernel` of a text takes, as it declares it."""
+    """Return the parameters of `kernel` in a text, as it declares them."""
     head = re.search(r'extern "C" __global__ void[^{]*?\bkernel\s*\(([^)]*)\)', text)
     assert head, "the text has no kernel"
     return tuple(_parameter(one.strip()) for one in head[1].split(","))
@@ -50,35 +54,35 @@ Bound = list[tuple[Parameter, Memory]]
 
 
 class StandIn:
-    """A `Device` (kernels/gpu/device.py) but for `function` and `start`.
+    """A `Device` (kernels/gpu/device.py) without `function` and `start`.
 
     Args:
-        size: Bytes of memory that it has.
+        size: Bytes of device memory.
     """
 
     def __init__(self, size: int = 1 << 40) -> None:
         self.memory = Store(size)
 
     def upload(self, values: npt.NDArray[Any]) -> Memory:
-        """A copy of a host array of one dimension."""
+        """Copy a one-dimensional host array to the device."""
         return self.memory.put(values)
 
     def empty(self, count: int, lane: str) -> Memory:
-        """Room for so many values, which hold nothing yet."""
+        """Allocate unwritten values."""
         return self.memory.empty(count, lane)
 
     def adopt(self, pointer: int, count: int, lane: str, owner: object) -> Memory:
-        """Values that lie on the device already."""
+        """Take over values that already lie on the device."""
         found = self.memory.find(pointer, count, lane)
         found.owner = owner
         return found
 
     def ready(self, text: str) -> bool:
-        """Its compilers are waited for."""
+        """Wait for its compilers."""
         return True
 
     def from_dlpack(self, given: Any) -> Memory:
-        """Values that another library has."""
+        """Take values of another library."""
 
         class OnHost:
             def __dlpack_device__(self) -> tuple[int, int]:
@@ -91,11 +95,11 @@ class StandIn:
         return self.memory.find(found.ctypes.data, len(found), found.dtype)
 
     def download(self, values: Memory) -> npt.NDArray[Any]:
-        """A copy in host memory, of values that all were written."""
+        """Return a copy in host memory, of values that were all written."""
         return self.memory.get(values)
 
     def settle(self) -> None:
-        """All work is done: it is done when it is started."""
+        """Do nothing, because all work is done when it starts."""
         self.memory.check()
 
     def bound(
@@ -104,10 +108,10 @@ class StandIn:
         blocks: int,
         arguments: Sequence[Memory | np.generic],
     ) -> Bound:
-        """The arrays of a launch that a device would take, each with what it is given for.
+        """Return the arrays of a launch with the parameters they are bound to.
 
         Raises:
-            Wrong: it would not take it.
+            Wrong: a device would refuse them.
         """
         self.memory.check()
         if not 0 < blocks <= BLOCKS:
@@ -124,14 +128,14 @@ class StandIn:
         return arrays
 
     def done(self, arrays: Bound) -> None:
-        """What the launch wrote is there for the next."""
+        """Mark the launch's output as written for the next launch."""
         for p, a in arrays:
             if p.written:
                 a.known[a.known == FRESH] = SET
 
 
 def value_of(given: Memory | np.generic) -> npt.NDArray[Any]:
-    """A launch's argument, as bytes of host memory: a number, or where an array is."""
+    """Return a launch's argument as bytes of host memory: a number, or an array's address."""
     return np.array([given.at], np.uint64) if isinstance(given, Memory) else np.array([given])
 
 
@@ -140,12 +144,13 @@ def _check(p: Parameter, given: object) -> None:
         raise Wrong(f"{p.name} is {type(given).__name__}; expected memory of the device")
     if not p.pointer and not isinstance(given, np.generic):
         raise Wrong(f"{p.name} is {type(given).__name__}; expected a NumPy scalar")
-    if given.dtype != p.lane:  # type: ignore[attr-defined]
-        raise Wrong(f"{p.name} is of {given.dtype}; the kernel declares {p.lane}")  # type: ignore[attr-defined]
+    dtype = given.dtype  # type: ignore[attr-defined]
+    if dtype != p.lane:
+        raise Wrong(f"{p.name} is of {dtype}; the kernel declares {p.lane}")
 
 
 def _apart(arrays: list[tuple[Parameter, Memory]]) -> None:
-    """What is written is not read or written under another name, as `__restrict__` promises."""
+    """Check that written arrays are not aliased, as `__restrict__` promises."""
     for p, a in arrays:
         for q, b in arrays:
             if p.written and p.name != q.name and a.at < b.at + b.nbytes and b.at < a.at + a.nbytes:

@@ -1,4 +1,4 @@
-"""The devices that tests of statistics on a device run on."""
+"""The devices on which tests of device statistics run."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,10 @@ from tests.support.effort import LONG
     params=["device", *["interpreted"] * LONG, pytest.param("card", marks=pytest.mark.gpu)]
 )
 def where(request, monkeypatch):
-    """Devices that judge kernels while they run them, and a real one; the one that backend "cupy" finds."""
+    """Return a device that checks kernels while it runs them, or a real GPU.
+
+    Backend "cupy" then finds this device.
+    """
     if request.param != "card":
         found = request.getfixturevalue(request.param)
         monkeypatch.setattr(cupy_gpu, "device", lambda number=None: found)
@@ -24,13 +27,13 @@ def where(request, monkeypatch):
 
 
 def here(where, found):
-    """A result of the device in host memory; that it lies there is checked."""
+    """Check that a result lies on the device, and return it in host memory."""
     assert not isinstance(found, np.ndarray)
     return where.download(found)
 
 
 def agree_there(where, p, stats, host):
-    """All calls, with results on the device."""
+    """Compare all calls, with results on the device."""
     verdicts = p.evaluate(host, "numpy")
     for backend in ("auto", "cupy"):
         got = [

@@ -1,6 +1,7 @@
-"""Delta tables written by hand: the features that no writer at hand has, and logs that are damaged on purpose.
+"""Delta tables written by hand: features that no available writer has, and damaged logs.
 
-Statistics are computed as Spark's writer does: PROTOCOL.md, "Per-file Statistics", and `StatsCollection` of Delta.
+Statistics are computed as Spark's writer does: PROTOCOL.md, "Per-file Statistics", and
+`StatsCollection` of Delta.
 """
 
 import datetime as dt
@@ -34,22 +35,22 @@ NAMES = {
     "TIMESTAMPTZ": "timestamp",
     "TIMESTAMPNTZ": "timestamp_ntz",
 }
-PREFIX = 32  # characters of texts that statistics keep
+PREFIX = 32  # characters of a text in statistics
 
 
 @dataclass
 class Written:
-    """One file: its rows, and what the log says of it if that is not what Spark would."""
+    """One file: its rows, and the log's entries where they differ from Spark's."""
 
     rows: list | pa.Table
     partition: dict = field(default_factory=dict)
-    stats: Any = ...  # a dict, a text as it is, or None
-    dead: list | None = None  # numbers of deleted rows
+    stats: Any = ...  # a dict, a raw text, or None
+    dead: list | None = None  # positions of deleted rows
     path: str | None = None
 
 
 def delta_schema(ddl):
-    """The `schemaString` of a DDL, as an object."""
+    """Return the `schemaString` of a DDL, as an object."""
     columns = (
         sqlglot.parse_one(f"CREATE TABLE t ({ddl})", dialect="spark").find(exp.Schema).expressions
     )
@@ -83,7 +84,7 @@ def arrow_schema(schema):
 
 
 def arrow_table(rows, schema, timezone="UTC"):
-    """Rows as JSON has them, as a table of the schema's types."""
+    """Return rows in JSON's form as a table of the schema's types."""
     return pa.Table.from_pylist(
         [{k: _value(v, schema.field(k).type, timezone) for k, v in row.items()} for row in rows],
         schema,
@@ -102,9 +103,9 @@ def _value(v, kind, timezone):
     if pa.types.is_date(kind):
         return dt.date.fromisoformat(v)
     if pa.types.is_timestamp(kind) and isinstance(v, str):
-        if v.startswith("294247"):  # the last microsecond, in a year that Arrow does not read
+        if v.startswith("294247"):  # the last microsecond, in a year that Arrow cannot parse
             return 2**63 - 1
-        if v.startswith("+"):  # and others beyond 9999, whose zone is not looked at
+        if v.startswith("+"):  # and others beyond 9999, whose zone is ignored
             return int(np.datetime64(v[1:].replace(" ", "T"), "us").astype(np.int64))
         text = pa.array([v.rstrip("Z")])
         if v[-6] in "+-":
@@ -117,12 +118,12 @@ def _value(v, kind, timezone):
 
 
 def spark_stats(table, indexed=32, wanted=None):
-    """Statistics of a file as Spark writes them.
+    """Return statistics of a file as Spark writes them.
 
     Args:
         table: Its rows, without partition columns.
-        indexed: How many leaves have statistics; -1: all.
-        wanted: Dotted names of columns that have, instead; a struct's means its leaves.
+        indexed: How many leaves have statistics; -1 for all.
+        wanted: Dotted names of the columns with statistics, instead; a struct's means its leaves.
     """
     out = {"numRecords": table.num_rows, "minValues": {}, "maxValues": {}, "nullCount": {}}
     leaves = list(_leaves(table))
@@ -180,14 +181,14 @@ def _put(into, path, value):
 
 
 def truncated(text, length=PREFIX, high=False):
-    """A bound of a text as Spark's writer cuts it; None: there is none."""
+    """Return a text bound as Spark's writer cuts it; None if it then writes none."""
     if not length:
         return None
     if not high or len(text) <= length:
         return text[:length]
     for i in range(
         length, min(len(text), 2 * length)
-    ):  # a tie-breaker above what is dropped; nothing is above U+10FFFF
+    ):  # a tie-breaker above the dropped text; nothing is above U+10FFFF
         if text[i] != "\U0010ffff":
             return text[:i] + ("\x7f" if text[i] < "\x7f" else "\U0010ffff")
     return None
@@ -214,7 +215,7 @@ def _json(v, kind):
 
 
 class Log:
-    """A table's folder, and its next commit."""
+    """A table's folder and its next commit."""
 
     def __init__(
         self, folder, schema, partition_by=(), configuration=None, features=(), mapping=None
@@ -272,7 +273,7 @@ class Log:
         self.commit({"remove": {"path": added[i], "deletionTimestamp": 1, "dataChange": True}})
 
     def written(self, f, **stats):
-        """Write a file's rows; its action."""
+        """Write a file's rows, and return its action."""
         whole = (
             f.rows
             if isinstance(f.rows, pa.Table)
@@ -303,7 +304,7 @@ class Log:
         return f["metadata"].get("delta.columnMapping.physicalName", column)
 
     def physical(self, table):
-        """The table by physical names."""
+        """Return the table with physical names."""
         if not self.mapping:
             return table
         fields = {f["name"]: f for f in self.schema["fields"]}
@@ -329,7 +330,7 @@ class Log:
 
 
 def number(f, ids):
-    """Give a field, and those below it, physical names and ids."""
+    """Give a field, and the fields below it, physical names and ids."""
     ids[0] += 1
     f["metadata"] |= {
         "delta.columnMapping.id": ids[0],
@@ -387,5 +388,5 @@ def xs(table, where=None, **settings):
 
 
 def rows_of(table):
-    """Rows as texts, in which NaN equals itself."""
+    """Return rows as text, in which NaN equals itself."""
     return sorted(map(str, table.to_pylist()))

@@ -6,7 +6,7 @@ SPARK_STRING = re.compile(r"(\bX)?'((?:[^'\\]|\\.)*)'", re.S)
 
 
 def in_duckdb(sql: str) -> str:
-    """Spark SQL, as `predicates.py` and `rewritten` write it, in DuckDB's dialect."""
+    """Return Spark SQL, as `predicates.py` and `rewritten` write it, in DuckDB's dialect."""
 
     def string(m):
         if m[1]:

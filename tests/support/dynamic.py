@@ -1,4 +1,4 @@
-"""Joins in plain Python, with Spark's equality; and random keys, containers and filters for them."""
+"""Joins in plain Python with Spark's equality, and random keys, containers and filters for them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,16 @@ import skipstone as ss
 
 ZONE = dt.UTC
 KINDS = {
-    "int8": pa.int8(), "int16": pa.int16(), "int32": pa.int32(), "int64": pa.int64(), "uint8": pa.uint8(), "uint32": pa.uint32(), "uint64": pa.uint64(),
+    "int8": pa.int8(), "int16": pa.int16(), "int32": pa.int32(), "int64": pa.int64(),
+    "uint8": pa.uint8(), "uint32": pa.uint32(), "uint64": pa.uint64(),
     "float": pa.float32(), "double": pa.float64(),
-    "decimal(9,2)": pa.decimal128(9, 2), "decimal(25,5)": pa.decimal128(25, 5), "decimal(12,0)": pa.decimal128(12, 0),
-    "date": pa.date32(), "timestamp_ntz": pa.timestamp("us"), "timestamp_ntz ns": pa.timestamp("ns"),
+    "decimal(9,2)": pa.decimal128(9, 2), "decimal(25,5)": pa.decimal128(25, 5),
+    "decimal(12,0)": pa.decimal128(12, 0),
+    "date": pa.date32(), "timestamp_ntz": pa.timestamp("us"),
+    "timestamp_ntz ns": pa.timestamp("ns"),
     "timestamp": pa.timestamp("us", "UTC"), "timestamp ms": pa.timestamp("ms", "UTC"),
-    "string": pa.string(), "large_string": pa.large_string(), "binary": pa.binary(), "boolean": pa.bool_(),
+    "string": pa.string(), "large_string": pa.large_string(), "binary": pa.binary(),
+    "boolean": pa.bool_(),
 }  # fmt: skip
 NUMBERS = [
     k
@@ -43,8 +47,8 @@ PARTNERS = {
     "binary": ["binary"],
     "boolean": ["boolean"],
 }
-# What Spark casts a string to, under ANSI, before it compares it with a key of another type;
-# nanoseconds are none of Spark's.
+# The types that Spark casts a string to, under ANSI, before it compares it with a key of another
+# type. Spark has no nanoseconds.
 TEXT = ("string", "large_string")
 FROM_TEXT = {
     **dict.fromkeys(NUMBERS, "double"),
@@ -52,7 +56,7 @@ FROM_TEXT = {
     **{k: k for k in ("date", "timestamp_ntz", "boolean")},
     **dict.fromkeys(["timestamp", "timestamp ms"], "timestamp"),
 }
-# Texts, and what Spark's ANSI casts make of them; what is missing raises an error.
+# Texts, and their values under Spark's ANSI casts; a missing cast raises an error.
 TEXTS = {
     "1": {"int64": 1, "double": 1.0, "boolean": True},
     " 3 ": {"int64": 3, "double": 3.0},
@@ -89,9 +93,7 @@ def of_text(value, kind):
 
 
 def cast_texts(rows, kinds, others):
-    """Return rows and kinds of one side of a join as they are compared with those of the other
-    side.
-    """
+    """Return rows and kinds of one side of a join in the form in which Spark compares them."""
     pairs = [
         [
             of_text(v, o) if k in TEXT and o not in TEXT else (v, k)
@@ -107,7 +109,7 @@ def cast_texts(rows, kinds, others):
 
 
 def exact(value, kind):
-    """A value as what it is compared by: a number, or text."""
+    """Return a value in the form that is compared: a number, or text."""
     t = KINDS[kind]
     if isinstance(value, float):
         return float(np.float32(value)) if pa.types.is_float32(t) else value
@@ -134,7 +136,7 @@ def floating(kind):
 
 
 def same(a, kind_a, b, kind_b, null_safe=False):
-    """Whether Spark's join finds two keys equal: True, False or None."""
+    """Return whether Spark's join finds two keys equal: True, False or None."""
     if a is None or b is None:
         return (a is None and b is None) if null_safe else None
     x, y = exact(a, kind_a), exact(b, kind_b)
@@ -145,7 +147,7 @@ def same(a, kind_a, b, kind_b, null_safe=False):
 
 
 def matches(row, keys, null_safe):
-    """Whether a row of (value, kind) keys has a match among rows of keys."""
+    """Return True if a row of (value, kind) keys has a match among rows of keys."""
     return any(
         all(
             same(a, ka, b, kb, safe) is True
@@ -156,7 +158,10 @@ def matches(row, keys, null_safe):
 
 
 def absent(row, keys):
-    """Whether NOT IN is TRUE of a row: it differs for certain from each key in some column."""
+    """Return True if NOT IN is TRUE for a row.
+
+    The row then certainly differs from each key in some column.
+    """
     return all(
         any(same(a, ka, b, kb) is False for (a, ka), (b, kb) in zip(row, key, strict=True))
         for key in keys
@@ -164,7 +169,7 @@ def absent(row, keys):
 
 
 def needed(row, keys, how, null_safe):
-    """Whether a join needs a row of its left side."""
+    """Return True if a join needs a row of its left side."""
     if how in ("left", "full"):
         return True
     if how == "not in":
@@ -174,7 +179,7 @@ def needed(row, keys, how, null_safe):
 
 @dataclass
 class Random:
-    """Random values of few points, so that keys meet often; and of the ends of types."""
+    """Random values from few points, so that keys often meet, and from the ends of types."""
 
     r: random.Random
 
@@ -241,7 +246,7 @@ def typed(row, kinds):
 
 
 def statistics(containers, kinds, names, r):
-    """Statistics of lists of rows: true ones, of which some are left out or widened."""
+    """Return correct statistics of lists of rows, of which some are dropped or widened."""
     columns = {}
     for i, (name, kind) in enumerate(zip(names, kinds, strict=True)):
         entry = {"min": [], "max": [], "null_count": [], "row_count": [], "nan_count": []}

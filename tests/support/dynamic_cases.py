@@ -1,4 +1,4 @@
-"""Dynamic filters that several tests judge."""
+"""Dynamic filters for several tests."""
 
 import datetime as dt
 
@@ -18,7 +18,7 @@ def schema(**types):
 
 
 def collected(of, *batches, **options):
-    """A filter of batches: dicts of columns, typed as the schema has them, or Arrow tables."""
+    """Return a filter of batches: dicts of columns, typed by the schema, or Arrow tables."""
     c = ss.DynamicFilterCollector(of.names, of, **options)
     for b in batches:
         c.add(
@@ -50,7 +50,7 @@ V05 = [
 
 
 def judge(data, of, containers, limit=None, **options):
-    """Verdicts of containers: per column (min, max, null count), of 10 rows each."""
+    """Return verdicts of containers of 10 rows; per column (min, max, null count)."""
     columns = {}
     for i, f in enumerate(of):
         given = [c[i] for c in containers]

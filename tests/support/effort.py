@@ -1,4 +1,4 @@
-"""How much the tests do: what fits in a few minutes, or, with SKIPSTONE_TESTS=long (`make long`), all that there is."""
+"""The amount of testing: a few minutes, or everything with SKIPSTONE_TESTS=long (`make long`)."""
 
 import os
 from typing import Final

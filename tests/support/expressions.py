@@ -7,10 +7,12 @@ from skipstone.ir.types import DType, Kind
 from tests.support.strategies import Field
 
 NUMERIC = (Kind.INT, Kind.UINT, Kind.FLOAT, Kind.DECIMAL)
-# What may stand in a template. Families of scalars:
-#   N number  I integer  T text  D date  M timestamp  A date or timestamp  B boolean  Y binary  X anything
+# The placeholders of templates. Families of scalars:
+#   N number  I integer  T text  D date  M timestamp  A date or timestamp  B boolean  Y binary
+#   X anything
 # and literals:
-#   k small integer  p place  w text  u unit of a date  v unit of a timestamp  q count of an interval
+#   k small integer  p place  w text  u unit of a date  v unit of a timestamp
+#   q count of an interval
 FAMILIES = {
     "N": lambda t: t.kind in NUMERIC,
     "I": lambda t: t.kind in (Kind.INT, Kind.UINT),
@@ -56,41 +58,61 @@ PARTS = (
     "weekofyear",
 )
 INTEGERS = (
-    *("({I} + {I})", "({I} - {I})", "({I} * {I})", "({I} + {k})", "({I} * {k})", "({k} - {I})", "({I} % {k})", "({I} % {I})", "mod({I}, {k})"),
-    *("({I} div {k})", "({I} div {I})", "pmod({I}, {k})", "pmod({I}, {I})", "(-{I})", "abs({I})", "negative({I})", "positive({I})"),
-    *("length({T})", "char_length({T})", "octet_length({T})", "len({T})", "length({Y})", "character_length({T})"),
+    *("({I} + {I})", "({I} - {I})", "({I} * {I})", "({I} + {k})", "({I} * {k})", "({k} - {I})",
+      "({I} % {k})", "({I} % {I})", "mod({I}, {k})"),
+    *("({I} div {k})", "({I} div {I})", "pmod({I}, {k})", "pmod({I}, {I})", "(-{I})", "abs({I})",
+      "negative({I})", "positive({I})"),
+    *("length({T})", "char_length({T})", "octet_length({T})", "len({T})", "length({Y})",
+      "character_length({T})"),
     *(f"{part}({{A}})" for part in PARTS), "hour({M})", "minute({M})", "second({M})",
-    *("extract(year FROM {A})", "extract(month FROM {A})", "extract(dow FROM {A})", "extract(hour FROM {M})", "extract(week FROM {D})"),
-    *("datediff({D}, {D})", "date_diff({D}, {A})", "unix_date({D})", "unix_seconds({z})", "unix_millis({z})", "unix_micros({z})"),
-    *("unix_timestamp({A})", "to_unix_timestamp({A})", "floor({N})", "ceil({N})", "ceiling({N})", "int({N})", "bigint({N})", "smallint({N})", "tinyint({N})"),
+    *("extract(year FROM {A})", "extract(month FROM {A})", "extract(dow FROM {A})",
+      "extract(hour FROM {M})", "extract(week FROM {D})"),
+    *("datediff({D}, {D})", "date_diff({D}, {A})", "unix_date({D})", "unix_seconds({z})",
+      "unix_millis({z})", "unix_micros({z})"),
+    *("unix_timestamp({A})", "to_unix_timestamp({A})", "floor({N})", "ceil({N})", "ceiling({N})",
+      "int({N})", "bigint({N})", "smallint({N})", "tinyint({N})"),
 )  # fmt: skip
 NUMBERS = (
-    *("({N} + {N})", "({N} - {N})", "({N} * {N})", "({N} / {N})", "({N} / {k})", "({N} * {k})", "({N} + {k})", "({k} - {N})", "({N} % {N})"),
-    *("({N} % {k})", "pmod({N}, {k})", "pmod({N}, {N})", "(-{N})", "abs({N})", "round({N})", "round({N}, {p})", "sign({N})", "signum({N})", "sqrt({N})"),
+    *("({N} + {N})", "({N} - {N})", "({N} * {N})", "({N} / {N})", "({N} / {k})", "({N} * {k})",
+      "({N} + {k})", "({k} - {N})", "({N} % {N})"),
+    *("({N} % {k})", "pmod({N}, {k})", "pmod({N}, {N})", "(-{N})", "abs({N})", "round({N})",
+      "round({N}, {p})", "sign({N})", "signum({N})", "sqrt({N})"),
     *("double({N})", "float({N})", "{I}", "{I}", "{I}", "({I} / {I})", "({m} div {k})"),
 )  # fmt: skip
 TEXTS = (
-    *("substring({T}, 1, {p})", "substring({T}, {k}, {k})", "substr({T}, {k})", "substring({T} FROM 1 FOR {p})", "left({T}, {p})", "upper({T})", "ucase({T})"),
-    *("lower({T})", "lcase({T})", "concat({T}, {w})", "concat({w}, {T})", "({T} || {T})", "concat({w}, {T}, {w})", "trim({T})", "ltrim({T})", "rtrim({T})"),
+    *("substring({T}, 1, {p})", "substring({T}, {k}, {k})", "substr({T}, {k})",
+      "substring({T} FROM 1 FOR {p})", "left({T}, {p})", "upper({T})", "ucase({T})"),
+    *("lower({T})", "lcase({T})", "concat({T}, {w})", "concat({w}, {T})", "({T} || {T})",
+      "concat({w}, {T}, {w})", "trim({T})", "ltrim({T})", "rtrim({T})"),
     *("reverse({T})", "string({X})", "trim(LEADING FROM {T})"),
 )  # fmt: skip
 DATES = (
-    *("date_add({D}, {k})", "date_add({D}, {I})", "dateadd({D}, {k})", "date_sub({D}, {k})", "add_months({D}, {k})", "add_months({D}, {i})", "last_day({D})"),
-    *("trunc({D}, {u})", "trunc({A}, {u})", "to_date({A})", "date({A})", "({D} + {k})", "({D} - {k})", "({D} + {i})", "date_from_unix_date({i})"),
-    *("({D} + INTERVAL {q} DAYS)", "({D} - INTERVAL {q} MONTHS)", "({D} + INTERVAL '{q}' YEAR)", "({D} - INTERVAL {q} WEEKS)", "CAST({T} AS DATE)"),
+    *("date_add({D}, {k})", "date_add({D}, {I})", "dateadd({D}, {k})", "date_sub({D}, {k})",
+      "add_months({D}, {k})", "add_months({D}, {i})", "last_day({D})"),
+    *("trunc({D}, {u})", "trunc({A}, {u})", "to_date({A})", "date({A})", "({D} + {k})",
+      "({D} - {k})", "({D} + {i})", "date_from_unix_date({i})"),
+    *("({D} + INTERVAL {q} DAYS)", "({D} - INTERVAL {q} MONTHS)", "({D} + INTERVAL '{q}' YEAR)",
+      "({D} - INTERVAL {q} WEEKS)", "CAST({T} AS DATE)"),
 )  # fmt: skip
 MOMENTS = (
-    *("date_trunc({v}, {A})", "timestamp_seconds({I})", "timestamp_millis({I})", "timestamp_micros({I})", "to_timestamp({A})", "timestamp({A})"),
-    *("({M} + INTERVAL {q} HOURS)", "({M} - INTERVAL {q} MINUTES)", "({M} + INTERVAL '{q}' SECOND)", "({M} + INTERVAL {q} DAYS)", "CAST({T} AS TIMESTAMP)"),
+    *("date_trunc({v}, {A})", "timestamp_seconds({I})", "timestamp_millis({I})",
+      "timestamp_micros({I})", "to_timestamp({A})", "timestamp({A})"),
+    *("({M} + INTERVAL {q} HOURS)", "({M} - INTERVAL {q} MINUTES)", "({M} + INTERVAL '{q}' SECOND)",
+      "({M} + INTERVAL {q} DAYS)", "CAST({T} AS TIMESTAMP)"),
 )  # fmt: skip
 BOOLEANS = (
-    *("({N} > {N})", "({N} = {k})", "({D} < {D})", "({T} = {T})", "({X} IS NULL)", "({B} AND {B})", "({N} <=> {N})", "boolean({N})", "startswith({T}, {T})"),
-    *("endswith({T}, {T})", "contains({T}, {T})", "isnull({X})", "isnotnull({X})", "isnan({N})", "equal_null({N}, {N})", "(NOT {B})"),
+    *("({N} > {N})", "({N} = {k})", "({D} < {D})", "({T} = {T})", "({X} IS NULL)", "({B} AND {B})",
+      "({N} <=> {N})", "boolean({N})", "startswith({T}, {T})"),
+    *("endswith({T}, {T})", "contains({T}, {T})", "isnull({X})", "isnotnull({X})", "isnan({N})",
+      "equal_null({N}, {N})", "(NOT {B})"),
 )  # fmt: skip
 CHOICES = (
-    *("CASE WHEN {B} THEN {S} ELSE {S} END", "CASE WHEN {B} THEN {S} END", "CASE WHEN {B} THEN {S} WHEN {B} THEN {S} ELSE {S} END", "if({B}, {S}, {S})"),
-    *("CASE {i} WHEN {k} THEN {S} ELSE {S} END", "coalesce({S}, {S})", "coalesce({S}, {S}, {S})", "nvl({S}, {S})", "ifnull({S}, {S})", "nullif({S}, {S})"),
-    *("nvl2({X}, {S}, {S})", "greatest({S}, {S})", "least({S}, {S})", "greatest({S}, {S}, {S})", "least({S}, {S}, {S})", "coalesce({S}, {L})"),
+    *("CASE WHEN {B} THEN {S} ELSE {S} END", "CASE WHEN {B} THEN {S} END",
+      "CASE WHEN {B} THEN {S} WHEN {B} THEN {S} ELSE {S} END", "if({B}, {S}, {S})"),
+    *("CASE {i} WHEN {k} THEN {S} ELSE {S} END", "coalesce({S}, {S})", "coalesce({S}, {S}, {S})",
+      "nvl({S}, {S})", "ifnull({S}, {S})", "nullif({S}, {S})"),
+    *("nvl2({X}, {S}, {S})", "greatest({S}, {S})", "least({S}, {S})", "greatest({S}, {S}, {S})",
+      "least({S}, {S}, {S})", "coalesce({S}, {L})"),
     *("greatest({S}, {L})", "least({S}, {L})", "nullif({S}, {L})", "if({B}, {S}, {L})"),
 )  # fmt: skip
 TEMPLATES = {
@@ -103,27 +125,37 @@ TEMPLATES = {
     "Y": ("binary({T})",),
     "S": CHOICES,
 }
-# Where DuckDB and Spark agree, on rows of `neighbours.table(odd=False)`. Elsewhere they differ in: quotients and rests (by zero,
-# of integers), casts that round (half even, or up), text as numbers and dates, upper case and reversal of other than ASCII,
-# concat and NULL, spaces that are trimmed, days of the week, and all that overflows.
+# Forms on which DuckDB and Spark agree, on rows of `neighbours.table(odd=False)`. They differ in:
+# quotients and remainders (by zero, of integers), casts that round (half even, or up), text as
+# numbers and dates, upper case and reversal of non-ASCII text, concat and NULL, the spaces that
+# are trimmed, days of the week, and everything that overflows.
 AGREED = {
     "I": (
-        *("({I} + {I})", "({I} - {I})", "({I} * {k})", "({I} + {k})", "({k} - {I})", "(-{I})", "abs({I})", "length({T})", "weekofyear({A})", "hour({M})"),
-        *("year({A})", "quarter({A})", "month({A})", "day({A})", "dayofmonth({A})", "dayofyear({A})", "minute({M})", "extract(year FROM {A})"),
+        *("({I} + {I})", "({I} - {I})", "({I} * {k})", "({I} + {k})", "({k} - {I})", "(-{I})",
+          "abs({I})", "length({T})", "weekofyear({A})", "hour({M})"),
+        *("year({A})", "quarter({A})", "month({A})", "day({A})", "dayofmonth({A})",
+          "dayofyear({A})", "minute({M})", "extract(year FROM {A})"),
         *("CAST({B} AS INT)", "CAST({I} AS BIGINT)", "CAST({I} AS INT)", "TRY_CAST({I} AS BIGINT)"),
     ),
     "N": (
-        *("({N} + {N})", "({N} - {N})", "({N} * {N})", "({N} + {k})", "({N} * {k})", "(-{N})", "abs({N})", "CAST({N} AS DOUBLE)"),
-        *("CAST({B} AS DOUBLE)", "CAST({I} AS DECIMAL(20,4))", "TRY_CAST({N} AS DOUBLE)", "{I}", "{I}"),
+        *("({N} + {N})", "({N} - {N})", "({N} * {N})", "({N} + {k})", "({N} * {k})", "(-{N})",
+          "abs({N})", "CAST({N} AS DOUBLE)"),
+        *("CAST({B} AS DOUBLE)", "CAST({I} AS DECIMAL(20,4))", "TRY_CAST({N} AS DOUBLE)", "{I}",
+          "{I}"),
     ),
-    "T": ("substring({T}, 1, {p})", "left({T}, {p})", "lower({T})", "({T} || {T})", "({T} || {w})", "({w} || {T})", "CAST({I} AS STRING)"),
+    "T": ("substring({T}, 1, {p})", "left({T}, {p})", "lower({T})", "({T} || {T})", "({T} || {w})",
+          "({w} || {T})", "CAST({I} AS STRING)"),
     "D": ("({D} + {k})", "({D} - {k})", "last_day({D})", "CAST({M} AS DATE)"),
     "M": ("CAST({D} AS TIMESTAMP_NTZ)",),
-    "B": ("({N} > {N})", "({N} = {k})", "({D} < {D})", "({T} = {T})", "({X} IS NULL)", "({B} AND {B})", "({N} <=> {N})", "(NOT {B})", "CAST({I} AS BOOLEAN)"),
+    "B": ("({N} > {N})", "({N} = {k})", "({D} < {D})", "({T} = {T})", "({X} IS NULL)",
+          "({B} AND {B})", "({N} <=> {N})", "(NOT {B})", "CAST({I} AS BOOLEAN)"),
     "S": (
-        *("CASE WHEN {B} THEN {S} ELSE {S} END", "CASE WHEN {B} THEN {S} END", "CASE WHEN {B} THEN {S} WHEN {B} THEN {S} ELSE {S} END", "if({B}, {S}, {S})"),
-        *("coalesce({S}, {S})", "coalesce({S}, {S}, {S})", "ifnull({S}, {S})", "nullif({S}, {S})", "greatest({S}, {S})", "least({S}, {S})"),
-        *("coalesce({S}, {L})", "greatest({S}, {L})", "least({S}, {S}, {S})", "nullif({S}, {L})", "if({B}, {S}, {L})"),
+        *("CASE WHEN {B} THEN {S} ELSE {S} END", "CASE WHEN {B} THEN {S} END",
+          "CASE WHEN {B} THEN {S} WHEN {B} THEN {S} ELSE {S} END", "if({B}, {S}, {S})"),
+        *("coalesce({S}, {S})", "coalesce({S}, {S}, {S})", "ifnull({S}, {S})", "nullif({S}, {S})",
+          "greatest({S}, {S})", "least({S}, {S})"),
+        *("coalesce({S}, {L})", "greatest({S}, {L})", "least({S}, {S}, {S})", "nullif({S}, {L})",
+          "if({B}, {S}, {L})"),
     ),
 }  # fmt: skip
 LITERALS = {
@@ -162,7 +194,10 @@ class Scalar:
 
 
 class Scalars:
-    """Random expressions over some columns. `agreed`: only those that DuckDB reads as Spark does."""
+    """Random expressions over some columns.
+
+    `agreed` limits them to forms on which DuckDB agrees with Spark.
+    """
 
     def __init__(self, r, fields: tuple[Field, ...], *, agreed: bool = False):
         self.r, self.agreed, self.templates = r, agreed, AGREED if agreed else TEMPLATES
@@ -179,7 +214,7 @@ class Scalars:
         return self.r.choice(self.columns[family])
 
     def scalar(self, family: str = "X", depth: int = 1) -> Scalar:
-        """An expression that is no bare column, unless depth is 0."""
+        """Return an expression; it is a bare column only if depth is 0."""
         r = self.r
         if family == "X":
             family = r.choice("NNNNIITTDDMB" if self.agreed else "NNNNIITTDDMMB")
@@ -233,7 +268,7 @@ def kind_of(dtype: DType) -> str:
 
 
 def form_of(template: str) -> str:
-    """A name for the outermost form of a template.
+    """Return a name for the outermost form of a template.
 
     Example:
         >>> form_of("({I} + {k})"), form_of("abs({N})"), form_of("CASE WHEN {B} THEN {S} END")

@@ -1,4 +1,4 @@
-"""Parquet files whose footers say what some writer would have said: Thrift's compact protocol, read and written with types.
+"""Parquet files with footers as other writers make them, through Thrift's compact protocol.
 
 Source: Apache Parquet, `parquet.thrift`; Apache Thrift, `doc/specs/thrift-compact-protocol.md`.
 """
@@ -92,7 +92,7 @@ def _written(kind: int, value: Any) -> bytes:
 
 
 def write_struct(fields: Fields) -> bytes:
-    """A structure as bytes; field numbers are always written in full."""
+    """Return a structure as bytes; field numbers are always written in full."""
     parts = []
     for number, (kind, value) in sorted(fields.items()):
         tag = kind if kind not in (TRUE, FALSE) else TRUE if value else FALSE
@@ -101,13 +101,13 @@ def write_struct(fields: Fields) -> bytes:
 
 
 def read_footer(path: Path) -> Fields:
-    """The FileMetaData of a file."""
+    """Return the FileMetaData of a file."""
     data = path.read_bytes()
     return _Reader(data[-8 - struct.unpack("<I", data[-8:-4])[0] : -8]).struct()
 
 
 def write_footer(path: Path, fields: Fields) -> None:
-    """Put another FileMetaData in its place."""
+    """Replace the FileMetaData of a file."""
     data = path.read_bytes()
     footer = write_struct(fields)
     path.write_bytes(
@@ -119,7 +119,10 @@ def write_footer(path: Path, fields: Fields) -> None:
 
 
 def restate(path: Path, statistics: dict[int, Any], column: int = 0) -> None:
-    """Change what each row group says of one column: field of Statistics -> its new value, None for none."""
+    """Change one column's Statistics in each row group.
+
+    The changes are field -> its new value, None to remove it.
+    """
     footer = read_footer(path)
     for group in footer[ROW_GROUPS][1][1]:
         said = group[COLUMNS][1][1][column][META_DATA][1].setdefault(STATISTICS, (STRUCT, {}))[1]
@@ -131,7 +134,7 @@ def restate(path: Path, statistics: dict[int, Any], column: int = 0) -> None:
 
 
 def forget_orders(path: Path) -> None:
-    """Old files: bounds in the fields that came before column orders."""
+    """Make an old file: bounds in the fields that existed before column orders."""
     footer = read_footer(path)
     footer.pop(COLUMN_ORDERS, None)
     for group in footer[ROW_GROUPS][1][1]:

@@ -1,4 +1,4 @@
-"""Tables with generated partition columns, whose values are computed from rows as a session in some zone would."""
+"""Tables with generated partition columns, computed from rows as a session in some zone would."""
 
 import datetime as dt
 import json
@@ -115,7 +115,7 @@ def described(kind, columns, ddl=None):
 
 
 def schema_of(ddl, expressions):
-    """The `schemaString` of a DDL, as an object, with the expressions of generated columns."""
+    """Return the `schemaString` of a DDL, as an object with the expressions of its columns."""
     described = delta_schema(ddl)
     for f in described["fields"]:
         if f["name"] in expressions:
@@ -124,7 +124,7 @@ def schema_of(ddl, expressions):
 
 
 def generate(expression, rows, zone):
-    """What Spark gives for an expression on each row, with this session time zone."""
+    """Return Spark's values of an expression on each row, with this session time zone."""
     formatted = re.fullmatch(r"\(?date_format\((.*), *'(.*)'\)+", expression, re.IGNORECASE)
     if formatted:
         return date_format(generate(formatted[1], rows, zone), formatted[2], zone)
@@ -136,7 +136,7 @@ def generate(expression, rows, zone):
 
 
 def date_format(times, pattern, zone):
-    """Spark's date_format, of years from 1000 to 9999."""
+    """Return Spark's date_format, for years from 1000 to 9999."""
     form = pattern.replace("yyyy", "%Y").replace("MM", "%m").replace("dd", "%d").replace("HH", "%H")
     walls = (
         times.cast(pa.timestamp("us"))
@@ -149,7 +149,7 @@ def date_format(times, pattern, zone):
 
 
 def partition_text(value, zone, utc):
-    """A partition value as writers spell it: instants in UTC, or on the session's clock."""
+    """Return a partition value as writers spell it: instants in UTC, or on the session's clock."""
     if value is None:
         return None
     if isinstance(value, dt.datetime) and value.tzinfo is not None:
@@ -163,16 +163,19 @@ def partition_text(value, zone, utc):
 
 
 def written(folder, described, rows, partition_by, zone, utc=True, stats=None):
-    """The log of a table of rows, a file for each combination of the partition columns' values; and the rows of each file by number.
+    """Write the log of a table of rows, with a file for each combination of partition values.
 
     Args:
-        folder: Where.
+        folder: The table's folder.
         described: The `schemaString`, as an object.
         rows: The columns that are not generated.
         partition_by: Names of the generated columns.
-        zone: Of the session that writes.
-        utc: Whether instants are partition values in UTC.
-        stats: None, or ... for what Spark would write.
+        zone: The zone of the session that writes.
+        utc: Whether partition values write instants in UTC.
+        stats: None, or ... for Spark's statistics.
+
+    Returns:
+        The log, and the rows of each file by its number.
     """
     expressions = {
         f["name"]: f["metadata"][GENERATED]
@@ -199,7 +202,7 @@ def written(folder, described, rows, partition_by, zone, utc=True, stats=None):
 
 
 def add(path, values, rows, stats):
-    """The action of a file that nobody reads."""
+    """Return the action of a file that is never read."""
     action = {
         "path": path,
         "partitionValues": values,

@@ -1,4 +1,4 @@
-"""Iceberg tables made by pyiceberg, and commits of files that pyiceberg itself does not write."""
+"""Iceberg tables made by pyiceberg, and commits of files that pyiceberg itself cannot write."""
 
 import datetime as dt
 import itertools
@@ -33,7 +33,7 @@ _numbers = itertools.count(1)
 
 
 def make(folder, schema, spec=UNPARTITIONED_PARTITION_SPEC, **properties):
-    """A new table, of format 2 unless told, in a catalog on SQLite."""
+    """Create a table, of format 2 by default, in a catalog on SQLite."""
     os.makedirs(folder, exist_ok=True)
     catalog = SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}")
     catalog.create_namespace_if_not_exists("db")
@@ -46,7 +46,7 @@ def make(folder, schema, spec=UNPARTITIONED_PARTITION_SPEC, **properties):
 
 
 class Key:
-    """A partition, where pyiceberg's own needs a package that transforms Arrow arrays."""
+    """A partition key; pyiceberg's own needs a package that transforms Arrow arrays."""
 
     def __init__(self, values):
         self.partition = Record(*values)
@@ -56,7 +56,7 @@ class Key:
 
 
 def internal(value, kind):
-    """A Python value as Iceberg's transforms take it."""
+    """Return a Python value in the form that Iceberg's transforms take."""
     if isinstance(value, dt.datetime):
         return datetime_to_micros(value)
     if isinstance(value, dt.date):
@@ -65,7 +65,7 @@ def internal(value, kind):
 
 
 def append(table, rows, per_file=None):
-    """Commit rows as data files, one for each partition and so many rows; the table as it is then."""
+    """Commit rows as data files, one per partition and number of rows; return the new table."""
     spec, schema = table.spec(), table.schema()
     kinds = [schema.find_type(f.source_id) for f in spec.fields]
     columns = [rows.column(schema.find_column_name(f.source_id)).to_pylist() for f in spec.fields]
@@ -100,7 +100,7 @@ def append(table, rows, per_file=None):
 
 
 def data_file(path, partition=(), rows=10, content=0, format="PARQUET", size=100, **more):
-    """A data or delete file as a manifest tells of it; `more` are its statistics."""
+    """Return a data or delete file as a manifest lists it; `more` are its statistics."""
     names = {f.name for f in DATA_FILE_TYPE[2].fields}
     given = {
         "column_sizes",
@@ -112,13 +112,16 @@ def data_file(path, partition=(), rows=10, content=0, format="PARQUET", size=100
     }
     assert set(more) <= names
     return DataFile.from_args(
-        content=DataFileContent(content), file_path=path, file_format=format, partition=Record(*partition), record_count=rows, file_size_in_bytes=size,
-        **{name: None for name in (*given, "key_metadata", "split_offsets", "equality_ids", "sort_order_id") if name not in more}, **more,
+        content=DataFileContent(content), file_path=path, file_format=format,
+        partition=Record(*partition), record_count=rows, file_size_in_bytes=size,
+        **{name: None for name in (*given, "key_metadata", "split_offsets", "equality_ids",
+          "sort_order_id") if name not in more},
+        **more,
     )  # fmt: skip
 
 
 class DeleteWriter(ManifestWriterV2):
-    """A manifest of delete files."""
+    """A writer of a manifest of delete files."""
 
     def content(self):
         return ManifestContent.DELETES
@@ -129,7 +132,7 @@ class DeleteWriter(ManifestWriterV2):
 
 
 class Version3(DeleteWriter):
-    """A manifest of deletion vectors; pyiceberg writes none of version 3."""
+    """A writer of a manifest of deletion vectors; pyiceberg writes no manifest of version 3."""
 
     def __init__(self, *args, references=(), **more):
         super().__init__(*args, **more)
@@ -152,7 +155,7 @@ class Version3(DeleteWriter):
 def commit(
     table, files, content=0, statuses=None, spec=None, writer=None, codec="deflate", sequence=None
 ):
-    """Commit a manifest of some files, beside those of the current snapshot; the table as it is then."""
+    """Commit a manifest of some files beside the current snapshot's; return the new table."""
     snapshot_id, number = 1000 + next(_numbers), table.last_sequence_number + 1
     folder = f"{table.location()}/metadata"
     spec = table.spec() if spec is None else spec
@@ -183,7 +186,7 @@ def commit(
 
 
 def publish(table, manifests, snapshot_id, number):
-    """A new snapshot of a list of manifests."""
+    """Make a new snapshot of a list of manifests."""
     where = f"{table.location()}/metadata/snap-{snapshot_id}.avro"
     parent = None if table.current_snapshot() is None else table.current_snapshot().snapshot_id
     with write_manifest_list(
@@ -191,7 +194,8 @@ def publish(table, manifests, snapshot_id, number):
     ) as w:
         w.add_manifests(manifests)
     snapshot = Snapshot(
-        snapshot_id=snapshot_id, parent_snapshot_id=parent, sequence_number=number, manifest_list=where, schema_id=table.schema().schema_id,
+        snapshot_id=snapshot_id, parent_snapshot_id=parent, sequence_number=number,
+        manifest_list=where, schema_id=table.schema().schema_id,
         summary=Summary(operation=Operation.APPEND),
     )  # fmt: skip
     ref = SetSnapshotRefUpdate(snapshot_id=snapshot_id, ref_name="main", type="branch")
@@ -200,7 +204,7 @@ def publish(table, manifests, snapshot_id, number):
 
 
 def with_ids(fields):
-    """An Arrow schema whose fields have ids."""
+    """Return an Arrow schema whose fields have ids."""
     return pa.schema(
         [
             pa.field(name, kind, metadata={"PARQUET:field_id": str(number)})

@@ -1,4 +1,4 @@
-"""Intervals against rows: what a scalar is on the rows of a container lies in the interval derived from the container's statistics."""
+"""Intervals against rows: a scalar's values lie in the interval derived from statistics."""
 
 import random
 
@@ -25,14 +25,14 @@ SESSIONS = tuple(Session(zone, ansi) for zone in ZONES for ansi in (True, False)
 
 
 def in_one(t: Table) -> tuple[pa.RecordBatch, np.ndarray]:
-    """All rows as one batch, and the container of each."""
+    """Return all rows as one batch, and the container of each row."""
     return batch_of(t.fields, tuple(row for rows in t.containers for row in rows)), np.repeat(
         np.arange(len(t.containers)), [len(c) for c in t.containers]
     )
 
 
 def vague(n: Node) -> bool:
-    """Whether values may be lost because they are not known here, although Spark raises nothing and order holds."""
+    """Return True if values may be unknown here although Spark raises no error and order holds."""
     if n.op is not Op.CALL or not isinstance(n.value, tuple):
         return any(map(vague, n.args))
     name, types = n.value[0], [a.dtype for a in n.args]
@@ -48,13 +48,13 @@ def vague(n: Node) -> bool:
 def escapes(
     v: Interval, rows: Values, container: np.ndarray, *, unknown_rows: bool = False
 ) -> dict[str, np.ndarray]:
-    """Which rows lie outside of their container's interval, by what is wrong.
+    """Return the rows outside their container's interval, by the kind of error.
 
     Args:
         v: The interval of each container.
         rows: The scalar on each row.
         container: The number of each row's container.
-        unknown_rows: Rows that are lost may go unannounced.
+        unknown_rows: Whether rows may be unknown without notice.
     """
     n = len(container)
     at = lambda a: a[container] if len(a) > 1 else np.broadcast_to(a, n)
@@ -79,7 +79,7 @@ def escapes(
 
 
 def judge(seed: int, *, containers: int = 60, scalars: int = 60, depth: int = 2) -> int:
-    """Check random scalars over one random table; return how many values were compared."""
+    """Check random scalars over one random table, and return how many values were compared."""
     r = random.Random(seed)
     t = table(r, (*FIELDS, *FOREIGN), containers=containers)
     z = zone_map(r, t)
@@ -94,18 +94,18 @@ def judge(seed: int, *, containers: int = 60, scalars: int = 60, depth: int = 2)
         v = interval_of(bound, stats)
         try:
             rows = values_of(bound, batch, {})
-        except UnsupportedForm:  # a condition inside that is not understood
+        except UnsupportedForm:  # an inner condition is not understood
             continue
         wrong = escapes(v, rows, container, unknown_rows=vague(bound))
-        assert not wrong, told(seed, text, session, wrong, t, z, container, v, rows)
+        assert not wrong, describe_failure(seed, text, session, wrong, t, z, container, v, rows)
         seen += len(container)
     return seen
 
 
-def told(
+def describe_failure(
     seed, text, session, wrong, t: Table, z: ZoneMap, container, v: Interval, rows: Values
 ) -> str:
-    """A failing case: the columns that it names, in the one container."""
+    """Return a failing case as text: the columns that it names, in the one container."""
     what, where = next(iter(wrong.items()))
     at = int(np.flatnonzero(where)[0])
     j = int(container[at])
@@ -119,6 +119,8 @@ def told(
     }
     i = at - int(np.flatnonzero(container == j)[0])
     return (
-        f"seed {seed}: {what}\n  {text}   {session}\n  interval {shown}\n  row {one(rows.data, at)!r}, valid {one(rows.valid, at)}, lost {one(rows.lost, at)}"
-        f"\n  from { {p: t.containers[j][i][p] for p in named} }\n  statistics { {p: z.stats[j][p] for p in named} }, rows {z.rows[j]}"
+        f"seed {seed}: {what}\n  {text}   {session}\n  interval {shown}\n  row "
+        f"{one(rows.data, at)!r}, valid {one(rows.valid, at)}, lost {one(rows.lost, at)}"
+        f"\n  from { {p: t.containers[j][i][p] for p in named} }\n  statistics "
+        f"{ {p: z.stats[j][p] for p in named} }, rows {z.rows[j]}"
     )

@@ -1,7 +1,7 @@
 """Spark SQL as the judge of predicates: many in one query, row by row.
 
-In ANSI mode one row that raises fails the whole query, so rows for which the row evaluator expects an
-error are kept from Spark. A query that fails all the same is asked again in halves.
+In ANSI mode one row that raises fails the whole query, so rows on which the row evaluator expects
+an error are not given to Spark. A query that still fails runs again in halves.
 """
 
 import contextlib
@@ -20,13 +20,15 @@ from tests.support.judges import Tally, Trial, check, outcomes, trial, verdicts_
 from tests.support.neighbours import FIELDS
 
 TYPES = {
-    "t": "boolean", "i8": "tinyint", "i16": "smallint", "i": "int", "j": "int", "l": "bigint", "f": "float", "g": "double", "h": "double", "m": "decimal(9,2)",
-    "m0": "decimal(5,0)", "w": "decimal(38,10)", "d": "date", "c": "date", "n": "timestamp_ntz", "z": "timestamp", "s": "string", "v": "string", "y": "binary",
+    "t": "boolean", "i8": "tinyint", "i16": "smallint", "i": "int", "j": "int", "l": "bigint",
+    "f": "float", "g": "double", "h": "double", "m": "decimal(9,2)",
+    "m0": "decimal(5,0)", "w": "decimal(38,10)", "d": "date", "c": "date", "n": "timestamp_ntz",
+    "z": "timestamp", "s": "string", "v": "string", "y": "binary",
 }  # fmt: skip
 
 
 class Question:
-    """A predicate, what is said of it, and what Spark is asked."""
+    """A predicate, its verdicts, and the expression for Spark."""
 
     def __init__(self, t: Trial, numba: bool):
         self.predicate, p = _mostly_understood(t)
@@ -38,7 +40,9 @@ class Question:
             self.truth = judge(p.node, t.batch, {})
         except UnsupportedForm:
             self.truth = None
-        loose = vague(p.node) and not t.session.ansi  # then Spark knows what is not known here
+        loose = (
+            vague(p.node) and not t.session.ansi
+        )  # Spark then knows values that are unknown here
         self.kept = (
             np.zeros(t.batch.num_rows, np.bool_) if loose else losses(p.node, t.batch, every=False)
         )
@@ -46,7 +50,10 @@ class Question:
         self.batch = t.batch
 
     def again(self) -> bool:
-        """Keep all rows from Spark for which any part may raise, whether it is needed or not; False: that was tried."""
+        """Withhold all rows on which any part may raise, whether or not Spark evaluates it.
+
+        Returns False if that was tried before.
+        """
         if self.wary:
             return False
         self.wary, self.kept = True, losses(self.node, self.batch, every=True)
@@ -63,7 +70,10 @@ class Question:
 
 
 def _mostly_understood(t: Trial):
-    """What is not understood is, mostly, what Spark refuses, and a query that it refuses is asked many times over."""
+    """Return a random predicate, mostly one that is understood.
+
+    Spark refuses most forms that are not understood, and a query that it refuses runs many times.
+    """
     while True:
         q = t.predicates.predicate()
         p = t.pruning(q.sql)
@@ -72,7 +82,10 @@ def _mostly_understood(t: Trial):
 
 
 def losses(n: Node, batch: pa.RecordBatch, *, every: bool) -> np.ndarray:
-    """Rows for which some test of a predicate raises, or is not known here. `every`: or any part of one."""
+    """Return the rows on which some test of a predicate raises or is unknown.
+
+    `every` includes the rows on which any part does.
+    """
     lost = np.zeros(batch.num_rows, np.bool_)
     for part in n.walk():
         if part.op is Op.CALL and (every or part not in _inside(n)):
@@ -82,7 +95,7 @@ def losses(n: Node, batch: pa.RecordBatch, *, every: bool) -> np.ndarray:
 
 
 def _inside(n: Node) -> set[Node]:
-    """Calls that are arguments of calls."""
+    """Return the calls that are arguments of calls."""
     return {
         inner for call in n.walk() if call.op is Op.CALL for a in call.args for inner in a.walk()
     }
@@ -97,7 +110,7 @@ def by_spark(
     predicates: int = 200,
     numba: float = 0.0,
 ) -> None:
-    """Spark judges. Beside verdicts, each row's outcome must be the row evaluator's."""
+    """Let Spark judge; each row's outcome must also be the row evaluator's."""
     t, r = trial(seed, containers, fields=FIELDS, sessions=SESSIONS), random.Random(seed)
     table = pa.Table.from_batches([t.batch]).append_column(
         "row", pa.array(range(len(t.container)), pa.int32())
@@ -120,7 +133,10 @@ def by_spark(
 
 
 def _asked(spark, questions: list[Question], tally: Tally, t: Trial) -> list:
-    """Each question with Spark's outcomes; those that Spark refuses or fails on by themselves are left out, and counted."""
+    """Return each question with Spark's outcomes.
+
+    Questions that Spark refuses or fails on individually are left out and counted.
+    """
     try:
         selected = ", ".join(f"{q.text} AS c{i}" for i, q in enumerate(questions))
         found = (
@@ -143,7 +159,7 @@ def _asked(spark, questions: list[Question], tally: Tally, t: Trial) -> list:
         if q.truth is None or what.startswith(("DATATYPE_MISMATCH", "PARSE_SYNTAX", "INVALID")):
             tally.forms[f"Spark: {what[:38]}"].predicates += 1
         elif not vague(q.node) and q.understood:
-            # What is folded away, `x = NULL` say, Spark may still evaluate.
+            # Spark may still evaluate parts that are folded away here, such as `x = NULL`.
             tally.forms[f"Spark raises by itself: {what[:20]}"].predicates += 1
             tally.raised.append(
                 f"seed {t.seed}, {t.session}\n  {q.predicate.sql}\n  {str(e)[:300]}"
@@ -155,7 +171,7 @@ def _compare(t: Trial, q: Question, answer, tally: Tally) -> None:
     theirs = answer.combine_chunks()
     null = np.asarray(theirs.is_null())
     true = np.asarray(theirs.fill_null(False).to_numpy(zero_copy_only=False), np.bool_)
-    # Rows kept from Spark may give what the row evaluator lets them give.
+    # Rows withheld from Spark may have any outcome that the row evaluator allows.
     hit, miss = np.where(q.kept, q.may[0], true), np.where(q.kept, q.may[1] | q.may[2], ~true)
     known = ~(q.kept & q.may[3])
     check(t, q.predicate, q.verdicts, hit & known, miss & known, tally, "Spark")
@@ -171,5 +187,7 @@ def _compare(t: Trial, q: Question, answer, tally: Tally) -> None:
         row = {".".join(c): t.table.containers[j][k][c] for c in named}
         verdict = Verdict(int(q.verdicts[j])).name
         tally.surprises.append(
-            f"seed {t.seed}, {t.session}: a row is {ours[i]} here and {None if null[i] else bool(true[i])} in Spark ({verdict})\n  {q.predicate.sql}\n  {row}"
+            f"seed {t.seed}, {t.session}: a row is {ours[i]} here and "
+            f"{None if null[i] else bool(true[i])} in Spark ({verdict})\n  "
+            f"{q.predicate.sql}\n  {row}"
         )

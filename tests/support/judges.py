@@ -1,4 +1,4 @@
-"""Judges of verdicts: what the rows of each container say, by the row evaluator, by DuckDB and by Spark; vectorised over many containers."""
+"""Judges of verdicts: the row evaluator, DuckDB and Spark, vectorised over many containers."""
 
 import dataclasses
 import functools
@@ -20,13 +20,14 @@ from tests.support.neighbours import FIELDS, FOREIGN, table
 from tests.support.strategies import Table
 from tests.support.zonemaps import Stat, ZoneMap, zone_map
 
-# DuckDB has no session time zone without an extension that is loaded from the network; FLOAT beside DECIMAL is FLOAT there.
+# DuckDB has no session time zone without an extension from the network, and computes FLOAT beside
+# DECIMAL as FLOAT.
 IN_DUCKDB = tuple(f for f in FIELDS if f.name not in ("z", "f"))
 
 
 @dataclasses.dataclass
 class Trial:
-    """Random rows in containers, their statistics, and a session to ask in."""
+    """Random rows in containers, their statistics, and a session."""
 
     seed: int
     table: Table
@@ -50,7 +51,7 @@ class Trial:
         )
 
     def any(self, rows: np.ndarray) -> np.ndarray:
-        """Which containers hold a row of a mask."""
+        """Return the containers that hold a row of a mask."""
         return np.bincount(self.container, rows, self.containers) > 0
 
 
@@ -67,7 +68,7 @@ def trial(
     t = table(r, fields, containers=containers, odd=odd)
     session = r.choice(sessions)
     z = zone_map(r, t, told=containers <= 300 and r.random() < 0.3)
-    if r.random() < 0.5:  # as good as statistics can be: what is not pruned then is beyond them
+    if r.random() < 0.5:  # the best possible statistics: they cannot prune more
         z = ZoneMap(
             t.fields,
             tuple({f.path: exact(f, rows) for f in t.fields} for rows in t.containers),
@@ -94,7 +95,7 @@ def exact(f, rows) -> Stat:
 
 @dataclasses.dataclass
 class Count:
-    """Of one form."""
+    """Counts of one form."""
 
     predicates: int = 0
     verdicts: int = 0
@@ -105,15 +106,13 @@ class Count:
 
 
 class Tally:
-    """Counts per form, and what is unsound."""
+    """Counts per form, and unsound verdicts."""
 
     def __init__(self) -> None:
         self.forms: dict[str, Count] = defaultdict(Count)
         self.unsound: list[str] = []
-        self.surprises: list[str] = []  # rows of which Spark says something else
-        self.raised: list[
-            str
-        ] = []  # predicates on which Spark raises although no row was expected to make it
+        self.surprises: list[str] = []  # rows on which Spark disagrees
+        self.raised: list[str] = []  # predicates on which Spark raises unexpectedly
 
     @property
     def verdicts(self) -> int:
@@ -138,7 +137,8 @@ class Tally:
     def __str__(self) -> str:
         share = lambda a, b: f"{a / b:7.1%}" if b else "      -"
         lines = [
-            f"{'form':45}{'predicates':>11}{'verdicts':>12}{'empty':>10} {'pruned':>7}{'full':>10} {'ALWAYS':>7}"
+            f"{'form':45}{'predicates':>11}{'verdicts':>12}{'empty':>10} "
+            f"{'pruned':>7}{'full':>10} {'ALWAYS':>7}"
         ]
         total = Count(
             *(
@@ -148,7 +148,8 @@ class Tally:
         )
         for form, c in [*sorted(self.forms.items()), ("all", total)]:
             lines.append(
-                f"{form:45}{c.predicates:11,}{c.verdicts:12,}{c.empty:10,} {share(c.pruned, c.empty)}{c.full:10,} {share(c.always, c.full)}"
+                f"{form:45}{c.predicates:11,}{c.verdicts:12,}{c.empty:10,} "
+                f"{share(c.pruned, c.empty)}{c.full:10,} {share(c.always, c.full)}"
             )
         return "\n".join(lines)
 
@@ -156,9 +157,9 @@ class Tally:
 def outcomes(
     n: Node, batch: pa.RecordBatch, cache: dict
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """What each row may give: masks of TRUE, FALSE, NULL, and of rows of which nothing is known here.
+    """Return what each row may give: masks of TRUE, FALSE, NULL, and of unknown rows.
 
-    A test for which Spark raises may give anything, and so may one that is not understood.
+    A test that raises in Spark may give anything, and so may one that is not understood.
     """
     every, some, size = np.logical_and.reduce, np.logical_or.reduce, batch.num_rows
     match n.op:
@@ -190,7 +191,7 @@ def outcomes(
 def verdicts_of(
     t: Trial, p: ss.PruningPredicate, backends: tuple[str, ...]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(verdicts, what is kept), the same from all backends."""
+    """Return (verdicts, kept containers), and check that all backends agree on both."""
     found = [(p.evaluate(t.stats, backend=b), p.prune(t.stats, backend=b)) for b in backends]
     for b, (verdicts, kept) in zip(backends, found, strict=True):
         assert np.array_equal(verdicts, found[0][0]), (
@@ -217,12 +218,12 @@ def check(
     tally.add(q.form, verdicts, hit, miss)
     if wrong.any():
         tally.unsound.append(
-            told(t, q, int(np.flatnonzero(wrong)[0]), verdicts, true, other, judge_name)
+            describe_failure(t, q, int(np.flatnonzero(wrong)[0]), verdicts, true, other, judge_name)
         )
 
 
-def told(t: Trial, q: Predicate, j: int, verdicts, true, other, judge_name: str) -> str:
-    """A failing case, as small as it gets: one container, the columns that are named."""
+def describe_failure(t: Trial, q: Predicate, j: int, verdicts, true, other, judge_name: str) -> str:
+    """Return a failing case as text, as small as possible: one container and the named columns."""
     p = t.pruning(q.sql)
     named, inside = columns_of(p.node), np.flatnonzero(t.container == j)
     outcome = lambda i: {
@@ -235,7 +236,8 @@ def told(t: Trial, q: Predicate, j: int, verdicts, true, other, judge_name: str)
         for k, i in enumerate(inside)
     ]
     return (
-        f"seed {t.seed}, {judge_name}, {t.session}: {Verdict(int(verdicts[j])).name}\n  {q.sql}\n  bound   {str(p.expr)[:600]}\n  stats   "
+        f"seed {t.seed}, {judge_name}, {t.session}: {Verdict(int(verdicts[j])).name}\n  "
+        f"{q.sql}\n  bound   {str(p.expr)[:600]}\n  stats   "
         f"{ {'.'.join(c): t.zones.stats[j][c] for c in named} }, rows {t.zones.rows[j]}\n  rows    "
         + "\n          ".join(map(str, rows))
     )
@@ -244,7 +246,7 @@ def told(t: Trial, q: Predicate, j: int, verdicts, true, other, judge_name: str)
 def by_rows(
     seed: int, tally: Tally, *, containers: int = 2000, predicates: int = 100, numba: float = 0.0
 ) -> None:
-    """The row evaluator judges. `numba`: the share of predicates for which kernels are compiled too."""
+    """Let the row evaluator judge; `numba` is the share of predicates that also run compiled."""
     t, r = trial(seed, containers), random.Random(seed)
     for _ in range(predicates):
         q = t.predicates.predicate()
@@ -257,7 +259,7 @@ def by_rows(
 def by_duckdb(
     seed: int, tally: Tally, *, containers: int = 2000, predicates: int = 100, numba: float = 0.0
 ) -> None:
-    """DuckDB judges, where it agrees with Spark. It counts rows in all containers at once."""
+    """Let DuckDB judge where it agrees with Spark; it counts rows in all containers at once."""
     import duckdb
 
     from tests.support.duckdb_rows import in_duckdb
@@ -282,7 +284,9 @@ def by_duckdb(
         try:
             columns = (
                 con.sql(
-                    f"SELECT {', '.join(f'({sql}) AS c{i}' for i, (_, sql) in enumerate(some))} FROM rows ORDER BY row"
+                    "SELECT "
+                    f"{', '.join(f'({sql}) AS c{i}' for i, (_, sql) in enumerate(some))} "
+                    "FROM rows ORDER BY row"
                 )
                 .to_arrow_table()
                 .columns
@@ -300,5 +304,5 @@ def by_duckdb(
         true = np.asarray(
             column.combine_chunks().fill_null(False).to_numpy(zero_copy_only=False), np.bool_
         )
-        # Where Spark raises DuckDB may answer, so what is lost is not judged by it.
+        # DuckDB may return a value where Spark raises, so it does not judge unknown rows.
         check(t, q, verdicts, true, ~true, tally, "DuckDB")

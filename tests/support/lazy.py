@@ -1,4 +1,4 @@
-"""Trees of Parquet files for tests of what is read of them, and a file system that says what was."""
+"""Trees of Parquet files, and a file system that records which of them are listed and read."""
 
 import os
 
@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-OLD = 1_600_000_000  # seconds since 1970: a time that had passed when anything was listed
+OLD = 1_600_000_000  # seconds since 1970, before any listing
 
 
 class _Handler(pafs.FSSpecHandler):
@@ -31,7 +31,10 @@ class _Handler(pafs.FSSpecHandler):
 
 
 class Spy:
-    """A local file system with what was listed and opened; it may tell other times, and etags."""
+    """A local file system that records the files it lists and opens.
+
+    It may report other modification times, and etags.
+    """
 
     def __init__(self, etags=None):
         self.listed, self.opened, self.times = [], [], {}
@@ -56,7 +59,7 @@ class _Tagged:
 
 
 def write(path, columns, age=100, **options):
-    """A Parquet file, so many seconds younger than OLD."""
+    """Write a Parquet file, so many seconds younger than OLD."""
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(columns if isinstance(columns, pa.Table) else pa.table(columns), path, **options)
     os.utime(path, (OLD + age, OLD + age))
@@ -64,7 +67,7 @@ def write(path, columns, age=100, **options):
 
 
 def years(root, n=3, months=2, rows=10, row_group_size=5):
-    """Files `year=2020/month=1/part.parquet`, ...: x ascends over all."""
+    """Write files `year=2020/month=1/part.parquet`, ...; x ascends over all of them."""
     for y in range(n):
         for m in range(months):
             start = (y * months + m) * rows

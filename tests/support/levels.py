@@ -1,4 +1,4 @@
-"""Indexed statistics beside those without an index."""
+"""Indexed statistics compared with statistics without an index."""
 
 import math
 
@@ -10,15 +10,15 @@ from skipstone.kernels.index import descend
 
 @pytest.fixture
 def eager(monkeypatch):
-    """Coarse codes always judge, however few containers there are, and whatever is found is spread."""
-    monkeypatch.setattr(descend, "FLAT", 0)
+    """Make coarse codes judge any number of containers, as if all candidates were spread out."""
+    monkeypatch.setattr(descend, "MIN_CONTAINERS", 0)
     monkeypatch.setattr(descend, "SAMPLE", 1)
     monkeypatch.setattr(descend, "WORTH", math.inf)
     monkeypatch.setattr(descend._Search, "_share", lambda self, dense: 1)
 
 
 def groupings(r, n):
-    """Random blocks, and blocks of these."""
+    """Return random blocks, and blocks of these blocks."""
     out = []
     while n > 1 and len(out) < 3:
         out.append(np.array([*sorted(r.sample(range(1, n), r.randint(0, min(n - 1, n // 2)))), n]))
@@ -41,7 +41,7 @@ def same(p, flat, indexed, backend="numpy"):
 
 
 def indexes(r, flat):
-    """The same statistics under blocks of words and of any size, in their order and in another."""
+    """Return the same statistics under blocks of words and of any size, in two orders."""
     names = [n for n in flat.columns if "`" not in n]
     return [
         flat.index(b, o)

@@ -1,4 +1,4 @@
-"""Value lists and bloom filters for tests of membership: a schema, verdicts, and values of every type."""
+"""Value lists and bloom filters for membership tests: a schema, verdicts, values of every type."""
 
 import datetime as dt
 import decimal

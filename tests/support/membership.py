@@ -19,7 +19,7 @@ TYPES = {
 
 
 def axis_values(r, dtype, count):
-    """Values of one of several manners: dense, sparse, skewed, extreme."""
+    """Return dense, sparse, skewed or extreme values."""
     manner = r.choice(("dense", "sparse", "skewed", "ends"))
     if dtype.coded:
         return [
@@ -47,7 +47,10 @@ def axis_values(r, dtype, count):
 
 
 def containers(r, dtype, members, n):
-    """Bounds about members and anywhere, some of one value, some unknown; sorted half of the time."""
+    """Return bounds near members and elsewhere; some have one value, some are unknown.
+
+    Half of the time they are sorted.
+    """
     others = axis_values(r, dtype, n)
     made = []
     for i in range(n):

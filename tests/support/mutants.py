@@ -1,4 +1,4 @@
-"""Damage to files, by a seed: to their bytes, and to what JSON, Thrift and Avro say in them."""
+"""Damage to files, by a seed: to their bytes, and to the JSON, Thrift and Avro in them."""
 
 import copy
 import json
@@ -9,7 +9,7 @@ from tests.support import footers as thrift
 
 EXTREMES = (0, 1, -1, 2, 127, 128, 255, 2**15, 2**31 - 1, 2**31, -(2**31), 2**32, 2**62, 2**63 - 1)
 BYTES = (0, 1, 2, 3, 0x7F, 0x80, 0xFE, 0xFF)
-DEEP = "\0deep"  # stands for so many levels of JSON
+DEEP = "\0deep"  # a placeholder for so many levels of JSON
 LEVELS = 3000
 TEXTS = (
     "",
@@ -38,7 +38,7 @@ TEXTS += (
 
 
 def damaged(data: bytes, r: random.Random, others=(), start=0, stop=None) -> bytes:
-    """Change a file's bytes from `start` to `stop` in a few places; `others` are files to splice."""
+    """Change a few places of a file's bytes from `start` to `stop`; `others` are for splices."""
     head, out, rest = (
         data[:start],
         bytearray(data[start:stop]),
@@ -154,12 +154,15 @@ def _other(old, r):
 
 
 def dumped(value) -> str:
-    """Write JSON, with what is nested too deep for Python to write."""
+    """Return JSON text, including nesting that is too deep for Python to write."""
     return json.dumps(value).replace(json.dumps(DEEP), "[" * LEVELS + "]" * LEVELS)
 
 
 def damaged_thrift(fields, r: random.Random):
-    """Change fields of a structure as `tests.support.footers` reads it, in place: numbers, kinds, sizes."""
+    """Change fields of a structure in place: numbers, kinds, sizes.
+
+    `tests.support.footers` reads such structures.
+    """
     for _ in range(r.choice((1, 1, 2, 3))):
         structs = list(_structs(fields))
         one = r.choice(structs)

@@ -1,4 +1,4 @@
-"""Faults that change no answer, number or message: target -> name of the mutant -> why."""
+"""Faults that change no answer, number or message: target -> name of the mutant -> reason."""
 
 from typing import Final
 

@@ -1,11 +1,14 @@
-"""Rows that sit near each other within a container, so that statistics say something, with the odd values among them."""
+"""Rows that lie close together within a container, so that statistics are useful.
+
+Odd values are among them.
+"""
 
 import pyarrow as pa
 
 from skipstone.ir.types import PER_SECOND, DType, Kind
 from tests.support.strategies import TEXTS, Field, Table, point
 
-# One column of every type that Spark has, and two where columns are compared with each other.
+# One column of every type of Spark, and two if columns of the type are compared with each other.
 FIELDS = (
     Field(("t",), pa.bool_()),
     Field(("i8",), pa.int8()),
@@ -27,7 +30,7 @@ FIELDS = (
     Field(("v",), pa.string()),
     Field(("y",), pa.binary()),
 )
-# Beside those: types that Spark reads as others.
+# Further types, which Spark reads as other types.
 FOREIGN = (
     *(
         Field((f"u{bits}",), t)
@@ -38,7 +41,8 @@ FOREIGN = (
     Field(("q",), pa.decimal128(18, 6)),
     Field(("vs",), pa.string_view()),
 )
-# Days that a container's dates lie around: the present, both years' ends, changes of clocks, before 1970, 1900 and 1582, far away.
+# Days around which a container's dates lie: the present, both ends of the year, clock changes,
+# before 1970, 1900 and 1582, and far away.
 DAYS = (
     19723,
     19723,
@@ -58,7 +62,7 @@ DAYS = (
     100_000,
     2_932_890,
 )
-# Those that every engine reads alike.
+# Days that every engine reads alike.
 PLAIN_DAYS = (19723, 19723, 19782, 19813, 20088, 0, -3, -7300, -25567, 40_000)
 STEMS = (
     "",
@@ -80,7 +84,10 @@ STEMS = (
 
 
 def table(r, fields=FIELDS, *, containers: int, most_rows: int = 6, odd: bool = True) -> Table:
-    """Random rows by container. `odd`: with the ends of types, NaN, infinities and dates that engines disagree about."""
+    """Return random rows by container.
+
+    `odd` adds the ends of types, NaN, infinities and dates on which engines disagree.
+    """
     return Table(
         tuple(fields),
         tuple(_container(r, fields, r.randint(1, most_rows), odd) for _ in range(containers)),
@@ -118,7 +125,8 @@ def _drawer(r, f: Field, center: int, wild: float, odd: bool):
             return lambda: str(center + r.randint(-2, 2)).encode()
         if style < 0.35 and odd:
             return lambda: r.choice(TEXTS).encode()
-        return lambda: (stem + r.choice(("", "a", "b", "c", "Z", "0", "1", "9", "é", " "))).encode()
+        ends = ("", "a", "b", "c", "Z", "0", "1", "9", "é", " ")
+        return lambda: (stem + r.choice(ends)).encode()
     if not odd and dtype.kind is Kind.FLOAT:
         return lambda: center + r.randint(-4, 4) / 2
     return lambda: point(r, dtype, center, f.arrow, wild)

@@ -1,4 +1,4 @@
-"""Judge the oracle by rows."""
+"""Check the oracle by rows."""
 
 import itertools
 
@@ -13,8 +13,10 @@ from tests.support.zonemaps import zone_map
 
 
 def outcomes_of_row(n, row):
-    """What a predicate may be for one row; anything, where Spark raises, or where what it gives is
-    not known here. `lower` and `upper` never raise: of text they give text, whichever it is.
+    """Return the possible outcomes of a predicate on one row.
+
+    They are all outcomes if Spark raises or if the value is not known here. `lower` and `upper`
+    never raise: they turn any text into text.
     """
     truth = judge_rows(n, row, {})
     if not truth.lost[0]:

@@ -1,4 +1,4 @@
-"""Columns and values of Parquet files that several tests write."""
+"""Columns and values of Parquet files for several tests."""
 
 import datetime as dt
 import decimal
@@ -40,7 +40,7 @@ CASES = [
     ("i > 8", [1], 1),
     ("i IS NULL", [0], 1),
     ("u = 18446744073709551615", [0], 1),
-    ("f > 100", [0, 1], 1),  # NaN is greater, and footers do not count it
+    ("f > 100", [0, 1], 1),  # NaN is greater, and footers ignore it
     ("f = 0.0", [1], 1),
     ("s = 'é'", [1], 1),
     ("v LIKE 'a%'", [0], 1),
@@ -56,7 +56,7 @@ CASES = [
     ("a.x = 4", [1], 1),
     ("a.x IS NULL", [0, 1], 2),
     ("a.y.z = 'q'", [1], 1),
-    ("l IS NULL", [0, 1], 1),  # a list's leaf counts other things than its NULLs
+    ("l IS NULL", [0, 1], 1),  # the null count of a list's leaf includes more than its NULLs
     ("h IS NOT NULL", [0, 1], 4),
     ("i > 5 OR s = 'a'", [0, 1], 3),
     ("1 = 2", [], 0),

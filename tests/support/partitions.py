@@ -1,4 +1,4 @@
-"""Partitions of random rows: specs, the values under which writers may put a row, and what projections must then say."""
+"""Partitions of random rows: specs, written values, and checks of projections."""
 
 import numpy as np
 import pyarrow as pa
@@ -84,7 +84,10 @@ def fields(*specs):
 
 
 def written(transform, v, dtype):
-    """Every partition value under which a writer may put a value: cut, wrapped around, or beyond the type; off by one before 1970."""
+    """Return every partition value under which a writer may put a value.
+
+    It may be cut, wrapped around, beyond the type, or off by one before 1970.
+    """
     if v is None or transform.name == "void":
         return [None]
     if transform.name in ("identity", "bucket") or dtype.kind in TEXT:
@@ -112,7 +115,7 @@ def written(transform, v, dtype):
 
 
 def value(r, field):
-    """Near 2024 or zero as elsewhere; or near 1970, where ordinals turn negative."""
+    """Return a value near 2024 or zero, or near 1970, where ordinals turn negative."""
     if field.dtype.kind in (Kind.DATE, Kind.TIMESTAMP) and r.random() < 0.5:
         unit = 1 if field.dtype.kind is Kind.DATE else 3600 * ty.PER_SECOND[field.dtype.unit]
         return r.randint(-3, 3) * r.choice((1, unit, 24 * unit, 365 * unit)) + r.randint(-1, 1)
@@ -124,7 +127,7 @@ def transform_of(transform, v, dtype):
 
 
 def judge(r, rows=12, predicates=3):
-    """Random columns, a random spec, and what projections and residuals say of rows under each way to write them."""
+    """Check projections and residuals of a random spec against rows, for each way to write them."""
     columns = [Field((name,), r.choice(SOURCES)) for name in r.sample("xyz", r.randint(1, 2))]
     spec = [
         PartitionField(c.path, Transform.parse(r.choice(TRANSFORMS)), f"p{i}")
@@ -144,7 +147,7 @@ def judge(r, rows=12, predicates=3):
     for _ in range(predicates):
         node = ss.PruningPredicate(predicate(r, columns, plain=True).sql, batch.schema).node
         if any(n.op in (Op.UNKNOWN, Op.CALL) for n in node.walk()):
-            continue  # plain Python computes no calls, such as those of ILIKE
+            continue  # plain Python does not compute calls, such as those of ILIKE
         inclusive, strict = (project(node, spec, mode) for mode in MODES)
         for i, (row, expected) in enumerate(
             zip(data, evaluate_rows(node, batch).to_pylist(), strict=True)

@@ -1,4 +1,4 @@
-"""Random predicates, each as SQL text and as an expression that means the same."""
+"""Random predicates, each as SQL text and as an equivalent expression."""
 
 import datetime as dt
 import math
@@ -28,7 +28,7 @@ METHOD = {
 
 @dataclass(frozen=True)
 class Condition:
-    """A condition twice; `expr` is None for a form that only SQL text has."""
+    """A condition in both forms; `expr` is None for a form that only SQL text has."""
 
     sql: str
     expr: ss.Expr | None
@@ -37,14 +37,14 @@ class Condition:
 def predicate(
     r, fields: tuple[Field, ...], *, depth: int = 2, plain: bool = False, others: bool = True
 ) -> Condition:
-    """A random predicate.
+    """Return a random predicate.
 
     Args:
         r: A `random.Random`.
         fields: The columns to name.
-        depth: Levels of AND, OR, NOT and tests of conditions at most.
-        plain: Only forms that rows can be judged by.
-        others: Literals of other types than the column's, too.
+        depth: Most levels of AND, OR, NOT and tests of conditions.
+        plain: Whether to use only forms that can be evaluated on rows.
+        others: Whether to use literals of other types than the column's, too.
     """
     again = lambda: predicate(r, fields, depth=depth - 1, plain=plain, others=others)
     form = r.random() if depth else 1
@@ -93,7 +93,7 @@ def _join(word: str, parts: list) -> ss.Expr | None:
 
 
 def atom(r, field: Field, fields: tuple[Field, ...], plain: bool, others: bool) -> Condition:
-    """A condition on one column."""
+    """Return a condition on one column."""
     x, c, dtype = field.name, ss.col(field.name), field.dtype
     draw = lambda: literal(r, field, others)
     form = r.random()
@@ -184,7 +184,7 @@ def like(r, x: str, c: ss.Expr) -> Condition:
 
 
 def several(r, x: str, c: ss.Expr, pattern: str) -> Condition:
-    """LIKE with a list of patterns: as many tests, joined by OR or AND, each negated by itself."""
+    """Return LIKE with a list of patterns: tests joined by OR or AND, each negated separately."""
     no, how = r.choice(("", "NOT ")), r.choice(("ANY", "SOME", "ALL"))
     patterns = [pattern, *(r.choice(("a%", "%b%", "", "%")) for _ in range(r.randint(0, 2)))]
     tests = [~c.like(p) if no else c.like(p) for p in patterns]
@@ -195,7 +195,7 @@ def several(r, x: str, c: ss.Expr, pattern: str) -> Condition:
 
 
 def quote(text: str) -> str:
-    """A string literal of Spark SQL."""
+    """Return a string literal of Spark SQL."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
@@ -203,7 +203,7 @@ def quote(text: str) -> str:
 
 
 def literal(r, field: Field, others: bool = True) -> tuple[str, object]:
-    """A literal to compare a column with, often near its values."""
+    """Return a literal to compare a column with, often near its values."""
     if r.random() < 0.05:
         return "NULL", None
     kind, near = field.dtype.kind, r.randint(-6, 6)
@@ -213,7 +213,7 @@ def literal(r, field: Field, others: bool = True) -> tuple[str, object]:
 
 
 def own(r, dtype: DType, axis: object) -> tuple[str, object]:
-    """An axis value as a literal of its own type; one that SQL cannot write gives way to a near one."""
+    """Return an axis value as a literal of its own type; the nearest one that SQL can write."""
     match dtype.kind:
         case Kind.BOOL:
             return ("TRUE", True) if axis else ("FALSE", False)
@@ -239,15 +239,13 @@ def floating(value: float, bits: int) -> tuple[str, object]:
     name = "FLOAT" if bits == 32 else "DOUBLE"
     typed = np.float32(value) if bits == 32 else value
     if math.isnan(value) or math.isinf(value):
-        return (
-            f"CAST('{'NaN' if math.isnan(value) else 'Infinity' if value > 0 else '-Infinity'}' AS {name})",
-            typed,
-        )
+        text = "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        return f"CAST('{text}' AS {name})", typed
     return f"CAST('{value!r}' AS {name})", typed
 
 
 def instant(micros: int, zoned: bool) -> tuple[str, object]:
-    """Within the years that SQL text can write."""
+    """Return the nearest instant in the years that SQL text can write."""
     micros = min(max(micros, -62_135_596_800_000_000), 253_402_300_799_999_999)
     moment = dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=micros)
     text = f"{moment.year:04d}" + moment.isoformat(sep=" ")[4:]

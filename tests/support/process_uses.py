@@ -1,8 +1,9 @@
-"""A first use of Skipstone that is forked or interrupted, and must answer rightly after that.
+"""A first use of Skipstone that is forked or interrupted, and must answer correctly after that.
 
     python -m tests.support.process_uses fork|interrupt|both SEED FOLDER
 
-`tests/fuzz/processes.py` starts it. It exits with 0 if all went well; else it says what did not.
+`tests/fuzz/processes.py` starts it. It exits with 0 if all went well; otherwise it prints the
+error.
 """
 
 import faulthandler
@@ -25,7 +26,7 @@ import skipstone as ss
 SCHEMA = pa.schema([("x", pa.int64()), ("y", pa.int64())])
 N = 300_000
 TIME = 120  # seconds that a process may take
-LATEST = 2.5  # seconds after which a fork or an interrupt comes at the latest
+LATEST = 2.5  # latest time of a fork or an interrupt, in seconds
 
 
 def statistics(n):
@@ -40,7 +41,7 @@ def same(found, expected):
 
 
 class Uses:
-    """What a program may do first. Each method raises if an answer is wrong."""
+    """Operations that a program may do first. Each method raises if an answer is wrong."""
 
     def __init__(self, seed, folder):
         self.folder, self.terms = folder, 2 + seed % 7
@@ -74,7 +75,7 @@ class Uses:
         same(len(ss.scan_delta(f"{self.folder}/delta").plan("x < 150").files), 2)
 
     def saved(self):
-        # Python's tempfile has a lock that a fork may find held.
+        # Python's tempfile has a lock that may be held during a fork.
         path = f"{self.folder}/{secrets.token_hex(8)}.stats"
         statistics(20_000).save(path)
         p = ss.PruningPredicate("x < 70", SCHEMA)
@@ -86,7 +87,7 @@ class Uses:
 
 
 def limit(seconds):
-    """End this process after so many seconds, and say where all threads were."""
+    """End this process after so many seconds, and print the stacks of all threads."""
     faulthandler.register(signal.SIGALRM, chain=True)
     signal.alarm(seconds)
 
@@ -106,7 +107,7 @@ def answered(pipe):
 
 
 def forked(uses):
-    """Fork; the child uses everything, and says so."""
+    """Fork; the child runs all operations, and reports that."""
     out, into = os.pipe()
     try:
         if os.fork() == 0:
@@ -150,7 +151,7 @@ def interrupted(uses, r, *, forks):
             uses.all(r)
             if forks and not wait:
                 forked(uses)
-        # CPython drops what is raised in callbacks, such as those of the collector.
+        # CPython drops exceptions raised in callbacks, such as those of the garbage collector.
         print("not interrupted")
     except KeyboardInterrupt:
         pass

@@ -1,9 +1,9 @@
-"""A small interpreter of PTX, as NVRTC emits it: all lanes of a launch at once, in NumPy.
+"""A small interpreter of NVRTC's PTX, which runs all lanes of a launch at once in NumPy.
 
-It knows what kernels need and refuses the rest: local and shared memory, fused products, calls. Lanes part at branches and
-go on in the order of the text, so that they meet again; votes wait for all 32 lanes of a warp, and are an error where these do
-not come. Loads and stores must lie in an argument, be aligned, and no byte may be written twice or read in the launch that
-writes it.
+It supports what kernels need and refuses the rest: local and shared memory, fused products, calls.
+Lanes diverge at branches and proceed in the order of the text, so that they meet again. Votes wait
+for all 32 lanes of a warp, and it is an error if some never arrive. Loads and stores must lie in an
+argument and be aligned, and no byte may be written twice or read in the launch that writes it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.support.ptx_values import DTYPES, Function, Values, pure
 Lanes = slice | npt.NDArray[np.int64]  # which of all
 
 WARP: Final = 32
-STEPS: Final = 20_000  # blocks of a text that a launch may run
+STEPS: Final = 20_000  # most blocks of a text that a launch may run
 
 
 @dataclass(frozen=True)
@@ -34,19 +34,19 @@ class Step:
     args: tuple[str, ...]
     guard: tuple[str, bool] | None = None  # a predicate, and what it must be
     pure: tuple[tuple[str, ...], str, Function] | None = (
-        None  # types of what is read, that of the result, and how it is made
+        None  # types of the operands, type of the result, and the function that computes it
     )
 
 
 @dataclass(frozen=True)
 class Program:
-    """A kernel's text, taken apart.
+    """A kernel's parsed text.
 
     Attributes:
-        params: Of each parameter its name and type.
-        registers: Type of registers by the start of their names.
+        params: The name and type of each parameter.
+        registers: The type of registers by the prefix of their names.
         blocks: Steps that lanes run together: up to a branch, or before a label or a vote.
-        labels: The block that each label is before.
+        labels: The block after each label.
     """
 
     params: tuple[tuple[str, str], ...]
@@ -56,10 +56,10 @@ class Program:
 
 
 def parse(text: str) -> Program:
-    """Take the text of one kernel apart.
+    """Parse the text of one kernel.
 
     Raises:
-        Wrong: it has what is not known here.
+        Wrong: it contains something unsupported.
     """
     head, _, body = re.sub(r"//[^\n]*", "", text).partition("\n{")
     params = tuple(
@@ -101,7 +101,7 @@ def _step(line: str) -> Step:
 
 
 def _acts(op: tuple[str, ...]) -> bool:
-    """Whether an instruction is known that does more than to make a value of values."""
+    """Return True for a supported instruction that does more than compute values from values."""
     match op:
         case ("ld", "param", t) | ("st", "global", t):
             return t in DTYPES
@@ -112,7 +112,7 @@ def _acts(op: tuple[str, ...]) -> bool:
 
 @dataclass
 class Launch:
-    """One launch of a program: registers as words of their width, one for each lane."""
+    """One launch of a program: registers as words of their width, one per lane."""
 
     program: Program
     blocks: int
@@ -130,7 +130,7 @@ class Launch:
         """Run all lanes to their end.
 
         Raises:
-            Wrong: what they do is not defined.
+            Wrong: their behaviour is undefined.
         """
         end, labels = len(self.program.blocks), self.program.labels
         where = np.zeros(self.count, np.int64)
@@ -152,7 +152,7 @@ class Launch:
         raise Wrong("the kernel does not end")
 
     def next(self, where: Values) -> tuple[int, npt.NDArray[np.int64]]:
-        """The first block in the text that lanes can run, and these."""
+        """Return the first block in the text that lanes can run, and these lanes."""
         at = int(where.min())
         while at < len(self.program.blocks):
             on = where == at
@@ -166,7 +166,7 @@ class Launch:
         return at, np.empty(0, np.int64)
 
     def guarded(self, step: Step, lanes: Lanes) -> Lanes:
-        """The lanes that run an instruction."""
+        """Return the lanes that run an instruction."""
         if step.guard is None:
             return lanes
         name, wanted = step.guard
@@ -208,11 +208,11 @@ class Launch:
                 self.write(step.args[0], "b32", np.repeat(words.ravel(), WARP), lanes)
 
     def size(self, lanes: Lanes) -> int:
-        """How many lanes these are."""
+        """Return the number of lanes."""
         return self.count if isinstance(lanes, slice) else len(lanes)
 
     def read(self, name: str, t: str, lanes: Lanes) -> Values:
-        """What an instruction reads: of a register the low bits that its type has, or a literal."""
+        """Return an operand: the low bits of a register that its type has, or a literal."""
         dtype = DTYPES[t]
         if name.startswith("!"):
             return ~self.read(name[1:], t, lanes)
@@ -235,7 +235,7 @@ class Launch:
         return np.array(int(name, 0) % (1 << 8 * dtype.itemsize), f"u{dtype.itemsize}").view(dtype)
 
     def write(self, name: str, t: str, values: Values, lanes: Lanes) -> None:
-        """Put values into a register, widened as their type says."""
+        """Put values into a register, widened by their type."""
         kind = self.program.registers[re.sub(r"[%\d]", "", name)]
         if kind != "pred":
             signed = DTYPES[t].kind == "i"
@@ -254,7 +254,7 @@ class Launch:
         self.registers[name] = held
 
     def load(self, step: Step, lanes: Lanes, dtype: np.dtype[Any], width: int) -> Values:
-        """Values of memory, a row of `width` for each lane."""
+        """Return values of memory, a row of `width` per lane."""
         out = np.empty((self.size(lanes), width), dtype)
         for some, memory, at in self.places(step, step.args[1], lanes, dtype.itemsize * width):
             known = memory.known[at]
@@ -265,7 +265,7 @@ class Launch:
         return out
 
     def store(self, step: Step, lanes: Lanes, values: Values) -> None:
-        """Put a value for each lane into memory."""
+        """Put a value per lane into memory."""
         values = np.broadcast_to(values, self.size(lanes))
         for some, memory, at in self.places(step, step.args[0], lanes, values.itemsize):
             if (memory.known[at] == FRESH).any() or len(np.unique(at[:, 0])) < len(at):
@@ -278,7 +278,7 @@ class Launch:
     def places(
         self, step: Step, address: str, lanes: Lanes, size: int
     ) -> list[tuple[npt.NDArray[np.int64], Memory, npt.NDArray[np.int64]]]:
-        """Per array that is accessed the lanes that do so, by number among these, and the bytes that they mean."""
+        """Return each accessed array, the positions of the lanes that access it, and the bytes."""
         register, _, offset = address[1:-1].partition("+")
         at = self.read(register, "u64", lanes) + np.uint64(int(offset or "0") % 2**64)
         at = np.broadcast_to(at, self.size(lanes))

@@ -1,4 +1,7 @@
-"""What instructions of PTX make of values alone, as the PTX ISA defines them; `ftz` takes denormals for zeros."""
+"""Results of PTX instructions on values, as the PTX ISA defines them.
+
+`ftz` flushes denormals to zero.
+"""
 
 from __future__ import annotations
 
@@ -36,11 +39,11 @@ UNORDERED: Final = {
     "gtu": "le",
     "leu": "gt",
     "ltu": "ge",
-}  # what holds where its opposite does not, so for NaN
+}  # true if the opposite is false, so true for NaN
 
 
 def pure(op: tuple[str, ...]) -> tuple[tuple[str, ...], str, Function] | None:
-    """What an instruction makes of values alone; None: it is no such instruction."""
+    """Return an instruction's result on values, or None if it does more than compute values."""
     match op:
         case ("mov", t) if t in DTYPES:
             return (t,), t, np.copy
@@ -112,7 +115,7 @@ def _widened(f: Function, t: str) -> Function:
 
 
 def _flush(a: Values) -> Values:
-    """Denormals as zeros of their sign: what `ftz` means."""
+    """Return denormals as zeros of their sign, as `ftz` does."""
     return (
         np.where(np.abs(a) < np.finfo(np.float32).tiny, np.copysign(np.float32(0), a), a)
         if a.dtype == np.float32
@@ -165,7 +168,10 @@ def _converted(how: Sequence[str], to: str, t: str) -> Function:
 
 
 def _truncated(a: Values, target: np.dtype[Any]) -> Values:
-    """A float's whole part; the ends of the type beyond them. PTX makes zero, or the least value, of NaN: nobody asks here."""
+    """Return a float's whole part, clamped to the ends of the type.
+
+    PTX turns NaN into zero or the least value; no kernel converts NaN.
+    """
     if np.isnan(a).any():
         raise Wrong("NaN becomes an integer")
     info = np.iinfo(target)

@@ -1,4 +1,4 @@
-"""A real S3 server on this machine, which clients find by the environment."""
+"""A real S3 server on this machine, which clients find through the environment."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KEY = "test"
 
 @contextlib.contextmanager
 def server(folder: os.PathLike[str]) -> Iterator[str]:
-    """Run a server as long as it is used; gives its address."""
+    """Run a server while the block runs, and yield its address."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -53,7 +53,7 @@ def _wait(process: subprocess.Popen[bytes], port: int) -> None:
 
 
 def environment(address: str) -> dict[str, str]:
-    """Return what lets clients find the server."""
+    """Return the environment variables by which clients find the server."""
     return {
         "AWS_ENDPOINT_URL": address,
         "AWS_ACCESS_KEY_ID": KEY,
@@ -65,7 +65,7 @@ def environment(address: str) -> dict[str, str]:
 
 
 def client(address: str) -> pafs.S3FileSystem:
-    """Return pyarrow's client of the server."""
+    """Return a pyarrow client of the server."""
     return pafs.S3FileSystem(
         access_key=KEY,
         secret_key=KEY,

@@ -1,4 +1,4 @@
-"""Shards of statistics that several tests judge."""
+"""Shards of statistics for several tests."""
 
 import os
 
@@ -11,7 +11,10 @@ SCHEMA = pa.schema([("x", pa.int64()), ("s", pa.string()), ("f", pa.float64())])
 
 
 def clustered(n, base=0):
-    """x and s ascend, f is random; some containers are empty, some all NULL in x: without bounds."""
+    """Return statistics: x and s ascend, f is random; some containers are empty or all NULL in x.
+
+    The latter have no bounds.
+    """
     r = np.random.default_rng(n)
     x = np.arange(n) * 10 + base
     names = [f"{v:08}" for v in x]

@@ -1,4 +1,4 @@
-"""Spark's values of many expressions over rows in memory, some of which it refuses or fails on."""
+"""Spark's values of many expressions over rows in memory; Spark may refuse some of them."""
 
 import contextlib
 import re
@@ -10,7 +10,7 @@ import pyarrow as pa
 
 @contextlib.contextmanager
 def set_in(spark: Any, settings: Mapping[str, str]) -> Iterator[None]:
-    """A session with other settings for a while."""
+    """Change a session's settings while the block runs."""
     before = {key: spark.conf.get(key) for key in settings}
     for key, value in settings.items():
         spark.conf.set(key, value)
@@ -22,7 +22,7 @@ def set_in(spark: Any, settings: Mapping[str, str]) -> Iterator[None]:
 
 
 def kind_of(spark: Any, text: str) -> str | None:
-    """The type of an expression, by Spark's analysis; None where it is refused."""
+    """Return the type of an expression by Spark's analysis; None if Spark refuses it."""
     try:
         found: str = spark.sql(f"SELECT ({text}) c FROM fuzzed").schema[0].dataType.simpleString()
     except Exception:
@@ -31,7 +31,7 @@ def kind_of(spark: Any, text: str) -> str | None:
 
 
 def refused_by_spark(spark: Any, text: str) -> bool:
-    """Return True if Spark does not take a text for a condition."""
+    """Return True if Spark does not accept a text as a condition."""
     return kind_of(spark, text) not in ("boolean", "void")
 
 
@@ -39,7 +39,7 @@ def answers(spark: Any, texts: list[str], view: str = "fuzzed") -> list[pa.Chunk
     """Return each expression's values on all rows, by id; None where Spark refuses or raises."""
     left, found = list(range(len(texts))), dict.fromkeys(range(len(texts)))
     while left:
-        # Spark says in which line it fails, so each expression has one of its own.
+        # Spark's errors name a line, so each expression has a line of its own.
         lines = [f"({texts[k]}) AS c{k}" for k in left]
         try:
             got = spark.sql("SELECT id,\n" + ",\n".join(lines) + f"\nFROM {view}").toArrow()
@@ -62,7 +62,7 @@ def answers(spark: Any, texts: list[str], view: str = "fuzzed") -> list[pa.Chunk
 
 
 def _culprit(error: str, count: int) -> int | None:
-    """Which of so many lines Spark names in an error."""
+    """Return the number of the expression whose line Spark names in an error, or None."""
     named = re.search(r"\bline (\d+),? pos", error)
     at = int(named[1]) - 2 if named else -1
     return at if 0 <= at < count else None

@@ -1,7 +1,8 @@
-"""A Spark standalone cluster on the loopback interface: a master and worker processes, some of which may be lost.
+"""A Spark standalone cluster on the loopback interface: a master and workers that tests may kill.
 
-A process has one Spark driver at most, and that of the tests is taken, so what a cluster is asked runs in a process of its own:
-a function of an importable module, which is given the session and what JSON carries, and returns what JSON carries.
+A process has at most one Spark driver, and the test process already has one. A cluster's job
+therefore runs in a process of its own: a function of an importable module, which takes the session
+and JSON values, and returns JSON values.
 
     with Cluster(workers=3) as cluster:
         found = cluster.run("tests.spark.test_spark_cluster:job", folder, timeout=90)
@@ -26,9 +27,9 @@ from typing import Any, Final
 
 import pytest
 
-WORKER: Final = "SKIPSTONE_TESTS_WORKER"  # in the environment of what a worker starts: its number
+WORKER: Final = "SKIPSTONE_TESTS_WORKER"  # the worker's number, in the environment of its processes
 ROOT: Final = Path(__file__).parents[2]
-SECONDS: Final = 60  # for the cluster to come up; some 5 where nobody else wants the CPUs
+SECONDS: Final = 60  # for the cluster to start; about 5 if the CPUs are idle
 CONFIG: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -46,11 +47,11 @@ CONFIG: Final = {
 
 
 class Cluster:
-    """A master and workers, each a process group of its own, all of which end with the block.
+    """A master and workers, each a process group of its own, which all end with the block.
 
     Attributes:
-        url: The master's, for drivers.
-        workers: The processes; kill one, and its executor and Python workers go with it, by `lose`.
+        url: The master's URL, for drivers.
+        workers: The processes. `lose` kills one, together with its executor and Python workers.
     """
 
     def __init__(self, workers: int = 2) -> None:
@@ -74,7 +75,8 @@ class Cluster:
                 str(web),
             )
             for i in range(self.count):
-                # Spark runs no second copy of a task on the same host; Linux answers at all of 127.0.0.0/8.
+                # Spark runs no second copy of a task on the same host; Linux serves all of
+                # 127.0.0.0/8.
                 host = f"127.0.0.{i + 2}" if sys.platform == "linux" else "127.0.0.1"
                 own = (
                     "--cores",
@@ -138,7 +140,10 @@ class Cluster:
     def run(
         self, job: str, *args: Any, config: Mapping[str, str] | None = None, timeout: float = 120
     ) -> Any:
-        """What a function returns, called with a session of this cluster, `args`, and the ids of the workers' process groups as `groups`.
+        """Return the result of a function that a driver of this cluster calls.
+
+        The function gets the session, `args`, and the ids of the workers' process groups as
+        `groups`.
 
         Raises:
             AssertionError: it raised, or took longer.
@@ -154,7 +159,8 @@ class Cluster:
         )
         driver = subprocess.Popen(
             [sys.executable, "-m", "tests.support.spark_cluster"],
-            env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, cwd=ROOT,
+            env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, text=True, start_new_session=True, cwd=ROOT,
         )  # fmt: skip
         self._started.append(driver)  # type: ignore[arg-type]
         try:
@@ -169,14 +175,14 @@ class Cluster:
 
 
 def lose(group: int) -> None:
-    """Kill a worker with all that it started, at once."""
+    """Kill a worker and all processes that it started, at once."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(group, signal.SIGKILL)
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    """A cluster of three workers with a CPU each, for one module of tests."""
+    """Yield a cluster of three workers with a CPU each, for one module of tests."""
     pytest.importorskip("pyspark")
     if os.name != "posix":
         pytest.skip("Spark's scripts and process groups are those of POSIX systems")
@@ -188,7 +194,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 def environment() -> dict[str, str]:
-    """What processes of the cluster see: this interpreter, and the modules that it finds."""
+    """Return the environment of the cluster's processes: this interpreter and its modules."""
     paths = [str(ROOT / "src"), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     own = {
         "PYTHONPATH": os.pathsep.join(paths),
@@ -228,7 +234,7 @@ def _free_port() -> int:
 
 
 def _driver() -> None:
-    """What the driver's process runs: the job that standard input names."""
+    """Run the job that standard input names, in the driver's process."""
     from skipstone.spark import session
 
     asked = json.load(sys.stdin)

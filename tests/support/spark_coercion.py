@@ -32,21 +32,31 @@ DAYS = [(2024, 1, 1), (2024, 7, 1), (2023, 12, 31), (2024, 1, 2), (1969, 12, 31)
 
 # column  Spark's type      Arrow type                   values, and NULL
 COLUMNS: dict[str, tuple[str, pa.DataType, list[Any]]] = {
-    "i8": ("tinyint",       pa.int8(),                   [0, 1, 5, -128, 127]),
-    "i16": ("smallint",     pa.int16(),                  [0, 1, 5, -(2**15), 2**15 - 1]),
-    "i": ("int",            pa.int32(),                  [0, 1, 5, 6, -5, 10, 16777217, -(2**31), 2**31 - 1]),
-    "l": ("bigint",         pa.int64(),                  [0, 1, 5, 6, 3 * 10**9, 2**53 - 1, 2**53, 2**53 + 1, 16777217, -(2**63), 2**63 - 1]),
-    "f": ("float",          pa.float32(),                [0.0, -0.0, 5.0, 0.1, 5.5, 16777216.0, NAN, INF, -INF, 3.4028234663852886e38, 1e-45]),
-    "g": ("double",         pa.float64(),                [0.0, -0.0, 5.0, 0.1, 5.5, 16777217.0, 2.0**53, NAN, INF, -INF, 1.7e308, 0.10000000149011612]),
-    "m": ("decimal(9,2)",   pa.decimal128(9, 2),         [D("0.00"), D("5.00"), D("5.50"), D("0.10"), D("-5.00"), D("9999999.99")]),
-    "m0": ("decimal(5,0)",  pa.decimal128(5, 0),         [D(0), D(5), D(6), D(-5), D(99999)]),
-    "w": ("decimal(38,10)", pa.decimal128(38, 10),       [D(0), D(5), D("5.5"), D("0.1"), D(2**53 + 1), D("9999999999999999999999999999.9999999999")]),
-    "d": ("date",           pa.date32(),                 [dt.date(*d) for d in DAYS]),
-    "t": ("timestamp",      pa.timestamp("us", "UTC"),   [utc(*w) for w in WALLS]),
-    "n": ("timestamp_ntz",  pa.timestamp("us"),          [dt.datetime(*w) for w in WALLS]),  # type: ignore[arg-type, misc]
-    "s": ("string",         pa.string(),                 ["", "5", "a", "ab", "abc", "a%", "a_c", "2024-01-01", "true", "5.0", "é", "z😀", "it's", "a\\"]),
-    "b": ("boolean",        pa.bool_(),                  [True, False]),
-    "y": ("binary",         pa.binary(),                 [b"", b"a", b"\x01", b"\xff", b"5"]),
+    "i8": ("tinyint", pa.int8(), [0, 1, 5, -128, 127]),
+    "i16": ("smallint", pa.int16(), [0, 1, 5, -(2**15), 2**15 - 1]),
+    "i": ("int", pa.int32(), [0, 1, 5, 6, -5, 10, 16777217, -(2**31), 2**31 - 1]),
+    "l": ("bigint", pa.int64(),
+          [0, 1, 5, 6, 3 * 10**9, 2**53 - 1, 2**53, 2**53 + 1, 16777217, -(2**63), 2**63 - 1]),
+    "f": ("float", pa.float32(),
+          [0.0, -0.0, 5.0, 0.1, 5.5, 16777216.0, NAN, INF, -INF, 3.4028234663852886e38, 1e-45]),
+    "g": ("double", pa.float64(),
+          [0.0, -0.0, 5.0, 0.1, 5.5, 16777217.0, 2.0**53, NAN, INF, -INF, 1.7e308,
+            0.10000000149011612]),
+    "m": ("decimal(9,2)", pa.decimal128(9, 2),
+          [D("0.00"), D("5.00"), D("5.50"), D("0.10"), D("-5.00"), D("9999999.99")]),
+    "m0": ("decimal(5,0)", pa.decimal128(5, 0), [D(0), D(5), D(6), D(-5), D(99999)]),
+    "w": ("decimal(38,10)", pa.decimal128(38, 10),
+          [D(0), D(5), D("5.5"), D("0.1"), D(2**53 + 1),
+            D("9999999999999999999999999999.9999999999")]),
+    "d": ("date", pa.date32(), [dt.date(*d) for d in DAYS]),
+    "t": ("timestamp", pa.timestamp("us", "UTC"), [utc(*w) for w in WALLS]),
+    "n": ("timestamp_ntz", pa.timestamp("us"),
+          [dt.datetime(*w) for w in WALLS]),  # type: ignore[arg-type, misc]
+    "s": ("string", pa.string(),
+          ["", "5", "a", "ab", "abc", "a%", "a_c", "2024-01-01", "true", "5.0", "é", "z😀",
+           "it's", "a\\"]),
+    "b": ("boolean", pa.bool_(), [True, False]),
+    "y": ("binary", pa.binary(), [b"", b"a", b"\x01", b"\xff", b"5"]),
 }  # fmt: skip
 
 

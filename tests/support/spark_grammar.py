@@ -1,9 +1,10 @@
-"""Random conditions of Spark's grammar, whatever of it Skipstone knows.
+"""Random conditions of Spark's grammar, whether or not Skipstone supports them.
 
 The rules follow `booleanExpression`, `predicate`, `valueExpression` and `primaryExpression` of
-SqlBaseParser.g4; `tests/support/spark_scalars.py` lists scalars. A letter stands for a family of types:
-Bool, Integer, Float, decimal (M), String, Date, Timestamp, timestamp without zone (Z), binarY,
-day-time interval (V), year-month interval (W), Array, maP, X for any of them and N for a number.
+SqlBaseParser.g4; `tests/support/spark_scalars.py` lists scalars. A letter stands for a family of
+types: Bool, Integer, Float, decimal (M), String, Date, Timestamp, timestamp without zone (Z),
+binarY, day-time interval (V), year-month interval (W), Array, maP, X for any of them and N for a
+number.
 """
 
 import datetime as dt
@@ -28,7 +29,7 @@ TESTS = tuple(
 FAMILIES = "BIFMSDTZYVWAP"
 ORDERED = "IFMSDTZYVWB"
 MIXED = {"I": "FMSDT", "F": "IMS", "M": "IFS", "S": "IDTNZBY", "D": "TZS", "T": "DZS", "Z": "DTS"}
-MAX_YEAR = 253_402_300_799_999_999  # microseconds: the last moment that text of SQL names
+MAX_YEAR = 253_402_300_799_999_999  # microseconds: the last instant that SQL text can write
 MIN_YEAR = -62_135_596_800_000_000
 
 
@@ -36,9 +37,9 @@ class Grammar:
     """Random scalars and conditions over columns.
 
     Args:
-        r: Where chance comes from.
+        r: The random generator.
         columns: Family -> expressions that name a column of it.
-        values: Scalar -> values that rows have, so that literals lie among them; may grow later.
+        values: Scalar -> values that rows have, to draw literals near them; may grow later.
     """
 
     def __init__(
@@ -77,7 +78,8 @@ class Grammar:
             if name.islower():
                 return self.constant(name.upper())
             inner = self.scalar(name, depth)
-            # Operators within operators, mostly in parentheses: Spark's ranks are tried too.
+            # Nested operators, mostly in parentheses; without them, Spark's precedence is tested,
+            # too.
             plain = re.fullmatch(r"[\w.`]+|[\w.]+\([^()]*\)", inner)
             return inner if plain or self.r.random() < 0.15 else f"({inner})"
 
@@ -106,7 +108,7 @@ class Grammar:
     # Literals.
 
     def constant(self, family: str) -> str:
-        """A literal of a family that no row needs to have."""
+        """Return a literal of a family, independent of the rows."""
         r, family = self.r, self._family(family)
         if r.random() < 0.03:
             return "NULL"
@@ -115,7 +117,7 @@ class Grammar:
         return r.choice(CONSTANTS[family])
 
     def near(self, scalar: str, family: str) -> str:
-        """A literal at or beside a value that some row has."""
+        """Return a literal at or beside a value of some row."""
         found, r = self.values.get(scalar), self.r
         if not found or r.random() < 0.08:
             return self.constant(family)
@@ -123,7 +125,7 @@ class Grammar:
         return self.constant(family) if value is None else spelled(r, value)
 
     def pattern(self, scalar: str, escape: str = "\\") -> str:
-        """A literal for LIKE, made of a text that some row has."""
+        """Return a literal for LIKE, made from a text of some row."""
         r = self.r
         texts = [v for v in self.values.get(scalar, ()) if isinstance(v, str)] or ["a", "ab", ""]
         text = r.choice(texts)
@@ -174,7 +176,7 @@ class Grammar:
         return inner if self.r.random() < 0.2 else f"({inner})"
 
     def test(self) -> str:
-        """One predicate of one scalar, or of two."""
+        """Return one predicate of one or two scalars."""
         r = self.r
         family, x = self.subject()
         kind = r.random()
@@ -199,7 +201,7 @@ class Grammar:
         return f"{x} {r.choice(COMPARE)} {self.scalar(family, r.choice((0, 0, 1)))}"
 
     def subject(self) -> tuple[str, str]:
-        """A scalar of which values are known, mostly."""
+        """Return a scalar, mostly one with known values."""
         r = self.r
         families = [f for f in ORDERED if self.known.get(f)]
         if families and r.random() < 0.9:
@@ -262,7 +264,7 @@ EXPRESSIONS = (
 
 
 def string(r: random.Random, text: str) -> str:
-    """A text as one of the literals that Spark has for it."""
+    """Return a text as one of Spark's literals for it."""
     if r.random() < 0.1 and "'" not in text and "\n" not in text and "\x00" not in text:
         return f"r'{text}'"
     if r.random() < 0.1 and text.isalnum() and text.isascii():
@@ -275,7 +277,7 @@ def string(r: random.Random, text: str) -> str:
 
 
 def spelled(r: random.Random, value: object) -> str:
-    """A value as a literal: often of its own type, sometimes beside it or of another one."""
+    """Return a value as a literal, often of its own type, sometimes near it or of another type."""
     say: Callable[[object], str] = lambda v: str(v)
     match value:
         case bool():
@@ -329,7 +331,7 @@ def spelled(r: random.Random, value: object) -> str:
 
 
 def learned(values: pa.ChunkedArray) -> list[object]:
-    """Return the values of an answer that Python can have."""
+    """Return the values of an answer that Python can represent."""
     kind = values.type
     if pa.types.is_nested(kind) or pa.types.is_interval(kind) or pa.types.is_null(kind):
         return []
@@ -355,7 +357,7 @@ def learned(values: pa.ChunkedArray) -> list[object]:
             for v in values.cast(pa.int32()).to_pylist()
             if 0 < v + 719_163 <= 3_652_059
         ]
-    if pa.types.is_string(kind):  # Spark's texts may hold bytes that are no UTF-8
+    if pa.types.is_string(kind):  # Spark's strings may hold bytes that are not UTF-8
         texts = [v.decode("utf-8", "replace") for v in values.cast(pa.binary()).to_pylist()]
         return [text for text in texts if "\ufffd" not in text]
     return list(values.to_pylist())

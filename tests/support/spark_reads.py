@@ -1,4 +1,4 @@
-"""What tests of pruned reads share: a table of twelve small files."""
+"""A table of twelve small files for tests of pruned reads."""
 
 import datetime as dt
 import decimal
@@ -8,17 +8,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 D = decimal.Decimal
-ROWS = 8  # in a file
+ROWS = 8  # rows per file
 DAY, MOMENT = dt.date(2024, 1, 1), dt.datetime(2024, 1, 1)
 
 
 def rows_of(df):
-    """All rows, in an order of their own; NaN is equal to itself here."""
+    """Return all rows, sorted; NaN equals itself."""
     return sorted(map(repr, df.collect()))
 
 
 def write_files(folder):
-    """Files 0 to 9 have growing values, with a NULL in each column of file 9; 10 has NULLs alone, 11 what is odd."""
+    """Write the files.
+
+    Files 0 to 9 have growing values, with a NULL in each column of file 9; file 10 has only NULLs,
+    file 11 odd values.
+    """
     os.makedirs(folder)
     for k in range(12):
         pq.write_table(_file(k), os.path.join(folder, f"{k:02}.parquet"))
@@ -60,7 +64,8 @@ def _row(k, r):
         return (x, *[None] * (len(SCHEMA) - 1))
     if k == 11:
         odd = [
-            (-(10**9), 10**9, -(2**63), nan, nan), (10**9, 0, 2**63 - 1, -0.0, -0.0), (0, 0, 0, 0.0, 0.0),
+            (-(10**9), 10**9, -(2**63), nan, nan), (10**9, 0, 2**63 - 1, -0.0, -0.0),
+            (0, 0, 0, 0.0, 0.0),
             (1, 1, 1, float("inf"), float("-inf")), *[(0, 5, 7, nan, nan)] * (ROWS - 4),
         ][r]  # fmt: skip
         moment = [
@@ -93,6 +98,7 @@ def _row(k, r):
     moment = MOMENT + dt.timedelta(days=30 * k, hours=3 * r, microseconds=r)
     text = f"{chr(97 + k)}{r:02} text"
     return (
-        x, x, 5, x * 10**10, x / 2, x / 4, D(x) / 4, D(x) * 10**15, text, text.encode(), k % 2 == 0, DAY + dt.timedelta(30 * k + r),
+        x, x, 5, x * 10**10, x / 2, x / 4, D(x) / 4, D(x) * 10**15, text, text.encode(), k % 2 == 0,
+        DAY + dt.timedelta(30 * k + r),
         moment, moment, {"a": x, "c": text}, x, [x],
     )  # fmt: skip

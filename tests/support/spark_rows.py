@@ -1,4 +1,4 @@
-"""Random rows of many types, in clusters of a few, and the same rows as a DataFrame of Spark's."""
+"""Random rows of many types, in small clusters, and the same rows as a Spark DataFrame."""
 
 import random
 from collections.abc import Callable
@@ -19,10 +19,11 @@ UNSIGNED: Final = (
     Field(("u32",), pa.uint32()),
     Field(("u64",), pa.uint64()),
 )
-# Families of `tests/support/spark_grammar.py`, by the start of the type's name in Spark.
+# Families of `tests/support/spark_grammar.py`, by the prefix of the type's name in Spark.
 FAMILY: Final = (
     ("boolean", "B"), ("tinyint", "I"), ("smallint", "I"), ("int", "I"), ("bigint", "I"),
-    ("float", "F"), ("double", "F"), ("decimal", "M"), ("string", "S"), ("varchar", "S"), ("date", "D"),
+    ("float", "F"), ("double", "F"), ("decimal", "M"), ("string", "S"), ("varchar", "S"),
+    ("date", "D"),
     ("timestamp_ntz", "Z"), ("timestamp", "T"), ("binary", "Y"), ("interval day", "V"),
     ("interval second", "V"), ("interval year", "W"), ("interval month", "W"), ("array", "A"),
     ("map", "P"),
@@ -30,13 +31,14 @@ FAMILY: Final = (
 SPARK_TYPES: Final = {
     pa.bool_(): "boolean", pa.int8(): "tinyint", pa.int16(): "smallint", pa.int32(): "int",
     pa.int64(): "bigint", pa.float32(): "float", pa.float64(): "double", pa.date32(): "date",
-    pa.timestamp("us"): "timestamp_ntz", pa.timestamp("us", "UTC"): "timestamp", pa.string(): "string", pa.binary(): "binary",
+    pa.timestamp("us"): "timestamp_ntz", pa.timestamp("us", "UTC"): "timestamp",
+    pa.string(): "string", pa.binary(): "binary",
     pa.uint8(): "smallint", pa.uint16(): "int", pa.uint32(): "bigint", pa.uint64(): "decimal(20,0)",
 }  # fmt: skip
 
 
 def rows(r: random.Random, *, odd: bool = True, unsigned: bool = False) -> pa.Table:
-    """Random rows of some columns, with nested ones, in clusters of a few."""
+    """Return random rows of some columns, including nested ones, in small clusters."""
     named = {f.name: f for f in FIELDS}
     chosen = ["i", "s", *r.sample([n for n in named if n not in ("i", "s")], r.randint(4, 8))]
     fields = [f for f in FIELDS if f.name in chosen]
@@ -80,7 +82,7 @@ def whole(values: Any) -> pa.Array:
 
 
 def spark_type(kind: pa.DataType) -> str:
-    """The type that Spark reads a column of Arrow's as."""
+    """Return the type with which Spark reads an Arrow column."""
     if pa.types.is_decimal(kind):
         return f"decimal({kind.precision},{kind.scale})"
     if pa.types.is_struct(kind):
@@ -97,7 +99,7 @@ def ddl(schema: pa.Schema) -> str:
 
 
 def families(fields: dict[str, str]) -> dict[str, list[str]]:
-    """Expressions that name columns, by family; `fields` is name -> type in Spark."""
+    """Return expressions that name columns, by family; `fields` is name -> type in Spark."""
     found: dict[str, list[str]] = {}
     for name, kind in fields.items():
         if kind.startswith("struct"):
@@ -114,7 +116,7 @@ def families(fields: dict[str, str]) -> dict[str, list[str]]:
 
 
 def in_spark(spark: Any, t: pa.Table, schema: str | None = None) -> Any:
-    """Rows as a DataFrame in memory."""
+    """Return the rows as a DataFrame in memory."""
     signed = [
         pa.field(f.name, _signed(f.type)) if pa.types.is_integer(f.type) else f for f in t.schema
     ]
@@ -131,7 +133,7 @@ def in_nanos(f: pa.Field) -> pa.Field:
 
 
 def within_nanos(t: pa.Table) -> pa.Table:
-    """With moments that nanoseconds can name, others being NULL."""
+    """Return the rows with NULL for timestamps that nanoseconds cannot represent."""
     for i, f in enumerate(t.schema):
         if pa.types.is_timestamp(f.type):
             micros = t[f.name].cast(pa.int64())
@@ -141,7 +143,10 @@ def within_nanos(t: pa.Table) -> pa.Table:
 
 
 def plain_years(t: pa.Table) -> pa.Table:
-    """With moments that the old calendar has, too: from year 1 to 9999."""
+    """Return the rows with NULL for timestamps outside the years 1 to 9999.
+
+    The old calendar has only these, too.
+    """
     for i, f in enumerate(t.schema):
         if pa.types.is_timestamp(f.type):
             micros = t[f.name].cast(pa.int64())
@@ -162,12 +167,12 @@ class Made:
     """A table on disk and in Spark.
 
     Attributes:
-        writer: Who wrote it, and with which options.
-        truth: Its rows as a DataFrame that no file stands behind.
+        writer: The writer and its options.
+        truth: Its rows as a DataFrame that reads no file.
         columns: Family -> expressions that name a column.
-        scan: Gives the table as Skipstone has it.
-        frame: The files as Spark reads them, for `prune`; None where Spark has no reader for them.
-        options: For `sks.read`, which takes a path.
+        scan: A function that returns the table as Skipstone's.
+        frame: The files as Spark reads them, for `prune`; None if Spark has no reader for them.
+        options: Options for `sks.read`, which takes a path.
     """
 
     writer: str
@@ -184,7 +189,7 @@ def made_of(spark: Any, writer: str, t: pa.Table, scan: Any, frame: Any, **more:
 
 
 def pieces(r: random.Random, t: pa.Table) -> list[pa.Table]:
-    """Files of a table: some of one row, one without any, some of many."""
+    """Split rows into the files of a table: some with one row, one empty, some with many."""
     if r.random() < 0.2:
         t = t.take(pa.array(r.sample(range(t.num_rows), t.num_rows)))
     elif r.random() < 0.3:

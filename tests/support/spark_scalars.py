@@ -1,4 +1,4 @@
-"""Words of Spark SQL for `tests/support/spark_grammar.py`: scalars and literals by the family of their type.
+"""Words of Spark SQL for `tests/support/spark_grammar.py`: scalars and literals by type family.
 
 `{I}` is an expression of a family, `{i}` a literal of it; other holes are listed in `WORDS`.
 """
@@ -10,7 +10,7 @@ TYPE_NAMES: Final = {
     "T": "TIMESTAMP", "Z": "TIMESTAMP_NTZ", "Y": "BINARY",
 }  # fmt: skip
 
-# Words that stand for a hole, and literals of each family.
+# Words that fill a hole, and literals of each family.
 _WORDS: Final = {
     "k": """
 0 ;; 1 ;; 2 ;; 3 ;; -1 ;; 7 ;; 10 ;; 100

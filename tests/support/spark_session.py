@@ -1,4 +1,7 @@
-"""The Spark session of the tests: real, local, small, and shared by all of them; and a client of Spark Connect beside it."""
+"""The Spark session of the tests: real, local, small and shared.
+
+Beside it there is a Spark Connect client of the same server.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +25,12 @@ CONFIG: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
-    # What a page that nobody opens would show: the plans of 1,000 queries, of which some are megabytes.
+    # Spark's UI would keep the plans of 1,000 queries, some of which take megabytes.
     "spark.sql.ui.retainedExecutions": "1",
     "spark.ui.retainedJobs": "1",
     "spark.ui.retainedStages": "1",
     "spark.sql.maxPlanStringLength": "10000",
-    # Expressions are interpreted: compiling hundreds of them would take longer than all else.
+    # Expressions are interpreted: compiling hundreds of them would take most of the time.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
@@ -36,7 +39,7 @@ FAST: Final = CONFIG | {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "1",
 }
-# PySpark 4.3 runs on pandas 3, and says at each turn that it does not promise to.
+# PySpark 4.3 runs on pandas 3, but always warns that it is not supported.
 QUIET: Final = "ignore:PySpark does not yet fully support pandas:FutureWarning"
 
 HAS_ARROW_UDF: Final = importlib.util.find_spec("pyspark") is not None and version_of(
@@ -52,7 +55,10 @@ def _free_port() -> int:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    """A session in UTC and ANSI mode, which serves Spark Connect too; tests that change a setting put it back."""
+    """Yield a session in UTC and ANSI mode, which also serves Spark Connect.
+
+    Tests that change a setting restore it.
+    """
     pytest.importorskip("pyspark")
     from skipstone.spark import session
 
@@ -68,7 +74,7 @@ def spark() -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def connect(spark: Any) -> Iterator[Any]:
-    """A session of Spark Connect: a client, over a socket, of what `spark` serves."""
+    """Return a Spark Connect session: a client, over a socket, of the server of `spark`."""
     pytest.importorskip("grpc")
     from pyspark.sql.connect.session import SparkSession
 

@@ -1,4 +1,4 @@
-"""Tables of random rows by all writers at hand: files, Hive folders, Delta and Iceberg tables.
+"""Tables of random rows by all available writers: files, Hive folders, Delta and Iceberg tables.
 
 Each row has an `id`, so an answer is a list of ids.
 """
@@ -57,7 +57,7 @@ def by_deltalake(r: random.Random, spark: Any, folder: str) -> Made:
 
 
 def by_delta_log(r: random.Random, spark: Any, folder: str) -> Made:
-    """A Delta table as Spark writes it, with deletion vectors and column mapping."""
+    """Write a Delta table as Spark does, with deletion vectors and column mapping."""
     t = plain_years(rows(r))
     t = t.drop_columns([n for n in ("arr", "mp", "st", "nothing") if n in t.column_names])
     kinds = {"int": "integer", "bigint": "long", "smallint": "short", "tinyint": "byte"}
@@ -154,7 +154,7 @@ def by_pyiceberg(r: random.Random, spark: Any, folder: str) -> Made:
 
 
 def by_hive(r: random.Random, spark: Any, folder: str) -> Made:
-    """Folders of Spark's, whose partition columns come back with inferred types."""
+    """Write folders with Spark, which infers the types of their partition columns."""
     t = rows(r)
     t = t.drop_columns([n for n in ("nothing",) if n in t.column_names])
     keys = [n for n in ("i", "s", "d", "i8", "v") if n in t.column_names]
@@ -199,7 +199,7 @@ TURNS: Final = (
 
 
 def write(seed: int, spark: Any, folder: str) -> Made:
-    """The table of a seed."""
+    """Write the table of a seed."""
     r = random.Random(seed)
     os.makedirs(folder, exist_ok=True)
     with warnings.catch_warnings():

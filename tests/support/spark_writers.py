@@ -57,7 +57,7 @@ def by_pyarrow(r: random.Random, spark: Any, folder: str) -> Made:
             "data_page_size": r.choice((None, 1, 64)),
             "store_decimal_as_integer": r.random() < 0.3,
         }
-        if options["version"] == "1.0":  # which stores UINT32 as INT64, and moments in milliseconds
+        if options["version"] == "1.0":  # it stores UINT32 as INT64, and timestamps in milliseconds
             options["version"] = "2.4"
         if int96:
             options["use_deprecated_int96_timestamps"] = True
@@ -70,7 +70,7 @@ def by_pyarrow(r: random.Random, spark: Any, folder: str) -> Made:
         pq.write_table(piece, f"{folder}/{i:02}.parquet", **options)
         said.append(str({k: v for k, v in options.items() if k not in ("compression",)}))
     made = of_files(spark, "pyarrow", t, folder)
-    if missing:  # the column may be in no file, then it is no column
+    if missing:  # if no file has the column, the table lacks it
         t = t if missing in ss.scan_parquet(folder).schema.names else t.drop_columns([missing])
         made = of_files(spark, "pyarrow, a file lacks a column", t, folder)
     if nanos:
@@ -79,7 +79,7 @@ def by_pyarrow(r: random.Random, spark: Any, folder: str) -> Made:
 
 
 def _without(t: pa.Table, name: str, ids: pa.Array) -> pa.Table:
-    """The rows, with NULL in a column of those of a file that lacks it."""
+    """Return the rows, with NULL for a column in the rows of a file that lacks it."""
     gone = pc.is_in(t["id"], value_set=whole(ids))
     i = t.column_names.index(name)
     if pa.types.is_nested(t.schema.field(name).type):

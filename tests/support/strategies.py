@@ -1,4 +1,7 @@
-"""Random schemas and rows. Values are axis values (`ir/types.py`), None for NULL; one generator serves Hypothesis and the long run."""
+"""Random schemas and rows, for Hypothesis and the long run.
+
+Values are axis values (`ir/types.py`), None for NULL.
+"""
 
 import math
 from dataclasses import dataclass
@@ -94,12 +97,12 @@ WILD = (
     0.12,
     0.01,
     0,
-)  # with no value at the ends of its type, a column's bounds are kept in fewer bytes
+)  # without values at the ends of its type, a column's bounds take fewer bytes
 
 
 @dataclass(frozen=True)
 class Field:
-    """A column that predicates may name: a top-level one, or the leaf of a struct."""
+    """A column that predicates may name: a top-level column, or the leaf of a struct."""
 
     path: Path
     arrow: pa.DataType
@@ -116,7 +119,10 @@ class Field:
 
 @dataclass(frozen=True)
 class Table:
-    """Fields, and rows by container: one dict per row, path to axis value. A NULL struct has None at its own path."""
+    """Fields, and rows by container: one dict per row, path to axis value.
+
+    A NULL struct has None at its own path.
+    """
 
     fields: tuple[Field, ...]
     containers: tuple[tuple[dict[Path, object], ...], ...]
@@ -146,7 +152,7 @@ def schema_of(fields: tuple[Field, ...]) -> pa.Schema:
 
 
 def table(r, *, containers: int, most_rows: int = 5, count: int | None = None) -> Table:
-    """Rows whose values lie close together within a container, so that statistics say something."""
+    """Return rows with close values within each container, so that statistics are useful."""
     chosen, wild = fields(r, count), r.choice(WILD)
     made = []
     for _ in range(containers):
@@ -178,7 +184,10 @@ def _row(r, chosen, centers, nulls, hollow, wild) -> dict[Path, object]:
 def point(
     r, dtype: DType, center: int = 0, arrow: pa.DataType | None = None, wild: float = 0.12
 ) -> object:
-    """A random axis value, often near `center`, with probability `wild` at an end of the type."""
+    """Return a random axis value, often near `center`.
+
+    With probability `wild` it is at an end of the type.
+    """
     rare = r.random() < wild
     match dtype.kind:
         case Kind.BOOL:
@@ -222,7 +231,7 @@ def point(
 
 
 def array_of(values: list[object], arrow: pa.DataType) -> pa.Array:
-    """Axis values as an array of a column's type, whatever Python's own types can hold."""
+    """Return axis values as an array of a column's type, beyond the range of Python's own types."""
     dtype = from_arrow(arrow)
     if pa.types.is_dictionary(arrow):
         return array_of(values, arrow.value_type).dictionary_encode().cast(arrow)

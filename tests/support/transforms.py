@@ -28,7 +28,7 @@ def iceberg_types():
 
 
 def python(v, dtype):
-    """As pyiceberg holds a value: decimals with all digits of their scale, times and dates as integers."""
+    """Return a value in pyiceberg's form: decimals with all digits, times and dates as integers."""
     if dtype.kind is Kind.DECIMAL:
         return Decimal((int(v < 0), tuple(map(int, str(abs(v)))), -dtype.scale))
     return v if dtype.kind in (Kind.DATE, Kind.TIMESTAMP) else to_python(v, dtype)

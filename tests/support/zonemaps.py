@@ -1,4 +1,4 @@
-"""Statistics of random rows, in the manners of the writers that make them; and hostile ones that no rows have."""
+"""Statistics of random rows, as different writers make them, and hostile ones that fit no rows."""
 
 import math
 import zlib
@@ -21,7 +21,7 @@ COUNTS = ("null_count", "row_count", "nan_count")
 
 @dataclass(frozen=True)
 class Stat:
-    """One column in one container: axis values, None is unknown."""
+    """One column in one container: axis values; None is unknown."""
 
     low: object = None
     high: object = None
@@ -32,7 +32,7 @@ class Stat:
 
 @dataclass(frozen=True)
 class ZoneMap:
-    """Statistics of a table, as written down, and what a provider says of contained values."""
+    """Statistics of a table as written, and a provider's answers about contained values."""
 
     fields: tuple[Field, ...]
     stats: tuple[dict, ...]  # per container: path to Stat
@@ -41,11 +41,11 @@ class ZoneMap:
     told: object = None  # (path, frozenset of Python values, container) -> True, False or None
 
     def facts(self, container: int) -> "Facts":
-        """What the oracle reads."""
+        """Return the oracle's input."""
         return Facts(self, container)
 
     def interval(self, call: Node) -> Interval:
-        """What a call can be in all containers, before it is packed for kernels."""
+        """Return the interval of a call in all containers, before it is packed for kernels."""
         if call not in self.intervals:
             if not self.intervals:
                 self.intervals[None] = self.statistics(schema_of(self.fields))
@@ -55,7 +55,8 @@ class ZoneMap:
     def _facts(self, f: Field, j: int) -> ColumnFacts:
         s = self.stats[j][f.path]
         found = column_facts(
-            f.dtype, low=s.low, high=s.high, null_count=s.null_count, row_count=s.row_count, nan_count=s.nan_count,
+            f.dtype, low=s.low, high=s.high, null_count=s.null_count, row_count=s.row_count,
+            nan_count=s.nan_count,
             container_rows=self.rows[j], nullable=f.nullable, above=len(f.path) > 1,
         )  # fmt: skip
         if self.told is None:
@@ -71,7 +72,7 @@ class ZoneMap:
         )
 
     def statistics(self, schema: pa.Schema, dress=lambda array: array) -> ss.Statistics:
-        """The same as `Statistics`; `dress` may change how an array is laid out."""
+        """Return the same as `Statistics`; `dress` may change the layout of an array."""
         columns = {}
         for f in self.fields:
             mine = [s[f.path] for s in self.stats]
@@ -93,7 +94,7 @@ class ZoneMap:
 
 
 class Facts(dict):
-    """One container's facts by column; those of calls are made when they are asked for."""
+    """One container's facts by column; those of calls are computed on demand."""
 
     def __init__(self, z: ZoneMap, container: int):
         super().__init__({f.path: z._facts(f, container) for f in z.fields})
@@ -119,10 +120,10 @@ class Facts(dict):
 
 
 def zone_map(r, table: Table, *, told: bool = False) -> ZoneMap:
-    """Sound statistics of a table's rows."""
+    """Return sound statistics of a table's rows."""
     stats = tuple({f.path: stat_of(r, f, rows) for f in table.fields} for rows in table.containers)
     rows = tuple(len(c) if r.random() < 0.5 else None for c in table.containers)
-    return ZoneMap(table.fields, stats, rows, told=_told(table, r.random()) if told else None)
+    return ZoneMap(table.fields, stats, rows, told=_contained(table, r.random()) if told else None)
 
 
 def stat_of(r, field: Field, rows: tuple[dict, ...]) -> Stat:
@@ -133,9 +134,7 @@ def stat_of(r, field: Field, rows: tuple[dict, ...]) -> Stat:
     if numbers:
         low, high = _manner(r, field, low, high)
     elif r.random() < 0.2:
-        low = high = point(
-            r, field.dtype, 0, field.arrow
-        )  # a dummy: nothing lies between it and itself either
+        low = high = point(r, field.dtype, 0, field.arrow)  # a dummy: an empty range, too
     if field.dtype.kind is Kind.FLOAT and len(numbers) < len(there) and r.random() < 0.3:
         high = math.nan  # as Spark writes it
     nulls = len(values) - len(there)
@@ -150,7 +149,7 @@ def stat_of(r, field: Field, rows: tuple[dict, ...]) -> Stat:
 
 
 def _manner(r, field: Field, low, high):
-    """Exact, widened, truncated or missing."""
+    """Return exact, widened, truncated or missing bounds."""
     dtype, manner = field.dtype, r.random()
     if manner < 0.25:
         if dtype.kind is Kind.STRING:
@@ -176,7 +175,7 @@ def _cut_up(text: bytes, size: int) -> bytes | None:
 
 
 def hostile(r, fields: tuple[Field, ...], containers: int) -> ZoneMap:
-    """Anything at all: only that backends and the oracle agree can be asked of it."""
+    """Return arbitrary statistics, on which only backends and the oracle can be compared."""
     wild = r.choice(WILD)
     bound = lambda f: (
         None
@@ -193,8 +192,8 @@ def hostile(r, fields: tuple[Field, ...], containers: int) -> ZoneMap:
     return ZoneMap(fields, stats, tuple(count() for _ in range(containers)))
 
 
-def _told(table: Table, salt: float):
-    """What a dictionary or a bloom filter would say, for some columns and containers."""
+def _contained(table: Table, salt: float):
+    """Return the answers of a dictionary or a bloom filter, for some columns and containers."""
 
     def told(path, values: frozenset, container: int) -> bool | None:
         if (

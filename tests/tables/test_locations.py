@@ -264,13 +264,13 @@ def test_every_kind_of_file_system(here):
     "where, filesystem, error, message",
     [
         ("x", 5, ss.SourceError, "filesystem= is of the type int"),
-        ("x", "nonsense", ss.SourceError, "'nonsense' is no fsspec protocol"),
+        ("x", "nonsense", ss.SourceError, "'nonsense' is not an fsspec protocol"),
         ("x", "gs://skipstone-no-such-bucket", ss.SourceError, "gs://"),
         (
             "s3://b/x",
             pafs.LocalFileSystem(),
             ss.SourceError,
-            "is a URI of s3, and filesystem= is of",
+            "is a URI of s3, but filesystem= is of",
         ),
         ("s3://b/x", fsspec.filesystem("memory"), ss.SourceError, "is a URI of s3"),
         ("x", pafs.PyFileSystem(Refusing()), ss.SourceError, "Permission denied"),

@@ -118,7 +118,7 @@ def test_every_way_to_name_a_file_system(lake, address):
     ]:
         table = ss.scan_parquet(where, filesystem=filesystem)
         assert table.plan("x >= 25").to_arrow().num_rows == 5, (where, filesystem)
-    with pytest.raises(ss.SourceError, match="is a URI of gs, and filesystem= is of s3"):
+    with pytest.raises(ss.SourceError, match="is a URI of gs, but filesystem= is of s3"):
         ss.scan_parquet(f"gs://{lake}/plain", filesystem=fs)
 
 

@@ -1,4 +1,4 @@
-// Compiled after PrunedFiles.java, whose beginning says how.
+// Compiled after PrunedFiles.java; see its first lines.
 
 package skipstone;
 
@@ -29,16 +29,20 @@ import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 
 /**
- * The joins of a plan that compare keys for equality, from the top down: what is compared, and the scans whose columns these are.
+ * The joins of a plan that compare keys for equality, from the top down: the keys, and the scans
+ * that their columns come from.
  *
- * Scans are told by their place in the plan, as PrunedFiles.Scans counts them: one relation may stand in a plan twice.
+ * Scans are identified by their position in the plan, as PrunedFiles.Scans numbers them, since one
+ * relation may occur in a plan twice.
  */
 public class Joins {
   private static final List THROUGH = java.util.Arrays.asList(
-    new Object[] {"Filter", "SubqueryAlias", "View", "Sort", "ResolvedHint", "Repartition", "RepartitionByExpression", "Distinct"});
-  // Conditions that the optimiser adds on its own account.
+    new Object[] {"Filter", "SubqueryAlias", "View", "Sort", "ResolvedHint", "Repartition",
+      "RepartitionByExpression", "Distinct"});
+  // Conditions that the optimiser adds by itself.
   private static final List ADDED = java.util.Arrays.asList(
-    new Object[] {"IsNotNull", "DynamicPruningSubquery", "DynamicPruningExpression", "BloomFilterMightContain", "Literal"});
+    new Object[] {"IsNotNull", "DynamicPruningSubquery", "DynamicPruningExpression",
+      "BloomFilterMightContain", "Literal"});
 
   private final ArrayList relations;
   private final ArrayList joins = new ArrayList(); // of Keys
@@ -49,7 +53,7 @@ public class Joins {
     walk(plan, new ArrayList());
   }
 
-  /** What is known of the joins, as JSON. */
+  /** Return the joins as JSON. */
   public String text() {
     StringBuilder out = new StringBuilder("[");
     for (int i = 0; i < joins.size(); i++) {
@@ -59,12 +63,15 @@ public class Joins {
     return out.append("]").toString();
   }
 
-  /** The rows of keys on one side of a join, but for those that some joins above do not need, each "its number, the side of it that this one stands on". */
+  /**
+   * Return the rows of keys on one side of a join, without rows that the joins in `above` do not
+   * need. Each entry of `above` is a join's number and the side of it that this join stands on.
+   */
   public LogicalPlan of(int join, boolean left, List above) {
     return ((Keys) joins.get(join)).of(left, above);
   }
 
-  // From the top down, with the keys of the joins above as columns of what stands here.
+  // Walk from the top down, with the columns at this node that are keys of the joins above.
 
   private void walk(LogicalPlan plan, List above) {
     if (plan instanceof LogicalRelation) {
@@ -73,25 +80,26 @@ public class Joins {
     }
     Keys own = null;
     if (plan instanceof Join) {
-      own = new Keys((Join) plan, joins.size()); // without keys, too: the first is the one at the top
+      own = new Keys((Join) plan, joins.size()); // also without keys: the first join is the top one
       joins.add(own);
     }
     for (int i = 0; i < plan.children().size(); i++) {
       LogicalPlan child = (LogicalPlan) plan.children().apply(i);
       ArrayList inner = new ArrayList();
       for (Iterator w = above.iterator(); w.hasNext(); ) {
-        Way way = (Way) w.next();
-        long[] ids = through(plan, i, way.ids);
-        if (any(ids)) inner.add(new Way(way.of, way.left, ids));
+        PushedKeys pushed = (PushedKeys) w.next();
+        long[] ids = through(plan, i, pushed.ids);
+        if (any(ids)) inner.add(new PushedKeys(pushed.keys, pushed.left, ids));
       }
       if (own != null) {
-        own.half(i == 0).above = inner;
-        own.half(i == 0).first = scans;
+        own.side(i == 0).above = inner;
+        own.side(i == 0).first = scans;
         inner = new ArrayList(inner);
-        inner.add(new Way(own, i == 0, placed(child.output(), child.output(), own.ids(i == 0))));
+        long[] ids = placed(child.output(), child.output(), own.ids(i == 0));
+        inner.add(new PushedKeys(own, i == 0, ids));
       }
       walk(child, inner);
-      if (own != null) own.half(i == 0).last = scans;
+      if (own != null) own.side(i == 0).last = scans;
     }
     scala.collection.Iterator subqueries = plan.subqueries().iterator();
     while (subqueries.hasNext()) walk((LogicalPlan) subqueries.next(), new ArrayList());
@@ -99,37 +107,50 @@ public class Joins {
 
   private void scan(LogicalPlan scan, List above) {
     int n = scans++;
-    if (relations.get(n) != scan) throw new IllegalStateException("the scans of a plan were counted otherwise");
+    if (relations.get(n) != scan) {
+      throw new IllegalStateException("the scans of a plan were numbered differently");
+    }
     for (Iterator i = above.iterator(); i.hasNext(); ) {
-      Way way = (Way) i.next();
-      if (any(way.ids)) way.of.half(way.left).scans.add(new Object[] {Integer.valueOf(n), way.ids});
+      PushedKeys pushed = (PushedKeys) i.next();
+      if (any(pushed.ids)) {
+        pushed.keys.side(pushed.left).scans.add(new Object[] {Integer.valueOf(n), pushed.ids});
+      }
     }
   }
 
-  // Where a row that is left out below only takes away or changes rows that have its keys, these are followed down to a child; -1 is none.
+  // Follow keys down to a child, if leaving out a row below only removes or changes rows above that
+  // have its keys. -1 stands for no column.
   private static long[] through(LogicalPlan plan, int child, long[] ids) {
     LogicalPlan below = (LogicalPlan) plan.children().apply(child);
-    for (scala.collection.Iterator i = plan.expressions().iterator(); i.hasNext(); ) if (!((Expression) i.next()).deterministic()) return new long[0];
+    for (scala.collection.Iterator i = plan.expressions().iterator(); i.hasNext(); ) {
+      if (!((Expression) i.next()).deterministic()) return new long[0];
+    }
     if (plan instanceof Project) return named(((Project) plan).projectList(), ids);
     if (plan instanceof Aggregate) {
       Aggregate a = (Aggregate) plan;
       long[] out = named(a.aggregateExpressions(), ids);
-      for (int i = 0; i < out.length; i++) if (!has(a.groupingExpressions(), out[i])) out[i] = -1;
+      for (int i = 0; i < out.length; i++) {
+        if (!has(a.groupingExpressions(), out[i])) out[i] = -1;
+      }
       return out;
     }
     if (plan instanceof Union) return placed(plan.output(), below.output(), ids);
     if (plan instanceof Join) {
       String how = how((Join) plan);
       boolean both = how.equals("INNER") || how.equals("CROSS");
-      boolean left = both || how.equals("LEFT OUTER") || how.equals("LEFT SEMI") || how.equals("LEFT ANTI");
-      return (child == 0 ? left : both || how.equals("RIGHT OUTER")) ? placed(below.output(), below.output(), ids) : new long[0];
+      boolean left = both || how.equals("LEFT OUTER") || how.equals("LEFT SEMI")
+        || how.equals("LEFT ANTI");
+      boolean passes = child == 0 ? left : both || how.equals("RIGHT OUTER");
+      return passes ? placed(below.output(), below.output(), ids) : new long[0];
     }
-    return THROUGH.contains(plan.getClass().getSimpleName()) ? placed(below.output(), below.output(), ids) : new long[0];
+    boolean passes = THROUGH.contains(plan.getClass().getSimpleName());
+    return passes ? placed(below.output(), below.output(), ids) : new long[0];
   }
 
-  // Joins that only the optimiser makes have no name in SQL; asked for one they raise.
+  // Joins that only the optimiser makes have no SQL name; `sql()` throws for them.
   private static String how(Join join) {
-    return join.joinType().getClass().getSimpleName().startsWith("Existence") ? "EXISTENCE" : join.joinType().sql();
+    String name = join.joinType().getClass().getSimpleName();
+    return name.startsWith("Existence") ? "EXISTENCE" : join.joinType().sql();
   }
 
   private static boolean any(long[] ids) {
@@ -137,7 +158,8 @@ public class Joins {
     return false;
   }
 
-  private static long[] placed(scala.collection.immutable.Seq from, scala.collection.immutable.Seq to, long[] ids) {
+  private static long[] placed(
+      scala.collection.immutable.Seq from, scala.collection.immutable.Seq to, long[] ids) {
     long[] out = new long[ids.length];
     for (int k = 0; k < ids.length; k++) {
       out[k] = -1;
@@ -174,23 +196,26 @@ public class Joins {
     return false;
   }
 
-  /** Keys of a join on their way down: which columns they are here; -1 is none. */
-  private static class Way {
-    final Keys of;
+  /** Keys of a join, followed down the plan: the ids of their columns at a node; -1 for none. */
+  private static class PushedKeys {
+    final Keys keys;
     final boolean left;
     final long[] ids;
 
-    Way(Keys of, boolean left, long[] ids) {
-      this.of = of;
+    PushedKeys(Keys keys, boolean left, long[] ids) {
+      this.keys = keys;
       this.left = left;
       this.ids = ids;
     }
   }
 
-  /** What is known of one side of a join: its scans by number, those that keys come from, and keys of joins above that are its columns too. */
-  private static class Half {
+  /**
+   * One side of a join: the scans that its keys come from, the range of its scans, and the keys of
+   * joins above that are also columns of this side.
+   */
+  private static class JoinSide {
     final ArrayList scans = new ArrayList(); // {number, ids}
-    List above = new ArrayList(); // of Way
+    List above = new ArrayList(); // of PushedKeys
     int first = 0;
     int last = 0;
   }
@@ -199,9 +224,9 @@ public class Joins {
   private static class Keys {
     final Join join;
     final int number;
-    final ArrayList conjuncts = new ArrayList(); // {the comparison, of the left side, of the right side}
-    private final Half left = new Half();
-    private final Half right = new Half();
+    final ArrayList conjuncts = new ArrayList(); // {comparison, left operand, right operand}
+    private final JoinSide left = new JoinSide();
+    private final JoinSide right = new JoinSide();
     private boolean all = true;
 
     Keys(Join join, int number) {
@@ -218,7 +243,8 @@ public class Joins {
           todo.push(e.children().apply(0));
           continue;
         }
-        Expression[] key = e instanceof EqualTo || e instanceof EqualNullSafe ? key(e, left, right) : null;
+        boolean equality = e instanceof EqualTo || e instanceof EqualNullSafe;
+        Expression[] key = equality ? key(e, left, right) : null;
         if (key == null) all = false;
         else conjuncts.add(key);
       }
@@ -235,7 +261,7 @@ public class Joins {
       return e.deterministic() && !e.references().isEmpty() && e.references().subsetOf(columns);
     }
 
-    Half half(boolean left) {
+    JoinSide side(boolean left) {
       return left ? this.left : right;
     }
 
@@ -249,7 +275,8 @@ public class Joins {
       return out;
     }
 
-    // The column that a key is made of alone. What is made of it, by casts say, is looked at in Python.
+    // Return the only column that a key is made of, or -1. Python checks how it is made, say by
+    // casts.
     private static long id(Expression e) {
       while (e.children().size() == 1) e = (Expression) e.children().apply(0);
       return e instanceof Attribute ? ((Attribute) e).exprId().id() : -1;
@@ -257,33 +284,41 @@ public class Joins {
 
     LogicalPlan of(boolean left, List above) {
       LogicalPlan rows = left ? join.left() : join.right();
-      for (int i = 0; i < half(left).above.size(); i++) {
-        Way way = (Way) half(left).above.get(i);
-        if (above.contains(way.of.number + (way.left ? " left" : " right"))) rows = way.of.partners(way, rows, above);
+      for (int i = 0; i < side(left).above.size(); i++) {
+        PushedKeys pushed = (PushedKeys) side(left).above.get(i);
+        String name = pushed.keys.number + (pushed.left ? " left" : " right");
+        if (above.contains(name)) rows = pushed.keys.partners(pushed, rows, above);
       }
       ArrayList columns = new ArrayList();
-      for (int i = 0; i < conjuncts.size(); i++) columns.add(alias(key(i, left), String.valueOf(i)));
+      for (int i = 0; i < conjuncts.size(); i++) {
+        columns.add(alias(key(i, left), String.valueOf(i)));
+      }
       return new Project(PrunedFiles.seq(columns), rows);
     }
 
-    // Of rows below this join, those that have a partner on its other side, as far as keys tell that have come down as they are.
-    private LogicalPlan partners(Way way, LogicalPlan rows, List above) {
-      LogicalPlan others = of(!way.left, above);
+    // Of rows below this join, return those that have a partner on its other side. Only keys that
+    // came down unchanged are compared.
+    private LogicalPlan partners(PushedKeys pushed, LogicalPlan rows, List above) {
+      LogicalPlan others = of(!pushed.left, above);
       Expression condition = null;
       for (int i = 0; i < conjuncts.size(); i++) {
-        if (way.ids[i] < 0 || way.ids[i] != id(key(i, way.left))) continue;
+        Expression own = key(i, pushed.left);
+        if (pushed.ids[i] < 0 || pushed.ids[i] != id(own)) continue;
         Expression other = (Expression) others.output().apply(i);
-        Expression e = ((Expression[]) conjuncts.get(i))[0] instanceof EqualTo ? (Expression) new EqualTo(key(i, way.left), other)
-          : (Expression) new EqualNullSafe(key(i, way.left), other);
+        boolean plain = ((Expression[]) conjuncts.get(i))[0] instanceof EqualTo;
+        Expression e = plain ? (Expression) new EqualTo(own, other)
+          : (Expression) new EqualNullSafe(own, other);
         condition = condition == null ? e : new And(condition, e);
       }
       if (condition == null) return rows;
-      return new Join(rows, others, JoinType$.MODULE$.apply("leftsemi"), new scala.Some(condition), JoinHint$.MODULE$.NONE());
+      return new Join(rows, others, JoinType$.MODULE$.apply("leftsemi"), new scala.Some(condition),
+        JoinHint$.MODULE$.NONE());
     }
 
     private static Alias alias(Expression e, String name) {
-      return new Alias(e, name, org.apache.spark.sql.catalyst.expressions.NamedExpression$.MODULE$.newExprId(), PrunedFiles.seq(new ArrayList()),
-        scala.None$.MODULE$, PrunedFiles.seq(new ArrayList()));
+      return new Alias(e, name,
+        org.apache.spark.sql.catalyst.expressions.NamedExpression$.MODULE$.newExprId(),
+        PrunedFiles.seq(new ArrayList()), scala.None$.MODULE$, PrunedFiles.seq(new ArrayList()));
     }
 
     void write(StringBuilder out) {
@@ -295,7 +330,8 @@ public class Joins {
         PrunedFiles.tree(key(i, true), out);
         out.append(",\"right\":");
         PrunedFiles.tree(key(i, false), out);
-        out.append(",\"null_safe\":").append(((Expression[]) conjuncts.get(i))[0] instanceof EqualNullSafe).append("}");
+        boolean nullSafe = ((Expression[]) conjuncts.get(i))[0] instanceof EqualNullSafe;
+        out.append(",\"null_safe\":").append(nullSafe).append("}");
       }
       out.append("],\"left\":");
       write(left, join.left(), out);
@@ -304,20 +340,23 @@ public class Joins {
       out.append("}");
     }
 
-    private static void write(Half half, LogicalPlan plan, StringBuilder out) {
-      out.append("{\"first\":").append(half.first).append(",\"last\":").append(half.last).append(",\"filtered\":").append(isFiltered(plan));
-      out.append(",\"size\":").append(plan.stats().sizeInBytes().toString()).append(",\"others\":").append(others(plan).toString());
+    private static void write(JoinSide side, LogicalPlan plan, StringBuilder out) {
+      out.append("{\"first\":").append(side.first).append(",\"last\":").append(side.last);
+      out.append(",\"filtered\":").append(isFiltered(plan));
+      out.append(",\"size\":").append(plan.stats().sizeInBytes().toString());
+      out.append(",\"others\":").append(others(plan).toString());
       out.append(",\"scans\":[");
-      for (int i = 0; i < half.scans.size(); i++) {
-        Object[] one = (Object[]) half.scans.get(i);
+      for (int i = 0; i < side.scans.size(); i++) {
+        Object[] one = (Object[]) side.scans.get(i);
         out.append(i == 0 ? "" : ",").append("{\"scan\":").append(one[0]).append(",\"ids\":");
         ids((long[]) one[1], out);
         out.append("}");
       }
       out.append("],\"above\":[");
-      for (int i = 0; i < half.above.size(); i++) {
-        Way way = (Way) half.above.get(i);
-        out.append(i == 0 ? "" : ",").append("{\"join\":").append(way.of.number).append(",\"left\":").append(way.left).append("}");
+      for (int i = 0; i < side.above.size(); i++) {
+        PushedKeys pushed = (PushedKeys) side.above.get(i);
+        out.append(i == 0 ? "" : ",").append("{\"join\":").append(pushed.keys.number);
+        out.append(",\"left\":").append(pushed.left).append("}");
       }
       out.append("]}");
     }
@@ -328,41 +367,50 @@ public class Joins {
       out.append("]");
     }
 
-    // Whether a condition stands on the rows of a plan that somebody wrote.
+    // Return true if the user wrote a condition on the rows of a plan.
     private static boolean isFiltered(LogicalPlan plan) {
       if (plan instanceof Filter && isWritten(((Filter) plan).condition())) return true;
-      for (scala.collection.Iterator i = plan.children().iterator(); i.hasNext(); ) if (isFiltered((LogicalPlan) i.next())) return true;
+      for (scala.collection.Iterator i = plan.children().iterator(); i.hasNext(); ) {
+        if (isFiltered((LogicalPlan) i.next())) return true;
+      }
       return false;
     }
 
     private static boolean isWritten(Expression e) {
       if (!(e instanceof And)) return !ADDED.contains(e.getClass().getSimpleName());
-      return isWritten((Expression) e.children().apply(0)) || isWritten((Expression) e.children().apply(1));
+      return isWritten((Expression) e.children().apply(0))
+        || isWritten((Expression) e.children().apply(1));
     }
 
-    // Bytes of all that is read beside the scans of files.
+    // Return the bytes of the leaves that are not file scans.
     private static java.math.BigInteger others(LogicalPlan plan) {
       java.math.BigInteger out = java.math.BigInteger.ZERO;
-      if (plan instanceof LogicalRelation && ((LogicalRelation) plan).relation() instanceof HadoopFsRelation) return out;
+      if (plan instanceof LogicalRelation
+          && ((LogicalRelation) plan).relation() instanceof HadoopFsRelation) return out;
       if (plan.children().isEmpty()) return plan.stats().sizeInBytes().bigInteger();
-      for (scala.collection.Iterator i = plan.children().iterator(); i.hasNext(); ) out = out.add(others((LogicalPlan) i.next()));
+      for (scala.collection.Iterator i = plan.children().iterator(); i.hasNext(); ) {
+        out = out.add(others((LogicalPlan) i.next()));
+      }
       return out;
     }
   }
 
-  /** What Python calls. */
-  public static class Door {
+  /** The methods that Python calls. */
+  public static class PlanGateway {
     public Joins joins(LogicalPlan plan, PrunedFiles.Scans scans) {
       return new Joins(plan, scans);
     }
 
     /**
-     * The lists of files that the rows of a plan hang on; null, if they may be others each time, as far as is known. Known are files that are
-     * listed already, under expressions of some classes and plans of some classes.
+     * Return the file lists that the rows of a plan depend on; null if the rows may differ each
+     * time. Only files that are listed already, under plans and expressions of the given classes,
+     * are known to give the same rows.
      *
-     * What the optimiser makes of a scan may have a list of its own, so lists are those of the analysed plan, found by the ids of columns.
+     * The optimiser may give a scan a list of its own, so the lists come from the analysed plan,
+     * where they are found by the ids of columns.
      */
-    public List watches(LogicalPlan plan, LogicalPlan analysed, String expressions, String plans) throws Exception {
+    public List watches(LogicalPlan plan, LogicalPlan analysed, String expressions, String plans)
+        throws Exception {
       HashMap lists = new HashMap();
       lists(analysed, lists);
       ArrayList out = new ArrayList();
@@ -374,28 +422,38 @@ public class Joins {
     }
 
     private static void lists(LogicalPlan plan, Map out) {
-      if (plan instanceof LogicalRelation && ((LogicalRelation) plan).relation() instanceof HadoopFsRelation) {
+      if (plan instanceof LogicalRelation
+          && ((LogicalRelation) plan).relation() instanceof HadoopFsRelation) {
         FileIndex index = ((HadoopFsRelation) ((LogicalRelation) plan).relation()).location();
         for (scala.collection.Iterator i = plan.output().iterator(); i.hasNext(); ) {
           Long id = Long.valueOf(((NamedExpression) i.next()).exprId().id());
           Object before = out.put(id, index);
-          if (before != null && before != index) out.put(id, "several"); // one of several lists is none that is known
+          // An id with several lists has none that is known.
+          if (before != null && before != index) out.put(id, "several");
         }
       }
-      for (scala.collection.Iterator i = plan.children().iterator(); i.hasNext(); ) lists((LogicalPlan) i.next(), out);
-      for (scala.collection.Iterator i = plan.subqueries().iterator(); i.hasNext(); ) lists((LogicalPlan) i.next(), out);
+      for (scala.collection.Iterator i = plan.children().iterator(); i.hasNext(); ) {
+        lists((LogicalPlan) i.next(), out);
+      }
+      for (scala.collection.Iterator i = plan.subqueries().iterator(); i.hasNext(); ) {
+        lists((LogicalPlan) i.next(), out);
+      }
     }
 
-    private static boolean watch(LogicalPlan plan, Map lists, java.util.Set expressions, java.util.Set plans, List out) throws Exception {
+    private static boolean watch(LogicalPlan plan, Map lists, java.util.Set expressions,
+        java.util.Set plans, List out) throws Exception {
       if (plan instanceof LogicalRelation) return watch((LogicalRelation) plan, lists, out);
       if (!plans.contains(plan.getClass().getSimpleName())) return false;
-      // Of texts that a collation takes for one, any may stand for the others.
+      // Of texts that a collation holds equal, any one may represent the others.
       if (plan instanceof Distinct || plan instanceof Aggregate) {
-        for (scala.collection.Iterator i = ((LogicalPlan) plan.children().apply(0)).output().iterator(); i.hasNext(); ) {
+        LogicalPlan child = (LogicalPlan) plan.children().apply(0);
+        for (scala.collection.Iterator i = child.output().iterator(); i.hasNext(); ) {
           if (((Attribute) i.next()).dataType().sql().contains("COLLATE")) return false;
         }
       }
-      for (scala.collection.Iterator i = plan.expressions().iterator(); i.hasNext(); ) if (!isKnown((Expression) i.next(), expressions)) return false;
+      for (scala.collection.Iterator i = plan.expressions().iterator(); i.hasNext(); ) {
+        if (!isKnown((Expression) i.next(), expressions)) return false;
+      }
       for (scala.collection.Iterator i = plan.children().iterator(); i.hasNext(); ) {
         if (!watch((LogicalPlan) i.next(), lists, expressions, plans, out)) return false;
       }
@@ -403,18 +461,23 @@ public class Joins {
     }
 
     private static boolean watch(LogicalRelation scan, Map lists, List out) throws Exception {
-      if (scan.isStreaming() || !(scan.relation() instanceof HadoopFsRelation) || scan.output().isEmpty()) return false;
-      Object index = lists.get(Long.valueOf(((NamedExpression) scan.output().apply(0)).exprId().id()));
+      boolean files = scan.relation() instanceof HadoopFsRelation;
+      if (scan.isStreaming() || !files || scan.output().isEmpty()) return false;
+      NamedExpression first = (NamedExpression) scan.output().apply(0);
+      Object index = lists.get(Long.valueOf(first.exprId().id()));
       Object whole = index;
       while (whole instanceof PrunedFiles) whole = ((PrunedFiles) whole).whole();
-      if (whole == null || !whole.getClass().getSimpleName().equals("InMemoryFileIndex")) return false;
+      if (whole == null) return false;
+      if (!whole.getClass().getSimpleName().equals("InMemoryFileIndex")) return false;
       out.add(new PrunedFiles.Watch((FileIndex) index));
       return true;
     }
 
     private static boolean isKnown(Expression e, java.util.Set known) {
       if (!known.contains(e.getClass().getSimpleName())) return false;
-      for (scala.collection.Iterator i = e.children().iterator(); i.hasNext(); ) if (!isKnown((Expression) i.next(), known)) return false;
+      for (scala.collection.Iterator i = e.children().iterator(); i.hasNext(); ) {
+        if (!isKnown((Expression) i.next(), known)) return false;
+      }
       return true;
     }
   }

@@ -1,5 +1,6 @@
-// Compiled when it is first needed, by Janino, which Spark brings along for code of its own. Janino knows no generics to
-// speak of, no lambdas and no Scala, so types are raw and collections of Scala are walked by their iterators.
+// Compiled at its first use by Janino, which Spark ships for its own generated code. Janino
+// supports few generics, no lambdas and no Scala, so types are raw and Scala's collections are
+// walked by iterators.
 
 package skipstone;
 
@@ -20,6 +21,7 @@ import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.Or;
 import org.apache.spark.sql.catalyst.expressions.PlanExpression;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.optimizer.SpecialDatetimeValues$;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.Join;
@@ -40,13 +42,14 @@ import org.apache.spark.unsafe.types.UTF8String;
 /**
  * The files of another index without some of them.
  *
- * A file is passed over only while the other index lists it with the length and the time that it had when it was judged, and
- * it still has them on a disk of this machine; so files that are added or replaced are read as soon as Spark itself sees them.
+ * A file is skipped only while the other index lists it with the length and the time that it had
+ * when it was judged, and while the file still has them if it is on a local disk. Files that are
+ * added or replaced are therefore read as soon as Spark itself sees them.
  */
 public class PrunedFiles implements FileIndex {
   private final FileIndex whole;
   private final Map dropped; // Path -> {length, time}
-  private final long nbytes; // of the files that are left
+  private final long nbytes; // of the files that are not dropped
   private final Validity validity;
 
   public PrunedFiles(FileIndex whole, Map dropped, long nbytes, Validity validity) {
@@ -64,7 +67,9 @@ public class PrunedFiles implements FileIndex {
     return whole.rootPaths();
   }
 
-  public scala.collection.immutable.Seq listFiles(scala.collection.immutable.Seq partitionFilters, scala.collection.immutable.Seq dataFilters) {
+  public scala.collection.immutable.Seq listFiles(
+      scala.collection.immutable.Seq partitionFilters,
+      scala.collection.immutable.Seq dataFilters) {
     if (!validity.holds()) return whole.listFiles(partitionFilters, dataFilters);
     ArrayList out = new ArrayList();
     scala.collection.Iterator folders = whole.listFiles(partitionFilters, dataFilters).iterator();
@@ -83,10 +88,11 @@ public class PrunedFiles implements FileIndex {
 
   private boolean isDropped(FileStatusWithMetadata file) {
     long[] known = (long[]) dropped.get(file.getPath());
-    return known != null && known[0] == file.getLen() && known[1] == file.getModificationTime() && isAsListed(file);
+    return known != null && known[0] == file.getLen() && known[1] == file.getModificationTime()
+      && isAsListed(file);
   }
 
-  // Spark may have listed files long ago. To look at one again costs microseconds where it is on a disk of this machine.
+  // Spark may have listed files long ago. On a local disk, looking again costs microseconds.
   private static boolean isAsListed(FileStatusWithMetadata file) {
     java.net.URI uri = file.getPath().toUri();
     if (!"file".equals(uri.getScheme())) return true;
@@ -96,7 +102,7 @@ public class PrunedFiles implements FileIndex {
 
   public String[] inputFiles() {
     if (!validity.holds()) return whole.inputFiles();
-    // What `listFiles` leaves out, by the same decision.
+    // Decide as `listFiles` does.
     HashMap gone = new HashMap();
     scala.collection.immutable.Seq none = seq(new ArrayList());
     scala.collection.Iterator folders = whole.listFiles(none, none).iterator();
@@ -104,7 +110,9 @@ public class PrunedFiles implements FileIndex {
       scala.collection.Iterator files = ((PartitionDirectory) folders.next()).files().iterator();
       while (files.hasNext()) {
         FileStatusWithMetadata file = (FileStatusWithMetadata) files.next();
-        if (isDropped(file)) gone.put(org.apache.spark.paths.SparkPath.fromPath(file.getPath()).urlEncoded(), "");
+        if (isDropped(file)) {
+          gone.put(org.apache.spark.paths.SparkPath.fromPath(file.getPath()).urlEncoded(), "");
+        }
       }
     }
     ArrayList kept = new ArrayList();
@@ -139,11 +147,12 @@ public class PrunedFiles implements FileIndex {
     return "Skipstone[" + whole + " without " + dropped.size() + " files]";
   }
 
-  // Two scans are one to Spark, which then reads them once, only where the same files are left out.
+  // Spark reads equal scans once, so two indexes are equal only if they drop the same files.
   public boolean equals(Object other) {
     if (!(other instanceof PrunedFiles)) return false;
     PrunedFiles o = (PrunedFiles) other;
-    return whole.equals(o.whole) && validity.equals(o.validity) && dropped.keySet().equals(o.dropped.keySet());
+    return whole.equals(o.whole) && validity.equals(o.validity)
+      && dropped.keySet().equals(o.dropped.keySet());
   }
 
   public int hashCode() {
@@ -151,17 +160,21 @@ public class PrunedFiles implements FileIndex {
   }
 
   public static scala.collection.immutable.Seq seq(List items) {
-    scala.collection.mutable.ArrayBuffer out = new scala.collection.mutable.ArrayBuffer(items.size() + 1);
+    scala.collection.mutable.ArrayBuffer out =
+      new scala.collection.mutable.ArrayBuffer(items.size() + 1);
     for (Iterator i = items.iterator(); i.hasNext(); ) out.append(i.next());
     return out.toVector();
   }
 
-  /** While files may be passed over: until some time, and as long as other scans, whose rows said which, have the files that they had. */
+  /**
+   * How long files may be skipped: until a time, and while the scans whose rows selected the files
+   * still have the same files.
+   */
   public static class Validity {
     private final long until; // ms since 1970
     private final List watches;
-    private volatile long asked = 0; // when `holds` was last found out, and what it was
-    private volatile boolean held = false;
+    private volatile long checkedAt = 0; // when `holds` was last computed, in ms since 1970
+    private volatile boolean held = false; // its result
 
     public Validity(long until, List watches) {
       this.until = until;
@@ -172,17 +185,18 @@ public class PrunedFiles implements FileIndex {
       boolean all = System.currentTimeMillis() < until;
       for (Iterator i = watches.iterator(); all && i.hasNext(); ) all = ((Watch) i.next()).holds();
       held = all;
-      asked = System.currentTimeMillis();
+      checkedAt = System.currentTimeMillis();
       return all;
     }
 
-    /** As it was a moment ago. Spark asks for sizes many times while it plans, and takes them for estimates. */
+    /** The result of up to a second ago: Spark asks for sizes, as estimates, many times a plan. */
     boolean heldLately() {
-      return System.currentTimeMillis() - asked < 1000 ? held : holds();
+      return System.currentTimeMillis() - checkedAt < 1000 ? held : holds();
     }
 
     public boolean equals(Object other) {
-      return other instanceof Validity && until == ((Validity) other).until && watches.equals(((Validity) other).watches);
+      if (!(other instanceof Validity)) return false;
+      return until == ((Validity) other).until && watches.equals(((Validity) other).watches);
     }
 
     public int hashCode() {
@@ -190,7 +204,7 @@ public class PrunedFiles implements FileIndex {
     }
   }
 
-  /** The files that an index lists now. */
+  /** The files that an index listed, to check that it still lists the same ones. */
   public static class Watch {
     private final FileIndex index;
     private final String digest;
@@ -205,12 +219,13 @@ public class PrunedFiles implements FileIndex {
         Listing now = new Listing(index);
         return now.digest().equals(digest) && now.isCurrent();
       } catch (Exception e) {
-        return false; // what cannot be listed is the affair of the scan that reads it
+        return false; // the scan that reads these files will report the error
       }
     }
 
     public boolean equals(Object other) {
-      return other instanceof Watch && index.equals(((Watch) other).index) && digest.equals(((Watch) other).digest);
+      if (!(other instanceof Watch)) return false;
+      return index.equals(((Watch) other).index) && digest.equals(((Watch) other).digest);
     }
 
     public int hashCode() {
@@ -218,11 +233,14 @@ public class PrunedFiles implements FileIndex {
     }
   }
 
-  /** The scans of files in a plan, each with the conditions that all of its rows must meet: as JSON, and as objects in the same order. */
+  /**
+   * The file scans of a plan, each with the conditions that all of its rows must meet: as JSON, and
+   * as objects in the same order.
+   */
   public static class Scans {
     public final ArrayList relations = new ArrayList();
     private final StringBuilder text = new StringBuilder("[");
-    private final HashMap leaves = new HashMap(); // of other kinds: class -> how many
+    private final HashMap leaves = new HashMap(); // other leaves: class -> count
     private boolean joined = false;
 
     public Scans(LogicalPlan plan) {
@@ -234,12 +252,12 @@ public class PrunedFiles implements FileIndex {
       return text.toString();
     }
 
-    /** Whether there is a join. */
+    /** Return true if the plan has a join. */
     public boolean joined() {
       return joined;
     }
 
-    /** How many leaves of the plan are of each other kind than scans of files, by class; but for those without rows. */
+    /** Return the number of leaves that are not file scans, by class, without those of no rows. */
     public Map leaves() {
       return leaves;
     }
@@ -250,14 +268,15 @@ public class PrunedFiles implements FileIndex {
 
     private void walk(LogicalPlan plan, List above) {
       if (plan instanceof LogicalRelation) {
-        if (((LogicalRelation) plan).relation() instanceof HadoopFsRelation) scan((LogicalRelation) plan, above);
+        boolean files = ((LogicalRelation) plan).relation() instanceof HadoopFsRelation;
+        if (files) scan((LogicalRelation) plan, above);
         else leaf(plan);
         return;
       }
       if (plan.children().isEmpty()) leaf(plan);
       joined |= plan instanceof Join;
       List inner = new ArrayList();
-      // Rows pass a projection one by one, so what is asked of them above it holds of the rows below.
+      // Rows pass a projection one by one, so conditions above it hold for the rows below.
       if (plan instanceof Project) inner = passed((Project) plan, above);
       if (plan instanceof Filter) {
         inner = new ArrayList(above);
@@ -270,18 +289,23 @@ public class PrunedFiles implements FileIndex {
     }
 
     private void leaf(LogicalPlan plan) {
-      boolean empty = plan instanceof LocalRelation && ((LocalRelation) plan).data().isEmpty() || plan instanceof OneRowRelation;
+      boolean empty = plan instanceof LocalRelation && ((LocalRelation) plan).data().isEmpty()
+        || plan instanceof OneRowRelation;
       if (empty) return;
       String name = plan.getClass().getSimpleName();
       Integer before = (Integer) leaves.get(name);
       leaves.put(name, Integer.valueOf(before == null ? 1 : before.intValue() + 1));
     }
 
-    // Conditions that mean the same below a projection: not those about a column that it makes anew under the id of one below.
+    // Keep the conditions that mean the same below a projection. A condition does not if it names a
+    // column that the projection computes under the id of a column below.
     private static List passed(Project plan, List above) {
       java.util.HashSet anew = new java.util.HashSet();
-      scala.collection.Iterator below = ((LogicalPlan) plan.children().apply(0)).output().iterator();
-      while (below.hasNext()) anew.add(Long.valueOf(((NamedExpression) below.next()).exprId().id()));
+      LogicalPlan child = (LogicalPlan) plan.children().apply(0);
+      scala.collection.Iterator below = child.output().iterator();
+      while (below.hasNext()) {
+        anew.add(Long.valueOf(((NamedExpression) below.next()).exprId().id()));
+      }
       java.util.HashSet made = new java.util.HashSet();
       for (scala.collection.Iterator i = plan.projectList().iterator(); i.hasNext(); ) {
         NamedExpression column = (NamedExpression) i.next();
@@ -294,7 +318,9 @@ public class PrunedFiles implements FileIndex {
         Expression condition = (Expression) i.next();
         boolean same = true;
         scala.collection.Iterator named = condition.references().iterator();
-        while (named.hasNext()) same &= !anew.contains(Long.valueOf(((NamedExpression) named.next()).exprId().id()));
+        while (named.hasNext()) {
+          same &= !anew.contains(Long.valueOf(((NamedExpression) named.next()).exprId().id()));
+        }
         if (same) out.add(condition);
       }
       return out;
@@ -310,13 +336,14 @@ public class PrunedFiles implements FileIndex {
       quoted(r.location().getClass().getName(), text);
       text.append(",\"roots\":[");
       String comma = "";
-      for (scala.collection.Iterator i = r.location().rootPaths().iterator(); i.hasNext(); comma = ",") {
+      scala.collection.Iterator roots = r.location().rootPaths().iterator();
+      for (; roots.hasNext(); comma = ",") {
         text.append(comma);
-        quoted(i.next().toString(), text);
+        quoted(roots.next().toString(), text);
       }
       text.append("],\"name\":");
       if (scan.catalogTable().isEmpty()) text.append("null");
-      else quoted(((org.apache.spark.sql.catalyst.catalog.CatalogTable) scan.catalogTable().get()).identifier().unquotedString(), text);
+      else quoted(((CatalogTable) scan.catalogTable().get()).identifier().unquotedString(), text);
       text.append(",\"streaming\":").append(scan.isStreaming());
       text.append(",\"bytes\":").append(r.location().sizeInBytes());
       text.append(",\"data\":").append(r.dataSchema().json());
@@ -349,7 +376,10 @@ public class PrunedFiles implements FileIndex {
     }
   }
 
-  /** The files of an index by partition: as texts between zero characters, which no path holds, and as objects in the same order. */
+  /**
+   * The files of an index by partition: as text, separated by zero characters, which no path holds,
+   * and as objects in the same order.
+   */
   public static class Listing {
     private final ArrayList files = new ArrayList();
     private final StringBuilder text = new StringBuilder();
@@ -385,7 +415,7 @@ public class PrunedFiles implements FileIndex {
       digest = new java.math.BigInteger(1, sha.digest()).toString(16);
     }
 
-    /** What the listing is told from others by. */
+    /** The SHA-256 of the listing and its partitions, which identifies it. */
     public String digest() {
       return digest;
     }
@@ -398,13 +428,15 @@ public class PrunedFiles implements FileIndex {
       return partitions.toString();
     }
 
-    /** Whether the files are now as they were listed; those of remote stores are taken for it. */
+    /** Return true if the files are now as they were listed; files of remote stores always are. */
     boolean isCurrent() {
-      for (Iterator i = files.iterator(); i.hasNext(); ) if (!isAsListed((FileStatusWithMetadata) i.next())) return false;
+      for (Iterator i = files.iterator(); i.hasNext(); ) {
+        if (!isAsListed((FileStatusWithMetadata) i.next())) return false;
+      }
       return true;
     }
 
-    /** An index of the same files but for those whose bit is set, as long as that is valid. */
+    /** Return an index without the files whose bit is set, for as long as `validity` holds. */
     public FileIndex without(FileIndex whole, byte[] bits, Validity validity) {
       HashMap dropped = new HashMap();
       long nbytes = 0;
@@ -418,9 +450,10 @@ public class PrunedFiles implements FileIndex {
     }
   }
 
-  /** What Python calls. */
-  public static class Door {
-    private static final scala.Enumeration.Value CURRENT = org.apache.spark.sql.catalyst.trees.TreePattern$.MODULE$.CURRENT_LIKE();
+  /** The methods that Python calls. */
+  public static class PlanGateway {
+    private static final scala.Enumeration.Value CURRENT =
+      org.apache.spark.sql.catalyst.trees.TreePattern$.MODULE$.CURRENT_LIKE();
 
     public Scans scans(LogicalPlan plan) {
       return new Scans(plan);
@@ -431,8 +464,9 @@ public class PrunedFiles implements FileIndex {
     }
 
     /**
-     * Until when a plan asks for the same, in ms since 1970. Spark puts in the present when it optimises, for each action anew: so to the end
-     * of the day where current_date() is asked for, and 0, not even now, where it is the moment, the user or the database.
+     * Return until when a plan stays the same, in ms since 1970. Spark inserts the present when it
+     * optimises, again for each action: with current_date() a plan lasts to the end of the day. The
+     * result is 0, never, if the plan depends on the present moment, the user or the database.
      */
     public long until(LogicalPlan plan) {
       return SpecialDatetimeValues$.MODULE$.apply(plan) == plan ? untilOf(plan) : 0;
@@ -440,22 +474,31 @@ public class PrunedFiles implements FileIndex {
 
     private static long untilOf(LogicalPlan plan) {
       long out = Long.MAX_VALUE;
-      for (scala.collection.Iterator i = plan.expressions().iterator(); i.hasNext(); ) out = Math.min(out, untilOf((Expression) i.next()));
-      for (scala.collection.Iterator i = plan.children().iterator(); i.hasNext(); ) out = Math.min(out, untilOf((LogicalPlan) i.next()));
-      for (scala.collection.Iterator i = plan.subqueries().iterator(); i.hasNext(); ) out = Math.min(out, untilOf((LogicalPlan) i.next()));
+      for (scala.collection.Iterator i = plan.expressions().iterator(); i.hasNext(); ) {
+        out = Math.min(out, untilOf((Expression) i.next()));
+      }
+      for (scala.collection.Iterator i = plan.children().iterator(); i.hasNext(); ) {
+        out = Math.min(out, untilOf((LogicalPlan) i.next()));
+      }
+      for (scala.collection.Iterator i = plan.subqueries().iterator(); i.hasNext(); ) {
+        out = Math.min(out, untilOf((LogicalPlan) i.next()));
+      }
       return out;
     }
 
     private static long untilOf(Expression e) {
       if (e instanceof CurrentDate) {
         java.time.ZoneId zone = ((CurrentDate) e).zoneId();
-        return java.time.LocalDate.now(zone).plusDays(1).atStartOfDay(zone).toInstant().toEpochMilli();
+        java.time.LocalDate tomorrow = java.time.LocalDate.now(zone).plusDays(1);
+        return tomorrow.atStartOfDay(zone).toInstant().toEpochMilli();
       }
       String name = e.getClass().getSimpleName();
       boolean leaf = e.children().isEmpty() && !(e instanceof PlanExpression);
       if (e.containsPattern(CURRENT) && (leaf || name.startsWith("Current"))) return 0;
       long out = Long.MAX_VALUE;
-      for (scala.collection.Iterator i = e.children().iterator(); i.hasNext(); ) out = Math.min(out, untilOf((Expression) i.next()));
+      for (scala.collection.Iterator i = e.children().iterator(); i.hasNext(); ) {
+        out = Math.min(out, untilOf((Expression) i.next()));
+      }
       return out;
     }
 
@@ -467,8 +510,8 @@ public class PrunedFiles implements FileIndex {
       return new Validity(until, watches);
     }
 
-    /** A plan whose scans have other indexes: `to` has one for the ids of their columns. */
-    public LogicalPlan replaced(LogicalPlan plan, Map to) {
+    /** Return a plan with other file indexes in its scans; `to` maps ids of their columns to them.
+    */ public LogicalPlan replaced(LogicalPlan plan, Map to) {
       return (LogicalPlan) plan.transformWithSubqueries(new Replace(to));
     }
   }
@@ -491,7 +534,8 @@ public class PrunedFiles implements FileIndex {
       HadoopFsRelation r = (HadoopFsRelation) scan.relation();
       Object[] parts = new Object[scan.productArity()];
       for (int i = 0; i < parts.length; i++) parts[i] = scan.productElement(i);
-      parts[0] = r.copy(index, r.partitionSchema(), r.dataSchema(), r.bucketSpec(), r.fileFormat(), r.options(), r.sparkSession());
+      parts[0] = r.copy(index, r.partitionSchema(), r.dataSchema(), r.bucketSpec(), r.fileFormat(),
+        r.options(), r.sparkSession());
       return scan.makeCopy(parts);
     }
 
@@ -508,7 +552,8 @@ public class PrunedFiles implements FileIndex {
     }
   }
 
-  // An expression of Spark's as JSON: its class, and what it is made of. Values stand as Spark keeps them: days, microseconds.
+  // Write a Spark expression as JSON: its class and its parts. Values have Spark's internal form:
+  // days, microseconds.
 
   public static void tree(Object o, StringBuilder out) {
     if (o instanceof Expression) {
@@ -517,7 +562,9 @@ public class PrunedFiles implements FileIndex {
       quoted(e.getClass().getSimpleName(), out);
       out.append(",\"name\":");
       quoted(e.prettyName(), out);
-      if (e instanceof NamedExpression && e.resolved()) out.append(",\"id\":").append(((NamedExpression) e).exprId().id());
+      if (e instanceof NamedExpression && e.resolved()) {
+        out.append(",\"id\":").append(((NamedExpression) e).exprId().id());
+      }
       if (e instanceof Literal) {
         out.append(",\"type\":");
         quoted(e.dataType().sql(), out);
@@ -544,12 +591,13 @@ public class PrunedFiles implements FileIndex {
     } else if (o instanceof Boolean) {
       out.append(o.toString());
     } else if (o instanceof Float || o instanceof Double) {
-      // Every FLOAT is a DOUBLE; Java's text of one names it exactly.
+      // Every FLOAT is a DOUBLE, and Java's text of a double is exact.
       out.append("{\"float\":\"").append(((Number) o).doubleValue()).append("\"}");
     } else if (o instanceof Number) {
       out.append(o.toString());
     } else if (o instanceof Decimal) {
-      out.append("{\"decimal\":\"").append(((Decimal) o).toJavaBigDecimal().toPlainString()).append("\"}");
+      String decimal = ((Decimal) o).toJavaBigDecimal().toPlainString();
+      out.append("{\"decimal\":\"").append(decimal).append("\"}");
     } else if (o instanceof UTF8String) {
       hex(((UTF8String) o).getBytes(), out);
     } else if (o instanceof byte[]) {
@@ -562,7 +610,8 @@ public class PrunedFiles implements FileIndex {
       out.append("}");
     } else if (o instanceof scala.Enumeration.Value) {
       quoted(o.toString(), out);
-    } else if (o instanceof scala.Tuple2 || o.getClass().getSimpleName().equals("NumericEvalContext")) {
+    } else if (o instanceof scala.Tuple2 ||
+    o.getClass().getSimpleName().equals("NumericEvalContext")) {
       out.append("[");
       parts((scala.Product) o, out);
       out.append("]");
@@ -588,7 +637,7 @@ public class PrunedFiles implements FileIndex {
     }
   }
 
-  // Long chains of AND or OR are deep trees; as one node they are not.
+  // A long chain of AND or OR is a deep tree in Spark; write it as one node.
   private static void flat(Expression chain, StringBuilder out) {
     java.util.ArrayDeque left = new java.util.ArrayDeque();
     left.push(chain);
@@ -608,7 +657,8 @@ public class PrunedFiles implements FileIndex {
   private static void hex(byte[] bytes, StringBuilder out) {
     out.append("{\"bytes\":\"");
     for (int i = 0; i < bytes.length; i++) {
-      out.append(Character.forDigit(bytes[i] >> 4 & 15, 16)).append(Character.forDigit(bytes[i] & 15, 16));
+      out.append(Character.forDigit(bytes[i] >> 4 & 15, 16));
+      out.append(Character.forDigit(bytes[i] & 15, 16));
     }
     out.append("\"}");
   }
@@ -618,8 +668,8 @@ public class PrunedFiles implements FileIndex {
     for (int i = 0; i < s.length(); i++) {
       char c = s.charAt(i);
       if (c == '"' || c == '\\') out.append('\\').append(c);
-      else if (c < ' ' || c > '~') out.append(String.format("\\u%04x", new Object[] {Integer.valueOf(c)}));
-      else out.append(c);
+      else if (c >= ' ' && c <= '~') out.append(c);
+      else out.append(String.format("\\u%04x", new Object[] {Integer.valueOf(c)}));
     }
     out.append('"');
   }

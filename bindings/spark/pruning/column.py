@@ -1,8 +1,8 @@
-"""PySpark's Columns as predicates, wherever people may give one: trees in Java, of classic Spark, or in Python, of Spark Connect.
+"""PySpark Columns as predicates, from classic Spark's trees in Java or Spark Connect's in Python.
 
-Neither tree is resolved yet, so names are the schema's to find and types Spark's to coerce, as in SQL
-text. Their printed form is no SQL (dates and strings lose their quotes), so the trees are walked.
-The attributes read here are private to PySpark; tests pin them.
+Neither tree is resolved. The schema finds the names, and Spark's coercion finds the types, as in
+SQL text. The printed form of a Column is not SQL (dates and strings lose their quotes), so the
+trees are walked. The attributes read here are private to PySpark; tests pin them.
 """
 
 from __future__ import annotations
@@ -22,29 +22,32 @@ from skipstone.ir.types import DType, Kind
 from skipstone.ir.zones import SETTLED
 
 BINARY: Final = {
-    "=": Op.EQ, "==": Op.EQ, "!=": Op.NE, "<>": Op.NE, "<": Op.LT, "<=": Op.LE, ">": Op.GT, ">=": Op.GE, "<=>": Op.SAME,
+    "=": Op.EQ, "==": Op.EQ, "!=": Op.NE, "<>": Op.NE, "<=>": Op.SAME,
+    "<": Op.LT, "<=": Op.LE, ">": Op.GT, ">=": Op.GE,
 }  # fmt: skip
 UNARY: Final[dict[str, Callable[[Node], Node]]] = {
     "not": lambda x: Node(Op.NOT, (x,)),
     "!": lambda x: Node(Op.NOT, (x,)),
 }
 TYPES: Final = {
-    "boolean": ty.BOOL, "tinyint": ty.INT8, "byte": ty.INT8, "smallint": ty.INT16, "short": ty.INT16, "int": ty.INT32, "integer": ty.INT32,
-    "bigint": ty.INT64, "long": ty.INT64, "float": ty.FLOAT, "real": ty.FLOAT, "double": ty.DOUBLE, "date": ty.DATE, "string": ty.STRING,
-    "binary": ty.BINARY, "timestamp": ty.TIMESTAMP, "timestamp_ltz": ty.TIMESTAMP, "timestamp_ntz": ty.TIMESTAMP_NTZ, "void": ty.NULL,
+    "boolean": ty.BOOL, "tinyint": ty.INT8, "byte": ty.INT8, "smallint": ty.INT16,
+    "short": ty.INT16, "int": ty.INT32, "integer": ty.INT32, "bigint": ty.INT64, "long": ty.INT64,
+    "float": ty.FLOAT, "real": ty.FLOAT, "double": ty.DOUBLE, "date": ty.DATE,
+    "string": ty.STRING, "binary": ty.BINARY, "timestamp": ty.TIMESTAMP,
+    "timestamp_ltz": ty.TIMESTAMP, "timestamp_ntz": ty.TIMESTAMP_NTZ, "void": ty.NULL,
     "decimal": ty.decimal_type(10, 0),
 }  # fmt: skip
 
 
 def from_column(column: Any) -> Node:
-    """A Column as an unbound predicate.
+    """Return a Column as an unbound predicate.
 
-    Comparisons, AND, OR, NOT, `isin`, `between`, `eqNullSafe`, casts, functions by name, `when`, struct fields, `df["x"]` and
-    `expr(...)` are understood; other forms are UNKNOWN.
-    An IN list of a classic Column costs two calls into Java a value.
+    Comparisons, AND, OR, NOT, `isin`, `between`, `eqNullSafe`, casts, functions by name, `when`,
+    struct fields, `df["x"]` and `expr(...)` are understood; other forms become UNKNOWN. An IN list
+    of a classic Column costs two calls into Java per value.
 
     Raises:
-        PredicateError: PySpark keeps Columns in another form than the known one.
+        PredicateError: PySpark keeps Columns in an unknown form.
 
     Example:
         >>> from pyspark.sql import functions as F
@@ -60,20 +63,21 @@ def from_column(column: Any) -> Node:
         )
     except (AttributeError, TypeError, Py4JError) as e:
         raise PredicateError(
-            f"a PySpark Column cannot be read ({e!r:.200}); write it as SQL text or with skipstone.col()"
+            f"a PySpark Column cannot be read ({e!r:.200}); "
+            "write it as SQL text or with skipstone.col()"
         ) from e
 
 
 class _Walker(ABC):
-    """What both trees have in common: functions by name, and chains of AND and OR."""
+    """The shared part of both tree walkers: functions by name, and chains of AND and OR."""
 
     @abstractmethod
     def node(self, n: Any) -> Node:
-        """One node of the tree and what is below it."""
+        """Convert one node of the tree and all nodes below it."""
 
     @abstractmethod
     def call(self, n: Any) -> tuple[str, Iterator[Any]] | None:
-        """A function's name and inputs, or None for other nodes."""
+        """Return a function's name and inputs, or None for other nodes."""
 
     def function(self, name: str, inputs: Iterator[Any]) -> Node:
         if name in ("and", "or"):
@@ -93,7 +97,7 @@ class _Walker(ABC):
         return Node(Op.CALL, args, name)
 
     def chain(self, name: str, inputs: Iterator[Any]) -> Iterator[Any]:
-        """The inputs of nested ANDs, or of nested ORs, left to right."""
+        """Yield the inputs of nested ANDs, or of nested ORs, from left to right."""
         stack = list(inputs)[::-1]
         while stack:
             n = stack.pop()
@@ -105,7 +109,7 @@ class _Walker(ABC):
 
 
 class _Classic(_Walker):
-    """`org.apache.spark.sql.internal.ColumnNode`, through py4j."""
+    """The walker of classic Spark's `org.apache.spark.sql.internal.ColumnNode`, through py4j."""
 
     def call(self, n: Any) -> tuple[str, Iterator[Any]] | None:
         if n.productPrefix() != "UnresolvedFunction" or n.isDistinct():
@@ -144,7 +148,7 @@ class _Classic(_Walker):
         return opaque(kind, "the form is not understood", *map(self.node, _items(n.children())))
 
     def resolved(self, e: Any) -> Node:
-        """What `df["x"]` and `df["a.b"]` hold: expressions that Spark has resolved."""
+        """Convert the resolved expressions that `df["x"]` and `df["a.b"]` hold."""
         match e.productPrefix():
             case "AttributeReference":
                 return Node(Op.COLUMN, value=Name((e.name(),)))
@@ -162,7 +166,7 @@ class _Classic(_Walker):
 
     def literal(self, n: Any) -> Node:
         value, given = n.value(), n.dataType()
-        if hasattr(value, "getClass"):  # what py4j has no Python value for
+        if hasattr(value, "getClass"):  # py4j has no Python value for it
             found = _java_value(value)
         else:
             found = _python_value(value)
@@ -170,13 +174,13 @@ class _Classic(_Walker):
             return (
                 literal(None, to)
                 if value is None and to is not None
-                else unknown(str(value)[:80], "the literal's type is another than its value's")
+                else unknown(str(value)[:80], "the literal's type differs from its value's type")
             )
         return found
 
 
 class _Connect(_Walker):
-    """`pyspark.sql.connect.expressions.Expression`."""
+    """The walker of `pyspark.sql.connect.expressions.Expression`."""
 
     def call(self, n: Any) -> tuple[str, Iterator[Any]] | None:
         if type(n).__name__ != "UnresolvedFunction" or n._is_distinct:
@@ -225,7 +229,7 @@ class _Connect(_Walker):
             scale = max(plain.scale, to.scale)
             to = ty.decimal_type(max(plain.precision, to.precision, scale), scale)
         if to.kind in (Kind.DATE, Kind.TIMESTAMP, Kind.BOOL):
-            return literal(int(value), to)  # days and microseconds already
+            return literal(int(value), to)  # PySpark keeps days and microseconds here
         try:
             return literal(ty.to_axis(value, to), to)
         except ValueError:
@@ -233,7 +237,7 @@ class _Connect(_Walker):
 
 
 def _items(seq: Any) -> Iterator[Any]:
-    """A Scala Seq. Its own iterator, since a List is slow to index."""
+    """Iterate over a Scala Seq with its own iterator, because a List is slow to index."""
     at = seq.iterator()
     for _ in range(seq.size()):
         yield at.next()
@@ -254,7 +258,7 @@ def _java_value(value: Any) -> Node:
             return literal(value.toLocalDate().toEpochDay(), ty.DATE)
         case "java.time.LocalDate":
             return literal(value.toEpochDay(), ty.DATE)
-        # Earlier ones are in the Julian calendar and in local mean times.
+        # Earlier timestamps are in the Julian calendar and in local mean times.
         case "java.sql.Timestamp" if (seconds := value.getTime() // 1000) >= SETTLED:
             return literal(seconds * 10**6 + value.getNanos() // 1000, ty.TIMESTAMP)
         case "java.time.Instant":
@@ -269,7 +273,7 @@ def _java_value(value: Any) -> Node:
 
 
 def name_of(column: Any) -> str | None:
-    """SQL text of a Column that is a name, or a struct's field by its name; None for all others."""
+    """Return the SQL text of a Column that names a column or a struct's field, else None."""
     if not is_connect(column):
         n = column._jc.node()
         while n.productPrefix() == "UnresolvedExtractValue":
@@ -292,13 +296,13 @@ def name_of(column: Any) -> str | None:
 
 
 def opaque(what: str, why: str, *inputs: Node) -> Node:
-    """UNKNOWN, which still names its columns, so that a misspelt one is an error."""
+    """Return UNKNOWN with the names of its columns, so that a misspelt name is still an error."""
     columns = tuple(c for n in inputs for c in n.walk() if c.op is Op.COLUMN)
     return Node(Op.UNKNOWN, columns, unknown(what, why).value)
 
 
 def cast(inner: Node, to: str, mode: str) -> Node:
-    """CAST or TRY_CAST to a type by its name."""
+    """Return CAST or TRY_CAST to a type given by its name."""
     modes = {"ansi": "cast", "try": "try_cast"}  # in Java the mode prints as Cast$Ansi$@...
     dtype, name = (
         type_named(to),
@@ -310,19 +314,24 @@ def cast(inner: Node, to: str, mode: str) -> Node:
 
 
 def member(subject: Node, members: Sequence[Node]) -> Node:
-    """IN a list, of values and of others."""
-    known = tuple((m.dtype, m.value) for m in members if m.op is Op.LITERAL)
-    return Node(Op.IN, (subject, *(m for m in members if m.op is not Op.LITERAL)), known)
+    """Return IN over a list of literals and other expressions."""
+    literals = tuple((m.dtype, m.value) for m in members if m.op is Op.LITERAL)
+    return Node(Op.IN, (subject, *(m for m in members if m.op is not Op.LITERAL)), literals)
 
 
 def case(arms: Iterable[tuple[Node, Node]], last: Node | None) -> Node:
-    """CASE WHEN: conditions and values in turn, and the value for none."""
+    """Return CASE WHEN.
+
+    Args:
+        arms: Pairs of a condition and its value, in order.
+        last: The value of ELSE; None is NULL.
+    """
     parts = [n for arm in arms for n in arm]
     return Node(Op.CALL, (*parts, literal(None, ty.NULL) if last is None else last), "case")
 
 
 def field(child: Node, name: Node) -> Node:
-    """A struct's field, where both are plain names."""
+    """Return a struct's field if both names are plain, else UNKNOWN."""
     if (
         child.op is Op.COLUMN
         and isinstance(child.value, Name)
@@ -334,7 +343,7 @@ def field(child: Node, name: Node) -> Node:
 
 
 def text(sql: str) -> Node:
-    """The text of `expr(...)`."""
+    """Parse the text of `expr(...)`; text that does not parse is UNKNOWN."""
     from skipstone.bindings.predicates.sql import parse
 
     try:
@@ -344,7 +353,7 @@ def text(sql: str) -> Node:
 
 
 def type_named(name: str) -> DType | None:
-    """A type by the name that Spark prints or accepts; None for those without literals."""
+    """Return a type by the name that Spark prints or accepts; None for types without literals."""
     name = name.strip().lower()
     sized = re.fullmatch(r"(?:decimal|dec|numeric) ?\( ?(\d+) ?(?:, ?(\d+) ?)?\)", name)
     if sized:

@@ -1,4 +1,4 @@
-"""The way back: a predicate of ours as a condition on rows, by which Spark filters what `read` gives it, whatever planning found."""
+"""Bound predicates as conditions that Spark applies to the rows of `read`."""
 
 from __future__ import annotations
 
@@ -18,29 +18,36 @@ if TYPE_CHECKING:
 
 
 def condition_of(spark: Any, predicate: PruningPredicate) -> Column | str:
-    """What `DataFrame.where` takes for a predicate: the text or the Column that it was made from, else its text as it was understood.
+    """Return the condition to pass to `DataFrame.where` for a predicate.
+
+    It is the text or the Column that the predicate was made from. If it was made from something
+    else or under other settings, it is SQL text of the bound predicate.
 
     Raises:
-        UnsupportedForm: it was made from something else, or for other settings than the session's, and its text does not mean
-            the same in this session.
+        UnsupportedForm: the SQL text would not mean the same in this session.
     """
-    given = predicate.source
-    if (isinstance(given, str) or is_column(given)) and predicate.settings == settings_of(spark):
-        return given
-    text, again = sql_of(predicate.node), None
+    source = predicate.source
+    if (isinstance(source, str) or is_column(source)) and predicate.settings == settings_of(spark):
+        return source
+    text, reparsed = sql_of(predicate.node), None
     if not predicate.has_unknown:
         with contextlib.suppress(PredicateError):
-            again = PruningPredicate(text, predicate.schema, **settings_of(spark))
-    if again is None or again.node != predicate.node:
+            reparsed = PruningPredicate(text, predicate.schema, **settings_of(spark))
+    if reparsed is None or reparsed.node != predicate.node:
         raise UnsupportedForm(
-            f"the condition {predicate.expr[:300]} cannot be given to Spark: its text would mean something else in this session, or has forms that "
-            "are not understood. Give the condition as SQL text or as a Column, under the session's own time zone, ANSI mode and case sensitivity."
+            f"the condition {predicate.expr[:300]} cannot be passed to Spark: its text would mean "
+            "something else in this session, or Skipstone does not understand a part of it. Give "
+            "the condition as SQL text or as a Column, under the session's own time zone, ANSI "
+            "mode and case sensitivity."
         )
     return text
 
 
 def columns_in(predicate: PruningPredicate) -> list[str] | None:
-    """The top-level columns that a condition names, as it is given to Spark: also those without which it means the same. None: it is not known.
+    """Return the top-level columns that a condition names in the form in which Spark gets it.
+
+    These include columns that binding simplified away. The result is None if a part of the
+    condition is not understood.
 
     Example:
         >>> import pyarrow as pa
@@ -48,12 +55,12 @@ def columns_in(predicate: PruningPredicate) -> list[str] | None:
         >>> columns_in(PruningPredicate("(x = 5 OR true) AND y = 3", schema))
         ['x', 'y']
     """
-    given, own = predicate.source, predicate.schema.names
+    source, names = predicate.source, predicate.schema.names
     node = (
-        parse(given)[0]
-        if isinstance(given, str)
-        else from_column(given)
-        if is_column(given)
+        parse(source)[0]
+        if isinstance(source, str)
+        else from_column(source)
+        if is_column(source)
         else predicate.node
     )
     if predicate.has_unknown or any(n.op is Op.UNKNOWN for n in node.walk()):
@@ -63,13 +70,13 @@ def columns_in(predicate: PruningPredicate) -> list[str] | None:
     }
     return [
         name
-        for name in own
+        for name in names
         if name.lower() in named or (name,) in {path[:1] for path in columns_of(predicate.node)}
     ]
 
 
 def sql_of(n: Node) -> str:
-    """A bound predicate as SQL text, with every member of its lists."""
+    """Return a bound predicate as SQL text, with every member of its IN lists."""
     match n.op:
         case Op.AND | Op.OR:
             return (

@@ -1,4 +1,4 @@
-"""Keys of a join's dimension, collected by Spark, and whether Spark would find the same ones again."""
+"""Collect the keys of a join's build side, and tell whether Spark would compute them again."""
 
 from __future__ import annotations
 
@@ -22,63 +22,85 @@ if TYPE_CHECKING:
     from skipstone.bindings.filters.data import DynamicFilterData
     from skipstone.bindings.predicates.predicate import PruningPredicate
 
-SMALL: Final = 32 << 20  # bytes of keys that come to the driver with all their repetitions
-# What gives the same rows each time, over files that are listed already. All else is taken for not repeatable: LIMIT, samples,
-# aggregate functions and windows (their order may be any), functions of Python and Java, random ones, clocks, subqueries, caches, tables
-# whose partitions are listed when a query runs, and other sources than files.
-PLANS: Final = (
-    "Aggregate", "Project", "Filter", "Join", "Union", "SubqueryAlias", "View", "Distinct", "Sort", "ResolvedHint", "LocalRelation", "Range", "OneRowRelation",
+MAX_RAW_BYTES: Final = 32 << 20  # keys that come to the driver without DISTINCT
+# These plans and expressions give the same rows each time, over files that are listed already.
+# Everything else counts as not repeatable: LIMIT, samples, aggregate functions and windows (their
+# input has no fixed order), Python and Java functions, random functions, clocks, subqueries,
+# caches, tables whose partitions are listed when a query runs, and sources other than files.
+REPEATABLE_PLANS: Final = (
+    "Aggregate", "Project", "Filter", "Join", "Union", "SubqueryAlias", "View", "Distinct", "Sort",
+    "ResolvedHint", "LocalRelation", "Range", "OneRowRelation",
 )  # fmt: skip
-EXPRESSIONS: Final = (
-    *catalyst.PLAIN, *catalyst.CALLS, *catalyst.MANY, *catalyst.TRIMS, *catalyst.THROUGH, "AttributeReference", "Alias", "Literal", "IsNotNull", "In",
-    "InSet", "Like", "Cast", "CaseWhen", "If", "GetStructField", "Floor", "Ceil", "SortOrder", "Between", "With", "CommonExpressionDef", "CommonExpressionRef",
+REPEATABLE_EXPRESSIONS: Final = (
+    *catalyst.PLAIN, *catalyst.CALLS, *catalyst.MANY, *catalyst.TRIMS, *catalyst.THROUGH,
+    "AttributeReference", "Alias", "Literal", "IsNotNull", "In", "InSet", "Like", "Cast",
+    "CaseWhen", "If", "GetStructField", "Floor", "Ceil", "SortOrder", "Between", "With",
+    "CommonExpressionDef", "CommonExpressionRef",
 )  # fmt: skip
 
 
 def watches(spark: Any, plan: Any, analysed: Any) -> list[Any] | None:
-    """What has to stay as it is for a plan to have the same rows whenever it runs: lists of files, as Spark's JVM has them; None: that is not known.
+    """Return the file lists that must stay unchanged for a plan to repeat its rows.
 
     Args:
         spark: A classic session.
-        plan: What becomes of a part of `analysed`, or that itself.
-        analysed: The analysed plan, to which the lists belong.
+        plan: A part of `analysed`, or the plan that Spark made from it.
+        analysed: The analysed plan, which the lists belong to.
+
+    Returns:
+        File lists, as objects of Spark's JVM. None if the rows may differ between runs anyway.
     """
-    found = joins_of(spark).watches(plan, analysed, " ".join(EXPRESSIONS), " ".join(PLANS))
-    return None if found is None else list(found)
+    watched = joins_of(spark).watches(
+        plan, analysed, " ".join(REPEATABLE_EXPRESSIONS), " ".join(REPEATABLE_PLANS)
+    )
+    return None if watched is None else list(watched)
 
 
 def watches_of(df: Any) -> list[Any] | None:
-    """The `watches` of a whole DataFrame; a client of Spark Connect knows none."""
+    """Return the `watches` of a whole DataFrame; None in Spark Connect, which shows no plan."""
     if is_connect(df):
         return None
     execution = df._jdf.queryExecution()
     return watches(df.sparkSession, execution.withCachedData(), execution.analyzed())
 
 
-def useless(dim: Any, kind: str, side: Side) -> str:
-    """Why the keys of a dimension cannot prune that side of a join; "": they may."""
+def why_not_prunable(build: Any, kind: str, side: Side) -> str:
+    """Return why the build side's keys cannot prune the other side of a join; "" if they can.
+
+    Args:
+        build: The build side, a DataFrame.
+        kind: The kind of the join, as `kind_of` names it.
+        side: The side of the join that would be pruned.
+    """
     if needs_of(kind, side) is Needs.ALL:
         return f"a {kind} join needs all rows of its {side} side"
     if not enabled():
         return "dynamic filtering is off (SKIPSTONE_DYNAMIC_FILTERING)"
-    return "the other side is streaming, so its keys are never all there" if dim.isStreaming else ""
+    return (
+        "the build side is streaming, so its keys are never complete" if build.isStreaming else ""
+    )
 
 
-def failures() -> tuple[type[Exception], ...]:
-    """What a job of Spark's may raise: a dimension that cannot be computed is left to the join itself, which may not need to."""
+def job_errors() -> tuple[type[Exception], ...]:
+    """Return the exceptions that a Spark job may raise.
+
+    If the build side cannot be computed, the join runs as usual: it may not need these rows.
+    """
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     return PySparkException, Py4JError, pa.ArrowException
 
 
-def collated(field: Any) -> bool:
-    """Whether a column has strings that a collation compares, and not their bytes."""
+def is_collated(field: Any) -> bool:
+    """Return True if a column has strings that a collation compares, rather than their bytes."""
     return "collate" in field.dataType.simpleString()
 
 
-def fixed(condition: PruningPredicate, columns: Collection[str]) -> bool:
-    """Whether a condition leaves one value of each of some columns, of which keys would hardly tell more.
+def fixes_columns(condition: PruningPredicate, columns: Collection[str]) -> bool:
+    """Return True if a condition leaves one value of each of these columns.
+
+    Keys would hardly prune more then.
 
     Source: Spark, `PartitionPruning`, which adds no filter beside an equality with a literal.
     """
@@ -86,61 +108,74 @@ def fixed(condition: PruningPredicate, columns: Collection[str]) -> bool:
     return all((name,) in single for name in columns)
 
 
-def once(df: DataFrame) -> tuple[DataFrame, list[Any]]:
-    """A DataFrame of the same rows that are not others when it runs again: itself, while its watches hold, or its rows as the executors keep them."""
-    found = watches_of(df)
-    return (df.localCheckpoint(), []) if found is None else (df, found)
+def repeatable(df: DataFrame) -> tuple[DataFrame, list[Any]]:
+    """Return a DataFrame that gives the same rows in every run, and the file lists it depends on.
+
+    It is the same DataFrame if it is repeatable while these lists are unchanged. Otherwise it is a
+    local checkpoint of its rows on the executors.
+    """
+    watched = watches_of(df)
+    return (df.localCheckpoint(), []) if watched is None else (df, watched)
 
 
-def collected(
+def collect_keys(
     keys: DataFrame,
     of: pa.Schema,
     null_safe: Collection[str],
     threshold: str | int | None,
-    most: int,
+    max_rows: int,
     settings: Settings,
 ) -> DynamicFilterData:
-    """The keys of a dimension.
+    """Collect the keys of the build side in a Spark job.
 
-    Up to `most` distinct rows come to the driver as they are, without a shuffle where all rows are about as few; of more, each task makes a
-    filter of its own, of ranges, and the driver merges these.
+    If there are at most `max_rows` distinct rows, they come to the driver as they are, and without
+    a shuffle if Spark estimates the whole side to be small. Otherwise each task makes a filter of
+    ranges, and the driver merges these.
 
     Args:
-        keys: One column for each key.
+        keys: One column per key.
         of: The columns that they are compared with, in the same order.
-        null_safe: Of which of these NULL is a value like others.
-        threshold: Bytes of a filter, as for `DynamicFilterCollector`.
-        most: Distinct rows that are kept one by one.
+        null_safe: Those of these columns that match NULL with NULL.
+        threshold: Size of a filter in bytes, as for `DynamicFilterCollector`.
+        max_rows: Distinct rows that are kept one by one.
         settings: The session's.
     """
     collector = DynamicFilterCollector(
-        of.names, of, threshold, most, null_safe=null_safe, timezone=settings["timezone"], ansi=settings["ansi"],
-    )  # fmt: skip
+        of.names,
+        of,
+        threshold,
+        max_rows,
+        null_safe=null_safe,
+        timezone=settings["timezone"],
+        ansi=settings["ansi"],
+    )
     with quiet():
-        few = keys.limit(most + 1).toArrow() if _size(keys) <= SMALL else None
-        if few is None or few.num_rows > most:
-            few = keys.distinct().limit(most + 1).toArrow()
-        if few.num_rows <= most:
+        few = (
+            keys.limit(max_rows + 1).toArrow() if _estimated_bytes(keys) <= MAX_RAW_BYTES else None
+        )
+        if few is None or few.num_rows > max_rows:
+            few = keys.distinct().limit(max_rows + 1).toArrow()
+        if few.num_rows <= max_rows:
             collector.add(few.rename_columns(of.names))
         else:
-            parts = keys.mapInArrow(_partial(collector), "part binary").toArrow()
+            parts = keys.mapInArrow(_collect_in_task(collector), "part binary").toArrow()
             collector.merge(*(pickle.loads(part) for part in parts.column("part").to_pylist()))
     return collector.finish()
 
 
-def _size(df: Any) -> int:
-    """Bytes of a DataFrame as Spark takes them to be; a client of Spark Connect is not told."""
+def _estimated_bytes(df: Any) -> int:
+    """Return Spark's estimate of a DataFrame's size; in Spark Connect, more than the limit."""
     return (
-        SMALL + 1
+        MAX_RAW_BYTES + 1
         if is_connect(df)
         else int(str(df._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
     )
 
 
-def _partial(
+def _collect_in_task(
     empty: DynamicFilterCollector,
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """What each task does with its rows."""
+    """Return the function by which each task turns its rows into a pickled collector."""
     blank = pickle.dumps(empty)
 
     def collect(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -1,4 +1,4 @@
-"""Pruned joins of tables whose statistics are shards: executors judge them by the keys, and what survives is read."""
+"""Pruned joins of tables whose statistics are shards: executors judge them by the keys."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pyarrow as pa
 from skipstone.bindings.filters.kinds import Needs
 from skipstone.bindings.predicates.predicate import PruningPredicate
 from skipstone.bindings.spark.pruning.condition import condition_of
-from skipstone.bindings.spark.pruning.join_table import known_of, report_of
-from skipstone.bindings.spark.pruning.prune import remembered
-from skipstone.bindings.spark.pruning.scans import Pruned
-from skipstone.bindings.spark.reading.native_read import named, unlisted
+from skipstone.bindings.spark.pruning.join_table import filters_for, join_report
+from skipstone.bindings.spark.pruning.prune import with_report
+from skipstone.bindings.spark.pruning.reports import Pruned
+from skipstone.bindings.spark.reading.paths import spark_path, why_unlisted
 from skipstone.bindings.spark.session.session import quiet, require_usual_text, settings_of
 from skipstone.bindings.spark.session.types import carried, spark_schema
 from skipstone.bindings.spark.shards.prune_shards import prune_shards
@@ -26,53 +26,71 @@ if TYPE_CHECKING:
 
     from skipstone.bindings.filters.filter import DynamicFilter
     from skipstone.bindings.shards.read import Shards
-    from skipstone.bindings.spark.pruning.join_table import Join, JoinFilters
+    from skipstone.bindings.spark.pruning.join_table import JoinFilters, JoinRequest
 
-Read = Callable[[list[str]], "DataFrame"]
-PATH: Final = "path"  # the column of shards that says which file a container is, or is a part of
+ReadPaths = Callable[[list[str]], "DataFrame"]
+PATH_COLUMN: Final = "path"  # the column of shards that names each container's file
 
 
-def join_shards(shards: Shards, dim: DataFrame, asked: Join, read: Read | None) -> DataFrame:
-    """`prune_join` of a table by its shards; `read` reads files by their paths."""
-    if shards.about_schema is None or PATH not in shards.about_schema.names:
+def join_shards(
+    shards: Shards, build: DataFrame, request: JoinRequest, read: ReadPaths | None
+) -> DataFrame:
+    """Run `prune_join` on a table by its shards.
+
+    Args:
+        shards: The statistics of the probe side.
+        build: The build side.
+        request: The join.
+        read: A function from paths to a DataFrame; None reads plain Parquet files.
+
+    Raises:
+        SourceError: the shards do not name their files, or these are not plain Parquet files.
+    """
+    if shards.about_schema is None or PATH_COLUMN not in shards.about_schema.names:
         raise SourceError(
-            f"{shards!r} do not say where their files are; save them with a column {PATH!r} among about="
+            f"{shards!r} do not say where their files are; "
+            f"save them with a column {PATH_COLUMN!r} among about="
         )
-    spark = dim.sparkSession
-    if asked.where is not None:
+    spark = build.sparkSession
+    if request.where is not None:
         require_usual_text(spark)
-    known = known_of(asked, dim, shards.schema, ())
-    condition = _condition(known, shards.schema, **settings_of(spark))
+    join_filters = filters_for(request, build, shards.schema, ())
+    condition = _condition(join_filters, shards.schema, **settings_of(spark))
     with quiet():
         found = (
             prune_shards(spark, shards, condition, returns="frame")
-            .select(PATH, "unreadable")
+            .select(PATH_COLUMN, "unreadable")
             .toArrow()
         )
-        paths = _paths(found.column(PATH))
+        paths = _paths(found.column(PATH_COLUMN))
         rows = _rows(spark, shards, paths, read)
-        if known.where is not None and known.where.node != TRUE:
-            rows = rows.where(condition_of(spark, known.where))
-    # Where some files are several containers, as row groups are, it is not known how many files there are.
-    report = report_of(
-        repr(shards), known, len(shards) if len(paths) == found.num_rows else None, len(paths)
+        if join_filters.where is not None and join_filters.where.node != TRUE:
+            rows = rows.where(condition_of(spark, join_filters.where))
+    # If files hold several containers, such as row groups, the number of files is unknown.
+    report = join_report(
+        repr(shards),
+        join_filters,
+        len(shards) if len(paths) == found.num_rows else None,
+        len(paths),
     )
-    return remembered(asked.join(rows, known.dim), Pruned((report,)))
+    return with_report(request.join(rows, join_filters.build), Pruned((report,)))
 
 
-def _condition(known: JoinFilters, schema: pa.Schema, **settings: Any) -> PruningPredicate:
-    """What a row that the join needs fulfils."""
-    parts = [] if known.where is None else [known.where.node]
-    for f in known.filters:
-        parts += [one.node for one in _of_filter(f, schema, **settings)]
+def _condition(join_filters: JoinFilters, schema: pa.Schema, **settings: Any) -> PruningPredicate:
+    """Return the condition of rows that the join needs."""
+    parts = [] if join_filters.where is None else [join_filters.where.node]
+    for f in join_filters.filters:
+        parts += [one.node for one in _conditions_of_filter(f, schema, **settings)]
     whole = PruningPredicate("true", schema, **settings)
     return (
         whole.part(parts[0] if len(parts) == 1 else Node(Op.AND, tuple(parts))) if parts else whole
     )
 
 
-def _of_filter(f: DynamicFilter, schema: pa.Schema, **settings: Any) -> list[PruningPredicate]:
-    """The same of one filter, column by column; nothing, where no condition of columns says it."""
+def _conditions_of_filter(
+    f: DynamicFilter, schema: pa.Schema, **settings: Any
+) -> list[PruningPredicate]:
+    """Return the conditions of one filter; none if conditions on columns cannot express it."""
     data = f.data
     assert data is not None
     matched = PruningPredicate(
@@ -90,30 +108,30 @@ def _of_filter(f: DynamicFilter, schema: pa.Schema, **settings: Any) -> list[Pru
 def _paths(column: pa.ChunkedArray) -> list[str]:
     if column.null_count:
         raise SourceError(
-            f"{column.null_count} containers that may hold a matching row have no {PATH}, so their rows would be lost; save the shards again"
+            f"{column.null_count} containers that may hold a matching row have no {PATH_COLUMN}, "
+            "so their rows would be lost; save the shards again"
         )
-    return sorted(
-        {named(path): path for path in column.unique().to_pylist()}.values()
-    )  # a file that is spelled in two ways is read once
+    # A file under two spellings of its path is read once.
+    return sorted({spark_path(path): path for path in column.unique().to_pylist()}.values())
 
 
-def _rows(spark: Any, shards: Shards, paths: list[str], read: Read | None) -> DataFrame:
-    """The rows of some files."""
+def _rows(spark: Any, shards: Shards, paths: list[str], read: ReadPaths | None) -> DataFrame:
+    """Return a DataFrame over some files."""
     if paths:
-        return _parquet(spark, shards, paths) if read is None else read(paths)
+        return _read_parquet(spark, shards, paths) if read is None else read(paths)
     some = (
         None
         if read is None
         else next(
             (
-                table.column(PATH)[0].as_py()
+                table.column(PATH_COLUMN)[0].as_py()
                 for table in map(shards.about, range(shards.num_shards))
                 if len(table)
             ),
             None,
         )
     )
-    # Where nothing is left, one file tells which columns there would be.
+    # If no file is left, reading any one file gives the columns.
     return (
         spark.createDataFrame([], spark_schema(carried(shards.schema)))
         if read is None or some is None
@@ -121,25 +139,26 @@ def _rows(spark: Any, shards: Shards, paths: list[str], read: Read | None) -> Da
     )
 
 
-def _parquet(spark: Any, shards: Shards, paths: Sequence[str]) -> DataFrame:
-    """Plain Parquet files, by the shards' columns.
+def _read_parquet(spark: Any, shards: Shards, paths: Sequence[str]) -> DataFrame:
+    """Read plain Parquet files with the columns of the shards.
 
     Raises:
-        SourceError: they are not plain: Spark would not find one, or a folder tells a column.
+        SourceError: Spark would not list one of them, or a folder name holds a column.
     """
     columns = {name.lower() for name in shards.schema.names}
     for path in paths:
         folders = {part.partition("=")[0].lower() for part in path.split("/")[:-1] if "=" in part}
         local = not path.startswith("/") and "://" not in path and not path.startswith("file:")
         if (
-            odd := unlisted(path)
-            or ("a path that is not whole" if local else "")
+            problem := why_unlisted(path)
+            or ("the path is not absolute" if local else "")
             or ("partition folders" if folders & columns else "")
         ):
             raise SourceError(
-                f"{path}: {odd}; expected plain Parquet files. Say how they are read: read=lambda paths: ..."
+                f"{path}: {problem}; expected plain Parquet files. "
+                "Pass a function that reads them: read=lambda paths: ..."
             )
     found: DataFrame = spark.read.schema(spark_schema(carried(shards.schema))).parquet(
-        *map(named, paths)
+        *map(spark_path, paths)
     )
     return found

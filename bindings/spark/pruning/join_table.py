@@ -1,4 +1,7 @@
-"""Pruned joins of tables that Skipstone plans by itself: Parquet, Hive, Delta, Iceberg, in classic and Connect sessions."""
+"""Pruned joins of Skipstone's own tables, in classic and Connect sessions.
+
+These are tables of Parquet files, Hive, Delta and Iceberg.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +16,15 @@ from skipstone.bindings.filters.kinds import Needs, Side, needs_of
 from skipstone.bindings.joins.names import resolved
 from skipstone.bindings.plans.plan import predicate_over
 from skipstone.bindings.spark.pruning.join_keys import (
-    collated,
-    collected,
-    failures,
-    fixed,
-    once,
-    useless,
+    collect_keys,
+    fixes_columns,
+    is_collated,
+    job_errors,
+    repeatable,
+    why_not_prunable,
 )
-from skipstone.bindings.spark.pruning.prune import remembered
-from skipstone.bindings.spark.pruning.scans import Pruned, PrunedScan, reported
+from skipstone.bindings.spark.pruning.prune import with_report
+from skipstone.bindings.spark.pruning.reports import Pruned, PrunedScan, with_join
 from skipstone.bindings.spark.reading.read import read_plan
 from skipstone.bindings.spark.reading.tables import table_of
 from skipstone.bindings.spark.session.session import settings_of
@@ -40,16 +43,16 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Join:
-    """What is asked of a pruned join, but for its sides.
+class JoinRequest:
+    """The arguments of a pruned join, except its two sides.
 
     Attributes:
-        on: Keys of the fact table -> keys of the dimension.
-        kind, side: As `prune_join` has them.
-        where: A condition on the fact table.
-        threshold, most: How large the filter may grow.
+        on: Keys of the probe side -> keys of the build side.
+        kind, side: As for `prune_join`.
+        where: A condition on the probe side.
+        threshold, max_rows: Limits on the filter's size.
         null_safe: Whether keys are compared by `<=>`.
-        join: Makes the join of what is read of the fact table, and of the dimension.
+        join: A function that joins the rows read of the probe side with the build side.
     """
 
     on: Mapping[str, str]
@@ -57,122 +60,137 @@ class Join:
     side: Side
     where: Source | None
     threshold: str | int | None
-    most: int
+    max_rows: int
     null_safe: bool
     join: Callable[[DataFrame, DataFrame], DataFrame]
 
 
 @dataclass(frozen=True, slots=True)
 class JoinFilters:
-    """What is known of a fact table's rows before any is read.
+    """The filters on the probe side's rows, made before any row is read.
 
     Attributes:
         where: The condition on them.
-        filters: What the dimension's keys say; none, where they say nothing, and `why` is why.
-        dim: The dimension; where other rows might be found again, those that were found.
-        why: "", where there is a filter.
+        filters: The filters of the build side's keys; empty if they cannot prune.
+        build: The build side; if it is not repeatable, a checkpoint of its rows.
+        why: Why there is no filter; "" if there is one.
     """
 
     where: PruningPredicate | None
     filters: tuple[DynamicFilter, ...]
-    dim: DataFrame
+    build: DataFrame
     why: str
 
 
-def join_table(fact: Any, dim: DataFrame, asked: Join) -> DataFrame:
-    """`prune_join` of a table or of its path."""
-    spark = dim.sparkSession
+def join_table(probe: Any, build: DataFrame, request: JoinRequest) -> DataFrame:
+    """Run `prune_join` on a table or its path."""
+    spark = build.sparkSession
     infer = str(spark.conf.get("spark.sql.sources.partitionColumnTypeInference.enabled")) == "true"
-    table = table_of(fact, infer_types=infer)
-    known = known_of(asked, dim, table.schema, table.partition_columns)
-    plan = table.plan(known.where, dynamic=known.filters or None, **settings_of(spark))
-    found = asked.join(read_plan(spark, plan), known.dim)
-    name = str(fact) if isinstance(fact, str) else type(table).__name__
-    return remembered(
-        found, Pruned((report_of(name, known, plan.sizes.total.files, len(plan.files)),))
+    table = table_of(probe, infer_types=infer)
+    join_filters = filters_for(request, build, table.schema, table.partition_columns)
+    plan = table.plan(
+        join_filters.where, dynamic=join_filters.filters or None, **settings_of(spark)
+    )
+    found = request.join(read_plan(spark, plan), join_filters.build)
+    name = str(probe) if isinstance(probe, str) else type(table).__name__
+    return with_report(
+        found, Pruned((join_report(name, join_filters, plan.sizes.total.files, len(plan.files)),))
     )
 
 
-def known_of(
-    asked: Join, dim: DataFrame, schema: pa.Schema, partition_columns: Collection[str]
+def filters_for(
+    request: JoinRequest, build: DataFrame, schema: pa.Schema, partition_columns: Collection[str]
 ) -> JoinFilters:
-    """Collect the dimension's keys for a table with these columns."""
-    settings = settings_of(dim.sparkSession)
-    same = settings["case_sensitive"]
+    """Collect the build side's keys for a table with these columns."""
+    settings = settings_of(build.sparkSession)
+    case_sensitive = settings["case_sensitive"]
     names = {
-        resolved(a, schema.names, case_sensitive=same): resolved(
-            b, dim.columns, case_sensitive=same
+        resolved(a, schema.names, case_sensitive=case_sensitive): resolved(
+            b, build.columns, case_sensitive=case_sensitive
         )
-        for a, b in asked.on.items()
+        for a, b in request.on.items()
     }
-    if len(names) < len(asked.on):
+    if len(names) < len(request.on):
         raise PredicateError(
-            f"on names {', '.join(asked.on)}; expected each column of the table once"
+            f"on names {', '.join(request.on)}; expected each column of the table once"
         )
-    where = None if asked.where is None else predicate_over(schema, asked.where, **settings)
+    where = None if request.where is None else predicate_over(schema, request.where, **settings)
     if (
-        why := _unfit(dim, asked.kind, asked.side, names)
-        or _strange(schema, names)
-        or _settled(asked, where, names, partition_columns)
+        why := _key_problem(build, request.kind, request.side, names)
+        or _type_problem(schema, names)
+        or _decided_by_where(request, where, names, partition_columns)
     ):
-        return JoinFilters(where, (), dim, why)
+        return JoinFilters(where, (), build, why)
     of = pa.schema([schema.field(a).with_name(str(i)) for i, a in enumerate(names)])
     try:
-        steady, watched = once(dim)
-        if watched:  # what is read of the table is chosen now and for good, so files that may change are read now, too
-            steady = dim.localCheckpoint()
+        steady, watched = repeatable(build)
+        # The files to read of the probe side are fixed now, so the build side's rows must be, too.
+        if watched:
+            steady = build.localCheckpoint()
         keys = steady.select(
             *(steady[quoted_name(b)].alias(str(i)) for i, b in enumerate(names.values()))
         )
-        data = collected(
-            keys, of, of.names if asked.null_safe else (), asked.threshold, asked.most, settings
+        data = collect_keys(
+            keys,
+            of,
+            of.names if request.null_safe else (),
+            request.threshold,
+            request.max_rows,
+            settings,
         )
-    except failures() as e:
-        return JoinFilters(where, (), dim, f"its keys cannot be collected ({str(e)[:300]})")
+    except job_errors() as e:
+        return JoinFilters(where, (), build, f"its keys cannot be collected ({str(e)[:300]})")
     one = DynamicFilter(
-        data, columns={str(i): a for i, a in enumerate(names)}, how=asked.kind, side=asked.side
+        data, columns={str(i): a for i, a in enumerate(names)}, how=request.kind, side=request.side
     )
     return JoinFilters(where, (one,), steady, "")
 
 
-def _unfit(dim: Any, kind: str, side: Side, names: Mapping[str, str]) -> str:
-    """Why the keys say nothing of the table; "": they may."""
-    odd = [b for b in names.values() if collated(dim.schema[b])]
-    return useless(dim, kind, side) or (
-        f"the key {odd[0]} is compared by a collation" if odd else ""
+def _key_problem(build: Any, kind: str, side: Side, names: Mapping[str, str]) -> str:
+    """Return why the keys cannot prune the table; "" if they can."""
+    with_collation = [b for b in names.values() if is_collated(build.schema[b])]
+    return why_not_prunable(build, kind, side) or (
+        f"the key {with_collation[0]} is compared by a collation" if with_collation else ""
     )
 
 
-def _strange(schema: pa.Schema, names: Mapping[str, str]) -> str:
-    """Why values of a key are not in Spark what they are in the table; "": they are."""
+def _type_problem(schema: pa.Schema, names: Mapping[str, str]) -> str:
+    """Return why Spark would change the values of a key; "" if it keeps them."""
     for a in names:
         kind = schema.field(a).type
-        there = carried_type(kind)
-        if there is None or in_spark(from_arrow(kind)) != from_arrow(there):
+        carried = carried_type(kind)
+        if carried is None or in_spark(from_arrow(kind)) != from_arrow(carried):
             return f"the key {a} is {kind}, which Spark has no type for"
     return ""
 
 
-def _settled(
-    asked: Join,
+def _decided_by_where(
+    request: JoinRequest,
     where: PruningPredicate | None,
     names: Mapping[str, str],
     partition_columns: Collection[str],
 ) -> str:
-    """Why the condition leaves nothing for the keys to say; "": it does not."""
-    if where is None or needs_of(asked.kind, asked.side) is not Needs.MATCHED:
+    """Return why the condition leaves nothing for the keys to prune; "" if it does not."""
+    if where is None or needs_of(request.kind, request.side) is not Needs.MATCHED:
         return ""
     return (
         f"its partition is chosen by {where.expr}"
-        if set(names) <= set(partition_columns) and fixed(where, names)
+        if set(names) <= set(partition_columns) and fixes_columns(where, names)
         else ""
     )
 
 
-def report_of(name: str, known: JoinFilters, files: int | None, kept: int) -> PrunedScan:
-    """What was found; `files` is how many there are, None where that is not known."""
-    asked = "" if known.where is None else known.where.expr
-    why = known.why or (
+def join_report(name: str, join_filters: JoinFilters, files: int | None, kept: int) -> PrunedScan:
+    """Return the report of one join.
+
+    Args:
+        name: The table.
+        join_filters: The filters that were applied.
+        files: Files of the table; None if unknown.
+        kept: Files that remain.
+    """
+    where = "" if join_filters.where is None else join_filters.where.expr
+    why = join_filters.why or (
         "" if files is None or kept < files else "every file may hold a matching row"
     )
-    return reported(PrunedScan(name, asked, files, kept, why), known.filters)
+    return with_join(PrunedScan(name, where, files, kept, why), join_filters.filters)

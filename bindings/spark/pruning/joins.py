@@ -1,4 +1,4 @@
-"""The joins of Spark's plans: which columns of scans are compared with which keys, and filters of these."""
+"""The equi-joins of Spark's plans: which scan columns they compare with keys, and their filters."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ import pyarrow as pa
 from skipstone.bindings.filters.filter import DynamicFilter
 from skipstone.bindings.filters.keys import compared_in, keeps_values
 from skipstone.bindings.filters.kinds import Needs, Side, kind_of, needs_of
-from skipstone.bindings.spark.pruning.join_keys import collated, collected
-from skipstone.bindings.spark.pruning.scans import Context, Scan
+from skipstone.bindings.spark.pruning.context import Context
+from skipstone.bindings.spark.pruning.join_keys import collect_keys, is_collated
+from skipstone.bindings.spark.pruning.scans import Scan
 from skipstone.bindings.spark.session.catalyst import casts_of
 from skipstone.bindings.spark.session.jvm import joins_of
 from skipstone.bindings.spark.session.types import as_arrow
@@ -34,12 +35,14 @@ class JoinSide:
     """One side of a join.
 
     Attributes:
-        origins: Scans that keys come from, by number, each with the ids of its columns key by key; -1 is none.
+        origins: Scans that keys come from, by number, each with the ids of its columns, key by key;
+            -1 if a key does not come from it.
         scans: The numbers of all scans that its rows are made of.
-        others: Bytes that are read beside these, as Spark takes them to be.
-        size: Bytes of its rows, as Spark takes them to be.
-        filtered: Whether a condition stands on it that somebody wrote.
-        above: Joins above whose keys come from this side too, by number, each with the side of it that this one stands on.
+        others: Bytes read from other sources, by Spark's estimate.
+        size: Bytes of its rows, by Spark's estimate.
+        filtered: Whether the user's query has a condition on it.
+        above: Joins above whose keys also come from this side, by number, each with the side of it
+            that contains this join.
     """
 
     origins: dict[int, list[int]]
@@ -55,10 +58,10 @@ class PlanJoin:
     """A join of a plan by equal keys.
 
     Attributes:
-        number: Among the joins of the plan, from the top down.
-        kind: As `kind_of` names it; "" is one that is not known.
-        all: Whether it asks for nothing but equal keys.
-        keys: What is compared, as trees for each side, and whether NULL equals NULL.
+        number: Its position among the joins of the plan, from the top down.
+        kind: As `kind_of` names it; "" if unknown.
+        all: Whether equal keys are its only condition.
+        keys: The compared expressions, as trees for each side, and whether NULL equals NULL.
         left, right: Its sides.
     """
 
@@ -69,52 +72,53 @@ class PlanJoin:
     left: JoinSide
     right: JoinSide
 
-    def half(self, side: Side) -> JoinSide:
-        """One of its sides."""
+    def side_of(self, side: Side) -> JoinSide:
+        """Return one of its sides."""
         return self.left if side == "left" else self.right
 
     def needs(self, side: Side) -> Needs:
-        """Which rows of a side it needs."""
+        """Return which rows of a side the join needs."""
         return needs_of(self.kind, side) if self.kind else Needs.ALL
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A scan that keys of a join come from: which of them are which of its columns."""
+    """A scan that keys of a join come from, with its columns by key number."""
 
     scan: Scan
     fields: dict[int, pa.Field]
 
 
 class Joins:
-    """The joins of one plan, by number, and the rows of their keys."""
+    """The joins of one plan, by number."""
 
-    def __init__(self, context: Context, plan: Any, made: Any) -> None:
-        self._spark, self._made = context.spark, joins_of(context.spark).joins(plan, made)
-        self.each = [_join(i, told) for i, told in enumerate(json.loads(self._made.text()))]
+    def __init__(self, context: Context, plan: Any, jvm_scans: Any) -> None:
+        self._spark, self._jvm_joins = context.spark, joins_of(context.spark).joins(plan, jvm_scans)
+        self.each = [_join(i, info) for i, info in enumerate(json.loads(self._jvm_joins.text()))]
 
     def keys(self, number: int, side: Side, above: Sequence[tuple[int, Side]] = ()) -> Any:
-        """A plan of the keys on one side of a join, named by their numbers.
+        """Return a plan of the keys on one side of a join, with columns named by the keys' numbers.
 
         Args:
             number: Which join.
             side: Which side of it.
-            above: Joins above it, each with the side that this one stands on: rows that they have no use for are left out.
+            above: Joins above it, each with the side that contains this one. Rows that these joins
+                do not need are left out.
         """
-        given = self._spark._jvm.java.util.ArrayList()
+        outer = self._spark._jvm.java.util.ArrayList()
         for join, standing in above:
-            given.add(f"{join} {standing}")
-        return self._made.of(number, side == "left", given)
+            outer.add(f"{join} {standing}")
+        return self._jvm_joins.of(number, side == "left", outer)
 
 
-def _join(number: int, told: Any) -> PlanJoin:
+def _join(number: int, info: Any) -> PlanJoin:
     return PlanJoin(
         number,
-        _kind(told["how"]),
-        told["all"],
-        told["keys"],
-        _half(told["left"]),
-        _half(told["right"]),
+        _kind(info["how"]),
+        info["all"],
+        info["keys"],
+        _join_side(info["left"]),
+        _join_side(info["right"]),
     )
 
 
@@ -125,15 +129,15 @@ def _kind(how: str) -> str:
         return ""
 
 
-def _half(told: Any) -> JoinSide:
-    above = tuple((a["join"], SIDES[not a["left"]]) for a in told["above"])
-    origins = {o["scan"]: o["ids"] for o in told["scans"]}
+def _join_side(info: Any) -> JoinSide:
+    above = tuple((a["join"], SIDES[not a["left"]]) for a in info["above"])
+    origins = {o["scan"]: o["ids"] for o in info["scans"]}
     return JoinSide(
         origins,
-        range(told["first"], told["last"]),
-        told["others"],
-        told["size"],
-        told["filtered"],
+        range(info["first"], info["last"]),
+        info["others"],
+        info["size"],
+        info["filtered"],
         above,
     )
 
@@ -146,18 +150,20 @@ def targets_of(
     keys: Any,
     context: Context,
 ) -> list[Target]:
-    """The scans on one side of a join whose columns are compared with keys of the other as a dynamic filter compares them.
+    """Return the scans on one side of a join that its keys can prune.
+
+    A dynamic filter must compare their columns with the keys exactly as Spark does.
 
     Args:
-        join: One of the plan's.
-        side: Where the scans stand.
-        numbers: Which of the side's origins to look at.
-        scans: Those of the plan.
-        keys: The schema of the other side's keys, as PySpark has it.
-        context: What the scans have in common.
+        join: A join of the plan.
+        side: The side of the scans.
+        numbers: The side's origins to examine.
+        scans: The scans of the plan.
+        keys: The PySpark schema of the other side's keys.
+        context: What the scans share.
     """
     found = (
-        _target(join, side, scans[number], join.half(side).origins[number], keys, context)
+        _target(join, side, scans[number], join.side_of(side).origins[number], keys, context)
         for number in numbers
     )
     return [target for target in found if target is not None]
@@ -169,16 +175,16 @@ def _target(
     names, schema, kinds = scan.columns, scan.schema, as_arrow(keys)
     fields: dict[int, pa.Field] = {}
     for i, column in enumerate(ids):
-        if column in names and not collated(keys[i]):
+        if column in names and not is_collated(keys[i]):
             field = schema.field(names[column])
-            if _compares(
+            if _compared_alike(
                 field,
                 casts_of(join.keys[i][side], context.settings),
                 from_arrow(kinds.field(i).type),
                 context,
             ):
                 fields[i] = field
-    # A row has a partner for certain if all that the join asks is among the keys.
+    # A row certainly has a partner only if the keys cover the join's whole condition.
     whole = join.all and len(fields) == len(join.keys)
     return Target(scan, fields) if fields and (whole or join.needs(side) is Needs.MATCHED) else None
 
@@ -187,12 +193,12 @@ class Collector:
     """Collects the keys of one side of a join, once for columns of the same names and types.
 
     Args:
-        keys: A DataFrame of the keys, named by their numbers.
+        keys: A DataFrame of the keys, with columns named by their numbers.
         join: The join.
-        side: Where the scans stand that keys are compared with.
-        threshold: Bytes of a filter, as for `DynamicFilterCollector`.
-        most: Distinct rows that come to the driver.
-        context: What the scans have in common.
+        side: The side of the scans that the keys are compared with.
+        threshold: Size of a filter in bytes, as for `DynamicFilterCollector`.
+        max_rows: Distinct rows that come to the driver.
+        context: What the scans share.
     """
 
     def __init__(
@@ -201,20 +207,20 @@ class Collector:
         join: PlanJoin,
         side: Side,
         threshold: str | int | None,
-        most: int,
+        max_rows: int,
         context: Context,
     ) -> None:
         self._keys, self._join, self._side = keys, join, side
-        self._threshold, self._most, self._context = threshold, most, context
-        self._known: dict[bytes, DynamicFilterData] = {}
+        self._threshold, self._most, self._context = threshold, max_rows, context
+        self._collected: dict[bytes, DynamicFilterData] = {}
 
     def filter_of(self, target: Target) -> DynamicFilter:
-        """What the keys say of a scan."""
+        """Return the dynamic filter of the keys for a scan."""
         of = pa.schema([f.with_name(str(i)) for i, f in target.fields.items()])
         key = of.serialize().to_pybytes()
-        if key not in self._known:
+        if key not in self._collected:
             safe = [str(i) for i in target.fields if self._join.keys[i]["null_safe"]]
-            self._known[key] = collected(
+            self._collected[key] = collect_keys(
                 self._keys.select(*of.names),
                 of,
                 safe,
@@ -224,19 +230,23 @@ class Collector:
             )
         columns = {str(i): f.name for i, f in target.fields.items()}
         return DynamicFilter(
-            self._known[key], columns=columns, how=self._join.kind, side=self._side
+            self._collected[key], columns=columns, how=self._join.kind, side=self._side
         )
 
 
 def session_of(context: Context) -> Session:
-    """Names are Spark's own, resolved already."""
+    """Return a session for names that Spark has resolved already."""
     return Session(context.settings["timezone"], context.settings["ansi"], case_sensitive=True)
 
 
-def _compares(
+def _compared_alike(
     field: pa.Field, casts: list[DType | None] | None, key: DType, context: Context
 ) -> bool:
-    """Whether what a column is cast to before it is compared with a key is what a join of the two compares them in, and no value is changed before."""
+    """Return True if a dynamic filter compares a column with a key as Spark does.
+
+    Both must use the type that Spark casts the column to, and no cast before that may change a
+    value.
+    """
     if casts is None or None in casts:
         return False
     own = in_spark(from_arrow(field.type))

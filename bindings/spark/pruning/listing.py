@@ -38,26 +38,27 @@ if TYPE_CHECKING:
     from skipstone.ir.node import Path
 
 Ints = npt.NDArray[np.int64]
-KEPT: Final = 16  # listings
+MAX_CACHED: Final = 16  # listings
 
 
-class Unread(SourceError):
-    """A scan whose files cannot be judged; it is left as it is."""
+class UnjudgedFiles(SourceError):
+    """The files of a scan cannot be judged, so the scan stays as it is."""
 
 
 class Listing:
-    """n files of one scan, in m partitions. Safe to share between threads.
+    """n files of one scan, in m partitions. Threads may share it.
 
     Args:
-        text: Path, length, time of change in ms and partition of each file, with a zero character behind each.
+        text: Path, length in bytes, modification time in ms and partition number of each file, each
+            followed by a zero character.
         partitions: The values of the partition columns in each partition, as JSON.
-        data: The columns that are read from the files, as far as statistics can tell of them.
+        data: The columns read from the files that statistics can judge.
         partitioned: The partition columns.
         roots: The paths that were named.
         filesystem: Where the files are; None finds it by their paths.
 
     Raises:
-        Unread: the files lie where Arrow cannot read.
+        UnjudgedFiles: Arrow cannot read the store of these files.
     """
 
     def __init__(
@@ -86,9 +87,11 @@ class Listing:
             if len(roots) == 1 and self._is_folder(roots[0])
             else None
         )
-        self._known = FooterCache(root, self.filesystem, None, Meter(), summaries=False, keep=True)
+        self._footers = FooterCache(
+            root, self.filesystem, None, Meter(), summaries=False, keep=True
+        )
         self._tables: OrderedDict[bytes, ParquetTable] = OrderedDict()
-        self._stamps: Ints | None = None
+        self._mtimes: Ints | None = None
         self.settled = False
         self._lock = forks.lock()
 
@@ -98,16 +101,19 @@ class Listing:
     def __len__(self) -> int:
         return len(self.paths)
 
-    def admitted(self, predicate: PruningPredicate) -> Mask:
-        """Files whose partition may hold a matching row, bool, shape (n,). Spark knows as much."""
+    def partition_mask(self, predicate: PruningPredicate) -> Mask:
+        """Return the files whose partition may hold a matching row, bool, shape (n,).
+
+        Spark's own partition pruning opens the same files.
+        """
         if not len(self.partitioned):
             return np.ones(len(self), np.bool_)
         raw: dict[Path, Raw] = {(name,): constant(values) for name, values in self.values.items()}
-        kept = predicate.prune(Statistics(predicate.schema, self.partitions, raw))
-        return kept[self.partition]
+        partitions = predicate.prune(Statistics(predicate.schema, self.partitions, raw))
+        return partitions[self.partition]
 
-    def joined(self, filters: DynamicFilters) -> Mask:
-        """Files whose partition may hold a row that joins need, bool, shape (n,)."""
+    def filtered_partitions(self, filters: DynamicFilters) -> Mask:
+        """Return the files whose partition may hold a row that joins need, bool, shape (n,)."""
         if not len(self.partitioned):
             return np.ones(len(self), np.bool_)
         raw: dict[Path, Raw] = {(name,): constant(values) for name, values in self.values.items()}
@@ -115,82 +121,84 @@ class Listing:
             Statistics(filters.schema, self.partitions, raw),
             np.full(self.partitions, Verdict.MAYBE, np.uint8),
         )
-        kept: Mask = found != Verdict.NEVER
-        return kept[self.partition]
+        partitions: Mask = found != Verdict.NEVER
+        return partitions[self.partition]
 
-    def current(self) -> Mask:
-        """Files that are now as Spark listed them, bool, shape (n,); those of remote stores are taken for it.
+    def unchanged(self) -> Mask:
+        """Return the files that are still as Spark listed them, bool, shape (n,).
 
-        What was read of the others is forgotten.
+        Files of remote stores count as unchanged. If a local file's modification time differs from
+        that of the last call, all cached footers are forgotten.
         """
         listed = time.time_ns()
         if not isinstance(self.filesystem, pafs.LocalFileSystem):
             self.settled = bool(settled(self.times * 10**6, listed).all())
             return np.ones(len(self), np.bool_)
         infos = self.filesystem.get_file_info(self._own)
-        stamps = np.array([UNKNOWN if i.mtime_ns is None else i.mtime_ns for i in infos], np.int64)
-        if self._stamps is not None and not (stamps == self._stamps).all():
+        mtimes = np.array([UNKNOWN if i.mtime_ns is None else i.mtime_ns for i in infos], np.int64)
+        if self._mtimes is not None and not (mtimes == self._mtimes).all():
             self.forget()
-        self._stamps = stamps
-        self.settled = bool(settled(stamps, listed).all())
+        self._mtimes = mtimes
+        self.settled = bool(settled(mtimes, listed).all())
         sizes = np.array([UNKNOWN if i.size is None else i.size for i in infos], np.int64)
-        same: Mask = (sizes == self.sizes) & (stamps // 10**6 == self.times)
+        same: Mask = (sizes == self.sizes) & (mtimes // 10**6 == self.times)
         return same
 
     def forget(self) -> None:
-        """Read footers again."""
+        """Forget all cached footers, so that they are read again."""
         self._tables.clear()
-        self._known = FooterCache(
-            self._known.root, self.filesystem, None, Meter(), summaries=False, keep=True
+        self._footers = FooterCache(
+            self._footers.root, self.filesystem, None, Meter(), summaries=False, keep=True
         )
 
-    def kept(
+    def keep_mask(
         self,
         predicate: PruningPredicate,
-        admitted: Mask,
+        candidates: Mask,
         *,
         case_sensitive: bool,
-        everywhere: bool = False,
+        require_columns: bool = False,
         filters: DynamicFilters | None = None,
     ) -> Mask:
-        """Of some of the files, those that may hold a matching row: bool, shape (n,).
+        """Return which of some files may hold a matching row: bool, shape (n,).
 
         Args:
             predicate: Over the columns of the files and of partitions.
-            admitted: Which files to look at, bool, shape (n,).
-            case_sensitive: Whether Spark minds case.
-            everywhere: Whether every file must have all columns of the predicate.
-            filters: What joins say of the rows; None: nothing.
+            candidates: Which files to judge, bool, shape (n,).
+            case_sensitive: Whether Spark distinguishes names by case.
+            require_columns: Whether every file must have all columns of the predicate.
+            filters: Dynamic filters that joins apply to the rows, or None.
 
         Raises:
-            Unread: a file has a column that only its case tells from the predicate's, and Spark minds case; it lacks one.
+            UnjudgedFiles: Spark is case-sensitive, and a file has a column that differs from the
+                predicate's only in case; or a file lacks a required column.
         """
         with self._lock:
-            return self._kept(predicate, admitted, case_sensitive, everywhere, filters)
+            return self._keep_mask(predicate, candidates, case_sensitive, require_columns, filters)
 
-    def _kept(
+    def _keep_mask(
         self,
         predicate: PruningPredicate,
-        admitted: Mask,
+        candidates: Mask,
         case_sensitive: bool,
-        everywhere: bool,
+        require_columns: bool,
         filters: DynamicFilters | None,
     ) -> Mask:
-        same = self.current()
-        chosen = np.flatnonzero(admitted & same)
-        out = admitted & ~same
+        same = self.unchanged()
+        chosen = np.flatnonzero(candidates & same)
+        out = candidates & ~same
         if len(chosen):
             table = self._table(chosen)
-            asked = columns_of(predicate.node)
+            used = columns_of(predicate.node)
             if case_sensitive:
                 _check_case(
                     table,
                     [
-                        *asked,
+                        *used,
                         *((name,) for name in (filters.columns if filters is not None else ())),
                     ],
                 )
-            if everywhere:
+            if require_columns:
                 _check_present(table, predicate)
             statistics = table.statistics_in(predicate.timezone)
             found = predicate.survivors(statistics)
@@ -206,56 +214,60 @@ class Listing:
     def _table(self, chosen: Ints) -> ParquetTable:
         key = chosen.tobytes()
         if key not in self._tables:
-            if len(self._tables) >= KEPT:
+            if len(self._tables) >= MAX_CACHED:
                 self._tables.popitem(last=False)
-            stamps = self._stamps if self._stamps is not None else self.times * 10**6
+            mtimes = self._mtimes if self._mtimes is not None else self.times * 10**6
             paths = pa.array([self._own[i] for i in chosen.tolist()], pa.string())
             folders: tuple[tuple[str, Texts], ...] = tuple(("", {}) for _ in range(self.partitions))
             files = Files(
                 paths,
                 self.sizes[chosen],
-                stamps[chosen],
+                mtimes[chosen],
                 pa.nulls(len(chosen), pa.string()),
                 folders,
                 self.partition[chosen],
             )
             self._tables[key] = ParquetTable(
-                files, self._known, list(self.partitioned), 0, self.data, values=self.values
+                files, self._footers, list(self.partitioned), 0, self.data, values=self.values
             )
         self._tables.move_to_end(key)
         return self._tables[key]
 
 
 class Listings:
-    """The last listings that were judged, each with what its files' footers say."""
+    """A cache of the latest listings, each with the footers of its files."""
 
-    def __init__(self, most: int = KEPT) -> None:
-        self._most = most
+    def __init__(self, max_size: int = MAX_CACHED) -> None:
+        self._max_size = max_size
         self._lock = forks.lock()
-        self._kept: OrderedDict[Hashable, Listing] = OrderedDict()
+        self._listings: OrderedDict[Hashable, Listing] = OrderedDict()
 
     def get(self, key: Hashable, make: Any) -> Listing:
-        """The listing of a key, made at its first use. What has changed since has another key."""
+        """Return the listing of a key; make it at first use.
+
+        A key changes with the listing's content, so an entry never becomes stale.
+        """
         with self._lock:
-            found = self._kept.get(key)
+            found = self._listings.get(key)
             if found is not None:
-                self._kept.move_to_end(key)
+                self._listings.move_to_end(key)
                 return found
         made: Listing = make()
         with self._lock:
-            self._kept[key] = made
-            while len(self._kept) > self._most:
-                self._kept.popitem(last=False)
+            self._listings[key] = made
+            while len(self._listings) > self._max_size:
+                self._listings.popitem(last=False)
         return made
 
 
-def _check_case(table: ParquetTable, asked: Sequence[Path]) -> None:
+def _check_case(table: ParquetTable, paths: Sequence[Path]) -> None:
     for form in forms_in(table.groups.parts):
-        for path in asked:
+        for path in paths:
             own = form.own(path)
             if own is not None and own != path and path[0] not in table.partition_columns:
-                raise Unread(
-                    f"{form.example}: has {'.'.join(own)!r} for {'.'.join(path)!r}, and Spark minds case (spark.sql.caseSensitive)"
+                raise UnjudgedFiles(
+                    f"{form.example}: has {'.'.join(own)!r} for {'.'.join(path)!r}, "
+                    "and Spark is case-sensitive (spark.sql.caseSensitive)"
                 )
 
 
@@ -263,13 +275,13 @@ def _check_present(table: ParquetTable, predicate: PruningPredicate) -> None:
     for form in forms_in(table.groups.parts):
         for path in columns_of(predicate.node):
             if path[0] in table.schema.names and form.lacks(path):
-                raise Unread(
+                raise UnjudgedFiles(
                     f"{form.example}: lacks {'.'.join(path)!r}, which may be a partition column"
                 )
 
 
 def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Values as Spark keeps them as Arrow's."""
+    """Convert partition values from Spark's internal form to an Arrow array."""
     dtype = from_arrow(kind)
     axis = [None if (node := value_of(v, dtype)) is None else node.value for v in values]
     if pa.types.is_decimal(kind):
@@ -290,15 +302,22 @@ def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 def own_paths(
     paths: Sequence[str], filesystem: pafs.FileSystem | None
 ) -> tuple[pafs.FileSystem, list[str]]:
-    """Hadoop's paths as a file system of Arrow names them. Neither escapes anything."""
+    """Return the file system of Hadoop paths, and the paths as Arrow's file system names them.
+
+    Neither form escapes any character.
+
+    Raises:
+        UnjudgedFiles: the files lie in several stores, or a path has an unknown form.
+    """
     split = [
         re.fullmatch(r"(?:([A-Za-z][A-Za-z0-9+.-]*):)?(?://([^/]*))?(/.*)?", p, re.DOTALL)
         for p in paths
     ]
     stores = {(m[1] or "file", m[2] or "") if m else None for m in split}
     if len(stores) > 1 or None in stores:
-        raise Unread(
-            f"the files lie in several stores, or in one of an unknown form ({', '.join(map(str, stores))})"
+        raise UnjudgedFiles(
+            "the files lie in several stores, or a path has an unknown form "
+            f"({', '.join(map(str, stores))})"
         )
     scheme, authority = next(iter(stores), None) or ("file", "")
     rest = [(m[3] or "/") if m else "" for m in split]

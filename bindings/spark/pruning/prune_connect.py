@@ -1,8 +1,9 @@
-"""Pruned reads through Spark Connect: no plan of Spark's can be seen there, so the client's own is walked.
+"""Pruned reads through Spark Connect, where only the client's own plan is visible.
 
-Files are left out by a condition on `_metadata`, right above the scan: Spark applies it when it lists files. It names each by its path, time
-and size, so a file that is new, replaced, or called otherwise, is read; and it names the time zone, since Connect resolves
-a DataFrame again at each action. Only filters that stand directly above a scan are known.
+A condition on `_metadata`, right above the scan, leaves files out: Spark applies it when it lists
+files. It names each file by its path, modification time and size, so Spark reads a file that is
+new, replaced or spelled differently. It also names the time zone, because Connect resolves a
+DataFrame again at each action. Only filters directly above a scan are used.
 """
 
 from __future__ import annotations
@@ -19,15 +20,10 @@ import pyarrow.fs as pafs
 
 from skipstone.bindings.predicates.predicate import PruningPredicate
 from skipstone.bindings.spark.pruning.column import from_column
+from skipstone.bindings.spark.pruning.context import Context, context_of, unusual_option
 from skipstone.bindings.spark.pruning.listing import Listing, Listings, own_paths
-from skipstone.bindings.spark.pruning.scans import (
-    Context,
-    Pruned,
-    PrunedScan,
-    Untouched,
-    context_of,
-    unusual_option,
-)
+from skipstone.bindings.spark.pruning.reports import Pruned, PrunedScan
+from skipstone.bindings.spark.pruning.scans import NotPruned
 from skipstone.bindings.spark.session.session import other_text
 from skipstone.bindings.spark.session.types import arrow_schema
 from skipstone.bindings.tables.partitions import pair_of
@@ -36,14 +32,17 @@ from skipstone.ir.node import Node, Op, not_understood
 from skipstone.ir.text import show_value
 from skipstone.ir.types import STRING
 
-FILE: Final = "concat_ws('|', _metadata.file_path, unix_millis(_metadata.file_modification_time), _metadata.file_size)"
-MOST: Final = 20_000  # names in a condition; reading it takes Spark some 20 us each
+FILE: Final = (
+    "concat_ws('|', _metadata.file_path, "
+    "unix_millis(_metadata.file_modification_time), _metadata.file_size)"
+)
+MAX_NAMES: Final = 20_000  # files in a condition; Spark takes about 20 us to parse each
 
 
 def prune_remote(
     df: Any, filesystem: pafs.FileSystem | None, listings: Listings
 ) -> tuple[Any, Pruned]:
-    """The DataFrame with conditions on files, and what was found scan by scan."""
+    """Return the DataFrame with conditions on files, and the report of each scan."""
     walk = _Walk(df.sparkSession, context_of(df.sparkSession, None, filesystem, listings))
     plan = walk.node(df._plan, [])
     report = Pruned(walk.reports)
@@ -51,12 +50,15 @@ def prune_remote(
 
 
 class _Walk:
-    """One walk through a client's plan; nodes above a change are copied, so that the plan that was given stays as it is."""
+    """One walk through a client's plan.
+
+    Nodes above a change are copied, so the original plan stays as it is.
+    """
 
     def __init__(self, spark: Any, context: Context) -> None:
         self.spark, self.context = spark, context
         self.reports: list[PrunedScan] = []
-        self._seen: dict[tuple[int, ...], Any] = {}  # some nodes name a child twice
+        self._seen: dict[tuple[int, ...], Any] = {}  # some nodes refer to a child twice
 
     def node(self, plan: Any, conditions: list[Any]) -> Any:
         key = (id(plan), *map(id, conditions))
@@ -100,7 +102,7 @@ class _Walk:
 
 
 class _Source:
-    """A scan as the client knows it: paths that are read as Parquet, or a table's name."""
+    """A scan as the client sees it: Parquet paths, or a table's name."""
 
     def __init__(self, spark: Any, source: Any) -> None:
         from pyspark.sql.connect.dataframe import DataFrame
@@ -110,88 +112,91 @@ class _Source:
         self.table = (
             source.table_name if type(source).__name__ == "Read" else ", ".join(source._paths or ())
         )
-        self.strange: set[str] = set()  # columns that Spark reads otherwise than their types tell
+        # Columns whose values differ from those in the files, such as CHAR.
+        self.padded_columns: set[str] = set()
         self.report = PrunedScan(self.table, "", None, None, "")
 
     def judge(self, conditions: list[Any], context: Context) -> list[str]:
-        """Files that cannot hold a matching row, as `FILE` names them."""
+        """Return the files that cannot hold a matching row, in the form of `FILE`."""
         self._check(conditions, context)
         urls = sorted(self.frame.inputFiles())
         paths = [unquote(re.sub(r"^file:/+", "file:/", url)) for url in urls]
-        parted = {
+        partition_names = {
             pair_of(folder)[0].lower()
             for path in paths
             for folder in path.split("/")[:-1]
             if "=" in folder
         }
-        # Which columns are partition columns, a client is not told. They are named in paths, or lacking in files.
-        known = (
+        # A client does not see the partition columns: paths name them, or files lack them.
+        plain_fields = (
             f
             for f in arrow_schema(self.frame.schema.jsonValue())
-            if f.name.lower() not in self.strange
+            if f.name.lower() not in self.padded_columns
         )
-        schema = pa.schema(known)
+        schema = pa.schema(plain_fields)
         predicate = self._predicate(conditions, schema, context)
         listing = _listing(
-            paths, pa.schema([f for f in schema if f.name.lower() not in parted]), context
+            paths, pa.schema([f for f in schema if f.name.lower() not in partition_names]), context
         )
-        kept = listing.kept(
+        keep_mask = listing.keep_mask(
             predicate,
             np.ones(len(listing), np.bool_),
             case_sensitive=context.settings["case_sensitive"],
-            everywhere=True,
+            require_columns=True,
         )
-        out = np.flatnonzero(~kept).tolist()
+        out = np.flatnonzero(~keep_mask).tolist()
         dropped = [
             f"{re.sub(r'^file:/+', 'file:/', urls[i])}|{listing.times[i]}|{listing.sizes[i]}"
             for i in out
         ]
         why = "" if dropped else "every file may hold a matching row"
-        if len(dropped) > MOST:
-            raise Untouched(
-                f"{len(dropped):,} files could be left out, and a condition names {MOST:,} at most; classic Spark has no such limit"
+        if len(dropped) > MAX_NAMES:
+            raise NotPruned(
+                f"{len(dropped):,} files could be left out, but a condition names at most "
+                f"{MAX_NAMES:,}; classic Spark has no such limit"
             )
-        self.report = PrunedScan(self.table, self.where, len(kept), int(kept.sum()), why)
+        self.report = PrunedScan(self.table, self.where, len(keep_mask), int(keep_mask.sum()), why)
         return dropped
 
     def _check(self, conditions: list[Any], context: Context) -> None:
         source = self.source
         if source._is_streaming:
-            raise Untouched("it is streaming")
+            raise NotPruned("it is streaming")
         if not conditions:
-            raise Untouched("no condition stands directly above it")
-        if odd := context.unusual or unusual_option(
+            raise NotPruned("no condition stands directly above it")
+        if unusual := context.unusual or unusual_option(
             {k.lower(): v for k, v in (getattr(source, "_options", None) or {}).items()}
         ):
-            raise Untouched(f"{odd}, under which values may be other ones than footers tell of")
+            raise NotPruned(f"{unusual}, so values may differ from the footers' statistics")
         if why := other_text(self.spark):
-            raise Untouched(f"{why}, by which Spark reads conditions otherwise")
+            raise NotPruned(f"{why}, so Spark parses conditions in another way")
         if any(name.lower() == "_metadata" for name in self.frame.columns):
-            raise Untouched(
-                "it has a column named _metadata, which hides what Spark knows of files"
+            raise NotPruned(
+                "it has a column named _metadata, which hides Spark's metadata of files"
             )
         if type(source).__name__ == "Read":
             self._check_table()
         elif source._format != "parquet" or source._predicates:
-            raise Untouched(f"its format is {source._format}; Parquet files are pruned")
+            raise NotPruned(f"its format is {source._format}; only Parquet files are pruned")
 
     def _check_table(self) -> None:
         rows = self.spark.sql(f"DESCRIBE TABLE EXTENDED {self.source.table_name}").collect()
-        found = {row["col_name"]: row["data_type"] for row in rows}
-        if (found.get("Provider") or "").lower() != "parquet" or found.get("Type") not in (
+        details = {row["col_name"]: row["data_type"] for row in rows}
+        if (details.get("Provider") or "").lower() != "parquet" or details.get("Type") not in (
             "MANAGED",
             "EXTERNAL",
         ):
-            raise Untouched(
-                f"it is {found.get('Provider') or 'a view, or of no provider'}; Parquet tables are pruned"
+            raise NotPruned(
+                f"it is {details.get('Provider') or 'a view, or has no provider'}; "
+                "only Parquet tables are pruned"
             )
         columns = takewhile(lambda row: row["col_name"] and row["col_name"][0] != "#", rows)
-        own = {f.name: f.dataType.simpleString() for f in self.frame.schema}
-        # CHAR is shown to a client as STRING, and padded where it is read.
-        self.strange = {
+        shown = {f.name: f.dataType.simpleString() for f in self.frame.schema}
+        # Spark shows CHAR to a client as STRING, and pads its values when it reads them.
+        self.padded_columns = {
             row["col_name"].lower()
             for row in columns
-            if own.get(row["col_name"]) not in (row["data_type"], _plain(row["data_type"]))
+            if shown.get(row["col_name"]) not in (row["data_type"], _plain(row["data_type"]))
         }
 
     def _predicate(
@@ -207,13 +212,13 @@ class _Source:
             whys = "; ".join(
                 dict.fromkeys(f"{r.what}: {r.why}" for r in not_understood(predicate.node))
             )
-            raise Untouched(f"nothing is asked that statistics can tell of, {whys}")
+            raise NotPruned(f"statistics cannot judge its condition, {whys}")
         self.where = predicate.expr
         return predicate
 
 
 def _plain(kind: str) -> str:
-    """The type of a column that is no CHAR: VARCHAR is read as it is stored."""
+    """Return "string" for VARCHAR, which Spark reads as it is stored, and other types unchanged."""
     return "string" if re.fullmatch(r"varchar\(\d+\)", kind) else kind
 
 
@@ -225,8 +230,8 @@ def _is_plan(value: Any) -> bool:
 
 
 def _listing(paths: list[str], schema: pa.Schema, context: Context) -> Listing:
-    fs, own = own_paths(paths, context.filesystem)
-    infos = fs.get_file_info(own)
+    fs, shown = own_paths(paths, context.filesystem)
+    infos = fs.get_file_info(shown)
     text = "".join(
         f"{path}\0{i.size or 0}\0{(i.mtime_ns or 0) // 10**6}\x000\0"
         for path, i in zip(paths, infos, strict=True)

@@ -1,4 +1,4 @@
-"""Pruned joins: of a join's large side only those files are opened that may hold a row with a partner on its small side."""
+"""Pruned joins: open only the files of the probe side that may hold a row with a partner."""
 
 from __future__ import annotations
 
@@ -14,9 +14,15 @@ from skipstone.bindings.filters.kinds import Needs, Side, kind_of
 from skipstone.bindings.joins.names import pairs_of
 from skipstone.bindings.predicates.predicate import PruningPredicate, is_column
 from skipstone.bindings.shards.read import Shards
-from skipstone.bindings.spark.pruning.join_keys import failures, fixed, once, useless
+from skipstone.bindings.spark.pruning.context import Context
+from skipstone.bindings.spark.pruning.join_keys import (
+    fixes_columns,
+    job_errors,
+    repeatable,
+    why_not_prunable,
+)
 from skipstone.bindings.spark.pruning.join_shards import join_shards
-from skipstone.bindings.spark.pruning.join_table import Join, join_table
+from skipstone.bindings.spark.pruning.join_table import JoinRequest, join_table
 from skipstone.bindings.spark.pruning.joins import (
     OTHER,
     Collector,
@@ -25,8 +31,9 @@ from skipstone.bindings.spark.pruning.joins import (
     session_of,
     targets_of,
 )
-from skipstone.bindings.spark.pruning.prune import classic, remembered
-from skipstone.bindings.spark.pruning.scans import Context, Pruned, Scan, scans_of, untouched
+from skipstone.bindings.spark.pruning.prune import prune_classic, with_report
+from skipstone.bindings.spark.pruning.reports import Pruned, not_pruned
+from skipstone.bindings.spark.pruning.scans import Scan, scans_of
 from skipstone.bindings.spark.session.catalyst import conjunction
 from skipstone.bindings.spark.session.jvm import frame_of
 from skipstone.bindings.spark.session.session import is_connect, require_pyspark
@@ -40,7 +47,7 @@ if TYPE_CHECKING:
     from skipstone.bindings.predicates.predicate import Source
 
 On: TypeAlias = "str | Sequence[str] | Mapping[str, str] | Column"
-MOST: Final = 1_000_000  # distinct rows of keys that come to the driver
+MAX_KEYS: Final = 1_000_000  # distinct rows of keys that come to the driver
 
 
 def prune_join(
@@ -53,42 +60,54 @@ def prune_join(
     where: Source | None = None,
     null_safe: bool = False,
     threshold: str | int | None = "32MiB",
-    max_values: int = MOST,
+    max_values: int = MAX_KEYS,
     filesystem: pafs.FileSystem | None = None,
     read: Callable[[list[str]], DataFrame] | None = None,
 ) -> DataFrame:
-    """An ordinary Spark join that opens fewer files of its large side: those that the keys of the small side rule out are passed over.
+    """Return an ordinary Spark join that opens only the fact table's files that may have partners.
 
-    Spark runs a job now that collects the distinct keys of the dimension. Files of the fact table are judged by them on the driver, any column
-    with statistics serving, not partition columns alone, beside the conditions that stand on the fact table. The join remains
-    as it is, and rows are those of `fact.join(dim, on, how)`. What cannot be pruned is joined as usual, and `pruned` says why.
+    Spark runs a job now that collects the distinct keys of the dimension. They judge the fact
+    table's files on the driver, together with the conditions on the fact table. Any column with
+    statistics can prune, not only partition columns. The join itself stays, and its rows are those
+    of `fact.join(dim, on, how)`. A table that cannot be pruned is joined as usual, and `pruned`
+    says why.
 
-    A dimension that might have other rows when it is computed again is computed once (`DataFrame.localCheckpoint`), for the keys and for
-    the join: one with LIMIT, aggregates, user functions, `rand()`, clocks, or from other sources than files that are listed already.
+    A dimension that may have other rows when it is computed again is computed once
+    (`DataFrame.localCheckpoint`), for both the keys and the join. Such dimensions have LIMIT,
+    aggregates, user functions, `rand()` or clocks, or come from sources other than files that are
+    already listed.
 
     Args:
-        fact: A DataFrame over Parquet files; or a table of Skipstone's (`scan_parquet`, `scan_hive`, `scan_delta`, `scan_iceberg`) or its
-            path, which is read by `read`. The latter also in Spark Connect, where plans of DataFrames cannot be seen. Or the `Shards` of
-            a table that outgrows the driver, whose column `path` names its files: executors judge them, and Spark reads what is left.
-        dim: The other side, any DataFrame.
-        on: The key's name, or a list of names, on both sides; names of the fact table -> names of the dimension; or, of two
-            DataFrames, a Column, as for `DataFrame.join`.
-        how: The kind of the join, by one of Spark's names for it; a cross join has no keys.
-        side: On which side of the join the fact table stands.
+        fact: The probe side: a DataFrame over Parquet files; or a Skipstone table (`scan_parquet`,
+            `scan_hive`, `scan_delta`, `scan_iceberg`) or its path, which is read by `read`. Spark
+            Connect needs one of the latter, because plans of DataFrames are not visible there. Or
+            the `Shards` of a table that outgrows the driver, whose column `path` names its files:
+            executors judge these, and Spark reads those that remain.
+        dim: The build side, any DataFrame.
+        on: The key's name, or a list of names, that both sides have; a mapping from names of the
+            fact table to names of the dimension; or, for two DataFrames, a Column, as for
+            `DataFrame.join`.
+        how: The kind of the join, by any of Spark's names for it. A cross join has no keys.
+        side: The side of the join on which the fact table stands.
         where: A condition on the fact table.
-        null_safe: Whether keys that are named are compared by `<=>`; then both sides' keys are columns of the result.
-        threshold: How many bytes the filter may have before it becomes weaker, as for `DynamicFilterCollector`.
-        max_values: How many distinct rows of keys come to the driver; of more, the executors make ranges.
-        filesystem: Where the files are, for Arrow; by default it is found by their paths.
-        read: Of shards, what makes a DataFrame of paths; by default they are read as Parquet files with the shards' columns.
+        null_safe: Whether named keys are compared by `<=>`; the result then has the key columns of
+            both sides.
+        threshold: Size in bytes at which the filter becomes weaker, as for
+            `DynamicFilterCollector`.
+        max_values: Distinct rows of keys that come to the driver; if there are more, the executors
+            make ranges.
+        filesystem: Where the files are, as an Arrow file system; None finds it by their paths.
+        read: For shards, a function from paths to a DataFrame; by default they are read as Parquet
+            files with the shards' columns.
 
     Returns:
-        The join. A side that it preserves is not pruned: the left one of a left join, both of a full join. An anti join leaves
-        out files in which certainly every row has a partner.
+        The join. A side that it preserves is not pruned: the left side of a left join, both sides
+        of a full join. An anti join leaves out files in which every row certainly has a partner.
 
     Raises:
         PredicateError: `on` or `where` is malformed, or names no column of a table.
-        SourceError: shards do not say where their files are, or these are no plain Parquet files and `read` is not given.
+        SourceError: the shards do not name their files, or these are not plain Parquet files and
+            `read` is not given.
         DynamicFilterError: Spark has no such join.
         BackendMissing: PySpark is not installed.
 
@@ -96,18 +115,21 @@ def prune_join(
 
     Example:
         >>> days = spark.table("date_dim").where("d_moy = 2")  # doctest: +SKIP
-        >>> joined = prune_join(spark.table("store_returns"), days, {"sr_returned_date_sk": "d_date_sk"})  # doctest: +SKIP
+        >>> keys = {"sr_returned_date_sk": "d_date_sk"}
+        >>> joined = prune_join(spark.table("store_returns"), days, keys)  # doctest: +SKIP
         >>> print(pruned(joined))  # doctest: +SKIP
-        spark_catalog.default.store_returns: 9 of 100 files, joined by inner join, 28 distinct keys, 224 bytes, collected in 0.21 s
+        spark_catalog.default.store_returns: 9 of 100 files, joined by inner join,
+            28 distinct keys, 224 bytes, collected in 0.21 s
     """
     require_pyspark()
     kind = kind_of(how)
     if kind == "not in":
         raise PredicateError(
-            "how is 'not in'; expected a join of Spark's. NOT IN is an anti join in Spark only where neither side has a NULL"
+            "how is 'not in'; expected one of Spark's joins. "
+            "Spark's NOT IN is an anti join only if neither side has a NULL"
         )
     if not _is_frame(fact):
-        asked = Join(
+        request = JoinRequest(
             pairs_of(on),
             kind,
             side,
@@ -118,48 +140,57 @@ def prune_join(
             lambda a, b: joined_frames(a, b, on, kind, side, null_safe),
         )
         return (
-            join_shards(fact, dim, asked, read)
+            join_shards(fact, dim, request, read)
             if isinstance(fact, Shards)
-            else join_table(fact, dim, asked)
+            else join_table(fact, dim, request)
         )
     if where is not None:
         if not (isinstance(where, str) or is_column(where)):
             raise PredicateError(
-                f"where is {type(where).__name__} {where!r:.80}; expected a Column or SQL text, as for DataFrame.where"
+                f"where is {type(where).__name__} {where!r:.80}; "
+                "expected a Column or SQL text, as for DataFrame.where"
             )
         fact = fact.where(where)
     plain = joined_frames(fact, dim, on, kind, side, null_safe)
-    if why := _unfit(fact, dim, kind, side):
-        return remembered(plain, Pruned((untouched(why),)))
-    look = _Asked(side, threshold, max_values)
-    found, report = classic(plain, filesystem, look)
-    if not look.targets:
-        return remembered(found, report)
+    if why := _why_unpruned(fact, dim, kind, side):
+        return with_report(plain, Pruned((not_pruned(why),)))
+    dry_run = _TopJoin(side, threshold, max_values)
+    found, report = prune_classic(plain, filesystem, dry_run)
+    if not dry_run.targets:
+        return with_report(found, report)
     try:
-        steady, watches = once(dim)
-        joined = plain if steady is dim else joined_frames(fact, steady, on, kind, side, null_safe)
-        return remembered(
-            *classic(joined, filesystem, _Asked(side, threshold, max_values, watches))
+        repeatable_dim, watches = repeatable(dim)
+        joined = (
+            plain
+            if repeatable_dim is dim
+            else joined_frames(fact, repeatable_dim, on, kind, side, null_safe)
         )
-    except failures() as e:
-        return remembered(
-            plain, Pruned((untouched(f"its keys cannot be collected ({str(e)[:300]})"),))
+        return with_report(
+            *prune_classic(joined, filesystem, _TopJoin(side, threshold, max_values, watches))
+        )
+    except job_errors() as e:
+        return with_report(
+            plain, Pruned((not_pruned(f"its keys cannot be collected ({str(e)[:300]})"),))
         )
 
 
 def _is_frame(fact: Any) -> bool:
+    """Return True if this is a PySpark DataFrame."""
     return type(fact).__module__.startswith("pyspark.") and hasattr(fact, "sparkSession")
 
 
-def _unfit(fact: Any, dim: Any, kind: str, side: Side) -> str:
-    """Why a join is left as it is; "": it may be pruned."""
+def _why_unpruned(fact: Any, dim: Any, kind: str, side: Side) -> str:
+    """Return why a join cannot be pruned; "" if it can."""
     if is_connect(fact):
-        return "a client of Spark Connect is not shown the plan of a DataFrame; give the fact table by its path or as a table of Skipstone's"
-    return useless(dim, kind, side) or ("it is streaming" if fact.isStreaming else "")
+        return (
+            "a client of Spark Connect cannot see the plan of a DataFrame; "
+            "pass the fact table by its path or as a Skipstone table"
+        )
+    return why_not_prunable(dim, kind, side) or ("it is streaming" if fact.isStreaming else "")
 
 
 def joined_frames(fact: Any, dim: Any, on: On, kind: str, side: Side, null_safe: bool) -> Any:
-    """The join as Spark has it."""
+    """Return the plain Spark join."""
     left, right = (fact, dim) if side == "left" else (dim, fact)
     if is_column(on):
         return left.join(right, on, kind)
@@ -172,69 +203,82 @@ def joined_frames(fact: Any, dim: Any, on: On, kind: str, side: Side, null_safe:
     )
 
 
-class _Asked:
-    """Asks the join at the top of a plan what it says of the scans on one of its sides; of `watches`, what its keys hang on, None is not to collect them."""
+class _TopJoin:
+    """Adds the filter of the join at the top of a plan to the scans on one of its sides.
+
+    Args:
+        side: The side of the scans.
+        threshold: Size of a filter in bytes.
+        max_rows: Distinct rows that come to the driver.
+        watches: File lists that the keys depend on; None only finds `targets` and collects no keys.
+    """
 
     def __init__(
-        self, side: Side, threshold: str | int | None, most: int, watches: list[Any] | None = None
+        self,
+        side: Side,
+        threshold: str | int | None,
+        max_rows: int,
+        watches: list[Any] | None = None,
     ) -> None:
-        self.side, self.threshold, self.most, self.watches = side, threshold, most, watches
+        self.side, self.threshold, self.max_rows, self.watches = side, threshold, max_rows, watches
         self.targets: list[Target] = []
 
     def __call__(self, context: Context, execution: Any, scans: list[Scan], _: Any) -> None:
-        # In the analysed plan it is still the join that was written.
+        # In the analysed plan the top join is still the one that was written.
         plan = execution.analyzed()
-        own, made = scans_of(context.door, plan)
-        joins = Joins(context, plan, made)
+        analysed, jvm_scans = scans_of(context.gateway, plan)
+        joins = Joins(context, plan, jvm_scans)
         top = joins.each[0]
         if not top.keys:
             return
         keys = frame_of(context.spark, joins.keys(0, OTHER[self.side]))
-        # One scan that stands in a plan twice cannot be told from itself.
-        once_there = [
+        # A scan that occurs twice in a plan has the same ids in both places.
+        unique = [
             n
-            for n in top.half(self.side).origins
-            if sum(bool(own[n].ids & one.ids) for one in own) == 1
+            for n in top.side_of(self.side).origins
+            if sum(bool(analysed[n].ids & one.ids) for one in analysed) == 1
         ]
-        relations = json.loads(made.text())
-        found = targets_of(top, self.side, once_there, own, keys.schema, context)
+        relations = json.loads(jvm_scans.text())
+        found = targets_of(top, self.side, unique, analysed, keys.schema, context)
         matched = top.needs(self.side) is Needs.MATCHED
         self.targets = [
-            t for t in found if not (matched and _settled(t, relations[own.index(t.scan)], context))
+            t
+            for t in found
+            if not (matched and _fixed_by_conditions(t, relations[analysed.index(t.scan)], context))
         ]
         if self.watches is None:
             return
-        collector = Collector(keys, top, self.side, self.threshold, self.most, context)
+        collector = Collector(keys, top, self.side, self.threshold, self.max_rows, context)
         for target in self.targets:
-            said = collector.filter_of(target)
+            dynamic_filter = collector.filter_of(target)
             for scan in scans:
                 if scan.ids & target.scan.ids:
-                    _ask(scan, target, said, context, self.watches)
+                    _filter_scan(scan, target, dynamic_filter, context, self.watches)
 
 
-def _ask(
-    scan: Scan, target: Target, said: DynamicFilter, context: Context, watches: list[Any]
+def _filter_scan(
+    scan: Scan, target: Target, dynamic_filter: DynamicFilter, context: Context, watches: list[Any]
 ) -> None:
-    """Have a join say of a scan of the optimised plan what it says of the same in the analysed plan."""
+    """Apply a join's filter of an analysed scan to the same scan of the optimised plan."""
     if all(
         scan.schema.get_field_index(f.name) >= 0 and scan.schema.field(f.name).type == f.type
         for f in target.fields.values()
     ):
-        scan.joined(said, session_of(context), watches, context)
+        scan.add_filter(dynamic_filter, session_of(context), watches, context)
     else:
-        scan.unasked("the optimiser rewrote a key's column")
+        scan.note_join("the optimiser rewrote a key's column")
 
 
-def _settled(target: Target, relation: Any, context: Context) -> bool:
-    """Whether conditions on a scan fix its keys already, all of which are partition columns."""
+def _fixed_by_conditions(target: Target, relation: Any, context: Context) -> bool:
+    """Return True if all keys are partition columns that the scan's conditions already fix."""
     columns, scan = [f.name for f in target.fields.values()], target.scan
     if not set(columns) <= {f["name"] for f in relation["partitions"]["fields"]}:
         return False
     try:
         node = conjunction(relation["conditions"], scan.columns, scan.schema, context.settings)
-        return fixed(
+        return fixes_columns(
             PruningPredicate(node, scan.schema, **(context.settings | {"case_sensitive": True})),
             columns,
         )
-    except SkipstoneError:  # whatever cannot be understood fixes nothing
+    except SkipstoneError:  # a condition that is not understood fixes no column
         return False

@@ -1,4 +1,6 @@
-"""Delta's reader surface in Spark: the files of a table with their statistics, cached under Delta's name, and the files of a scan.
+"""Delta's reader API in Spark: a table's files with statistics, and the files of a scan.
+
+The files with statistics are a cached view under Delta's name.
 
 Source: Delta Lake, `DataSkippingReaderBase`.
 """
@@ -36,41 +38,44 @@ if TYPE_CHECKING:
 
     from skipstone.bindings.predicates.predicate import Source
 
-ABOUT: Final = ("path", "size", "modificationTime", "deletionVector", "partition")
-# Session -> name of a view -> the version of a table that it shows.
-_SHOWN: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
+FILE_COLUMNS: Final = ("path", "size", "modificationTime", "deletionVector", "partition")
+# Session -> name of a view -> the version of the table in it.
+_CACHED_VERSIONS: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
 
 
 def with_stats(spark: Any, table: Any, version: int | str | None = None) -> DataFrame:
-    """The files of a Delta table with their statistics, cached in Spark as "Delta Table State with Stats #VERSION - PATH".
+    """Return the files of a Delta table with their statistics, as a cached temporary view.
 
-    That is the name of a temporary view, which Spark's storage page and query plans show. Asked again for the same version,
-    the session gives what it has cached; another version is another view. `spark.catalog.dropTempView` frees it.
+    The view's name is "Delta Table State with Stats #VERSION - PATH", which Spark's storage page
+    and query plans show. Another call for the same version returns the cached view; another version
+    is another view. `spark.catalog.dropTempView` frees it.
 
     Args:
         spark: The session, classic or of Spark Connect.
         table: A `DeltaTable`, or the path of one.
-        version: Of a path; None is the newest.
+        version: The version of the table at a path; None is the newest.
 
     Returns:
-        A row for each file: `path`, `size`, `modificationTime`, `deletionVector`, `partition`, `num_records`, `num_logical_records`,
-        `tight_bounds`, and the statistics that `with_verdict` takes: `x.min`, `x.max`, `x.null_count` of each column, `row_count`.
+        A row for each file: `path`, `size`, `modificationTime`, `deletionVector`, `partition`,
+            `num_records`, `num_logical_records`, `tight_bounds`, and the statistics that
+            `with_verdict` takes: `x.min`, `x.max`, `x.null_count` of each column, `row_count`.
 
     Raises:
         SourceError: there is no such Delta table.
         BackendMissing: PySpark or pandas is not installed.
 
     Example:
-        >>> with_stats(spark, "/lake/t").where("`x.max` > 5").select("path").show()  # doctest: +SKIP
+        >>> files = with_stats(spark, "/lake/t")  # doctest: +SKIP
+        >>> files.where("`x.max` > 5").select("path").show()  # doctest: +SKIP
 
     Source: Delta Lake, `withStats`, `withStatsCache`.
     """
     require_pyspark()
     found = _delta(table, version)
     with quiet():
-        shown, name = _SHOWN.setdefault(spark, {}), quoted_name(found.name)
+        versions, name = _CACHED_VERSIONS.setdefault(spark, {}), quoted_name(found.name)
         if (
-            shown.get(name) == found.asked
+            versions.get(name) == found.asked
             and spark.catalog.tableExists(name)
             and spark.catalog.isCached(name)
         ):
@@ -79,14 +84,14 @@ def with_stats(spark: Any, table: Any, version: int | str | None = None) -> Data
         if spark.catalog.tableExists(name):
             spark.catalog.uncacheTable(name)
         counts = found.with_stats.select(["num_records", "num_logical_records", "tight_bounds"])
-        about = found.files.select(list(ABOUT))
+        about = found.files.select(list(FILE_COLUMNS))
         for column in counts.column_names:
             about = about.append_column(column, counts.column(column))
         stats_frame(spark, found.statistics, about).createOrReplaceTempView(name)
         spark.catalog.cacheTable(name)
-        shown[name] = found.asked
-        made: DataFrame = spark.table(name)
-        return made
+        versions[name] = found.asked
+        view: DataFrame = spark.table(name)
+        return view
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,18 +99,20 @@ class DeltaScan:
     """The files of a scan, and how they were found.
 
     Attributes:
-        version: Of the table.
-        files: A row for each file: `path`, `size`, `modificationTime`, `deletionVector`, `partition`; `stats`, which is NULL, or under
-            `keep_num_records` the JSON of `numRecords` alone. Host memory.
+        version: The version of the table.
+        files: A row for each file: `path`, `size`, `modificationTime`, `deletionVector`,
+            `partition`; `stats`, which is NULL, or with `keep_num_records` the JSON of `numRecords`
+            alone. Host memory.
         frame: The same as a DataFrame.
-        total, partition, scanned: What there is, what partition filters leave, what statistics leave: files, bytes, physical rows,
-            logical rows; None is unknown, as soon as one file's is.
-        skipping: In Delta's words: "noSkippingV1", "partitionFilteringOnlyV1", "dataSkippingOnlyV1",
-            "dataSkippingAndPartitionFilteringV1", "limit", "filteredLimit".
-        partition_filters: The conjuncts over partition columns alone, as SQL text.
-        data_filters: The others.
-        unused_filters: Those that can prune nothing.
-        plan: What was planned.
+        total, partition, scanned: Sizes of the table, of the files that pass the partition filters,
+            and of the files that also pass the statistics: files, bytes, physical rows, logical
+            rows. A number is None if it is unknown for any file.
+        skipping: In Delta's words: "noSkippingV1", "partitionFilteringOnlyV1",
+            "dataSkippingOnlyV1", "dataSkippingAndPartitionFilteringV1", "limit", "filteredLimit".
+        partition_filters: The conjuncts over partition columns only, as SQL text.
+        data_filters: The other conjuncts.
+        unused_filters: The conjuncts that cannot prune.
+        plan: The plan.
 
     Source: Delta Lake, `DeltaScan`.
     """
@@ -132,24 +139,28 @@ def files_for_scan(
     keep_num_records: bool = False,
     version: int | str | None = None,
 ) -> DeltaScan:
-    """The files of a Delta table that a scan has to read.
+    """Return the files of a Delta table that a scan has to read.
 
     Args:
-        spark: The session, under whose settings the filters are understood.
+        spark: The session, whose settings apply to the filters.
         table: A `DeltaTable`, or the path of one.
-        filters: One condition, or a list of conditions all of which must hold: SQL text or Columns.
+        filters: One condition, or a list of conditions that must all hold: SQL text or Columns.
         limit: How many rows are enough.
-        keep_num_records: Whether `files` tell how many records each has.
-        version: Of a path; None is the newest.
+        keep_num_records: Whether `files` contains the number of records of each file.
+        version: The version of the table at a path; None is the newest.
+
+    Returns:
+        The files to read, with their sizes and the filters that were used.
 
     Raises:
         PredicateError: a filter is malformed or names no column.
-        UnsupportedForm: the session reads SQL text otherwise than Skipstone.
+        UnsupportedForm: the session parses SQL text differently from Skipstone.
         SourceError: there is no such Delta table.
         BackendMissing: PySpark or pandas is not installed.
 
     Example:
-        >>> scan = files_for_scan(spark, "/lake/t", ["day = DATE '2024-01-01'", "x > 5"])  # doctest: +SKIP
+        >>> filters = ["day = DATE '2024-01-01'", "x > 5"]
+        >>> scan = files_for_scan(spark, "/lake/t", filters)  # doctest: +SKIP
         >>> scan.scanned.files, scan.total.files, scan.skipping  # doctest: +SKIP
         (1, 400, 'dataSkippingAndPartitionFilteringV1')
 
@@ -159,8 +170,8 @@ def files_for_scan(
     if filters is not None:
         require_usual_text(spark)
     found, settings = _delta(table, version), settings_of(spark)
-    plan = found.plan(_all_of(filters, found.schema, settings), limit=limit, **settings)
-    files = found.files.select(list(ABOUT)).take(pa.array(plan.kept))
+    plan = found.plan(_combined_predicate(filters, found.schema, settings), limit=limit, **settings)
+    files = found.files.select(list(FILE_COLUMNS)).take(pa.array(plan.kept))
     numbers = (
         found.files_and_num_records.column("num_physical_records")
         .take(pa.array(plan.kept))
@@ -178,36 +189,56 @@ def files_for_scan(
         else conjuncts_of(plan.predicate.node)
     )
     by_partition = [plan.is_of_partitions(c) for c in conjuncts]
-    frame = from_arrow(spark, _plain(files))
+    frame = from_arrow(spark, _without_empty_structs(files))
     return DeltaScan(
-        found.version, files, frame, plan.sizes.total, plan.sizes.partition, plan.sizes.scan, plan.kind,
-        tuple(show(c) for c, own in zip(conjuncts, by_partition, strict=True) if own),
-        tuple(show(c) for c, own in zip(conjuncts, by_partition, strict=True) if not own), plan.unused, plan,
-    )  # fmt: skip
+        version=found.version,
+        files=files,
+        frame=frame,
+        total=plan.sizes.total,
+        partition=plan.sizes.partition,
+        scanned=plan.sizes.scan,
+        skipping=plan.kind,
+        partition_filters=tuple(
+            show(c) for c, own in zip(conjuncts, by_partition, strict=True) if own
+        ),
+        data_filters=tuple(
+            show(c) for c, own in zip(conjuncts, by_partition, strict=True) if not own
+        ),
+        unused_filters=plan.unused,
+        plan=plan,
+    )
 
 
 def _delta(table: Any, version: int | str | None) -> DeltaTable:
     found = table_of(table, None if isinstance(table, DeltaTable) else "delta", version)
     if not isinstance(found, DeltaTable):
-        raise SourceError(f"{found!r} is no Delta table; expected a DeltaTable, or the path of one")
+        raise SourceError(
+            f"{found!r} is not a Delta table; expected a DeltaTable, or the path of one"
+        )
     return found
 
 
-def _all_of(filters: Any, schema: pa.Schema, settings: Settings) -> PruningPredicate | None:
-    """One predicate of all conditions."""
+def _combined_predicate(
+    filters: Any, schema: pa.Schema, settings: Settings
+) -> PruningPredicate | None:
+    """Return one predicate for all conditions."""
     if filters is None or isinstance(filters, PruningPredicate):
         return filters
+    # A list of lists or tuples is one condition, such as [("x", "=", 5)].
     several = isinstance(filters, list | tuple) and not any(
         isinstance(f, list | tuple) for f in filters
-    )  # else filters such as [("x", "=", 5)]
+    )
     each = [PruningPredicate(f, schema, **settings) for f in (filters if several else [filters])]
     if len(each) < 2:
         return each[0] if each else None
     return each[0].part(Node(Op.AND, tuple(c for p in each for c in conjuncts_of(p.node))))
 
 
-def _plain(files: pa.Table) -> pa.Table:
-    """A table that Spark takes: a struct without fields, of a table without partitions, is left out."""
+def _without_empty_structs(files: pa.Table) -> pa.Table:
+    """Return a table without its struct columns that have no fields, which Spark does not accept.
+
+    The partition struct of a table without partitions is one.
+    """
     kept = [
         f.name for f in files.schema if not (pa.types.is_struct(f.type) and f.type.num_fields == 0)
     ]

@@ -1,4 +1,4 @@
-"""Reading a plan by Skipstone's own reader, in Spark's Python workers: a few files a task, as Arrow batches."""
+"""Read a plan with Skipstone's own reader in Spark's Python workers, as Arrow batches."""
 
 from __future__ import annotations
 
@@ -21,86 +21,90 @@ if TYPE_CHECKING:
     from skipstone.bindings.plans.plan import Plan
 
 CHAR: Final = "__CHAR_VARCHAR_TYPE_STRING"
-OPENING: Final = (
-    4 << 20
-)  # what opening a file costs, in bytes read: `spark.sql.files.openCostInBytes`
-MOST: Final = 128 << 20  # bytes a task reads, beyond one file: `spark.sql.files.maxPartitionBytes`
-LEAST_TASKS: Final = 8  # so many there are, if there are so many files, however small
+# Opening a file costs as much as reading these bytes: `spark.sql.files.openCostInBytes`.
+OPEN_COST: Final = 4 << 20
+# Bytes that a task reads, unless one file is larger: `spark.sql.files.maxPartitionBytes`.
+MAX_TASK_BYTES: Final = 128 << 20
+MIN_TASKS: Final = 8  # fewer only if there are fewer files
 
 
-def by_workers(
+def read_in_workers(
     spark: Any, plan: Plan, columns: Sequence[str], notes: dict[str, dict[str, Any]]
 ) -> DataFrame:
-    """A DataFrame of some columns of a plan's files, which workers read when it runs.
+    """Return a DataFrame of a plan's files, which Python workers read when it runs.
 
-    Rows that a worker can judge are judged there; all others come, to be judged by Spark.
+    Workers filter the rows that they can judge; Spark filters the others.
     """
     schema = pa.schema([plan.table.schema.field(name) for name in columns])
     tasks = plan.table.tasks(plan.only(plan.kept, list(columns)), lenient=True)
-    groups = grouped(tasks)
+    groups = group_tasks(tasks)
     to = carried(schema)
     with quiet():
         packed = spark.createDataFrame(
             pa.table({"tasks": pa.array([pickle.dumps(g) for g in groups], pa.binary())})
         )
-        # A small table is in as many parts as tasks run at once. Connect does not say; there tasks are always spread.
+        # Spark splits a small table into as many parts as tasks run at once. Connect does not
+        # report this number, so tasks are always spread there.
         if len(groups) > (parallelism(spark) or 0):
             packed = packed.repartition(len(groups))
-        found: DataFrame = packed.mapInArrow(
-            _function(tasks.reader, to, padded(notes, columns)), spark_schema(to, notes)
+        rows: DataFrame = packed.mapInArrow(
+            _task_reader(tasks.reader, to, char_widths(notes, columns)), spark_schema(to, notes)
         )
-    return found
+    return rows
 
 
-def grouped(tasks: Tasks) -> list[list[Any]]:
-    """Tasks of a plan by what one task of Spark reads: neighbours, up to so many bytes."""
-    cost = [n + OPENING for n in tasks.nbytes]
-    most = max(OPENING, min(MOST, -(-sum(cost) // LEAST_TASKS)))
+def group_tasks(tasks: Tasks) -> list[list[Any]]:
+    """Group neighbouring tasks of a plan into tasks of Spark, each of a limited size in bytes."""
+    cost = [n + OPEN_COST for n in tasks.nbytes]
+    limit = max(OPEN_COST, min(MAX_TASK_BYTES, -(-sum(cost) // MIN_TASKS)))
     out: list[list[Any]] = []
-    room = 0
+    remaining = 0
     for task, n in zip(tasks.each, cost, strict=True):
-        if not out or n > room:
+        if not out or n > remaining:
             out.append([])
-            room = most
+            remaining = limit
         out[-1].append(task)
-        room -= n
+        remaining -= n
     return out
 
 
-def padded(notes: dict[str, dict[str, Any]], columns: Sequence[str]) -> dict[str, int]:
-    """The CHAR columns, by name, and how many characters they have: who reads them pads them with blanks.
+def char_widths(notes: dict[str, dict[str, Any]], columns: Sequence[str]) -> dict[str, int]:
+    """Return the length in characters of each CHAR column; their reader pads values with blanks.
 
     Raises:
-        UnsupportedForm: there is CHAR within a struct, list or map.
+        UnsupportedForm: there is a CHAR inside a struct, list or map.
     """
     out = {}
     for name in columns:
         declared = str(notes.get(name, {}).get(CHAR, "")).lower()
-        if found := re.fullmatch(r"char\((\d+)\)", declared):
-            out[name] = int(found[1])
+        if char := re.fullmatch(r"char\((\d+)\)", declared):
+            out[name] = int(char[1])
         elif re.search(r"\bchar\(", declared):
             raise UnsupportedForm(
-                f"column {name!r} is {declared}, and CHAR is padded at the top of a table alone; leave the column out: columns="
+                f"column {name!r} is {declared}, but CHAR is supported only as a top-level column; "
+                "leave this column out with columns="
             )
     return out
 
 
-def _function(
-    reader: Reader, to: pa.Schema, pad: dict[str, int]
+def _task_reader(
+    reader: Reader, to: pa.Schema, widths: dict[str, int]
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Return the function by which a worker reads its tasks."""
+
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for packed in batch.column(0):
                 for task in pickle.loads(packed.as_py()):
                     for rows in reader.read(task):
-                        yield _padded(fitted(rows, to), pad)
+                        yield _pad_char(fitted(rows, to), widths)
 
     return read
 
 
-def _padded(batch: pa.RecordBatch, pad: dict[str, int]) -> pa.RecordBatch:
-    """A batch with its CHAR columns as long as they are declared."""
-    for name, width in pad.items():
+def _pad_char(batch: pa.RecordBatch, widths: dict[str, int]) -> pa.RecordBatch:
+    """Return a batch with its CHAR columns padded to their declared lengths."""
+    for name, width in widths.items():
         at = batch.schema.get_field_index(name)
         batch = batch.set_column(at, batch.schema.field(at), pc.utf8_rpad(batch.column(at), width))
     return batch

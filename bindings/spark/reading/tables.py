@@ -1,4 +1,4 @@
-"""What is meant by a table: a table of Skipstone's, or a place and a format."""
+"""Find the table that a user names: a Skipstone table, or a path and a format."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ def table_of(
     *,
     infer_types: bool = True,
 ) -> Table:
-    """A table of Skipstone's as it is; a path, its URI, or a list of paths scanned as what lies there.
+    """Return a Skipstone table unchanged; scan a path, its URI, or a list of paths in its format.
 
     Args:
         table: Which table.
-        format: "parquet", "hive", "delta" or "iceberg"; None looks: a folder `_delta_log`, Iceberg's metadata, folders `key=value`.
-        version: Of a Delta table, or the id of an Iceberg snapshot; None is the newest.
-        infer_types: Whether types of partition folders are inferred.
+        format: "parquet", "hive", "delta" or "iceberg". None detects it: a folder `_delta_log`,
+            Iceberg's metadata, folders `key=value`.
+        version: The version of a Delta table, or the id of an Iceberg snapshot; None is the newest.
+        infer_types: Whether to infer the types of partition folders.
 
     Raises:
         SourceError: nothing is there, or the format is another.
@@ -38,21 +39,20 @@ def table_of(
     if isinstance(table, DeltaTable | HiveTable | IcebergTable | ParquetTable):
         if format is not None or version is not None:
             raise SourceError(
-                "format= and version= belong to a path; a table that was scanned has its own"
+                "format= and version= apply to a path; a scanned table already has both"
             )
         return table
     if format is not None and format not in FORMATS:
         raise SourceError(
-            f"format is {format!r}; expected {', '.join(FORMATS)}, or None to look what is there"
+            f"format is {format!r}; expected {', '.join(FORMATS)}, or None to detect it"
         )
     if not isinstance(table, str | os.PathLike | Sequence):
-        return scan_iceberg(
-            table, None if version is None else int(version)
-        )  # a table of pyiceberg's, or an error that says what it is
+        # A pyiceberg table; scan_iceberg raises an error that names anything else.
+        return scan_iceberg(table, None if version is None else int(version))
     found = format or format_of(table)
     if version is not None and found not in ("delta", "iceberg"):
         raise SourceError(
-            f"version= belongs to Delta and Iceberg tables; {table} is read as {found}"
+            f"version= applies to Delta and Iceberg tables; {table} is read as {found}"
         )
     match found:
         case "delta":
@@ -66,19 +66,22 @@ def table_of(
 
 
 def _metadata(path: str) -> str:
-    """The metadata file of an Iceberg table: the one that was named, or the newest in its folder."""
+    """Return the metadata file of an Iceberg table: the named file, or the newest in its folder."""
     if path.endswith(".json"):
         return path
     names = metadata_files(*resolve(path))
     if not names:
         raise SourceError(
-            f"{path}: no Iceberg table is there, for its folder metadata holds no *.metadata.json"
+            f"{path}: not an Iceberg table; its folder metadata has no *.metadata.json"
         )
     newest = max(names, key=lambda n: (_number(n), names[n]))
     return path if HINT in names else f"{path.rstrip('/')}/metadata/{newest}"
 
 
 def _number(name: str) -> int:
-    """The version in the name of a metadata file: `00012-<uuid>.metadata.json`, `v12.metadata.json`."""
+    """Return the version in the name of a metadata file; -1 if there is none.
+
+    Names are `00012-<uuid>.metadata.json` or `v12.metadata.json`.
+    """
     digits = name.removeprefix("v").split("-")[0].split(".")[0]
     return int(digits) if digits.isdigit() else -1

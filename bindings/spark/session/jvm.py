@@ -1,4 +1,4 @@
-"""The part of pruned reads that runs in Spark's JVM: `PrunedFiles.java` and `Joins.java`, compiled when they are first needed."""
+"""Compile `PrunedFiles.java` and `Joins.java` in Spark's JVM at their first use."""
 
 from __future__ import annotations
 
@@ -9,18 +9,17 @@ from weakref import WeakKeyDictionary
 from skipstone.bindings.spark.session.session import quiet
 from skipstone.ir.errors import BackendMissing
 
-_doors: WeakKeyDictionary[Any, dict[str, Any]] = (
-    WeakKeyDictionary()
-)  # by the JVM that they lead to, and by class
+# Compiled objects by JVM and by class name.
+_gateways: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
 
 
 def door_of(spark: Any) -> Any:
-    """The object through which classic Spark's plans are read and changed.
+    """Return the Java object that reads and changes the plans of classic Spark.
 
     Raises:
-        BackendMissing: this Spark has other classes than the known ones.
+        BackendMissing: This Spark's classes are not the expected ones.
     """
-    return _door(
+    return _gateway(
         spark._jvm,
         "PrunedFiles",
         spark._jvm.java.lang.Thread.currentThread().getContextClassLoader(),
@@ -28,23 +27,23 @@ def door_of(spark: Any) -> Any:
 
 
 def joins_of(spark: Any) -> Any:
-    """The object through which the joins of its plans are read.
+    """Return the Java object that reads the joins of a plan.
 
     Raises:
-        BackendMissing: this Spark has other classes than the known ones.
+        BackendMissing: This Spark's classes are not the expected ones.
     """
-    return _door(spark._jvm, "Joins", door_of(spark).getClass().getClassLoader())
+    return _gateway(spark._jvm, "Joins", door_of(spark).getClass().getClassLoader())
 
 
-def _door(jvm: Any, name: str, above: Any) -> Any:
-    doors = _doors.setdefault(jvm, {})
-    if name not in doors:
-        doors[name] = _compiled(jvm, name, above)
-    return doors[name]
+def _gateway(jvm: Any, name: str, above: Any) -> Any:
+    gateways = _gateways.setdefault(jvm, {})
+    if name not in gateways:
+        gateways[name] = _compiled(jvm, name, above)
+    return gateways[name]
 
 
 def _compiled(jvm: Any, name: str, above: Any) -> Any:
-    """The door of a source, which may mention the classes that another loader has."""
+    """Compile a source and return its `PlanGateway`; `above` loads the classes that it mentions."""
     from py4j.protocol import Py4JError
 
     try:
@@ -53,15 +52,16 @@ def _compiled(jvm: Any, name: str, above: Any) -> Any:
         compiler.cook(
             (Path(__file__).parents[1] / "java" / f"{name}.java").read_text(encoding="utf-8")
         )
-        return compiler.getClassLoader().loadClass(f"skipstone.{name}$Door").newInstance()
+        return compiler.getClassLoader().loadClass(f"skipstone.{name}$PlanGateway").newInstance()
     except (Py4JError, TypeError) as e:
         raise BackendMissing(
-            f"this Spark's plans cannot be changed ({str(e)[:300]}); prune() is tested with Spark 4.0 to 4.3"
+            f"this Spark's plans cannot be changed ({str(e)[:300]}); "
+            "prune() is tested with Spark 4.0 to 4.3"
         ) from e
 
 
 def frame_of(spark: Any, plan: Any) -> Any:
-    """A DataFrame of an analysed plan."""
+    """Make a DataFrame from an analysed plan."""
     with quiet():
         from pyspark.sql.classic.dataframe import DataFrame
 

@@ -1,4 +1,4 @@
-"""What Spark itself counted while a DataFrame ran."""
+"""Read Spark's own metrics of a DataFrame that has run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from typing import Any
 
 
 def files_opened(df: Any) -> list[int]:
-    """How many files each scan of a DataFrame that has run opened, in the order of the plan; classic Spark alone tells it."""
+    """Return how many files each scan of an executed DataFrame opened, in the order of the plan.
+
+    Only classic Spark has this metric.
+    """
     return list(_opened(df._jdf.queryExecution().executedPlan()))
 
 

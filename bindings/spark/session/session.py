@@ -1,4 +1,4 @@
-"""PySpark, imported when it is first needed; what kind of session one is, and its settings; a local session that finds its Java by itself."""
+"""Import PySpark at first use, inspect a session and its settings, and start a local session."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ OLDEST: Final = (4, 0)
 def session(
     config: Mapping[str, str] | None = None, *, master: str = "local[*]", name: str = "skipstone"
 ) -> SparkSession:
-    """A Spark session on this machine; the one that is running already, if there is one.
+    """Start a Spark session on this machine, or return the running one.
 
-    Java is found by `ensure_java`. Workers on this machine run this interpreter unless PYSPARK_PYTHON says otherwise.
+    `ensure_java` finds a Java. Workers on this machine run this interpreter unless PYSPARK_PYTHON
+    is set.
 
     Args:
         config: Spark's settings, such as `{"spark.driver.memory": "2g"}`.
@@ -33,7 +34,7 @@ def session(
         name: The application's name.
 
     Raises:
-        BackendMissing: there is no Java, or no PySpark.
+        BackendMissing: Java or PySpark is missing.
 
     Example:
         >>> spark = session({"spark.ui.enabled": "false"}, master="local[2]")  # doctest: +SKIP
@@ -52,7 +53,7 @@ def session(
 
 
 def settings_of(spark: Any) -> Settings:
-    """The settings of a session, classic or of Spark Connect, that a predicate is bound under."""
+    """Return the settings of a session, classic or Spark Connect, for binding predicates."""
     zone, ansi, case = (
         str(spark.conf.get(f"spark.sql.{key}"))
         for key in ("session.timeZone", "ansi.enabled", "caseSensitive")
@@ -61,12 +62,18 @@ def settings_of(spark: Any) -> Settings:
 
 
 def fold_of(spark: Any) -> Callable[[str], str]:
-    """What makes names equal that a session takes for one: lower case, unless it minds case."""
+    """Return the function that folds names as a session compares them.
+
+    It lowers the case, unless the session is case sensitive.
+    """
     return str if str(spark.conf.get("spark.sql.caseSensitive")) == "true" else str.lower
 
 
 def other_text(spark: Any) -> str:
-    """A setting by which a session reads SQL text otherwise than Skipstone does; "" is none. Source: Spark, `SQLConf`."""
+    """Return why a session reads SQL text differently from Skipstone, or "" if it does not.
+
+    Source: Spark, `SQLConf`.
+    """
 
     def is_set(key: str, value: str) -> bool:
         return str(spark.conf.get(key)).upper() == value
@@ -85,27 +92,28 @@ def other_text(spark: Any) -> str:
 
 
 def require_usual_text(spark: Any) -> None:
-    """Check that conditions mean the same to a session and to Skipstone.
+    """Check that a session and Skipstone read SQL text alike.
 
     Raises:
-        UnsupportedForm: a setting changes how SQL text is read.
+        UnsupportedForm: A setting changes how Spark reads SQL text.
     """
     if why := other_text(spark):
         raise UnsupportedForm(
-            f"{why}, by which Spark reads conditions otherwise than Skipstone; unset it, or leave the condition to Spark: df.where(...)"
+            f"{why}, so Spark reads conditions differently from Skipstone; unset it, or leave the "
+            "condition to Spark: df.where(...)"
         )
 
 
 def parallelism(spark: Any) -> int | None:
-    """How many tasks a session runs at once; None: Spark Connect does not tell."""
+    """Return how many tasks a session runs at once; None in Spark Connect, where it is unknown."""
     return None if is_connect(spark) else int(spark.sparkContext.defaultParallelism)
 
 
 def require_pyspark() -> None:
-    """Check that PySpark and pandas are there, and that PySpark is new enough.
+    """Check that PySpark and pandas are installed, and that PySpark is new enough.
 
     Raises:
-        BackendMissing: one of them is not, or PySpark is too old.
+        BackendMissing: One of them is missing, or PySpark is too old.
     """
     with quiet():
         try:
@@ -117,12 +125,13 @@ def require_pyspark() -> None:
             ) from e
         if version_of(pyspark.__version__) < OLDEST:
             raise BackendMissing(
-                f'skipstone.spark needs pyspark 4.0 or newer, and {pyspark.__version__} is installed: pip install "pyspark[sql]>=4.0"'
+                f"skipstone.spark needs pyspark 4.0 or newer, and {pyspark.__version__} is "
+                'installed: pip install "pyspark[sql]>=4.0"'
             )
 
 
 def version_of(name: str) -> tuple[int, int]:
-    """The first two numbers of a version.
+    """Return the first two numbers of a version; without any, the oldest supported version.
 
     Example:
         >>> version_of("4.1.0-preview1"), version_of("5.0.0.dev2")
@@ -133,19 +142,19 @@ def version_of(name: str) -> tuple[int, int]:
 
 
 def spark_version(spark: Any) -> tuple[int, int]:
-    """What a session can do: its version, or the client's, where that is older."""
+    """Return the older of the session's version and the client's."""
     import pyspark
 
     return min(version_of(str(spark.version)), version_of(pyspark.__version__))
 
 
 def is_connect(of: Any) -> bool:
-    """Whether a DataFrame, a Column or a session is of Spark Connect."""
+    """Return True if a DataFrame, a Column or a session belongs to Spark Connect."""
     return type(of).__module__.startswith("pyspark.sql.connect")
 
 
 def functions_of(of: Any) -> Any:
-    """`pyspark.sql.functions` for the kind of session that a DataFrame or a Column is of."""
+    """Return `pyspark.sql.functions` for the kind of session that an object belongs to."""
     with quiet():
         if is_connect(of):
             from pyspark.sql.connect import functions
@@ -158,7 +167,10 @@ def functions_of(of: Any) -> Any:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Without PySpark's notice that it does not claim pandas 3 yet; the forms used here are tested with it."""
+    """Suppress PySpark's warning that it does not support pandas 3 yet.
+
+    The forms that Skipstone uses are tested with pandas 3.
+    """
     with warnings.catch_warnings():
         warnings.filterwarnings(
             "ignore", "PySpark does not yet fully support pandas", FutureWarning

@@ -1,1 +1,1 @@
-"""Judge and write shards of statistics by jobs of Spark."""
+"""Write and judge shards of statistics in Spark jobs."""

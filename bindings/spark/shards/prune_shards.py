@@ -1,4 +1,7 @@
-"""`prune_shards`: one row per shard goes to the executors, which judge it where it lies, and what may match comes back."""
+"""`prune_shards`: executors judge shards where they lie, and return only what may match.
+
+Each row that Spark sends to an executor stands for one shard.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from skipstone.bindings.shards.verdicts import ShardVerdicts, from_bytes
 from skipstone.bindings.spark.session.frame import from_arrow
 from skipstone.bindings.spark.session.session import parallelism, quiet, require_pyspark
 from skipstone.bindings.spark.session.types import as_spark, spark_schema
-from skipstone.bindings.spark.shards.shard_jobs import JUDGED, Judging, Listing, plain
+from skipstone.bindings.spark.shards.shard_jobs import JUDGED, Judging, Listing, as_function
 from skipstone.bindings.spark.statistics.udf import predicate_of
 from skipstone.ir.errors import SkipstoneError, StatisticsError
 from skipstone.ir.outcome import Verdict
@@ -25,12 +28,14 @@ if TYPE_CHECKING:
 
 Where = Literal["auto", "driver", "executors"]
 Returns = Literal["verdicts", "frame"]
-# Containers in shards that are not settled, up to which the driver is done before a job of Python workers is, some 0.2 s; for each of its
-# threads: 100 million in no order took 0.07 s on four, and executors of the same machine 0.16 s at best. Twice as many would take as
-# long. Shards that are fetched first wait for storage; of these executors fetch theirs.
-FEW: Final = 1 << 25
-FEW_FETCHED: Final = 1 << 22
-ROWS: Final = 100_000  # that the driver hands to Spark; more are made by executors
+# The most containers in undecided shards that the driver judges itself, per thread: up to here it
+# is done before a job of Python workers is, in some 0.2 s. On one machine, 100 million in random
+# order took 0.07 s on four threads of the driver, and 0.16 s at best on executors; with twice as
+# many, both would take equally long. Shards that are fetched first wait for storage; executors
+# fetch theirs in parallel.
+MAX_DRIVER_CONTAINERS: Final = 1 << 25
+MAX_DRIVER_CONTAINERS_FETCHED: Final = 1 << 22
+MAX_DRIVER_ROWS: Final = 100_000  # rows that the driver hands to Spark; executors make more
 
 
 @overload
@@ -68,36 +73,48 @@ def prune_shards(
     tasks: int | None = None,
     filesystem: pafs.FileSystem | None = None,
 ) -> ShardVerdicts | DataFrame:
-    """Judge the containers of shards, those that the level above them does not settle, on the executors.
+    """Judge the containers of shards on the executors.
 
-    Nothing but what may match leaves the workers. A shard that is missing, damaged, or another than was saved keeps all of
-    its containers, each MAYBE.
+    The driver decides shards by the level above their containers; executors judge the rest. Only
+    containers that may match leave the workers. All containers of a shard that is missing, damaged,
+    or not the one that was saved are kept as MAYBE.
 
     Args:
         spark: The session, classic or of Spark Connect.
-        shards: Opened shards, or the folder of some, which driver and executors share.
-        predicate: A `PruningPredicate`; or what makes one under the session's settings, such as SQL text.
-        returns: "verdicts": what was found, sparse, with `survivors`, `verdicts` and `unreadable`. "frame": a DataFrame
-            with a row for each container to keep: `container`, its position, BIGINT; `verdict`, INT; `unreadable`, why its
-            shard could not be read, else NULL; and the columns that say what it is. It may be judged again for each action.
-        on_error: Of a shard that cannot be read: "keep" its containers, or "raise"; of a frame at its first action.
-        where: "executors", or "driver", which reads the shards by itself; "auto": the driver, where few are not settled.
-        tasks: How many tasks share the shards; None: as many as the session runs at once.
-        filesystem: Any of pyarrow's, which must pickle.
+        shards: Opened shards, or their folder, which driver and executors share.
+        predicate: A `PruningPredicate`; or anything that makes one under the session's settings,
+            such as SQL text.
+        returns: "verdicts" for a sparse result with `survivors`, `verdicts` and `unreadable`.
+            "frame" for a DataFrame with one row for each container to keep: `container`, its
+            position, BIGINT; `verdict`, INT; `unreadable`, why its shard could not be read, or
+            NULL; and the columns that describe it. Each action may judge the shards again.
+        on_error: For a shard that cannot be read: "keep" its containers, or "raise"; a frame
+            raises at its first action.
+        where: "executors"; "driver", which reads the shards itself; or "auto": the driver if few
+            containers are undecided.
+        tasks: The number of tasks that share the shards; None: as many as the session runs at once.
+        filesystem: Any of pyarrow's file systems; it must pickle.
+
+    Returns:
+        `ShardVerdicts`, or a DataFrame.
 
     Raises:
-        StatisticsError: the manifest cannot be read; under "raise" a shard cannot; or, whatever was asked, what its containers are
-            cannot be read for a frame, since their rows would be lost.
+        StatisticsError: The manifest cannot be read; a shard cannot be read, with
+            `on_error="raise"`; or, for a frame, the columns that describe a shard's containers
+            cannot be read: their rows would be lost, so this is an error with "keep", too.
         BackendMissing: PySpark or pandas is not installed.
+        SkipstoneError: An argument is not one of these values.
 
     Example:
-        >>> found = prune_shards(spark, "/lake/stats", "day = DATE '2026-03-04'")  # doctest: +SKIP
+        >>> where = "day = DATE '2026-03-04'"  # doctest: +SKIP
+        >>> found = prune_shards(spark, "/lake/stats", where)  # doctest: +SKIP
         >>> found.survivors, found.unreadable  # doctest: +SKIP
-        >>> prune_shards(spark, "/lake/stats", "day = DATE '2026-03-04'", returns="frame").select("path")  # doctest: +SKIP
+        >>> kept = prune_shards(spark, "/lake/stats", where, returns="frame")  # doctest: +SKIP
+        >>> kept.select("path")  # doctest: +SKIP
     """
-    _check("returns", returns, get_args(Returns))
-    _check("on_error", on_error, get_args(OnError))
-    _check("where", where, get_args(Where))
+    _check_one_of("returns", returns, get_args(Returns))
+    _check_one_of("on_error", on_error, get_args(OnError))
+    _check_one_of("where", where, get_args(Where))
     if tasks is not None and (isinstance(tasks, bool) or not isinstance(tasks, int) or tasks < 1):
         raise SkipstoneError(f"tasks is {tasks!r}; expected a positive integer, or None")
     require_pyspark()
@@ -106,27 +123,29 @@ def prune_shards(
         p = predicate_of(predicate, opened.schema, spark)
         settled = opened.settled(p)
         todo = undecided(settled)
-        few = FEW * threads() if opened.local else FEW_FETCHED
-        here = (
+        few = MAX_DRIVER_CONTAINERS * threads() if opened.local else MAX_DRIVER_CONTAINERS_FETCHED
+        on_driver = (
             where == "driver"
             or not todo
             or (where == "auto" and sum(opened.shards[i].rows for i in todo) <= few)
         )
         if returns == "frame":
-            return _frame(spark, opened, p, settled, on_error, where, here, tasks)
+            return _frame(spark, opened, p, settled, on_error, where, on_driver, tasks)
         return (
             opened.judge(p, on_error=on_error)
-            if here
-            else _gathered(spark, opened, p, settled, todo, on_error, tasks)
+            if on_driver
+            else _judge_on_executors(spark, opened, p, settled, todo, on_error, tasks)
         )
 
 
-def _check(name: str, given: object, known: tuple[str, ...]) -> None:
-    if given not in known:
-        raise SkipstoneError(f"{name} is {given!r}; expected one of {', '.join(map(repr, known))}")
+def _check_one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise SkipstoneError(
+            f"{name} is {value!r}; expected one of {', '.join(map(repr, allowed))}"
+        )
 
 
-def _gathered(
+def _judge_on_executors(
     spark: SparkSession,
     shards: Shards,
     p: PruningPredicate,
@@ -135,9 +154,9 @@ def _gathered(
     on_error: OnError,
     tasks: int | None,
 ) -> ShardVerdicts:
-    """What the executors found, with what is settled."""
-    answer: Any = _numbers(spark, len(todo), tasks).mapInArrow(
-        plain(Judging(shards, p, tuple(todo))), spark_schema(JUDGED)
+    """Judge undecided shards on the executors; return their verdicts with the settled ones."""
+    answer: Any = _shard_numbers(spark, len(todo), tasks).mapInArrow(
+        as_function(Judging(shards, p, tuple(todo))), spark_schema(JUDGED)
     )
     found = answer.toArrow()
     parts: list[Found | Verdict] = list(settled)
@@ -149,7 +168,7 @@ def _gathered(
             raise StatisticsError(error)
         else:
             unreadable[shards.shards[i].file] = StatisticsError(error)
-    # A job answers for each partition once, however often it was tried.
+    # A job returns each partition once, however often it was tried.
     if sorted(found.column("shard").to_pylist()) != todo:
         raise SkipstoneError(
             f"{found.num_rows} shards were judged; expected {len(todo)}, each once"
@@ -164,21 +183,22 @@ def _frame(
     settled: list[Verdict],
     on_error: OnError,
     where: Where,
-    here: bool,
+    on_driver: bool,
     tasks: int | None,
 ) -> DataFrame:
+    """Return a DataFrame of the containers to keep."""
     schema = as_spark(shards.frame_schema)
-    if here:
+    if on_driver:
         found = shards.judge(p, on_error=on_error)
-        if where == "driver" or found.kept <= ROWS:
+        if where == "driver" or found.kept <= MAX_DRIVER_ROWS:
             return from_arrow(spark, shards.listed(found), schema)
     todo = tuple((i, v) for i, v in enumerate(settled) if v is not Verdict.NEVER)
-    return _numbers(spark, len(todo), tasks).mapInArrow(
-        plain(Listing(shards, p, todo, on_error)), schema
+    return _shard_numbers(spark, len(todo), tasks).mapInArrow(
+        as_function(Listing(shards, p, todo, on_error)), schema
     )
 
 
-def _numbers(spark: SparkSession, count: int, tasks: int | None) -> DataFrame:
-    """One row for each shard, without a shuffle."""
+def _shard_numbers(spark: SparkSession, count: int, tasks: int | None) -> DataFrame:
+    """Return a DataFrame with one row for each shard, without a shuffle."""
     tasks = parallelism(spark) if tasks is None else tasks
     return spark.range(0, count, 1, tasks if tasks is None else max(min(tasks, count), 1))

@@ -1,6 +1,6 @@
-"""What runs on executors for shards: packing statistics into files, and judging them where they lie.
+"""Jobs that run on executors: pack statistics into shards, and judge shards where they lie.
 
-PySpark sends these objects by pickle; the modules that they need are those of the Skipstone which is installed there.
+PySpark sends these objects by pickle; executors run the Skipstone that is installed there.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from skipstone.kernels.index.descend import Found
 from skipstone.kernels.run.pool import set_threads
 
 Batches = Iterator[pa.RecordBatch]
-# What a task answers: for each file that it wrote, in which order they follow each other; for each shard that it judged, packed verdicts.
+# A row for each file that a task wrote, with its position; and for each shard that it judged, with
+# packed verdicts.
 WRITTEN: Final = pa.schema(
     [("partition", pa.int32()), ("place", pa.int32()), ("written", pa.binary())]
 )
@@ -42,8 +43,8 @@ JUDGED: Final = pa.schema(
 )
 
 
-def plain(job: Packing | Judging | Listing) -> Callable[[Batches], Batches]:
-    """A job as the plain function that PySpark asks for."""
+def as_function(job: Packing | Judging | Listing) -> Callable[[Batches], Batches]:
+    """Return a job as the plain function that PySpark requires."""
 
     def run(batches: Any) -> Any:
         return job(batches)
@@ -52,7 +53,7 @@ def plain(job: Packing | Judging | Listing) -> Callable[[Batches], Batches]:
 
 
 def own_cpus() -> None:
-    """Take no more threads than the task has CPUs: other tasks share the machine."""
+    """Limit the threads to the CPUs of the task, since other tasks share the machine."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -62,13 +63,16 @@ def own_cpus() -> None:
 
 @dataclass(frozen=True)
 class Packing:
-    """Writes the statistics of a partition as shards, whose names no other attempt has; the driver decides which of them count.
+    """Writes the statistics of a partition as shards.
+
+    Each attempt writes under names of its own; the driver decides which files count.
 
     Attributes:
-        place, save: Where, and the save's own part of names.
+        place: The folder of the shards.
+        save: The part of file names that is unique to this save.
         schema: The table's columns.
-        slots: What the columns of the batches hold, from the first.
-        about: The rest of the columns, if any.
+        slots: The statistics in the first columns of the batches.
+        about: The remaining columns, if any.
         rows, order_by: As in `Statistics.save_shards`.
     """
 
@@ -118,30 +122,30 @@ class Packing:
 
 
 def _pieces(batches: Batches, rows: int) -> Iterator[pa.Table]:
-    """Batches as tables of so many rows, the last of what is left."""
-    held: list[pa.RecordBatch] = []
+    """Split batches into tables of `rows` rows; the last one has the rest."""
+    pending: list[pa.RecordBatch] = []
     count = 0
     for batch in batches:
         while batch.num_rows:
             part = batch.slice(0, rows - count)
             batch = batch.slice(part.num_rows)
-            held.append(part)
+            pending.append(part)
             count += part.num_rows
             if count == rows:
-                yield pa.Table.from_batches(held)
-                held, count = [], 0
+                yield pa.Table.from_batches(pending)
+                pending, count = [], 0
     if count:
-        yield pa.Table.from_batches(held)
+        yield pa.Table.from_batches(pending)
 
 
 @dataclass(frozen=True)
 class Judging:
-    """Judges shards by the numbers that arrive, which index `todo`.
+    """Judges shards. The rows that arrive are indices into `todo`.
 
     Attributes:
-        shards: All of them.
+        shards: All shards.
         predicate: The condition.
-        todo: The shards that the driver could not settle.
+        todo: The numbers of the shards that the driver could not decide.
     """
 
     shards: Shards
@@ -149,15 +153,15 @@ class Judging:
     todo: tuple[int, ...]
 
     def __call__(self, batches: Batches) -> Batches:
-        """Judge the shards whose numbers arrive."""
+        """Judge the shards whose indices arrive."""
         own_cpus()
 
         def find(i: int) -> tuple[bytes, bytes, bytes]:
             return as_bytes(self.predicate.find(self.shards.statistics(i)))
 
         for batch in batches:
-            for at in batch.column(0).to_pylist():
-                i = self.todo[at]
+            for index in batch.column(0).to_pylist():
+                i = self.todo[index]
                 failed: dict[str, StatisticsError] = {}
                 found = self.shards.ask(i, find, (b"", b"", b""), "keep", failed)
                 error = next((str(e) for e in failed.values()), None)
@@ -172,12 +176,13 @@ class Judging:
 
 @dataclass(frozen=True)
 class Listing:
-    """Lists the containers to keep of shards by the numbers that arrive, which index `todo`.
+    """Lists the containers to keep. The rows that arrive are indices into `todo`.
 
     Attributes:
-        shards: All of them.
+        shards: All shards.
         predicate: The condition.
-        todo: The shards of which something may be kept, and their verdict, if they are settled as a whole.
+        todo: The numbers of the shards that may keep something, with their verdicts. MAYBE: the
+            shard is not decided as a whole.
         on_error: As in `Shards.judge`.
     """
 
@@ -187,19 +192,19 @@ class Listing:
     on_error: OnError
 
     def __call__(self, batches: Batches) -> Batches:
-        """List what is to be kept of the shards whose numbers arrive."""
+        """List the containers to keep of the shards whose indices arrive."""
         own_cpus()
 
         def find(i: int) -> Found:
             return self.predicate.find(self.shards.statistics(i))
 
         for batch in batches:
-            for at in batch.column(0).to_pylist():
-                i, part = self.todo[at]
+            for index in batch.column(0).to_pylist():
+                i, verdict = self.todo[index]
                 failed: dict[str, StatisticsError] = {}
-                found: Any = part
-                if part is Verdict.MAYBE:
-                    found = self.shards.ask(i, find, part, self.on_error, failed)
+                found: Any = verdict
+                if verdict is Verdict.MAYBE:
+                    found = self.shards.ask(i, find, verdict, self.on_error, failed)
                 yield from self.shards.rows(
                     i, found, next(iter(failed.values()), None)
                 ).to_batches()

@@ -1,4 +1,4 @@
-"""`write_shards`: a DataFrame of statistics as shards, packed by the executors and made one by the driver."""
+"""`write_shards`: executors pack statistics of a DataFrame into shards; the driver commits them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from skipstone.bindings.shards.read import Shards
 from skipstone.bindings.shards.write import ROWS, Written, check_rows, commit, forget, new_token
 from skipstone.bindings.spark.session.session import fold_of, functions_of, quiet, require_pyspark
 from skipstone.bindings.spark.session.types import as_arrow, spark_schema
-from skipstone.bindings.spark.shards.shard_jobs import WRITTEN, Packing, plain
-from skipstone.bindings.spark.statistics.carry import exact, usable
-from skipstone.bindings.spark.statistics.places import located, statistics_columns
+from skipstone.bindings.spark.shards.shard_jobs import WRITTEN, Packing, as_function
+from skipstone.bindings.spark.statistics.carry import exact_column, is_usable
+from skipstone.bindings.spark.statistics.locate import locate, statistics_columns
 from skipstone.bindings.spark.statistics.slots import Slot, all_slots
 from skipstone.bindings.statistics.coerce_inputs import KEYS
 from skipstone.ir.errors import StatisticsError
@@ -41,34 +41,37 @@ def write_shards(
 ) -> Shards:
     """Write a DataFrame of statistics as shards, for `prune_shards`.
 
-    Each task packs its partition, in order, into shards of at most `rows` containers, so that a DataFrame which is sorted
-    by a column settles most shards by it; small partitions make small shards, so `coalesce` them before. Tasks that
-    are tried again or run twice write under names of their own, and only files of those that Spark counts are spoken of in
-    the manifest, which the driver writes at last.
+    Each task packs its partition, in order, into shards of at most `rows` containers. If the
+    DataFrame is sorted by a column, most shards are decided as a whole by conditions on it. Small
+    partitions make small shards, so `coalesce` them before. Tasks that are retried or run twice
+    write under names of their own. The driver writes the manifest last, and it lists only files of
+    the tasks that Spark accepted.
 
     Args:
-        stats: One row per container, with columns such as `x.min`, `x.max`, `x.null_count`, `row_count`, `x.values` or
-            `x.bloom`, or with structs of them, as `with_verdict` takes them. A statistic whose type cannot bound its
-            column, and text of a collation, are left out.
+        stats: One row per container, with columns such as `x.min`, `x.max`, `x.null_count`,
+            `row_count`, `x.values` or `x.bloom`, or with structs of them, as `with_verdict` takes
+            them. A statistic whose type cannot bound its column, and collated text, are left out.
         where: A folder that driver and executors share, by path or URI. Its shards are replaced.
         schema: The table's columns.
-        columns: Where statistics are elsewhere, as for `with_verdict`: `{"x.min": "lowest_x", "row_count": F.col("stats.n")}`;
-            or `delta_statistics` of a Delta log's add files.
-        rows: Containers in a shard.
-        about: The columns that say what containers are; None: all that are no statistics.
+        columns: Where statistics with other names are, as for `with_verdict`:
+            `{"x.min": "lowest_x", "row_count": F.col("stats.n")}`; or `delta_statistics` of a Delta
+            log's add files.
+        rows: The number of containers in a shard.
+        about: The columns that describe containers; None: all that are not statistics.
         order_by: As in `Statistics.index`, within each shard.
-        filesystem: Any of pyarrow's, which must pickle.
+        filesystem: Any of pyarrow's file systems; it must pickle.
 
     Returns:
-        The shards. Containers stand in the order of the DataFrame's partitions, and of rows within.
+        The shards. Containers keep the order of the DataFrame's partitions and of their rows.
 
     Raises:
-        StatisticsError: there is no statistic of any column, `columns` or `about` name something else, or another save
-            to the same folder ended meanwhile.
+        StatisticsError: There is no statistic of any column, `columns` or `about` names something
+            else, or another save to the same folder committed in the meantime.
         BackendMissing: PySpark or pandas is not installed.
 
     Example:
-        >>> shards = write_shards(stats_df.repartitionByRange("`day.min`"), "/lake/stats", table.schema)  # doctest: +SKIP
+        >>> sorted_stats = stats_df.repartitionByRange("`day.min`")  # doctest: +SKIP
+        >>> shards = write_shards(sorted_stats, "/lake/stats", table.schema)  # doctest: +SKIP
         >>> shards.num_containers  # doctest: +SKIP
         100000000
     """
@@ -78,64 +81,70 @@ def write_shards(
         from pyspark.sql.types import StructType
 
         arrow = as_arrow(schema) if isinstance(schema, StructType) else schema
-        frame, slots, kept = _picked(stats, arrow, columns or {}, about)
-        # Names are the user's own; those of the frame are numbers.
-        told = (
+        frame, slots, other_names = _select(stats, arrow, columns or {}, about)
+        # The frame's columns are called 0, 1, ...; these are their own names.
+        about_schema = (
             pa.schema(
                 [
                     f.with_name(name)
                     for f, name in zip(
-                        list(as_arrow(frame.schema))[len(slots) :], kept, strict=True
+                        list(as_arrow(frame.schema))[len(slots) :], other_names, strict=True
                     )
                 ]
             )
-            if kept
+            if other_names
             else None
         )
         place, save = ShardFolder.of(where, filesystem), new_token()
         place.make()
         by = (order_by,) if isinstance(order_by, str) else tuple(order_by or ())
         try:
-            job = Packing(place, save, arrow, slots, told, rows, by)
-            answer: Any = frame.mapInArrow(plain(job), spark_schema(WRITTEN))
+            job = Packing(place, save, arrow, slots, about_schema, rows, by)
+            answer: Any = frame.mapInArrow(as_function(job), spark_schema(WRITTEN))
             found = answer.toArrow().sort_by([("partition", "ascending"), ("place", "ascending")])
             written: list[Written] = [
                 pickle.loads(entry) for entry in found.column("written").to_pylist()
             ]
-            commit(place, save, arrow, written, told)
+            commit(place, save, arrow, written, about_schema)
         except BaseException:
             forget(place, save)
             raise
     return Shards.open(where, filesystem)
 
 
-def _picked(
+def _select(
     df: DataFrame, schema: pa.Schema, given: Mapping[str, Column | str], about: Sequence[str] | None
 ) -> tuple[DataFrame, tuple[Slot, ...], list[str]]:
-    """Statistics and then other columns, with numbers for names; what the first ones are; names of the others."""
-    found = located(df, schema, all_slots(schema), given, KEYS)
-    kept = _others(df, schema) if about is None else _known(df, about)
-    sure = {slot: place for slot, place in found.items() if usable(slot, place)}
-    if not sure:
+    """Select the usable statistics and then the other columns, under numbers as names.
+
+    Return the DataFrame, the slots of its first columns, and the names of the others.
+    """
+    found = locate(df, schema, all_slots(schema), given, KEYS)
+    other_names = _other_columns(df, schema) if about is None else _check_about(df, about)
+    usable = {slot: place for slot, place in found.items() if is_usable(slot, place)}
+    if not usable:
         types = ", ".join(f"{s.name} {place.type.simpleString()}" for s, place in found.items())
         raise StatisticsError(
-            f"no statistic has a type that bounds a column: {types or 'there is none':.200}; expected columns of the table's types"
+            f"no statistic has a type that bounds a column: {types or 'there is none':.200}; "
+            "expected columns of the table's types"
         )
     F = functions_of(df)
     columns = [
-        *(exact(slot, place) for slot, place in sure.items()),
-        *(F.col(quoted_name(name)) for name in kept),
+        *(exact_column(slot, place) for slot, place in usable.items()),
+        *(F.col(quoted_name(name)) for name in other_names),
     ]
-    return df.select(*(c.alias(str(i)) for i, c in enumerate(columns))), tuple(sure), kept
+    frame = df.select(*(c.alias(str(i)) for i, c in enumerate(columns)))
+    return frame, tuple(usable), other_names
 
 
-def _others(df: DataFrame, schema: pa.Schema) -> list[str]:
-    """The columns of a DataFrame that are no statistics."""
+def _other_columns(df: DataFrame, schema: pa.Schema) -> list[str]:
+    """Return the columns of a DataFrame that are not statistics."""
     taken = statistics_columns(df, schema, KEYS)
     return [name for name in df.columns if name not in taken]
 
 
-def _known(df: DataFrame, about: Sequence[str]) -> list[str]:
+def _check_about(df: DataFrame, about: Sequence[str]) -> list[str]:
+    """Return the names in `about`, if the DataFrame has them all."""
     fold = fold_of(df.sparkSession)
     own = set(map(fold, df.columns))
     if unknown := next((name for name in about if fold(name) not in own), None):

@@ -1,1 +1,1 @@
-"""Verdicts over DataFrames of statistics: native expressions and UDFs."""
+"""Judge DataFrames of statistics, by native expressions or by UDFs."""

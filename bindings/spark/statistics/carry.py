@@ -1,6 +1,8 @@
-"""How statistics travel to pandas: values with nulls filled beside a flag, dates as days, timestamps as microseconds, text as bytes.
+"""Send statistics from Spark to pandas without loss.
 
-pandas would round a bigint beside a null, raise for far timestamps and dates, and turn instants into wall clocks.
+A nullable value travels as two Series: the value with nulls filled, and a null flag. Dates travel
+as days, timestamps as microseconds, text as bytes. As it is, pandas would round a bigint beside a
+null, raise an error for far dates and timestamps, and turn instants into wall clocks.
 """
 
 from __future__ import annotations
@@ -10,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from skipstone.bindings.spark.session.types import arrow_type
+from skipstone.bindings.spark.statistics.locate import StatisticColumn
 from skipstone.bindings.spark.statistics.native_bounds import EPOCH, TICK, bound, count
-from skipstone.bindings.spark.statistics.places import StatisticColumn
 from skipstone.bindings.spark.statistics.series import Carrier
 from skipstone.bindings.spark.statistics.slots import Slot
 from skipstone.ir.types import Kind
@@ -28,11 +30,11 @@ DAYS, INSTANT, WALL, TEXT = (
 NAMES: Final = {DAYS: "date", INSTANT: "timestamp", WALL: "timestamp_ntz", TEXT: "string"}
 
 
-def usable(slot: Slot, place: StatisticColumn) -> bool:
-    """Whether a statistic of this type in Spark says anything."""
+def is_usable(slot: Slot, place: StatisticColumn) -> bool:
+    """Return True if a statistic of this Spark type can bound or count its column."""
     from pyspark.sql import types as T
 
-    if slot.counts:
+    if slot.is_count:
         return count("", place.type) is not None
     match slot.statistic, place.type:
         case "bloom", t:
@@ -46,20 +48,23 @@ def usable(slot: Slot, place: StatisticColumn) -> bool:
     return bound("", place.type, slot.dtype, high=False) is not None
 
 
-def exact(slot: Slot, place: StatisticColumn) -> Column:
-    """A usable statistic as Arrow carries it: counts as BIGINT, and so are decimals that bound whole numbers; others as they are."""
+def exact_column(slot: Slot, place: StatisticColumn) -> Column:
+    """Return a usable statistic as the Column that Arrow carries.
+
+    Counts become BIGINT, and so do decimals that bound whole numbers; others stay as they are.
+    """
     assert place.column is not None
-    whole = slot.counts or (
+    whole = slot.is_count or (
         slot.dtype.kind in (Kind.INT, Kind.UINT) and place.type.typeName() == "decimal"
     )
     return place.column.try_cast("bigint") if whole else place.column
 
 
 def split(F: Any, slot: Slot, place: StatisticColumn) -> tuple[Carrier, list[Column]]:
-    """How a usable statistic travels to pandas, and the columns that do."""
+    """Return how a usable statistic travels to pandas, and the Columns that carry it."""
     from pyspark.sql import types as T
 
-    c, t = exact(slot, place), place.type
+    c, t = exact_column(slot, place), place.type
 
     def apart(
         number: Column, zero: object = 0, means: pa.DataType | None = None
@@ -71,7 +76,7 @@ def split(F: Any, slot: Slot, place: StatisticColumn) -> tuple[Carrier, list[Col
     if slot.statistic == "bloom":
         return Carrier(), [c]
     match t:
-        case _ if slot.counts or slot.dtype.kind in (Kind.INT, Kind.UINT):
+        case _ if slot.is_count or slot.dtype.kind in (Kind.INT, Kind.UINT):
             return apart(c)
         case T.IntegralType():
             return apart(c)
@@ -80,12 +85,16 @@ def split(F: Any, slot: Slot, place: StatisticColumn) -> tuple[Carrier, list[Col
         case T.StringType():
             return Carrier(means=TEXT), [c.cast("binary")]
     means = _means(t)
-    # pandas turns a null into NaN, and a NaN bound is unknown too.
+    # pandas turns a null into NaN; a NaN bound is unknown, too.
     return (Carrier(), [c]) if means is None else apart(number(F, c, means), 0, means)
 
 
 def _list(F: Any, lists: Column, element: Any) -> tuple[Carrier, list[Column]]:
-    """A list of values; one with a NULL, which would make floats of integers, is unknown anyway."""
+    """Return the carrier and the Column of a value list.
+
+    A list with a NULL is unknown anyway; it is replaced by NULL, since pandas would turn its
+    integers into floats.
+    """
     from pyspark.sql import types as T
 
     means = TEXT if isinstance(element, T.StringType) else _means(element)
@@ -95,12 +104,13 @@ def _list(F: Any, lists: Column, element: Any) -> tuple[Carrier, list[Column]]:
 
 
 def _means(t: Any) -> pa.DataType | None:
+    """Return what the numbers of a date or timestamp stand for; None for other types."""
     return {"date": DAYS, "timestamp": INSTANT, "timestamp_ntz": WALL}.get(t.typeName())
 
 
 def own_carrier(slot: Slot) -> Carrier:
-    """How a statistic that has its column's own type travels from a call on columns."""
-    if slot.counts:
+    """Return how a statistic of its column's own type travels when a UDF is called on columns."""
+    if slot.is_count:
         return Carrier()
     match slot.dtype.kind:
         case Kind.DATE:
@@ -110,9 +120,14 @@ def own_carrier(slot: Slot) -> Carrier:
     return Carrier()
 
 
-def dressed(F: Any, slot: Slot, c: Column, *, arrow: bool) -> Column:
-    """The column as its carrier wants it. One of another type than the statistic's is unknown there; so is collated text."""
-    means = TEXT if slot.dtype.kind is Kind.STRING and not slot.counts else own_carrier(slot).means
+def as_carried(F: Any, slot: Slot, c: Column, *, arrow: bool) -> Column:
+    """Return a Column in the form that its carrier needs.
+
+    A Column of another type than the statistic's becomes NULL, unknown. So does collated text.
+    """
+    means = (
+        TEXT if slot.dtype.kind is Kind.STRING and not slot.is_count else own_carrier(slot).means
+    )
     if means is None:
         return c
     cast = c.cast(NAMES[means])
@@ -122,7 +137,10 @@ def dressed(F: Any, slot: Slot, c: Column, *, arrow: bool) -> Column:
 
 
 def number(F: Any, c: Column, means: pa.DataType) -> Column:
-    """A DATE as days, a TIMESTAMP or TIMESTAMP_NTZ as microseconds since 1970, whatever the session's zone; text as bytes."""
+    """Convert a DATE to days since 1970, timestamps to microseconds, text to bytes.
+
+    The session's time zone has no influence.
+    """
     match NAMES[means]:
         case "date":
             return F.unix_date(c)

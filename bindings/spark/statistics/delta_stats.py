@@ -1,6 +1,8 @@
-"""The statistics of a DataFrame of a Delta log's add files, as `with_verdict` takes them: `stats`, `stats_parsed`, `partitionValues`.
+"""Find statistics in a DataFrame of a Delta log's add files, for `with_verdict`.
 
-The counterpart, in Spark expressions, of `bindings/tables/delta/columns.py`, which says what writers do and why bounds are widened.
+They come from the columns `stats`, `stats_parsed` and `partitionValues`. This module does in Spark
+expressions what `bindings/tables/delta/columns.py` does in Arrow; that module documents what
+writers do and why bounds are widened.
 """
 
 from __future__ import annotations
@@ -11,23 +13,30 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from skipstone.bindings.spark.session.session import functions_of, quiet, require_pyspark
-from skipstone.bindings.spark.session.types import as_spark
+from skipstone.bindings.spark.statistics.delta_types import (
+    json_type,
+    leaf_fields,
+    nested,
+    spark_type_of,
+)
 from skipstone.bindings.spark.statistics.slots import ROW_COUNT, plain_name
 from skipstone.bindings.statistics.coerce_inputs import COUNTS, MOST_ROWS
 from skipstone.bindings.tables.delta.columns import ASCII_BLANKS, EXACT, REPLACEMENT
-from skipstone.bindings.tables.delta.fields import LeafField, fields_of
+from skipstone.bindings.tables.delta.fields import LeafField
 from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import StatisticsError
-from skipstone.ir.types import DType, Kind, from_arrow, leaves_of
+from skipstone.ir.types import DType, Kind, from_arrow
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import DataType, StructType
 
-PHYSICAL: Final = "delta.columnMapping.physicalName"
 MAPS: Final = ("minValues", "maxValues", "nullCount")
-DATED: Final = r"^[+-]?[0-9]{4,6}-[0-9]"  # of times alone Spark makes times of today
+DATED: Final = r"^[+-]?[0-9]{4,6}-[0-9]"  # Spark reads a time without a date as a time of today
 ZONED: Final = r":.*[A-Za-z+-]"
+# By whether a timestamp has a zone: the last instant; the latest that can be raised by 60.001 s,
+# and the earliest that can be lowered by 60 s, without overflow; and the instant since which all
+# zones' offsets have been whole minutes.
 LAST: Final = {
     True: "timestamp_micros(9223372036854775807L)",
     False: "TIMESTAMP_NTZ'+294247-01-10 04:00:54.775807'",
@@ -49,27 +58,32 @@ WHOLE_MINUTES: Final = {
 def delta_statistics(
     df_or_schema: DataFrame | StructType, schema: pa.Schema | StructType
 ) -> Mapping[str, Column]:
-    """Where a DataFrame of add files has its statistics: the `columns=` of `with_verdict`.
+    """Map statistics to the columns of a DataFrame of add files, for `columns=` of `with_verdict`.
 
-    What cannot be read (malformed JSON, values of another type) is unknown, also in ANSI mode. Bounds are widened for what writers
-    cut: timestamps by a millisecond (early ones by a minute), decimals of more than 15 digits by what a DOUBLE loses.
-    A column that `partitionValues` names has one value in a file.
+    A value that cannot be read (malformed JSON, a value of another type) is unknown, also in ANSI
+    mode. Bounds are widened by what writers may have truncated: timestamps by a millisecond (early
+    ones by a minute), decimals of more than 15 digits by the error of a DOUBLE. A column in
+    `partitionValues` has a single value in a file.
 
     Args:
-        df_or_schema: The DataFrame, or its schema. It has `stats`, JSON text; or `stats_parsed`, a struct of `minValues`, `maxValues`,
-            `nullCount`, `numRecords`, which counts where both are there; and `partitionValues` if it likes, a map of text, or the struct
+        df_or_schema: The DataFrame, or its schema. It has `stats`, JSON text; or `stats_parsed`, a
+            struct of `minValues`, `maxValues`, `nullCount`, `numRecords`. If both exist,
+            `stats_parsed` is preferred. It may have `partitionValues`, a map of text, or the struct
             that Spark's JSON reader makes of it.
-        schema: The table's columns. Of a table with column mapping it is Spark's schema, whose metadata names the physical columns.
+        schema: The table's columns. For a table with column mapping, pass Spark's schema, whose
+            metadata names the physical columns.
 
     Returns:
-        A mapping of names such as `x.min` to Columns, which are made when they are looked up.
+        A mapping from names such as `x.min` to Columns. A Column is made when it is looked up.
 
     Raises:
-        StatisticsError: there is neither `stats` nor `stats_parsed` nor `partitionValues`.
+        StatisticsError: There is neither `stats` nor `stats_parsed` nor `partitionValues`.
 
     Example:
-        >>> adds = spark.read.json("t/_delta_log/*.json").where("add IS NOT NULL").select("add.*")  # doctest: +SKIP
-        >>> with_verdict(adds, "x = 5", delta_statistics(adds, schema), schema=schema)  # doctest: +SKIP
+        >>> log = spark.read.json("t/_delta_log/*.json")  # doctest: +SKIP
+        >>> adds = log.where("add IS NOT NULL").select("add.*")  # doctest: +SKIP
+        >>> columns = delta_statistics(adds, schema)  # doctest: +SKIP
+        >>> with_verdict(adds, "x = 5", columns, schema=schema)  # doctest: +SKIP
 
     Source: Delta's PROTOCOL.md, "Per-file Statistics", "Partition Value Serialization".
     """
@@ -82,12 +96,12 @@ def delta_statistics(
 
 
 class DeltaStatistics(Mapping[str, "Column"]):
-    """What `delta_statistics` gives.
+    """The mapping that `delta_statistics` returns.
 
     Args:
-        F: PySpark's functions.
+        F: PySpark's functions, for classic Spark or Spark Connect.
         types: The schema of the DataFrame of add files.
-        schema: The table's.
+        schema: The table's schema.
     """
 
     def __init__(self, F: Any, types: StructType, schema: pa.Schema | StructType) -> None:
@@ -99,14 +113,15 @@ class DeltaStatistics(Mapping[str, "Column"]):
         ]
         if not names:
             raise StatisticsError(
-                f"the DataFrame has columns {', '.join(types.names)}; expected stats, stats_parsed or partitionValues of a Delta log"
+                f"the DataFrame has columns {', '.join(types.names)}; expected stats, "
+                "stats_parsed or partitionValues of a Delta log"
             )
         self._parsed = next(
             (n for n in ("stats_parsed", "stats") if isinstance(self._kinds.get(n), T.StructType)),
             None,
         )
         self._json = isinstance(self._kinds.get("stats"), T.StringType)
-        self._leaves = {leaf.path: leaf for leaf in _leaves(schema)}
+        self._leaves = {leaf.path: leaf for leaf in leaf_fields(schema)}
         self._names = {
             f"{plain_name(path, self._leaves)}.{s}": (path, s)
             for path in self._leaves
@@ -120,7 +135,7 @@ class DeltaStatistics(Mapping[str, "Column"]):
             return self._rows
         path, statistic = self._names[name]
         leaf = self._leaves[path]
-        told = self._told(leaf, statistic)
+        logged = self._logged(leaf, statistic)
         F, values, kind = (
             self._F,
             self._F.col("partitionValues"),
@@ -129,7 +144,8 @@ class DeltaStatistics(Mapping[str, "Column"]):
         if len(path) == 1 and isinstance(kind, T.MapType):
             key = F.lit(leaf.physical[0])
             there = F.coalesce(F.map_contains_key(values, key), F.lit(False))
-            return F.when(there, self._of_partition(leaf, statistic, values[key])).otherwise(told)
+            of_partition = self._of_partition(leaf, statistic, values[key])
+            return F.when(there, of_partition).otherwise(logged)
         if (
             len(path) == 1
             and isinstance(kind, T.StructType)
@@ -137,7 +153,7 @@ class DeltaStatistics(Mapping[str, "Column"]):
             and isinstance(kind[leaf.physical[0]].dataType, T.StringType)
         ):
             return self._of_partition(leaf, statistic, values.getField(leaf.physical[0]))
-        return told
+        return logged
 
     def __iter__(self) -> Iterator[str]:
         return iter((*self._names, ROW_COUNT))
@@ -145,33 +161,33 @@ class DeltaStatistics(Mapping[str, "Column"]):
     def __len__(self) -> int:
         return len(self._names) + 1
 
-    # What `stats` tells.
+    # Statistics from `stats` and `stats_parsed`.
 
     @cached_property
     def _parts(self) -> list[tuple[Column, DataType]]:
-        """The parsed statistics: of a column that is, of JSON."""
+        """The parsed statistics and their types: the struct column, then the parsed JSON."""
         from pyspark.sql import types as T
 
         F, out = self._F, []
         if self._parsed is not None:
             out.append((F.col(self._parsed), self._kinds[self._parsed]))
         if self._json:
-            bounds = _nested(
+            bounds = nested(
                 {
-                    leaf.physical: told
+                    leaf.physical: kind
                     for leaf in self._leaves.values()
-                    if (told := _json_type(leaf)) is not None
+                    if (kind := json_type(leaf)) is not None
                 }
             )
-            counts = _nested({leaf.physical: T.LongType() for leaf in self._leaves.values()})
+            counts = nested({leaf.physical: T.LongType() for leaf in self._leaves.values()})
             shape = T.StructType([T.StructField("numRecords", T.LongType())])
             for name, struct in zip(MAPS, (bounds, bounds, counts), strict=True):
                 shape = shape.add(name, struct)
             out.append((F.from_json(F.col("stats"), shape), shape))
         return out
 
-    def _found(self, *path: str) -> list[tuple[Column, DataType]]:
-        """A field of the statistics, wherever it is there."""
+    def _fields_at(self, *path: str) -> list[tuple[Column, DataType]]:
+        """Return the field at a path in each of the parsed statistics that has it."""
         from pyspark.sql import types as T
 
         out = []
@@ -191,12 +207,13 @@ class DeltaStatistics(Mapping[str, "Column"]):
         return self._F.coalesce(*columns) if columns else self._F.lit(None).cast(kind)
 
     def _count(self, *path: str) -> Column:
+        """Return the first non-null count at a path of the statistics."""
         from pyspark.sql import types as T
 
         return self._first(
             [
                 c.cast("bigint")
-                for c, kind in self._found(*path)
+                for c, kind in self._fields_at(*path)
                 if isinstance(kind, T.IntegralType)
             ],
             "bigint",
@@ -204,36 +221,41 @@ class DeltaStatistics(Mapping[str, "Column"]):
 
     @cached_property
     def _rows(self) -> Column:
-        """Physical rows; more than a file can have are unknown, and so are none beside bounds or NULLs."""
+        """The number of physical rows.
+
+        A count above the largest possible one is unknown. So is 0 beside bounds or NULLs.
+        """
         F, rows = self._F, self._count("numRecords")
-        told = [F.to_json(c).rlike(r"[:\[]") for name in MAPS[:2] for c, _ in self._found(name)]
-        told += [F.to_json(c).rlike(r": ?[1-9]") for c, _ in self._found("nullCount")]
+        signs_of_rows = [
+            F.to_json(c).rlike(r"[:\[]") for name in MAPS[:2] for c, _ in self._fields_at(name)
+        ]
+        signs_of_rows += [F.to_json(c).rlike(r": ?[1-9]") for c, _ in self._fields_at("nullCount")]
         contradicted = F.lit(False)
-        for t in told:
-            contradicted = contradicted | F.coalesce(t, F.lit(False))
+        for sign in signs_of_rows:
+            contradicted = contradicted | F.coalesce(sign, F.lit(False))
         return F.when((rows > MOST_ROWS) | ((rows == 0) & contradicted), F.lit(None)).otherwise(
             rows
         )
 
-    def _told(self, leaf: LeafField, statistic: str) -> Column:
+    def _logged(self, leaf: LeafField, statistic: str) -> Column:
+        """Return a statistic from `stats` or `stats_parsed`."""
         F = self._F
         if statistic == "null_count":
             return self._count("nullCount", *leaf.physical)
         if statistic == "row_count":
             return self._rows
-        if (
-            statistic == "nan_count"
-        ):  # a log names its writers elsewhere; only some count NaN among bounds
+        if statistic == "nan_count":
+            # The add action does not name the writer, and only some include NaN in bounds.
             return F.lit(None).cast("bigint")
         high = statistic == "max"
-        found = [
-            self._bound(c, kind, leaf, high)
-            for c, kind in self._found("maxValues" if high else "minValues", *leaf.physical)
+        side = "maxValues" if high else "minValues"
+        bounds = [
+            self._bound(c, kind, leaf, high) for c, kind in self._fields_at(side, *leaf.physical)
         ]
-        return self._first([c for c in found if c is not None], _spark_type(leaf).simpleString())
+        return self._first([c for c in bounds if c is not None], spark_type_of(leaf).simpleString())
 
     def _bound(self, c: Column, kind: DataType, leaf: LeafField, high: bool) -> Column | None:
-        """A bound that no value of the column lies beyond; None where the type cannot tell."""
+        """Return a bound that holds for every value of the column; None for an unusable type."""
         from pyspark.sql import types as T
 
         F, dtype, text = self._F, from_arrow(leaf.type), isinstance(kind, T.StringType)
@@ -247,16 +269,16 @@ class DeltaStatistics(Mapping[str, "Column"]):
             ):
                 zone = c.rlike(ZONED) if dtype.zoned else F.lit(True)
                 return self._widened(
-                    F.when(c.rlike(DATED) & zone, c.try_cast(_spark_type(leaf))) if text else c,
+                    F.when(c.rlike(DATED) & zone, c.try_cast(spark_type_of(leaf))) if text else c,
                     dtype.zoned,
                     high,
                 )
             case Kind.DECIMAL if isinstance(kind, T.IntegralType) or (
                 isinstance(kind, T.DecimalType) and kind.scale <= dtype.scale
             ):
-                return self._decimal(c.try_cast(_spark_type(leaf)), dtype, high)
+                return self._decimal(c.try_cast(spark_type_of(leaf)), dtype, high)
             case Kind.FLOAT if isinstance(kind, T.FloatType | T.DoubleType | T.IntegralType):
-                # Texts of what was FLOAT are short, and mean the nearest FLOAT, not the nearest DOUBLE.
+                # The short text of a former FLOAT means the nearest FLOAT, not the nearest DOUBLE.
                 near = c.cast("float").cast("double")
                 return (
                     c
@@ -270,7 +292,10 @@ class DeltaStatistics(Mapping[str, "Column"]):
         return None
 
     def _widened(self, c: Column, zoned: bool, high: bool) -> Column:
-        """A time that was cut to milliseconds, and before zones settled maybe to minutes."""
+        """Widen a time that was cut to milliseconds; an early one maybe to minutes.
+
+        Delta 3.2 and 3.3 cut the seconds of zones' offsets, which existed before 1972 (delta#5249).
+        """
         F = self._F
         early = c < F.expr(WHOLE_MINUTES[zoned])
         if high:
@@ -278,11 +303,14 @@ class DeltaStatistics(Mapping[str, "Column"]):
                 c + F.expr("INTERVAL '0.001' SECOND")
             )
             return F.when(c > F.expr(LATE[zoned]), F.expr(LAST[zoned])).otherwise(more)
-        # What lies within a minute of the first instant bounds nothing.
+        # A bound within a minute of the first instant cannot be widened and is unknown.
         return F.when(~early, c).when(c >= F.expr(EARLY[zoned]), c - F.expr("INTERVAL '60' SECOND"))
 
     def _decimal(self, c: Column, dtype: DType, high: bool) -> Column:
-        """One that may have been a float64 or an int64 on its way is widened by more than four steps of the one; at the ends of the other it is unknown."""
+        """Widen a bound that may have passed through a float64 or an int64.
+
+        It moves by more than four steps of a float64. At the ends of int64 it is unknown.
+        """
         F, own = self._F, f"decimal({dtype.precision},{dtype.scale})"
         if dtype.precision <= EXACT:
             return c
@@ -292,15 +320,16 @@ class DeltaStatistics(Mapping[str, "Column"]):
         moved = (c.cast("double") + step if high else c.cast("double") - step).try_cast(own)
         return F.when(moved.isNotNull(), F.greatest(c, moved) if high else F.least(c, moved))
 
-    # What `partitionValues` tells.
+    # Statistics from `partitionValues`.
 
     def _of_partition(self, leaf: LeafField, statistic: str, text: Column) -> Column:
+        """Return a statistic of a partition column, from the text of its single value."""
         F, value = self._F, self._value(leaf, text)
         empty = text.isNull() | (text == "")
-        unread = F.when(empty | value.isNotNull(), F.lit(1))
+        readable = F.when(empty | value.isNotNull(), F.lit(1))
         match statistic:
             case "null_count":
-                return (unread * empty.cast("int")).cast("bigint")
+                return (readable * empty.cast("int")).cast("bigint")
             case "row_count":
                 return F.lit(1).cast("bigint")
             case "nan_count":
@@ -309,12 +338,12 @@ class DeltaStatistics(Mapping[str, "Column"]):
                     if from_arrow(leaf.type).kind is Kind.FLOAT
                     else F.lit(False)
                 )
-                return (unread * nan.cast("int")).cast("bigint")
+                return (readable * nan.cast("int")).cast("bigint")
         return value
 
     def _value(self, leaf: LeafField, text: Column) -> Column:
-        """The one value of a file, NULL where it is, or where the text is no value of the type."""
-        F, dtype, to = self._F, from_arrow(leaf.type), _spark_type(leaf)
+        """Return the single value of a file; NULL if it is NULL or no value of the type."""
+        F, dtype, to = self._F, from_arrow(leaf.type), spark_type_of(leaf)
         if dtype.kind is Kind.STRING:
             return F.when(text != "", text)
         word = F.btrim(text, F.lit(ASCII_BLANKS))
@@ -328,57 +357,3 @@ class DeltaStatistics(Mapping[str, "Column"]):
             case Kind.DATE | Kind.TIMESTAMP:
                 return F.when(word.rlike(DATED), word.try_cast(to))
         return word.try_cast(to)
-
-
-def _leaves(schema: pa.Schema | StructType) -> Iterator[LeafField]:
-    """The columns of a table that may have statistics."""
-    if not isinstance(schema, pa.Schema):
-        described = schema.jsonValue()
-        yield from fields_of(described, [], PHYSICAL in str(described)).leaves
-        return
-    for path, leaf in leaves_of(schema).items():
-        kind: pa.DataType = schema.field(path[0]).type
-        for name in path[1:]:
-            kind = kind.field(name).type
-        if not leaf.struct:
-            yield LeafField(path, path, kind)
-
-
-def _spark_type(leaf: LeafField) -> DataType:
-    found: DataType = as_spark(pa.schema([("", leaf.type)])).fields[0].dataType
-    return found
-
-
-def _json_type(leaf: LeafField) -> DataType | None:
-    """What a bound is read as from JSON; None: it has none that is understood.
-
-    Whole numbers are read as BIGINT, since Spark wraps 200 to the TINYINT -56; times as text, since its readers guess.
-    """
-    from pyspark.sql import types as T
-
-    dtype = from_arrow(leaf.type)
-    match dtype.kind:
-        case Kind.INT:
-            return T.LongType()
-        case Kind.FLOAT:
-            return T.DoubleType()
-        case Kind.DECIMAL:
-            return T.DecimalType(dtype.precision, dtype.scale)
-        case Kind.STRING | Kind.DATE | Kind.TIMESTAMP:
-            return T.StringType()
-    return None
-
-
-def _nested(types: Mapping[tuple[str, ...], DataType]) -> StructType:
-    """Structs in structs of types by path."""
-    from pyspark.sql import types as T
-
-    below: dict[str, dict[tuple[str, ...], DataType]] = {}
-    for path, kind in types.items():
-        below.setdefault(path[0], {})[path[1:]] = kind
-    return T.StructType(
-        [
-            T.StructField(name, inner[()] if () in inner else _nested(inner))
-            for name, inner in below.items()
-        ]
-    )

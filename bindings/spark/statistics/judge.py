@@ -1,7 +1,7 @@
-"""Judging batches of containers in Spark's Python workers: statistics in, answers out, for UDFs and `mapInArrow`.
+"""Judge batches of containers in Spark's Python workers, for UDFs and `mapInArrow`.
 
-A worker process keeps the predicates that it was sent, by the digest of their pickle: Spark sends a function anew with
-each task, and a predicate of a million keys is made once.
+A worker process caches the predicates that it received by the digest of their pickle. Spark sends a
+function again with each task; the cache avoids unpickling a predicate of a million keys each time.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ Answer = Literal["keep", "verdict"]
 
 @dataclass(frozen=True)
 class Judge:
-    """A predicate on its way to the workers: it judges batches of containers with the usual kernels.
+    """A predicate that workers receive; it judges batches of containers with the usual kernels.
 
-    Unpickled, it is the one that the process has already, if it has.
+    Unpickling returns the cached object of the process, if there is one.
 
     Attributes:
         predicate: The condition.
-        slots: What each of the arrays that it is given holds.
-        schema: The columns that it reads; the table's may have thousands more.
-        seen: How many containers it has judged in this process.
+        slots: The statistic in each of the arrays.
+        schema: The columns that the predicate reads; the table may have thousands more.
+        seen: A list with one number: how many containers it has judged in this process.
     """
 
     predicate: PruningPredicate
@@ -54,25 +54,34 @@ class Judge:
 
     @classmethod
     def of(cls, predicate: PruningPredicate, slots: Sequence[Slot]) -> Judge:
-        """A judge that is given the statistics of `slots`, in their order."""
+        """Make a judge of arrays that hold the statistics of `slots`, in their order."""
         roots = dict.fromkeys(path[0] for path in columns_of(predicate.node))
         return cls(
             predicate, tuple(slots), pa.schema([predicate.schema.field(name) for name in roots])
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # By its parts: a pickled pickle is loaded only where it is not known.
+        # The inner pickle is loaded only if its digest is not cached.
         return _judge_of, (pickle.dumps((self.predicate, self.slots, self.schema)),)
 
     def answers(
         self, arrays: Sequence[pa.Array | None], n: int, answer: Answer
     ) -> npt.NDArray[Any]:
-        """What is asked of n containers, shape (n,), host memory: "verdict", int32; "keep", bool. An array that is None is unknown."""
+        """Judge n containers.
+
+        Args:
+            arrays: One array of length n for each slot; None if the statistic is unknown.
+            n: The number of containers.
+            answer: "verdict" or "keep".
+
+        Returns:
+            Array of shape (n,), host memory: int32 verdicts, or bool.
+        """
         stats, keep = self.statistics(arrays, n), answer == "keep"
         found = (
             self.predicate.prune(stats) if keep else self.predicate.evaluate(stats).astype(np.int32)
         )
-        # Spark's batches are too small for each to be worth a kernel; many of them are.
+        # One of Spark's batches is too small to be worth a kernel; many of them are not.
         self.seen[0] += n
         if self.seen[0] >= MIN_CONTAINERS:
             compile_ahead(
@@ -81,7 +90,7 @@ class Judge:
         return found
 
     def statistics(self, arrays: Sequence[pa.Array | None], n: int) -> Statistics:
-        """The statistics of n containers from one array for each slot."""
+        """Return the statistics of n containers from one array for each slot."""
         given: dict[Path, dict[str, pa.Array]] = {}
         for slot, array in zip(self.slots, arrays, strict=True):
             if array is not None:
@@ -108,7 +117,7 @@ _judges: Kept[bytes, Judge] = Kept(16)
 
 
 def _judge_of(pickled: bytes) -> Judge:
-    """The judge of some pickled parts."""
+    """Return the judge with these pickled parts, from the cache if possible."""
     digest = hashlib.sha256(pickled).digest()
     return _judges.get(digest, lambda: Judge(*pickle.loads(pickled)))
 
@@ -116,7 +125,10 @@ def _judge_of(pickled: bytes) -> Judge:
 def over_series(
     judge: Judge, carriers: Sequence[Carrier], answer: Answer
 ) -> Callable[[Iterator[Any]], Iterator[pd.Series]]:
-    """The function of a pandas UDF: batches of Series, one for each carrier, or two where it is split."""
+    """Return the function of a pandas UDF.
+
+    It takes batches of Series: one for each carrier, or two for a carrier that is split.
+    """
 
     def containers(batches: Iterator[Any]) -> Iterator[pd.Series]:
         import pandas as pd
@@ -134,7 +146,10 @@ def over_series(
 
 
 def over_arrays(judge: Judge, answer: Answer) -> Callable[[Iterator[Any]], Iterator[pa.Array]]:
-    """The function of an Arrow UDF: batches of arrays, one for each slot; at least one."""
+    """Return the function of an Arrow UDF.
+
+    It takes batches of at least one array: one for each slot.
+    """
 
     def containers(batches: Iterator[Any]) -> Iterator[pa.Array]:
         for batch in batches:
@@ -145,16 +160,20 @@ def over_arrays(judge: Judge, answer: Answer) -> Callable[[Iterator[Any]], Itera
 
 
 def over_batches(
-    judge: Judge, kept: int, name: str
+    judge: Judge, num_kept: int, name: str
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function of mapInArrow: the first columns stay, those after them are the statistics, and verdicts by a name take their place."""
+    """Return the function of `mapInArrow`.
+
+    The first `num_kept` columns stay. The columns after them are statistics; one column of
+    verdicts, called `name`, replaces them.
+    """
 
     def containers(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             columns = batch.columns
-            found = pa.array(judge.answers(columns[kept:], len(batch), "verdict"))
+            found = pa.array(judge.answers(columns[num_kept:], len(batch), "verdict"))
             yield pa.RecordBatch.from_arrays(
-                [*columns[:kept], found], names=[*batch.schema.names[:kept], name]
+                [*columns[:num_kept], found], names=[*batch.schema.names[:num_kept], name]
             )
 
     return containers

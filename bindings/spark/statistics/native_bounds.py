@@ -1,7 +1,9 @@
-"""A statistic of a DataFrame as SQL text of what Spark compares: a number, BOOLEAN or BINARY, NULL where it is unknown.
+"""Write statistics of a DataFrame as SQL text that Spark can compare.
 
-The counterpart of `kernels/pack/bounds.py`: what a bound of one type says of a column of another, rounded outwards. Dates and
-timestamps become integers, so neither zones nor far years matter; text becomes bytes, so that no collation does.
+The text gives a number, BOOLEAN or BINARY, and NULL where the statistic is unknown. It converts a
+bound of one type to a column of another, rounded outwards, as `kernels/pack/bounds.py` does. Dates
+and timestamps become integers, so that neither zones nor far years matter; text becomes bytes, so
+that collations do not.
 """
 
 from __future__ import annotations
@@ -23,16 +25,16 @@ TICK: Final = "INTERVAL '0.000001' SECOND"
 
 
 def bound(c: str, t: DataType, dtype: DType, *, high: bool) -> str | None:
-    """A bound of a column, as text that is comparable with `literal`s of the column's type.
+    """Return a bound as SQL text that is comparable with `literal`s of the column's type.
 
     Args:
-        c: Text that names the statistic.
-        t: Its type in Spark.
+        c: SQL text that names the statistic.
+        t: The statistic's type in Spark.
         dtype: The column's type.
-        high: Whether it is an upper bound.
+        high: True for an upper bound.
 
     Returns:
-        None where that type cannot bound the column.
+        The text, or None if a statistic of that type cannot bound the column.
     """
     from pyspark.sql import types as T
 
@@ -45,7 +47,7 @@ def bound(c: str, t: DataType, dtype: DType, *, high: bool) -> str | None:
             return _integer(f"try_cast({c} AS bigint)", 64, dtype)
         case Kind.FLOAT, T.FloatType() | T.DoubleType() | T.IntegralType():
             name = "float" if dtype.bits == 32 else "double"
-            # Rounded to the nearest, as column values are; NaN bounds nothing.
+            # Rounded to the nearest, as column values are; a NaN bound is unknown.
             return f"nanvl(cast({c} AS {name}), cast(NULL AS {name}))"
         case Kind.DECIMAL, T.IntegralType():
             return f"try_cast({c} AS decimal({dtype.precision},{dtype.scale}))"
@@ -65,7 +67,7 @@ def bound(c: str, t: DataType, dtype: DType, *, high: bool) -> str | None:
 
 
 def count(c: str, t: DataType) -> str | None:
-    """A count as text of a BIGINT; None where the type holds no whole numbers."""
+    """Return a count as SQL text of a BIGINT; None if the type holds no whole numbers."""
     from pyspark.sql import types as T
 
     match t:
@@ -79,17 +81,22 @@ def count(c: str, t: DataType) -> str | None:
 
 
 def wall(c: str) -> str:
-    """Microseconds since 1970 of a TIMESTAMP_NTZ, whatever the session's zone: no cast of Spark's gives them without one."""
+    """Return the microseconds since 1970 of a TIMESTAMP_NTZ, independent of the session's zone.
+
+    None of Spark's casts gives them without a zone.
+    """
     return f"`div`(`-`({c}, {EPOCH}), {TICK})"
 
 
 def literal(value: Any, dtype: DType) -> str:
-    """An axis value as text, of a type that is compared with `bound`s exactly.
+    """Return an axis value as SQL text of a type that compares exactly with `bound`s.
 
     Example:
         >>> from skipstone.ir.types import DATE, DOUBLE, STRING, decimal_type
-        >>> literal(19723, DATE), literal(2**40, DATE), literal(b"a'", STRING), literal(0.1, DOUBLE), literal(-50, decimal_type(9, 2))
-        ('19723', '1099511627776L', "X'6127'", '0.1D', '-0.50BD')
+        >>> literal(19723, DATE), literal(2**40, DATE), literal(b"a'", STRING)
+        ('19723', '1099511627776L', "X'6127'")
+        >>> literal(0.1, DOUBLE), literal(-50, decimal_type(9, 2))
+        ('0.1D', '-0.50BD')
     """
     match dtype.kind:
         case Kind.BOOL:
@@ -108,7 +115,7 @@ def literal(value: Any, dtype: DType) -> str:
 
 
 def _integer(c: str, bits: int, dtype: DType) -> str:
-    """One that the column's type does not hold is unknown."""
+    """Return an integer bound; NULL, unknown, if the column's type does not hold it."""
     assert isinstance(dtype.lowest, int) and isinstance(dtype.highest, int)
     tests = []
     if -(2 ** (bits - 1)) < dtype.lowest:
@@ -121,7 +128,7 @@ def _integer(c: str, bits: int, dtype: DType) -> str:
 
 
 def _decimal(c: str, t: Any, dtype: DType) -> str:
-    """One that would lose digits is unknown."""
+    """Return a decimal bound; NULL, unknown, if the column's type would lose digits."""
     cast = f"try_cast({c} AS decimal({dtype.precision},{dtype.scale}))"
     if t.scale <= dtype.scale:
         return cast
@@ -129,7 +136,7 @@ def _decimal(c: str, t: Any, dtype: DType) -> str:
 
 
 def _ticks(micros: str, unit: int, high: bool) -> str:
-    """Microseconds in the column's unit, rounded outwards; what overflows is unknown."""
+    """Convert microseconds to the column's unit, rounded outwards; NULL if that overflows."""
     if unit == MICROS:
         return micros
     if unit < MICROS:

@@ -1,13 +1,14 @@
-"""A program as one native Spark expression: SQL text that a table of operations makes, over statistics by name.
+"""Write a program as one native Spark expression: SQL text over statistics by name.
 
-Spark parses text in a fraction of the time that building the same Column call by call takes through Java.
-An unknown statistic is NULL, and every test says itself what it answers then, so no setting of Spark's (ANSI mode, time
-zone, case, collation) has a say.
+A table of operations gives the text. Spark parses text in a fraction of the time that it takes to
+build the same Column call by call through Java. An unknown statistic is NULL, and every test
+defines its own answer for NULL, so that no setting of Spark (ANSI mode, time zone, case, collation)
+matters.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -16,8 +17,20 @@ import pyarrow as pa
 from skipstone.bindings.predicates.predicate import PruningPredicate
 from skipstone.bindings.spark.session.session import functions_of, quiet, require_pyspark
 from skipstone.bindings.spark.statistics.judge import Answer
+from skipstone.bindings.spark.statistics.locate import StatisticColumn, assume, locate
 from skipstone.bindings.spark.statistics.native_bounds import bound, count, literal
-from skipstone.bindings.spark.statistics.places import StatisticColumn, assumed, located
+from skipstone.bindings.spark.statistics.native_logic import (
+    EMIT,
+    MEMBER,
+    NO,
+    YES,
+    both,
+    choose,
+    either,
+    holds,
+    inverse,
+    unequal,
+)
 from skipstone.bindings.spark.statistics.slots import Slot, slots_of
 from skipstone.bindings.spark.statistics.udf import predicate_of
 from skipstone.ir.errors import StatisticsError, UnsupportedForm
@@ -27,32 +40,11 @@ from skipstone.ir.simplify import TRUE
 from skipstone.ir.text import show
 from skipstone.ir.types import DType, Kind, Leaf, leaves_of
 from skipstone.kernels.pack.keys import runs_of
-from skipstone.kernels.run.emit import join
-from skipstone.kernels.run.launch import COMPARE
+from skipstone.kernels.run.prepare import COMPARE
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
-
-# Calls alone: for each "(" of an operand, Spark's parser looks ahead to its ")" and keeps what it saw for good. 36
-# conditions of 80 KB took 13 s and 415 MB of the driver so, and take 0.2 s and 5 MB as calls.
-EMIT: Final = {
-    Op.LT: "`<`({0}, {1})",
-    Op.LE: "`<=`({0}, {1})",
-    Op.GT: "`>`({0}, {1})",
-    Op.GE: "`>=`({0}, {1})",
-    Op.AND: "`and`({0}, {1})",
-    Op.OR: "`or`({0}, {1})",
-    Op.NOT: "`not`({0})",
-    # Of sorted runs, those that end below a lower bound are left behind by halves. NULL, an unknown bound, leaves none.
-    Op.ANY_IN: "if(`>`({0}, {1}), {3}, {2})",
-    Op.NOT_ALL_IN: "if(`>`({0}, {1}), {3}, {2})",
-    Op.MAY_CONTAIN: "coalesce(exists({0}, {1} -> `or`(isnull({2}), `in`({2}, {3}))), true)",
-    Op.MAY_CONTAIN_OTHER: "coalesce(`or`(`==`(size({0}), 0), exists({0}, {1} -> `or`(isnull({2}), `not`(`in`({2}, {3}))))), true)",
-}
-YES: Final = "true"
-NO: Final = "false"
-MEMBER: Final = "`skipstone member`"  # a lambda's variable; no column is likely to have that name
 
 NONE: Final[frozenset[Path]] = frozenset()
 
@@ -67,45 +59,51 @@ def to_column(
     answer: Answer = "verdict",
     df: DataFrame | None = None,
 ) -> Column:
-    """What `evaluate` or `prune` says of a container, as one native Spark expression over its statistics.
+    """Write `evaluate` or `prune` as one native Spark expression over a container's statistics.
 
-    Nothing runs in Python, so Spark compiles it and may push it down. `with_verdict` does the same, and
-    more: it judges with kernels where that is faster or needed.
+    Nothing runs in Python, so Spark compiles the expression and may push it down. `with_verdict`
+    gives the same answers; it also judges with kernels where that is faster or necessary.
 
     Args:
-        predicate: A `PruningPredicate`; or what makes one, such as SQL text, together with `schema`.
-        columns: Where statistics are: `{"x.min": "lowest_x", "row_count": "stats.n"}`. Without it they go by
-            their own names, `x.min`, `x.max`, `x.null_count`, ...: all of `keep_udf(predicate).columns`.
+        predicate: A `PruningPredicate`; or anything that makes one, such as SQL text, together with
+            `schema`.
+        columns: Where statistics are: `{"x.min": "lowest_x", "row_count": "stats.n"}`. By default
+            they have their own names, `x.min`, `x.max`, `x.null_count`, ...: all of
+            `keep_udf(predicate).columns`.
         schema: The table's columns, for a predicate that is not bound to them yet.
-        answer: "verdict", INT: 0 NEVER, 1 MAYBE, 2 ALWAYS; or "keep", BOOLEAN: false where no row can match.
-        df: The DataFrame that it will be used on. Statistics that it lacks are then unknown, those of other types
-            are used where they say something, and structs of statistics and value lists are found. Without it
-            bounds are taken to have the columns' own types, counts to be whole numbers, and others are unknown.
+        answer: "verdict", INT: 0 NEVER, 1 MAYBE, 2 ALWAYS; or "keep", BOOLEAN: false if no row can
+            match.
+        df: The DataFrame that the expression will be used on. Then missing statistics are unknown,
+            statistics of other types are used if they bound the column, and structs of statistics
+            and value lists are found. Without it, bounds are assumed to have the columns' own types
+            and counts to be whole numbers; all others are unknown.
 
     Returns:
-        A Column, of Spark Connect where `df` or a Column in `columns` is.
+        A Column; one of Spark Connect if `df` or a Column in `columns` is.
 
     Raises:
-        UnsupportedForm: the predicate has functions of columns, or `df` has bloom filters: kernels alone judge those.
-        StatisticsError: as in `with_verdict`; or `columns` has a Column that is more than a name.
+        UnsupportedForm: The predicate has functions of columns, or `df` has bloom filters; only
+            kernels can judge those.
+        StatisticsError: As in `with_verdict`; or `columns` has a Column that is not a plain name.
 
     Example:
-        >>> df.where(to_column("x = 5", schema=table.schema, answer="keep", df=df))  # doctest: +SKIP
+        >>> keep = to_column("x = 5", schema=schema, answer="keep", df=df)  # doctest: +SKIP
+        >>> df.where(keep)  # doctest: +SKIP
     """
     require_pyspark()
     with quiet():
         given = columns or {}
         predicate = predicate_of(predicate, schema, None if df is None else df.sparkSession)
         found = (
-            assumed(predicate, given)
+            assume(predicate, given)
             if df is None
-            else located(df, predicate.schema, slots_of(predicate, members=True), given)
+            else locate(df, predicate.schema, slots_of(predicate, members=True), given)
         )
         for slot, place in found.items():
             if not place.name:
                 raise StatisticsError(
-                    f"columns= has an expression for {slot.name!r}; expected a column's name. "
-                    "Give it one first, with df.withColumn, or use with_verdict, which takes expressions."
+                    f"columns= has an expression for {slot.name!r}; expected a column's name. Name "
+                    "it first, with df.withColumn, or use with_verdict, which takes expressions."
                 )
         like = next(
             (c for c in (df, *given.values()) if c is not None and not isinstance(c, str)), None
@@ -117,15 +115,15 @@ def to_column(
 def text_of(
     predicate: PruningPredicate, found: Mapping[Slot, StatisticColumn], answer: Answer
 ) -> str:
-    """The SQL text of `to_column`.
+    """Return the SQL text of `to_column`.
 
     Args:
         predicate: The condition.
         found: Where statistics are; all of them have names.
-        answer: What it is to say.
+        answer: "verdict" or "keep".
 
     Raises:
-        UnsupportedForm: the predicate has no native form over these.
+        UnsupportedForm: The predicate has no native form over these statistics.
     """
     program, places = (
         predicate.program,
@@ -147,17 +145,19 @@ def text_of(
 
 
 def obstacle(program: Program, places: Places) -> str | None:
-    """What of a program has no native form, in words; None: nothing."""
+    """Return why a program has no native form, or None if it has one."""
     for _, n, _ in program.steps():
         if isinstance(n.value, Node):
             return f"the statistics of {show(n.value)} are derived by kernels"
-        if n.op in (Op.MAY_CONTAIN, Op.MAY_CONTAIN_OTHER) and (n.value[0], "bloom") in places:  # type: ignore[index]
-            return f"the bloom filters of {show_path(n.value[0])} are probed by kernels"  # type: ignore[index]
+        if n.op in (Op.MAY_CONTAIN, Op.MAY_CONTAIN_OTHER):
+            assert isinstance(n.value, tuple)
+            if (n.value[0], "bloom") in places:
+                return f"the bloom filters of {show_path(n.value[0])} are probed by kernels"
     return None
 
 
 def weight(program: Program) -> int:
-    """How many tests an expression has; a set counts its runs."""
+    """Return the number of tests in an expression; a set counts its runs."""
 
     def of(n: Node) -> int:
         if n.op not in (Op.ANY_IN, Op.NOT_ALL_IN) or n.dtype is None:
@@ -401,48 +401,8 @@ class _Writer:
 
 
 def _runs(values: tuple[Any, ...], dtype: DType) -> tuple[list[Any], list[Any]]:
-    """Where runs of members start and end: those of consecutive integers, else each value."""
+    """Return the starts and ends of a set's runs of consecutive integers, or each value twice."""
     if not dtype.discrete:
         return list(values), list(values)
     firsts, lasts = runs_of(np.asarray(values, dtype.lane), True)
     return firsts.tolist(), lasts.tolist()
-
-
-# Logic on text, without constants.
-
-
-def holds(template: str, *counts: str | None) -> str:
-    """A test of counts; of one that is unknown everywhere it does not hold."""
-    return NO if None in counts else template.format(*counts)
-
-
-def unequal(a: str, b: str) -> str:
-    """Return text of `a <> b`."""
-    return f"`not`(`==`({a}, {b}))"
-
-
-def choose(condition: str, then: str, otherwise: str) -> str:
-    """Return text of `then` where a condition holds, else of `otherwise`."""
-    return {YES: then, NO: otherwise}.get(condition) or f"if({condition}, {then}, {otherwise})"
-
-
-def inverse(condition: str) -> str:
-    """NOT."""
-    return {YES: NO, NO: YES}.get(condition) or EMIT[Op.NOT].format(condition)
-
-
-def both(*conditions: str) -> str:
-    """AND of any number of conditions."""
-    return _joined(Op.AND, conditions, YES, NO)
-
-
-def either(*conditions: str) -> str:
-    """OR of any number of conditions."""
-    return _joined(Op.OR, conditions, NO, YES)
-
-
-def _joined(op: Op, conditions: Sequence[str], neutral: str, final: str) -> str:
-    kept = [c for c in dict.fromkeys(conditions) if c != neutral]
-    if final in kept:
-        return final
-    return join(op, kept, EMIT) if kept else neutral

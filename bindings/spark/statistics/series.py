@@ -1,7 +1,8 @@
-"""pandas Series of statistics as Arrow arrays; whatever pandas lost on the way is rounded outwards or unknown.
+"""Turn pandas Series of statistics into Arrow arrays.
 
-PySpark hands a UDF NumPy-backed Series: a bigint with a null arrives as float64, so its values may be
-rounded; a TIMESTAMP arrives as the wall clock of the session's zone, which a worker is not told reliably.
+PySpark passes NumPy-backed Series to a UDF. A bigint with a null arrives as float64, so its values
+may be rounded. A TIMESTAMP arrives as the wall clock of the session's time zone, which a worker
+does not learn reliably. Such losses are rounded outwards, or the value becomes unknown.
 """
 
 from __future__ import annotations
@@ -22,11 +23,10 @@ if TYPE_CHECKING:
 
     from skipstone.bindings.spark.statistics.slots import Slot
 
-EXACT: Final = 2.0**53  # below it a float64 stands for one integer
-EXACT32: Final = 2.0**24  # and a float32
-PAST: Final = 2.0**63
-# Zones lie within 18 hours of UTC in Java.
-ZONES: Final = 18 * 3600
+EXACT: Final = 2.0**53  # below it, a float64 stands for exactly one integer
+EXACT32: Final = 2.0**24  # the same for a float32
+INT64_END: Final = 2.0**63
+MAX_ZONE_OFFSET: Final = 18 * 3600  # seconds; Java's zones lie within 18 hours of UTC
 REFUSED: Final = (
     pa.ArrowInvalid,
     pa.ArrowTypeError,
@@ -39,11 +39,11 @@ REFUSED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Carrier:
-    """How one statistic travels to a worker.
+    """The form in which one statistic travels to a worker.
 
     Attributes:
-        split: As two Series, the value with nulls filled and whether it was null; else as one.
-        means: What the numbers or bytes that travel stand for: days, microseconds, UTF-8. None: themselves.
+        split: True for two Series, the value with nulls filled and a null flag; False for one.
+        means: What the numbers or bytes stand for: days, microseconds, UTF-8. None: themselves.
     """
 
     split: bool = False
@@ -53,22 +53,23 @@ class Carrier:
 def read(
     slot: Slot, carrier: Carrier, series: pd.Series, was_null: pd.Series | None = None
 ) -> pa.Array | None:
-    """One statistic of a batch as an Arrow array that bounds or counts at least as loosely.
+    """Convert one statistic of a batch to an Arrow array that bounds or counts at least as loosely.
 
     Args:
-        slot: What the Series holds.
-        carrier: How it travelled.
+        slot: The statistic in the Series.
+        carrier: The form in which it travelled.
         series: n values; null, NaN and NaT are unknown.
-        was_null: n flags, when it travelled split.
+        was_null: n flags, if it travelled split.
 
     Returns:
-        Array of length n, or None: nothing is known. Values that cannot be read are unknown, never an error.
+        Array of length n, or None if nothing is known. Values that cannot be read are unknown; they
+        never raise an error.
     """
     array: Any
     try:
         if was_null is not None:
             array = pa.array(series.to_numpy(), mask=was_null.to_numpy())
-        elif slot.counts:
+        elif slot.is_count:
             array = _counts(series)
         elif slot.statistic == "bloom":
             array = pa.array(series, pa.large_binary(), from_pandas=True)
@@ -87,20 +88,21 @@ def read(
         return (
             array
             if array is None or carrier.means is None or array.type == carrier.means
-            else _standing_for(carrier.means, array)
+            else _reinterpret(carrier.means, array)
         )
     except REFUSED:
         return None
 
 
-def _standing_for(means: pa.DataType, array: pa.Array) -> pa.Array:
+def _reinterpret(means: pa.DataType, array: pa.Array) -> pa.Array:
+    """View numbers or bytes as the type that they stand for."""
     if pa.types.is_date32(means):
         return array.cast(pa.int32()).view(means)
     return array.cast(pa.int64()).view(means) if pa.types.is_timestamp(means) else array.view(means)
 
 
 def _lists(series: pd.Series, means: pa.ListType) -> pa.Array:
-    """Lists of values without nulls, whose elements are numbers or bytes that stand for others."""
+    """Convert lists without nulls, whose elements are numbers or bytes that stand for others."""
     sent = {pa.date32(): pa.int32(), pa.large_string(): pa.large_binary()}.get(
         means.value_type, means.value_type
     )
@@ -110,7 +112,7 @@ def _lists(series: pd.Series, means: pa.ListType) -> pa.Array:
 
 
 def _kind(series: pd.Series) -> str:
-    """NumPy's letter of a dtype; "O" for pandas' own."""
+    """Return NumPy's letter of a dtype, or "O" for pandas' own dtypes."""
     return str(getattr(series.dtype, "kind", "O"))
 
 
@@ -119,7 +121,7 @@ def _is_number(series: pd.Series) -> bool:
 
 
 def _counts(series: pd.Series) -> pa.Array | None:
-    """Counts. One that a float cannot tell from its neighbours is unknown."""
+    """Convert counts. A float that stands for several integers is unknown."""
     if _kind(series) != "f":
         return _integers(series)
     values = series.to_numpy()
@@ -148,7 +150,7 @@ def _integers(series: pd.Series) -> pa.Array | None:
 
 
 def _numbers(series: pd.Series, side: str) -> pa.Array:
-    """Integers, or floats that integers were turned into."""
+    """Convert integers, or floats that were integers."""
     if _kind(series) != "f":
         return pa.array(series, from_pandas=True)
     values = series.to_numpy()
@@ -161,11 +163,12 @@ def _numbers(series: pd.Series, side: str) -> pa.Array:
 
 
 def outwards(values: npt.NDArray[np.float64], side: str) -> pa.Array:
-    """Floats that int64 bounds were turned into, as the outermost int64 that each may have been.
+    """Return the outermost int64 that each float may have been before it was rounded.
 
     Args:
-        values: Shape (n,). NaN, fractions and what no int64 rounds to are unknown.
-        side: "min" gives the least such integer, "max" the greatest.
+        values: Shape (n,), int64 bounds that became floats. NaN, fractions and values that no int64
+            rounds to are unknown.
+        side: "min" for the least such integer, "max" for the greatest.
 
     Returns:
         int64 array of length n.
@@ -175,14 +178,15 @@ def outwards(values: npt.NDArray[np.float64], side: str) -> pa.Array:
         [9007199254740993, 5, None]
     """
     with np.errstate(invalid="ignore"):
-        known = (np.abs(values) <= PAST) & (values == np.floor(values))
+        known = (np.abs(values) <= INT64_END) & (values == np.floor(values))
     safe = np.where(known, values, 0.0)
-    top = safe == PAST  # one more than the greatest int64, which rounds to it
+    # 2^63 is one more than the greatest int64, which rounds to it.
+    top = safe == INT64_END
     middle = np.where(top, np.iinfo(np.int64).max, np.where(top, 0.0, safe).astype(np.int64))
     low = side == "min"
     half = (np.abs(safe - np.nextafter(safe, -np.inf if low else np.inf)) / 2).astype(np.int64)
     if low:
-        ends = np.where(safe == -PAST, middle, middle - half + top)
+        ends = np.where(safe == -INT64_END, middle, middle - half + top)
         ends += ends.astype(np.float64) != safe
     else:
         ends = np.where(top, middle, middle + half)
@@ -191,6 +195,7 @@ def outwards(values: npt.NDArray[np.float64], side: str) -> pa.Array:
 
 
 def _bounds(series: pd.Series, dtype: DType, side: str) -> pa.Array | None:
+    """Convert bounds of a column; None if they cannot bound it."""
     number = _is_number(series)
     match dtype.kind:
         case Kind.INT | Kind.UINT:
@@ -198,7 +203,7 @@ def _bounds(series: pd.Series, dtype: DType, side: str) -> pa.Array | None:
         case Kind.FLOAT:
             return pa.array(series, from_pandas=True) if number else None
         case Kind.DECIMAL if _kind(series) != "f":
-            # A double that a bigint was turned into looks like a double; neither bounds a decimal.
+            # A double may have been a bigint; neither bounds a decimal.
             return pa.array(series, from_pandas=True)
         case Kind.TIMESTAMP if _kind(series) == "M":
             return _timestamps(series, dtype, side)
@@ -214,12 +219,12 @@ def _bounds(series: pd.Series, dtype: DType, side: str) -> pa.Array | None:
 
 
 def _timestamps(series: pd.Series, dtype: DType, side: str) -> pa.Array:
-    """Wall clocks; those that stand for instants are moved as far as any zone may have moved them."""
+    """Convert wall clocks. If they stand for instants, move them by the largest zone offset."""
     array = pa.array(series, from_pandas=True)
     if array.type.tz is not None or not dtype.zoned:
         return array
     ticks = array.view(pa.int64())
-    step = ZONES * {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[array.type.unit]
+    step = MAX_ZONE_OFFSET * {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[array.type.unit]
     return pc.call_function(
         "subtract_checked" if side == "min" else "add_checked", [ticks, pa.scalar(step)]
     ).view(pa.timestamp(array.type.unit, "UTC"))

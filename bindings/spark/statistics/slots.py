@@ -1,4 +1,4 @@
-"""Slots: the statistics that are wanted of a DataFrame with one row per container, and their names."""
+"""Slots: the statistics that a predicate needs from a DataFrame of containers, and their names."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ class Slot:
     """One statistic of one column, or the container's own row count.
 
     Attributes:
-        name: The column of the DataFrame that holds it: `x.min`, `a.b.null_count`, `row_count`.
-        path: The column of the table; () for the container's own row count.
-        statistic: "min", "max", "null_count", "row_count", "nan_count"; "values", "bloom"; or "min_exact", "max_exact".
-        dtype: The type of the column of the table.
+        name: The DataFrame's column that holds it: `x.min`, `a.b.null_count`, `row_count`.
+        path: The table's column; () for the container's own row count.
+        statistic: "min", "max", "null_count", "row_count", "nan_count"; "values", "bloom"; or
+            "min_exact", "max_exact".
+        dtype: The type of the table's column.
     """
 
     name: str
@@ -35,8 +36,8 @@ class Slot:
     dtype: DType
 
     @property
-    def counts(self) -> bool:
-        """Whether it is a count, not a bound."""
+    def is_count(self) -> bool:
+        """True for a count, False for a bound."""
         return self.statistic in COUNTS
 
 
@@ -44,11 +45,11 @@ CONTAINER: Final = Slot(ROW_COUNT, (), ROW_COUNT, DType(Kind.INT, bits=64))
 
 
 def slots_of(predicate: PruningPredicate, *, members: bool = False) -> tuple[Slot, ...]:
-    """The statistics that a predicate can use, column by column in its own order, the container's row count last.
+    """Return the statistics that a predicate can use: by column, then the container's row count.
 
     Args:
         predicate: The condition.
-        members: Value lists and bloom filters, too.
+        members: True to include value lists and bloom filters.
 
     Example:
         >>> p = PruningPredicate("x = 5", pa.schema([("x", pa.int64())]))
@@ -56,20 +57,20 @@ def slots_of(predicate: PruningPredicate, *, members: bool = False) -> tuple[Slo
         ['x.min', 'x.max', 'x.null_count', 'x.row_count', 'row_count']
     """
     leaves = leaves_of(predicate.schema)
-    asked = membership_paths(predicate.node) if members else ()
+    with_members = membership_paths(predicate.node) if members else ()
     out: list[Slot] = []
     for path in columns_of(predicate.node):
         dtype = leaves[path].dtype
         wanted = ["min", "max"] if dtype.ordered else []
         wanted += ["null_count", "row_count"]
         wanted += ["nan_count"] if dtype.kind is Kind.FLOAT else []
-        wanted += MEMBERS if path in asked else ()
+        wanted += MEMBERS if path in with_members else ()
         out += [Slot(f"{plain_name(path, leaves)}.{s}", path, s, dtype) for s in wanted]
     return (*out, CONTAINER)
 
 
 def all_slots(schema: pa.Schema) -> tuple[Slot, ...]:
-    """Every statistic that a table may have, column by column, the container's row count last."""
+    """Return every statistic that a table may have: by column, then the container's row count."""
     leaves = leaves_of(schema)
     names = {path: plain_name(path, leaves) for path in leaves}
     return (
@@ -83,11 +84,11 @@ def all_slots(schema: pa.Schema) -> tuple[Slot, ...]:
 
 
 def spellings(path: Path) -> tuple[str, str, str]:
-    """How a column's name may be written before its statistic: with dots, as in SQL, with every part quoted."""
+    """Return the spellings of a column before its statistic: dotted, as in SQL, and all quoted."""
     return ".".join(path), show_path(path), quoted_path(path)
 
 
 def plain_name(path: Path, leaves: Mapping[Path, object]) -> str:
-    """The path with dots, unless a column at the top has that very name: then parts are quoted."""
+    """Return the dotted path, or the quoted one if a column at the top has the dotted name."""
     plain, _, quoted = spellings(path)
     return quoted if len(path) > 1 and (plain,) in leaves else plain

@@ -1,8 +1,8 @@
-"""`keep_udf` and `verdict_udf`: UDFs over pandas Series or Arrow arrays that judge the rows of a DataFrame as containers.
+"""`keep_udf` and `verdict_udf`: UDFs that judge the rows of a DataFrame as containers.
 
-PySpark's UDF is made of a plain function over batches. What pandas cannot carry exactly is helped on
-the way where a type can be seen: a call on columns hands dates over as days and timestamps as
-microseconds, so that far ones do not raise and no time zone is needed.
+They work on pandas Series or Arrow arrays, from plain functions over batches. pandas cannot carry
+every type without loss. A call on columns, where types are visible, therefore passes dates as days
+and timestamps as microseconds, so that far ones raise no error and no time zone is needed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from skipstone.bindings.spark.session.session import (
     settings_of,
 )
 from skipstone.bindings.spark.session.types import as_arrow
-from skipstone.bindings.spark.statistics.carry import dressed, own_carrier
+from skipstone.bindings.spark.statistics.carry import as_carried, own_carrier
 from skipstone.bindings.spark.statistics.judge import Answer, Judge, over_arrays, over_series
 from skipstone.bindings.spark.statistics.series import Carrier
 from skipstone.bindings.spark.statistics.slots import slots_of
@@ -36,23 +36,24 @@ Kind = Literal["pandas", "arrow"]
 
 
 class ContainerUDF:
-    """A UDF over the statistics of containers; call it with columns in the order of `columns`.
+    """A UDF over the statistics of containers. Call it with Columns in the order of `columns`.
 
-    It goes wherever PySpark's own UDFs go, `spark.udf.register` included. Called by that name in SQL, it is
-    given what PySpark makes of the columns, whose types it cannot see: collated text must not be handed over.
-    In Series, dates and timestamps then are wall clocks, which it takes for any instant that shows them in
-    some zone; and PySpark raises for timestamps outside 1677 to 2262 and for dates after 9999. Arrow arrays,
-    a call on columns, and `with_verdict` have no such limit.
+    It works wherever PySpark's own UDFs do, including `spark.udf.register`. If SQL calls it by its
+    registered name, it receives what PySpark makes of the columns and cannot see their types. Then
+    collated text must not be passed. In Series, dates and timestamps are wall clocks, and bounds
+    cover every instant that shows this wall clock in some zone; PySpark raises an error for
+    timestamps outside 1677 to 2262 and for dates after 9999. Arrow arrays, a call on columns, and
+    `with_verdict` have no such limits.
 
-    A worker process makes the predicate once, whatever tasks and batches it is sent.
+    A worker process unpickles the predicate once for all tasks and batches.
 
     Attributes:
-        columns: The statistics that a call takes, by name: `x.min`, `x.max`, `x.null_count`,
-            `x.row_count`, for floats `x.nan_count`, and so on for each column; at last the
-            container's own `row_count`. One that is not known: `F.lit(None)`.
+        columns: The names of the statistics that a call takes: `x.min`, `x.max`, `x.null_count`,
+            `x.row_count`, for floats `x.nan_count`, and so on for each column; the container's own
+            `row_count` comes last. Pass `F.lit(None)` for an unknown one.
         predicate: The condition.
         kind: "pandas" or "arrow".
-        func, returnType, evalType, deterministic: As PySpark's UDFs have them.
+        func, returnType, evalType, deterministic: As in PySpark's UDFs.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class ContainerUDF:
         self.func, self.returnType, self.evalType = plain.func, plain.returnType, plain.evalType
 
     def _made(self, carriers: Sequence[Carrier], *, connect: bool) -> Any:
-        return make(
+        return make_udf(
             self._judge,
             carriers,
             self._answer,
@@ -83,14 +84,18 @@ class ContainerUDF:
         )
 
     def __call__(self, *columns: Column | str) -> Column:
-        """The answer as a column.
+        """Return the answer as a Column.
+
+        Args:
+            columns: The statistics that `self.columns` names, as Columns or names.
 
         Raises:
-            StatisticsError: there are more or fewer columns than `self.columns`.
+            StatisticsError: The number of columns is not that of `self.columns`.
         """
         if len(columns) != len(self._slots):
             raise StatisticsError(
-                f"the UDF of {self.predicate.expr!r} was called with {len(columns)} columns; expected {len(self._slots)}: {', '.join(self.columns)}"
+                f"the UDF of {self.predicate.expr!r} was called with {len(columns)} columns; "
+                f"expected {len(self._slots)}: {', '.join(self.columns)}"
             )
         like = next((c for c in columns if not isinstance(c, str)), None)
         F, arrow = functions_of(like), self.kind == "arrow"
@@ -100,12 +105,12 @@ class ContainerUDF:
             connect=_remote() if like is None else is_connect(like),
         )
         found: Column = udf(
-            *(dressed(F, s, c, arrow=arrow) for s, c in zip(self._slots, given, strict=True))
+            *(as_carried(F, s, c, arrow=arrow) for s, c in zip(self._slots, given, strict=True))
         )
         return found
 
     def asNondeterministic(self) -> ContainerUDF:
-        """The same UDF, which Spark will not evaluate twice to push a filter down."""
+        """Return the same UDF as nondeterministic: Spark does not repeat it to push a filter."""
         return ContainerUDF(self.predicate, self._answer, self.kind, deterministic=False)
 
     def __repr__(self) -> str:
@@ -118,22 +123,24 @@ def keep_udf(
     *,
     kind: Kind = "pandas",
 ) -> ContainerUDF:
-    """A UDF that says which containers to keep: BOOLEAN, false where no row can match.
+    """Make a UDF that returns which containers to keep: BOOLEAN, false if no row can match.
+
+    A bigint that arrives in a Series as float64, because its batch holds a null, is rounded
+    outwards; a count beyond 2^53 is then unknown. Arrow arrays and `with_verdict` lose nothing.
 
     Args:
-        predicate: A `PruningPredicate`; or what makes one, such as SQL text, together with `schema`.
-        schema: The table's columns, as pyarrow or Spark has them. The predicate then takes the time
-            zone, ANSI mode and case sensitivity of the active Spark session.
-        kind: "pandas": batches of Series. "arrow": of Arrow arrays, faster and exact for every type; Spark 4.1 and later.
+        predicate: A `PruningPredicate`; or anything that makes one, such as SQL text, together with
+            `schema`.
+        schema: The table's columns, from pyarrow or Spark. The predicate then takes the time zone,
+            ANSI mode and case sensitivity of the active Spark session.
+        kind: "pandas" for batches of Series; "arrow" for Arrow arrays, which are faster and exact
+            for every type and need Spark 4.1 or later.
 
     Returns:
-        The UDF; `columns` names what it is called with.
+        The UDF. Its `columns` names the arguments of a call.
 
     Raises:
-        BackendMissing: this PySpark has no such UDFs.
-
-    In a Series, a bigint that arrives as float64, because a null is in its batch, is rounded outwards; a
-    count beyond 2^53 is then unknown. Arrow arrays and `with_verdict` lose nothing.
+        BackendMissing: This PySpark has no such UDFs.
 
     Example:
         >>> udf = keep_udf("x = 5", pa.schema([("x", pa.int64())]))
@@ -151,17 +158,17 @@ def verdict_udf(
     *,
     kind: Kind = "pandas",
 ) -> ContainerUDF:
-    """A UDF that says whether no row, some or every row can match: INT, 0 NEVER, 1 MAYBE, 2 ALWAYS.
+    """Make a UDF that returns verdicts: INT, 0 NEVER, 1 MAYBE, 2 ALWAYS.
 
     Args:
         predicate: As in `keep_udf`.
         schema, kind: As in `keep_udf`.
 
     Returns:
-        The UDF; `columns` names what it is called with.
+        The UDF. Its `columns` names the arguments of a call.
 
     Raises:
-        BackendMissing: this PySpark has no such UDFs.
+        BackendMissing: This PySpark has no such UDFs.
     """
     return ContainerUDF(predicate_of(predicate, schema), "verdict", kind)
 
@@ -169,12 +176,19 @@ def verdict_udf(
 def predicate_of(
     predicate: PruningPredicate | Any, schema: pa.Schema | StructType | None, spark: Any = None
 ) -> PruningPredicate:
-    """A predicate that was given, or is made under the settings of a Spark session (`spark`, else the active one)."""
+    """Return a given predicate, or make one under a session's settings.
+
+    The session is `spark`, or the active one. Without a session, the default settings apply.
+
+    Raises:
+        PredicateError: `predicate` is not bound, and there is no `schema`.
+    """
     if isinstance(predicate, PruningPredicate):
         return predicate
     if schema is None:
         raise PredicateError(
-            f"the predicate {predicate!r:.80} came without its schema; expected a PruningPredicate, or schema="
+            f"the predicate {predicate!r:.80} came without its schema; expected a "
+            "PruningPredicate, or schema="
         )
     require_pyspark()
     with quiet():
@@ -190,7 +204,7 @@ def predicate_of(
     return PruningPredicate(predicate, schema, **settings_of(spark))
 
 
-def make(
+def make_udf(
     judge: Judge,
     carriers: Sequence[Carrier],
     answer: Answer,
@@ -199,10 +213,13 @@ def make(
     deterministic: bool,
     connect: bool,
 ) -> Any:
-    """PySpark's UDF over batches: of Series, one for each carrier, or two where it is split; or of Arrow arrays, one for each slot.
+    """Make PySpark's UDF over batches.
+
+    A pandas UDF takes Series: one for each carrier, or two for one that is split. An Arrow UDF
+    takes one array for each slot.
 
     Raises:
-        BackendMissing: this PySpark has no Arrow UDFs.
+        BackendMissing: This PySpark has no Arrow UDFs.
     """
     with quiet():
         import pandas as pd
@@ -212,18 +229,25 @@ def make(
 
         if kind == "arrow" and not hasattr(F, "arrow_udf"):
             raise BackendMissing(
-                f"Arrow UDFs need pyspark 4.1 or newer, and {pyspark.__version__} is installed; use kind='pandas', or with_verdict"
+                f"Arrow UDFs need pyspark 4.1 or newer, and {pyspark.__version__} is installed; "
+                "use kind='pandas', or with_verdict"
             )
         function: Any = (
             over_series(judge, carriers, answer) if kind == "pandas" else over_arrays(judge, answer)
         )
-        one, make_udf = (pd.Series, F.pandas_udf) if kind == "pandas" else (pa.Array, F.arrow_udf)
-        function.__name__ = answer  # what plans and result columns show
-        # Set, not written: annotations that are text would need pandas among the worker's names.
-        function.__annotations__ = {"batches": Iterator[tuple[one, ...]], "return": Iterator[one]}  # type: ignore[valid-type]
+        one, pyspark_udf = (
+            (pd.Series, F.pandas_udf) if kind == "pandas" else (pa.Array, F.arrow_udf)
+        )
+        function.__name__ = answer  # plans and result columns show it
+        # Annotations as text would need pandas in the worker's namespace, so they are assigned.
+        function.__annotations__ = {
+            "batches": Iterator[tuple[one, ...]],  # type: ignore[valid-type]
+            "return": Iterator[one],  # type: ignore[valid-type]
+        }
         returns = BooleanType() if answer == "keep" else IntegerType()
-        made: Any = make_udf(function, returns)
-        if connect and not _remote():  # a client in a process that runs Spark itself too
+        made: Any = pyspark_udf(function, returns)
+        # This process runs Spark itself, and is also a client of Spark Connect.
+        if connect and not _remote():
             from pyspark.sql.connect.udf import _create_udf
 
             made = _create_udf(function, returns, made.evalType)
@@ -231,7 +255,7 @@ def make(
 
 
 def _remote() -> bool:
-    """Whether PySpark's functions make Columns of Spark Connect in this process."""
+    """Return True if PySpark's functions make Spark Connect Columns in this process."""
     with quiet():
         from pyspark.sql.utils import is_remote
 

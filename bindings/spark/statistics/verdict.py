@@ -1,4 +1,4 @@
-"""`with_verdict`: a DataFrame of containers with each container's verdict beside it, exact for every type."""
+"""`with_verdict`: add exact verdicts to a DataFrame with one row per container."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from skipstone.bindings.spark.session.session import (
     require_pyspark,
     spark_version,
 )
-from skipstone.bindings.spark.statistics.carry import exact, split, usable
+from skipstone.bindings.spark.statistics.carry import exact_column, is_usable, split
 from skipstone.bindings.spark.statistics.judge import Judge, over_batches
+from skipstone.bindings.spark.statistics.locate import StatisticColumn, locate
 from skipstone.bindings.spark.statistics.native_expression import obstacle, text_of, weight
-from skipstone.bindings.spark.statistics.places import StatisticColumn, located
 from skipstone.bindings.spark.statistics.slots import Slot, slots_of
-from skipstone.bindings.spark.statistics.udf import make, predicate_of
+from skipstone.bindings.spark.statistics.udf import make_udf, predicate_of
 from skipstone.ir.errors import BackendMissing, SkipstoneError, StatisticsError
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 VERDICT: Final = "verdict"
 Strategy = Literal["auto", "native", "arrow_udf", "map_in_arrow", "pandas_udf"]
 ARROW_UDF_SINCE: Final = (4, 1)
-# Tests of a native expression, counted as `weight` does, up to which it was faster than a kernel.
-HEAVIEST: Final = 120
+# The most tests, as `weight` counts them, for which a native expression was faster than a kernel.
+MAX_NATIVE_WEIGHT: Final = 120
 
 
 def with_verdict(
@@ -45,36 +45,42 @@ def with_verdict(
 ) -> DataFrame:
     """Judge each row of a DataFrame as a container.
 
-    By a kernel, the predicate is evaluated once per row, whatever is filtered afterwards: Spark takes the
-    column for nondeterministic, so it neither repeats it nor pushes a filter through it. Filter before by what
-    needs no verdict. A native expression is Spark's own to move.
+    A kernel evaluates the predicate once per row, whatever is filtered afterwards: the column is
+    nondeterministic, so Spark neither repeats it nor pushes a filter through it. Apply filters that
+    need no verdict before. A native expression is deterministic, and Spark may move it.
 
     Args:
-        df: One row per container, with columns such as `x.min`, `x.max`, `x.null_count` and `row_count`, and lists
-            of all values `x.values` or Parquet's bloom filters `x.bloom`; or with structs of these by the columns'
-            names, `x` STRUCT<min, max, null_count, ...>. A statistic that is not there is unknown, and so is one
-            whose type cannot bound the column. Other columns are kept as they are.
-        predicate: A `PruningPredicate`; or what makes one, such as SQL text, together with `schema`.
-        columns: Where statistics are elsewhere: `{"x.min": "lowest_x", "row_count": F.col("stats.n")}`, or a
-            struct of them: `{"x": F.col("stats")["x"]}`.
+        df: One row per container, with columns such as `x.min`, `x.max`, `x.null_count` and
+            `row_count`, and lists of all values `x.values` or Parquet's bloom filters `x.bloom`; or
+            with structs of these that have the columns' names, `x` STRUCT<min, max, null_count,
+            ...>. A missing statistic is unknown, and so is one whose type cannot bound the column.
+            Other columns stay as they are.
+        predicate: A `PruningPredicate`; or anything that makes one, such as SQL text, together with
+            `schema`.
+        columns: Where statistics with other names are: `{"x.min": "lowest_x", "row_count":
+            F.col("stats.n")}`, or a struct of them: `{"x": F.col("stats")["x"]}`.
         schema: The table's columns, for a predicate that is not bound to them yet.
-        strategy: Who judges; the answers are the same. "native": Spark, by the expression of `to_column`.
-            "arrow_udf" (Spark 4.1 and later), "map_in_arrow" (which carries all columns through Python) or
-            "pandas_udf": a kernel, in Python workers. "auto": native for simple predicates; a kernel for long
-            IN lists, for functions of columns and for bloom filters.
+        strategy: How verdicts are computed; they are the same. "native": by the Spark expression of
+            `to_column`. "arrow_udf" (Spark 4.1 and later), "map_in_arrow" (which carries all
+            columns through Python) or "pandas_udf": by a kernel in Python workers. "auto": native
+            for simple predicates; a kernel for long IN lists, for functions of columns and for
+            bloom filters.
 
     Returns:
-        `df` and, as the last column, `verdict`: INT, 0 NEVER, 1 MAYBE, 2 ALWAYS.
+        `df` with a last column `verdict`: INT, 0 NEVER, 1 MAYBE, 2 ALWAYS.
 
     Raises:
         StatisticsError: `df` has a column `verdict` already, or no statistic of any column; or
             `columns` names something else.
-        UnsupportedForm: the predicate has no native form, and `strategy` asks for one.
+        UnsupportedForm: The predicate has no native form, and `strategy` is "native".
         BackendMissing: PySpark or pandas is not installed, or has no such strategy.
+        SkipstoneError: `strategy` is not one of these.
 
     Example:
-        >>> df = spark.createDataFrame([(0, 4), (5, 9)], "`x.min` int, `x.max` int")  # doctest: +SKIP
-        >>> with_verdict(df, "x = 5", schema=table.schema).where("verdict > 0").count()  # doctest: +SKIP
+        >>> bounds = "`x.min` int, `x.max` int"
+        >>> df = spark.createDataFrame([(0, 4), (5, 9)], bounds)  # doctest: +SKIP
+        >>> judged = with_verdict(df, "x = 5", schema=table.schema)  # doctest: +SKIP
+        >>> judged.where("verdict > 0").count()  # doctest: +SKIP
         1
     """
     if strategy not in get_args(Strategy):
@@ -86,39 +92,42 @@ def with_verdict(
         predicate = predicate_of(predicate, schema, df.sparkSession)
         if VERDICT in map(fold_of(df.sparkSession), df.columns):
             raise StatisticsError(
-                f"the DataFrame has a column {VERDICT!r} already; expected none. Drop or rename it first."
+                f"the DataFrame has a column {VERDICT!r} already; expected none. "
+                "Drop or rename it first."
             )
         found = {
             s: place
-            for s, place in located(
+            for s, place in locate(
                 df, predicate.schema, slots_of(predicate, members=True), columns or {}
             ).items()
-            if usable(s, place)
+            if is_usable(s, place)
         }
-        return JUDGES[chosen(strategy, predicate, found, spark_version(df.sparkSession))](
+        return JUDGES[choose_strategy(strategy, predicate, found, spark_version(df.sparkSession))](
             df, predicate, found
         )
 
 
-def chosen(
+def choose_strategy(
     strategy: Strategy,
     predicate: PruningPredicate,
     found: Mapping[Slot, StatisticColumn],
     version: tuple[int, int],
 ) -> str:
-    """The strategy that is taken.
+    """Return the strategy to use.
 
     Raises:
-        BackendMissing: this Spark has not what was asked for.
+        BackendMissing: This Spark lacks the requested strategy.
     """
     if strategy == "arrow_udf" and version < ARROW_UDF_SINCE:
         raise BackendMissing(
-            f"strategy 'arrow_udf' needs Spark 4.1 or newer, and this is {version[0]}.{version[1]}; use strategy='map_in_arrow', 'pandas_udf' or 'auto'"
+            f"strategy 'arrow_udf' needs Spark 4.1 or newer, and this is {version[0]}."
+            f"{version[1]}; use strategy='map_in_arrow', 'pandas_udf' or 'auto'"
         )
     if strategy != "auto":
         return strategy
     places = {(s.path, s.statistic): place for s, place in found.items()}
-    if obstacle(predicate.program, places) is None and weight(predicate.program) <= HEAVIEST:
+    native = obstacle(predicate.program, places) is None
+    if native and weight(predicate.program) <= MAX_NATIVE_WEIGHT:
         return "native"
     return "arrow_udf" if version >= ARROW_UDF_SINCE else "pandas_udf"
 
@@ -142,7 +151,7 @@ def _native(df: DataFrame, predicate: PruningPredicate, found: Located) -> DataF
 
 def _arrow_udf(df: DataFrame, predicate: PruningPredicate, found: Located) -> DataFrame:
     F = functions_of(df)
-    udf = make(
+    udf = make_udf(
         Judge.of(predicate, list(found)),
         (),
         "verdict",
@@ -150,16 +159,16 @@ def _arrow_udf(df: DataFrame, predicate: PruningPredicate, found: Located) -> Da
         deterministic=False,
         connect=is_connect(df),
     )
-    # A UDF takes at least one column, and learns from it how many rows there are.
+    # A UDF takes at least one column, which also carries the number of rows.
     return df.withColumn(
-        VERDICT, udf(*([exact(s, place) for s, place in found.items()] or [F.lit(0)]))
+        VERDICT, udf(*([exact_column(s, place) for s, place in found.items()] or [F.lit(0)]))
     )
 
 
 def _pandas_udf(df: DataFrame, predicate: PruningPredicate, found: Located) -> DataFrame:
     F = functions_of(df)
     ways = [split(F, s, place) for s, place in found.items()]
-    udf = make(
+    udf = make_udf(
         Judge.of(predicate, list(found)),
         [carrier for carrier, _ in ways],
         "verdict",
@@ -178,12 +187,12 @@ def _map_in_arrow(df: DataFrame, predicate: PruningPredicate, found: Located) ->
     wide = df.select(
         "*",
         *(
-            exact(s, place).alias(name)
+            exact_column(s, place).alias(name)
             for (s, place), name in zip(found.items(), new[len(own) :], strict=False)
         ),
     )
     function = over_batches(Judge.of(predicate, list(found)), len(own), new[-1])
-    # PySpark looks up each column by its bare name, which dots, backticks and other columns of that name lead astray.
+    # PySpark looks up each column by its bare name, and fails on dots, backticks and duplicates.
     plain = StructType(
         [
             StructField(name, f.dataType, f.nullable, f.metadata)
@@ -203,7 +212,7 @@ JUDGES: Final[Mapping[str, Callable[[DataFrame, PruningPredicate, Located], Data
 
 
 def _unused(df: DataFrame, count: int) -> list[str]:
-    """Names that no column of a DataFrame has, and that need no quotes."""
+    """Return names that no column of a DataFrame has, and that need no quotes."""
     taken, start = {name.lower() for name in df.columns}, "skipstone_"
     while any(name.startswith(start) for name in taken):
         start += "_"

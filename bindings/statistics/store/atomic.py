@@ -1,4 +1,4 @@
-"""Files that take their name when they are whole and on disk, and not before."""
+"""Replace files atomically: a new file takes its name once it is complete and on disk."""
 
 from __future__ import annotations
 
@@ -11,7 +11,14 @@ from typing import IO
 
 @contextlib.contextmanager
 def replacing(path: str) -> Iterator[IO[bytes]]:
-    """A new file, to be written and read, that takes the place of any at `path` when the block ends well; else nothing is left of it."""
+    """Yield a new file that replaces any file at `path` when the block ends without an error.
+
+    The file is open for writing and reading. If the block raises, the file is deleted and `path`
+    stays as it was.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
     path = os.path.abspath(path)
     temporary = f"{path}.{secrets.token_hex(4)}.tmp"
     handle = os.open(
@@ -31,7 +38,7 @@ def replacing(path: str) -> Iterator[IO[bytes]]:
 
 
 def _sync(folder: str) -> None:
-    """Make the new name last, where folders can be told to."""
+    """Flush a folder's entries to disk, on systems that can do so."""
     with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:

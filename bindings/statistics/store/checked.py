@@ -1,8 +1,10 @@
-"""An Arrow table as one checksummed file: an IPC stream, which any Arrow reads, and a tail that says whether it is whole.
+"""Store an Arrow table as one checksummed file: an IPC stream, and a tail that proves it complete.
 
     stream | checksum of the stream, its bytes, version, magic
 
-Source: Apache Arrow, "IPC Streaming Format": a reader stops where the stream says so, before the tail.
+Any Arrow library can read the file: a reader stops at the end of the stream, before the tail.
+
+Source: Apache Arrow, "IPC Streaming Format".
 """
 
 from __future__ import annotations
@@ -16,16 +18,16 @@ from skipstone.bindings.statistics.store.layout import wrong
 from skipstone.ir.errors import StatisticsError, told
 
 MAGIC: Final = b"SKIPSNAP"
-VERSION: Final = 1  # whoever changes what such tables hold raises it
+VERSION: Final = 1  # raise it when the contents of such tables change
 TAIL: Final = struct.Struct("<QQI8s")
-AGAIN: Final = "call save_stats again"
+WAY_OUT: Final = "call save_stats again"
 
 
 def write_table(file: IO[bytes] | pa.NativeFile, table: pa.Table) -> int:
     """Write a table and its tail.
 
     Returns:
-        The checksum.
+        The checksum of the stream.
     """
     import xxhash
 
@@ -40,49 +42,48 @@ def write_table(file: IO[bytes] | pa.NativeFile, table: pa.Table) -> int:
 
 
 def read_table(
-    path: str, data: pa.Buffer, again: str = AGAIN, expected: int | None = None
+    path: str, data: pa.Buffer, way_out: str = WAY_OUT, expected: int | None = None
 ) -> pa.Table:
-    """The table in the bytes of a file.
+    """Read the table from the bytes of a file.
 
     Args:
         path: The file, for errors.
         data: Its bytes.
-        again: What to do where they are not usable, for errors.
-        expected: The checksum that `write_table` gave; None: any whole file will do.
+        way_out: What the user can do about an unusable file, for errors.
+        expected: The checksum that `write_table` returned; None: any complete file will do.
 
     Raises:
-        StatisticsError: they are not what this version wrote, to the last bit.
+        StatisticsError: the bytes differ from what this version wrote.
     """
     import xxhash
 
     size = data.size - TAIL.size
     if size < 0:
-        raise wrong(path, f"holds no statistics of files: {data.size} bytes", again)
+        raise wrong(path, f"holds no statistics of files: {data.size} bytes", way_out)
     checksum, length, version, magic = TAIL.unpack(data.slice(size).to_pybytes())
     if magic != MAGIC:
         raise wrong(
             path,
-            f"holds no statistics of files, or is torn: it ends with {magic!r}, and {MAGIC!r} was expected",
-            again,
+            f"holds no statistics of files, or is torn: it ends with {magic!r}; expected {MAGIC!r}",
+            way_out,
         )
     if version != VERSION:
         raise wrong(
-            path, f"has format version {version}, and this Skipstone reads version {VERSION}", again
+            path, f"has format version {version}; this Skipstone reads version {VERSION}", way_out
         )
     body = data.slice(0, size)
     if length != size or xxhash.xxh3_64_intdigest(body) != checksum:
-        raise wrong(
-            path, f"is damaged: {size} bytes of {length}, or others than were written", again
-        )
+        raise wrong(path, f"is damaged: {size} bytes of {length}, or its checksum differs", way_out)
     if expected is not None and checksum != expected:
         raise wrong(
             path,
-            f"is another file than was saved: its checksum is {checksum:016x}, and {expected:016x} was expected",
-            again,
+            f"is not the file that was saved: its checksum is {checksum:016x}; "
+            f"expected {expected:016x}",
+            way_out,
         )
     try:
         table = pa.ipc.open_stream(body).read_all()
-        table.validate(full=True)  # Arrow's functions trust lengths, offsets and indices
+        table.validate(full=True)  # Arrow trusts lengths, offsets and indices
         return table
     except (pa.ArrowException, OSError, ValueError, NotImplementedError) as e:
-        raise StatisticsError(f"{path}: is no Arrow stream ({told(e)}); {again}") from e
+        raise StatisticsError(f"{path}: is not an Arrow stream ({told(e)}); {way_out}") from e

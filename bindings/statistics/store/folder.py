@@ -1,4 +1,4 @@
-"""Where statistics of tables are kept for other processes: `skipstone.cache_dir`."""
+"""`skipstone.cache_dir`, the folder that caches statistics of tables for other processes."""
 
 from __future__ import annotations
 
@@ -13,26 +13,29 @@ _warned: set[str] = set()
 
 
 def cache_dir() -> str | None:
-    """The folder, as an absolute path; None: nothing is kept."""
+    """Return the folder as an absolute path; None: nothing is cached on disk."""
     return _folder
 
 
 def kept_in(*names: str) -> str | None:
-    """Return a folder below `cache_dir()`, if nobody else can change what is in it.
+    """Return a folder below `cache_dir()` if no other user can change its contents.
 
-    Else a saved table could be planted: one warning says so, and nothing is kept.
+    Otherwise another user could plant a forged table: warn once, return None and cache nothing.
+
+    Args:
+        names: The path of the folder below `cache_dir()`.
     """
     if _folder is None:
         return None
     path = os.path.join(_folder, *names)
-    why = exposed(path)
-    if why is None:
+    reason = exposed(path)
+    if reason is None:
         return path
-    if why not in _warned:
-        _warned.add(why)
+    if reason not in _warned:
+        _warned.add(reason)
         warnings.warn(
-            f"skipstone keeps nothing in skipstone.cache_dir = {_folder!r}: {why}. "
-            "Name a folder of your own, below folders that only you or root can change.",
+            f"skipstone keeps nothing in skipstone.cache_dir = {_folder!r}: {reason}. "
+            "Choose a folder of your own, below folders that only you or root can change.",
             RuntimeWarning,
             stacklevel=2,
         )
@@ -40,10 +43,14 @@ def kept_in(*names: str) -> str | None:
 
 
 def set_cache_dir(folder: str | os.PathLike[str] | None) -> None:
-    """Name the folder, which is made when something is put there; None keeps nothing from now on.
+    """Set the folder.
+
+    Args:
+        folder: A path; the folder is created when something is first cached. None: cache nothing
+            on disk from now on.
 
     Raises:
-        SourceError: it is no path.
+        SourceError: `folder` is not a path.
     """
     global _folder
     if folder is not None and (not isinstance(folder, str | os.PathLike) or not os.fspath(folder)):

@@ -1,16 +1,19 @@
-"""What stands where in a file of saved statistics, and how a whole file is told from anything else.
+"""The layout of a file of saved statistics, and the checks that a file is complete.
 
     magic | sections | checksums | footer | tail
 
-A section is an Arrow IPC stream of one record batch, at a multiple of 64 bytes: `x.min`, `x.max`, ... as
-they came, or what was packed of a column. The checksums are those of all bytes before them, in blocks
-(kernels/run/guard.py), so that a section is verified where, and when, it is read. The footer, JSON, says which
-section holds what and where packed arrays lie within, so that they are read in place, without Arrow. The
-tail has the footer's place and checksum, the file's length, and the version. Checksums tell damage, not
-forgery: who can write the file can say anything about the table.
+- A section is an Arrow IPC stream of one record batch, at a multiple of 64 bytes: `x.min`, `x.max`,
+  ... as given, or the packed arrays of a column.
+- The checksums cover all bytes before them, in blocks (kernels/run/guard.py), so a section is
+  verified where and when it is read.
+- The footer is JSON. It names the contents of each section and the positions of packed arrays
+  within, so that they are read in place, without Arrow.
+- The tail holds the position and checksum of the footer, the file's length and the version.
 
-Whoever changes the layout, or what packed columns mean (kernels/pack/columns.py and what it calls, levels.py,
-coarse.py), raises `VERSION`.
+Checksums detect damage, not forgery: whoever can write the file can claim anything about the table.
+
+Raise `VERSION` with every change of the layout or of the meaning of packed columns
+(kernels/pack/columns.py and its callees, kernels/index/levels.py, kernels/index/coarse.py).
 """
 
 from __future__ import annotations
@@ -29,13 +32,14 @@ from skipstone.ir.types import DType
 from skipstone.kernels.run.guard import SHIFT, Checked, Descriptor
 
 MAGIC: Final = b"SKIPSTN\n"
-VERSION: Final = 2  # 1: contradictions between counts and bounds were not unknown
+VERSION: Final = 2  # in version 1, counts that contradict bounds were not yet unknown
 ALIGN: Final = 64
-IN_MEMORY: Final = 1 << 20  # bytes of a file up to which it is read and not mapped
-# Where the footer starts, its bytes, the file's bytes, the version, 0.
+IN_MEMORY: Final = 1 << 20  # bytes; a smaller file is read, a larger one is mapped
+MAX_CONTAINERS: Final = 64 << 32  # the containers whose 64-bit words 32 bits can number
+# The start of the footer, its bytes, the bytes of the file, the version, 0.
 TAIL: Final = struct.Struct("<QQQII")
 END: Final = struct.Struct("<Q8s")  # checksum of footer and tail, magic
-# What malformed values raise where they are used as well-formed ones.
+# What code raises that uses malformed values as if they were well-formed.
 MALFORMED: Final = (
     LookupError,
     TypeError,
@@ -51,12 +55,18 @@ def wrong(
     what: str,
     way_out: str = "save the statistics again, or remove the file if a scan left it",
 ) -> StatisticsError:
-    """The error for a file that cannot be used."""
+    """Return the error for a file that cannot be used.
+
+    Args:
+        path: The file.
+        what: What is wrong with it.
+        way_out: What the user can do.
+    """
     return StatisticsError(f"{path}: {what}; {way_out}")
 
 
 def ending(footer: bytes, at: int) -> bytes:
-    """The last bytes of a file: the footer, which starts at `at`, and the tail."""
+    """Return the last bytes of a file: the footer, which starts at byte `at`, and the tail."""
     import xxhash
 
     size = at + len(footer) + TAIL.size + END.size
@@ -64,8 +74,8 @@ def ending(footer: bytes, at: int) -> bytes:
     return body + END.pack(xxhash.xxh3_64_intdigest(body), MAGIC)
 
 
-def type_of(dtype: DType) -> list[object]:
-    """A type as footers write it."""
+def type_as_json(dtype: DType) -> list[object]:
+    """Return a type as footers store it."""
     return [
         dtype.kind.value,
         dtype.bits,
@@ -78,10 +88,15 @@ def type_of(dtype: DType) -> list[object]:
 
 
 @dataclass(frozen=True)
-class Opened:
-    """A file that is whole, as far as its ends tell: its bytes, its footer, and its bytes up to the checksums.
+class OpenedFile:
+    """A file whose magic, checksum table, footer and tail are verified.
 
-    `identity` is the checksum of its end, which holds those of all else: two files of one identity are the same file.
+    Attributes:
+        data: All bytes.
+        footer: The parsed footer.
+        file: The bytes before the checksums, which verify them on request.
+        identity: The checksum of the file's end, which holds the checksums of everything else: two
+            files with one identity have equal contents.
     """
 
     data: mmap.mmap | bytes
@@ -90,11 +105,11 @@ class Opened:
     identity: int
 
 
-def opened(path: str) -> Opened:
-    """Map a file, or read a small one, and read its footer.
+def open_file(path: str) -> OpenedFile:
+    """Map a file, or read a small one, and verify its footer.
 
     Raises:
-        StatisticsError: it cannot be opened, or is no whole file that this version reads.
+        StatisticsError: the file cannot be open_file, is incomplete, or is of another version.
     """
     try:
         with open(path, "rb") as f:
@@ -106,10 +121,10 @@ def opened(path: str) -> Opened:
             "name a file that Statistics.save wrote",
         ) from e
     if data[: len(MAGIC)] != MAGIC:
-        came = "is empty" if not len(data) else f"starts with {data[: len(MAGIC)]!r}"
+        start = "is empty" if not len(data) else f"starts with {data[: len(MAGIC)]!r}"
         raise wrong(
             path,
-            f"holds no saved statistics: it {came}, and {MAGIC!r} was expected",
+            f"holds no saved statistics: it {start}; expected {MAGIC!r}",
             "name a file that Statistics.save wrote",
         )
     size = len(data)
@@ -118,21 +133,21 @@ def opened(path: str) -> Opened:
         footer = json.loads(raw)
         block, (at, count, total) = footer["block"], footer["checksums"]
         if {type(at), type(count)} != {int}:
-            raise ValueError("the place of the checksums is no number")
+            raise ValueError("the position of the checksums is not an integer")
         if block != 1 << SHIFT or count != -(-at // block) or not 0 < at <= at + count * 8 <= size:
             raise ValueError(
-                f"{count} checksums of blocks of {block} bytes from {at} on, in {size} bytes"
+                f"{count} checksums of blocks of {block} bytes from byte {at}, in {size} bytes"
             )
     except MALFORMED as e:
         raise wrong(
-            path, f"its footer is not one that version {VERSION} of the format has ({_why(e)})"
+            path, f"its footer does not fit version {VERSION} of the format ({told(e)})"
         ) from e
     import xxhash
 
     table = data[at : at + count * 8]
     if xxhash.xxh3_64_intdigest(table) != total:
         raise wrong(path, f"the table of checksums, bytes {at} to {at + len(table)}, is damaged")
-    return Opened(
+    return OpenedFile(
         data,
         footer,
         Checked(path, data, np.frombuffer(table, "<u8"), at, descriptor),
@@ -141,7 +156,7 @@ def opened(path: str) -> Opened:
 
 
 def _bytes_of(file: IO[bytes]) -> tuple[mmap.mmap | bytes, Descriptor | None]:
-    """A file's bytes; mapped, with a descriptor to ask for changes by, if they are many."""
+    """Return a file's bytes; if they are many, mapped, with a descriptor to detect changes by."""
     size = os.fstat(file.fileno()).st_size
     if size <= IN_MEMORY:
         return file.read(), None
@@ -150,39 +165,41 @@ def _bytes_of(file: IO[bytes]) -> tuple[mmap.mmap | bytes, Descriptor | None]:
 
 
 def _footer(path: str, data: mmap.mmap | bytes, size: int) -> bytes:
-    """The footer's bytes, if they and the tail are what was written."""
+    """Return the footer's bytes once they and the tail are verified.
+
+    Raises:
+        StatisticsError: the file is torn, damaged or of another version.
+    """
     import xxhash
 
     torn = "is torn or truncated"
-    least = len(MAGIC) + TAIL.size + END.size
-    if size < least:
-        raise wrong(path, f"{torn}: {size} bytes, and the shortest such file has {least}")
+    shortest = len(MAGIC) + TAIL.size + END.size
+    if size < shortest:
+        raise wrong(path, f"{torn}: {size} bytes; the shortest such file has {shortest}")
     checksum, magic = END.unpack(data[-END.size :])
     if magic != MAGIC:
-        raise wrong(path, f"{torn}: it ends with {magic!r}, and {MAGIC!r} was expected")
-    at, length, told, version, _ = TAIL.unpack(data[-END.size - TAIL.size : -END.size])
+        raise wrong(path, f"{torn}: it ends with {magic!r}; expected {MAGIC!r}")
+    at, length, written, version, _ = TAIL.unpack(data[-END.size - TAIL.size : -END.size])
     if version != VERSION:
         newer = (
-            "a newer Skipstone wrote it: update this one, or save the statistics again"
+            "a newer Skipstone wrote it: update Skipstone, or save the statistics again"
             if version > VERSION
             else "save the statistics again"
         )
         raise wrong(
-            path, f"has format version {version}, and this Skipstone reads version {VERSION}", newer
+            path, f"has format version {version}; this Skipstone reads version {VERSION}", newer
         )
-    if told != size or at + length + TAIL.size + END.size != size:
+    if written != size or at + length + TAIL.size + END.size != size:
         raise wrong(
             path,
-            f"{torn}: {size} bytes, and {told} were written, with a footer of {length} from byte {at} on",
+            f"{torn}: {size} bytes, but {written} were written, with a footer of {length} bytes "
+            f"from byte {at}",
         )
     body = data[at : size - END.size]
     if xxhash.xxh3_64_intdigest(body) != checksum:
         raise wrong(
             path,
-            f"its footer, bytes {at} to {size}, is damaged: it has another checksum than when it was saved",
+            f"its footer, bytes {at} to {size}, is damaged: its checksum differs from the saved "
+            "one",
         )
     return body[:length]
-
-
-def _why(e: BaseException) -> str:
-    return told(e)

@@ -1,4 +1,7 @@
-"""Writing statistics to a file. Arrays go from where they are to the file, and a name is given to it only when it is whole."""
+"""Write statistics to a file.
+
+Arrays stream from memory into the file, which takes its name only when it is complete.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skipstone.bindings.statistics.coerce_inputs import KEYS
+from skipstone.bindings.statistics.coerce_inputs import PACKED
 from skipstone.bindings.statistics.store.atomic import replacing
-from skipstone.bindings.statistics.store.layout import ALIGN, MAGIC, ending, type_of
+from skipstone.bindings.statistics.store.layout import ALIGN, MAGIC, ending, type_as_json
 from skipstone.ir.errors import SkipstoneError
 from skipstone.ir.node import Path, show_path
 from skipstone.ir.types import whole
@@ -28,23 +31,37 @@ from skipstone.kernels.run.guard import BLOCK
 if TYPE_CHECKING:
     from skipstone.bindings.statistics.statistics import Statistics
 
-Ref = list[int | str]  # where an array's first byte lies, its lane type, its length
+ArrayRef = list[int | str]  # an array's first byte in the file, its lane type, its length
 
 
 def save(stats: Statistics, path: str) -> None:
-    """Write statistics to a file that takes the place of any that was there, at once."""
+    """Write statistics to a file, which atomically replaces any file at `path`.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
     with replacing(path) as f:
         _Writer(f).statistics(stats)
 
 
 def save_packed(stats: Statistics, path: str, tables: Mapping[str, pa.Table], note: Any) -> None:
-    """Write what is packed of statistics, tables that they can be made from again, and a note, JSON, in the same way."""
+    """Write packed columns and the tables that statistics can be made from again, like `save`.
+
+    Args:
+        stats: The statistics, whose packed columns are written.
+        path: The file.
+        tables: Tables by name.
+        note: Any JSON value, to be returned by `PackedFile.note`.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
     with replacing(path) as f:
         _Writer(f).packed(stats, tables, note)
 
 
 class _Sink:
-    """Bytes on their way to the file, with their checksums."""
+    """A file object that writes bytes and computes the checksum of each block."""
 
     closed = False
 
@@ -52,24 +69,24 @@ class _Sink:
         import xxhash
 
         self.file, self.at, self.sums = file, 0, list[int]()
-        self._hash, self._room = xxhash.xxh3_64(), BLOCK
+        self._hash, self._left_in_block = xxhash.xxh3_64(), BLOCK
 
     def write(self, data: Any) -> None:
         rest = memoryview(data).cast("B")
         while len(rest):
-            piece, rest = rest[: self._room], rest[self._room :]
+            piece, rest = rest[: self._left_in_block], rest[self._left_in_block :]
             self.file.write(piece)
             self._hash.update(piece)
             self.at += len(piece)
-            self._room -= len(piece)
-            if not self._room:
+            self._left_in_block -= len(piece)
+            if not self._left_in_block:
                 self.end_block()
 
     def end_block(self) -> None:
-        if self._room < BLOCK:
+        if self._left_in_block < BLOCK:
             self.sums.append(self._hash.intdigest())
             self._hash.reset()
-            self._room = BLOCK
+            self._left_in_block = BLOCK
 
     def tell(self) -> int:
         return self.at
@@ -79,15 +96,19 @@ class _Sink:
 
 
 class _Writer:
+    """Writes sections, and collects the footer that describes them."""
+
     def __init__(self, file: IO[bytes]) -> None:
         self.sink = _Sink(file)
         self.sink.write(MAGIC)
         self.sections: list[list[int | str]] = []  # name, first byte, bytes, rows
-        # What is in the file already, by address and bytes; an array is kept with it, so that the address stays its own.
-        self.known: dict[tuple[int, int], tuple[int, object]] = {}
-        self.keys: dict[int, tuple[int, Dictionary]] = {}  # section by id
+        # Position in the file of arrays written so far, by address and bytes. Each entry holds its
+        # array, so that no other array gets the address.
+        self.positions: dict[tuple[int, int], tuple[int, object]] = {}
+        self.dictionaries: dict[int, tuple[int, Dictionary]] = {}  # section by id
 
     def statistics(self, stats: Statistics) -> None:
+        """Write statistics as given, their packed columns and their index."""
         rows = stats.row_count
         footer = {
             "counts_parents": stats.counts_parents,
@@ -102,12 +123,14 @@ class _Writer:
         self.finish(stats, footer)
 
     def packed(self, stats: Statistics, tables: Mapping[str, pa.Table], note: Any) -> None:
+        """Write tables and packed columns."""
         named = {name: self.table(name, table) for name, table in tables.items()}
         self.finish(
             stats, {"note": note, "tables": named, "packed": self.source("packed", stats, stats)}
         )
 
     def finish(self, stats: Statistics, footer: dict[str, Any]) -> None:
+        """Write the checksums, the footer and the tail."""
         import xxhash
 
         self.pad()
@@ -127,36 +150,38 @@ class _Writer:
     def pad(self) -> None:
         self.sink.write(bytes(-self.sink.at % ALIGN))
 
-    # Statistics as they came.
+    # Statistics as they were given.
 
     def statistics_of(self, path: Path, stats: Statistics) -> list[Any]:
+        """Write bounds and counts of a column, and return its footer entry."""
         raw = stats.raw(path)
-        arrays = {key: array for key in KEYS[:5] if (array := getattr(raw, key)) is not None}
+        arrays = {key: array for key in PACKED if (array := getattr(raw, key)) is not None}
         named = {f"{show_path(path)}.{key}": array for key, array in arrays.items()}
         return [path, list(arrays), self.raw(f"{show_path(path)}", named) if arrays else None]
 
     def extras_of(self, path: Path, stats: Statistics) -> Iterator[list[Any]]:
+        """Write the extras of a column, and yield their footer entries."""
         for key, array in stats.extras(path).items():
             name = f"{show_path(path)}.{key}"
             yield [path, key, self.raw(name, {name: array})]
 
     def raw(self, name: str, arrays: dict[str, pa.Array]) -> int:
-        """A section of Arrow arrays; packed arrays that are views of one need no second place."""
+        """Write arrays as given, and note their positions: packed arrays may be views."""
         plain = {key: whole(array) for key, array in arrays.items()}
-        section, places = self.section(name, plain)
-        for array, at in zip(plain.values(), places, strict=True):
+        section, positions = self.section(name, plain)
+        for array, at in zip(plain.values(), positions, strict=True):
             t = array.type
             if at is not None and (
                 pa.types.is_integer(t) or pa.types.is_floating(t) or pa.types.is_temporal(t)
             ):
                 width = t.bit_width // 8
-                self.known[
+                self.positions[
                     array.buffers()[1].address + array.offset * width, len(array) * width
                 ] = at, array
         return section
 
     def table(self, name: str, table: pa.Table) -> int:
-        """A section of a table, in as many batches as it has chunks."""
+        """Write a table as a section, with a batch for each of its chunks; return its number."""
         self.pad()
         start = self.sink.at
         with pa.PythonFile(self.sink, "w") as f, pa.ipc.new_stream(f, table.schema) as stream:
@@ -168,7 +193,8 @@ class _Writer:
         """Write an Arrow IPC stream of one batch.
 
         Returns:
-            Its number, and where the values of arrays of numbers lie.
+            The section's number, and the position of each array's values; None where they are not
+            plain numbers.
         """
         self.pad()
         start = self.sink.at
@@ -176,16 +202,19 @@ class _Writer:
         with pa.PythonFile(self.sink, "w") as f, pa.ipc.new_stream(f, batch.schema) as stream:
             stream.write_batch(batch)
         self.sections.append([name, start, self.sink.at - start, batch.num_rows])
-        # Where Arrow puts buffers is its own affair, so it is asked.
+        # Only Arrow knows where it wrote the buffers, so let it read the section back.
         self.sink.file.flush()
         written = pa.py_buffer(mmap.mmap(self.sink.file.fileno(), 0, access=mmap.ACCESS_READ))
         read = pa.ipc.open_stream(written.slice(start, self.sink.at - start)).read_next_batch()
-        return len(self.sections) - 1, [_place(a, written) for a in read.columns]
+        return len(self.sections) - 1, [_position(a, written) for a in read.columns]
 
-    # What was packed.
+    # Packed columns.
 
     def source(self, name: str, source: Packed, stats: Statistics) -> dict[str, Any]:
-        """Packed columns of everything that has statistics; one that was not packed yet is dropped once it is written."""
+        """Write the packed columns of a source, and return its footer entry.
+
+        A column that was not packed before is dropped after it is written.
+        """
         rows = source.rows_plane()
         out: dict[str, Any] = {
             "rows": self.arrays(f"{name}: rows", source.num_containers, {"rows": rows})["rows"],
@@ -195,49 +224,53 @@ class _Writer:
             leaf = stats.leaf(path)
             if leaf is None:
                 continue
-            made = source.made(path, leaf.dtype)
-            before = dict(self.known), dict(self.keys)
-            column = source.pack(path, leaf.dtype) if made is None else made
-            shown = {
+            packed = source.made(path, leaf.dtype)
+            before = dict(self.positions), dict(self.dictionaries)
+            column = source.pack(path, leaf.dtype) if packed is None else packed
+            entry = {
                 "path": path,
-                "type": type_of(leaf.dtype),
+                "type": type_as_json(leaf.dtype),
                 "lane": column.lane,
                 "codes": self.codes(path, column),
             }
             parts = {key: getattr(column, key) for key in ("low", "high", "real", "nulls", "nans")}
             out["columns"].append(
-                shown | self.arrays(f"{name}: {show_path(path)}", source.num_containers, parts)
+                entry | self.arrays(f"{name}: {show_path(path)}", source.num_containers, parts)
             )
-            if made is None:
-                self.known, self.keys = before
+            if packed is None:
+                self.positions, self.dictionaries = before
         return out
 
     def codes(self, path: Path, column: Column) -> list[Any] | None:
+        """Return the footer entry of a column's codes; write its dictionary if it is new."""
         codes = column.codes
         if isinstance(codes, Dictionary):
-            if id(codes) not in self.keys:
+            if id(codes) not in self.dictionaries:
                 section, _ = self.section(f"{show_path(path)}: keys", {"keys": codes.keys})
-                self.keys[id(codes)] = section, codes
-            return ["keys", self.keys[id(codes)][0]]
+                self.dictionaries[id(codes)] = section, codes
+            return ["keys", self.dictionaries[id(codes)][0]]
         return ["grid", codes.base, codes.shift, codes.scale] if isinstance(codes, Grid) else None
 
     def arrays(
         self, name: str, n: int, parts: dict[str, npt.NDArray[Any] | Plane | None]
     ) -> dict[str, Any]:
-        """Packed arrays as references to their places, all that are new in one section; what is no array stands for itself."""
+        """Return references to packed arrays; write those that are new as one section.
+
+        A part that is not an array, such as a constant plane, is returned as it is.
+        """
         new = {}
         for key, part in parts.items():
-            if isinstance(part, np.ndarray) and part.nbytes and _key(part) not in self.known:
+            if isinstance(part, np.ndarray) and part.nbytes and _key(part) not in self.positions:
                 plane = key in ("real", "nulls", "nans", "rows")
                 arrow = pa.bool_() if plane else pa.from_numpy_dtype(part.dtype)
                 new[key] = pa.Array.from_buffers(
                     arrow, n if plane else len(part), [None, pa.py_buffer(part)]
                 )
         if new:
-            _, places = self.section(name, new)
-            self.known |= {
+            _, positions = self.section(name, new)
+            self.positions |= {
                 _key(part): (at or 0, part)
-                for key, at in zip(new, places, strict=True)
+                for key, at in zip(new, positions, strict=True)
                 if isinstance(part := parts[key], np.ndarray)
             }
         return {
@@ -245,10 +278,12 @@ class _Writer:
             for key, part in parts.items()
         }
 
-    def ref(self, part: npt.NDArray[Any]) -> Ref:
-        return [self.known[_key(part)][0] if part.nbytes else ALIGN, str(part.dtype), len(part)]
+    def ref(self, part: npt.NDArray[Any]) -> ArrayRef:
+        """Return the reference to an array that was written."""
+        return [self.positions[_key(part)][0] if part.nbytes else ALIGN, str(part.dtype), len(part)]
 
     def index(self, stats: Statistics) -> dict[str, Any]:
+        """Write the index and return its footer entry."""
         index = stats.levels
         assert index is not None
         order = None
@@ -273,8 +308,12 @@ def _key(part: npt.NDArray[Any]) -> tuple[int, int]:
     return part.ctypes.data, part.nbytes
 
 
-def _place(array: pa.Array, written: pa.Buffer) -> int | None:
-    """Where the values of an array that was read from `written` lie in it."""
+def _position(array: pa.Array, written: pa.Buffer) -> int | None:
+    """Return the first byte in `written` of the values of an array that was read from it.
+
+    Returns:
+        None if the values are not plain numbers, or there are none.
+    """
     t = array.type
     if not (
         pa.types.is_integer(t)
@@ -288,6 +327,7 @@ def _place(array: pa.Array, written: pa.Buffer) -> int | None:
     at = int(values.address - written.address)
     if array.offset or not 0 <= at <= written.size - needed:
         raise SkipstoneError(
-            f"pyarrow {pa.__version__} does not give an array's values where they lie in a file; use a version from 17 to 26"
+            f"pyarrow {pa.__version__} does not read arrays of a file in place; "
+            "use a version from 17 to 26"
         )
     return at

@@ -263,7 +263,7 @@ def test_names_that_are_globs_too(tmp_path):
 
 @pytest.mark.parametrize("where", [None, 5, [None], [["a"]]])
 def test_invalid_paths(where):
-    with pytest.raises(ss.SourceError, match="is no path; expected a file, a folder, a glob"):
+    with pytest.raises(ss.SourceError, match="is not a path; expected a file, a folder, a glob"):
         ss.scan_parquet(where)
 
 

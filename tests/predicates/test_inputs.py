@@ -35,7 +35,7 @@ SCHEMA = pa.schema(
 F = pc.field
 DAY, MOMENT = dt.date(2024, 1, 2), dt.datetime(2024, 1, 2, 3, 4, 5, 6)
 
-#     SQL, col(), pyarrow, filters, Iceberg; None where one cannot say it
+#     SQL, col(), pyarrow, filters, Iceberg; None: the form cannot express it
 SAME = [
     ("x = 5", col("x") == 5, F("x") == 5, [("x", "=", 5)], ice.EqualTo("x", 5)),
     ("x <> 5", col("x") != 5, F("x") != 5, [("x", "!=", 5)], ice.NotEqualTo("x", 5)),
@@ -233,12 +233,11 @@ def test_numbers_of_every_make(value):
 
 ARROW_UNKNOWN = [
     F("x").isin(pa.array([dt.time(1)])),
-    F("d")
-    == pa.scalar(2**31 - 1, pa.int32()).cast(pa.date32()),  # a day that Python has no value for
-    pc.and_(F("b"), F("x") == 1),  # NULL wherever one side is, which is no form of SQL
+    F("d") == pa.scalar(2**31 - 1, pa.int32()).cast(pa.date32()),  # Python has no such date
+    pc.and_(F("b"), F("x") == 1),  # NULL if either side is, which SQL has no operator for
     pc.true_unless_null(F("x") == 100),
     F("x").is_null(nan_is_null=True),
-    F("x") / 2 == 1,  # Arrow's division of integers truncates, and Spark's does not
+    F("x") / 2 == 1,  # Arrow truncates quotients of integers, Spark does not
     F("x").cast(pa.list_(pa.int64())) == 1,
     pc.utf8_title(F("s")) == "A",
     pc.match_like(F("s"), "a%", ignore_case=True),
@@ -302,7 +301,7 @@ def test_mistakes(make, error, message):
 def test_true_unless_null_is_null_where_the_column_is():
     p = ss.PruningPredicate(~pc.true_unless_null(F("x")), SCHEMA)
     stats = ss.Statistics.from_dict({"x": {"null_count": [3]}}, SCHEMA, row_count=[3])
-    assert p.evaluate(stats).tolist() == [0]  # NULL in every row, and not TRUE
+    assert p.evaluate(stats).tolist() == [0]  # NULL in every row, so never TRUE
 
 
 @pytest.mark.parametrize("seed", range(4 if LONG else 2))
@@ -315,7 +314,7 @@ def test_random_predicates_as_text_and_as_expression(seed):
             others = r.random() < 0.5
             q = predicate(r, chosen, plain=True, others=others)
             if others and " IN (" in q.sql:
-                continue  # text keeps members that are casts apart, and the tests come in another order
+                continue  # in text, members that are casts stay apart, in another order
             assert (
                 ss.PruningPredicate(q.sql, schema).node == ss.PruningPredicate(q.expr, schema).node
             ), q.sql

@@ -1,4 +1,4 @@
-"""Statistics that other libraries keep on a device."""
+"""Statistics from arrays that other libraries hold on a device (`Statistics.from_device`)."""
 
 from __future__ import annotations
 
@@ -24,13 +24,15 @@ if TYPE_CHECKING:
     from skipstone.kernels.gpu.device_arrays import Foreign
 
 
-class ForeignBounds(Mapping[Path, Raw]):
-    """Statistics as they came, of which some bounds lie on a device. Read as `Raw` these are downloaded, once.
+class DeviceBounds(Mapping[Path, Raw]):
+    """Statistics by column; some bounds lie on a device.
+
+    Reading a column as `Raw` downloads its bounds once.
 
     Args:
-        raws: The others; a bound that lies there is null.
-        foreign: By column its "min", its "max", or both.
-        resident: Where they lie.
+        raws: The statistics in host memory; a bound that lies on the device is null.
+        foreign: By column, the bounds on the device: "min", "max" or both.
+        resident: The device.
     """
 
     def __init__(
@@ -42,7 +44,7 @@ class ForeignBounds(Mapping[Path, Raw]):
         self._raws, self._foreign, self._resident = raws, foreign, resident
         self._read: Kept[Path, Raw] = Kept()
         self._columns: Kept[tuple[Path, DType], Column] = Kept()
-        weakref.finalize(self, _drop, self._columns, resident).atexit = False
+        weakref.finalize(self, _drop_columns, self._columns, resident).atexit = False
 
     def __getitem__(self, path: Path) -> Raw:
         raw = self._raws[path]
@@ -63,58 +65,59 @@ class ForeignBounds(Mapping[Path, Raw]):
     def __len__(self) -> int:
         return len(self._raws)
 
-    def there(self, path: Path, dtype: DType) -> bool:
-        """Whether the bounds of a column can be judged as they lie."""
-        found = self._foreign.get(path, {})
+    def usable_in_place(self, path: Path, dtype: DType) -> bool:
+        """Return True if kernels can read a column's bounds on the device as `dtype`, uncopied."""
+        bounds = self._foreign.get(path, {})
         raw = self._raws.get(path)
-        # A bound that is on the host alone would be inverted unnoticed.
+        # The device checks only its own bounds: with one bound on the host, an inverted pair would
+        # go unnoticed.
         mixed = raw is not None and any(
             a is not None and not pa.types.is_null(a.type) for a in (raw.min, raw.max)
         )
-        return bool(found) and not mixed and all(f.n and f.suits(dtype) for f in found.values())
+        return bool(bounds) and not mixed and all(f.n and f.suits(dtype) for f in bounds.values())
 
     def column(self, path: Path, dtype: DType, planes: Column) -> Column:
-        """A column whose bounds lie on the device, with the planes of one that has none."""
+        """Return a column with the bounds on the device and the flags of `planes`."""
         from skipstone.kernels.gpu.device_bounds import lanes_there
 
-        def made() -> Column:
-            found = self._foreign[path]
+        def make() -> Column:
+            bounds = self._foreign[path]
             low, high = lanes_there(
-                self._resident.device, dtype, found.get("min"), found.get("max")
+                self._resident.device, dtype, bounds.get("min"), bounds.get("max")
             )
             return replace(planes, lane=dtype.lane, low=low, high=high)
 
-        return self._columns.get((path, dtype), made)
+        return self._columns.get((path, dtype), make)
 
     def counts(self, path: Path) -> Raw:
-        """All but the bounds."""
+        """Return the statistics of a column without its bounds."""
         return replace(self._raws[path], min=None, max=None)
 
-    def here(self) -> dict[Path, Raw]:
-        """All of them, in host memory."""
+    def to_host(self) -> dict[Path, Raw]:
+        """Return all statistics in host memory."""
         return {path: self[path] for path in self}
 
     @property
     def nbytes(self) -> int:
-        """Bytes of bounds that the device holds, mended ones included."""
+        """Bytes of bounds in device memory, repaired copies included."""
         own = sum(
             f.n * np.dtype(f.told).itemsize
-            for found in self._foreign.values()
-            for f in found.values()
+            for bounds in self._foreign.values()
+            for f in bounds.values()
             if f.told is not None
         )
-        given = {f.data[0] for found in self._foreign.values() for f in found.values()}
+        given = {f.data[0] for bounds in self._foreign.values() for f in bounds.values()}
         lanes: list[Any] = [b for c in self._columns for b in (c.low, c.high) if b is not None]
         return int(
             own + sum(b.nbytes for b in lanes if b.__cuda_array_interface__["data"][0] not in given)
         )
 
     def release(self) -> None:
-        """Drop what was mended, once nothing reads it; it is made again where it is asked for."""
-        _drop(self._columns, self._resident)
+        """Free repaired copies once no kernel reads them; they are made again when needed."""
+        _drop_columns(self._columns, self._resident)
 
 
-def _drop(columns: Kept[tuple[Path, DType], Column], resident: Resident) -> None:
+def _drop_columns(columns: Kept[tuple[Path, DType], Column], resident: Resident) -> None:
     if len(columns):
         resident.settle()
     columns.clear()
@@ -123,43 +126,45 @@ def _drop(columns: Kept[tuple[Path, DType], Column], resident: Resident) -> None
 def from_device(
     columns: Any, schema: pa.Schema, row_count: Any, device: int | Device | None
 ) -> Statistics:
-    """What `Statistics.from_device` makes."""
+    """Implement `Statistics.from_device`."""
     from skipstone.bindings.statistics.device import device_of
     from skipstone.bindings.statistics.statistics import Statistics
 
-    on = Resident(device_of(device))
-    there = on.device
-    there.settle()  # whoever made the arrays may still be writing them, on a stream of its own
+    resident = Resident(device_of(device))
+    on = resident.device
+    on.settle()  # other streams may still be writing the arrays
     given, frame_rows = _by_column(columns)
     leaves = leaves_of(schema)
     foreign: dict[Path, dict[str, Foreign]] = {}
-    here: dict[str, dict[str, Any]] = {}
+    on_host: dict[str, dict[str, Any]] = {}
     for name, statistics in given.items():
         for key, value in statistics.items():
-            one = _foreign(value, f"{name}.{key}", there)
-            if one is None:
-                kept = (
+            array = _foreign(value, f"{name}.{key}", on)
+            if array is None:
+                host = (
                     value.to_arrow()
                     if hasattr(value, "to_arrow")
                     and not isinstance(value, pa.Array | pa.ChunkedArray)
                     else value
                 )
             elif key in ("min", "max"):
-                one.look(there)
-                foreign.setdefault(leaf_named(name, leaves).path, {})[key] = one
-                kept = pa.nulls(one.n)
+                array.look(on)
+                foreign.setdefault(leaf_named(name, leaves).path, {})[key] = array
+                host = pa.nulls(array.n)
             else:
-                kept = one.to_arrow(there)
-            here.setdefault(name, {})[key] = kept
+                host = array.to_arrow(on)
+            on_host.setdefault(name, {})[key] = host
     rows = frame_rows if row_count is None else row_count
-    counted = _foreign(rows, "row_count", there)
-    made = Statistics.from_dict(here, schema, rows if counted is None else counted.to_arrow(there))
-    return made.with_bounds(
-        ForeignBounds({path: made.raw(path) for path in made.leaf_paths()}, foreign, on), on
+    device_rows = _foreign(rows, "row_count", on)
+    stats = Statistics.from_dict(
+        on_host, schema, rows if device_rows is None else device_rows.to_arrow(on)
     )
+    raws = {path: stats.raw(path) for path in stats.leaf_paths()}
+    return stats.with_bounds(DeviceBounds(raws, foreign, resident), resident)
 
 
 def _foreign(value: Any, name: str, device: Device) -> Foreign | None:
+    """Return an array that lies on the device; None for any other value."""
     from skipstone.kernels.gpu.device_arrays import Foreign, foreign_of, lies_there
 
     return (
@@ -172,7 +177,11 @@ def _foreign(value: Any, name: str, device: Device) -> Foreign | None:
 
 
 def _by_column(given: Any) -> tuple[dict[str, dict[str, Any]], Any]:
-    """Statistics by column and name, and the row counts of a frame."""
+    """Return statistics by column and key, and the row counts of a frame.
+
+    Raises:
+        StatisticsError: `given` is no mapping or frame, or the frame has no statistics.
+    """
     if isinstance(given, Mapping):
         return {name: dict(statistics) for name, statistics in given.items()}, None
     if isinstance(given, pa.Table | pa.RecordBatch):
@@ -185,7 +194,8 @@ def _by_column(given: Any) -> tuple[dict[str, dict[str, Any]], Any]:
         frame = {name: given[name] for name in given.columns}
     else:
         raise StatisticsError(
-            f"from_device was given a {type(given).__name__}; expected a mapping of columns, a cuDF frame, or an Arrow record batch of the device"
+            f"from_device was given a {type(given).__name__}; expected a mapping of columns, "
+            "a cuDF frame, or an Arrow record batch of the device"
         )
     out: dict[str, dict[str, Any]] = {}
     for name, value in frame.items():
@@ -195,6 +205,7 @@ def _by_column(given: Any) -> tuple[dict[str, dict[str, Any]], Any]:
     rows = frame.get("row_count")
     if not out and rows is None:
         raise StatisticsError(
-            f"the frame has columns {', '.join(map(str, frame)) or 'none'}; expected names such as 'x.min', or 'row_count'"
+            f"the frame has columns {', '.join(map(str, frame)) or 'none'}; "
+            "expected names such as 'x.min', or 'row_count'"
         )
     return out, rows

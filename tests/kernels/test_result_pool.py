@@ -1,4 +1,4 @@
-"""Room for results is used again, and never while anyone can see it."""
+"""Test that result buffers are reused, and never while any array refers to them."""
 
 import threading
 
@@ -14,17 +14,18 @@ SIZE = 1 << 20
 
 @pytest.fixture(autouse=True)
 def empty(monkeypatch):
-    monkeypatch.setattr(result_pool, "_kept", [])
+    monkeypatch.setattr(result_pool, "_buffers", [])
 
 
-def test_room_comes_back_when_nobody_holds_it():
-    first = result_pool.room(SIZE)
+def test_a_free_buffer_is_reused():
+    first = result_pool.allocate(SIZE)
     at = first.ctypes.data
     assert at % 64 == 0 and first.shape == (SIZE,)
     del first
-    assert result_pool.room(SIZE).ctypes.data == at
-    assert result_pool.room(SIZE - 999).ctypes.data == at  # a little less fits too
-    assert result_pool.room(SIZE // 4).ctypes.data != at  # and much less does not hold it
+    assert result_pool.allocate(SIZE).ctypes.data == at
+    assert result_pool.allocate(SIZE - 999).ctypes.data == at  # a slightly smaller request fits too
+    # and a much smaller request gets its own
+    assert result_pool.allocate(SIZE // 4).ctypes.data != at
 
 
 @pytest.mark.parametrize(
@@ -40,25 +41,25 @@ def test_room_comes_back_when_nobody_holds_it():
         lambda a: np.asarray(memoryview(a[::2])),
     ],
 )
-def test_whoever_sees_it_holds_it(hold):
-    held = hold(result_pool.room(SIZE))
-    at = result_pool._kept[0][0].ctypes.data
-    others = [result_pool.room(SIZE) for _ in range(3)]
+def test_a_view_keeps_its_buffer(hold):
+    held = hold(result_pool.allocate(SIZE))
+    at = result_pool._buffers[0][0].ctypes.data
+    others = [result_pool.allocate(SIZE) for _ in range(3)]
     assert all(not at <= o.ctypes.data < at + SIZE for o in others)
     del held
-    assert at <= result_pool.room(SIZE).ctypes.data < at + result_pool.LINE
+    assert at <= result_pool.allocate(SIZE).ctypes.data < at + result_pool.CACHE_LINE
 
 
-def test_what_is_kept_is_bounded():
-    held = [result_pool.room(result_pool.LARGEST // 2) for _ in range(12)]
-    assert sum(b.size for b, _ in result_pool._kept) <= result_pool.MOST
+def test_the_pool_is_bounded():
+    held = [result_pool.allocate(result_pool.MAX_BUFFER // 2) for _ in range(12)]
+    assert sum(b.size for b, _ in result_pool._buffers) <= result_pool.MAX_POOL
     assert len({h.ctypes.data for h in held}) == 12
-    before = len(result_pool._kept)
-    result_pool.room(result_pool.LARGEST + 1), result_pool.room(100)
-    assert len(result_pool._kept) == before
+    before = len(result_pool._buffers)
+    result_pool.allocate(result_pool.MAX_BUFFER + 1), result_pool.allocate(100)
+    assert len(result_pool._buffers) == before
 
 
-def test_masks_that_are_kept_do_not_change():
+def test_masks_do_not_change():
     n = 300_000
     x = np.arange(n)
     stats = ss.Statistics.from_dict({"x": {"min": x, "max": x}}, pa.schema([("x", pa.int64())]))

@@ -1,4 +1,7 @@
-"""Where a DataFrame keeps the statistics that a predicate can use: columns such as `x.min`, structs of them, or whatever it is told."""
+"""Find the statistics that a predicate can use in a DataFrame.
+
+They are columns such as `x.min`, structs of them, or the columns that the caller names.
+"""
 
 from __future__ import annotations
 
@@ -23,17 +26,17 @@ if TYPE_CHECKING:
     from skipstone.bindings.predicates.predicate import PruningPredicate
 
 STATISTICS = (*PACKED, *MEMBERS)
-Key = tuple[Path, str]  # a column's path, () for the container, and a statistic
+Key = tuple[Path, str]  # a column's path, () for the container; and the statistic's name
 
 
 @dataclass(frozen=True, slots=True)
 class StatisticColumn:
-    """Where one statistic is.
+    """A column of a DataFrame that holds one statistic.
 
     Attributes:
-        name: SQL text that names it; empty for a Column that is more than a name.
+        name: SQL text that names it; empty for a Column that is not a plain name.
         type: Its type in Spark.
-        column: The same as a Column; None where no DataFrame is known.
+        column: The same as a Column; None if the DataFrame is not known.
     """
 
     name: str
@@ -41,33 +44,35 @@ class StatisticColumn:
     column: Column | None = None
 
 
-def located(
+def locate(
     df: DataFrame,
     schema: pa.Schema,
     slots: Iterable[Slot],
     columns: Mapping[str, Column | str],
     statistics: Container[str] = STATISTICS,
 ) -> dict[Slot, StatisticColumn]:
-    """Those of some statistics that a DataFrame has.
+    """Return where a DataFrame holds statistics.
 
-    A name of `columns` counts before one of the DataFrame, and `x.min` before the field `min` of a struct `x`.
+    A name in `columns` takes precedence over one of the DataFrame, and `x.min` over the field `min`
+    of a struct `x`.
 
     Args:
         df: One row per container.
         schema: The table's columns.
-        slots: What is wanted.
-        columns: Where statistics are that the DataFrame's names do not tell of.
-        statistics: The names that are statistics; a field of another name is a column's own.
+        slots: The statistics to find.
+        columns: Where statistics are whose names the DataFrame does not have.
+        statistics: The names of statistics; a field of another name belongs to a column.
 
     Raises:
-        StatisticsError: there is none of any column of the table; or `columns` names something else.
+        StatisticsError: The DataFrame has no statistic of any column of the table; or `columns`
+            names something else.
     """
     names, slots = _Names(schema, fold_of(df.sparkSession), statistics), list(slots)
     found: dict[Key, StatisticColumn] = {}
     for name, place in _named(df):
         names.add(found, name, place)
     wanted = {(s.path, s.statistic) for s in slots}
-    # What is not wanted is not looked up: columns may be many, and made when they are.
+    # `columns` may be a large mapping that makes Columns when they are looked up.
     given = {
         name: functions_of(df).col(c) if isinstance(c, str) else c
         for name in columns
@@ -81,7 +86,8 @@ def located(
         names.add(found, name, StatisticColumn(name_of(column) or "", field.dataType, column))
     if not found and not columns:
         raise StatisticsError(
-            f"the DataFrame has columns {', '.join(df.columns)}; expected names such as {names.shown}, or columns= that says where they are"
+            f"the DataFrame has columns {', '.join(df.columns)}; expected names such as "
+            f"{names.shown}, or columns= with their names"
         )
     return {s: found[s.path, s.statistic] for s in slots if (s.path, s.statistic) in found}
 
@@ -89,13 +95,13 @@ def located(
 def statistics_columns(
     df: DataFrame, schema: pa.Schema, statistics: Container[str] = STATISTICS
 ) -> set[str]:
-    """The columns of a DataFrame that hold statistics by their names, alone or in structs."""
+    """Return the columns of a DataFrame that are statistics by name, alone or in structs."""
     names = _Names(schema, fold_of(df.sparkSession), statistics)
     return {name for name, place in _named(df) if names.add({}, name, place)}
 
 
 def _named(df: DataFrame) -> Iterator[tuple[str, StatisticColumn]]:
-    """The columns of a DataFrame: structs first, so that a column of its own wins over a field."""
+    """Yield the columns of a DataFrame: structs first, so that a plain column replaces a field."""
     F, fields = functions_of(df), list(df.schema)
     for field in sorted(fields, key=lambda f: f.dataType.typeName() != "struct"):
         name = quoted_name(field.name)
@@ -103,7 +109,7 @@ def _named(df: DataFrame) -> Iterator[tuple[str, StatisticColumn]]:
 
 
 class _Names:
-    """What the names of a table's statistics and columns stand for."""
+    """Resolves names to the statistics and columns of a table."""
 
     def __init__(
         self, schema: pa.Schema, fold: Callable[[str], str], known: Container[str] = STATISTICS
@@ -111,7 +117,7 @@ class _Names:
         self.fold, self.known = fold, known
         self.statistics: dict[str, Key] = {fold(ROW_COUNT): ((), ROW_COUNT)}
         self.columns: dict[str, Path] = {}
-        # Where a name fits two columns, it means the top one.
+        # If a name fits two columns, it means the one at the top of the schema.
         for path in sorted(leaves_of(schema), key=len):
             for name in spellings(path):
                 self.columns.setdefault(fold(name), path)
@@ -124,20 +130,24 @@ class _Names:
         return ", ".join(list(self.statistics)[1:4])
 
     def fits(self, name: str, wanted: Container[Key]) -> bool:
-        """Whether a name is that of a statistic that is wanted, or of a whole column.
+        """Return True if a name means a wanted statistic or a whole column.
 
         Raises:
-            StatisticsError: it is neither.
+            StatisticsError: It means neither a statistic nor a column.
         """
         folded = self.fold(name)
         if folded not in self.statistics and folded not in self.columns:
             raise StatisticsError(
-                f"columns= names {name!r}, which is no statistic of a column of the schema; expected names such as {self.shown}"
+                f"columns= names {name!r}, which is not a statistic of a column of the schema; "
+                f"expected names such as {self.shown}"
             )
         return folded in self.columns or self.statistics[folded] in wanted
 
     def add(self, found: dict[Key, StatisticColumn], name: str, place: StatisticColumn) -> bool:
-        """What a column of a DataFrame holds, if its name is that of a statistic, or of a column whose statistics are its fields; whether it holds any."""
+        """Add a column of a DataFrame to `found` if its name means a statistic or a whole column.
+
+        The fields of a whole column are its statistics. Return True if any statistic was added.
+        """
         key = self.statistics.get(self.fold(name))
         if key is not None:
             found[key] = place
@@ -148,18 +158,21 @@ class _Names:
     def add_fields(
         self, found: dict[Key, StatisticColumn], path: Path, place: StatisticColumn
     ) -> bool:
-        """The statistics that a struct's fields are: of the column itself, and in structs, of its own fields; whether there are any."""
+        """Add the fields of a struct that are statistics, and those of nested structs, to `found`.
+
+        Nested structs hold the statistics of the column's own fields. Return True if any was added.
+        """
         from pyspark.sql.types import StructType
 
         if not isinstance(place.type, StructType):
             return False
-        told = False
+        any_added = False
         below = {self.fold(p[-1]): p for p in self.columns.values() if p[:-1] == path}
         names = [self.fold(f.name) for f in place.type]
         for f in place.type:
             folded = self.fold(f.name)
             if names.count(folded) > 1:
-                continue  # no one can say which is meant
+                continue  # the name is ambiguous
             assert place.column is not None
             inner = StatisticColumn(
                 place.name and f"{place.name}.{quoted_name(f.name)}",
@@ -168,28 +181,28 @@ class _Names:
             )
             if folded in self.known and not isinstance(f.dataType, StructType):
                 found[path, folded] = inner
-                told = True
+                any_added = True
             elif folded in below:
-                told |= self.add_fields(found, below[folded], inner)
-        return told
+                any_added |= self.add_fields(found, below[folded], inner)
+        return any_added
 
 
 INTEGERS = ("tinyint", "smallint", "int", "bigint")
 
 
-def assumed(
+def assume(
     predicate: PruningPredicate, columns: Mapping[str, Column | str]
 ) -> dict[Slot, StatisticColumn]:
-    """The statistics that a predicate can use, for DataFrames that are not known yet.
+    """Return where the statistics of a predicate will be in a DataFrame that is not known yet.
 
-    They are taken to be of the columns' own types and, when the DataFrame is there, unknown if they are not.
+    Each is assumed to have its column's own type; in a DataFrame where it does not, it is unknown.
 
     Args:
         predicate: The condition.
-        columns: Where they are. Empty: all of them, by their own names.
+        columns: Where statistics are. Empty: all of them have their own names.
 
     Raises:
-        StatisticsError: `columns` names something else, or has a Column that is more than a name.
+        StatisticsError: `columns` names something else, or has a Column that is not a plain name.
     """
     names = _Names(predicate.schema, str if predicate.settings["case_sensitive"] else str.lower)
     found: dict[Key, str | None] = (
@@ -199,7 +212,8 @@ def assumed(
         key = names.statistics.get(names.fold(name))
         if key is None:
             raise StatisticsError(
-                f"columns= names {name!r}, which is no statistic of a column of the schema; expected names such as {names.shown}, or df= that has structs"
+                f"columns= names {name!r}, which is not a statistic of a column of the schema; "
+                f"expected names such as {names.shown}, or df= with structs"
             )
         found[key] = (
             name_of(column) if not isinstance(column, str) else quoted_path(split_name(column))
@@ -212,9 +226,9 @@ def assumed(
 
 
 def _guarded(slot: Slot, name: str | None) -> StatisticColumn:
-    """A statistic by name that is NULL where it has another type than is assumed."""
-    told, kind = own_type(slot)
-    names = ", ".join(f"'{n}'" for n in told)
+    """Return a statistic by name that is NULL if it has another type than the assumed one."""
+    accepted, kind = own_type(slot)
+    names = ", ".join(f"'{n}'" for n in accepted)
     return StatisticColumn(
         ""
         if name is None
@@ -224,12 +238,12 @@ def _guarded(slot: Slot, name: str | None) -> StatisticColumn:
 
 
 def own_type(slot: Slot) -> tuple[tuple[str, ...], DataType]:
-    """The types that a statistic may have without being looked at, by name, and one that holds all of them."""
+    """Return the names of an unseen statistic's possible types, and a type that holds them all."""
     from pyspark.sql import types as T
 
     dtype = slot.dtype
     match dtype.kind:
-        case _ if slot.counts:
+        case _ if slot.is_count:
             return INTEGERS, T.LongType()
         case Kind.INT | Kind.UINT:
             return INTEGERS, T.LongType()

@@ -1,0 +1,107 @@
+"""Run the programs of one predicate: by levels if there is an index, else by the flat kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from skipstone.bindings.statistics.statistics import Statistics
+from skipstone.ir.lower import Program
+from skipstone.kernels.gpu.device import DeviceArray
+from skipstone.kernels.gpu.resident import Resident
+from skipstone.kernels.index.descend import Found, descend, found_in
+from skipstone.kernels.pack.planes import Verdicts
+from skipstone.kernels.run.launch import Launch
+from skipstone.kernels.run.run import Backend, Out, Result, on_device, run, stays_here, survivors
+
+
+class Evaluator:
+    """Runs the programs of one predicate over statistics, and counts which backends answered.
+
+    Args:
+        can_match: The program with one root, "can match".
+        both: The program with two roots, "can match" and "can miss".
+
+    Attributes:
+        answered: How often each backend answered, by name; "levels" counts answers by an index.
+    """
+
+    def __init__(self, can_match: Program, both: Program) -> None:
+        self._can_match, self._both = can_match, both
+        self.answered: dict[str, int] = {}
+
+    def verdicts(
+        self, stats: Statistics, backend: Backend, out: Out, *, fully_matched: bool
+    ) -> Verdicts:
+        """Return the verdict of each container, uint8, shape (n,).
+
+        Args:
+            stats: n containers.
+            backend, out: As in `PruningPredicate.prune`.
+            fully_matched: True: tell ALWAYS from MAYBE. False: both are 1.
+        """
+        program = self._both if fully_matched else self._can_match
+        if not stays_here(out):
+            from skipstone.kernels.gpu import gpu
+
+            on_gpu: Verdicts = self._on_device(stats.launch(program), backend, gpu.verdicts)
+            return on_gpu
+        found = self._descend(stats, backend, program, dense=True)
+        if found is not None:
+            return found.verdicts()
+        verdicts = self._run(program, stats, backend, verdicts=True).verdicts
+        assert verdicts is not None
+        return verdicts
+
+    def survivors(self, stats: Statistics, backend: Backend, out: Out) -> npt.NDArray[np.int64]:
+        """Return the positions of the containers to keep, ascending."""
+        if not stays_here(out):
+            from skipstone.kernels.gpu import gpu
+
+            on_gpu: npt.NDArray[np.int64] = self._on_device(
+                stats.launch(self._can_match), backend, gpu.survivors
+            )
+            return on_gpu
+        found = self._descend(stats, backend, self._can_match, dense=False)
+        if found is not None:
+            return found.survivors()
+        positions, name = survivors(stats.launch(self._can_match), backend)
+        self._count(name)
+        return positions
+
+    def find(self, stats: Statistics, backend: Backend) -> Found:
+        """Return the verdicts as packed words, without those that hold no container to keep."""
+        found = self._descend(stats, backend, self._both, dense=False)
+        if found is not None:
+            return found.in_place()
+        return found_in(self._run(self._both, stats, backend, verdicts=False).planes, len(stats))
+
+    def _descend(
+        self, stats: Statistics, backend: Backend, program: Program, *, dense: bool
+    ) -> Found | None:
+        """Judge by the index; None: there is no index, or the flat kernel is faster."""
+        if stats.levels is None:
+            return None
+        found = descend(stats.levels, self._both, program, dense=dense, backend=backend)
+        if found is not None:
+            self._count("levels")
+        return found
+
+    def _on_device(
+        self, launch: Launch, backend: Backend, work: Callable[[Launch, Resident], DeviceArray]
+    ) -> DeviceArray:
+        answer = on_device(launch, backend, lambda on: work(launch, on))
+        self._count("cupy")
+        return answer
+
+    def _run(
+        self, program: Program, stats: Statistics, backend: Backend, *, verdicts: bool
+    ) -> Result:
+        result = run(stats.launch(program), backend, verdicts=verdicts)
+        self._count(result.backend)
+        return result
+
+    def _count(self, backend: str) -> None:
+        self.answered[backend] = self.answered.get(backend, 0) + 1

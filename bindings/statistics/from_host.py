@@ -1,0 +1,116 @@
+"""Turn dictionaries, Arrow tables and providers into bounds, counts and extras by column."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from skipstone.bindings.statistics.coerce_inputs import KEYS, PACKED, array_of, leaf_named
+from skipstone.bindings.statistics.protocols import PruningStatistics
+from skipstone.ir.errors import StatisticsError
+from skipstone.ir.node import Path
+from skipstone.ir.types import Leaf
+from skipstone.kernels.pack.columns import Raw
+
+Extras = dict[Path, dict[str, pa.Array]]
+
+
+def read_dict(
+    columns: Mapping[str, Mapping[str, Any]],
+    schema: pa.Schema,
+    leaves: Mapping[Path, Leaf],
+    lengths: dict[str, int],
+) -> tuple[dict[Path, Raw], Extras]:
+    """Read statistics by column name, as `Statistics.from_dict` takes them.
+
+    Args:
+        columns: By column name, statistics by key.
+        schema: The table's columns.
+        leaves: The same by path.
+        lengths: Receives the length of each statistic, by its name.
+
+    Returns:
+        Bounds and counts by column; exactness of bounds, value lists and bloom filters by column.
+
+    Raises:
+        UnknownColumn: the schema lacks a column.
+        StatisticsError: a key is unknown, or an array cannot be read.
+    """
+    raws: dict[Path, Raw] = {}
+    extras: Extras = {}
+    for name, given in columns.items():
+        leaf = leaf_named(name, leaves)
+        if unknown := set(given) - set(KEYS):
+            raise StatisticsError(
+                f"column {name!r} has a statistic {min(unknown)!r}; "
+                f"expected some of {', '.join(KEYS)}"
+            )
+        arrays = {
+            key: array_of(key, value, schema, leaf)
+            for key, value in given.items()
+            if value is not None
+        }
+        lengths.update({f"{name}.{key}": len(a) for key, a in arrays.items()})
+        raws[leaf.path] = Raw(*(arrays.get(k) for k in PACKED))
+        extras[leaf.path] = {k: a for k, a in arrays.items() if k not in PACKED}
+    return raws, extras
+
+
+def split_table(table: pa.Table | pa.RecordBatch) -> tuple[dict[str, dict[str, Any]], Any]:
+    """Split a table with columns such as `x.min` into statistics by column, and the row counts.
+
+    Raises:
+        StatisticsError: the table has no statistics.
+    """
+    columns: dict[str, dict[str, Any]] = {}
+    row_count = None
+    for name in table.column_names:
+        column, dot, key = name.rpartition(".")
+        if name == "row_count":
+            row_count = table.column(name)
+        elif dot and key in KEYS:
+            columns.setdefault(column, {})[key] = table.column(name)
+    if row_count is None and not columns:
+        raise StatisticsError(
+            f"the table has columns {', '.join(table.column_names) or 'none'}; "
+            "expected names such as 'x.min', or 'row_count'"
+        )
+    return columns, row_count
+
+
+def read_provider(
+    provider: PruningStatistics,
+    schema: pa.Schema,
+    leaves: Mapping[Path, Leaf],
+    columns: Iterable[str],
+) -> dict[Path, Raw]:
+    """Call each method of a provider once per column.
+
+    Raises:
+        UnknownColumn: the schema lacks a column.
+        StatisticsError: an answer has another length than `num_containers`, or cannot be read.
+    """
+    n = provider.num_containers
+    raws = {}
+    for name in columns:
+        leaf = leaf_named(name, leaves)
+        methods = (
+            provider.min_values,
+            provider.max_values,
+            provider.null_counts,
+            provider.row_counts,
+        )
+        answers = [
+            None if (a := method(name)) is None else array_of(key, a, schema, leaf)
+            for key, method in zip(KEYS, methods, strict=False)
+        ]
+        for key, a in zip(KEYS, answers, strict=False):
+            if a is not None and len(a) != n:
+                raise StatisticsError(
+                    f"the provider gave {len(a)} values of {name}.{key}; "
+                    f"expected {n}, its num_containers"
+                )
+        raws[leaf.path] = Raw(*answers)
+    return raws

@@ -1,0 +1,311 @@
+"""Comparisons of bound scalars: common types, literals as thresholds, IN lists, NULL and NaN."""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from skipstone.ir import types as ty
+from skipstone.ir.coerce import DIGITS, INTEGER, cast_literal, common_type, in_spark
+from skipstone.ir.functions.build import TRUTH, build
+from skipstone.ir.node import TERMS, Node, Op, Reason, literal, unknown
+from skipstone.ir.pullback import Span, pullback
+from skipstone.ir.session import Incomparable, Session
+from skipstone.ir.simplify import FALSE, NULL, TRUE, is_in
+from skipstone.ir.text import show
+from skipstone.ir.thresholds import against_nan, against_span, never
+from skipstone.ir.types import DType, Kind
+
+FLIP: Final = {
+    Op.LT: Op.GT,
+    Op.LE: Op.GE,
+    Op.GT: Op.LT,
+    Op.GE: Op.LE,
+    Op.EQ: Op.EQ,
+    Op.NE: Op.NE,
+    Op.SAME: Op.SAME,
+}
+COMPARE: Final[dict[Op, Callable[[Any, Any], bool]]] = {
+    Op.LT: operator.lt,
+    Op.LE: operator.le,
+    Op.GT: operator.gt,
+    Op.GE: operator.ge,
+    Op.EQ: operator.eq,
+}
+
+
+def is_null(scalar: Node) -> Node:
+    """Return the condition that a bound scalar is NULL."""
+    if scalar.op is Op.UNKNOWN:
+        return scalar
+    if scalar.op is Op.CALL and isinstance(scalar.value, tuple) and scalar.value[0] == TRUTH:
+        return Node(Op.IS_NULL, scalar.args)
+    while (inner := uncast(scalar)) is not None:
+        scalar = inner
+    if scalar.dtype == ty.NULL:
+        return TRUE
+    if scalar.op is Op.LITERAL:
+        return TRUE if scalar.value is None else FALSE
+    return Node(Op.IS_NULL, (scalar,))
+
+
+def compare(op: Op, a: Node, b: Node, session: Session, *, has_literal: bool = True) -> Node:
+    """Compare two bound scalars.
+
+    Args:
+        op: A comparison other than NE.
+        a, b: Columns, calls, literals, or UNKNOWN.
+        session: The Spark settings.
+        has_literal: One side is a literal as written, not a folded expression.
+
+    Returns:
+        A bound predicate, not yet simplified.
+    """
+    a, b = (_days_as_date(x, y, session) for x, y in ((a, b), (b, a)))
+    for side in (a, b):
+        if side.op is Op.UNKNOWN:
+            assert isinstance(side.value, Reason)
+            return unknown(show(Node(op, (a, b))), side.value.why)
+    if a.op is Op.LITERAL and b.op in TERMS:
+        a, b, op = b, a, FLIP[op]
+    if a.dtype == ty.NULL or b.dtype == ty.NULL or (b.op is Op.LITERAL and b.value is None):
+        other = b if a.dtype == ty.NULL else a
+        return is_null(other) if op is Op.SAME else NULL
+    if a.op in TERMS and a == b:
+        return _compare_with_itself(op, a)
+    if b.op in TERMS:
+        return _compare_terms(op, a, b, session)
+    if a.op in TERMS and op in (Op.LT, Op.LE, Op.GT, Op.GE) and (beyond := _beyond_bigint(a, b)):
+        # Spark answers for every row, NULL or not, but only if the literal stands by itself.
+        # Source: Spark, `DecimalPrecision`, integralAndDecimalLiteral; seen in 4.3.
+        if not has_literal:
+            return unknown(
+                show(Node(op, (a, b))),
+                "the decimal lies beyond BIGINT, and Spark's result for NULL depends on its form",
+            )
+        return TRUE if (op in (Op.LT, Op.LE)) == (beyond > 0) else FALSE
+    test = _compare_literal if a.op in TERMS else _compare_literals
+    if op is Op.SAME:
+        return Node(Op.IS_TRUE, (test(Op.EQ, a, b, session),))
+    return test(op, a, b, session)
+
+
+def _days_as_date(n: Node, other: Node, session: Session) -> Node:
+    """Cast system.days(...) beside a DATE to a date.
+
+    Iceberg's days are numbers in its tests and metadata, and dates in Spark.
+    """
+    days = (
+        n.op is Op.CALL
+        and isinstance(n.value, tuple)
+        and n.value[0] == "system.days"
+        and other.dtype == ty.DATE
+    )
+    return build("date_from_unix_date", (n,), session) if days else n
+
+
+def _compare_with_itself(op: Op, term: Node) -> Node:
+    if op is Op.SAME:
+        return TRUE
+    equal = Node(Op.DEFINED, (term,))
+    return equal if op in (Op.EQ, Op.LE, Op.GE) else Node(Op.NOT, (equal,))
+
+
+def _compare_terms(op: Op, a: Node, b: Node, session: Session) -> Node:
+    """Compare two columns or expressions: the sign of their difference with 0."""
+    sign = build("compare", (a, b), session)
+    if sign.op is Op.UNKNOWN:
+        return sign
+    if sign.op is not Op.CALL:
+        return compare(op, sign, literal(0, ty.INT8), session)
+    if op is not Op.SAME:
+        return against_span(op, sign, Span(0, 0))
+    # The compared values may be NULL where the values before the casts are not.
+    both = Node(Op.AND, tuple(map(is_null, sign.args)))
+    return Node(Op.OR, (Node(Op.IS_TRUE, (against_span(Op.EQ, sign, Span(0, 0)),)), both))
+
+
+def _compare_literals(op: Op, a: Node, b: Node, session: Session) -> Node:
+    assert a.dtype and b.dtype
+    first, second = (b, a) if a.dtype.kind is Kind.STRING else (a, b)
+    assert first.dtype and second.dtype
+    try:
+        to = common_type(first.dtype, second.dtype, session)
+        u, v = (cast_literal(x.value, x.dtype, to, session) for x in (a, b) if x.dtype)
+    except Incomparable as e:
+        return unknown(show(Node(op, (a, b))), str(e))
+    if u is None or v is None:
+        return NULL
+    return TRUE if COMPARE[op](_nan_last(u), _nan_last(v)) else FALSE
+
+
+def _compare_literal(op: Op, column: Node, lit: Node, session: Session) -> Node:
+    dtype, source = column.dtype, lit.dtype
+    assert dtype and source
+    if not dtype.ordered:
+        return unknown(
+            show(Node(op, (column, lit))), f"columns of type {dtype} allow null tests only"
+        )
+    digits = (
+        len(str(abs(lit.value))) if isinstance(lit.value, int) and source.kind in INTEGER else None
+    )
+    try:
+        to = common_type(dtype, source, session, digits)
+        value = cast_literal(lit.value, source, to, session)
+        if value is None:
+            return NULL
+        if isinstance(value, float) and math.isnan(value):
+            return against_nan(op, column)
+    except Incomparable as e:
+        return unknown(show(Node(op, (column, lit))), str(e))
+    try:
+        return _threshold(op, column, pullback(dtype, to, value, session), session)
+    except Incomparable:  # the cast keeps no order around the literal: cast the column instead
+        return _compare_terms(op, column, lit, session)
+
+
+def _threshold(op: Op, term: Node, span: Span, session: Session) -> Node:
+    """Compare a term with a literal that lies at `span`.
+
+    A cast that keeps order and never fails moves the span on to its argument.
+    """
+    while (inner := uncast(term)) is not None:
+        assert inner.dtype and term.dtype
+        pull = functools.partial(pullback, inner.dtype, term.dtype, session=session)
+        try:
+            low = None if span.low is None else pull(span.low).low
+            high = None if span.high is None else pull(span.high).high
+        except Incomparable:
+            break
+        term, span = inner, Span(low, high)
+    return against_span(op, term, span)
+
+
+def member_conditions(
+    column: Node, members: list[tuple[DType, object]], session: Session
+) -> list[Node]:
+    """Return conditions whose OR is TRUE where a column or call equals a member.
+
+    Args:
+        column: The column or call.
+        members: Literals: types and axis values, none of them NULL.
+        session: The Spark settings.
+
+    Raises:
+        Incomparable: Spark rejects the list, or its outcome is not certain here.
+    """
+    dtype = column.dtype
+    assert dtype
+    if not dtype.ordered:
+        raise Incomparable(f"columns of type {dtype} allow null tests only")
+    sources = dict.fromkeys(t for t, _ in members)
+    to = _list_type(dtype, sources, session)
+    if (values := _own_values(dtype, to, members)) is not None:
+        tests = [is_in(column, values)] if values else []
+        if len(values) < len(members) and dtype.kind is Kind.FLOAT:
+            tests.append(Node(Op.NAN, (column,)))
+        return tests or [never(column)]
+    exact: list[object] = []
+    out: list[Node] = []
+    for source, raw in members:
+        value = cast_literal(raw, source, to, session)
+        assert value is not None
+        if isinstance(value, float) and math.isnan(value):
+            out.append(against_nan(Op.EQ, column))
+            continue
+        span = pullback(dtype, to, value, session)
+        if span.low is not None and span.low == span.high and uncast(column) is None:
+            exact.append(_plus_zero(span.low))
+        else:
+            out.append(_threshold(Op.EQ, column, span, session))
+    return [*([is_in(column, exact)] if exact else []), *out]
+
+
+def _own_values(dtype: DType, to: DType, members: list[tuple[DType, object]]) -> list[Any] | None:
+    """Return the members that a column can equal, if none of them needs a cast; otherwise None.
+
+    NaN is left out, and so are integers beyond the column's type.
+    """
+    integers = dtype.kind in INTEGER and to.kind is Kind.INT
+    if integers and all(t.kind in INTEGER for t, _ in members):
+        low, high = dtype.lowest, dtype.highest
+        return [v for _, v in members if low <= v <= high]  # type: ignore[operator]
+    if to != dtype or any(t != dtype for t, _ in members):
+        return None
+    values = [v for _, v in members if not isinstance(v, float) or not math.isnan(v)]
+    return [_plus_zero(v) for v in values] if dtype.kind is Kind.FLOAT else values
+
+
+def _list_type(column: DType, literals: Mapping[DType, None], session: Session) -> DType:
+    """Return the type in which Spark compares a column with the members of a list.
+
+    Raises:
+        Incomparable: Spark rejects the list, or compares its members as strings.
+    """
+    texts = any(t.kind is Kind.STRING for t in literals)
+    if texts and column.kind is not Kind.STRING and (len(literals) > 1 or not session.ansi):
+        raise Incomparable("IN mixes strings with other types, and Spark then compares as strings")
+    # DOUBLE first: beside it, decimals are not widened to a common type, which may not exist.
+    ordered = sorted(literals, key=lambda t: t.kind is not Kind.FLOAT)
+    return functools.reduce(lambda a, b: common_type(a, b, session), ordered, in_spark(column))
+
+
+# Casts that keep order and never fail, NULL aside: their literals become thresholds of their
+# argument.
+WIDENING: Final[dict[Kind, Callable[[DType, DType], bool]]] = {
+    Kind.INT: lambda a, b: (
+        b.kind is Kind.FLOAT
+        or (b.kind is Kind.INT and b.bits >= a.bits)
+        or (b.kind is Kind.DECIMAL and b.precision - b.scale >= DIGITS[a.bits])
+    ),
+    Kind.DECIMAL: lambda a, b: (
+        b.kind is Kind.FLOAT
+        or (
+            b.kind is Kind.DECIMAL
+            and b.scale >= a.scale
+            and b.precision - b.scale >= a.precision - a.scale
+        )
+    ),
+    Kind.FLOAT: lambda a, b: b == ty.DOUBLE,
+    Kind.DATE: lambda a, b: b == ty.TIMESTAMP_NTZ,
+}
+
+
+def uncast(n: Node) -> Node | None:
+    """Return the argument of a widening cast; None for any other node."""
+    if (
+        n.op is not Op.CALL
+        or not isinstance(n.value, tuple)
+        or n.value[0] not in ("cast", "try_cast", "widen")
+    ):
+        return None
+    (inner,) = n.args
+    assert inner.dtype and n.dtype
+    if n.value[0] == "widen":
+        return inner
+    widens = WIDENING.get(inner.dtype.kind)
+    if n.value[0] == "try_cast" and inner.dtype.kind is Kind.DATE:
+        return None  # NULL for dates beyond the timestamps' years
+    return inner if widens is not None and widens(inner.dtype, n.dtype) else None
+
+
+def _beyond_bigint(column: Node, lit: Node) -> int:
+    """Return 1 or -1 for a decimal above or below every BIGINT beside an integer column; else 0."""
+    assert column.dtype and lit.dtype
+    if lit.dtype.kind is not Kind.DECIMAL or in_spark(column.dtype).kind is not Kind.INT:
+        return 0
+    assert isinstance(lit.value, int)
+    unit: int = 10**lit.dtype.scale
+    return int(lit.value > (2**63 - 1) * unit) - int(lit.value < -(2**63) * unit)
+
+
+def _nan_last(v: object) -> tuple[bool, object]:
+    nan = isinstance(v, float) and math.isnan(v)
+    return nan, 0.0 if nan else v
+
+
+def _plus_zero(v: object) -> object:
+    return 0.0 if isinstance(v, float) and v == 0.0 else v

@@ -1,0 +1,285 @@
+"""The values and intervals of casts, for the rules in `ir/functions/casts.py`.
+
+Most functions take the call and axis values, and return values, or values and a mask of bad ones.
+
+Source: Spark 4, `Cast.scala`; seen in 4.3.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any, Final
+
+import numpy as np
+
+from skipstone.ir import types as ty
+from skipstone.ir.function import LOST, Call
+from skipstone.ir.functions.arithmetic import exact, half_up, towards_zero
+from skipstone.ir.interval import Interval, unknown
+from skipstone.ir.literals import from_text, is_no_value, to_float
+from skipstone.ir.session import Incomparable
+from skipstone.ir.types import DType, Kind
+from skipstone.ir.values import NO, Data, lane_of
+from skipstone.ir.zones import DAY, shifts_of
+
+MICROS: Final = 10**6
+
+
+def unchanged(call: Call, a: Data) -> Any:
+    """Keep the values and change their NumPy type only."""
+    return a.astype(lane_of(call.dtype))
+
+
+def clipped(call: Call, a: Data) -> Any:
+    """Clip integers to the range of the type; those beyond it are bad."""
+    low, high = call.dtype.lowest, call.dtype.highest
+    assert isinstance(low, int) and isinstance(high, int)
+    if a.dtype != object and high >= 2**63:
+        return a, NO
+    bad = np.asarray((a < low) | (a > high), np.bool_)
+    return np.where(
+        bad,
+        np.where(np.asarray(a < 0, np.bool_), np.array([low], a.dtype), np.array([high], a.dtype)),
+        a,
+    ), bad
+
+
+def float_to_integer(call: Call, a: Data) -> Any:
+    """Cast floats to integers, truncated; NaN and values beyond the type are bad.
+
+    Without ANSI mode, types of 32 bits and more saturate as in Java. For narrower types, values
+    beyond the range are lost.
+    """
+    low, high = call.dtype.lowest, call.dtype.highest
+    assert isinstance(low, int) and isinstance(high, int)
+    nan = np.isnan(a)
+    x = np.where(nan, 0, a).astype(np.float64)
+    # Spark compares in the float's own type, where the greatest integer may round up; Java then
+    # saturates.
+    least, most = float(a.dtype.type(low)), float(a.dtype.type(high))
+    bad = nan | (np.floor(x) > most) | (np.ceil(x) < least)
+    inside = np.clip(np.trunc(x), -(2.0**63), np.nextafter(2.0**63, 0))
+    whole = np.where(x >= 2.0**63, 2**63 - 1, inside.astype(np.int64))
+    whole = np.clip(whole, low, high)
+    if call.session.ansi or call.name == "try_cast":
+        return whole, bad
+    return whole if call.dtype.bits >= 32 else (whole, np.where(bad, LOST, 0))
+
+
+def decimal_to_integer(call: Call, a: Data) -> Any:
+    """Cast decimals to integers, truncated.
+
+    Values beyond the type are bad; without ANSI mode a plain CAST of them is lost.
+    """
+    unit = 10 ** call.types[0].scale
+    out, bad = clipped(call, towards_zero(a, unit))
+    return out, bad if call.session.ansi or call.name == "try_cast" else np.where(bad, LOST, 0)
+
+
+def to_decimal(call: Call, a: Data) -> Any:
+    """Cast integers and decimals to a decimal, rounded half up."""
+    digits = call.dtype.scale - call.types[0].scale
+    if digits >= 0:
+        out = exact(np.multiply, a, np.array([10**digits], object if digits > 18 else np.int64), 64)
+    else:
+        out = half_up(a, 10**-digits)
+    return clipped(call, out)
+
+
+def float_to_decimal(call: Call, a: Data) -> Any:
+    """Cast floats to a decimal.
+
+    Spark rounds the shortest text of the number. Where its exact value rounds differently, the
+    result is lost.
+    """
+    out, bad = np.zeros(len(a), object), np.zeros(len(a), np.uint8)
+    unit, most = 10**call.dtype.scale, int(call.dtype.highest or 0)
+    for i, x in enumerate(a.tolist()):
+        if x != x or x in (np.inf, -np.inf):
+            out[i], bad[i] = (0 if x != x else most if x > 0 else -most), 1
+            continue
+        shown = decimal.Decimal(repr(x) if call.types[0].bits == 64 else str(np.float32(x)))
+        sizes = {int(abs(Fraction(v)) * unit + Fraction(1, 2)) for v in (shown, x)}
+        size = max(sizes)
+        bad[i] = LOST if len(sizes) > 1 else size > most
+        out[i] = min(size, most) * (1 if x > 0 else -1)
+    return out.astype(lane_of(call.dtype)), bad
+
+
+def number_to_float(call: Call, a: Data) -> Any:
+    """Cast integers, booleans and decimals to a float, rounded once."""
+    source, to = call.types[0], call.dtype
+    if source.kind is not Kind.DECIMAL:
+        return a.astype(lane_of(to))
+    unit = 10**source.scale
+    # If both are exact as doubles, their quotient is rounded only once.
+    if to.bits == 64 and source.scale <= 22 and a.dtype != object and (np.abs(a) <= 2**53).all():
+        return a.astype(np.float64) / unit
+    return np.array([to_float(Fraction(int(v), unit), to) for v in a], lane_of(to))
+
+
+def to_boolean(call: Call, a: Data) -> Any:
+    """Cast numbers to BOOLEAN: TRUE unless they are 0."""
+    return (a != 0).astype(np.int64)
+
+
+def to_boolean_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
+    """Return the interval of a cast from numbers to BOOLEAN."""
+    (a,) = args
+    zero = a.real & np.asarray((a.low <= 0) & (a.high >= 0), np.bool_)
+    other = a.nans | (a.real & np.asarray((a.low != 0) | (a.high != 0), np.bool_))
+    return Interval(
+        ty.BOOL, (~zero).astype(np.int64), other.astype(np.int64), NO, a.some, a.nulls, NO, a.lost
+    )
+
+
+def seconds_to_timestamp(call: Call, a: Data) -> Any:
+    """Cast seconds to timestamps, which saturate."""
+    return clipped(call, exact(np.multiply, a, np.full(1, MICROS), 64))[0].astype(np.int64)
+
+
+def float_to_timestamp(call: Call, a: Data) -> Any:
+    """Cast seconds to timestamps.
+
+    They saturate, unless ANSI mode or TRY_CAST refuses them. NaN and the infinities are not times.
+    """
+    micros = a.astype(np.float64) * MICROS
+    inside = np.clip(
+        np.where(np.isnan(micros), 0, np.trunc(micros)), -(2.0**63), np.nextafter(2.0**63, 0)
+    ).astype(np.int64)
+    beyond = (np.abs(micros) > 2.0**63) & (call.session.ansi or call.name == "try_cast")
+    return np.where(micros >= 2.0**63, 2**63 - 1, inside), ~np.isfinite(a) | beyond
+
+
+def decimal_to_timestamp(call: Call, a: Data) -> Any:
+    """Cast decimal seconds to timestamps; times beyond the type are lost."""
+    unit = 10 ** call.types[0].scale
+    out, bad = clipped(call, towards_zero(a.astype(object) * MICROS, unit))
+    return out, np.where(bad, LOST, 0)
+
+
+def change_unit(call: Call, a: Data) -> Any:
+    """Convert between units of timestamps; Spark's is the microsecond."""
+    source, to = (ty.PER_SECOND[t.unit] for t in (call.types[0], call.dtype))
+    return (
+        a // (source // to)
+        if source >= to
+        else clipped(call, exact(np.multiply, a, np.full(1, to // source), 64))
+    )
+
+
+def _shift(call: Call) -> Any:
+    wall, back = shifts_of(call.session.timezone)
+    return back if call.dtype.zoned else wall
+
+
+def change_clock(call: Call, a: Data) -> Any:
+    """Convert between instants and wall clocks; readings with an uncertain offset are lost."""
+    shift = _shift(call)
+    return shift(a), np.where(shift.certain(a), 0, LOST)
+
+
+def change_clock_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
+    """Return the interval of a conversion between instants and wall clocks."""
+    (a,) = args
+    shift = _shift(call)
+    low, high = shift.around(a.low, a.high)
+    fits = shift.certain(a.low) & shift.certain(a.high)
+    u = unknown(call.dtype)
+    return Interval(
+        call.dtype,
+        np.where(fits, low, u.low),
+        np.where(fits, high, u.high),
+        NO,
+        a.real,
+        a.nulls,
+        NO,
+        a.lost | (a.real & ~fits),
+    )
+
+
+def date_to_wall(call: Call, a: Data) -> Any:
+    """Cast days to microseconds of the wall clock."""
+    return clipped(call, exact(np.multiply, a, np.full(1, DAY), 64))
+
+
+def wall_to_date(call: Call, a: Data) -> Any:
+    """Cast microseconds of the wall clock to days."""
+    return a // DAY
+
+
+def text_to(call: Call, a: Data) -> Any:
+    """Cast text to another type.
+
+    For TRY_CAST, text that certainly has no value is bad. All other text that is not plain is lost.
+    """
+    out, bad = np.empty(len(a), lane_of(call.dtype)), np.zeros(len(a), np.uint8)
+    for i, raw in enumerate(a.tolist()):
+        try:
+            out[i] = from_text(raw.decode("utf-8", "strict"), call.dtype, call.session)
+        except (Incomparable, ValueError, OverflowError):
+            none = call.name == "try_cast" and is_no_value(
+                raw.decode("utf-8", "replace"), call.dtype
+            )
+            out[i], bad[i] = 0, 1 if none else LOST
+    return out, bad
+
+
+def to_text(show: Callable[[Any, DType], str | None]) -> Callable[[Call, Data], Any]:
+    """Return a cast to text that uses `show`; values that `show` refuses (None) are lost."""
+
+    def point(call: Call, a: Data) -> Any:
+        shown = [show(v, call.types[0]) for v in a.tolist()]
+        out = np.empty(len(a), object)
+        out[:] = [b"" if s is None else s.encode() for s in shown]
+        return out, np.array([LOST if s is None else 0 for s in shown], np.uint8)
+
+    return point
+
+
+def show_date(days: int, t: DType) -> str | None:
+    """Return a date as Spark's text; None beyond the years 1 to 9999."""
+    return (
+        (dt.date(1970, 1, 1) + dt.timedelta(days=days)).isoformat()
+        if -719162 <= days <= 2932896
+        else None
+    )
+
+
+def show_wall(micros: int, t: DType) -> str | None:
+    """Return a wall-clock time as Spark's text; None beyond the years 1 to 9999."""
+    day, rest = divmod(micros, DAY)
+    date = show_date(day, t)
+    seconds, fraction = divmod(rest, MICROS)
+    clock = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+    return date and f"{date} {clock}" + (f".{fraction:06}".rstrip("0") if fraction else "")
+
+
+def show_decimal(digits: int, t: DType) -> str | None:
+    """Return a decimal as Spark's text; None for a scale above 6."""
+    # Java's toString writes exponents for small numbers of a large scale.
+    return format(decimal.Decimal(digits).scaleb(-t.scale, ty.EXACT), "f") if t.scale <= 6 else None
+
+
+def text_bytes(call: Call, a: Data) -> Any:
+    """Cast between text and binary, which keeps the bytes; text that is not UTF-8 is lost."""
+    bad = np.zeros(len(a), np.uint8)
+    if call.dtype.kind is Kind.STRING:
+        for i, raw in enumerate(a.tolist()):
+            try:
+                raw.decode()
+            except UnicodeDecodeError:
+                bad[i] = LOST
+    return a, bad
+
+
+def text_bytes_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
+    """Return the interval of a cast between text and binary."""
+    (a,) = args
+    if call.dtype.kind is Kind.BINARY:
+        return Interval(call.dtype, a.low, a.high, a.above, a.real, a.nulls, NO, a.lost)
+    u = unknown(call.dtype)  # not all bytes between two texts are text
+    return Interval(call.dtype, u.low, u.high, u.above, a.real, a.nulls, NO, a.lost | a.real)

@@ -1,0 +1,42 @@
+"""Made-up results of the benchmark harness."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from bench.measure import BANDWIDTH, Timing
+from bench.report import Options, Report, Requirement
+from bench.results import as_json, machine
+
+
+def steady(seconds: float, rounds: int = 20, noise: float = 0.02) -> Timing:
+    """Make a timing whose rounds vary by a share of `noise`."""
+    return Timing(tuple(seconds * (1 + noise * (2 * i / (rounds - 1) - 1)) for i in range(rounds)))
+
+
+def made_up(
+    own: float = 0.010, peer: float = 0.030, bandwidth: float = 0.008, noise: float = 0.02
+) -> dict[str, Any]:
+    """Make results of one workload whose contestants have equal noise."""
+    report = Report("made up", 1000)
+    limit, ours = steady(bandwidth, noise=0), steady(own, noise=noise)
+    report.time(BANDWIDTH, limit, engine=BANDWIDTH)
+    report.time("Numba, prune", ours, (BANDWIDTH, limit), own=ours, share=bandwidth / own)
+    report.time(
+        "Polars",
+        steady(peer, noise=noise),
+        (BANDWIDTH, limit),
+        own=ours,
+        engine="Polars",
+        share=bandwidth / peer,
+    )
+    report.leave_out("DuckDB", "it is not installed")
+    report.requirements.append(
+        Requirement("Share | of the bandwidth (Numba)", bandwidth / own, 0.5)
+    )
+    where = machine()
+    return {
+        "machine": where,
+        "workloads": {"ranges": json.loads(json.dumps(as_json(report, Options(), where)))},
+    }

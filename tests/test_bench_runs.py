@@ -1,0 +1,185 @@
+"""Real but tiny runs of the benchmarks. Only what they save is tested, never how long it took."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bench import __main__ as command
+from bench import gpu, markdown, results
+from bench.compare import compare
+from bench.files import compete, files, parquet
+from bench.files.lake import Lake, make_parquet
+from bench.files.task import Contestant, Task, by_position
+from bench.ingest import ingest
+from bench.measure import BANDWIDTH
+from bench.report import OWN, Options, Report
+from bench.results import as_json, load, save
+from bench.scaling import scaling
+from bench.workloads import USUAL, WORKLOADS
+from skipstone.ir.errors import BackendMissing
+from tests.support.bench_results import made_up
+
+SIZE = 1000
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    path = tmp_path_factory.mktemp("bench") / "a.json"
+    command.main(["ranges", "--containers", str(SIZE), "--rounds", "2", "--json", str(path)])
+    return load(path)
+
+
+def test_a_run_keeps_every_contestant(measured: dict[str, Any]) -> None:
+    found = measured["workloads"]["ranges"]
+    assert found["containers"] == SIZE
+    timings = {t["name"]: t for t in found["timings"]}
+    assert {BANDWIDTH, "Numba, prune", "NumPy by hand"} <= timings.keys()
+    assert all(
+        t["seconds"]["rounds"] == 2 and t["reference"] == BANDWIDTH and t["share"] > 0
+        for name, t in timings.items()
+        if name != BANDWIDTH
+    )
+    assert compare(measured, measured).slower == []
+
+
+def test_saving_keeps_other_workloads(
+    measured: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    latest, readme = tmp_path / "latest.json", tmp_path / "README.md"
+    readme.write_text(f"{markdown.BEGIN}\n{markdown.END}\n")
+    monkeypatch.setattr(command, "LATEST", latest)
+    monkeypatch.setattr(command, "FOLDER", tmp_path)
+    monkeypatch.setattr(command, "README", readme)
+    monkeypatch.setattr(command, "draw", lambda results, folder: [])
+    save(latest, {}, {"ranges": {}, "latency": made_up()["workloads"]["ranges"]})
+    command.main(["ranges", "--containers", str(SIZE), "--rounds", "2", "--save"])
+    kept = load(latest)["workloads"]
+    assert list(kept) == ["ranges", "latency"]
+    assert kept["ranges"]["containers"] == SIZE and kept["latency"]["title"] == "made up"
+    assert "| `ranges` |" in readme.read_text()
+
+
+def test_scaling_in_small() -> None:
+    report = scaling(Options(rounds=2, containers=10_000))
+    assert {t.n for t in report.timings} == {1000, 10_000}
+    assert {OWN, "NumPy", "pyarrow"} <= {t.engine for t in report.timings}
+
+
+def test_ingest_in_small() -> None:
+    report = ingest(Options(rounds=2, containers=SIZE))
+    assert {t.engine for t in report.timings} == {OWN, "NumPy"}
+    assert [q.met for q in report.requirements if "share" in q.text] == [True, True]
+
+
+def test_gpu_in_small(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The GPU workload on a stand-in device: its answers, and that it reports figures."""
+
+    def copying(device: Any, size: int) -> Any:
+        return lambda: device.upload(np.zeros(size // 8))
+
+    def prepare(columns: Any, first: int, stop: int) -> Any:
+        def run() -> Any:
+            pairs = [(device.download(low), device.download(high)) for low, high in columns]
+            tests = [(high >= first) & (low < stop) for low, high in pairs]
+            return device.upload(np.logical_and.reduce(tests))
+
+        return run
+
+    peer = gpu.Peer("Another", "numpy", prepare)
+    for name, value in {"BURST": 1, "WIDTHS": (1, 2), "SHAPES": gpu.SHAPES[2:6:2]}.items():
+        monkeypatch.setattr(gpu, name, value)
+    report = gpu.measured(
+        device,
+        copying,
+        (peer, gpu.Peer("Nobody", "no_such_module", lambda *_: lambda: None)),
+        (SIZE,),
+        Options(rounds=1),
+    )
+    assert [row["containers x bytes"] for row in report.rows] == ["1,000 x 16", "1,000 x 32"]
+    assert {t.engine for t in report.timings} == {OWN, gpu.COPY, "Another"}
+    assert [(a.engine, a.why) for a in report.absent] == [("Nobody", "it is not installed")]
+    assert report.requirements == []
+
+
+def test_without_a_gpu_nothing_is_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(number: int | None = None) -> Any:
+        raise BackendMissing("there is none")
+
+    monkeypatch.setattr(gpu.cupy_gpu, "device", missing)
+    report = gpu.gpu(Options())
+    assert not report.rows and not report.timings and not report.requirements
+    assert [(a.engine, a.why) for a in report.absent] == [("the GPU", "there is none")]
+    assert report.notes == ["Nothing was measured."]
+
+
+def test_files_in_small() -> None:
+    pytest.importorskip("deltalake")
+    report = files(Options(rounds=1, containers=SIZE))
+    assert all(q.met for q in report.requirements)
+    assert {row["answer"] for row in report.rows} == {"right"}
+    engines = {t.engine for t in report.timings} | {a.engine for a in report.absent}
+    assert {OWN, "pyarrow", "pyiceberg", "deltalake", "DuckDB", "Polars", "DataFusion"} <= engines
+
+
+def test_who_loses_rows_is_shown_and_who_is_missing_is_named(tmp_path: Path) -> None:
+    lake = make_parquet(tmp_path / "lake", SIZE, 2)
+    assert lake.some and lake.every < lake.some
+
+    def greedy(lake: Lake) -> Contestant:
+        return Contestant("Greedy", "one too few", lambda: sorted(lake.some)[1:], by_position)
+
+    def careful(lake: Lake) -> Contestant:
+        return Contestant("Careful", "everything", lambda: range(lake.containers), by_position)
+
+    def missing(lake: Lake) -> Contestant:
+        raise ImportError("No module named 'duckdb'", name="duckdb")
+
+    report = Report("")
+    task = Task(
+        "plan",
+        "may",
+        "parquet",
+        (parquet.own_cold, greedy, careful, missing),
+        {"Another": "it cannot"},
+    )
+    assert compete(task, lake, Options(rounds=1), report) == 0
+    assert [row["answer"] for row in report.rows] == ["right", "loses rows (1)", "right"]
+    assert [row["kept"] for row in report.rows] == [
+        str(len(lake.some)),
+        str(len(lake.some) - 1),
+        f"{SIZE:,}",
+    ]
+    assert [(a.engine, a.group) for a in report.absent] == [("DuckDB", "plan"), ("Another", "plan")]
+
+
+def test_plots(measured: dict[str, Any], tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    report = scaling(Options(rounds=2, containers=1000))
+    both = {
+        **measured["workloads"],
+        "scaling": json.loads(json.dumps(as_json(report, Options(), {}))),
+    }
+    save(tmp_path / "a.json", {}, both)
+    assert command.main(["plot", str(tmp_path / "a.json")]) == 0
+    drawn = {path.name: path.read_bytes() for path in tmp_path.glob("*.png")}
+    assert drawn.keys() == {"scaling.png", "limit.png", "peers.png"}
+    assert all(png.startswith(b"\x89PNG") and len(png) < 100_000 for png in drawn.values())
+
+
+def test_nothing_to_draw(tmp_path: Path) -> None:
+    save(tmp_path / "a.json", {}, {})
+    assert command.main(["plot", str(tmp_path / "a.json")]) == 0
+    assert list(tmp_path.glob("*.png")) == []
+    assert markdown.markdown(load(tmp_path / "a.json")) == ""
+
+
+def test_saved_results_are_readable() -> None:
+    saved = load(results.LATEST)
+    assert saved["workloads"].keys() <= WORKLOADS.keys()
+    assert set(USUAL) <= WORKLOADS.keys()
+    assert "| workload | requirement |" in markdown.markdown(saved)
