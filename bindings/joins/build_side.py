@@ -158,7 +158,7 @@ def read_side(
         "case_sensitive": session.case_sensitive,
     }
     if isinstance(table, Table):
-        plan = table.plan(where, columns=columns, **settings)  # type: ignore[attr-defined]
+        plan = table.plan(where, columns=columns, **settings)
         return plan.to_arrow()
     rows = table_of(table)
     if where is not None:

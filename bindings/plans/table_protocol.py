@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
@@ -61,11 +62,7 @@ class Sizes:
 
 
 class PlannedTable(Protocol):
-    """The methods that a plan needs of its table.
-
-    Classes that inherit from it get the methods with a body: those of a table whose files are all
-    listed, readable, and never replaced in place.
-    """
+    """The methods that a plan needs of its table."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -83,7 +80,7 @@ class PlannedTable(Protocol):
 
         Such files have no statistics and are kept.
         """
-        return {}
+        ...
 
     @property
     def unit(self) -> str:
@@ -133,6 +130,7 @@ class PlannedTable(Protocol):
 
         Only cheap checks are made.
         """
+        ...
 
     def total(self, planned: Mask) -> DataSize:
         """Return how much data the whole table holds.
@@ -140,26 +138,55 @@ class PlannedTable(Protocol):
         Args:
             planned: True for every container that was planned.
         """
-        return self.size(planned)
+        ...
 
     def whole(self) -> PlannedTable:
         """Return the table with all files, whatever a condition left out before they were listed."""
-        return self
+        ...
 
     def refinement(self) -> Refinement | None:
         """Return a function that improves a predicate's verdicts by partition values.
 
         None means that the statistics say all that partition values do.
         """
-        return None
+        ...
 
     def replan(self, request: PlanRequest) -> Plan:
         """Return the plan of another request to the whole table."""
-        from skipstone.bindings.plans.plan import plan_table
-
-        return plan_table(self.whole(), request)
+        ...
 
     @property
     def skipped_folders(self) -> int:
         """The number of folders that were not listed, because of their partition values."""
-        return 0
+        ...
+
+
+class CompleteTable:
+    """The methods of a `PlannedTable` that has all files listed, readable and never replaced.
+
+    Tables inherit them, and override those that differ.
+    """
+
+    unreadable: Mapping[str, SourceError] = MappingProxyType({})
+    skipped_folders: int = 0
+
+    def check_unchanged(self, containers: Positions) -> None:
+        """Do nothing: no file is ever replaced in place."""
+
+    def total(self: PlannedTable, planned: Mask) -> DataSize:
+        """Return how much data the planned containers hold: these are all."""
+        return self.size(planned)
+
+    def whole(self: PlannedTable) -> PlannedTable:
+        """Return the table itself."""
+        return self
+
+    def refinement(self) -> Refinement | None:
+        """Return None: the statistics say all that partition values do."""
+        return None
+
+    def replan(self: PlannedTable, request: PlanRequest) -> Plan:
+        """Return the plan of another request to the whole table."""
+        from skipstone.bindings.plans.plan import plan_table
+
+        return plan_table(self.whole(), request)

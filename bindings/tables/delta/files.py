@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skipstone.bindings import hooks
-from skipstone.bindings.plans.table_protocol import DataSize, PlannedTable
+from skipstone.bindings.plans.table_protocol import CompleteTable, DataSize
 from skipstone.bindings.plans.work import Meter, Work
 from skipstone.bindings.statistics.coerce_inputs import KEYS
 from skipstone.bindings.statistics.statistics import Statistics
@@ -30,7 +30,7 @@ from skipstone.ir.types import Kind
 Mask = npt.NDArray[np.bool_]
 
 
-class DeltaFiles(Table, PlannedTable):
+class DeltaFiles(Table, CompleteTable):
     """The live files of one version of a Delta table, as a plan needs them.
 
     Attributes:

@@ -18,22 +18,16 @@ class HiveFolders(ParquetTable):
 
     Attributes:
         table: The whole table.
-        num_skipped: The number of folders that were not listed.
+        skipped_folders: The number of folders that were not listed.
     """
 
     table: HiveTable
-    num_skipped: int = 0
-
-    @property
-    def skipped_folders(self) -> int:
-        """The number of folders that were not listed, because of their partition values."""
-        return self.num_skipped
 
     def total(self, planned: Mask) -> DataSize:
         """Return how much data the whole table holds; unknown if folders were not listed."""
-        return DataSize(None, None, None, None) if self.num_skipped else super().total(planned)
+        return DataSize(None, None, None, None) if self.skipped_folders else super().total(planned)
 
-    def whole(self) -> ParquetTable:
+    def whole(self) -> HiveFolders:
         """Return the table of all folders; this lists them and reads every footer."""
         return self.table.whole
 

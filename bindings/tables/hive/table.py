@@ -201,7 +201,7 @@ class HiveTable(Table):
         with self._meter.phase("listing"):
             files = self._tree.files(folders)
         part = HiveFolders(files, self._cache, self._partitions, self._listed, self._data)
-        part.table, part.num_skipped = self, num_skipped
+        part.table, part.skipped_folders = self, num_skipped
         return part
 
     def __repr__(self) -> str:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skipstone.bindings.plans.plan import Plan
-from skipstone.bindings.plans.table_protocol import DataSize, PlannedTable
+from skipstone.bindings.plans.table_protocol import CompleteTable, DataSize
 from skipstone.bindings.plans.work import Work
 from skipstone.bindings.statistics.coerce_inputs import KEYS
 from skipstone.bindings.statistics.statistics import Statistics
@@ -34,7 +34,7 @@ Mask = npt.NDArray[np.bool_]
 Verdicts = npt.NDArray[np.uint8]
 
 
-class IcebergFiles(PlannedTable):
+class IcebergFiles(CompleteTable):
     """The data files of the manifests that were read, and their deletes.
 
     The table's other manifests have no file that can match.

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from skipstone.bindings.location import FileSystemLike, Location, in_folder, resolve
 from skipstone.bindings.plans.plan import Plan, plan_table
-from skipstone.bindings.plans.table_protocol import DataSize, PlannedTable
+from skipstone.bindings.plans.table_protocol import CompleteTable, DataSize
 from skipstone.bindings.plans.work import Meter, Work
 from skipstone.bindings.statistics.statistics import Statistics
 from skipstone.bindings.tables.files import (
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from skipstone.bindings.tables.read import Tasks
 
 
-class ParquetTable(Table, PlannedTable):
+class ParquetTable(Table, CompleteTable):
     """A table of Parquet files whose footers are known.
 
     `scan_parquet` makes it.
@@ -80,9 +80,7 @@ class ParquetTable(Table, PlannedTable):
         self.partition_columns: tuple[str, ...] = tuple(f.name for f in partitions)
         self.groups = RowGroups(files, parts, self.schema, partitions, values)
         footers = [f for p in parts if isinstance(p, FooterPart) for f in p.footers]
-        self.unreadable: dict[str, SourceError] = {
-            f.path: f.error for f in footers if f.error is not None
-        }
+        self.unreadable = {f.path: f.error for f in footers if f.error is not None}
         self.footers = {f.path: f.tail for f in footers if f.tail is not None and f.own}
         self._statistics: dict[str, Statistics] = {}
 
