@@ -114,7 +114,7 @@ class DeltaTable(DeltaFiles):
 
 
 def scan_delta(
-    path: Location,
+    source: Location,
     version: int | str | datetime.datetime | None = None,
     *,
     storage_options: Mapping[str, str] | None = None,
@@ -122,7 +122,7 @@ def scan_delta(
     """Read the log of a Delta table.
 
     Args:
-        path: The table's folder, or its URI.
+        source: The table's folder, or its URI.
         version: A version, or a time: the last version at or before it; None is the newest.
         storage_options: The options that the package `deltalake` needs to reach the storage.
 
@@ -145,7 +145,7 @@ def scan_delta(
         >>> scan_delta(path).plan("x >= 25").sizes.scan.files
         1
     """
-    request, place = locate(path, version, storage_options)
+    request, place = locate(source, version, storage_options)
 
     def read(older: DeltaTable | None) -> DeltaTable:
         saved = disk.newest(request, place)

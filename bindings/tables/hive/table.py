@@ -211,7 +211,7 @@ class HiveTable(Table):
 
 
 def scan_hive(
-    path: Location,
+    source: Location,
     *,
     filesystem: FileSystemLike | None = None,
     partition_schema: Mapping[str, pa.DataType] | pa.Schema | None = None,
@@ -229,7 +229,7 @@ def scan_hive(
     file does.
 
     Args:
-        path: The table's folder, or its URI. Names that begin with `.` or `_` are skipped, as in
+        source: The table's folder, or its URI. Names that begin with `.` or `_` are skipped, as in
             Spark.
         filesystem: As for `scan_parquet`.
         partition_schema: Types of partition columns, by name.
@@ -245,7 +245,7 @@ def scan_hive(
         The table; plans list its folders and read footers.
 
     Raises:
-        SourceError: nothing exists at `path`; files lie at different depths, or folders of one
+        SourceError: nothing exists at `source`; files lie at different depths, or folders of one
             level have different columns.
         StatisticsError: `stats` names a file that is damaged, or of another version.
 
@@ -258,12 +258,12 @@ def scan_hive(
         skipstone.ir.errors.SourceError: /no/such/table is not there; expected the folder of a table
     """
     check_on_error(on_error)
-    fs, root = resolve(path, filesystem)
-    kind = info_at(fs, root, path).type
+    fs, root = resolve(source, filesystem)
+    kind = info_at(fs, root, source).type
     if kind == pafs.FileType.NotFound:
-        raise missing(path, "the folder of a table")
+        raise missing(source, "the folder of a table")
     if kind != pafs.FileType.Directory:
-        raise SourceError(f"{shown(path)} is a file; expected the folder of a table")
+        raise SourceError(f"{shown(source)} is a file; expected the folder of a table")
     refuse_other_formats(fs, root, None)
     meter, listed, given = Meter(), time.time_ns(), types_of(partition_schema)
     named = saved_at(stats)

@@ -244,7 +244,7 @@ def _read_manifest_list(source: Any, snapshot: Any) -> Sequence[Any]:
 
 
 def scan_iceberg(
-    table: Any,
+    source: Any,
     snapshot_id: int | None = None,
     *,
     storage_options: Mapping[str, str] | None = None,
@@ -252,7 +252,7 @@ def scan_iceberg(
     """Read the manifest list of an Iceberg table.
 
     Args:
-        table: pyiceberg's table, as a catalog loads it; or the path or URI of a metadata file, or
+        source: pyiceberg's table, as a catalog loads it; or the path or URI of a metadata file, or
             of a table's folder whose `metadata/version-hint.text` names the current one.
         snapshot_id: The snapshot; None is the current one. Its columns are those of its own schema.
         storage_options: The options that pyiceberg's FileIO needs to reach a metadata file.
@@ -293,9 +293,10 @@ def scan_iceberg(
         raise BackendMissing(
             "reading Iceberg tables needs the package pyiceberg: pip install 'skipstone[iceberg]'"
         ) from e
-    if isinstance(table, str | bytes | os.PathLike):
+    table = source
+    if isinstance(source, str | bytes | os.PathLike):
         options = options_of(storage_options)
-        where = existing_location(path_text(table), options)
+        where = existing_location(path_text(source), options)
         try:
             table = StaticTable.from_metadata(metadata_file(where, options), options)
         except SourceError:
@@ -304,9 +305,9 @@ def scan_iceberg(
             raise SourceError(
                 f"{shown(where)}: the metadata cannot be read ({type(e).__name__}: {one_line(e)})"
             ) from e
-    elif not isinstance(table, Table):
+    elif not isinstance(source, Table):
         raise SourceError(
-            f"scan_iceberg was given a {type(table).__name__}; expected a table of pyiceberg's, "
+            f"scan_iceberg was given a {type(source).__name__}; expected a table of pyiceberg's, "
             "or the path of a metadata file"
         )
     if snapshot_id is None:

@@ -277,7 +277,7 @@ def _counts(values: Ints) -> pa.Array:
 
 
 def scan_parquet(
-    where: Where,
+    source: Where,
     *,
     filesystem: FileSystemLike | None = None,
     base_path: Location | None = None,
@@ -292,7 +292,7 @@ def scan_parquet(
     Footers are read in parallel, unless a snapshot or `_metadata` has their statistics.
 
     Args:
-        where: A file, a folder, a glob (`**` crosses folders), or a list of them; paths or URIs.
+        source: A file, a folder, a glob (`**` crosses folders), or a list of them; paths or URIs.
             The folder of a Delta or Iceberg table is refused: it holds files that the table
             removed.
         filesystem: Any file system of pyarrow or fsspec, the name of an fsspec protocol, or the URI
@@ -315,14 +315,14 @@ def scan_parquet(
         The table. So far only footers, or what replaces them, have been read; `work` counts them.
 
     Raises:
-        SourceError: nothing exists at `where`; a file cannot be read; the files' columns do not fit
+        SourceError: nothing exists at `source`; a file cannot be read; the files' columns do not fit
             together.
         StatisticsError: `stats` names a file that is damaged, or of another version.
     """
     check_on_error(on_error)
     meter, listed = Meter(), time.time_ns()
     with meter.phase("listing"):
-        found = list_files(where, filesystem, base_path, meter)
+        found = list_files(source, filesystem, base_path, meter)
         partitions = partition_fields(partition_folders(found.files), types_of(partition_schema))
     cache = FooterCache(
         found.root,
