@@ -256,7 +256,7 @@ def test_J18_streams(spark, sales):
         assert (
             joined.isStreaming
             and pruned(joined)[0].why
-            == "the other side is streaming, so its keys are never all there"
+            == "the build side is streaming, so its keys are never complete"
         )
     with pytest.raises(ss.DynamicFilterError, match="keys are never complete"):
         ss.DynamicFilterCollector(["k"], LONG).add(stream)

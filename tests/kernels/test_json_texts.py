@@ -119,7 +119,7 @@ def test_accepted_texts_equal_a_parser(seed):
 
 def test_forms_share_a_part(monkeypatch):
     """Together with the texts that the loop leaves, the result equals the general parser's."""
-    monkeypatch.setattr(decode, "SMALL", 1)
+    monkeypatch.setattr(decode, "MIN_COMPILED", 1)
     r = np.random.default_rng(5)
     texts = pa.array([None if r.random() < 0.02 else json.dumps(row(r)) for _ in range(3000)])
     assert pa.chunked_array(list(decode._parse_compiled(texts, KIND, True))).equals(

@@ -118,7 +118,7 @@ def test_an_iceberg_table_is_planned_from_its_metadata(tmp_path):
     assert json.loads(run("stats", metadata, "--json").stdout)["files"] == 3
     assert "3 manifests" in run("plan", metadata, "-w", "x >= 5").stdout
     refused = run("plan", metadata.rsplit("/metadata/", 1)[0], "-w", "x >= 5")
-    assert (refused.returncode, "name that file" in refused.stderr) == (2, True)
+    assert (refused.returncode, "name the file" in refused.stderr) == (2, True)
 
 
 def test_a_delta_table_is_planned_from_its_log(tmp_path):

@@ -114,7 +114,7 @@ def test_null_tests_and_row_counts(folder):
     for text in ("u", "ym DESC", "st.k"):
         with pytest.raises(ss.PredicateError, match="whose values have an order"):
             table.plan(order_by=text, limit=1)
-    with pytest.raises(ss.PredicateError, match="no least and greatest"):
+    with pytest.raises(ss.PredicateError, match="no minimum and maximum"):
         table.plan().max("u")
 
 
