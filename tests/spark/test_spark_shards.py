@@ -230,7 +230,7 @@ def test_names_types_and_omitted_columns(spark, tmp_path):
         spark, shards, "x = 3", returns="frame", where="executors"
     ).first().tags == {"a": 1}
     for given, message in (
-        ({"columns": {"y.min": "most"}}, "no statistic of a column of the schema"),
+        ({"columns": {"y.min": "most"}}, "which is not a statistic of a column"),
         ({"about": ["nope"]}, "about= names 'nope'"),
         ({"rows": 0}, "expected the number of containers per shard"),
     ):

@@ -96,7 +96,7 @@ def test_the_folder_of_an_iceberg_table_is_refused(lake, shell):
         with pytest.raises(ss.SourceError, match="use scan_iceberg"):
             scan(f"s3://{folder}")
     code, out = shell("plan", f"s3://{folder}", "-w", "x >= 5")
-    assert code == 2 and "name that file" in out.err and "catalog" in out.err
+    assert code == 2 and "name the file" in out.err and "catalog" in out.err
 
 
 @pytest.mark.parametrize("scan", [ss.scan_parquet, ss.scan_hive])

@@ -49,7 +49,7 @@ def deleted_rows(vector: Mapping[str, Any], fs: pafs.FileSystem, root: str, rows
 
 def _deleted(vector: Mapping[str, Any], fs: pafs.FileSystem, root: str) -> RowRanges:
     kind, where = vector["storageType"], vector["pathOrInlineDv"]
-    name = f"the deletion vector {kind}:{clip(where)}"
+    name = f"the deletion vector {clip(kind)}:{clip(where)}"
     data = (
         _inline(where, vector["sizeInBytes"], name)
         if kind == "i"

@@ -104,9 +104,12 @@ def read_metadata_file(
     ):
         return None
     groups: dict[str, list[int]] = {}
-    for g in range(metadata.num_row_groups):
-        name = metadata.row_group(g).column(0).file_path
-        groups.setdefault(name.strip("/") if name else "", []).append(g)
+    try:
+        for g in range(metadata.num_row_groups):
+            name = metadata.row_group(g).column(0).file_path
+            groups.setdefault(name.strip("/") if name else "", []).append(g)
+    except UnicodeDecodeError:  # a damaged name; the files' own footers are read
+        return None
     groups.pop("", None)
     return MetadataFile(tail, time, groups) if groups else None
 
