@@ -34,6 +34,8 @@ pruning/                pruned reads of a DataFrame
     column              translate a Column into a predicate
     condition           translate a predicate into a condition on rows for Spark
     prune               `prune`, `pruned`
+    context             the session's settings and caches while one DataFrame is pruned
+    reports             `Pruned`, `PrunedScan`: what was found, for people
     scans               judge each scan of an optimised plan by its own conditions
     listing             files that Spark has listed, and their footers
     prune_connect       prune in Spark Connect, where no plan is visible
@@ -44,10 +46,16 @@ pruning/                pruned reads of a DataFrame
     join_table          pruned joins of tables that Skipstone plans itself
     join_shards         pruned joins of tables by their shards, which executors judge
 
+java/                   compiled in the session's JVM, see `session/jvm`
+    PrunedFiles         read optimised plans, and replace the file lists of their scans
+    Joins               find joins in plans, and collect keys
+
 reading/                reads of pruned tables
     tables              find the table at a path
     read                `read`: a DataFrame over the surviving files of a table
     native_read         read with Spark's own reader the files that it reads correctly
+    native_split        choose these files
+    paths               write paths as Spark reads them
     python_read         read the other files in Python workers
     data_source         `spark.read.format("skipstone")`, `register`
     delta_scan          `with_stats`, `files_for_scan`: Delta's reader surface

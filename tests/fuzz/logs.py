@@ -163,7 +163,8 @@ def changed_json(data, r):
         case 0:
             lines.insert(at, lines[r.randrange(len(lines))])
         case 1:
-            lines = damaged_json(lines, r)
+            changed = damaged_json(lines, r)
+            lines = changed if isinstance(changed, list) else [changed]
         case 2 if isinstance(lines[at].get("metaData"), dict):
             inner = damaged_json(json.loads(lines[at]["metaData"]["schemaString"]), r)
             lines[at]["metaData"]["schemaString"] = dumped(inner)
