@@ -96,9 +96,17 @@ class IcebergTable(Table):
         """The current sort order for writers.
 
         Each item is (column, transform, "asc" or "desc", "nulls-first" or "nulls-last").
+
+        Raises:
+            SourceError: the metadata names a sort order that it does not list.
         """
         names = {leaf.id: show_path(leaf.path) for leaf in self.fields.leaves.values()}
-        order = self.source.sort_order().fields
+        try:
+            order = self.source.sort_order().fields
+        except StopIteration:  # what pyiceberg 0.12 raises
+            raise SourceError(
+                f"{self.path}: the metadata names a default sort order that it does not list"
+            ) from None
         return tuple(
             (
                 names.get(f.source_id, str(f.source_id)),
