@@ -39,6 +39,7 @@ FIXED = [
     ("logs", 13),  # AttributeError: `add` of a checkpoint was not a structure
     ("footers", 113077),  # UnicodeDecodeError: the path of a file in `_metadata` was not UTF-8
     ("vectors", 112703),  # an error of two lines: the vector's text in the log held a line feed
+    ("stores", 201391),  # an error of two lines: a column's name held a line feed
     ("stores", 83),  # KeyError: the metadata of a saved log had no fields
 ]
 

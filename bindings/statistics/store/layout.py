@@ -27,7 +27,7 @@ from typing import IO, Any, Final
 
 import numpy as np
 
-from skipstone.ir.errors import StatisticsError, told
+from skipstone.ir.errors import StatisticsError, clip, told
 from skipstone.ir.types import DType
 from skipstone.kernels.run.guard import SHIFT, Checked, Descriptor
 
@@ -62,7 +62,7 @@ def wrong(
         what: What is wrong with it.
         way_out: What the user can do.
     """
-    return StatisticsError(f"{path}: {what}; {way_out}")
+    return StatisticsError(f"{path}: {clip(what, 1000)}; {way_out}")  # what quotes the file
 
 
 def ending(footer: bytes, at: int) -> bytes:
