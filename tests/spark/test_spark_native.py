@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from typing import Any
 
@@ -122,6 +123,42 @@ def test_random_predicates(spark: Any, table: pa.Table, stats: ss.Statistics, se
     assert len(predicates) > 20
     for p, found in zip(predicates, natively(frame(spark, table), predicates), strict=True):
         assert found == p.evaluate(stats).tolist(), p
+
+
+COUNTS = [None, -(2**63), -1, 0, 9, 10, 2**63 - 1]
+INTEGERS, FLOATS = [None, 5, 7], [None, 5.5, 7.5, float("nan")]
+CONTRADICTED = [
+    "{c} = 5.5", "{c} <> 6", "{c} < 6", "{c} >= 7", "{c} <=> 6", "{c} IS NULL",
+    "{c} IS NOT NULL", "NOT ({c} < 6)", "{c} IN (4, 5, 7)", "{c} NOT IN (4, 6)",
+    "{c} > 6 OR {c} IS NULL", "{c} < 6 AND {c} IS NOT NULL",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("column", ["l", "g"])
+def test_it_equals_evaluate_for_all_counts_and_bounds_that_contradict(
+    spark: Any, column: str
+) -> None:
+    floating = column == "g"
+    bounds = FLOATS if floating else INTEGERS
+    statistics = {
+        "min": bounds, "max": bounds, "null_count": COUNTS,
+        **({"nan_count": COUNTS} if floating else {}), "row_count": COUNTS,
+    }  # fmt: skip
+    rows = list(itertools.product(*statistics.values()))
+    table = pa.table({
+        "row_count" if name == "row_count" else f"{column}.{name}": pa.array(
+            [row[i] for row in rows], pa.float64() if floating and i < 2 else pa.int64()
+        )
+        for i, name in enumerate(statistics)
+    })  # fmt: skip
+    predicates = bound([text.format(c=column) for text in CONTRADICTED])
+    stats = ss.Statistics.from_arrow(table, SCHEMA)
+    df = frame(spark, table)
+    kept = natively(df, predicates, answer="keep")
+    assert kept == [p.prune(stats).tolist() for p in predicates]
+    for p, found in zip(predicates, natively(df, predicates), strict=True):
+        expected = p.evaluate(stats).tolist()
+        assert [(r, a, b) for r, a, b in zip(rows, found, expected, strict=True) if a != b] == [], p
 
 
 def test_every_strategy_agrees_on_odd_types(spark: Any) -> None:

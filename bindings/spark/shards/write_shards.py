@@ -130,7 +130,7 @@ def _select(
         )
     F = functions_of(df)
     columns = [
-        *(exact_column(slot, place) for slot, place in usable.items()),
+        *(exact_column(F, slot, place) for slot, place in usable.items()),
         *(F.col(quoted_name(name)) for name in other_names),
     ]
     frame = df.select(*(c.alias(str(i)) for i, c in enumerate(columns)))

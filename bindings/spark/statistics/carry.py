@@ -48,23 +48,23 @@ def is_usable(slot: Slot, place: StatisticColumn) -> bool:
     return bound("", place.type, slot.dtype, high=False) is not None
 
 
-def exact_column(slot: Slot, place: StatisticColumn) -> Column:
+def exact_column(F: Any, slot: Slot, place: StatisticColumn) -> Column:
     """Return a usable statistic as the Column that Arrow carries.
 
     Counts become BIGINT, and so do decimals that bound whole numbers; others stay as they are.
     """
-    assert place.column is not None
+    column = place.of(F)
     whole = slot.is_count or (
         slot.dtype.kind in (Kind.INT, Kind.UINT) and place.type.typeName() == "decimal"
     )
-    return place.column.try_cast("bigint") if whole else place.column
+    return column.try_cast("bigint") if whole else column
 
 
 def split(F: Any, slot: Slot, place: StatisticColumn) -> tuple[Carrier, list[Column]]:
     """Return how a usable statistic travels to pandas, and the Columns that carry it."""
     from pyspark.sql import types as T
 
-    c, t = exact_column(slot, place), place.type
+    c, t = exact_column(F, slot, place), place.type
 
     def apart(
         number: Column, zero: object = 0, means: pa.DataType | None = None

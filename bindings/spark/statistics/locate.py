@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -36,12 +36,17 @@ class StatisticColumn:
     Attributes:
         name: SQL text that names it; empty for a Column that is not a plain name.
         type: Its type in Spark.
-        column: The same as a Column; None if the DataFrame is not known.
+        column: The Column, if it is not a plain name.
     """
 
     name: str
     type: DataType
     column: Column | None = None
+
+    def of(self, F: Any) -> Column:
+        """Return the statistic as a Column; F is PySpark's module of functions, of either kind."""
+        column: Column = F.col(self.name) if self.column is None else self.column
+        return column
 
 
 def locate(
@@ -83,7 +88,12 @@ def locate(
         df.select(*(c.alias(str(i)) for i, c in enumerate(given.values()))).schema if given else []
     )
     for (name, column), field in zip(given.items(), types, strict=True):
-        names.add(found, name, StatisticColumn(name_of(column) or "", field.dataType, column))
+        plain = name_of(column)
+        names.add(
+            found,
+            name,
+            StatisticColumn(plain or "", field.dataType, column if plain is None else None),
+        )
     if not found and not columns:
         raise StatisticsError(
             f"the DataFrame has columns {', '.join(df.columns)}; expected names such as "
@@ -102,10 +112,8 @@ def statistics_columns(
 
 def _named(df: DataFrame) -> Iterator[tuple[str, StatisticColumn]]:
     """Yield the columns of a DataFrame: structs first, so that a plain column replaces a field."""
-    F, fields = functions_of(df), list(df.schema)
-    for field in sorted(fields, key=lambda f: f.dataType.typeName() != "struct"):
-        name = quoted_name(field.name)
-        yield field.name, StatisticColumn(name, field.dataType, F.col(name))
+    for field in sorted(df.schema, key=lambda f: f.dataType.typeName() != "struct"):
+        yield field.name, StatisticColumn(quoted_name(field.name), field.dataType)
 
 
 class _Names:
@@ -173,11 +181,10 @@ class _Names:
             folded = self.fold(f.name)
             if names.count(folded) > 1:
                 continue  # the name is ambiguous
-            assert place.column is not None
             inner = StatisticColumn(
                 place.name and f"{place.name}.{quoted_name(f.name)}",
                 f.dataType,
-                place.column.getField(f.name),
+                None if place.column is None else place.column.getField(f.name),
             )
             if folded in self.known and not isinstance(f.dataType, StructType):
                 found[path, folded] = inner

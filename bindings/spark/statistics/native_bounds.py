@@ -8,7 +8,6 @@ that collations do not.
 
 from __future__ import annotations
 
-from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -85,7 +84,7 @@ def wall(c: str) -> str:
 
     None of Spark's casts gives them without a zone.
     """
-    return f"`div`(`-`({c}, {EPOCH}), {TICK})"
+    return f"`div`({c} - {EPOCH}, {TICK})"
 
 
 def literal(value: Any, dtype: DType) -> str:
@@ -119,12 +118,12 @@ def _integer(c: str, bits: int, dtype: DType) -> str:
     assert isinstance(dtype.lowest, int) and isinstance(dtype.highest, int)
     tests = []
     if -(2 ** (bits - 1)) < dtype.lowest:
-        tests.append(f"`>=`({c}, {literal(dtype.lowest, dtype)})")
+        tests.append(f"{c} >= {literal(dtype.lowest, dtype)}")
     if dtype.highest < 2 ** (bits - 1) - 1:
-        tests.append(f"`<=`({c}, {literal(dtype.highest, dtype)})")
+        tests.append(f"{c} <= {literal(dtype.highest, dtype)}")
     # Spark has no type for the upper half of UINT64.
     value = f"cast({c} AS decimal(20,0))" if dtype.kind is Kind.UINT and dtype.bits == 64 else c
-    return f"if({reduce('`and`({}, {})'.format, tests)}, {value}, NULL)" if tests else value
+    return f"if({' AND '.join(tests)}, {value}, NULL)" if tests else value
 
 
 def _decimal(c: str, t: Any, dtype: DType) -> str:
@@ -132,7 +131,7 @@ def _decimal(c: str, t: Any, dtype: DType) -> str:
     cast = f"try_cast({c} AS decimal({dtype.precision},{dtype.scale}))"
     if t.scale <= dtype.scale:
         return cast
-    return f"if(`==`(try_cast({cast} AS decimal({t.precision},{t.scale})), {c}), {cast}, NULL)"
+    return f"if(try_cast({cast} AS decimal({t.precision},{t.scale})) = {c}, {cast}, NULL)"
 
 
 def _ticks(micros: str, unit: int, high: bool) -> str:
@@ -141,10 +140,9 @@ def _ticks(micros: str, unit: int, high: bool) -> str:
         return micros
     if unit < MICROS:
         step = MICROS // unit
-        rest = f"`%`({micros}, {step})"
-        away = f"if(`>`({rest}, 0), 1, 0)" if high else f"if(`<`({rest}, 0), -1, 0)"
-        return f"`+`(`div`({micros}, {step}), {away})"
+        rest = f"{micros} % {step}"
+        away = f"if({rest} > 0, 1, 0)" if high else f"if({rest} < 0, -1, 0)"
+        return f"{micros} div {step} + {away}"
     step = unit // MICROS
     limit = (2**63 - 1) // step
-    within = f"`and`(`>=`({micros}, -{limit}L), `<=`({micros}, {limit}L))"
-    return f"if({within}, `*`({micros}, {step}), NULL)"
+    return f"if({micros} BETWEEN -{limit}L AND {limit}L, {micros} * {step}, NULL)"

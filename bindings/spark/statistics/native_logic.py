@@ -8,25 +8,24 @@ from typing import Final
 from skipstone.ir.node import Op
 from skipstone.kernels.run.emit import join
 
-# Only calls: for each "(" of an operand, Spark's parser looks ahead to its ")" and caches what it
-# saw for good. With operators, 36 conditions of 80 KB took 13 s and 415 MB of the driver; as calls,
-# they take 0.2 s and 5 MB.
+# AND, OR and NOT are calls, and no operand has parentheses of its own: at each "(" Spark's parser
+# looks ahead to the ")", and keeps what it saw (docs/decisions/spark.md). Calls to names that are
+# operators: a session could give another function such a name, and no session does.
 EMIT: Final = {
-    Op.LT: "`<`({0}, {1})",
-    Op.LE: "`<=`({0}, {1})",
-    Op.GT: "`>`({0}, {1})",
-    Op.GE: "`>=`({0}, {1})",
+    Op.LT: "{0} < {1}",
+    Op.LE: "{0} <= {1}",
+    Op.GT: "{0} > {1}",
+    Op.GE: "{0} >= {1}",
     Op.AND: "`and`({0}, {1})",
     Op.OR: "`or`({0}, {1})",
     Op.NOT: "`not`({0})",
     # A binary search of sorted runs: skip those that end below a lower bound. An unknown bound is
     # NULL and skips none.
-    Op.ANY_IN: "if(`>`({0}, {1}), {3}, {2})",
-    Op.NOT_ALL_IN: "if(`>`({0}, {1}), {3}, {2})",
-    Op.MAY_CONTAIN: "coalesce(exists({0}, {1} -> `or`(isnull({2}), `in`({2}, {3}))), true)",
+    Op.ANY_IN: "if({0} > {1}, {3}, {2})",
+    Op.NOT_ALL_IN: "if({0} > {1}, {3}, {2})",
+    Op.MAY_CONTAIN: "coalesce(exists({0}, {1} -> `or`({2} IS NULL, {2} IN ({3}))), true)",
     Op.MAY_CONTAIN_OTHER: (
-        "coalesce(`or`(`==`(size({0}), 0), "
-        "exists({0}, {1} -> `or`(isnull({2}), `not`(`in`({2}, {3}))))), true)"
+        "coalesce(`or`(size({0}) = 0, exists({0}, {1} -> `or`({2} IS NULL, {2} NOT IN ({3})))), true)"
     ),
 }
 YES: Final = "true"
@@ -37,11 +36,6 @@ MEMBER: Final = "`skipstone member`"  # a lambda's variable; no column is likely
 def holds(template: str, *counts: str | None) -> str:
     """Return a test of counts; NO if one of them is unknown everywhere."""
     return NO if None in counts else template.format(*counts)
-
-
-def unequal(a: str, b: str) -> str:
-    """Return text of `a <> b`."""
-    return f"`not`(`==`({a}, {b}))"
 
 
 def choose(condition: str, then: str, otherwise: str) -> str:

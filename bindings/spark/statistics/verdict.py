@@ -143,8 +143,7 @@ def _native(df: DataFrame, predicate: PruningPredicate, found: Located) -> DataF
         s: StatisticColumn(names[s], place.type) if s in names else place
         for s, place in found.items()
     }
-    columns = [(found[s].column, name) for s, name in names.items()]
-    added = [column.alias(name) for column, name in columns if column is not None]
+    added = [found[s].of(F).alias(name) for s, name in names.items()]
     wide = df.select("*", *added) if added else df
     return wide.withColumn(VERDICT, F.expr(text_of(predicate, given, "verdict"))).drop(*new)
 
@@ -161,7 +160,7 @@ def _arrow_udf(df: DataFrame, predicate: PruningPredicate, found: Located) -> Da
     )
     # A UDF takes at least one column, which also carries the number of rows.
     return df.withColumn(
-        VERDICT, udf(*([exact_column(s, place) for s, place in found.items()] or [F.lit(0)]))
+        VERDICT, udf(*([exact_column(F, s, place) for s, place in found.items()] or [F.lit(0)]))
     )
 
 
@@ -187,7 +186,7 @@ def _map_in_arrow(df: DataFrame, predicate: PruningPredicate, found: Located) ->
     wide = df.select(
         "*",
         *(
-            exact_column(s, place).alias(name)
+            exact_column(functions_of(df), s, place).alias(name)
             for (s, place), name in zip(found.items(), new[len(own) :], strict=False)
         ),
     )
