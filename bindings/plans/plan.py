@@ -252,7 +252,9 @@ class Plan(Selection):
         limit = self.deferred if self.cut is None else self.cut.limit
         if self.dynamic is not None and not set(self.dynamic.filters) <= set(filters):
             # Files that a removed filter ruled out may not have been listed.
-            return self.table.replan(self._request(limit, filters))
+            again = self.table.replan(self._request(limit, filters))
+            if again is not None:
+                return again
         dynamic = DynamicFilters(
             tuple(filters), self.table.schema, self.session, refine=self.table.refinement()
         )

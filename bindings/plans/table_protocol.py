@@ -151,8 +151,11 @@ class PlannedTable(Protocol):
         """
         ...
 
-    def replan(self, request: PlanRequest) -> Plan:
-        """Return the plan of another request to the whole table."""
+    def replan(self, request: PlanRequest) -> Plan | None:
+        """Return the plan of a request with fewer dynamic filters, which needs more files.
+
+        None means that all files are listed, so that the plan's verdicts can be reused.
+        """
         ...
 
     @property
@@ -185,8 +188,6 @@ class CompleteTable:
         """Return None: the statistics say all that partition values do."""
         return None
 
-    def replan(self: PlannedTable, request: PlanRequest) -> Plan:
-        """Return the plan of another request to the whole table."""
-        from skipstone.bindings.plans.plan import plan_table
-
-        return plan_table(self.whole(), request)
+    def replan(self, request: PlanRequest) -> Plan | None:
+        """Return None: all files are listed."""
+        return None

@@ -6,7 +6,6 @@ percent signs; only timestamps are unescaped first.
 
 from __future__ import annotations
 
-import datetime as dt
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
@@ -15,7 +14,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from skipstone.bindings.tables.delta.columns import partition_values
+from skipstone.bindings.tables.partition_values import clock_of, partition_values
 from skipstone.ir.errors import SourceError
 
 HIVE_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
@@ -26,8 +25,7 @@ _INTEGER = re.compile(r"[+-]?\d+")
 _DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _DOUBLE = re.compile(r"[+-]?(NaN|Infinity|(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[fFdD]?)")
 _HEX_DOUBLE = re.compile(r"[+-]?0[xX][0-9a-fA-F]*\.?[0-9a-fA-F]*[pP][+-]?\d+")
-_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
-_TIMESTAMP = re.compile(r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}(\.\d)?")
+_TIMESTAMP = re.compile(r".+ \d\d:\d\d:\d\d(\.\d)?")  # one digit of a fraction
 _JAVA_BLANKS: Final = "".join(map(chr, range(33)))  # characters that Java's parseDouble trims
 
 
@@ -142,9 +140,9 @@ def type_of(text: str) -> pa.DataType:
         return pa.decimal128(digits, 0)
     if _double(text) is not None:
         return pa.float64()
-    if _TIMESTAMP.fullmatch(unescaped(text)) and _is_time(unescaped(text)):
+    if _TIMESTAMP.fullmatch(unescaped(text)) and clock_of(unescaped(text), "us") is not None:
         return INSTANT
-    return pa.date32() if _DATE.fullmatch(text) and _is_time(text) else pa.string()
+    return pa.date32() if clock_of(text, "D") is not None else pa.string()
 
 
 def _whole_digits(text: str) -> int | None:
@@ -168,14 +166,6 @@ def _double(text: str) -> float | None:
         if _DOUBLE.fullmatch(text)
         else None
     )
-
-
-def _is_time(text: str) -> bool:
-    try:
-        dt.datetime.fromisoformat(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _wider(a: pa.DataType, b: pa.DataType) -> pa.DataType:

@@ -40,6 +40,7 @@ FIXED = [
     ("footers", 113077),  # UnicodeDecodeError: the path of a file in `_metadata` was not UTF-8
     ("vectors", 112703),  # an error of two lines: the vector's text in the log held a line feed
     ("stores", 201391),  # an error of two lines: a column's name held a line feed
+    ("stores", 205802),  # KeyError: the table of files in a saved log had no column `path`
     ("stores", 83),  # KeyError: the metadata of a saved log had no fields
 ]
 

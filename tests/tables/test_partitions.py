@@ -7,7 +7,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import skipstone as ss
-from skipstone.bindings.tables.partitions import HIVE_NULL, partition_fields, partition_texts
+from skipstone.bindings.tables.partitions import (
+    HIVE_NULL,
+    INSTANT,
+    partition_column,
+    partition_fields,
+    partition_texts,
+)
 
 
 def tree(root, folders):
@@ -39,6 +45,36 @@ def test_types_are_inferred(tmp_path, texts, arrow, values):
     assert str(table.schema.field("k").type) == arrow
     found = table.plan(columns=["k"]).to_arrow()["k"].to_pylist()
     assert sorted(set(found), key=str) == sorted(set(values), key=str)
+
+
+#     text of a folder      the days from 1970 that Spark 4.1 finds in it, or None where it infers STRING
+DATES = [
+    ("0000-01-01", -719528), ("-0001-01-01", -719893), ("-44-01-01", None), ("999-01-01", None),
+    ("12345-01-01", None), ("+12345-01-01", 3789391), ("+02024-01-01", 19723),
+    ("+2024-01-01", None), ("002024-01-01", None), ("2024-1-1", None), (" 2024-01-01", None),
+    ("+5881580-07-11", 2**31 - 1), ("+5881581-01-01", None), ("-5877641-06-23", -(2**31)),
+    ("-5877641-06-22", None), ("+12345-13-01", None), ("+12345-02-30", None),
+    ("2024-01-01Z", None), ("2024-01-01T00:00:00", None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text, days", DATES)
+def test_dates_are_inferred_as_by_spark(tmp_path, text, days):
+    (field,) = partition_fields([("t", {"d": text})])
+    assert field.type == (pa.string() if days is None else pa.date32())
+    if days is not None:
+        assert partition_column([("t", {"d": text})], field).cast(pa.int32()).to_pylist() == [days]
+
+
+def test_times_of_far_years_are_inferred_as_by_spark():
+    times = ["+12345-01-01 00:00:00", "+12345-01-01 00:00:00.5"]
+    (field,) = partition_fields([("t", {"t": text}) for text in times])
+    assert field.type == INSTANT
+    found = partition_column([("t", {"t": text}) for text in times], field)
+    start = 3789391 * 86_400_000_000
+    assert found.cast(pa.int64()).to_pylist() == [start, start + 500_000]
+    (field,) = partition_fields([("t", {"t": "+294248-01-01 00:00:00"})])
+    assert field.type == pa.string()
 
 
 def test_given_types_win(tmp_path):
@@ -123,3 +159,18 @@ def test_partition_columns_must_agree():
 )
 def test_partition_of(path, base, expected):
     assert partition_texts(path, base) == expected
+
+
+@pytest.mark.parametrize("scan", [ss.scan_parquet, ss.scan_hive])
+def test_without_stats_skipping_only_partition_values_prune(tmp_path, scan):
+    tree(tmp_path, ["y=1", "y=2"])
+    table = scan(tmp_path)
+    where = "x = 0 AND y = 1"
+    pruned, unpruned = table.plan(where), table.plan(where, stats_skipping=False)
+    assert (
+        len(table.plan("x = 99").files),
+        len(table.plan("x = 99", stats_skipping=False).files),
+    ) == (0, 2)
+    assert len(unpruned.files) == 1
+    assert unpruned.to_arrow().equals(pruned.to_arrow()) and pruned.count() == 1
+    assert table.plan(where, footers=0).files == pruned.files  # only Delta reads the option

@@ -13,13 +13,13 @@ import pyarrow.compute as pc
 
 from skipstone.bindings.spark.reading.paths import SCHEMES, spark_path, why_unlisted
 from skipstone.bindings.spark.session.types import carried_type
-from skipstone.bindings.tables.delta.columns import partition_values
 from skipstone.bindings.tables.delta.table import DeltaTable
 from skipstone.bindings.tables.iceberg.files import IcebergFiles
 from skipstone.bindings.tables.iceberg.read import partition_of
 from skipstone.bindings.tables.parquet.declared_types import FIELD, meaning_of, noted_paths
 from skipstone.bindings.tables.parquet.file_schemas import FileSchema
 from skipstone.bindings.tables.parquet.table import ParquetTable
+from skipstone.bindings.tables.partition_values import partition_values
 from skipstone.bindings.tables.partitions import HIVE_NULL, Texts, unescaped
 from skipstone.ir.node import Path
 

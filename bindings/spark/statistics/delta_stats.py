@@ -21,8 +21,9 @@ from skipstone.bindings.spark.statistics.delta_types import (
 )
 from skipstone.bindings.spark.statistics.slots import ROW_COUNT, plain_name
 from skipstone.bindings.statistics.coerce_inputs import COUNTS, MOST_ROWS
-from skipstone.bindings.tables.delta.columns import ASCII_BLANKS, EXACT, REPLACEMENT
+from skipstone.bindings.tables.delta.columns import EXACT, REPLACEMENT
 from skipstone.bindings.tables.delta.fields import LeafField
+from skipstone.bindings.tables.partition_values import ASCII_BLANKS
 from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import StatisticsError
 from skipstone.ir.types import DType, Kind, from_arrow

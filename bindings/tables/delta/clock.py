@@ -19,8 +19,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skipstone.bindings.tables.delta.columns import is_zoned, partition_values
 from skipstone.bindings.tables.delta.generation import SHORT, Cell, Turn
+from skipstone.bindings.tables.partition_values import is_zoned, partition_values
 from skipstone.ir.functions.dates import HOUR, STEPS, month_start, months, truncate_days
 from skipstone.ir.zones import DAY, FARTHEST, FIRST
 from skipstone.kernels.pack.bounds import Given

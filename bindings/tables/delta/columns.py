@@ -5,7 +5,6 @@ Source: Delta's PROTOCOL.md, "Per-file Statistics". Comments say where writers d
 
 from __future__ import annotations
 
-import datetime as dt
 import decimal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
@@ -14,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skipstone.bindings.statistics.casts import as_spark, attempt, chunks_of
+from skipstone.bindings.statistics.casts import attempt, chunks_of
 from skipstone.bindings.statistics.coerce_inputs import MOST_ROWS
 from skipstone.bindings.tables.delta.fields import LeafField
+from skipstone.bindings.tables.partition_values import WHOLE_MINUTES, partition_values
 from skipstone.ir.node import Path
-from skipstone.ir.zones import to_instant, zone_of
 from skipstone.kernels.pack.bounds import Given
 from skipstone.kernels.pack.columns import Raw
 
@@ -26,14 +25,9 @@ if TYPE_CHECKING:
     from skipstone.bindings.tables.delta.snapshot import Snapshot
 
 MILLISECOND, MINUTE = 1_000, 60_000_000  # in microseconds
-# Zones' offsets once had seconds, and Delta 3.2 and 3.3 cut them off (delta#5249).
-WHOLE_MINUTES: Final = (
-    63_676_800_000_000  # 1972-01-08, when the last zone, Monrovia's, gave up its seconds
-)
 EXACT: Final = 15  # digits of any decimal that a float64 preserves
 # Delta once ended cut texts with this character, though greater ones may follow (delta#3430).
 REPLACEMENT: Final = "\ufffd"
-ASCII_BLANKS: Final = " \t\n\r\x0b\x0c"  # Spark's casts trim these blanks and no others
 
 
 class LogColumns(Mapping[Path, Raw]):
@@ -271,101 +265,3 @@ def partition_raw(texts: Given, kind: pa.DataType, timezone: str) -> Raw:
         else None
     )
     return Raw(values, values, nulls, ones, nans)
-
-
-def partition_values(
-    texts: Given, kind: pa.DataType, timezone: str
-) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
-    """Cast the texts of a partition column to its type, as Spark's casts do.
-
-    Args:
-        texts: The values as the log stores them.
-        kind: The column's type.
-        timezone: The zone of timestamps that name none.
-
-    Returns:
-        The values, null where they are NULL or unknown; and a boolean array, True where they are
-        NULL: where the text is absent or empty.
-    """
-    texts = texts if isinstance(texts, pa.ChunkedArray) else pa.chunked_array([texts])
-    empty = pc.or_(pc.is_null(texts), pc.equal(texts, "").fill_null(True))
-    if pa.types.is_string(kind):
-        return pc.if_else(empty, pa.scalar(None, kind), texts), empty
-    if pa.types.is_binary(kind):
-        # Spark reads the bytes of the text. A text beyond ASCII may stand for other bytes.
-        readable = pc.and_(pc.string_is_ascii(texts), pc.invert(empty))
-        return attempt(pc.if_else(readable, texts, None), kind), empty
-    # Few texts are distinct, so each is cast once.
-    coded = texts.dictionary_encode().unify_dictionaries()
-    out = []
-    for chunk in coded.chunks:
-        words = pc.utf8_trim(
-            pc.if_else(pc.equal(chunk.dictionary, ""), None, chunk.dictionary), ASCII_BLANKS
-        )
-        if pa.types.is_integer(kind):  # Arrow reads hexadecimal numbers too, Spark does not
-            words = pc.if_else(
-                pc.match_substring_regex(words, r"^[+-]?[0-9]+$"),
-                pc.replace_substring_regex(words, r"^\+", ""),
-                None,
-            )
-        elif pa.types.is_floating(kind):  # Arrow reads NaN with a sign or a payload, Spark does not
-            words = pc.if_else(pc.match_substring_regex(words, r"(?i)[+-]nan|nan\("), None, words)
-        if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
-            words = _pad_dates(words)
-        if pa.types.is_timestamp(kind):
-            read = _parse_timestamps(words, kind, timezone)
-        elif pa.types.is_decimal(kind):  # Arrow does not notice that an exponent overflows
-            read = pa.concat_arrays(
-                [pa.nulls(0, kind), *(as_spark(word or "", kind) for word in words.to_pylist())]
-            )
-        else:
-            read = attempt(words, kind).combine_chunks()
-        out.append(pc.take(read, chunk.indices))
-    return pa.chunked_array([c for o in out for c in chunks_of(o)], kind), empty
-
-
-def is_zoned(texts: Given) -> Given:
-    """Return which texts of times name a zone: a letter or sign follows the clock's first colon."""
-    return pc.match_substring_regex(texts, r":.*[A-Za-z+-]").fill_null(False)
-
-
-def _pad_dates(words: pa.Array) -> pa.Array:
-    """Pad months and days to two digits, as Arrow needs; Spark's casts take one digit too."""
-    words = pc.replace_substring_regex(words, r"^(\d{4})-(\d)-", r"\1-0\2-")
-    return pc.replace_substring_regex(words, r"^(\d{4})-(\d\d)-(\d)($|[ T])", r"\1-\2-0\3\4")
-
-
-def _parse_timestamps(words: pa.Array, kind: pa.TimestampType, timezone: str) -> pa.Array:
-    """Parse timestamps; those without a zone are local to `timezone`."""
-    zoned = is_zoned(words)
-    if kind.tz is None:
-        return attempt(pc.if_else(zoned, None, words), kind).combine_chunks()
-    bare = attempt(pc.if_else(zoned, None, words), pa.timestamp("us")).combine_chunks()
-    absolute = attempt(pc.if_else(zoned, words, None), kind).combine_chunks()
-    zone = zone_of(timezone)
-    local = [
-        None if v is None else _instant(v, zone)
-        for chunk in chunks_of(bare)
-        for v in chunk.cast(pa.int64()).to_pylist()
-    ]
-    return pc.if_else(zoned, absolute, pa.array(local, pa.int64()).cast(kind))
-
-
-def _instant(local: int, zone: dt.tzinfo) -> int | None:
-    """Return the instant that Spark takes a clock's time for; None if it is not certain.
-
-    If the clock shows the time twice, that is the first instant. If it skips the time, that is as
-    much later as the gap is long.
-    """
-    certain = to_instant(local, zone)
-    if certain is not None or local < WHOLE_MINUTES:
-        return certain
-    try:
-        offset = (
-            (dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=local))
-            .replace(tzinfo=zone)
-            .utcoffset()
-        )
-    except OverflowError:
-        return None
-    return None if offset is None else local - offset // dt.timedelta(microseconds=1)

@@ -28,7 +28,7 @@ from skipstone.bindings.statistics.store.settled import settled
 from skipstone.bindings.statistics.store.write import save_packed
 from skipstone.bindings.tables.delta.fields import fields_of
 from skipstone.bindings.tables.delta.log import LogLocation, SnapshotRequest, Stamp
-from skipstone.bindings.tables.delta.snapshot import METADATA, Snapshot
+from skipstone.bindings.tables.delta.snapshot import METADATA, Snapshot, files_schema
 from skipstone.ir.errors import StatisticsError, told
 
 if TYPE_CHECKING:
@@ -128,8 +128,24 @@ def _open(path: str, request: SnapshotRequest, place: LogLocation) -> DeltaTable
             f"{path}: its note is not of this version ({told(e)}); remove it"
         ) from e
 
+    def files() -> pa.Table:
+        found, expected = file.table("files"), files_schema(tuple(fields.partitions.values()))
+        if not found.schema.equals(expected) or found.num_rows != file.containers:
+            raise malformed("files")
+        return found
+
     def stats() -> tuple[pa.ChunkedArray, ...]:
-        return tuple(file.table(f"stats {i}").column(0) for i in parts)
+        found = tuple(file.table(f"stats {i}").column(0) for i in parts)
+        if not all(pa.types.is_struct(part.type) for part in found) or (
+            sum(map(len, found)) != file.containers
+        ):
+            raise malformed("stats")
+        return found
+
+    def malformed(table: str) -> StatisticsError:
+        return StatisticsError(
+            f"{path}: its table {table!r} is not of this version; remove the file"
+        )
 
     read = Snapshot(
         place.uri,
@@ -139,7 +155,7 @@ def _open(path: str, request: SnapshotRequest, place: LogLocation) -> DeltaTable
         fields,
         metadata,
         file.containers,
-        lambda: file.table("files"),
+        files,
         stats,
     )
     return DeltaTable(request, read, place.meter, file.adopt)

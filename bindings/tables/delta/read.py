@@ -17,9 +17,9 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from skipstone.bindings.tables.delta.actions import first_line
-from skipstone.bindings.tables.delta.columns import partition_values
 from skipstone.bindings.tables.delta.fields import TableFields
 from skipstone.bindings.tables.delta.vectors import deleted_rows
+from skipstone.bindings.tables.partition_values import partition_values
 from skipstone.bindings.tables.read import Tasks, Wanted, batches_of, offsets_of
 from skipstone.bindings.tables.row_ranges import RowRanges
 from skipstone.ir.errors import SourceError, clip

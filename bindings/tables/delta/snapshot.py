@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs as pafs
 
-from skipstone.bindings.tables.delta.actions import COLUMNS, fetch, read_commits, settings
+from skipstone.bindings.tables.delta.actions import COLUMNS, VECTOR, fetch, read_commits, settings
 from skipstone.bindings.tables.delta.checkpoints import checkpoint_settings, read_checkpoint
 from skipstone.bindings.tables.delta.decode import parse_statistics
 from skipstone.bindings.tables.delta.fields import LeafField, TableFields, fields_of
@@ -220,6 +220,19 @@ def _with_statistics(
         table = table.filter(pa.array(missing))
     if table.num_rows or "stats_parsed" not in table.column_names:
         yield table, parse_statistics(table.column("stats"), leaves)
+
+
+def files_schema(partitions: Sequence[str]) -> pa.Schema:
+    """Return the schema of `Snapshot.files`.
+
+    Args:
+        partitions: The partition columns, as the log names them.
+    """
+    return pa.schema([
+        ("path", pa.string()), ("size", pa.int64()), ("modificationTime", pa.int64()),
+        ("deletionVector", VECTOR), ("partition", pa.struct([(p, pa.string()) for p in partitions])),
+        ("spark", pa.bool_()),
+    ])  # fmt: skip
 
 
 def _files_of(table: pa.Table) -> pa.Table:

@@ -76,6 +76,16 @@ def test_footers_are_read_of_a_few_files_once(tmp_path):
     assert len(table.plan("x >= 0", limit=3, order_by="x DESC").to_arrow()) == 3
 
 
+def test_removing_a_dynamic_filter_keeps_what_footers_said(tmp_path):
+    log = simple(tmp_path / "t", 1)
+    log.add(*(Written([{"x": 100 * i, "s": "q"}], stats=None) for i in range(5)))
+    table = ss.scan_delta(log.folder)
+    pending = ss.DynamicFilter(columns={"k": "x"})
+    plan = table.plan("x = 200", dynamic=[pending])
+    assert len(plan.files) == 1
+    assert (plan.with_dynamic([]).files, table.work["footers"]) == (plan.files, 5)
+
+
 def test_a_file_that_lacks_a_column_or_cannot_be_read(tmp_path):
     log = Log(tmp_path / "t", delta_schema("x INT, y INT"))
     log.add(

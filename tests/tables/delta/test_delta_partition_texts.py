@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import skipstone as ss
-from skipstone.bindings.tables.delta.columns import partition_values
+from skipstone.bindings.tables.partition_values import partition_values
 from tests.support.delta_log import Log, Written, delta_schema, xs
 
 KINDS = {

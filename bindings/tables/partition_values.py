@@ -1,0 +1,169 @@
+"""Cast the texts of partition values to their types, as Spark does: Delta's log and Hive's folders."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from typing import Final, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skipstone.bindings.statistics.casts import as_spark, attempt, chunks_of
+from skipstone.ir.zones import DAY, to_instant, zone_of
+from skipstone.kernels.pack.bounds import Given
+
+# Zones' offsets once had seconds, and Delta 3.2 and 3.3 cut them off (delta#5249).
+WHOLE_MINUTES: Final = (
+    63_676_800_000_000  # 1972-01-08, when the last zone, Monrovia's, gave up its seconds
+)
+ASCII_BLANKS: Final = " \t\n\r\x0b\x0c"  # Spark's casts trim these blanks and no others
+# As Java's "yyyy-MM-dd HH:mm:ss.S" in strict mode: a year of four digits, or more with a sign.
+_CLOCK: Final = re.compile(
+    r"((?:\d{4}|\+\d{5,10}|-(?!0+-)\d{4,10})-\d\d-\d\d)(?: (\d\d:\d\d:\d\d(?:\.\d{1,6})?))?"
+)
+
+
+def partition_values(
+    texts: Given, kind: pa.DataType, timezone: str
+) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
+    """Cast the texts of a partition column to its type, as Spark's casts do.
+
+    Args:
+        texts: The values as the log stores them.
+        kind: The column's type.
+        timezone: The zone of timestamps that name none.
+
+    Returns:
+        The values, null where they are NULL or unknown; and a boolean array, True where they are
+        NULL: where the text is absent or empty.
+    """
+    texts = texts if isinstance(texts, pa.ChunkedArray) else pa.chunked_array([texts])
+    empty = pc.or_(pc.is_null(texts), pc.equal(texts, "").fill_null(True))
+    if pa.types.is_string(kind):
+        return pc.if_else(empty, pa.scalar(None, kind), texts), empty
+    if pa.types.is_binary(kind):
+        # Spark reads the bytes of the text. A text beyond ASCII may stand for other bytes.
+        readable = pc.and_(pc.string_is_ascii(texts), pc.invert(empty))
+        return attempt(pc.if_else(readable, texts, None), kind), empty
+    # Few texts are distinct, so each is cast once.
+    coded = texts.dictionary_encode().unify_dictionaries()
+    out = []
+    for chunk in coded.chunks:
+        words = pc.utf8_trim(
+            pc.if_else(pc.equal(chunk.dictionary, ""), None, chunk.dictionary), ASCII_BLANKS
+        )
+        if pa.types.is_integer(kind):  # Arrow reads hexadecimal numbers too, Spark does not
+            words = pc.if_else(
+                pc.match_substring_regex(words, r"^[+-]?[0-9]+$"),
+                pc.replace_substring_regex(words, r"^\+", ""),
+                None,
+            )
+        elif pa.types.is_floating(kind):  # Arrow reads NaN with a sign or a payload, Spark does not
+            words = pc.if_else(pc.match_substring_regex(words, r"(?i)[+-]nan|nan\("), None, words)
+        if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+            words = _pad_dates(words)
+        if pa.types.is_timestamp(kind):
+            read = _parse_timestamps(words, kind, timezone)
+        elif pa.types.is_decimal(kind):  # Arrow does not notice that an exponent overflows
+            read = pa.concat_arrays(
+                [pa.nulls(0, kind), *(as_spark(word or "", kind) for word in words.to_pylist())]
+            )
+        else:
+            read = attempt(words, kind).combine_chunks()
+            if pa.types.is_date32(kind):
+                read = _with_far_years(read, words, "D")
+        out.append(pc.take(read, chunk.indices))
+    return pa.chunked_array([c for o in out for c in chunks_of(o)], kind), empty
+
+
+def is_zoned(texts: Given) -> Given:
+    """Return which texts of times name a zone: a letter or sign follows the clock's first colon."""
+    return pc.match_substring_regex(texts, r":.*[A-Za-z+-]").fill_null(False)
+
+
+def _pad_dates(words: pa.Array) -> pa.Array:
+    """Pad months and days to two digits, as Arrow needs; Spark's casts take one digit too."""
+    words = pc.replace_substring_regex(words, r"^(\d{4})-(\d)-", r"\1-0\2-")
+    return pc.replace_substring_regex(words, r"^(\d{4})-(\d\d)-(\d)($|[ T])", r"\1-\2-0\3\4")
+
+
+def _parse_timestamps(words: pa.Array, kind: pa.TimestampType, timezone: str) -> pa.Array:
+    """Parse timestamps; those without a zone are local to `timezone`."""
+    zoned = is_zoned(words)
+    if kind.tz is None:
+        return attempt(pc.if_else(zoned, None, words), kind).combine_chunks()
+    unzoned = pc.if_else(zoned, None, words)
+    bare = _with_far_years(attempt(unzoned, pa.timestamp("us")).combine_chunks(), unzoned, "us")
+    absolute = attempt(pc.if_else(zoned, words, None), kind).combine_chunks()
+    zone = zone_of(timezone)
+    local = [
+        None if v is None else _instant(v, zone)
+        for chunk in chunks_of(bare)
+        for v in chunk.cast(pa.int64()).to_pylist()
+    ]
+    return pc.if_else(zoned, absolute, pa.array(local, pa.int64()).cast(kind))
+
+
+def _with_far_years(values: pa.Array, words: pa.Array, unit: Literal["D", "us"]) -> pa.Array:
+    """Fill in the dates and times of years with a sign, which Arrow does not parse.
+
+    Args:
+        values: DATE or TIMESTAMP; NULL where Arrow could not parse the text.
+        words: The texts.
+        unit: The unit of the type.
+    """
+    signed = pc.and_(pc.is_null(values), pc.match_substring_regex(words, "^[+-]")).fill_null(False)
+    if not pc.any(signed).as_py():
+        return values
+    counts = [
+        clock_of(word, unit) if at else None
+        for word, at in zip(words.to_pylist(), signed.to_pylist(), strict=True)
+    ]
+    far = pa.array(counts, pa.int32() if unit == "D" else pa.int64()).cast(values.type)
+    return pc.if_else(signed, far, values)
+
+
+def clock_of(text: str, unit: Literal["D", "us"]) -> int | None:
+    """Return the days or microseconds from 1970 to a date or time; None if it is none.
+
+    A year beyond four digits has a sign, and a year before 0000 has one too.
+
+    Example:
+        >>> clock_of("+5881580-07-11", "D"), clock_of("+5881580-07-12", "D")
+        (2147483647, None)
+        >>> clock_of("1970-01-02 00:00:00.5", "us"), clock_of("2023-02-29", "D")
+        (86400500000, None)
+    """
+    m = _CLOCK.fullmatch(text)
+    if m is None or (unit == "D" and m[2]):
+        return None
+    try:
+        days = int(np.datetime64(m[1].removeprefix("+"), "D").astype(np.int64))
+        time = np.datetime64(f"1970-01-01T{m[2] or '00:00:00'}", "us")
+    except ValueError:
+        return None
+    count = days if unit == "D" else days * DAY + int(time.astype(np.int64))
+    most = 2**31 if unit == "D" else 2**63
+    return count if -most <= count < most else None
+
+
+def _instant(local: int, zone: dt.tzinfo) -> int | None:
+    """Return the instant that Spark takes a clock's time for; None if it is not certain.
+
+    If the clock shows the time twice, that is the first instant. If it skips the time, that is as
+    much later as the gap is long.
+    """
+    certain = to_instant(local, zone)
+    if certain is not None or local < WHOLE_MINUTES:
+        return certain
+    try:
+        offset = (
+            (dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=local))
+            .replace(tzinfo=zone)
+            .utcoffset()
+        )
+    except OverflowError:
+        return None
+    return None if offset is None else local - offset // dt.timedelta(microseconds=1)
