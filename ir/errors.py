@@ -101,7 +101,7 @@ def clip(name: str, most: int = 100) -> str:
     return "".join(ch if ch.isprintable() else repr(ch)[1:-1] for ch in shown)
 
 
-def told(e: BaseException) -> str:
+def describe_error(e: BaseException) -> str:
     """Return an error's class and message on one line, as our own messages quote it."""
     lines = [line.strip() for line in str(e).splitlines() if line.strip()]
     return f"{type(e).__name__}: {clip('; '.join(lines[:3]), 300)}" if lines else type(e).__name__

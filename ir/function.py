@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from skipstone.ir.interval import Interval
 
 # The meaning of a row for which `point` returns no proper value.
-#   never  there is no such row
-#   null   NULL
-#   raise  Spark raises an error
-#   lost   the value is not known here
-#   keep   the value is right, but the order breaks there: integers that wrap
-Policy: TypeAlias = Literal["never", "null", "raise", "lost", "keep"]
+#   never    there is no such row
+#   null     NULL
+#   raise    Spark raises an error
+#   unknown  the value is not known here
+#   keep     the value is right, but the order breaks there: integers that wrap
+Policy: TypeAlias = Literal["never", "null", "raise", "unknown", "keep"]
 
 
 @dataclass(frozen=True, slots=True)

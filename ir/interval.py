@@ -25,42 +25,60 @@ class Interval:
         dtype: The type.
         low, high: Axis values that bound all values that are neither NULL nor NaN.
         above: The greatest value is unknown (text only); `high` is then arbitrary.
-        real: Some row may hold a value that is neither NULL nor NaN.
-        nulls: Some row may be NULL.
-        nans: Some row may be NaN.
-        lost: Spark may raise an error for some row, or its value is not known here.
+        may_hold_value: Some row may hold a value that is neither NULL nor NaN.
+        may_hold_null: Some row may be NULL.
+        may_hold_nan: Some row may be NaN.
+        may_raise: Spark may raise an error for some row, or its value is not known here.
     """
 
     dtype: DType
     low: Data
     high: Data
     above: Mask
-    real: Mask
-    nulls: Mask
-    nans: Mask
-    lost: Mask
+    may_hold_value: Mask
+    may_hold_null: Mask
+    may_hold_nan: Mask
+    may_raise: Mask
 
     def __len__(self) -> int:
         return max(
             len(a)
-            for a in (self.low, self.high, self.above, self.real, self.nulls, self.nans, self.lost)
+            for a in (
+                self.low,
+                self.high,
+                self.above,
+                self.may_hold_value,
+                self.may_hold_null,
+                self.may_hold_nan,
+                self.may_raise,
+            )
         )
 
     @property
     def some(self) -> Mask:
         """Some row may hold a value, NaN included."""
-        return self.real | self.nans
+        return self.may_hold_value | self.may_hold_nan
 
     @property
     def single(self) -> Mask:
         """At most one value occurs, NULL and NaN aside."""
-        return np.asarray(~self.real | (np.asarray(self.low == self.high, np.bool_) & ~self.above))
+        return np.asarray(
+            ~self.may_hold_value | (np.asarray(self.low == self.high, np.bool_) & ~self.above)
+        )
 
     def take(self, where: Mask) -> Interval:
         """Return the containers of a mask of shape (n,)."""
         parts = (
             a if len(a) == 1 else a[where]
-            for a in (self.low, self.high, self.above, self.real, self.nulls, self.nans, self.lost)
+            for a in (
+                self.low,
+                self.high,
+                self.above,
+                self.may_hold_value,
+                self.may_hold_null,
+                self.may_hold_nan,
+                self.may_raise,
+            )
         )
         return Interval(self.dtype, *parts)
 
@@ -100,18 +118,18 @@ def unknown(dtype: DType) -> Interval:
 def hull(dtype: DType, parts: Iterable[tuple[Interval, Mask]]) -> Interval:
     """Return the smallest interval around several intervals, each where its mask is set."""
     low, high = end(dtype, high=True), end(dtype, high=False)
-    seen, above, nulls, nans, lost = NO, NO, NO, NO, NO
+    seen, above, nulls, nans, may_raise = NO, NO, NO, NO, NO
     for p, where in parts:
-        use = p.real & where
+        use = p.may_hold_value & where
         low = np.where(use & (~seen | less(p.low, low)), p.low, low)
         high = np.where(use & (~seen | less(high, p.high)), p.high, high)
         seen, above = seen | use, above | (use & p.above)
-        nulls, nans, lost = (
-            nulls | (p.nulls & where),
-            nans | (p.nans & where),
-            lost | (p.lost & where),
+        nulls, nans, may_raise = (
+            nulls | (p.may_hold_null & where),
+            nans | (p.may_hold_nan & where),
+            may_raise | (p.may_raise & where),
         )
-    return Interval(dtype, low, high, above, seen, nulls, nans, lost)
+    return Interval(dtype, low, high, above, seen, nulls, nans, may_raise)
 
 
 def less(a: Data, b: Data) -> Mask:
@@ -147,7 +165,15 @@ def merge(where: Mask, chosen: Interval, other: Interval) -> Interval:
     `chosen` has one entry for each container that the mask sets.
     """
     parts: list[Any] = []
-    for name in ("low", "high", "above", "real", "nulls", "nans", "lost"):
+    for name in (
+        "low",
+        "high",
+        "above",
+        "may_hold_value",
+        "may_hold_null",
+        "may_hold_nan",
+        "may_raise",
+    ):
         a, b = getattr(chosen, name), getattr(other, name)
         out = np.array(
             np.broadcast_to(b, len(where)),
@@ -162,24 +188,24 @@ def _strict_flags(args: tuple[Interval, ...]) -> tuple[Mask, Mask, Mask]:
     """Combine the flags of a strict function's arguments.
 
     Returns:
-        Three masks: all arguments may hold values, some may be NULL, some may be lost.
+        Three masks: all arguments may hold values, some may be NULL, some may be unknown.
     """
-    alive, nulls, lost = YES, NO, NO
+    alive, nulls, may_raise = YES, NO, NO
     for a in args:
-        alive, nulls, lost = alive & a.some, nulls | a.nulls, lost | a.lost
-    return alive, nulls, lost
+        alive, nulls, may_raise = alive & a.some, nulls | a.may_hold_null, may_raise | a.may_raise
+    return alive, nulls, may_raise
 
 
 def opaque(call: Call, f: Function, args: tuple[Interval, ...]) -> Interval:
     """Return the interval of a strict function that follows without looking at values."""
-    alive, nulls, lost = _strict_flags(args)
+    alive, nulls, may_raise = _strict_flags(args)
     u, policy = unknown(call.dtype), f.policy(call)
     return replace(
         u,
-        real=alive,
-        nulls=nulls | (alive & (policy == "null")),
-        nans=alive & u.nans,
-        lost=lost | (alive & (policy in ("raise", "lost"))),
+        may_hold_value=alive,
+        may_hold_null=nulls | (alive & (policy == "null")),
+        may_hold_nan=alive & u.may_hold_nan,
+        may_raise=may_raise | (alive & (policy in ("raise", "unknown"))),
     )
 
 
@@ -191,7 +217,7 @@ def corners(call: Call, f: Function, args: tuple[Interval, ...]) -> Interval:
     then ends where the function saturates, or it is unbounded. A box of one point is that point.
     """
     assert f.point is not None
-    alive, nulls, lost = _strict_flags(args)
+    alive, nulls, may_raise = _strict_flags(args)
     policy = f.policy(call)
     saturates = f.saturates and policy != "keep"
     single = functools.reduce(np.logical_and, (a.single for a in args), YES)
@@ -204,7 +230,7 @@ def corners(call: Call, f: Function, args: tuple[Interval, ...]) -> Interval:
         if not use.any():
             continue
         data, bad, not_known = evaluate_points(call, f, [c[0] for c in combination])
-        lost = lost | (use & not_known)
+        may_raise = may_raise | (use & not_known)
         nan = np.isnan(data) if call.dtype.kind is Kind.FLOAT else NO
         nan_seen = nan_seen | (use & nan & ~bad)
         if not any(c[2] for c in combination):
@@ -232,9 +258,16 @@ def corners(call: Call, f: Function, args: tuple[Interval, ...]) -> Interval:
     floating = call.dtype.kind is Kind.FLOAT
     above = unbounded if call.dtype.kind in TEXT else NO
     nulls = nulls | (bad_seen & alive) if policy == "null" else nulls
-    lost = lost | (bad_seen & alive) if policy in ("raise", "lost") else lost
+    may_raise = may_raise | (bad_seen & alive) if policy in ("raise", "unknown") else may_raise
     return Interval(
-        call.dtype, low, high, above, real, nulls, alive & (nan_seen | (unbounded & floating)), lost
+        call.dtype,
+        low,
+        high,
+        above,
+        real,
+        nulls,
+        alive & (nan_seen | (unbounded & floating)),
+        may_raise,
     )
 
 
@@ -244,12 +277,12 @@ def _candidates(a: Interval) -> list[tuple[Data, Mask, bool]]:
     Returns:
         Triples: values, the mask where they are possible, and True if they are NaN.
     """
-    out = [(a.low, a.real, False)]
+    out = [(a.low, a.may_hold_value, False)]
     if a.low is not a.high:
-        out.append((a.high, a.real, False))
-    if a.nans.any():
+        out.append((a.high, a.may_hold_value, False))
+    if a.may_hold_nan.any():
         nan = np.full(1, np.nan, lane_of(a.dtype))
-        out.append((nan, a.nans, True))
+        out.append((nan, a.may_hold_nan, True))
     return out
 
 
@@ -274,18 +307,18 @@ def evaluate_rows(call: Call, f: Function, args: tuple[Values, ...]) -> Values:
     """Evaluate a function on rows."""
     if f.rows is not None:
         return f.rows(call, args)
-    valid, lost = YES, NO
+    valid, may_raise = YES, NO
     for a in args:
-        valid, lost = valid & a.valid, lost | a.lost
-    use = valid & ~lost
+        valid, may_raise = valid & a.valid, may_raise | a.may_raise
+    use = valid & ~may_raise
     data, bad, not_known = evaluate_points(call, f, [_with_fillers(a, use) for a in args])
     policy = f.policy(call)
-    bad, lost = bad & use & ~not_known, lost | (not_known & use)
+    bad, may_raise = bad & use & ~not_known, may_raise | (not_known & use)
     if policy == "null":
         valid = valid & ~bad
-    elif policy in ("raise", "lost"):
-        lost = lost | bad
-    return Values(call.dtype, data, valid, lost)
+    elif policy in ("raise", "unknown"):
+        may_raise = may_raise | bad
+    return Values(call.dtype, data, valid, may_raise)
 
 
 def _with_fillers(a: Values, use: Mask) -> Data:

@@ -198,7 +198,7 @@ def condition_of(n: Node, want: Want) -> Node:
 
 
 def _test(n: Node, want: Want) -> Node:
-    """Return the condition for a test on one column or call, for rows that are not lost."""
+    """Return the condition for a test on one column or call, for rows that are known."""
     if n.op is Op.IS_NULL:
         return (
             FALSE

@@ -53,10 +53,12 @@ class Op(enum.Enum):
     # derived.
     MIN = "min"  # scalar: no value of the column lies below
     MAX = "max"  # scalar: no value of the column lies above
-    MAY_HOLD_VALUE = "real"  # flag: may hold a value that is neither NULL nor NaN
-    MAY_HOLD_NULL = "nulls"  # flag: may hold NULL
-    MAY_HOLD_NAN = "nans"  # flag: may hold NaN
-    MAY_RAISE = "lost"  # flag: Spark may raise an error for a row, or its value is not known here
+    MAY_HOLD_VALUE = "may_hold_value"  # flag: may hold a value that is neither NULL nor NaN
+    MAY_HOLD_NULL = "may_hold_null"  # flag: may hold NULL
+    MAY_HOLD_NAN = "may_hold_nan"  # flag: may hold NaN
+    MAY_RAISE = (
+        "may_raise"  # flag: Spark may raise an error for a row, or its value is not known here
+    )
     MAY_CONTAIN = "holds"  # flag; value: (Path, values): may hold one of the values
     MAY_CONTAIN_OTHER = "others"  # flag; value: (Path, values): may hold another value
     MAY_HOLD_ROWS = "rows"  # flag: the container may hold rows

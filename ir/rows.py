@@ -32,13 +32,13 @@ Mask = npt.NDArray[np.bool_]
 class Truth:
     """Masks of shape (rows,): the rows that are TRUE, that are FALSE, and that may raise an error.
 
-    `lost` marks rows for which Spark may raise an error, or whose value is not known here. All
+    `may_raise` marks rows for which Spark may raise an error, or whose value is not known here. All
     other rows are NULL.
     """
 
     true: Mask
     false: Mask
-    lost: Mask
+    may_raise: Mask
 
 
 def evaluate_rows(predicate: Node, batch: pa.RecordBatch) -> pa.BooleanArray:
@@ -72,9 +72,9 @@ def matching_rows(predicate: Node, batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _raise_if_lost(predicate: Node, truth: Truth) -> None:
-    if truth.lost.any():
+    if truth.may_raise.any():
         raise UnsupportedForm(
-            f"{int(truth.lost.sum())} rows cannot be judged by {show(predicate):.300}: "
+            f"{int(truth.may_raise.sum())} rows cannot be judged by {show(predicate):.300}: "
             "Spark raises an error for them in ANSI mode (overflow, division by zero, "
             "a failed cast), or its result is not known here (text that is not UTF-8). "
             "Guard the expression (TRY_CAST, nullif), or filter with another engine."
@@ -105,7 +105,7 @@ def judge(n: Node, batch: pa.RecordBatch, cache: Cache) -> Truth:
             )
         case Op.NOT:
             p = judge(n.args[0], batch, cache)
-            return Truth(p.false, p.true, p.lost)
+            return Truth(p.false, p.true, p.may_raise)
         case Op.AND | Op.OR:
             parts = [judge(a, batch, cache) for a in n.args]
             trues, falses = [p.true for p in parts], [p.false for p in parts]
@@ -113,31 +113,33 @@ def judge(n: Node, batch: pa.RecordBatch, cache: Cache) -> Truth:
             true, false = (
                 (every(trues), some(falses)) if n.op is Op.AND else (some(trues), every(falses))
             )
-            # A row that another input decides is not lost, so the order of inputs does not matter.
-            lost = some([p.lost for p in parts]) & ~(false if n.op is Op.AND else true)
-            return Truth(true & ~lost, false & ~lost, lost)
+            # A row that another input decides is known, so the order of inputs does not matter.
+            may_raise = some([p.may_raise for p in parts]) & ~(false if n.op is Op.AND else true)
+            return Truth(true & ~may_raise, false & ~may_raise, may_raise)
         case Op.IS_TRUE:
             p = judge(n.args[0], batch, cache)
-            return Truth(p.true, ~p.true & ~p.lost, p.lost)
+            return Truth(p.true, ~p.true & ~p.may_raise, p.may_raise)
         case Op.IS_NULL if n.args[0].op not in TERMS:
             p = judge(n.args[0], batch, cache)
-            return Truth(~(p.true | p.false | p.lost), p.true | p.false, p.lost)
-    values, lost = _term_values(n.args[0], batch, cache)
+            return Truth(~(p.true | p.false | p.may_raise), p.true | p.false, p.may_raise)
+    values, may_raise = _term_values(n.args[0], batch, cache)
     if n.op is Op.LIKE and not pattern_of(n).by_bytes:
-        lost = lost | malformed(values)
-    valid = _mask(pc.is_valid(values)) & ~lost
+        may_raise = may_raise | malformed(values)
+    valid = _mask(pc.is_valid(values)) & ~may_raise
     if n.op is Op.IS_NULL:
-        return Truth(~valid & ~lost, valid, lost)
+        return Truth(~valid & ~may_raise, valid, may_raise)
     true = valid & _test(n, values)
-    return Truth(true, valid & ~true, lost)
+    return Truth(true, valid & ~true, may_raise)
 
 
 def _term_values(term: Node, batch: pa.RecordBatch, cache: Cache) -> tuple[pa.Array, Mask]:
-    """Return the values of a column or call, and a mask of the lost ones."""
+    """Return the values of a column or call, and a mask of the unknown ones."""
     if term.op is Op.COLUMN:
         return _column(term, batch, cache), np.zeros(batch.num_rows, np.bool_)
     values = values_of(term, batch, cache)
-    return to_array(values, batch.num_rows), np.array(np.broadcast_to(values.lost, batch.num_rows))
+    return to_array(values, batch.num_rows), np.array(
+        np.broadcast_to(values.may_raise, batch.num_rows)
+    )
 
 
 def _column(n: Node, batch: pa.RecordBatch, cache: Cache) -> pa.Array:
@@ -162,7 +164,9 @@ def values_of(n: Node, batch: pa.RecordBatch, cache: Cache) -> Values:
     call = call_of(n)
     if call.name == TRUTH:
         truth = judge(n.args[0], batch, cache)
-        return Values(ty.BOOL, truth.true.astype(np.int64), truth.true | truth.false, truth.lost)
+        return Values(
+            ty.BOOL, truth.true.astype(np.int64), truth.true | truth.false, truth.may_raise
+        )
     return evaluate(n, tuple(values_of(a, batch, cache) for a in n.args))
 
 

@@ -31,13 +31,13 @@ class Values:
         dtype: The type.
         data: Axis values; arbitrary where not valid.
         valid: Not NULL.
-        lost: Spark raises an error for the row, or its value is not known here.
+        may_raise: Spark raises an error for the row, or its value is not known here.
     """
 
     dtype: DType
     data: Data
     valid: Mask
-    lost: Mask
+    may_raise: Mask
 
     def __len__(self) -> int:
         return len(self.data)
@@ -72,12 +72,12 @@ def constant(value: object, dtype: DType) -> Values:
 
 
 def from_array(array: pa.Array) -> Values:
-    """Convert an Arrow array of an ordered type; text that is not UTF-8 is lost."""
+    """Convert an Arrow array of an ordered type; text that is not UTF-8 is unknown."""
     array = plain(array)
     dtype = from_arrow(array.type)
     valid = np.asarray(array.is_valid().to_numpy(zero_copy_only=False), np.bool_)
-    lost = malformed(array) if dtype.kind is Kind.STRING else np.zeros(len(array), np.bool_)
-    return Values(dtype, _data(array, dtype), valid, lost)
+    may_raise = malformed(array) if dtype.kind is Kind.STRING else np.zeros(len(array), np.bool_)
+    return Values(dtype, _data(array, dtype), valid, may_raise)
 
 
 def malformed(texts: pa.Array) -> Mask:
@@ -150,9 +150,12 @@ def unscaled(array: pa.Array) -> npt.NDArray[np.uint64]:
 
 
 def to_array(values: Values, n: int) -> pa.Array:
-    """Convert values to an Arrow array of length n; NULL where they are not valid or lost."""
+    """Convert values to an Arrow array of length n; NULL where they are not valid, or unknown."""
     dtype = values.dtype
-    data, mask = np.broadcast_to(values.data, n), np.broadcast_to(~values.valid | values.lost, n)
+    data, mask = (
+        np.broadcast_to(values.data, n),
+        np.broadcast_to(~values.valid | values.may_raise, n),
+    )
     match dtype.kind:
         case Kind.STRING | Kind.BINARY:
             raw = pa.array(data, pa.large_binary(), mask=mask)

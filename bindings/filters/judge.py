@@ -106,7 +106,7 @@ def may_raise(bound: BoundFilter, stats: Statistics) -> Mask:
     for term in bound.terms:
         if term.op is not Op.COLUMN and term.dtype is not None:
             out |= mask_of(
-                stats.column(_statistics_key(term), term.dtype).lost, stats.num_containers
+                stats.column(_statistics_key(term), term.dtype).may_raise, stats.num_containers
             )
     return out
 
@@ -207,12 +207,12 @@ def _in_ranges(term: Node, domain: Domain, stats: Statistics) -> Mask:
     at = np.arange(n)
     before = places_of(column, axis_of(domain.lasts, term.dtype), at)[0]
     begun = places_of(column, axis_of(domain.firsts, term.dtype), at)[1]
-    out = (begun > before) & mask_of(column.real, n)
+    out = (begun > before) & mask_of(column.may_hold_value, n)
     if domain.nan:
-        out |= mask_of(column.nans, n)
+        out |= mask_of(column.may_hold_nan, n)
     if domain.null:
-        out |= mask_of(column.nulls, n)
-    return (out | mask_of(column.lost, n)) & mask_of(stats.rows_plane(), n)
+        out |= mask_of(column.may_hold_null, n)
+    return (out | mask_of(column.may_raise, n)) & mask_of(stats.rows_plane(), n)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,35 +221,41 @@ class _Box:
 
     Attributes:
         low, high: The ranks of the least and the greatest key within the bounds.
-        real: Whether the container may hold a value.
+        may_hold_value: Whether the container may hold a value.
         nans, nulls: Whether it may hold NaN, NULL.
-        lost: Whether a cast of a value may raise an error.
+        may_raise: Whether a cast of a value may raise an error.
         single: Whether all rows have one value, which is a key.
     """
 
     low: Positions
     high: Positions
-    real: Mask
-    nans: Mask
-    nulls: Mask
-    lost: Mask
+    may_hold_value: Mask
+    may_hold_nan: Mask
+    may_hold_null: Mask
+    may_raise: Mask
     single: Mask
 
     @classmethod
     def of(cls, column: Column, values: list[Any], n: int, at: Positions) -> _Box:
         low, high = places_of(column, values, at)
         high = high - 1
-        real, nans, nulls, lost = (
-            mask_of(p, n)[at] for p in (column.real, column.nans, column.nulls, column.lost)
+        real, nans, nulls, may_raise = (
+            mask_of(p, n)[at]
+            for p in (
+                column.may_hold_value,
+                column.may_hold_nan,
+                column.may_hold_null,
+                column.may_raise,
+            )
         )
-        single = real & ~nans & ~nulls & ~lost & (low == high)
+        single = real & ~nans & ~nulls & ~may_raise & (low == high)
         if column.low is None or column.high is None:
             single = np.zeros(len(at), np.bool_)
         else:
             known_low, known_high = column.known(high=False), column.known(high=True)
             single &= column.low[at] == column.high[at]
             single &= known_low[at] & known_high[at]  # type: ignore[index]
-        return cls(low, high, real, nans, nulls, lost, single)
+        return cls(low, high, real, nans, nulls, may_raise, single)
 
 
 def _by_tuples(bound: BoundFilter, stats: Statistics, at: Positions) -> Verdicts:
@@ -266,7 +272,7 @@ def _by_tuples(bound: BoundFilter, stats: Statistics, at: Positions) -> Verdicts
                 at,
             )
         )
-    may_match: Mask = np.logical_or.reduce([b.lost for b in boxes])
+    may_match: Mask = np.logical_or.reduce([b.may_raise for b in boxes])
     for group in tuples.groups:
         _mark_possible(group, boxes, may_match)
     out = may_match.astype(np.uint8)
@@ -280,7 +286,7 @@ def _mark_possible(group: Group, boxes: list[_Box], may_match: Mask) -> None:
     """Mark in `may_match` the boxes that may hold one of the rows of a group."""
     fits = ~may_match
     for kind, box in zip(group.kinds, boxes, strict=True):
-        fits &= (box.real, box.nans, box.nulls)[kind]
+        fits &= (box.may_hold_value, box.may_hold_nan, box.may_hold_null)[kind]
     left = np.flatnonzero(fits)
     numbers = [i for i, kind in enumerate(group.kinds) if kind == 0]
     if not len(left) or group.tree is None:

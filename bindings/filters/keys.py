@@ -129,7 +129,7 @@ def cast_array(array: pa.Array, to: DType, session: Session, name: str = "cast")
     if node.op is Op.UNKNOWN:
         raise Incomparable(f"the cast of keys from {source} to {to} is not understood")
     values = values_of(node, pa.record_batch({"key": encoded.dictionary}), {})
-    if values.lost.any():
+    if values.may_raise.any():
         raise Incomparable(
             f"Spark raises an error when it casts some key from {source} to {to}, "
             "or the result is not known here"

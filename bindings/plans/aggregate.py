@@ -18,7 +18,7 @@ from skipstone.bindings.plans.order import (
     value_of,
 )
 from skipstone.bindings.predicates.expr import col
-from skipstone.bindings.statistics.casts import attempt, type_at
+from skipstone.bindings.statistics.casts import cast_or_null, type_at
 from skipstone.ir.bind import bind_scalar
 from skipstone.ir.errors import PredicateError, UnknownColumn
 from skipstone.ir.node import Op, Path
@@ -117,14 +117,14 @@ def _best_exact_bound(
         (plan.verdicts == Verdict.ALWAYS) & known & plan.table.occurring(key.path)[key.descending]
     )
     # A container whose counts say that all values are NULL has no value, whatever its bounds.
-    usable &= mask_of(column.real, len(usable))
+    usable &= mask_of(column.may_hold_value, len(usable))
     usable &= (plan.table.logical_rows() > 0) & np.asarray(pc.is_valid(given))
     if key.descending:  # NaN would be the maximum, and bounds leave it out
-        usable &= ~mask_of(column.nans, len(usable))
+        usable &= ~mask_of(column.may_hold_nan, len(usable))
     at = chosen[usable[chosen]]
     if not len(at):
         return None, chosen
     first = int(at[np.argmax(bound[at]) if key.descending else np.argmin(bound[at])])
     # A file's bounds may have a coarser unit than the table's column.
-    value = attempt(given.slice(first, 1), type_at(plan.table.schema, key.path))[0]
+    value = cast_or_null(given.slice(first, 1), type_at(plan.table.schema, key.path))[0]
     return (value, chosen[~usable[chosen]]) if value.is_valid else (None, chosen)

@@ -153,7 +153,7 @@ def limit_cutoff(
     known = column.known(high=not key.descending)
     if bound is None or known is None:
         return None
-    nulls, nans = (mask_of(plane, n) for plane in (column.nulls, column.nans))
+    nulls, nans = (mask_of(plane, n) for plane in (column.may_hold_null, column.may_hold_nan))
     counts = table.logical_rows()
     if not key.nulls_first:  # NULL comes after every bound
         null_count = np.where(nulls, table.null_counts(key.path), 0)
@@ -174,7 +174,7 @@ def limit_cutoff(
     threshold = bound[best[enough]]
     other = column.high if key.descending else column.low
     if other is None:
-        before = mask_of(column.real, n)
+        before = mask_of(column.may_hold_value, n)
     else:
         # With a single key, the rows that were found are as good as others of the same value.
         ties_matter = len(keys) > 1
@@ -183,7 +183,7 @@ def limit_cutoff(
             if key.descending
             else (other <= threshold if ties_matter else other < threshold)
         )
-        before = before & mask_of(column.real, n)
+        before = before & mask_of(column.may_hold_value, n)
     if key.descending:
         before = before | nans
     if key.nulls_first:
@@ -207,9 +207,9 @@ def best_first(statistics: Statistics, key: SortKey, chosen: Positions) -> Posit
     column = packed(statistics, key.path)
     n = statistics.num_containers
     bound = column.high if key.descending else column.low
-    first = mask_of(column.nulls, n) if key.nulls_first else np.zeros(n, np.bool_)
+    first = mask_of(column.may_hold_null, n) if key.nulls_first else np.zeros(n, np.bool_)
     if key.descending:
-        first = first | mask_of(column.nans, n)
+        first = first | mask_of(column.may_hold_nan, n)
     rest = chosen[~first[chosen]]
     if bound is not None:
         order = np.argsort(bound[rest], kind="stable")

@@ -24,7 +24,7 @@ from skipstone.ir.functions import (
     words,
 )
 from skipstone.ir.functions import numbers as numbers_
-from skipstone.ir.functions.build import _SAME, ALIASES
+from skipstone.ir.functions.build import ALIASES, SYNONYMS
 
 SCHEMA: Final = pa.schema(
     [
@@ -118,7 +118,7 @@ def _lines() -> Iterator[str]:
         "for containers that hold a single value.",
     )
     also: dict[str, list[str]] = {}
-    for alias, name in _SAME.items():
+    for alias, name in SYNONYMS.items():
         also.setdefault(name, []).append(alias)
     for family, modules in FAMILIES.items():
         yield from (
@@ -133,7 +133,7 @@ def _lines() -> Iterator[str]:
                 if name not in INTERNAL:
                     others = ", ".join(f"`{_plain(a)}`" for a in also.get(name, ()))
                     yield f"| `{_plain(OPERATORS.get(name, name))}` | {others} | {_basis(function)} |"
-    rest = sorted(ALIASES.keys() - _SAME.keys() - INTERNAL)
+    rest = sorted(ALIASES.keys() - SYNONYMS.keys() - INTERNAL)
     yield from ("", "Rewritten into the above:", "")
     yield from textwrap.wrap(", ".join(f"`{a}`" for a in rest) + ".", 100)
 

@@ -155,7 +155,7 @@ def _function(name: str, fn: Fn, dtype: DType, monotone: bool, bounds: Fn | None
                 if a.dtype.kind not in TEXT
                 else NO
             )
-            known = known & (~a.real | ~(ends | a.above))
+            known = known & (~a.may_hold_value | ~(ends | a.above))
         fits = single | (known & monotone)
         rest = opaque(call, base, args)
         if bounds is not None:
@@ -267,7 +267,7 @@ def _range_interval(
     bounds: Fn, call: Call, a: Interval, known: Mask, rest: Interval, warn: _WarnOnce
 ) -> Interval:
     """Return the interval from the user's `range` where bounds are known; elsewhere `rest`."""
-    use = known & a.real & ~a.nans
+    use = known & a.may_hold_value & ~a.may_hold_nan
     if not use.any():
         return rest
     taken = a.take(np.broadcast_to(use, max(len(a), len(use))))
@@ -288,5 +288,14 @@ def _range_interval(
         np.where(sound, highs, end(call.dtype, high=True)),
     )
     above = ~sound if call.dtype.kind in TEXT else NO
-    chosen = Interval(call.dtype, lows, highs, above, taken.real, taken.nulls, NO, taken.lost)
+    chosen = Interval(
+        call.dtype,
+        lows,
+        highs,
+        above,
+        taken.may_hold_value,
+        taken.may_hold_null,
+        NO,
+        taken.may_raise,
+    )
     return merge(use, chosen, rest)

@@ -24,13 +24,13 @@ from skipstone.ir.node import columns_of
 from skipstone.ir.outcome import Verdict
 from skipstone.ir.types import leaves_of
 from skipstone.kernels.index.descend import Found
-from skipstone.kernels.run.lru_cache import Kept
+from skipstone.kernels.run.lru_cache import LruCache
 from skipstone.kernels.run.pool import run_chunks
 from skipstone.kernels.run.run import Backend
 
 OnError = Literal["keep", "raise"]
 MAX_MAPPED: Final = 256  # shards that a process keeps mapped, each with a file descriptor
-_mapped: Kept[tuple[str, int], Statistics] = Kept(MAX_MAPPED)
+_mapped: LruCache[tuple[str, int], Statistics] = LruCache(MAX_MAPPED)
 
 
 class Shards:
@@ -170,7 +170,7 @@ class Shards:
 
         def judge_some(first: int, stop: int) -> None:
             for i in open_shards[first:stop].tolist():
-                parts[i] = self.ask(i, find, Verdict.MAYBE, on_error, unreadable)
+                parts[i] = self.try_shard(i, find, Verdict.MAYBE, on_error, unreadable)
 
         run_chunks(judge_some, len(open_shards), 1)
         return ShardVerdicts(self.starts, parts, dict(sorted(unreadable.items())), len(open_shards))
@@ -344,7 +344,7 @@ class Shards:
             )
         return table
 
-    def ask(
+    def try_shard(
         self,
         i: int,
         work: Callable[[int], Any],

@@ -61,7 +61,8 @@ def _unknown() -> list[pa.Array]:
 def _column(c: Column, leaf: Leaf) -> list[pa.Array]:
     """Return the statistics, in the order of PACKED, of a packed column of one container."""
     real, nulls, nans = (
-        p if isinstance(p, bool) else bool(p[0] & np.uint64(1)) for p in (c.real, c.nulls, c.nans)
+        p if isinstance(p, bool) else bool(p[0] & np.uint64(1))
+        for p in (c.may_hold_value, c.may_hold_null, c.may_hold_nan)
     )
     counts: tuple[int | None, ...]
     if real:

@@ -14,7 +14,7 @@ from skipstone.ir.values import constant, to_array
 from skipstone.kernels.pack.bounds import Given
 
 
-def attempt(values: Given, kind: pa.DataType) -> pa.ChunkedArray:
+def cast_or_null(values: Given, kind: pa.DataType) -> pa.ChunkedArray:
     """Cast values to another type; a value that cannot be cast becomes null."""
     return pa.chunked_array(
         [part for chunk in chunks_of(values) for part in _cast_parts(chunk, kind)], kind

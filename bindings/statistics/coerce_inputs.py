@@ -15,7 +15,7 @@ from skipstone.ir.node import Path, show_path
 from skipstone.ir.types import DType, Leaf, to_axis, to_python, whole
 from skipstone.kernels.pack.bounds import Given
 
-MOST_ROWS: Final = 1 << 48  # no file has more; sums of larger counts could exceed 64 bits
+MAX_ROWS: Final = 1 << 48  # no file has more; sums of larger counts could exceed 64 bits
 COUNTS: Final = ("null_count", "row_count", "nan_count")
 PACKED: Final = ("min", "max", *COUNTS)
 KEYS: Final = (*PACKED, "min_exact", "max_exact", "values", "bloom")

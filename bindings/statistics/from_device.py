@@ -17,7 +17,7 @@ from skipstone.ir.types import DType, leaves_of
 from skipstone.kernels.gpu.device import Device
 from skipstone.kernels.gpu.resident import Resident
 from skipstone.kernels.pack.columns import Column, Raw
-from skipstone.kernels.run.lru_cache import Kept
+from skipstone.kernels.run.lru_cache import LruCache
 
 if TYPE_CHECKING:
     from skipstone.bindings.statistics.statistics import Statistics
@@ -42,8 +42,8 @@ class DeviceBounds(Mapping[Path, Raw]):
         resident: Resident,
     ) -> None:
         self._raws, self._foreign, self._resident = raws, foreign, resident
-        self._read: Kept[Path, Raw] = Kept()
-        self._columns: Kept[tuple[Path, DType], Column] = Kept()
+        self._read: LruCache[Path, Raw] = LruCache()
+        self._columns: LruCache[tuple[Path, DType], Column] = LruCache()
         weakref.finalize(self, _drop_columns, self._columns, resident).atexit = False
 
     def __getitem__(self, path: Path) -> Raw:
@@ -101,10 +101,10 @@ class DeviceBounds(Mapping[Path, Raw]):
     def nbytes(self) -> int:
         """Bytes of bounds in device memory, repaired copies included."""
         own = sum(
-            f.n * np.dtype(f.told).itemsize
+            f.n * np.dtype(f.numpy_type).itemsize
             for bounds in self._foreign.values()
             for f in bounds.values()
-            if f.told is not None
+            if f.numpy_type is not None
         )
         given = {f.data[0] for bounds in self._foreign.values() for f in bounds.values()}
         lanes: list[Any] = [b for c in self._columns for b in (c.low, c.high) if b is not None]
@@ -117,7 +117,7 @@ class DeviceBounds(Mapping[Path, Raw]):
         _drop_columns(self._columns, self._resident)
 
 
-def _drop_columns(columns: Kept[tuple[Path, DType], Column], resident: Resident) -> None:
+def _drop_columns(columns: LruCache[tuple[Path, DType], Column], resident: Resident) -> None:
     if len(columns):
         resident.settle()
     columns.clear()

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skipstone.bindings.statistics.casts import as_spark, attempt, chunks_of
+from skipstone.bindings.statistics.casts import as_spark, cast_or_null, chunks_of
 from skipstone.ir.zones import DAY, to_instant, zone_of
 from skipstone.kernels.pack.bounds import Given
 
@@ -46,7 +46,7 @@ def partition_values(
     if pa.types.is_binary(kind):
         # Spark reads the bytes of the text. A text beyond ASCII may stand for other bytes.
         readable = pc.and_(pc.string_is_ascii(texts), pc.invert(empty))
-        return attempt(pc.if_else(readable, texts, None), kind), empty
+        return cast_or_null(pc.if_else(readable, texts, None), kind), empty
     # Few texts are distinct, so each is cast once.
     coded = texts.dictionary_encode().unify_dictionaries()
     out = []
@@ -71,7 +71,7 @@ def partition_values(
                 [pa.nulls(0, kind), *(as_spark(word or "", kind) for word in words.to_pylist())]
             )
         else:
-            read = attempt(words, kind).combine_chunks()
+            read = cast_or_null(words, kind).combine_chunks()
             if pa.types.is_date32(kind):
                 read = _with_far_years(read, words, "D")
         out.append(pc.take(read, chunk.indices))
@@ -93,10 +93,12 @@ def _parse_timestamps(words: pa.Array, kind: pa.TimestampType, timezone: str) ->
     """Parse timestamps; those without a zone are local to `timezone`."""
     zoned = is_zoned(words)
     if kind.tz is None:
-        return attempt(pc.if_else(zoned, None, words), kind).combine_chunks()
+        return cast_or_null(pc.if_else(zoned, None, words), kind).combine_chunks()
     unzoned = pc.if_else(zoned, None, words)
-    bare = _with_far_years(attempt(unzoned, pa.timestamp("us")).combine_chunks(), unzoned, "us")
-    absolute = attempt(pc.if_else(zoned, words, None), kind).combine_chunks()
+    bare = _with_far_years(
+        cast_or_null(unzoned, pa.timestamp("us")).combine_chunks(), unzoned, "us"
+    )
+    absolute = cast_or_null(pc.if_else(zoned, words, None), kind).combine_chunks()
     zone = zone_of(timezone)
     local = [
         None if v is None else _instant(v, zone)

@@ -54,7 +54,7 @@ def read_in_order(
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RowSelection:
     """The rows and columns that a plan reads from each file.
 
     Attributes:
@@ -68,9 +68,9 @@ class Wanted:
     lenient: bool = False
 
     @staticmethod
-    def of(plan: Plan, lenient: bool = False) -> Wanted:
+    def of(plan: Plan, lenient: bool = False) -> RowSelection:
         """Return the rows and columns that a plan reads."""
-        return Wanted(
+        return RowSelection(
             tuple(plan.columns), None if plan.predicate is None else plan.predicate.node, lenient
         )
 
@@ -101,7 +101,7 @@ class Reader(Protocol):
     """
 
     @property
-    def wanted(self) -> Wanted:
+    def wanted(self) -> RowSelection:
         """The rows and columns that it reads from each file."""
         ...
 

@@ -185,11 +185,11 @@ def _product_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
         return interval
     a, b = args
     undefined = (
-        a.real
-        & b.real
+        a.may_hold_value
+        & b.may_hold_value
         & ((_holds_zero(a) & _holds_infinity(b)) | (_holds_zero(b) & _holds_infinity(a)))
     )
-    return replace(interval, nans=interval.nans | undefined)
+    return replace(interval, may_hold_nan=interval.may_hold_nan | undefined)
 
 
 def _holds_zero(a: Interval) -> Mask:
@@ -211,7 +211,7 @@ def _negate(call: Call, a: Data) -> Any:
 
 
 def _mark_long(a: Data) -> Data:
-    """Mark decimals of 35 digits or more as lost: Spark rounds their negative to 34 digits.
+    """Mark decimals of 35 digits or more as unknown: Spark rounds their negative to 34 digits.
 
     Source: Scala, `BigDecimal.unary_-`; seen in 4.3.
     """
@@ -241,7 +241,9 @@ def _abs_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     """Return the corners, and 0 if the argument's interval holds it."""
     (a,) = args
     interval = corners(call, _ABS, args)
-    across = a.real & np.asarray((a.low < 0) & (a.high > 0) & (interval.low > 0), np.bool_)
+    across = a.may_hold_value & np.asarray(
+        (a.low < 0) & (a.high > 0) & (interval.low > 0), np.bool_
+    )
     return replace(interval, low=np.where(across, np.zeros(1, interval.low.dtype), interval.low))
 
 

@@ -113,7 +113,7 @@ def fold(n: Node) -> Node:
     if any(a.op is not Op.LITERAL for a in n.args) or not n.args:
         return n
     v = evaluate(n, tuple(constant(a.value, a.dtype) for a in n.args if a.dtype is not None))
-    if v.lost.any():
+    if v.may_raise.any():
         return unknown(show(n), "Spark raises an error for it, or its value is not certain here")
     assert n.dtype is not None
     value = v.data[0]
@@ -290,7 +290,7 @@ def truth(condition: Node, session: Session) -> Node:
     return Node(Op.CALL, (condition,), (TRUTH, _call_session(session)), ty.BOOL)
 
 
-_SAME: Final = {
+SYNONYMS: Final = {
     "ceiling": "ceil", "char_length": "length", "character_length": "length", "len": "length",
     "ucase": "upper", "lcase": "lower",
     "substr": "substring", "dayofmonth": "day", "dateadd": "date_add", "date_diff": "datediff",
@@ -299,7 +299,7 @@ _SAME: Final = {
     "*": "multiply", "/": "divide", "%": "remainder", "mod": "remainder",
 }  # fmt: skip
 ALIASES: Final[dict[str, Build]] = {
-    **{alias: _alias(name) for alias, name in _SAME.items()},
+    **{alias: _alias(name) for alias, name in SYNONYMS.items()},
     "to_date": _cast_to(ty.DATE),
     "date": _cast_to(ty.DATE),
     "to_timestamp": _cast_to(ty.TIMESTAMP),

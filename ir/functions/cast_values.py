@@ -51,7 +51,7 @@ def float_to_integer(call: Call, a: Data) -> Any:
     """Cast floats to integers, truncated; NaN and values beyond the type are bad.
 
     Without ANSI mode, types of 32 bits and more saturate as in Java. For narrower types, values
-    beyond the range are lost.
+    beyond the range are unknown.
     """
     low, high = call.dtype.lowest, call.dtype.highest
     assert isinstance(low, int) and isinstance(high, int)
@@ -72,7 +72,7 @@ def float_to_integer(call: Call, a: Data) -> Any:
 def decimal_to_integer(call: Call, a: Data) -> Any:
     """Cast decimals to integers, truncated.
 
-    Values beyond the type are bad; without ANSI mode a plain CAST of them is lost.
+    Values beyond the type are bad; without ANSI mode a plain CAST of them is unknown.
     """
     unit = 10 ** call.types[0].scale
     out, bad = clipped(call, towards_zero(a, unit))
@@ -93,7 +93,7 @@ def float_to_decimal(call: Call, a: Data) -> Any:
     """Cast floats to a decimal.
 
     Spark rounds the shortest text of the number. Where its exact value rounds differently, the
-    result is lost.
+    result is unknown.
     """
     out, bad = np.zeros(len(a), object), np.zeros(len(a), np.uint8)
     unit, most = 10**call.dtype.scale, int(call.dtype.highest or 0)
@@ -129,10 +129,17 @@ def to_boolean(call: Call, a: Data) -> Any:
 def to_boolean_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     """Return the interval of a cast from numbers to BOOLEAN."""
     (a,) = args
-    zero = a.real & np.asarray((a.low <= 0) & (a.high >= 0), np.bool_)
-    other = a.nans | (a.real & np.asarray((a.low != 0) | (a.high != 0), np.bool_))
+    zero = a.may_hold_value & np.asarray((a.low <= 0) & (a.high >= 0), np.bool_)
+    other = a.may_hold_nan | (a.may_hold_value & np.asarray((a.low != 0) | (a.high != 0), np.bool_))
     return Interval(
-        ty.BOOL, (~zero).astype(np.int64), other.astype(np.int64), NO, a.some, a.nulls, NO, a.lost
+        ty.BOOL,
+        (~zero).astype(np.int64),
+        other.astype(np.int64),
+        NO,
+        a.some,
+        a.may_hold_null,
+        NO,
+        a.may_raise,
     )
 
 
@@ -155,7 +162,7 @@ def float_to_timestamp(call: Call, a: Data) -> Any:
 
 
 def decimal_to_timestamp(call: Call, a: Data) -> Any:
-    """Cast decimal seconds to timestamps; times beyond the type are lost."""
+    """Cast decimal seconds to timestamps; times beyond the type are unknown."""
     unit = 10 ** call.types[0].scale
     out, bad = clipped(call, towards_zero(a.astype(object) * MICROS, unit))
     return out, np.where(bad, LOST, 0)
@@ -177,7 +184,7 @@ def _shift(call: Call) -> Any:
 
 
 def change_clock(call: Call, a: Data) -> Any:
-    """Convert between instants and wall clocks; readings with an uncertain offset are lost."""
+    """Convert between instants and wall clocks; readings with an uncertain offset are unknown."""
     shift = _shift(call)
     return shift(a), np.where(shift.certain(a), 0, LOST)
 
@@ -194,10 +201,10 @@ def change_clock_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
         np.where(fits, low, u.low),
         np.where(fits, high, u.high),
         NO,
-        a.real,
-        a.nulls,
+        a.may_hold_value,
+        a.may_hold_null,
         NO,
-        a.lost | (a.real & ~fits),
+        a.may_raise | (a.may_hold_value & ~fits),
     )
 
 
@@ -214,7 +221,7 @@ def wall_to_date(call: Call, a: Data) -> Any:
 def text_to(call: Call, a: Data) -> Any:
     """Cast text to another type.
 
-    For TRY_CAST, text that certainly has no value is bad. All other text that is not plain is lost.
+    For TRY_CAST, text that certainly has no value is bad. All other text that is not plain is unknown.
     """
     out, bad = np.empty(len(a), lane_of(call.dtype)), np.zeros(len(a), np.uint8)
     for i, raw in enumerate(a.tolist()):
@@ -229,7 +236,7 @@ def text_to(call: Call, a: Data) -> Any:
 
 
 def to_text(show: Callable[[Any, DType], str | None]) -> Callable[[Call, Data], Any]:
-    """Return a cast to text that uses `show`; values that `show` refuses (None) are lost."""
+    """Return a cast to text that uses `show`; values that `show` refuses (None) are unknown."""
 
     def point(call: Call, a: Data) -> Any:
         shown = [show(v, call.types[0]) for v in a.tolist()]
@@ -265,7 +272,7 @@ def show_decimal(digits: int, t: DType) -> str | None:
 
 
 def text_bytes(call: Call, a: Data) -> Any:
-    """Cast between text and binary, which keeps the bytes; text that is not UTF-8 is lost."""
+    """Cast between text and binary, which keeps the bytes; text that is not UTF-8 is unknown."""
     bad = np.zeros(len(a), np.uint8)
     if call.dtype.kind is Kind.STRING:
         for i, raw in enumerate(a.tolist()):
@@ -280,6 +287,17 @@ def text_bytes_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     """Return the interval of a cast between text and binary."""
     (a,) = args
     if call.dtype.kind is Kind.BINARY:
-        return Interval(call.dtype, a.low, a.high, a.above, a.real, a.nulls, NO, a.lost)
+        return Interval(
+            call.dtype, a.low, a.high, a.above, a.may_hold_value, a.may_hold_null, NO, a.may_raise
+        )
     u = unknown(call.dtype)  # not all bytes between two texts are text
-    return Interval(call.dtype, u.low, u.high, u.above, a.real, a.nulls, NO, a.lost | a.real)
+    return Interval(
+        call.dtype,
+        u.low,
+        u.high,
+        u.above,
+        a.may_hold_value,
+        a.may_hold_null,
+        NO,
+        a.may_raise | a.may_hold_value,
+    )

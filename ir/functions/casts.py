@@ -66,7 +66,7 @@ def _cast_signature(args: tuple[Node, ...], session: Session) -> Signature:
 
 
 def _fails_or_lost(call: Call) -> Policy:
-    return "null" if call.name == "try_cast" else "raise" if call.session.ansi else "lost"
+    return "null" if call.name == "try_cast" else "raise" if call.session.ansi else "unknown"
 
 
 def _rule(point: Any, **more: Any) -> Function:
@@ -84,10 +84,10 @@ def _text_to_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     """Return the interval of a cast from text: between two texts, the result of some is unknown."""
     (a,) = args
     interval = apply(call, _TEXT_TO, args)
-    return replace(interval, lost=interval.lost | (a.some & ~a.single))
+    return replace(interval, may_raise=interval.may_raise | (a.some & ~a.single))
 
 
-_TEXT_TO: Final = _rule(text_to, bad=lambda call: "null" if call.name == "try_cast" else "lost")
+_TEXT_TO: Final = _rule(text_to, bad=lambda call: "null" if call.name == "try_cast" else "unknown")
 RULES: Final[dict[tuple[Kind, Kind], Function]] = {
     (_INT, _INT): _rule(_integer, monotone=True, bad=_fails, saturates=True),
     (_INT, _FLOAT): _rule(number_to_float, monotone=True),
@@ -103,35 +103,35 @@ RULES: Final[dict[tuple[Kind, Kind], Function]] = {
     (_DECIMAL, _FLOAT): _rule(number_to_float, monotone=True),
     (_DECIMAL, _DECIMAL): _rule(to_decimal, monotone=True, bad=_fails_or_null, saturates=True),
     (_DECIMAL, _BOOL): _rule(to_boolean, interval=to_boolean_interval),
-    (_DECIMAL, _STRING): _rule(to_text(show_decimal), bad="lost"),
+    (_DECIMAL, _STRING): _rule(to_text(show_decimal), bad="unknown"),
     (_BOOL, _INT): _rule(unchanged, monotone=True),
     (_BOOL, _FLOAT): _rule(number_to_float, monotone=True),
     (_BOOL, _DECIMAL): _rule(to_decimal, monotone=True, bad=_fails_or_null, saturates=True),
     (_BOOL, _STRING): _rule(to_text(lambda v, t: "true" if v else "false"), monotone=True),
-    (_DATE, _STAMP): _rule(date_to_wall, monotone=True, bad="lost", saturates=True),
-    (_DATE, _STRING): _rule(to_text(show_date), monotone=True, bad="lost"),
+    (_DATE, _STAMP): _rule(date_to_wall, monotone=True, bad="unknown", saturates=True),
+    (_DATE, _STRING): _rule(to_text(show_date), monotone=True, bad="unknown"),
     (_FLOAT, _STAMP): _rule(float_to_timestamp, monotone=True, bad=_fails_or_null, saturates=True),
-    (_DECIMAL, _STAMP): _rule(decimal_to_timestamp, monotone=True, bad="lost", saturates=True),
+    (_DECIMAL, _STAMP): _rule(decimal_to_timestamp, monotone=True, bad="unknown", saturates=True),
     (_STAMP, _FLOAT): _rule(
         lambda call, a: (a / MICROS).astype(lane_of(call.dtype)), monotone=True
     ),
     (_STAMP, _DATE): _rule(wall_to_date, monotone=True),
-    (_STAMP, _STRING): _rule(to_text(show_wall), monotone=True, bad="lost"),
+    (_STAMP, _STRING): _rule(to_text(show_wall), monotone=True, bad="unknown"),
     (_STAMP, _INT): _rule(
         lambda call, a: clipped(call, a // MICROS),
         monotone=True,
         bad=_fails_or_null,
         saturates=True,
     ),
-    (_STRING, _BINARY): _rule(text_bytes, bad="lost", interval=text_bytes_interval),
-    (_BINARY, _STRING): _rule(text_bytes, bad="lost", interval=text_bytes_interval),
+    (_STRING, _BINARY): _rule(text_bytes, bad="unknown", interval=text_bytes_interval),
+    (_BINARY, _STRING): _rule(text_bytes, bad="unknown", interval=text_bytes_interval),
     **{
         (_STRING, k): replace(_TEXT_TO, interval=_text_to_interval)
         for k in (_INT, _FLOAT, _DECIMAL, _BOOL, _DATE, _STAMP)
     },
 }
-CLOCK: Final = _rule(change_clock, bad="lost", interval=change_clock_interval)
-UNITS: Final = _rule(change_unit, monotone=True, bad="lost", saturates=True)
+CLOCK: Final = _rule(change_clock, bad="unknown", interval=change_clock_interval)
+UNITS: Final = _rule(change_unit, monotone=True, bad="unknown", saturates=True)
 
 
 def rule_of(source: DType, to: DType) -> Function | None:

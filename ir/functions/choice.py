@@ -60,39 +60,41 @@ def _case_signature(args: tuple[Node, ...], session: Session) -> Signature:
 
 def _case_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     """Return the hull of the values whose condition may be TRUE while no earlier one surely is."""
-    undecided, lost, parts = YES, NO, []
+    undecided, may_raise, parts = YES, NO, []
     for condition, value in zip(args[:-1:2], args[1::2], strict=False):
-        may_hold = condition.real & (condition.high != 0)
-        lost = lost | (undecided & condition.lost)
+        may_hold = condition.may_hold_value & (condition.high != 0)
+        may_raise = may_raise | (undecided & condition.may_raise)
         parts.append((value, undecided & may_hold))
-        undecided = undecided & (condition.nulls | (condition.real & (condition.low == 0)))
+        undecided = undecided & (
+            condition.may_hold_null | (condition.may_hold_value & (condition.low == 0))
+        )
     parts.append((args[-1], undecided))
     interval = hull(call.dtype, parts)
-    return replace(interval, lost=interval.lost | lost)
+    return replace(interval, may_raise=interval.may_raise | may_raise)
 
 
 def _case_rows(call: Call, args: tuple[Values, ...]) -> Values:
-    picks, undecided, lost = [], YES, NO
+    picks, undecided, may_raise = [], YES, NO
     for condition, value in zip(args[:-1:2], args[1::2], strict=False):
-        lost = lost | (undecided & condition.lost)
+        may_raise = may_raise | (undecided & condition.may_raise)
         holds = undecided & condition.valid & (condition.data != 0)
         picks.append((value, holds))
         undecided = undecided & ~holds
     picks.append((args[-1], undecided))
-    return _pick(call.dtype, picks, lost)
+    return _pick(call.dtype, picks, may_raise)
 
 
-def _pick(dtype: DType, picks: list[tuple[Values, Mask]], lost: Mask) -> Values:
+def _pick(dtype: DType, picks: list[tuple[Values, Mask]], may_raise: Mask) -> Values:
     """Take each row from the one value whose mask is set."""
-    n = max(max(len(v.data), len(v.valid), len(v.lost), len(m)) for v, m in picks)
+    n = max(max(len(v.data), len(v.valid), len(v.may_raise), len(m)) for v, m in picks)
     data = np.empty(n, lane_of(dtype))
     data[:] = b"" if dtype.kind in TEXT else 0
-    valid, lost_rows = np.zeros(n, np.bool_), np.array(np.broadcast_to(lost, n))
+    valid, lost_rows = np.zeros(n, np.bool_), np.array(np.broadcast_to(may_raise, n))
     for v, mask in picks:
         m = np.broadcast_to(mask, n)
         data[m] = np.broadcast_to(v.data, n)[m]
         valid[m] = np.broadcast_to(v.valid, n)[m]
-        lost_rows[m] |= np.broadcast_to(v.lost, n)[m]
+        lost_rows[m] |= np.broadcast_to(v.may_raise, n)[m]
     return Values(dtype, data, valid, lost_rows)
 
 
@@ -100,16 +102,16 @@ def _coalesce_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     reach, parts = YES, []
     for a in args:
         parts.append((a, reach))
-        reach = reach & a.nulls
+        reach = reach & a.may_hold_null
     interval = hull(call.dtype, parts)
-    return replace(interval, nulls=reach)
+    return replace(interval, may_hold_null=reach)
 
 
 def _coalesce_rows(call: Call, args: tuple[Values, ...]) -> Values:
     undecided, picks = YES, []
     for a in args:
-        picks.append((a, undecided & (a.valid | a.lost)))
-        undecided = undecided & ~a.valid & ~a.lost
+        picks.append((a, undecided & (a.valid | a.may_raise)))
+        undecided = undecided & ~a.valid & ~a.may_raise
     return _pick(call.dtype, [*picks, (args[-1], undecided)], NO)
 
 
@@ -122,16 +124,24 @@ def _extreme(greatest: bool) -> Function:
         low, high, above = every.low, every.high, every.above
         nulls, nans = YES, YES
         for a in args:
-            present = ~a.nulls & ~a.lost
+            present = ~a.may_hold_null & ~a.may_raise
             if greatest:
-                better = present & ~a.nans & a.real & less(low, a.low)
+                better = present & ~a.may_hold_nan & a.may_hold_value & less(low, a.low)
                 low = np.where(better, a.low, low)
             else:
-                better = present & ~a.nans & a.real & ~a.above & (above | less(a.high, high))
+                better = (
+                    present
+                    & ~a.may_hold_nan
+                    & a.may_hold_value
+                    & ~a.above
+                    & (above | less(a.high, high))
+                )
                 high, above = np.where(better, a.high, high), above & ~better
-            nulls, nans = nulls & a.nulls, nans & (a.nans | a.nulls)
-        some_nan = every.nans if greatest else every.nans & nans
-        return Interval(call.dtype, low, high, above, every.real, nulls, some_nan, every.lost)
+            nulls, nans = nulls & a.may_hold_null, nans & (a.may_hold_nan | a.may_hold_null)
+        some_nan = every.may_hold_nan if greatest else every.may_hold_nan & nans
+        return Interval(
+            call.dtype, low, high, above, every.may_hold_value, nulls, some_nan, every.may_raise
+        )
 
     def rows(call: Call, args: tuple[Values, ...]) -> Values:
         best = args[0]
@@ -140,7 +150,7 @@ def _extreme(greatest: bool) -> Function:
             best = _pick(
                 call.dtype,
                 [(best, best.valid & ~(a.valid & wins)), (a, a.valid & (~best.valid | wins))],
-                best.lost | a.lost,
+                best.may_raise | a.may_raise,
             )
         return best
 
@@ -161,21 +171,30 @@ def _compare_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     NaN is the greatest, and equal to itself.
     """
     a, b = args
-    both = a.real & b.real
-    lesser = (both & (b.above | less(a.low, b.high))) | (a.real & b.nans)
-    greater = (both & (a.above | less(b.low, a.high))) | (a.nans & b.real)
+    both = a.may_hold_value & b.may_hold_value
+    lesser = (both & (b.above | less(a.low, b.high))) | (a.may_hold_value & b.may_hold_nan)
+    greater = (both & (a.above | less(b.low, a.high))) | (a.may_hold_nan & b.may_hold_value)
     apart = (~a.above & less(a.high, b.low)) | (~b.above & less(b.high, a.low))
-    equal = (both & ~apart) | (a.nans & b.nans)
+    equal = (both & ~apart) | (a.may_hold_nan & b.may_hold_nan)
     low = np.where(lesser, -1, np.where(equal, 0, 1))
     high = np.where(greater, 1, np.where(equal, 0, -1))
     alive = lesser | equal | greater
-    return Interval(ty.INT8, low, high, NO, alive, a.nulls | b.nulls, NO, a.lost | b.lost)
+    return Interval(
+        ty.INT8,
+        low,
+        high,
+        NO,
+        alive,
+        a.may_hold_null | b.may_hold_null,
+        NO,
+        a.may_raise | b.may_raise,
+    )
 
 
 def _compare_rows(call: Call, args: tuple[Values, ...]) -> Values:
     a, b = args
     data = greater_than(a, b).astype(np.int64) - greater_than(b, a).astype(np.int64)
-    return Values(ty.INT8, data, a.valid & b.valid, a.lost | b.lost)
+    return Values(ty.INT8, data, a.valid & b.valid, a.may_raise | b.may_raise)
 
 
 def _compare_signature(args: tuple[Node, ...], session: Session) -> Signature:

@@ -97,9 +97,16 @@ def _field(
 
     def interval(call: Call, args: tuple[Interval, ...]) -> Interval:
         (a,) = args
-        within = np.asarray(period(a.low) == period(a.high), np.bool_) | ~a.real
+        within = np.asarray(period(a.low) == period(a.high), np.bool_) | ~a.may_hold_value
         whole = Interval(
-            ty.INT32, np.full(1, first), np.full(1, last), NO, a.real, a.nulls, NO, a.lost
+            ty.INT32,
+            np.full(1, first),
+            np.full(1, last),
+            NO,
+            a.may_hold_value,
+            a.may_hold_null,
+            NO,
+            a.may_raise,
         )
         if within.all():
             return corners(call, base, args)
@@ -150,7 +157,7 @@ def _wall_trunc(call: Call, unit: Data, a: Data) -> Any:
 
 
 def _in_days(values: Data) -> Any:
-    """Return days as a date, which is 32 bits wide; days beyond are lost."""
+    """Return days as a date, which is 32 bits wide; days beyond are unknown."""
     low, high = ty.DATE.lowest, ty.DATE.highest
     assert isinstance(low, int) and isinstance(high, int)
     return np.clip(values, low, high), np.where((values < low) | (values > high), LOST, 0)
@@ -238,30 +245,30 @@ FUNCTIONS: Final = {
         fixed(ty.DATE, returns=ty.DATE),
         lambda call, a: _in_days(month_start(months(a) + 1) - 1),
         monotone=True,
-        bad="lost",
+        bad="unknown",
     ),
-    "trunc": Function(_trunc_signature, _trunc, monotone=True, bad="lost"),
-    "wall_trunc": Function(_wall_trunc_signature, _wall_trunc, monotone=True, bad="lost"),
+    "trunc": Function(_trunc_signature, _trunc, monotone=True, bad="unknown"),
+    "wall_trunc": Function(_wall_trunc_signature, _wall_trunc, monotone=True, bad="unknown"),
     "date_add": Function(
         fixed(ty.DATE, ty.INT32, returns=ty.DATE),
         lambda call, a, n: _in_days(a + n),
         monotone=True,
-        bad="lost",
+        bad="unknown",
     ),
     "date_sub": Function(
         fixed(ty.DATE, ty.INT32, returns=ty.DATE),
         lambda call, a, n: _in_days(a - n),
         monotone=True,
-        bad="lost",
+        bad="unknown",
     ),
     "add_months": Function(
-        fixed(ty.DATE, ty.INT32, returns=ty.DATE), _add_months, monotone=True, bad="lost"
+        fixed(ty.DATE, ty.INT32, returns=ty.DATE), _add_months, monotone=True, bad="unknown"
     ),
     "datediff": Function(
         fixed(ty.DATE, ty.DATE, returns=ty.INT32),
         lambda call, a, b: (a - b, np.where(np.abs(a - b) >= 2**31, LOST, 0)),
         monotone=True,
-        bad="lost",
+        bad="unknown",
     ),
     "unix_date": Function(fixed(ty.DATE, returns=ty.INT32), lambda call, a: a, monotone=True),
     "date_from_unix_date": Function(

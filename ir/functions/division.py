@@ -123,7 +123,7 @@ def _clear_of_zero(call: Call, args: tuple[Interval, ...]) -> Interval:
     """
     b = args[1]
     a = args[0]
-    clear = np.asarray((b.low > 0) | (b.high < 0), np.bool_) | ~b.real
+    clear = np.asarray((b.low > 0) | (b.high < 0), np.bool_) | ~b.may_hold_value
     if call.dtype.kind is Kind.INT:  # the least BIGINT divided by -1 wraps or raises
         clear = clear & ~np.asarray(
             (a.low == np.iinfo(np.int64).min) & (b.low <= -1) & (b.high >= -1), np.bool_
@@ -137,7 +137,7 @@ def _clear_of_zero(call: Call, args: tuple[Interval, ...]) -> Interval:
         clear = clear & np.asarray(reach < 2**63, np.bool_)
     # If the divisor is always 0, the result does not depend on the dividend; one of its values
     # suffices.
-    zero = b.real & np.asarray((b.low == 0) & (b.high == 0), np.bool_)
+    zero = b.may_hold_value & np.asarray((b.low == 0) & (b.high == 0), np.bool_)
     a = replace(a, high=np.where(zero, a.low, a.high)) if zero.any() else a
     return corners_where(clear | zero | (a.single & b.single), call, _BY_CORNERS[call.name], (a, b))
 
@@ -161,7 +161,7 @@ def _mod_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     interval = corners_where(exact_at, call, _BY_CORNERS[call.name], args)
     if call.dtype.kind is not Kind.INT or exact_at.all():
         return interval
-    clear = ~b.real | np.asarray((b.low > 0) | (b.high < 0), np.bool_)
+    clear = ~b.may_hold_value | np.asarray((b.low > 0) | (b.high < 0), np.bool_)
     most = np.maximum(np.abs(b.low.astype(object)), np.abs(b.high.astype(object))) - 1
     low = np.where(a.low >= 0, 0, np.maximum(-most, np.minimum(a.low, 0)))
     high = np.where(a.high <= 0, 0, np.minimum(most, np.maximum(a.high, 0)))
@@ -181,8 +181,8 @@ def _mod_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
         interval,
         low=np.where(use, low, interval.low),
         high=np.where(use, high, interval.high),
-        nulls=np.where(use, a.nulls | b.nulls, interval.nulls),
-        lost=np.where(use, a.lost | b.lost, interval.lost),
+        may_hold_null=np.where(use, a.may_hold_null | b.may_hold_null, interval.may_hold_null),
+        may_raise=np.where(use, a.may_raise | b.may_raise, interval.may_raise),
     )
 
 

@@ -66,7 +66,7 @@ def _time(name: str) -> Function:
         _time_signature(name),
         lambda call, a: _fitted(call, transform.floor(a, call.types[0])),
         monotone=True,
-        bad="lost",
+        bad="unknown",
     )
 
 
@@ -94,7 +94,7 @@ def _truncate(call: Call, width: Data, a: Data) -> Any:
     return _fitted(call, Transform("truncate", int(only_value(width))).floor(exact, call.types[1]))
 
 
-_TRUNCATE: Final = Function(_sized("truncate"), _truncate, monotone=True, bad="lost")
+_TRUNCATE: Final = Function(_sized("truncate"), _truncate, monotone=True, bad="unknown")
 
 
 def _truncate_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
@@ -106,7 +106,9 @@ def _truncate_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     if call.dtype.kind not in TEXT:
         return apply(call, _TRUNCATE, args)
     low, high = (_transformed("truncate", call, width.low, d) for d in (a.low, a.high))
-    return Interval(call.dtype, low, high, a.above, a.real, a.nulls, NO, a.lost)
+    return Interval(
+        call.dtype, low, high, a.above, a.may_hold_value, a.may_hold_null, NO, a.may_raise
+    )
 
 
 _BUCKET: Final = Function(
@@ -121,10 +123,10 @@ def _bucket_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
         np.maximum(bucket.low, 0),
         np.minimum(bucket.high, last),
         NO,
-        bucket.real,
-        bucket.nulls,
+        bucket.may_hold_value,
+        bucket.may_hold_null,
         NO,
-        bucket.lost,
+        bucket.may_raise,
     )
 
 
@@ -132,6 +134,6 @@ FUNCTIONS: Final = {
     **{name: _time(transform) for name, transform in TIMES.items()},
     "system.bucket": Function(_BUCKET.signature, _BUCKET.point, interval=_bucket_interval),
     "system.truncate": Function(
-        _TRUNCATE.signature, _TRUNCATE.point, bad="lost", interval=_truncate_interval
+        _TRUNCATE.signature, _TRUNCATE.point, bad="unknown", interval=_truncate_interval
     ),
 }

@@ -79,7 +79,7 @@ def _round(call: Call, a: Data, digits: Data | None = None) -> Any:
     if call.dtype.kind is Kind.DECIMAL:
         return half_up(a, 10 ** (call.types[0].scale - call.dtype.scale))
     # Spark rounds the number's shortest text half up. Where its exact value rounds differently, the
-    # result is lost.
+    # result is unknown.
     out, bad = np.array(a, lane_of(call.dtype)), np.zeros(len(a), np.uint8)
     for i, x in enumerate(np.asarray(a, np.float64).tolist()):
         if np.isfinite(x):
@@ -103,16 +103,18 @@ def _sqrt_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     (a,) = args
     low, high = (np.sqrt(np.maximum(bound, 0)) for bound in (a.low, a.high))
     below, above = (
-        a.real & np.asarray(a.low < 0, np.bool_),
-        a.real & np.asarray(a.high >= 0, np.bool_),
+        a.may_hold_value & np.asarray(a.low < 0, np.bool_),
+        a.may_hold_value & np.asarray(a.high >= 0, np.bool_),
     )
-    return Interval(ty.DOUBLE, low, high, NO, above, a.nulls, a.nans | below, a.lost)
+    return Interval(
+        ty.DOUBLE, low, high, NO, above, a.may_hold_null, a.may_hold_nan | below, a.may_raise
+    )
 
 
 FUNCTIONS: Final = {
     "floor": Function(_whole, _floor, monotone=True, bad="raise", saturates=True),
     "ceil": Function(_whole, _ceil, monotone=True, bad="raise", saturates=True),
-    "round": Function(_round_signature, _round, monotone=True, bad="lost"),
+    "round": Function(_round_signature, _round, monotone=True, bad="unknown"),
     "sign": Function(_double, lambda call, a: np.sign(a), monotone=True),
     "sqrt": Function(_double, lambda call, a: np.sqrt(a), interval=_sqrt_interval),
 }

@@ -114,14 +114,25 @@ def _substring_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     start always keeps order.
     """
     text, at, *count = args
-    literals = all(len(a.low) == 1 and a.low is a.high and not a.nulls.any() for a in (at, *count))
+    literals = all(
+        len(a.low) == 1 and a.low is a.high and not a.may_hold_null.any() for a in (at, *count)
+    )
     plain = Function(_substring_signature, _substring)
     if not literals or at.low[0] < 0:
         return apply(call, plain, args)
     low, high = (
         _substring(call, d, at.low, *(c.low for c in count)) for d in (text.low, text.high)
     )
-    cut = Interval(ty.STRING, low, high, text.above, text.real, text.nulls, NO, text.lost)
+    cut = Interval(
+        ty.STRING,
+        low,
+        high,
+        text.above,
+        text.may_hold_value,
+        text.may_hold_null,
+        NO,
+        text.may_raise,
+    )
     if at.low[0] < 2:
         return cut
     before = (
@@ -161,7 +172,7 @@ def _change_case(upper: bool) -> Function:
     """Return upper or lower.
 
     It handles characters whose other case is one character in every version of Unicode. The result
-    for other characters is lost.
+    for other characters is unknown.
     """
     turn = str.upper if upper else str.lower
 
@@ -175,7 +186,7 @@ def _change_case(upper: bool) -> Function:
             to=np.uint8,
         )
 
-    base = Function(fixed(ty.STRING, returns=ty.STRING), point, bad="lost")
+    base = Function(fixed(ty.STRING, returns=ty.STRING), point, bad="unknown")
 
     def prefixes(low: bytes, high: bytes, above: bool) -> tuple[bytes, bytes, bool]:
         common = b"" if above else low[: common_prefix(low, high)]
@@ -206,17 +217,24 @@ def _change_case(upper: bool) -> Function:
         low, high = np.empty(n, object), np.empty(n, object)
         low[:], high[:] = [r[0] for r in rows], [r[1] for r in rows]
         near = Interval(
-            ty.STRING, low, high, np.array([r[2] for r in rows]), a.real, a.nulls, NO, a.lost
+            ty.STRING,
+            low,
+            high,
+            np.array([r[2] for r in rows]),
+            a.may_hold_value,
+            a.may_hold_null,
+            NO,
+            a.may_raise,
         )
         where = np.broadcast_to(exact, n)
         if not where.any():
             return near
         value = apply(call, base, (a.take(where),))
         known = where.copy()
-        known[where] = ~value.lost  # where the value is unknown, its bounds still hold
-        return merge(known, value.take(~value.lost), near)
+        known[where] = ~value.may_raise  # where the value is unknown, its bounds still hold
+        return merge(known, value.take(~value.may_raise), near)
 
-    return Function(base.signature, base.point, bad="lost", interval=interval)
+    return Function(base.signature, base.point, bad="unknown", interval=interval)
 
 
 def _texts(args: tuple[Node, ...], session: Session) -> Signature:
@@ -238,9 +256,13 @@ def _concat_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     Leading parts that have a single value form a prefix. The first other part ends it with its own
     bounds.
     """
-    nulls, lost, alive = NO, NO, np.ones(1, np.bool_)
+    nulls, may_raise, alive = NO, NO, np.ones(1, np.bool_)
     for a in args:
-        nulls, lost, alive = nulls | a.nulls, lost | a.lost, alive & a.real
+        nulls, may_raise, alive = (
+            nulls | a.may_hold_null,
+            may_raise | a.may_raise,
+            alive & a.may_hold_value,
+        )
     n = max(map(len, args))
     columns = [[np.broadcast_to(x, n).tolist() for x in (a.low, a.high, a.above)] for a in args]
     rows = [
@@ -250,7 +272,7 @@ def _concat_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     low, high = np.empty(n, object), np.empty(n, object)
     low[:], high[:] = [r[0] for r in rows], [r[1] or b"" for r in rows]
     return Interval(
-        ty.STRING, low, high, np.array([r[1] is None for r in rows]), alive, nulls, NO, lost
+        ty.STRING, low, high, np.array([r[1] is None for r in rows]), alive, nulls, NO, may_raise
     )
 
 
@@ -393,5 +415,5 @@ FUNCTIONS: Final = {
     "has_suffix": _text_test(bytes.endswith),
     "has_part": _text_test(lambda a, b: b in a),
     "fits": Function(_like_signature, _like),
-    "matches": Function(_rlike_signature, _rlike, bad="lost"),
+    "matches": Function(_rlike_signature, _rlike, bad="unknown"),
 }

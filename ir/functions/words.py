@@ -57,7 +57,7 @@ def _characters(
         return out, np.array([LOST if v is None else 0 for v in results], np.uint8)
 
     return Function(
-        _typed_signature(types, S, len(types) if least is None else least), point, bad="lost"
+        _typed_signature(types, S, len(types) if least is None else least), point, bad="unknown"
     )
 
 
@@ -164,7 +164,7 @@ def _power(call: Call, a: Data, b: Data) -> Any:
 
 
 FUNCTIONS: Final = {
-    "pow": Function(_two_doubles, _power, bad="lost"),
+    "pow": Function(_two_doubles, _power, bad="unknown"),
     "replace": _characters(_replace, S, S, S, least=2),
     "lpad": _characters(_pad(True), S, I, S, least=2),
     "rpad": _characters(_pad(False), S, I, S, least=2),

@@ -113,7 +113,7 @@ class Container:
         if (places[:, 0] > (places[:, 2] - places[:, 1]) // program.width).any():
             raise SourceError("a block is too short for its records")
         n = int(places[:, 0].sum())
-        if n * program.slots * 8 > room(len(self.data)):
+        if n * program.slots * 8 > max_unpacked_bytes(len(self.data)):
             raise SourceError(f"it claims {n} records, too many for its {len(self.data)} bytes")
         slots = np.zeros((program.slots, n), np.int64)
         if (
@@ -131,7 +131,7 @@ class Container:
             return self.data, places
         if self.codec not in CODECS:
             raise Unsupported(f"its codec is {self.codec!r}")
-        parts, left, total = [], min(MAX_UNPACKED, room(len(self.data))), 0
+        parts, left, total = [], min(MAX_UNPACKED, max_unpacked_bytes(len(self.data))), 0
         out = places.copy()
         for i, (_, first, stop) in enumerate(places.tolist()):
             part = unpacked(self.codec, self.data[first:stop].tobytes(), left - total)
@@ -141,7 +141,7 @@ class Container:
         return np.frombuffer(b"".join(parts), np.uint8), out
 
 
-def room(size: int) -> int:
+def max_unpacked_bytes(size: int) -> int:
     """Return the most bytes that a file of `size` bytes may unpack to."""
     return BASE_LIMIT + LIMIT_RATIO * size
 

@@ -153,8 +153,8 @@ def walk(
             if head >> 4:
                 field += head >> 4
             else:
-                told, pos = number(data, pos, end)
-                field = signed(told)
+                encoded, pos = number(data, pos, end)
+                field = signed(encoded)
             if pos < 0 or field < 1 or field > 32767:
                 return -1
             stack[depth, 2] = field
@@ -176,17 +176,17 @@ def walk(
         elif kind == DOUBLE:
             pos += 8
         elif I16 <= kind <= I64:
-            told, pos = number(data, pos, end)
-            value = signed(told)
+            encoded, pos = number(data, pos, end)
+            value = signed(encoded)
             if kind < I64 and not -(1 << (31 if kind == I32 else 15)) <= value < 1 << (
                 31 if kind == I32 else 15
             ):
                 return -1
         elif kind == BINARY:
-            told, pos = number(data, pos, end)
-            if pos < 0 or told > np.uint64(end - pos):
+            encoded, pos = number(data, pos, end)
+            if pos < 0 or encoded > np.uint64(end - pos):
                 return -1
-            value, length = np.int64(pos), np.int64(told)
+            value, length = np.int64(pos), np.int64(encoded)
             if slot >= 0:
                 now[slot + 1] = length
             pos += int(length)

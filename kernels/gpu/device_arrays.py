@@ -30,7 +30,7 @@ class Foreign:
     Attributes:
         type: The Arrow type of its values.
         n: Its length.
-        told: The NumPy name of the values' type, such as "int64", "bool" or "datetime64[us]"; None:
+        numpy_type: The NumPy name of the values' type, such as "int64", "bool" or "datetime64[us]"; None:
             buffers that only Arrow can read.
         data: The address of the first value; of buffers, the addresses of their starts.
         mask: The address of the mask of known values; None: all are known.
@@ -41,7 +41,7 @@ class Foreign:
 
     type: pa.DataType
     n: int
-    told: str | None
+    numpy_type: str | None
     data: tuple[int, ...]
     mask: int | None
     bits: bool
@@ -50,11 +50,16 @@ class Foreign:
 
     def suits(self, dtype: DType) -> bool:
         """Return True if its values are bounds of a column in place: lanes of its type and unit."""
-        if self.told is None or not dtype.ordered or dtype.coded or dtype.kind is Kind.DECIMAL:
+        if (
+            self.numpy_type is None
+            or not dtype.ordered
+            or dtype.coded
+            or dtype.kind is Kind.DECIMAL
+        ):
             return False
         return (
             from_arrow(self.type) == dtype
-            and np.dtype(self.told).itemsize == np.dtype(dtype.lane).itemsize
+            and np.dtype(self.numpy_type).itemsize == np.dtype(dtype.lane).itemsize
         )
 
     def look(self, device: Device) -> None:
@@ -73,8 +78,8 @@ class Foreign:
 
     def values(self, device: Device) -> DeviceArray:
         """Return the values as an array of the device, in place."""
-        assert self.told is not None
-        plain = {"M": "int64", "b": "uint8"}.get(np.dtype(self.told).kind, self.told)
+        assert self.numpy_type is not None
+        plain = {"M": "int64", "b": "uint8"}.get(np.dtype(self.numpy_type).kind, self.numpy_type)
         return device.adopt(self.data[0], self.n, plain, self.owner)
 
     def mask_bytes(self, device: Device) -> DeviceArray:
@@ -89,18 +94,18 @@ class Foreign:
         if not self.n or pa.types.is_null(self.type):
             return pa.nulls(self.n, self.type)
         known = self._valid(device)
-        if self.told is None:
+        if self.numpy_type is None:
             return pa.Array.from_buffers(
                 self.type,
                 self.first + self.n,
                 [_validity(known, self.first), *self._buffers(device)],
             ).slice(self.first)
         values = device.download(self.values(device))
-        if self.told == "bool":
+        if self.numpy_type == "bool":
             # A byte other than 0 and 1 is unknown.
             return pa.array(values != 0, mask=_null_mask(known, values > 1))
-        if self.told.startswith("datetime64"):
-            return pa.array(values.view(self.told), mask=_null_mask(known)).view(self.type)
+        if self.numpy_type.startswith("datetime64"):
+            return pa.array(values.view(self.numpy_type), mask=_null_mask(known)).view(self.type)
         return pa.Array.from_buffers(self.type, self.n, [_validity(known), pa.py_buffer(values)])
 
     def _valid(self, device: Device) -> npt.NDArray[np.bool_] | None:

@@ -40,7 +40,7 @@ def lanes_there(
     ]
     present = {is_high: f for is_high, f in ((False, low), (True, high)) if f is not None}
     n = next(iter(present.values())).n
-    kinds = [str(f.told).partition("[")[0] for f in present.values()]
+    kinds = [str(f.numpy_type).partition("[")[0] for f in present.values()]
     text = cuda_tools.check_text(
         "datetime64" if "datetime64" in kinds else kinds[0], (sides[0], sides[1])
     )

@@ -131,7 +131,15 @@ def fitted(c: Column) -> Grid | None:
         return None
     # One bound in a thousand may lie beyond each end.
     base, top = known[len(known) // 1000].item(), known[-1 - len(known) // 1000].item()
-    bare = replace(c, low=None, high=None, real=True, nulls=True, nans=True, lost=False)
+    bare = replace(
+        c,
+        low=None,
+        high=None,
+        may_hold_value=True,
+        may_hold_null=True,
+        may_hold_nan=True,
+        may_raise=False,
+    )
     if isinstance(base, int):
         return Grid(bare, base, shift=max((top - base).bit_length() - 16, 0))
     half = top / 2 - base / 2  # the full difference may exceed the type

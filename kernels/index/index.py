@@ -19,7 +19,7 @@ from skipstone.kernels.index.order import Order, Reordered, order_of
 from skipstone.kernels.pack.packed import Packed
 from skipstone.kernels.run.guard import Guard
 from skipstone.kernels.run.launch import Launch
-from skipstone.kernels.run.lru_cache import Kept
+from skipstone.kernels.run.lru_cache import LruCache
 
 BLOCK: Final = 512  # containers of a block, and blocks of a block in higher levels
 Ends: TypeAlias = npt.NDArray[Any] | Sequence[int]
@@ -49,8 +49,8 @@ class Index:
     coarse: Coarse | None = None
     order: Order | None = None
     guard: Guard | None = None
-    starts: Kept[Program, int] = field(default_factory=lambda: Kept(1024))
-    pays: Kept[tuple[Program, bool], bool] = field(default_factory=lambda: Kept(1024))
+    starts: LruCache[Program, int] = field(default_factory=lambda: LruCache(1024))
+    pays: LruCache[tuple[Program, bool], bool] = field(default_factory=lambda: LruCache(1024))
     on: Resident | None = None
 
     def touch(self) -> None:

@@ -103,7 +103,7 @@ def levels_over(leaf: Packed, grouped: list[Blocks], fan: int) -> tuple[Level, .
 
 def summary(c: Column, rows: Plane, blocks: Blocks) -> Column:
     """Return a column's statistics in blocks of containers."""
-    alive = both(c.real, rows)
+    alive = both(c.may_hold_value, rows)
     real = any_of(alive, blocks)
     low = None if c.low is None else _ends(c.low, alive, blocks, np.minimum, _last(c.low.dtype, 1))
     high = (
@@ -123,10 +123,10 @@ def summary(c: Column, rows: Plane, blocks: Blocks) -> Column:
         c,
         low=low,
         high=high,
-        real=real,
-        nulls=any_of(both(c.nulls, rows), blocks),
-        nans=any_of(both(c.nans, rows), blocks),
-        lost=False,
+        may_hold_value=real,
+        may_hold_null=any_of(both(c.may_hold_null, rows), blocks),
+        may_hold_nan=any_of(both(c.may_hold_nan, rows), blocks),
+        may_raise=False,
     )
 
 

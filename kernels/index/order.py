@@ -68,9 +68,9 @@ class Reordered(Packed):
             c,
             low=low,
             high=high,
-            real=self._plane(c.real),
-            nulls=self._plane(c.nulls),
-            nans=self._plane(c.nans),
+            may_hold_value=self._plane(c.may_hold_value),
+            may_hold_null=self._plane(c.may_hold_null),
+            may_hold_nan=self._plane(c.may_hold_nan),
         )
 
     def pack_rows(self) -> Plane:

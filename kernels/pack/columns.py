@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from skipstone.kernels.run.guard import Guard
 
 
+PLANES: Final = ("may_hold_value", "may_hold_null", "may_hold_nan")
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Column:
     """Statistics of one column for n containers, host memory.
@@ -38,12 +41,12 @@ class Column:
             (kernels/pack/narrow.py), or the type of codes.
         low: The lower bounds, shape (n,); None if unknown everywhere.
         high: The upper bounds, shape (n,); None if unknown everywhere.
-        real: May hold a value that is neither NULL nor NaN.
-        nulls: May hold NULL.
-        nans: May hold NaN.
+        may_hold_value: May hold a value that is neither NULL nor NaN.
+        may_hold_null: May hold NULL.
+        may_hold_nan: May hold NaN.
         codes: If bounds are codes, what they stand for: a dictionary, exactly, or a grid, coarsely
             (kernels/index/coarse.py).
-        lost: For calls: Spark may raise an error on some row, or the result is not known here.
+        may_raise: For calls: Spark may raise an error on some row, or the result is not known here.
         guards: By attribute, the guards of arrays that come from a file and are not verified. Touch
             a guard before its array is read.
     """
@@ -52,17 +55,24 @@ class Column:
     lane: str
     low: Lanes | None
     high: Lanes | None
-    real: Plane
-    nulls: Plane
-    nans: Plane
+    may_hold_value: Plane
+    may_hold_null: Plane
+    may_hold_nan: Plane
     codes: Dictionary | Grid | None = None
-    lost: Plane = False
+    may_raise: Plane = False
     guards: Mapping[str, Guard] | None = None
 
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays, the planes and the dictionary."""
-        arrays = (self.low, self.high, self.real, self.nulls, self.nans, self.lost)
+        arrays = (
+            self.low,
+            self.high,
+            self.may_hold_value,
+            self.may_hold_null,
+            self.may_hold_nan,
+            self.may_raise,
+        )
         own = sum(a.nbytes for a in arrays if isinstance(a, np.ndarray))
         return own + (0 if self.codes is None else self.codes.nbytes)
 

@@ -74,7 +74,7 @@ def _by_distinct(n: Node, leaf: Node, source: Source) -> Interval:
     )
     flags = sum(
         np.broadcast_to(_mask(p, count), count).astype(np.int64) << i
-        for i, p in enumerate((column.real, column.nulls))
+        for i, p in enumerate((column.may_hold_value, column.may_hold_null))
     )
     _, first, inverse = np.unique(
         (low << 33) | (high << 2) | flags, return_index=True, return_inverse=True
@@ -83,11 +83,13 @@ def _by_distinct(n: Node, leaf: Node, source: Source) -> Interval:
         return _in_blocks(n, {leaf: _leaf(leaf, source)}, count)
     planes = (
         plane_of(np.broadcast_to(_mask(p, count), count)[first])
-        for p in (column.real, column.nulls)
+        for p in (column.may_hold_value, column.may_hold_null)
     )
     real, nulls = planes
     bounds = (b if b is None else b[first] for b in (column.low, column.high))
-    distinct = replace(column, low=next(bounds), high=next(bounds), real=real, nulls=nulls)
+    distinct = replace(
+        column, low=next(bounds), high=next(bounds), may_hold_value=real, may_hold_null=nulls
+    )
     keys = _keys(column)
     parts = {leaf: lambda start, stop: unpacked(_slice(distinct, start, stop), stop - start, keys)}
     v = _in_blocks(n, parts, len(first))
@@ -95,7 +97,15 @@ def _by_distinct(n: Node, leaf: Node, source: Source) -> Interval:
         v.dtype,
         *(
             np.broadcast_to(a, len(first))[inverse]
-            for a in (v.low, v.high, v.above, v.real, v.nulls, v.nans, v.lost)
+            for a in (
+                v.low,
+                v.high,
+                v.above,
+                v.may_hold_value,
+                v.may_hold_null,
+                v.may_hold_nan,
+                v.may_raise,
+            )
         ),
     )
 
@@ -106,7 +116,17 @@ def _in_blocks(n: Node, leaves: dict[Node, LeafReader], count: int) -> Interval:
     def work(first: int, stop: int) -> None:
         v = _evaluate(n, leaves, first, stop)
         for whole, part in zip(
-            out, (v.low, v.high, v.above, v.real, v.nulls, v.nans, v.lost), strict=True
+            out,
+            (
+                v.low,
+                v.high,
+                v.above,
+                v.may_hold_value,
+                v.may_hold_null,
+                v.may_hold_nan,
+                v.may_raise,
+            ),
+            strict=True,
         ):
             whole[first:stop] = part
 
@@ -152,7 +172,15 @@ def _slice_interval(v: Interval, first: int, stop: int) -> Interval:
         v.dtype,
         *(
             a if len(a) == 1 else a[first:stop]
-            for a in (v.low, v.high, v.above, v.real, v.nulls, v.nans, v.lost)
+            for a in (
+                v.low,
+                v.high,
+                v.above,
+                v.may_hold_value,
+                v.may_hold_null,
+                v.may_hold_nan,
+                v.may_raise,
+            )
         ),
     )
 
@@ -160,11 +188,19 @@ def _slice_interval(v: Interval, first: int, stop: int) -> Interval:
 def _slice(c: Column, first: int, stop: int) -> Column:
     planes = (
         p if isinstance(p, bool) else p[first // 64 : word_count(stop)]
-        for p in (c.real, c.nulls, c.nans, c.lost)
+        for p in (c.may_hold_value, c.may_hold_null, c.may_hold_nan, c.may_raise)
     )
-    real, nulls, nans, lost = planes
+    real, nulls, nans, may_raise = planes
     low, high = (b if b is None else b[first:stop] for b in (c.low, c.high))
-    return replace(c, low=low, high=high, real=real, nulls=nulls, nans=nans, lost=lost)
+    return replace(
+        c,
+        low=low,
+        high=high,
+        may_hold_value=real,
+        may_hold_null=nulls,
+        may_hold_nan=nans,
+        may_raise=may_raise,
+    )
 
 
 def _evaluate(n: Node, leaves: dict[Node, LeafReader], first: int, stop: int) -> Interval:
@@ -178,7 +214,7 @@ def _evaluate(n: Node, leaves: dict[Node, LeafReader], first: int, stop: int) ->
     found = function_of(call.name)
     # A user's function that is not registered here: nothing is known.
     if found is None:
-        return replace(opaque(call, FUNCTIONS["widen"], args), lost=np.ones(1, np.bool_))
+        return replace(opaque(call, FUNCTIONS["widen"], args), may_raise=np.ones(1, np.bool_))
     return apply(call, found, args)
 
 
@@ -194,9 +230,16 @@ def _truth(condition: Node, source: Source) -> Interval:
         _plane(Program(condition_of(merged, want)), source, prepare)
         for want in (Want.T, Want.F, Want.N)
     )
-    lost = functools.reduce(np.logical_or, _may_raise(merged, source), NO)
+    may_raise = functools.reduce(np.logical_or, _may_raise(merged, source), NO)
     return Interval(
-        ty.BOOL, (~false).astype(np.int64), true.astype(np.int64), NO, true | false, null, NO, lost
+        ty.BOOL,
+        (~false).astype(np.int64),
+        true.astype(np.int64),
+        NO,
+        true | false,
+        null,
+        NO,
+        may_raise,
     )
 
 
@@ -210,7 +253,7 @@ def _may_raise(condition: Node, source: Source) -> Iterator[Mask]:
     for a in condition.args:
         if a.op is Op.CALL:
             assert a.dtype is not None
-            yield _mask(source.column(a, a.dtype).lost, source.num_containers)
+            yield _mask(source.column(a, a.dtype).may_raise, source.num_containers)
         elif a.op is not Op.COLUMN:
             yield from _may_raise(a, source)
 
@@ -232,10 +275,12 @@ def _mask(plane: Plane, n: int) -> Mask:
 def unpacked(c: Column, n: int, keys: Data | None = None) -> Interval:
     """Return a packed column as an interval; codes become the values in `keys` (see `_keys`)."""
     dtype = c.dtype
-    real, nulls, nans, lost = (_mask(p, n) for p in (c.real, c.nulls, c.nans, c.lost))
+    real, nulls, nans, may_raise = (
+        _mask(p, n) for p in (c.may_hold_value, c.may_hold_null, c.may_hold_nan, c.may_raise)
+    )
     if not dtype.ordered:  # such a column only has null tests
         return Interval(
-            dtype, np.zeros(1, np.int64), np.zeros(1, np.int64), NO, real, nulls, nans, lost
+            dtype, np.zeros(1, np.int64), np.zeros(1, np.int64), NO, real, nulls, nans, may_raise
         )
     low, high = (_values(c, keys, high=h) for h in (False, True))
     above = NO
@@ -252,7 +297,7 @@ def unpacked(c: Column, n: int, keys: Data | None = None) -> Interval:
         and np.array_equal(c.low, c.high)
     ):
         high = low  # one value per container: functions then evaluate it once
-    return Interval(dtype, low, high, above, real, nulls, nans, lost)
+    return Interval(dtype, low, high, above, real, nulls, nans, may_raise)
 
 
 def _keys(c: Column) -> Data | None:
@@ -283,16 +328,17 @@ def _values(c: Column, keys: Data | None, *, high: bool) -> Data:
 def packed(v: Interval, n: int) -> Column:
     """Return an interval as a packed column of n containers."""
     dtype = v.dtype
-    real, nulls, nans, lost = (
-        plane_of(np.broadcast_to(m, n)) for m in (v.real, v.nulls, v.nans, v.lost)
+    real, nulls, nans, may_raise = (
+        plane_of(np.broadcast_to(m, n))
+        for m in (v.may_hold_value, v.may_hold_null, v.may_hold_nan, v.may_raise)
     )
-    alive = np.broadcast_to(v.real, n)
+    alive = np.broadcast_to(v.may_hold_value, n)
     known = alive.copy()
     low = _bounds(np.broadcast_to(v.low, n), known, dtype)
     high = _bounds(np.broadcast_to(v.high, n), known & ~np.broadcast_to(v.above, n), dtype)
     column = column_of(dtype, low, high, real, nulls, nans)
     return Column(
-        dtype, column.lane, column.low, column.high, real, nulls, nans, column.codes, lost
+        dtype, column.lane, column.low, column.high, real, nulls, nans, column.codes, may_raise
     )
 
 

@@ -20,7 +20,7 @@ from skipstone.kernels.pack.derive import derive
 from skipstone.kernels.pack.planes import Plane
 from skipstone.kernels.run.guard import Checked, Guard
 from skipstone.kernels.run.launch import Key, Launch
-from skipstone.kernels.run.lru_cache import Kept
+from skipstone.kernels.run.lru_cache import LruCache
 from skipstone.kernels.run.prepare import prepare
 
 PREPARED: Final = 256  # launches cached for one set of statistics
@@ -40,10 +40,10 @@ class Packed(ABC):
         self.files = files
         self._rows_plane: Plane | None = None
         self._rows_guard: Guard | None = None
-        self._columns: Kept[tuple[Path, DType], Column] = Kept()
-        self._calls: Kept[Node, Column] = Kept(DERIVED)
-        self._launches: Kept[Program, Launch] = Kept(PREPARED)
-        self._launches_of_calls: Kept[Program, Launch] = Kept(DERIVED)
+        self._columns: LruCache[tuple[Path, DType], Column] = LruCache()
+        self._calls: LruCache[Node, Column] = LruCache(DERIVED)
+        self._launches: LruCache[Program, Launch] = LruCache(PREPARED)
+        self._launches_of_calls: LruCache[Program, Launch] = LruCache(DERIVED)
 
     @property
     @abstractmethod

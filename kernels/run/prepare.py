@@ -33,10 +33,10 @@ COMPARE: Final[dict[Op, Callable[[Any, Any], bool]]] = {
     Op.GE: operator.ge,
 }
 PLANE_ATTRIBUTES: Final = {
-    Op.MAY_HOLD_VALUE: "real",
-    Op.MAY_HOLD_NULL: "nulls",
-    Op.MAY_HOLD_NAN: "nans",
-    Op.MAY_RAISE: "lost",
+    Op.MAY_HOLD_VALUE: "may_hold_value",
+    Op.MAY_HOLD_NULL: "may_hold_null",
+    Op.MAY_HOLD_NAN: "may_hold_nan",
+    Op.MAY_RAISE: "may_raise",
 }
 # Largest number of runs of a set that are compared one by one, as two literals each.
 MAX_LITERAL_RUNS: Final = 16

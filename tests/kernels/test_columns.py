@@ -191,7 +191,7 @@ def test_layouts(arrow, layout):
 def contents(c):
     arrays = (
         a if a is None or isinstance(a, bool) else (a.dtype, a.tobytes())
-        for a in (c.low, c.high, c.real, c.nulls, c.nans)
+        for a in (c.low, c.high, c.may_hold_value, c.may_hold_null, c.may_hold_nan)
     )
     return c.lane, *arrays, None if c.codes is None else c.codes.keys.to_pylist()
 
@@ -307,7 +307,7 @@ def test_counts(arrow, nullable, above):
     )
     planes = [
         np.full(len(grid), p) if isinstance(p, bool) else unpack(p, len(grid))
-        for p in (c.real, c.nulls, c.nans)
+        for p in (c.may_hold_value, c.may_hold_null, c.may_hold_nan)
     ]
     for j, (null, rows, nan, container) in enumerate(grid):
         f = column_facts(

@@ -34,7 +34,7 @@ def test_indexed_verdicts_are_flat_verdicts(seed, eager):
     containers = r.choice((1, 2, 63, 64, 65, 200, 700))
     if r.random() < 0.6:
         t = table(r, containers=containers, most_rows=3)
-        z, schema = zone_map(r, t, told=r.random() < 0.4), t.schema
+        z, schema = zone_map(r, t, contained=r.random() < 0.4), t.schema
     else:
         chosen = fields(r)
         z, schema = hostile(r, chosen, containers), schema_of(chosen)
@@ -245,9 +245,9 @@ def test_summaries(size, kind):
     found = summary(c, pack(rows), blocks)
     bits = np.unpackbits(
         np.asarray(
-            found.real
-            if not isinstance(found.real, bool)
-            else pack(np.full(blocks.count, found.real))
+            found.may_hold_value
+            if not isinstance(found.may_hold_value, bool)
+            else pack(np.full(blocks.count, found.may_hold_value))
         ).view(np.uint8),
         bitorder="little",
     )

@@ -12,7 +12,7 @@ import pytest
 
 from skipstone.kernels.run import compiler, pool
 from skipstone.kernels.run.compile_cache import Shape
-from skipstone.kernels.run.lru_cache import Kept
+from skipstone.kernels.run.lru_cache import LruCache
 from tests.fuzz.processes import fuzz
 
 USE = """
@@ -162,7 +162,7 @@ def test_an_error_in_a_chunk_waits_for_the_others(who, monkeypatch):
 
 
 def test_values_are_the_same_for_all_threads():
-    kept, meet, found = Kept(2), threading.Barrier(8), []
+    kept, meet, found = LruCache(2), threading.Barrier(8), []
 
     def make():
         meet.wait()  # all threads make the value at once

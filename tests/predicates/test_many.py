@@ -76,7 +76,7 @@ def test_predicates_of_one_shape_share_a_kernel(monkeypatch):
 def test_random_predicates(seed):
     r = random.Random(seed)
     t = table(r, containers=100, most_rows=3)
-    stats = zone_map(r, t, told=True).statistics(t.schema)
+    stats = zone_map(r, t, contained=True).statistics(t.schema)
     predicates = [ss.PruningPredicate(predicate(r, t.fields).sql, t.schema) for _ in range(60)]
     expected = [p.prune(stats).tolist() for p in predicates]
     assert ss.prune_many(predicates, stats).tolist() == expected

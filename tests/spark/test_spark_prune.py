@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import skipstone as ss
-from skipstone.bindings.spark.session.jvm import door_of
+from skipstone.bindings.spark.session.jvm import plan_gateway
 from skipstone.bindings.spark.session.metrics import files_opened
 from skipstone.spark import prune, pruned
 from tests.support.spark_compare import no_match_is_lost, same, write
@@ -212,14 +212,16 @@ def test_clocks_change_with_every_action(spark, tmp_path):
     assert small[0].count() == 3
     today = prune(df.where("d = current_date()"))
     assert pruned(today).kept == 1 and today.count() == 1  # valid until the day ends
-    left = door_of(spark).until(today._jdf.queryExecution().analyzed()) - time.time() * 1000
+    left = plan_gateway(spark).until(today._jdf.queryExecution().analyzed()) - time.time() * 1000
     assert (
         0 < left <= 86_400_000
-        and door_of(spark).until(df._jdf.queryExecution().analyzed()) == 2**63 - 1
+        and plan_gateway(spark).until(df._jdf.queryExecution().analyzed()) == 2**63 - 1
     )
-    index = door_of(spark).listing(spark_index(df))
+    index = plan_gateway(spark).listing(spark_index(df))
     bits = bytes([0b111])
-    terms = [door_of(spark).validity(at, door_of(spark).watches()) for at in (0, 2**63 - 1)]
+    terms = [
+        plan_gateway(spark).validity(at, plan_gateway(spark).watches()) for at in (0, 2**63 - 1)
+    ]
     assert [len(index.without(spark_index(df), bits, term).inputFiles()) for term in terms] == [
         3,
         0,

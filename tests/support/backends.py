@@ -37,7 +37,7 @@ def random_zone_map(r, containers):
     """Return a zone map and its schema; the map is sound for some rows, or for none."""
     if r.random() < 0.5:
         t = table(r, containers=containers, most_rows=4)
-        return zone_map(r, t, told=r.random() < 0.4), t.schema
+        return zone_map(r, t, contained=r.random() < 0.4), t.schema
     chosen = fields(r)
     return hostile(r, chosen, containers), schema_of(chosen)
 

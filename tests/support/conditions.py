@@ -168,13 +168,13 @@ class Predicates:
             found = values_of(bound, some, {})
         except UnsupportedForm:  # an inner condition is not understood
             return None
-        n = max(len(found.data), len(found.valid), len(found.lost))
+        n = max(len(found.data), len(found.valid), len(found.may_raise))
         good = [
             v
-            for v, valid, lost in zip(
-                *(_spread(a, n) for a in (found.data, found.valid, found.lost)), strict=True
+            for v, valid, may_raise in zip(
+                *(_spread(a, n) for a in (found.data, found.valid, found.may_raise)), strict=True
             )
-            if valid and not lost
+            if valid and not may_raise
         ]
         assert found.data.dtype == lane_of(bound.dtype), (sql, found.data.dtype)
         return bound.dtype, good

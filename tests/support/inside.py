@@ -58,20 +58,22 @@ def escapes(
     """
     n = len(container)
     at = lambda a: a[container] if len(a) > 1 else np.broadcast_to(a, n)
-    lost, valid = np.broadcast_to(rows.lost, n), np.broadcast_to(rows.valid, n)
+    may_raise, valid = np.broadcast_to(rows.may_raise, n), np.broadcast_to(rows.valid, n)
     data = np.broadcast_to(rows.data, n)
-    here = valid & ~lost
+    here = valid & ~may_raise
     nan = here & (np.isnan(data) if v.dtype.kind is Kind.FLOAT else np.zeros(n, np.bool_))
     number = here & ~nan
     below, over = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
-    use = number & at(v.real)
+    use = number & at(v.may_hold_value)
     below[use] = np.asarray(data[use] < at(v.low)[use], np.bool_)
     over[use] = np.asarray(data[use] > at(v.high)[use], np.bool_) & ~at(v.above)[use]
     found = {
-        "a row is lost": (lost & ~at(v.lost)) if not unknown_rows else np.zeros(n, np.bool_),
-        "a row is NULL": ~valid & ~lost & ~at(v.nulls),
-        "a row is NaN": nan & ~at(v.nans),
-        "a row has a value": number & ~at(v.real),
+        "a row is lost": (may_raise & ~at(v.may_raise))
+        if not unknown_rows
+        else np.zeros(n, np.bool_),
+        "a row is NULL": ~valid & ~may_raise & ~at(v.may_hold_null),
+        "a row is NaN": nan & ~at(v.may_hold_nan),
+        "a row has a value": number & ~at(v.may_hold_value),
         "a value lies below": below,
         "a value lies above": over,
     }
@@ -115,12 +117,21 @@ def describe_failure(
     }
     one = lambda a, i: a[i if len(a) > 1 else 0]
     shown = {
-        k: one(getattr(v, k), j) for k in ("low", "high", "above", "real", "nulls", "nans", "lost")
+        k: one(getattr(v, k), j)
+        for k in (
+            "low",
+            "high",
+            "above",
+            "may_hold_value",
+            "may_hold_null",
+            "may_hold_nan",
+            "may_raise",
+        )
     }
     i = at - int(np.flatnonzero(container == j)[0])
     return (
         f"seed {seed}: {what}\n  {text}   {session}\n  interval {shown}\n  row "
-        f"{one(rows.data, at)!r}, valid {one(rows.valid, at)}, lost {one(rows.lost, at)}"
+        f"{one(rows.data, at)!r}, valid {one(rows.valid, at)}, lost {one(rows.may_raise, at)}"
         f"\n  from { {p: t.containers[j][i][p] for p in named} }\n  statistics "
         f"{ {p: z.stats[j][p] for p in named} }, rows {z.rows[j]}"
     )

@@ -86,12 +86,12 @@ def losses(n: Node, batch: pa.RecordBatch, *, every: bool) -> np.ndarray:
 
     `every` includes the rows on which any part does.
     """
-    lost = np.zeros(batch.num_rows, np.bool_)
+    may_raise = np.zeros(batch.num_rows, np.bool_)
     for part in n.walk():
         if part.op is Op.CALL and (every or part not in _inside(n)):
             with contextlib.suppress(UnsupportedForm):
-                lost = lost | values_of(part, batch, {}).lost
-    return lost
+                may_raise = may_raise | values_of(part, batch, {}).may_raise
+    return may_raise
 
 
 def _inside(n: Node) -> set[Node]:
@@ -178,7 +178,7 @@ def _compare(t: Trial, q: Question, answer, tally: Tally) -> None:
     if q.truth is None:
         return
     ours = np.where(q.truth.true, 1, np.where(q.truth.false, 0, -1))
-    wrong = (ours != np.where(null, -1, true)) & ~q.truth.lost & ~q.kept
+    wrong = (ours != np.where(null, -1, true)) & ~q.truth.may_raise & ~q.kept
     if wrong.any():
         i = int(np.flatnonzero(wrong)[0])
         j = int(t.container[i])

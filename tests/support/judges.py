@@ -67,7 +67,7 @@ def trial(
     r = random.Random(seed)
     t = table(r, fields, containers=containers, odd=odd)
     session = r.choice(sessions)
-    z = zone_map(r, t, told=containers <= 300 and r.random() < 0.3)
+    z = zone_map(r, t, contained=containers <= 300 and r.random() < 0.3)
     if r.random() < 0.5:  # the best possible statistics: they cannot prune more
         z = ZoneMap(
             t.fields,
@@ -184,8 +184,8 @@ def outcomes(
         truth = judge(n, batch, cache)
     except UnsupportedForm:
         return (np.ones(size, np.bool_),) * 3 + (np.zeros(size, np.bool_),)
-    true, false, lost = truth.true, truth.false, truth.lost
-    return true | lost, false | lost, ~(true | false), lost & vague(n)
+    true, false, may_raise = truth.true, truth.false, truth.may_raise
+    return true | may_raise, false | may_raise, ~(true | false), may_raise & vague(n)
 
 
 def verdicts_of(

@@ -19,7 +19,7 @@ def outcomes_of_row(n, row):
     never raise: they turn any text into text.
     """
     truth = judge_rows(n, row, {})
-    if not truth.lost[0]:
+    if not truth.may_raise[0]:
         return {True if truth.true[0] else False if truth.false[0] else None}
     if n.op in (Op.AND, Op.OR):
         decides = n.op is Op.OR
@@ -46,7 +46,7 @@ def outcomes_of_row(n, row):
 def judge(r, *, containers=3, predicates=3):
     """Check random predicates over one random table; return how many outcomes were seen."""
     t = table(r, containers=containers)
-    z = zone_map(r, t, told=r.random() < 0.3)
+    z = zone_map(r, t, contained=r.random() < 0.3)
     seen = 0
     for _ in range(predicates):
         q = predicate(r, t.fields, plain=True)
@@ -57,13 +57,13 @@ def judge(r, *, containers=3, predicates=3):
             facts = z.facts(j)
             predicted = oracle.outcomes(merge(p.node), facts)
             truth = judge_rows(p.node, t.batch(j), {})
-            nulls = ~(truth.true | truth.false | truth.lost)
+            nulls = ~(truth.true | truth.false | truth.may_raise)
             found = {
                 o
                 for o, rows_of in ((True, truth.true), (False, truth.false), (None, nulls))
                 if rows_of.any()
             }
-            for i in truth.lost.nonzero()[0].tolist():
+            for i in truth.may_raise.nonzero()[0].tolist():
                 found |= outcomes_of_row(p.node, t.batch(j).slice(i, 1))
             assert found <= predicted, (
                 q.sql,
@@ -84,5 +84,5 @@ def judge(r, *, containers=3, predicates=3):
                 t.containers[j],
                 z.stats[j],
             )
-            seen += len(rows) - int(truth.lost.sum())
+            seen += len(rows) - int(truth.may_raise.sum())
     return seen

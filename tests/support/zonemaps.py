@@ -38,7 +38,7 @@ class ZoneMap:
     stats: tuple[dict, ...]  # per container: path to Stat
     rows: tuple[int | None, ...]
     intervals: dict = field(default_factory=dict)
-    told: object = None  # (path, frozenset of Python values, container) -> True, False or None
+    contained: object = None  # (path, frozenset of Python values, container) -> True, False or None
 
     def facts(self, container: int) -> "Facts":
         """Return the oracle's input."""
@@ -59,16 +59,18 @@ class ZoneMap:
             nan_count=s.nan_count,
             container_rows=self.rows[j], nullable=f.nullable, above=len(f.path) > 1,
         )  # fmt: skip
-        if self.told is None:
+        if self.contained is None:
             return found
-        told = lambda values: self.told(f.path, frozenset(to_python(v, f.dtype) for v in values), j)
+        contained = lambda values: self.contained(
+            f.path, frozenset(to_python(v, f.dtype) for v in values), j
+        )
         return ColumnFacts(
             found.low,
             found.high,
             found.may_hold_values,
             found.may_hold_null,
             found.may_hold_nan,
-            contained=told,
+            contained=contained,
         )
 
     def statistics(self, schema: pa.Schema, dress=lambda array: array) -> ss.Statistics:
@@ -84,11 +86,11 @@ class ZoneMap:
                 k: dress(pa.array([getattr(s, k) for s in mine], pa.int64())) for k in COUNTS
             }
         made = ss.Statistics.from_dict(columns, schema, row_count=pa.array(self.rows, pa.int64()))
-        if self.told is not None:
+        if self.contained is not None:
             paths = {f.name: f.path for f in self.fields}
             n = len(self.stats)
             made._contained = lambda name, values: pa.array(
-                [self.told(paths[name], values, j) for j in range(n)], pa.bool_()
+                [self.contained(paths[name], values, j) for j in range(n)], pa.bool_()
             )
         return made
 
@@ -104,26 +106,28 @@ class Facts(dict):
         v = self.z.interval(call)
         at = lambda a: a[self.container if len(a) > 1 else 0]
         plain = lambda x: x.item() if isinstance(x, np.generic) else x
-        real, low, high = bool(at(v.real)), plain(at(v.low)), plain(at(v.high))
+        real, low, high = bool(at(v.may_hold_value)), plain(at(v.low)), plain(at(v.high))
         if not real:
             low, high = v.dtype.lowest, v.dtype.highest
         found = ColumnFacts(
             low,
             None if at(v.above) else high,
             real,
-            bool(at(v.nulls)),
-            bool(at(v.nans)),
-            may_be_lost=bool(at(v.lost)),
+            bool(at(v.may_hold_null)),
+            bool(at(v.may_hold_nan)),
+            may_be_lost=bool(at(v.may_raise)),
         )
         self[call] = found
         return found
 
 
-def zone_map(r, table: Table, *, told: bool = False) -> ZoneMap:
+def zone_map(r, table: Table, *, contained: bool = False) -> ZoneMap:
     """Return sound statistics of a table's rows."""
     stats = tuple({f.path: stat_of(r, f, rows) for f in table.fields} for rows in table.containers)
     rows = tuple(len(c) if r.random() < 0.5 else None for c in table.containers)
-    return ZoneMap(table.fields, stats, rows, told=_contained(table, r.random()) if told else None)
+    return ZoneMap(
+        table.fields, stats, rows, contained=_contained(table, r.random()) if contained else None
+    )
 
 
 def stat_of(r, field: Field, rows: tuple[dict, ...]) -> Stat:
@@ -195,7 +199,7 @@ def hostile(r, fields: tuple[Field, ...], containers: int) -> ZoneMap:
 def _contained(table: Table, salt: float):
     """Return the answers of a dictionary or a bloom filter, for some columns and containers."""
 
-    def told(path, values: frozenset, container: int) -> bool | None:
+    def contained(path, values: frozenset, container: int) -> bool | None:
         if (
             zlib.crc32(repr((salt, path, container)).encode()) % 3 == 0
             or not table.containers[container]
@@ -209,4 +213,4 @@ def _contained(table: Table, salt: float):
         }
         return True if there <= values else False if there.isdisjoint(values) else None
 
-    return told
+    return contained

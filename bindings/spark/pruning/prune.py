@@ -15,7 +15,7 @@ from skipstone.bindings.spark.pruning.listing import Listings
 from skipstone.bindings.spark.pruning.prune_star import star
 from skipstone.bindings.spark.pruning.reports import Pruned, not_pruned
 from skipstone.bindings.spark.pruning.scans import FOREVER, Scan, scans_of, validity_of
-from skipstone.bindings.spark.session.jvm import door_of, frame_of
+from skipstone.bindings.spark.session.jvm import frame_of, plan_gateway
 from skipstone.bindings.spark.session.session import is_connect, require_pyspark
 from skipstone.ir.errors import BackendMissing, PredicateError
 
@@ -142,7 +142,7 @@ def prune_classic(
     from py4j.protocol import Py4JError
 
     try:
-        return _prune_plan(df, door_of(df.sparkSession), filesystem, joins)
+        return _prune_plan(df, plan_gateway(df.sparkSession), filesystem, joins)
     # The plan is nested too deeply to serialise, or this Spark has other classes.
     except (BackendMissing, Py4JError, RecursionError) as e:
         return df, Pruned((not_pruned(f"its plan cannot be read ({str(e)[:300]})"),))

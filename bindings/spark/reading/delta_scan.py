@@ -75,7 +75,7 @@ def with_stats(spark: Any, table: Any, version: int | str | None = None) -> Data
     with quiet():
         versions, name = _CACHED_VERSIONS.setdefault(spark, {}), quoted_name(found.name)
         if (
-            versions.get(name) == found.asked
+            versions.get(name) == found.request
             and spark.catalog.tableExists(name)
             and spark.catalog.isCached(name)
         ):
@@ -89,7 +89,7 @@ def with_stats(spark: Any, table: Any, version: int | str | None = None) -> Data
             about = about.append_column(column, counts.column(column))
         stats_frame(spark, found.statistics, about).createOrReplaceTempView(name)
         spark.catalog.cacheTable(name)
-        versions[name] = found.asked
+        versions[name] = found.request
         view: DataFrame = spark.table(name)
         return view
 

@@ -13,7 +13,7 @@ from skipstone.ir.errors import BackendMissing
 _gateways: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
 
 
-def door_of(spark: Any) -> Any:
+def plan_gateway(spark: Any) -> Any:
     """Return the Java object that reads and changes the plans of classic Spark.
 
     Raises:
@@ -32,7 +32,7 @@ def joins_of(spark: Any) -> Any:
     Raises:
         BackendMissing: This Spark's classes are not the expected ones.
     """
-    return _gateway(spark._jvm, "Joins", door_of(spark).getClass().getClassLoader())
+    return _gateway(spark._jvm, "Joins", plan_gateway(spark).getClass().getClassLoader())
 
 
 def _gateway(jvm: Any, name: str, above: Any) -> Any:

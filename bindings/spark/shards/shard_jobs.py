@@ -163,7 +163,7 @@ class Judging:
             for index in batch.column(0).to_pylist():
                 i = self.todo[index]
                 failed: dict[str, StatisticsError] = {}
-                found = self.shards.ask(i, find, (b"", b"", b""), "keep", failed)
+                found = self.shards.try_shard(i, find, (b"", b"", b""), "keep", failed)
                 error = next((str(e) for e in failed.values()), None)
                 yield pa.record_batch(
                     [
@@ -204,7 +204,7 @@ class Listing:
                 failed: dict[str, StatisticsError] = {}
                 found: Any = verdict
                 if verdict is Verdict.MAYBE:
-                    found = self.shards.ask(i, find, verdict, self.on_error, failed)
+                    found = self.shards.try_shard(i, find, verdict, self.on_error, failed)
                 yield from self.shards.rows(
                     i, found, next(iter(failed.values()), None)
                 ).to_batches()

@@ -20,7 +20,7 @@ from skipstone.bindings.spark.statistics.delta_types import (
     spark_type_of,
 )
 from skipstone.bindings.spark.statistics.slots import ROW_COUNT, plain_name
-from skipstone.bindings.statistics.coerce_inputs import COUNTS, MOST_ROWS
+from skipstone.bindings.statistics.coerce_inputs import COUNTS, MAX_ROWS
 from skipstone.bindings.tables.delta.columns import EXACT, REPLACEMENT
 from skipstone.bindings.tables.delta.fields import LeafField
 from skipstone.bindings.tables.partition_values import ASCII_BLANKS
@@ -234,9 +234,7 @@ class DeltaStatistics(Mapping[str, "Column"]):
         contradicted = F.lit(False)
         for sign in signs_of_rows:
             contradicted = contradicted | F.coalesce(sign, F.lit(False))
-        return F.when((rows > MOST_ROWS) | ((rows == 0) & contradicted), F.lit(None)).otherwise(
-            rows
-        )
+        return F.when((rows > MAX_ROWS) | ((rows == 0) & contradicted), F.lit(None)).otherwise(rows)
 
     def _logged(self, leaf: LeafField, statistic: str) -> Column:
         """Return a statistic from `stats` or `stats_parsed`."""

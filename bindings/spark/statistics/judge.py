@@ -25,7 +25,7 @@ from skipstone.ir.node import Path, columns_of
 from skipstone.ir.types import leaves_of
 from skipstone.kernels.pack.columns import Raw
 from skipstone.kernels.run.compiler import MIN_CONTAINERS
-from skipstone.kernels.run.lru_cache import Kept
+from skipstone.kernels.run.lru_cache import LruCache
 from skipstone.kernels.run.run import compile_ahead
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class Judge:
         )
 
 
-_judges: Kept[bytes, Judge] = Kept(16)
+_judges: LruCache[bytes, Judge] = LruCache(16)
 
 
 def _judge_of(pickled: bytes) -> Judge:

@@ -15,7 +15,7 @@ from typing import IO, Final
 import pyarrow as pa
 
 from skipstone.bindings.statistics.store.layout import wrong
-from skipstone.ir.errors import StatisticsError, told
+from skipstone.ir.errors import StatisticsError, describe_error
 
 MAGIC: Final = b"SKIPSNAP"
 VERSION: Final = 1  # raise it when the contents of such tables change
@@ -86,4 +86,6 @@ def read_table(
         table.validate(full=True)  # Arrow trusts lengths, offsets and indices
         return table
     except (pa.ArrowException, OSError, ValueError, NotImplementedError) as e:
-        raise StatisticsError(f"{path}: is not an Arrow stream ({told(e)}); {way_out}") from e
+        raise StatisticsError(
+            f"{path}: is not an Arrow stream ({describe_error(e)}); {way_out}"
+        ) from e

@@ -27,12 +27,13 @@ from typing import IO, Any, Final
 
 import numpy as np
 
-from skipstone.ir.errors import StatisticsError, clip, told
+from skipstone.ir.errors import StatisticsError, clip, describe_error
 from skipstone.ir.types import DType
 from skipstone.kernels.run.guard import SHIFT, Checked, Descriptor
 
 MAGIC: Final = b"SKIPSTN\n"
-VERSION: Final = 2  # in version 1, counts that contradict bounds were not yet unknown
+# In version 1, counts that contradict bounds were not yet unknown; in 2, planes had other names.
+VERSION: Final = 3
 ALIGN: Final = 64
 IN_MEMORY: Final = 1 << 20  # bytes; a smaller file is read, a larger one is mapped
 MAX_CONTAINERS: Final = 64 << 32  # the containers whose 64-bit words 32 bits can number
@@ -140,7 +141,7 @@ def open_file(path: str) -> OpenedFile:
             )
     except MALFORMED as e:
         raise wrong(
-            path, f"its footer does not fit version {VERSION} of the format ({told(e)})"
+            path, f"its footer does not fit version {VERSION} of the format ({describe_error(e)})"
         ) from e
     import xxhash
 

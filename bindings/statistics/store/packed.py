@@ -28,7 +28,7 @@ from skipstone.kernels.index.index import Index
 from skipstone.kernels.index.levels import Coarse, Level
 from skipstone.kernels.index.order import Reordered
 from skipstone.kernels.pack.codes import Dictionary
-from skipstone.kernels.pack.columns import Column
+from skipstone.kernels.pack.columns import PLANES, Column
 from skipstone.kernels.pack.narrow import CANDIDATES
 from skipstone.kernels.pack.packed import Packed
 from skipstone.kernels.pack.planes import Plane, word_count
@@ -86,7 +86,7 @@ class PackedReader(SectionReader):
                 f"expected one of {', '.join(_possible_lanes(dtype, codes))}",
             )
         parts: dict[str, Any] = {}
-        for key in ("low", "high", "real", "nulls", "nans"):
+        for key in ("low", "high", *PLANES):
             what = f"{name}.{key}"
             part, guard = (
                 self.lanes(c[key], lane, n, what)
@@ -119,10 +119,10 @@ class PackedReader(SectionReader):
                     full,
                     low=None,
                     high=None,
-                    real=True,
-                    nulls=True,
-                    nans=True,
-                    lost=False,
+                    may_hold_value=True,
+                    may_hold_null=True,
+                    may_hold_nan=True,
+                    may_raise=False,
                     guards=None,
                 )
                 info = np.iinfo(full.lane) if full.lane[0] in "iu" else None

@@ -13,7 +13,7 @@ from skipstone.bindings.statistics.membership import members_of
 from skipstone.bindings.statistics.store.layout import MALFORMED, open_file, wrong
 from skipstone.bindings.statistics.store.lazy import LazyMapping
 from skipstone.bindings.statistics.store.packed import PackedReader
-from skipstone.ir.errors import StatisticsError, clip, told
+from skipstone.ir.errors import StatisticsError, clip, describe_error
 from skipstone.ir.node import Path
 from skipstone.kernels.pack.columns import Raw
 
@@ -96,7 +96,7 @@ def _translate_errors(path: str, read: Callable[[], V]) -> V:
     except StatisticsError:
         raise
     except (*MALFORMED, pa.ArrowException) as e:
-        raise wrong(path, f"its footer is malformed ({told(e)})") from e
+        raise wrong(path, f"its footer is malformed ({describe_error(e)})") from e
 
 
 class _StatisticsReader(PackedReader):

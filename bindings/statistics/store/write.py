@@ -23,7 +23,7 @@ from skipstone.ir.node import Path, show_path
 from skipstone.ir.types import whole
 from skipstone.kernels.index.coarse import Grid
 from skipstone.kernels.pack.codes import Dictionary
-from skipstone.kernels.pack.columns import Column
+from skipstone.kernels.pack.columns import PLANES, Column
 from skipstone.kernels.pack.packed import Packed
 from skipstone.kernels.pack.planes import Plane, word_count
 from skipstone.kernels.run.guard import BLOCK
@@ -233,7 +233,7 @@ class _Writer:
                 "lane": column.lane,
                 "codes": self.codes(path, column),
             }
-            parts = {key: getattr(column, key) for key in ("low", "high", "real", "nulls", "nans")}
+            parts = {key: getattr(column, key) for key in ("low", "high", *PLANES)}
             out["columns"].append(
                 entry | self.arrays(f"{name}: {show_path(path)}", source.num_containers, parts)
             )
@@ -261,7 +261,7 @@ class _Writer:
         new = {}
         for key, part in parts.items():
             if isinstance(part, np.ndarray) and part.nbytes and _key(part) not in self.positions:
-                plane = key in ("real", "nulls", "nans", "rows")
+                plane = key in (*PLANES, "rows")
                 arrow = pa.bool_() if plane else pa.from_numpy_dtype(part.dtype)
                 new[key] = pa.Array.from_buffers(
                     arrow, n if plane else len(part), [None, pa.py_buffer(part)]

@@ -27,7 +27,7 @@ from skipstone.bindings.tables.delta.actions import (
     read_commits,
     settings,
 )
-from skipstone.bindings.tables.parquet.footer import Tail, read_tail
+from skipstone.bindings.tables.parquet.footer import ParsedFooter, read_tail
 from skipstone.bindings.tables.parquet.thrift import BYTES
 from skipstone.ir.errors import SourceError, clip
 from skipstone.kernels.run.pool import threads
@@ -226,7 +226,7 @@ FIELD_CHECKS: Final[Mapping[str, Mapping[str, Callable[[pa.DataType], bool]]]] =
 )
 
 
-def _requested_bytes(tail: Tail, columns: Sequence[str]) -> int:
+def _requested_bytes(tail: ParsedFooter, columns: Sequence[str]) -> int:
     """Return the bytes of some columns in a file and of its footer.
 
     The sizes come from our own parser, because pyarrow crashes on the metadata of damaged chunks.

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skipstone.bindings.statistics.casts import attempt, chunks_of
-from skipstone.bindings.statistics.coerce_inputs import MOST_ROWS
+from skipstone.bindings.statistics.casts import cast_or_null, chunks_of
+from skipstone.bindings.statistics.coerce_inputs import MAX_ROWS
 from skipstone.bindings.tables.delta.fields import LeafField
 from skipstone.bindings.tables.partition_values import WHOLE_MINUTES, partition_values
 from skipstone.ir.node import Path
@@ -68,7 +68,7 @@ class LogColumns(Mapping[Path, Raw]):
 
     def _plausible_rows(self, stats: Given) -> Given:
         rows = _int64(child(stats, ("numRecords",)), len(stats))
-        wrong = np.asarray(pc.greater(rows, MOST_ROWS).fill_null(False), np.bool_).copy()
+        wrong = np.asarray(pc.greater(rows, MAX_ROWS).fill_null(False), np.bool_).copy()
         empty = np.flatnonzero(np.asarray(pc.equal(rows, 0).fill_null(False), np.bool_))
         few = stats.take(pa.array(empty))
         for leaf in self._leaves.values() if len(empty) else ():
@@ -130,7 +130,7 @@ class LogColumns(Mapping[Path, Raw]):
         if all(p is None for p in parts):
             return None
         whole = [
-            pa.nulls(len(s), kind) if p is None else attempt(p, kind)
+            pa.nulls(len(s), kind) if p is None else cast_or_null(p, kind)
             for p, s in zip(parts, self._snapshot.stats, strict=True)
         ]
         return pa.chunked_array([c for p in whole for c in chunks_of(p)], kind)
@@ -150,7 +150,7 @@ def child(structs: Given, path: Sequence[str]) -> Given | None:
 
 
 def _int64(values: Given | None, n: int) -> Given:
-    return pa.nulls(n, pa.int64()) if values is None else attempt(values, pa.int64())
+    return pa.nulls(n, pa.int64()) if values is None else cast_or_null(values, pa.int64())
 
 
 def _bounds(values: Given | None, leaf: LeafField, *, high: bool) -> Given | None:
@@ -159,17 +159,18 @@ def _bounds(values: Given | None, leaf: LeafField, *, high: bool) -> Given | Non
     if values is None or not _may_be_bounds(values.type, kind):
         return None
     if pa.types.is_floating(kind):
-        return _float_bounds(attempt(values, kind), leaf, high=high)
+        return _float_bounds(cast_or_null(values, kind), leaf, high=high)
     if pa.types.is_timestamp(kind):
         return pa.chunked_array(
             [_timestamp_bounds(part, kind, high) for part in _microseconds(values, kind)], kind
         )
     if pa.types.is_string(kind):
-        values = attempt(values, kind)
+        values = cast_or_null(values, kind)
         return pc.if_else(pc.ends_with(values, REPLACEMENT), None, values) if high else values
     if pa.types.is_decimal(kind) and kind.precision > EXACT:
         return pa.chunked_array(
-            [_decimal_bounds(part, kind, high=high) for part in attempt(values, kind).chunks], kind
+            [_decimal_bounds(part, kind, high=high) for part in cast_or_null(values, kind).chunks],
+            kind,
         )
     return values
 
@@ -200,7 +201,7 @@ def _microseconds(values: Given, kind: pa.TimestampType) -> list[pa.Array]:
     if pa.types.is_timestamp(values.type):
         # Checkpoints may lack the column's zone, or hold nanoseconds.
         kind = pa.timestamp("us", values.type.tz)
-    return chunks_of(attempt(attempt(values, kind), pa.int64()))
+    return chunks_of(cast_or_null(cast_or_null(values, kind), pa.int64()))
 
 
 def _timestamp_bounds(ticks: pa.Array, kind: pa.TimestampType, high: bool) -> pa.Array:
@@ -234,7 +235,7 @@ def _decimal_bounds(values: pa.Array, kind: pa.Decimal128Type, *, high: bool) ->
     near = values.cast(pa.float64()).fill_null(0).to_numpy(zero_copy_only=False)
     steps = 4 * np.spacing(np.abs(near))
     wide = pa.array(near + steps if high else near - steps, mask=np.asarray(values.is_null()))
-    widened = attempt(wide, kind).combine_chunks()
+    widened = cast_or_null(wide, kind).combine_chunks()
     wider = pc.greater(widened, values) if high else pc.less(widened, values)
     return pc.if_else(pc.is_null(widened), None, pc.if_else(wider, widened, values))
 

@@ -29,7 +29,7 @@ from skipstone.bindings.statistics.store.write import save_packed
 from skipstone.bindings.tables.delta.fields import fields_of
 from skipstone.bindings.tables.delta.log import LogLocation, SnapshotRequest, Stamp
 from skipstone.bindings.tables.delta.snapshot import METADATA, Snapshot, files_schema
-from skipstone.ir.errors import StatisticsError, told
+from skipstone.ir.errors import StatisticsError, describe_error
 
 if TYPE_CHECKING:
     from skipstone.bindings.tables.delta.table import DeltaTable
@@ -75,7 +75,7 @@ def save(table: DeltaTable, place: LogLocation) -> DeltaTable:
         saved already, its commit is too recent to tell apart from another, or saving fails (with a
         warning).
     """
-    request = table.asked
+    request = table.request
     folder = _folder(request)
     if folder is None or not settled(np.array([request.stamp[0]]), place.time)[0]:
         return table  # a table that took its place right now could have a commit of the same time
@@ -125,7 +125,7 @@ def _open(path: str, request: SnapshotRequest, place: LogLocation) -> DeltaTable
         metadata["configuration"] = dict(metadata["configuration"])
     except MALFORMED as e:
         raise StatisticsError(
-            f"{path}: its note is not of this version ({told(e)}); remove it"
+            f"{path}: its note is not of this version ({describe_error(e)}); remove it"
         ) from e
 
     def files() -> pa.Table:

@@ -57,7 +57,7 @@ class DeltaFiles(Table, CompleteTable):
             meter: Counts what is read, and times plans.
             adopt: Gives the statistics the packed columns of a saved file.
         """
-        self.asked, self.snapshot, self.meter = request, snapshot, meter
+        self.request, self.snapshot, self.meter = request, snapshot, meter
         self.path, self.version = snapshot.uri, snapshot.version
         self.metadata = snapshot.metadata
         self._statistics: dict[str, Statistics] = {}

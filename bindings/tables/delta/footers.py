@@ -105,6 +105,6 @@ def _is_ordered(statistics: Statistics, path: Path) -> bool:
 def _lacks(statistics: Statistics, path: Path) -> npt.NDArray[np.bool_]:
     """Return the files where a bound of a column is unknown and the column may hold a value."""
     column = packed(statistics, path)
-    may_hold_value = mask_of(column.real, statistics.num_containers)
+    may_hold_value = mask_of(column.may_hold_value, statistics.num_containers)
     low, high = column.known(high=False), column.known(high=True)
     return may_hold_value if low is None or high is None else may_hold_value & ~(low & high)

@@ -20,7 +20,7 @@ from skipstone.bindings.tables.delta.actions import first_line
 from skipstone.bindings.tables.delta.fields import TableFields
 from skipstone.bindings.tables.delta.vectors import deleted_rows
 from skipstone.bindings.tables.partition_values import partition_values
-from skipstone.bindings.tables.read import Tasks, Wanted, batches_of, offsets_of
+from skipstone.bindings.tables.read import RowSelection, Tasks, batches_of, offsets_of
 from skipstone.bindings.tables.row_ranges import RowRanges
 from skipstone.ir.errors import SourceError, clip
 from skipstone.ir.outcome import Verdict
@@ -64,7 +64,7 @@ def tasks_of(table: DeltaTable, plan: Plan, lenient: bool = False) -> Tasks:
         for i, action in zip(kept, actions, strict=True)
     ]
     reader = FileReader(
-        Wanted.of(plan, lenient),
+        RowSelection.of(plan, lenient),
         snapshot.fs,
         snapshot.root,
         snapshot.fields,
@@ -86,7 +86,7 @@ class FileReader:
         by_id: Whether files identify columns by id.
     """
 
-    wanted: Wanted
+    wanted: RowSelection
     fs: pafs.FileSystem
     root: str
     fields: TableFields

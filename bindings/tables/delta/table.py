@@ -46,8 +46,8 @@ class DeltaTable(DeltaFiles):
             with self.meter.phase("planning"):
                 return plan_table(self, request, refine)
         except StatisticsError:  # the saved file is damaged: make the next scan read the log
-            disk.discard(self.asked)
-            discard(self.asked)
+            disk.discard(self.request)
+            discard(self.request)
             raise
 
     def _footer_pruning(
@@ -149,13 +149,13 @@ def scan_delta(
 
     def read(older: DeltaTable | None) -> DeltaTable:
         saved = disk.newest(request, place)
-        if saved is not None and saved.asked == request:
+        if saved is not None and saved.request == request:
             return saved
         base = max(
             (t for t in (older, saved) if t is not None), key=lambda t: t.version, default=None
         )
         with place.meter.phase("log"):
-            known = None if base is None else (base.asked, base.snapshot)
+            known = None if base is None else (base.request, base.snapshot)
             table = DeltaTable(request, read_snapshot(request, place, known), place.meter)
         if saved is None or disk.worth_saving(saved, request):
             return disk.save(table, place)

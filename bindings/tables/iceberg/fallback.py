@@ -24,8 +24,8 @@ from pyiceberg.manifest import (
     manifest_entry_schema_with_data_file,
 )
 
-from skipstone.ir.errors import SourceError, told
-from skipstone.kernels.decode.avro import room
+from skipstone.ir.errors import SourceError, describe_error
+from skipstone.kernels.decode.avro import max_unpacked_bytes
 from skipstone.kernels.decode.unpack import CODECS, unpacked
 
 READ = 2  # pyiceberg reads manifests of any version of the format as this one
@@ -59,7 +59,7 @@ def rewritten(data: bytes, why: Exception) -> bytes:
                 writer.write_block(entries)
         return out.data
     except Exception as e:  # a decoder may raise anything on arbitrary bytes
-        raise SourceError(f"{why}; pyiceberg cannot read it either ({told(e)})") from e
+        raise SourceError(f"{why}; pyiceberg cannot read it either ({describe_error(e)})") from e
 
 
 def manifest_list(data: bytes, why: Exception) -> list[Any]:
@@ -80,7 +80,7 @@ def manifest_list(data: bytes, why: Exception) -> list[Any]:
         ) as reader:
             return list(reader)
     except Exception as e:  # as above
-        raise SourceError(f"{why}; pyiceberg cannot read it either ({told(e)})") from e
+        raise SourceError(f"{why}; pyiceberg cannot read it either ({describe_error(e)})") from e
 
 
 class _Decoder(StreamingBinaryDecoder):  # type: ignore[misc]
@@ -110,7 +110,11 @@ class _File(AvroFile):  # type: ignore[misc]
     def __enter__(self) -> Any:
         with self.input_file.open() as f:
             data = f.read()
-        self.size, self.left, self.decoder = len(data), room(len(data)), _Decoder(data)
+        self.size, self.left, self.decoder = (
+            len(data),
+            max_unpacked_bytes(len(data)),
+            _Decoder(data),
+        )
         self.header = self._read_header()
         _takes_bytes(json.loads(self.header.meta["avro.schema"]))
         self.schema = self.header.get_schema()

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from skipstone.bindings.plans.table_protocol import DataSize
 from skipstone.bindings.tables.iceberg.values import strings
-from skipstone.ir.errors import MAX_PATH, SourceError, clip, told
+from skipstone.ir.errors import MAX_PATH, SourceError, clip, describe_error
 from skipstone.kernels.decode.avro import Container
 from skipstone.kernels.decode.avro_program import Unsupported
 from skipstone.kernels.decode.avro_records import Records
@@ -71,7 +71,7 @@ def read_list(path: str, storage: Any) -> Sequence[Any]:
         raise SourceError(f"{clip(path, MAX_PATH)}: the manifest list cannot be read: {e}") from e
     except (OSError, ValueError, pa.ArrowException) as e:
         raise SourceError(
-            f"{clip(path, MAX_PATH)}: the manifest list cannot be read ({told(e)})"
+            f"{clip(path, MAX_PATH)}: the manifest list cannot be read ({describe_error(e)})"
         ) from e
 
 

@@ -14,7 +14,7 @@ import pyarrow.fs as pafs
 from skipstone.bindings.location import KNOWN, info_at, missing, resolve, scheme_of, shown
 from skipstone.bindings.tables.detect import HINT, metadata_files
 from skipstone.ir.errors import SourceError
-from skipstone.kernels.decode.avro import room
+from skipstone.kernels.decode.avro import max_unpacked_bytes
 from skipstone.kernels.decode.unpack import unpacked
 
 NAME: Final = ".metadata.json"
@@ -87,7 +87,7 @@ def metadata_file(where: str, options: Mapping[str, str]) -> str:
         with load_file_io(dict(options), where).new_input(where).open() as f:
             data = f.read()
         try:
-            unpacked("gzip", data, room(len(data)))
+            unpacked("gzip", data, max_unpacked_bytes(len(data)))
         except SourceError as e:
             raise SourceError(f"{where}: the metadata cannot be read: {e}") from e
     return where

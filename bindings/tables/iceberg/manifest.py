@@ -18,10 +18,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skipstone.bindings.plans.work import Meter
-from skipstone.bindings.statistics.coerce_inputs import MOST_ROWS
+from skipstone.bindings.statistics.coerce_inputs import MAX_ROWS
 from skipstone.bindings.tables.iceberg.values import strings
 from skipstone.ir.cached import cached_property
-from skipstone.ir.errors import MAX_PATH, SourceError, clip, told
+from skipstone.ir.errors import MAX_PATH, SourceError, clip, describe_error
 from skipstone.kernels.decode.avro import Container
 from skipstone.kernels.decode.avro_program import Slot, Unsupported
 from skipstone.kernels.decode.avro_records import Entry, Records
@@ -88,7 +88,7 @@ class Manifest:
 
         These are more rows than a file can have, and 0 rows in a file with bounds.
         """
-        wrong = rows > MOST_ROWS
+        wrong = rows > MAX_ROWS
         for i in np.flatnonzero(rows == 0).tolist():
             wrong[i] = any(self._items(number, i) for number in (LOWER, UPPER))
         return np.where(wrong, -1, rows)
@@ -335,7 +335,9 @@ def _read_manifest(listed: Any, storage: Any, meter: Meter) -> Manifest:
     except SourceError as e:
         raise SourceError(f"{clip(path, MAX_PATH)}: the manifest cannot be read: {e}") from e
     except (OSError, ValueError, pa.ArrowException) as e:
-        raise SourceError(f"{clip(path, MAX_PATH)}: the manifest cannot be read ({told(e)})") from e
+        raise SourceError(
+            f"{clip(path, MAX_PATH)}: the manifest cannot be read ({describe_error(e)})"
+        ) from e
     counts = (listed.added_files_count, listed.existing_files_count)
     if all(n is not None and n >= 0 for n in counts) and sum(counts) > len(manifest):
         raise SourceError(

@@ -29,9 +29,9 @@ from skipstone.bindings.tables.iceberg.removed import (
     equal_rows,
     vector_positions,
 )
-from skipstone.bindings.tables.read import Tasks, Wanted, batches_of
+from skipstone.bindings.tables.read import RowSelection, Tasks, batches_of
 from skipstone.bindings.tables.row_ranges import RowRanges
-from skipstone.ir.errors import SourceError, told
+from skipstone.ir.errors import SourceError, describe_error
 from skipstone.ir.outcome import Verdict
 from skipstone.kernels.run import forks
 
@@ -69,7 +69,7 @@ def tasks_of(files: IcebergFiles, plan: Plan, lenient: bool = False) -> Tasks:
         plan: The plan.
         lenient: Whether to add the rows for which the condition cannot be evaluated here.
     """
-    kept, wanted = plan.kept.tolist(), Wanted.of(plan, lenient)
+    kept, wanted = plan.kept.tolist(), RowSelection.of(plan, lenient)
     each = []
     for i in kept:
         filtered = bool(plan.verdicts[i] == Verdict.MAYBE)
@@ -131,7 +131,7 @@ class FileReader:
     """
 
     def __init__(
-        self, wanted: Wanted, storage: Any, fields: TableFields, mapping: Sequence[Any] | None
+        self, wanted: RowSelection, storage: Any, fields: TableFields, mapping: Sequence[Any] | None
     ) -> None:
         self.wanted, self.storage, self.fields, self.mapping = wanted, storage, fields, mapping
         self._loaded: dict[Any, Any] = {}
@@ -239,7 +239,7 @@ class FileReader:
         except SourceError:
             raise
         except (OSError, ValueError, pa.ArrowException) as e:
-            raise SourceError(f"{path}: reading the file failed ({told(e)})") from e
+            raise SourceError(f"{path}: reading the file failed ({describe_error(e)})") from e
 
     # Deletes.
 

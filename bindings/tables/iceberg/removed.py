@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from skipstone.bindings.tables.bitmaps import FRAME, framed, rows_of
 from skipstone.bindings.tables.iceberg.deletes import Delete
 from skipstone.bindings.tables.row_ranges import RowRanges
-from skipstone.ir.errors import MAX_PATH, SourceError, clip, told
+from skipstone.ir.errors import MAX_PATH, SourceError, clip, describe_error
 
 Mask = npt.NDArray[np.bool_]
 MAX_ROW: Final = (1 << 63) - 2
@@ -60,7 +60,7 @@ def vector_positions(storage: Any, d: Delete, rows: int) -> RowRanges:
     except SourceError:
         raise
     except (OSError, ValueError, pa.ArrowException) as e:
-        raise SourceError(f"{name} cannot be read ({told(e)})") from e
+        raise SourceError(f"{name} cannot be read ({describe_error(e)})") from e
     found = rows_of(data, d.rows, name)
     if 0 <= rows < found.stop:  # plans subtract the vector's cardinality from the file's rows
         raise SourceError(f"{name} names row {found.stop - 1}; the file has {rows} rows")

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from skipstone.bindings.statistics.coerce_inputs import values_of
 from skipstone.bindings.tables.files import Ints
 from skipstone.bindings.tables.parquet.encodings import POWERS, Encoding
-from skipstone.bindings.tables.parquet.footer import Tail
+from skipstone.bindings.tables.parquet.footer import ParsedFooter
 from skipstone.ir.types import from_arrow
 from skipstone.kernels.decode.footer_loops import (
     MAX,
@@ -75,7 +75,7 @@ class ColumnChunks:
         empty: Whether no footer has a layout.
     """
 
-    def __init__(self, tails: Sequence[Tail | None]) -> None:
+    def __init__(self, tails: Sequence[ParsedFooter | None]) -> None:
         parsed = list({id(t): t for t in tails if t is not None and t.layout is not None}.values())
         layouts = [t.layout for t in parsed if t.layout is not None]
         chunks = [layout.chunks.reshape(-1, WIDTH) for layout in layouts]

@@ -115,7 +115,7 @@ class Head:
         return is_julian(self.metadata.metadata or {})
 
 
-class Tail:
+class ParsedFooter:
     """A footer.
 
     Args:
@@ -157,8 +157,8 @@ class Tail:
         if layout is not None and layout.fits(self.head.metadata.num_columns):
             self.layout, self.head.orders = layout, layout.orders
 
-    def __reduce__(self) -> tuple[type[Tail], tuple[bytes]]:
-        return Tail, (self.data.tobytes(),)
+    def __reduce__(self) -> tuple[type[ParsedFooter], tuple[bytes]]:
+        return ParsedFooter, (self.data.tobytes(),)
 
     @cached_property
     def metadata(self) -> pq.FileMetaData:
@@ -258,7 +258,9 @@ def physical_type_of(physical: str, length: int) -> tuple[int, int]:
     return number, length if physical == "FIXED_LEN_BYTE_ARRAY" else VALUE_SIZES[number]
 
 
-def read_tail(source: pa.NativeFile, heads: dict[bytes, Head] | None = None) -> tuple[Tail, int]:
+def read_tail(
+    source: pa.NativeFile, heads: dict[bytes, Head] | None = None
+) -> tuple[ParsedFooter, int]:
     """Read a file's footer.
 
     Args:
@@ -282,7 +284,7 @@ def read_tail(source: pa.NativeFile, heads: dict[bytes, Head] | None = None) -> 
         if length + 8 <= len(end)
         else source.read_at(length, size - 8 - length)
     )
-    return Tail(footer, heads), max(len(end), length + 8)
+    return ParsedFooter(footer, heads), max(len(end), length + 8)
 
 
 def parse_footer(footer: bytes) -> pq.FileMetaData:

@@ -12,7 +12,7 @@ from typing import Final
 import pyarrow.fs as pafs
 
 from skipstone.bindings.plans.work import Meter
-from skipstone.bindings.tables.parquet.footer import READ_ERRORS, Head, Tail, read_tail
+from skipstone.bindings.tables.parquet.footer import READ_ERRORS, Head, ParsedFooter, read_tail
 from skipstone.ir.errors import SourceError
 from skipstone.kernels.decode.footer_layout import at_hand
 
@@ -46,7 +46,7 @@ class Footer:
     """
 
     path: str
-    tail: Tail | None
+    tail: ParsedFooter | None
     groups: Sequence[int] = ()
     error: SourceError | None = None
     own: bool = True

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skipstone.bindings.plans.table_protocol import DataSize
-from skipstone.bindings.statistics.casts import attempt, type_at
+from skipstone.bindings.statistics.casts import cast_or_null, type_at
 from skipstone.bindings.tables.files import UNKNOWN, Files, Ints
 from skipstone.bindings.tables.parquet.file_schemas import (
     BloomLocation,
@@ -164,7 +164,7 @@ class RowGroups:
         chunks = [
             c
             for a, p in zip(arrays, self.parts, strict=True)
-            for c in ([pa.nulls(len(p.owner), kind)] if a is None else attempt(a, kind).chunks)
+            for c in ([pa.nulls(len(p.owner), kind)] if a is None else cast_or_null(a, kind).chunks)
         ]
         joined = chunks[0] if len(chunks) == 1 else pa.chunked_array(chunks, kind).combine_chunks()
         return joined if self._order is None else joined.take(pa.array(self._order))

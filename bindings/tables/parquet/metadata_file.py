@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from skipstone.bindings.location import in_folder
 from skipstone.bindings.plans.work import Meter
 from skipstone.bindings.tables.files import Files
-from skipstone.bindings.tables.parquet.footer import READ_ERRORS, Tail, read_tail
+from skipstone.bindings.tables.parquet.footer import READ_ERRORS, ParsedFooter, read_tail
 from skipstone.bindings.tables.parquet.footers import LARGE, Footer
 
 MAGIC_BYTES: Final = 4  # before the first row group
@@ -33,7 +33,7 @@ class MetadataFile:
         groups: Path below the folder -> the row groups of `tail` that belong to that file.
     """
 
-    tail: Tail
+    tail: ParsedFooter
     time: int
     groups: dict[str, list[int]]
 
@@ -123,7 +123,7 @@ def read_common_schema(folder: str, filesystem: pafs.FileSystem, meter: Meter) -
     return None
 
 
-def _read(path: str, filesystem: pafs.FileSystem, meter: Meter) -> Tail | None:
+def _read(path: str, filesystem: pafs.FileSystem, meter: Meter) -> ParsedFooter | None:
     if filesystem.get_file_info(path).type != pafs.FileType.File:
         return None
     try:

@@ -17,14 +17,14 @@ from skipstone.bindings.tables.files import UNKNOWN, check_unchanged
 from skipstone.bindings.tables.parquet.declared_types import why_not_judged, why_not_read
 from skipstone.bindings.tables.parquet.footer import schema_of
 from skipstone.bindings.tables.partitions import Texts, partition_column
-from skipstone.bindings.tables.read import Tasks, Wanted, batches_of
+from skipstone.bindings.tables.read import RowSelection, Tasks, batches_of
 from skipstone.ir.errors import SourceError, StaleFile, UnsupportedForm
 from skipstone.ir.node import columns_of
 from skipstone.ir.outcome import Verdict
 
 if TYPE_CHECKING:
     from skipstone.bindings.plans.plan import Plan
-    from skipstone.bindings.tables.parquet.footer import Tail
+    from skipstone.bindings.tables.parquet.footer import ParsedFooter
     from skipstone.bindings.tables.parquet.table import ParquetTable
 
 
@@ -49,7 +49,7 @@ class GroupTask:
     groups: list[int]
     filtered: bool
     folder: tuple[str, Texts]
-    tail: Tail | None
+    tail: ParsedFooter | None
     rows: list[int] | None
 
 
@@ -100,7 +100,7 @@ def tasks_of(table: ParquetTable, plan: Plan, lenient: bool = False) -> Tasks:
         containers.append(positions)
         sizes.append(int(nbytes[positions].sum()))
     reader = GroupReader(
-        Wanted.of(plan, lenient),
+        RowSelection.of(plan, lenient),
         table.filesystem,
         table.schema,
         table.partition_columns,
@@ -121,7 +121,7 @@ class GroupReader:
         timezone: The zone in which partition values without a zone are read.
     """
 
-    wanted: Wanted
+    wanted: RowSelection
     filesystem: pafs.FileSystem
     schema: pa.Schema
     partition_columns: tuple[str, ...]

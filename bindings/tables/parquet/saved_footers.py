@@ -19,7 +19,7 @@ import pyarrow.fs as pafs
 
 from skipstone.bindings.location import REFUSED, in_folder, one_line, resolve, shown
 from skipstone.bindings.plans.work import Meter
-from skipstone.bindings.statistics.casts import attempt
+from skipstone.bindings.statistics.casts import cast_or_null
 from skipstone.bindings.statistics.store.atomic import replacing
 from skipstone.bindings.statistics.store.checked import read_table, write_table
 from skipstone.bindings.statistics.store.layout import MALFORMED, wrong
@@ -28,7 +28,7 @@ from skipstone.bindings.tables.files import UNKNOWN, Files, Ints
 from skipstone.bindings.tables.parquet.file_schemas import BloomLocation, FileSchema, widens
 from skipstone.bindings.tables.parquet.groups import Exactness, RowGroups, first_positions
 from skipstone.ir.cached import cached_property
-from skipstone.ir.errors import SourceError, StatisticsError, told
+from skipstone.ir.errors import SourceError, StatisticsError, describe_error
 from skipstone.ir.node import Path
 from skipstone.kernels.pack.columns import Raw
 from skipstone.kernels.pack.planes import Mask
@@ -169,7 +169,7 @@ class Snapshot:
         except (*MALFORMED, OSError, pa.ArrowException) as e:
             raise wrong(
                 path,
-                f"is not what this version writes ({told(e)})",
+                f"is not what this version writes ({describe_error(e)})",
                 "call save_stats again",
             ) from e
 
@@ -335,7 +335,11 @@ def _widen(values: pa.Array | None, kind: pa.DataType) -> pa.Array | None:
         return values if (kind.tz is None) == (values.type.tz is None) else None
     # A snapshot stores integers as wide as the widest file has them.
     integers = pa.types.is_integer(kind) and pa.types.is_integer(values.type)
-    return attempt(values, kind).combine_chunks() if integers or widens(values.type, kind) else None
+    return (
+        cast_or_null(values, kind).combine_chunks()
+        if integers or widens(values.type, kind)
+        else None
+    )
 
 
 def find_snapshot(

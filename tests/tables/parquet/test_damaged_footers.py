@@ -19,7 +19,7 @@ import pytest
 import skipstone as ss
 from skipstone.bindings.tables.parquet import footer as tails
 from skipstone.bindings.tables.parquet import footer_groups
-from skipstone.bindings.tables.parquet.footer import Tail
+from skipstone.bindings.tables.parquet.footer import ParsedFooter
 from skipstone.bindings.tables.parquet.footers import Footer
 from skipstone.kernels.decode import footer_layout, footer_loops
 from tests.support import footers as hand
@@ -144,7 +144,7 @@ def footer(tmp_path_factory):
 def outcome(data):
     """Return a footer's content or its error, and whether the loop understood it."""
     try:
-        tail = Tail(data)
+        tail = ParsedFooter(data)
         return content([Footer("a", tail, range(len(tail.rows)))]), tail.layout is not None
     except Exception as e:  # both readers must raise the same error
         return f"{type(e).__name__}: {e}", False

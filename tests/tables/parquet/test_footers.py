@@ -13,7 +13,7 @@ import skipstone as ss
 from skipstone.bindings.plans.work import Meter
 from skipstone.bindings.tables.parquet import footer as tails
 from skipstone.bindings.tables.parquet import footers as sources
-from skipstone.bindings.tables.parquet.footer import Tail
+from skipstone.bindings.tables.parquet.footer import ParsedFooter
 from skipstone.bindings.tables.parquet.footers import Footer, read_footers
 from tests.support import footers as hand
 from tests.support.footer_readers import LOCAL, assert_same, compile_loops, content, reader
@@ -180,7 +180,13 @@ def test_calendars(tmp_path, notes):
         expected = content([summed])
     with reader("pyarrow"):
         assert (
-            content([Footer(summed.path, Tail(summed.tail.data.tobytes()), [1, 0, 1], own=False)])
+            content(
+                [
+                    Footer(
+                        summed.path, ParsedFooter(summed.tail.data.tobytes()), [1, 0, 1], own=False
+                    )
+                ]
+            )
             == expected
         )
 
