@@ -100,7 +100,7 @@ def outcome(n: Node, row: Mapping[Path, object]) -> Outcome:
     """Evaluate a bound predicate on one row, in plain Python.
 
     Args:
-        n: A bound predicate, without UNKNOWN.
+        n: A bound predicate on columns, without UNKNOWN and calls of functions.
         row: The values of its columns on their axes; None is NULL.
 
     Raises:

@@ -8,6 +8,7 @@ import textwrap
 import threading
 import time
 
+import pyarrow as pa
 import pytest
 
 from skipstone.kernels.run import compiler, pool
@@ -55,19 +56,33 @@ def test_nothing_depends_on_a_disk(full, tmp_path):
     assert err.count("skipstone does not keep kernels") >= 1
 
 
-def test_a_full_disk(tmp_path):
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(tmp_path)], capture_output=True
-    )
-    if mounted.returncode:
+@pytest.mark.parametrize(
+    "disk, cache",
+    [("size=64k", "SKIPSTONE_CACHE_DIR"), ("ro", "HOME")],
+    ids=["full", "read-only"],
+)
+def test_a_disk_that_cannot_be_written(tmp_path, disk, cache):
+    """The cache of kernels and the folder of saved tables are on it."""
+    import deltalake
+
+    home, table = tmp_path / "home", tmp_path / "table"
+    home.mkdir()
+    deltalake.write_deltalake(table, pa.table({"x": range(100)}))
+    mount = ["mount", "-t", "tmpfs", "-o", disk, "tmpfs", str(home)]
+    if subprocess.run(mount, capture_output=True).returncode:
         pytest.skip("this user may not mount a file system")
     try:
-        (tmp_path / "fill").write_bytes(bytes(50_000))
-        code = "print(p.prune(stats, 'numba').sum(), p.prune(stats).sum())"
-        status, said, err = ran(code, SKIPSTONE_CACHE_DIR=str(tmp_path))
-        assert (status, said) == (0, ["500", "500"]), err
+        if disk != "ro":
+            (home / "fill").write_bytes(bytes(50_000))
+        code = f"""
+        ss.cache_dir = {str(home / "tables")!r}
+        plan = ss.scan_delta({str(table)!r}).plan("x < 7")
+        print(p.prune(stats, "numba").sum(), p.prune(stats).sum(), plan.count())
+        """
+        status, said, err = ran(code, **{cache: str(home)})
+        assert (status, said) == (0, ["500", "500", "7"]), err
     finally:
-        subprocess.run(["umount", str(tmp_path)], check=True)
+        subprocess.run(["umount", str(home)], check=True)
 
 
 def test_a_folder_in_the_place_of_a_kernel(tmp_path):
