@@ -206,7 +206,7 @@ def test_each_byte_changed_or_cut(footer):
 
 
 def is_less(known, other):
-    """Return True if `known` lacks statistics of column chunks and otherwise equals `other`."""
+    """Return True if `known` lacks sizes or statistics of chunks and otherwise equals `other`."""
     columns = [path for path in known if isinstance(path, tuple)]
     pairs = [
         (a, b)
@@ -214,8 +214,10 @@ def is_less(known, other):
         for (_, own), (_, others) in zip(known[path][0], other[path][0], strict=True)
         for a, b in zip(own, others, strict=True)
     ]
-    return all(a in (b, "None") for a, b in pairs) and all(
-        known[key] == other[key] for key in known if key not in columns
+    return (
+        all(a in (b, "None") for a, b in pairs)
+        and all(a in (b, -1) for a, b in zip(known["nbytes"], other["nbytes"], strict=True))
+        and all(known[key] == other[key] for key in known if key not in (*columns, "nbytes"))
     )
 
 
