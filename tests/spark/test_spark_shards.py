@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import skipstone as ss
-from skipstone.bindings.shards import read
+from skipstone.bindings.shards import shards as shards_module
 from skipstone.bindings.spark.session.frame import from_arrow
 from skipstone.spark import delta_statistics, prune_shards, write_shards
 from tests.support.shards import about_of, clustered, files
@@ -368,7 +368,7 @@ def test_unreadable_containers_are_kept_and_reported(spark, tmp_path):
     data = path.read_bytes()
     path.unlink()
     path.write_bytes(data[:-100])
-    read._mapped.__init__(read.MAX_MAPPED)
+    shards_module._mapped.__init__(shards_module.MAX_MAPPED)
     for i in (0, 2):
         verdicts[i * 30 : (i + 1) * 30] = 1
     bad = {shards.shards[i].file for i in (0, 2)}

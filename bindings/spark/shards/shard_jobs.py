@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from skipstone.bindings.predicates.predicate import PruningPredicate
 from skipstone.bindings.shards.place import ShardFolder
-from skipstone.bindings.shards.read import OnError, Shards
+from skipstone.bindings.shards.shards import OnError, Shards
 from skipstone.bindings.shards.verdicts import as_bytes
 from skipstone.bindings.shards.write import write_shard
 from skipstone.bindings.spark.statistics.slots import ROW_COUNT, Slot

@@ -104,7 +104,7 @@ class DeltaTable(DeltaFiles):
             plan: The plan.
             lenient: Whether to add the rows for which the condition cannot be evaluated here.
         """
-        from skipstone.bindings.tables.delta.read import tasks_of
+        from skipstone.bindings.tables.delta.read_files import tasks_of
 
         return tasks_of(self, plan, lenient)
 

@@ -18,7 +18,7 @@ from skipstone.bindings.shards.verdicts import ShardVerdicts, survivors_of
 from skipstone.bindings.statistics.statistics import Statistics
 from skipstone.bindings.statistics.store.checked import read_table
 from skipstone.bindings.statistics.store.layout import wrong
-from skipstone.bindings.statistics.store.read import load
+from skipstone.bindings.statistics.store.load import load
 from skipstone.ir.errors import StatisticsError
 from skipstone.ir.node import columns_of
 from skipstone.ir.outcome import Verdict
