@@ -31,7 +31,6 @@ class DeltaTable(DeltaFiles):
     """One version of a Delta table. Its log has been read; its files have not.
 
     Attributes:
-        path: The table, as it was named.
         version: The version.
         metadata: The table's id, name, description, partitionColumns, configuration and
             createdTime.
@@ -109,8 +108,9 @@ class DeltaTable(DeltaFiles):
         return tasks_of(self, plan, lenient)
 
     def __repr__(self) -> str:
-        names = ", ".join(self.schema.names[:6]) + (", ..." if len(self.schema) > 6 else "")
-        return f"DeltaTable(version {self.version}, {self.num_files} files, columns: {names})"
+        return (
+            f"DeltaTable(version {self.version}, {self.num_files} files, {self._shown_columns()})"
+        )
 
 
 def scan_delta(

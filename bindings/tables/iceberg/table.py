@@ -235,9 +235,8 @@ class IcebergTable(Table):
             return plan_table(files, replace(request, where=predicate, dynamic=dynamic))
 
     def __repr__(self) -> str:
-        names = ", ".join(self.schema.names[:6]) + (", ..." if len(self.schema) > 6 else "")
         manifests = f"{len(self.manifests)} manifests"
-        return f"IcebergTable(snapshot {self.version}, {manifests}, columns: {names})"
+        return f"IcebergTable(snapshot {self.version}, {manifests}, {self._shown_columns()})"
 
 
 def _read_manifest_list(source: Any, snapshot: Any) -> Sequence[Any]:
