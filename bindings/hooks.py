@@ -13,7 +13,7 @@ HOOKS: Final = {
     "explain predicate": "plans.explain:explain",
     "predicate from Column": "spark.pruning.column:from_column",
     "save shards": "shards.write:save_shards",
-    "plan to Spark": "spark.reading.read:read_plan",
+    "plan to Spark": "spark.reading.read_frame:read_plan",
     "statistics to Spark": "spark.session.frame:stats_frame",
 }
 

@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from skipstone.ir.errors import BackendMissing, SourceError
+from skipstone.ir.errors import BackendMissing, SourceError, clip, describe_error
 
 Location: TypeAlias = "str | bytes | os.PathLike[str] | os.PathLike[bytes]"
 # A pyarrow file system, one of fsspec's, the name of an fsspec protocol, or the URI of a folder.
@@ -147,12 +147,12 @@ def _of_protocol(name: str) -> Any:
     except ImportError as e:
         raise BackendMissing(
             f"filesystem={name!r} names an fsspec protocol, but a package is missing "
-            f"({one_line(e)}); install it, or pass a pyarrow file system"
+            f"({describe_error(e)}); install it, or pass a pyarrow file system"
         ) from e
     except (ValueError, TypeError, OSError) as e:
         raise SourceError(
-            f"filesystem={name!r} is not an fsspec protocol that can be opened ({one_line(e)}); "
-            "pass a file system of pyarrow or fsspec, or a URI"
+            f"filesystem={name!r} is not an fsspec protocol that can be opened "
+            f"({describe_error(e)}); pass a file system of pyarrow or fsspec, or a URI"
         ) from e
 
 
@@ -266,7 +266,7 @@ def unreachable(where: str, e: Exception) -> SourceError:
     """Return the error for a location whose file system raised `e`, with the way out."""
     scheme = scheme_of(where)
     if scheme is None:
-        return SourceError(f"{shown(where)}: the path cannot be examined ({one_line(e)})")
+        return SourceError(f"{shown(where)}: the path cannot be examined ({describe_error(e)})")
     if scheme not in KNOWN:
         names = ", ".join(sorted(KNOWN))
         return SourceError(
@@ -275,7 +275,8 @@ def unreachable(where: str, e: Exception) -> SourceError:
         )
     way_out = WAYS_OUT.get(SCHEME_ALIASES.get(scheme, scheme), "check the URI")
     return SourceError(
-        f"{shown(where)}: the storage cannot be reached ({one_line(e)}); {way_out}, {OWN_CLIENT}"
+        f"{shown(where)}: the storage cannot be reached ({describe_error(e)}); {way_out}, "
+        f"{OWN_CLIENT}"
     )
 
 
@@ -307,17 +308,7 @@ def missing(where: Any, expected: str) -> SourceError:
 
 def shown(where: object) -> str:
     """Return a path for messages: one printable line, at most 300 characters, no credentials."""
-    text = re.sub(r"(?<=://)[^/@]*:[^/@]*@", "", str(where))
-    text = "".join(ch if ch.isprintable() else ascii(ch)[1:-1] for ch in text)
-    return text if len(text) <= 300 else text[:300] + "..."
-
-
-def one_line(e: BaseException) -> str:
-    """Return the message of another library's error as one line of at most 300 characters."""
-    text = re.sub(r"\x1b\[[0-9;]*m|\u21b3", "", str(e))
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    joined = ": ".join(lines) or type(e).__name__
-    return joined if len(joined) <= 300 else joined[:300] + "..."
+    return clip(re.sub(r"(?<=://)[^/@]*:[^/@]*@", "", str(where)), 300)
 
 
 def in_folder(folder: str, name: str) -> str:

@@ -5,6 +5,7 @@ Each message names the thing, what was expected, what came, and the way out.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 
@@ -97,14 +98,15 @@ MAX_PATH = 1000  # characters of a path that messages show
 
 def clip(name: str, most: int = 100) -> str:
     """Return a name as messages show it: on one line, cut after `most` characters."""
-    shown = name if len(name) <= most else name[:most] + "..."
-    return "".join(ch if ch.isprintable() else repr(ch)[1:-1] for ch in shown)
+    shown = "".join(ch if ch.isprintable() else repr(ch)[1:-1] for ch in name[:most])
+    return shown if len(name) <= most >= len(shown) else shown[:most] + "..."
 
 
 def describe_error(e: BaseException) -> str:
     """Return an error's class and message on one line, as our own messages quote it."""
-    lines = [line.strip() for line in str(e).splitlines() if line.strip()]
-    return f"{type(e).__name__}: {clip('; '.join(lines[:3]), 300)}" if lines else type(e).__name__
+    text = re.sub(r"\x1b\[[0-9;]*m|\u21b3", "", str(e))  # colours of terminals
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return f"{type(e).__name__}: {clip('; '.join(lines), 300)}" if lines else type(e).__name__
 
 
 def unknown_column(

@@ -96,7 +96,7 @@ PLANTED = {
     "kernels from ir": ("ir/node.py", "from skipstone.kernels.run import pool"),
     "a deferred import across rooms": (
         "bindings/plans/plan.py",
-        "def f():\n    from skipstone.bindings.spark.reading.read import read_plan",
+        "def f():\n    from skipstone.bindings.spark.reading.read_frame import read_plan",
     ),
     "tables from statistics": (
         "bindings/statistics/statistics.py",

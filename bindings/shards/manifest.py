@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from skipstone.bindings.statistics.store.layout import MALFORMED, MAX_CONTAINERS, wrong
 from skipstone.ir.cached import cached_property
-from skipstone.ir.errors import StatisticsError
+from skipstone.ir.errors import StatisticsError, describe_error
 
 NAME: Final = "shards.json"
 VERSION: Final = 1
@@ -143,7 +143,7 @@ def parse(path: str, data: bytes) -> Manifest:
     except MALFORMED as e:
         raise wrong(
             path,
-            f"holds no manifest of shards, or is torn ({type(e).__name__}: {e})"[:300],
+            f"holds no manifest of shards, or is torn ({describe_error(e)})",
             SAVE_AGAIN,
         ) from e
     if version != VERSION:
@@ -159,7 +159,7 @@ def parse(path: str, data: bytes) -> Manifest:
     except StatisticsError:
         raise
     except (*MALFORMED, pa.ArrowException, OSError) as e:
-        raise wrong(path, f"is malformed ({type(e).__name__}: {e})"[:300], SAVE_AGAIN) from e
+        raise wrong(path, f"is malformed ({describe_error(e)})", SAVE_AGAIN) from e
 
 
 def _read(path: str, body: dict[str, Any]) -> Manifest:

@@ -21,9 +21,8 @@ import pyarrow.csv as pacsv
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from skipstone.bindings.location import one_line
 from skipstone.bindings.tables.parquet.table import ParquetTable, scan_parquet
-from skipstone.ir.errors import SourceError
+from skipstone.ir.errors import SourceError, describe_error
 
 # Each condition as Spark SQL, and as an expression for pyarrow's datasets.
 C: Final = pc.field
@@ -250,7 +249,7 @@ def _other_engines(path: Path, where: str) -> dict[str, Callable[[], pa.Table]]:
             engines["Polars"] = lambda: rows.collect().to_arrow()
         except pl.exceptions.PolarsError as e:
             # Unlike Spark's, its SQL does not convert text to a date.
-            print(f"    Polars refuses the condition ({one_line(e)[:60]}...)")
+            print(f"    Polars refuses the condition ({describe_error(e)[:60]}...)")
     return engines
 
 

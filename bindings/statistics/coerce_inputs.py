@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skipstone.ir.errors import StatisticsError, unknown_column
+from skipstone.ir.errors import StatisticsError, describe_error, unknown_column
 from skipstone.ir.node import Path, show_path
 from skipstone.ir.types import DType, Leaf, to_axis, to_python, whole
 from skipstone.kernels.pack.bounds import Given
@@ -108,7 +108,7 @@ def array_of(key: str, value: Any, schema: pa.Schema, leaf: Leaf) -> Given:
     try:
         return _array(key, value, schema, leaf)
     except CONVERSION_ERRORS as e:
-        raise StatisticsError(f"{name} cannot be read ({_first_line(e)}); {EXPECTED}") from e
+        raise StatisticsError(f"{name} cannot be read ({describe_error(e)}); {EXPECTED}") from e
 
 
 def _array(key: str, value: Any, schema: pa.Schema, leaf: Leaf) -> Given:
@@ -175,10 +175,6 @@ def _check_dictionary(name: str, value: Given) -> None:
             )
 
 
-def _first_line(e: Exception) -> str:
-    return next(iter(str(e).splitlines()), type(e).__name__)
-
-
 def _arrow_type(schema: pa.Schema, path: Path) -> pa.DataType:
     t = schema.field(path[0]).type
     for name in path[1:]:
@@ -202,7 +198,7 @@ def row_count_of(value: Any) -> Given:
     try:
         return counts_of(value)
     except CONVERSION_ERRORS as e:
-        raise StatisticsError(f"row_count cannot be read ({_first_line(e)}); {EXPECTED}") from e
+        raise StatisticsError(f"row_count cannot be read ({describe_error(e)}); {EXPECTED}") from e
 
 
 def counts_of(value: Any) -> Given:

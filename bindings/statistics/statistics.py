@@ -290,7 +290,7 @@ class Statistics(PackableStatistics):
             skipstone.ir.errors.StatisticsError: /no/such/file: cannot be opened
             (No such file or directory); name a file that Statistics.save wrote
         """
-        from skipstone.bindings.statistics.store.read import load
+        from skipstone.bindings.statistics.store.load import load
 
         return load(os.fspath(path))
 

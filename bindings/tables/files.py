@@ -23,7 +23,6 @@ from skipstone.bindings.location import (
     in_folder,
     info_at,
     missing,
-    one_line,
     resolve,
     shown,
     unreachable,
@@ -31,7 +30,7 @@ from skipstone.bindings.location import (
 from skipstone.bindings.plans.work import Meter
 from skipstone.bindings.tables.detect import refuse_other_formats
 from skipstone.bindings.tables.partitions import Texts, partition_texts
-from skipstone.ir.errors import SourceError, StaleFile
+from skipstone.ir.errors import SourceError, StaleFile, describe_error
 
 Ints = npt.NDArray[np.int64]
 Where: TypeAlias = "Location | Iterable[Location]"
@@ -305,7 +304,9 @@ def list_folder(
         entries = fs.get_file_info(pafs.FileSelector(folder, recursive=True))
         etags = etags_of(fs, folder)
     except REFUSED as e:
-        raise SourceError(f"{shown(folder)}: the folder cannot be listed ({one_line(e)})") from e
+        raise SourceError(
+            f"{shown(folder)}: the folder cannot be listed ({describe_error(e)})"
+        ) from e
     files = [f for f in entries if f.is_file]
     meter.count("folders", 1 + len(entries) - len(files))
     return files, etags

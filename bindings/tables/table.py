@@ -1,8 +1,9 @@
-"""The base class of the tables that people scan: one `plan` method for all formats."""
+"""The base class of the tables that people scan: one `plan` method, and the same attributes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Sequence, Sized
 from typing import TYPE_CHECKING, Final
 
 from skipstone.bindings.filters.option import enabled
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 MAX_FOOTERS: Final = 64  # of a Delta table; reading these files needs their footers too
 
 
-class Table:
+class Table(ABC):
     """A table that can be planned. Its subclasses are the formats.
 
     Attributes:
@@ -27,8 +28,37 @@ class Table:
             SKIPSTONE_DYNAMIC_FILTERING, which is true by default.
     """
 
-    schema: pa.Schema
     dynamic_filtering: bool | None = None
+
+    @property
+    @abstractmethod
+    def path(self) -> str | None:
+        """The table's folder, or its URI; None if files were named instead of a folder."""
+
+    @property
+    @abstractmethod
+    def schema(self) -> pa.Schema:
+        """The table's columns."""
+
+    @property
+    @abstractmethod
+    def partition_columns(self) -> tuple[str, ...]:
+        """Names of the columns that have one value in each file."""
+
+    @property
+    @abstractmethod
+    def files(self) -> Sized:
+        """All files, one item for each, in table order: paths, or what the format has of them."""
+
+    @property
+    @abstractmethod
+    def all_files(self) -> tuple[str, ...]:
+        """The paths of all files, in table order, as plans name them."""
+
+    @property
+    def num_files(self) -> int:
+        """The number of files."""
+        return len(self.files)
 
     def plan(
         self,
@@ -95,9 +125,9 @@ class Table:
         )  # fmt: skip
         return self.answer(request)
 
+    @abstractmethod
     def answer(self, request: PlanRequest) -> Plan:
         """Return the plan of a request."""
-        raise NotImplementedError
 
     def accepted_filter_fields(
         self, candidates: Sequence[str], case_sensitive: bool = False
@@ -114,3 +144,8 @@ class Table:
         from skipstone.bindings.filters.scan import accepted
 
         return accepted(self.schema, candidates, Session(case_sensitive=case_sensitive))
+
+    def _shown_columns(self) -> str:
+        """Return the names of the first columns, for `repr`."""
+        more = ", ..." if len(self.schema) > 6 else ""
+        return f"columns: {', '.join(self.schema.names[:6])}{more}"

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from skipstone.bindings.predicates.many import prune_many as prune_many
     from skipstone.bindings.predicates.predicate import PruningPredicate as PruningPredicate
     from skipstone.bindings.predicates.register import register_function as register_function
-    from skipstone.bindings.shards.read import Shards as Shards
+    from skipstone.bindings.shards.shards import Shards as Shards
     from skipstone.bindings.shards.verdicts import ShardVerdicts as ShardVerdicts
     from skipstone.bindings.statistics.statistics import PruningStatistics as PruningStatistics
     from skipstone.bindings.statistics.statistics import Statistics as Statistics
@@ -84,7 +84,7 @@ _HOMES = {
     "bindings.predicates.predicate": ("PruningPredicate",),
     "bindings.predicates.register": ("register_function",),
     "bindings.tables.scan": ("scan",),
-    "bindings.shards.read": ("Shards",),
+    "bindings.shards.shards": ("Shards",),
     "bindings.shards.verdicts": ("ShardVerdicts",),
     "bindings.tables.delta.table": ("DeltaTable", "scan_delta"),
     "bindings.tables.hive.table": ("HiveTable", "scan_hive"),

@@ -15,7 +15,7 @@ from skipstone.bindings.spark.pruning.prune_join import prune_join
 from skipstone.bindings.spark.pruning.reports import Pruned, PrunedScan
 from skipstone.bindings.spark.reading.data_source import register
 from skipstone.bindings.spark.reading.delta_scan import DeltaScan, files_for_scan, with_stats
-from skipstone.bindings.spark.reading.read import read
+from skipstone.bindings.spark.reading.read_frame import read
 from skipstone.bindings.spark.session.java import ensure_java
 from skipstone.bindings.spark.session.session import session
 from skipstone.bindings.spark.shards.prune_shards import prune_shards

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import skipstone as ss
-from skipstone.bindings.shards.read import Shards
+from skipstone.bindings.shards.shards import Shards
 from tests.support.effort import LONG
 from tests.support.shards import clustered
 from tests.support.spark_cluster import WORKER, cluster, lose  # noqa: F401

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 import skipstone as ss
-from skipstone.bindings.shards import read
 from skipstone.bindings.spark.session.frame import from_arrow
 from skipstone.spark import delta_statistics, prune_shards, write_shards
+from tests.support.shard_checks import fresh
 from tests.support.shards import about_of, clustered, files
 from tests.support.spark_session import QUIET
 
@@ -368,7 +368,7 @@ def test_unreadable_containers_are_kept_and_reported(spark, tmp_path):
     data = path.read_bytes()
     path.unlink()
     path.write_bytes(data[:-100])
-    read._mapped.__init__(read.MAX_MAPPED)
+    fresh()
     for i in (0, 2):
         verdicts[i * 30 : (i + 1) * 30] = 1
     bad = {shards.shards[i].file for i in (0, 2)}

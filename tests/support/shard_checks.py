@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from skipstone.bindings.shards import read
+from skipstone.bindings.shards import files
 
 
 def matches(p, stats, shards):
@@ -18,4 +18,4 @@ def matches(p, stats, shards):
 
 def fresh():
     """Unmap all shards of this process."""
-    read._mapped.__init__(read.MAX_MAPPED)
+    files._mapped.__init__(files.MAX_MAPPED)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from skipstone.bindings.filters.filter import DynamicFilter
-    from skipstone.bindings.shards.read import Shards
+    from skipstone.bindings.shards.shards import Shards
     from skipstone.bindings.spark.pruning.join_table import JoinFilters, JoinRequest
 
 ReadPaths = Callable[[list[str]], "DataFrame"]

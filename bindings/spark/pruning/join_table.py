@@ -25,7 +25,7 @@ from skipstone.bindings.spark.pruning.join_keys import (
 )
 from skipstone.bindings.spark.pruning.prune import with_report
 from skipstone.bindings.spark.pruning.reports import Pruned, PrunedScan, with_join
-from skipstone.bindings.spark.reading.read import read_plan
+from skipstone.bindings.spark.reading.read_frame import read_plan
 from skipstone.bindings.spark.reading.tables import table_of
 from skipstone.bindings.spark.session.session import settings_of
 from skipstone.bindings.spark.session.types import carried_type

@@ -13,7 +13,7 @@ import pyarrow.fs as pafs
 from skipstone.bindings.filters.kinds import Needs, Side, kind_of
 from skipstone.bindings.joins.names import pairs_of
 from skipstone.bindings.predicates.predicate import PruningPredicate, is_column
-from skipstone.bindings.shards.read import Shards
+from skipstone.bindings.shards.shards import Shards
 from skipstone.bindings.spark.pruning.context import Context
 from skipstone.bindings.spark.pruning.join_keys import (
     fixes_columns,

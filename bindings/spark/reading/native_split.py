@@ -15,7 +15,7 @@ from skipstone.bindings.spark.reading.paths import SCHEMES, spark_path, why_unli
 from skipstone.bindings.spark.session.types import carried_type
 from skipstone.bindings.tables.delta.table import DeltaTable
 from skipstone.bindings.tables.iceberg.files import IcebergFiles
-from skipstone.bindings.tables.iceberg.read import partition_of
+from skipstone.bindings.tables.iceberg.read_files import partition_of
 from skipstone.bindings.tables.parquet.declared_types import FIELD, meaning_of, noted_paths
 from skipstone.bindings.tables.parquet.file_schemas import FileSchema
 from skipstone.bindings.tables.parquet.table import ParquetTable

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args, overload
 import pyarrow.fs as pafs
 
 from skipstone.bindings.predicates.predicate import PruningPredicate
-from skipstone.bindings.shards.read import OnError, Shards, undecided
+from skipstone.bindings.shards.files import OnError
+from skipstone.bindings.shards.shards import Shards, undecided
 from skipstone.bindings.shards.verdicts import ShardVerdicts, from_bytes
 from skipstone.bindings.spark.session.frame import from_arrow
 from skipstone.bindings.spark.session.session import parallelism, quiet, require_pyspark

@@ -14,8 +14,9 @@ from typing import Any, Final
 import pyarrow as pa
 
 from skipstone.bindings.predicates.predicate import PruningPredicate
+from skipstone.bindings.shards.files import OnError
 from skipstone.bindings.shards.place import ShardFolder
-from skipstone.bindings.shards.read import OnError, Shards
+from skipstone.bindings.shards.shards import Shards
 from skipstone.bindings.shards.verdicts import as_bytes
 from skipstone.bindings.shards.write import write_shard
 from skipstone.bindings.spark.statistics.slots import ROW_COUNT, Slot
@@ -163,7 +164,7 @@ class Judging:
             for index in batch.column(0).to_pylist():
                 i = self.todo[index]
                 failed: dict[str, StatisticsError] = {}
-                found = self.shards.try_shard(i, find, (b"", b"", b""), "keep", failed)
+                found = self.shards.ask(i, find, (b"", b"", b""), "keep", failed)
                 error = next((str(e) for e in failed.values()), None)
                 yield pa.record_batch(
                     [
@@ -204,7 +205,7 @@ class Listing:
                 failed: dict[str, StatisticsError] = {}
                 found: Any = verdict
                 if verdict is Verdict.MAYBE:
-                    found = self.shards.try_shard(i, find, verdict, self.on_error, failed)
+                    found = self.shards.ask(i, find, verdict, self.on_error, failed)
                 yield from self.shards.rows(
                     i, found, next(iter(failed.values()), None)
                 ).to_batches()

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from skipstone.bindings.shards.place import ShardFolder
-from skipstone.bindings.shards.read import Shards
+from skipstone.bindings.shards.shards import Shards
 from skipstone.bindings.shards.write import ROWS, Written, check_rows, commit, forget, new_token
 from skipstone.bindings.spark.session.session import fold_of, functions_of, quiet, require_pyspark
 from skipstone.bindings.spark.session.types import as_arrow, spark_schema

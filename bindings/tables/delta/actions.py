@@ -21,7 +21,7 @@ import pyarrow.json as pj
 
 from skipstone.bindings.plans.work import Meter
 from skipstone.bindings.tables.delta.segment import Commits
-from skipstone.ir.errors import SourceError
+from skipstone.ir.errors import SourceError, describe_error
 
 VECTOR: Final = pa.struct(
     [
@@ -84,7 +84,7 @@ def settings(texts: Sequence[bytes], names: Sequence[str]) -> dict[str, dict[str
                 line = json.loads(text[start:stop])
             except (ValueError, RecursionError) as e:
                 raise SourceError(
-                    f"{name}: the commit is not JSON of the Delta protocol ({e}); "
+                    f"{name}: the commit is not JSON of the Delta protocol ({describe_error(e)}); "
                     "it may be cut short"
                 ) from e
             found |= {
@@ -145,7 +145,7 @@ def _check_actions(rows: pa.StructArray, names: Sequence[str]) -> None:
     try:
         paths.validate(full=True)
     except pa.ArrowInvalid as e:
-        raise SourceError(f"{where} has a path that is not text ({first_line(e)})") from e
+        raise SourceError(f"{where} has a path that is not text ({describe_error(e)})") from e
     stored = pc.and_(
         pc.is_valid(pc.struct_field(vectors, "storageType")),
         pc.is_valid(pc.struct_field(vectors, "pathOrInlineDv")),
@@ -195,7 +195,7 @@ def read_bytes(fs: pafs.FileSystem, path: str) -> bytes:
         with fs.open_input_stream(path) as f:
             data: bytes = f.read()
     except OSError as e:
-        raise SourceError(f"{path}: the commit cannot be read ({first_line(e)})") from e
+        raise SourceError(f"{path}: the commit cannot be read ({describe_error(e)})") from e
     return _one_object_per_line(data, path)
 
 
@@ -260,7 +260,7 @@ def _parse_commits(
     except pa.ArrowInvalid as e:
         if len(texts) == 1:
             raise SourceError(
-                f"{names[0]}: the commit is not JSON of the Delta protocol ({first_line(e)}); "
+                f"{names[0]}: the commit is not JSON of the Delta protocol ({describe_error(e)}); "
                 "it may be cut short"
             ) from e
     return [
@@ -339,8 +339,3 @@ def parse_lines(data: bytes, schema: pa.Schema) -> pa.Table:
             if size > len(data):
                 raise
     raise AssertionError  # pragma: no cover
-
-
-def first_line(e: BaseException) -> str:
-    """Return the first line of an error's message, or the error's class name if it has none."""
-    return str(e).splitlines()[0] if str(e) else type(e).__name__

@@ -22,14 +22,13 @@ from skipstone.bindings.plans.work import Meter
 from skipstone.bindings.tables.delta.actions import (
     COLUMNS,
     VECTOR,
-    first_line,
     read_bytes,
     read_commits,
     settings,
 )
 from skipstone.bindings.tables.parquet.footer import ParsedFooter, read_tail
 from skipstone.bindings.tables.parquet.thrift import BYTES
-from skipstone.ir.errors import SourceError, clip
+from skipstone.ir.errors import SourceError, clip, describe_error
 from skipstone.kernels.run.pool import threads
 
 
@@ -111,7 +110,7 @@ def checkpoint_settings(
                     for one in column.drop_null().to_pylist():
                         found[name] = one
         except (OSError, ValueError, pa.ArrowException) as e:
-            raise SourceError(f"{path}: the checkpoint cannot be read ({first_line(e)})") from e
+            raise SourceError(f"{path}: the checkpoint cannot be read ({describe_error(e)})") from e
     return found
 
 
@@ -124,7 +123,7 @@ def _json_sidecars(data: bytes, path: str) -> list[str]:
         return found
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
         raise SourceError(
-            f"{path}: the checkpoint is not JSON of the Delta protocol ({type(e).__name__}: {e})"
+            f"{path}: the checkpoint is not JSON of the Delta protocol ({describe_error(e)})"
         ) from e
 
 
@@ -168,7 +167,7 @@ def _read_part(
     except SourceError:
         raise
     except (OSError, ValueError, pa.ArrowException) as e:
-        raise SourceError(f"{path}: the checkpoint cannot be read ({first_line(e)})") from e
+        raise SourceError(f"{path}: the checkpoint cannot be read ({describe_error(e)})") from e
     names = (
         pc.struct_field(whole.column("sidecar"), "path").drop_null().to_pylist() if sidecar else []
     )

@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from skipstone.bindings.statistics.store.folder import kept_in
 from skipstone.bindings.statistics.store.layout import MALFORMED
-from skipstone.bindings.statistics.store.read import PackedFile
+from skipstone.bindings.statistics.store.load import PackedFile
 from skipstone.bindings.statistics.store.settled import settled
 from skipstone.bindings.statistics.store.write import save_packed
 from skipstone.bindings.tables.delta.fields import fields_of

@@ -34,7 +34,6 @@ class DeltaFiles(Table, CompleteTable):
     """The live files of one version of a Delta table, as a plan needs them.
 
     Attributes:
-        path: The table, as it was named.
         version: The version.
         metadata: The table's id, name, description, partitionColumns, configuration and
             createdTime.
@@ -58,12 +57,16 @@ class DeltaFiles(Table, CompleteTable):
             adopt: Gives the statistics the packed columns of a saved file.
         """
         self.request, self.snapshot, self.meter = request, snapshot, meter
-        self.path, self.version = snapshot.uri, snapshot.version
-        self.metadata = snapshot.metadata
+        self.version, self.metadata = snapshot.version, snapshot.metadata
         self._statistics: dict[str, Statistics] = {}
         self._footers: dict[str, Footer] = {}
         if adopt is not None:
             adopt(self.statistics_in("UTC"))
+
+    @property
+    def path(self) -> str:
+        """The table's folder or URI, as it was named."""
+        return self.snapshot.uri
 
     @property
     def schema(self) -> pa.Schema:

@@ -17,7 +17,6 @@ from skipstone.bindings.location import (
     KNOWN,
     REFUSED,
     Location,
-    one_line,
     options_of,
     path_text,
     resolve,
@@ -27,7 +26,7 @@ from skipstone.bindings.location import (
 )
 from skipstone.bindings.plans.work import Meter
 from skipstone.bindings.tables.delta.segment import COMMIT, versions
-from skipstone.ir.errors import SourceError
+from skipstone.ir.errors import SourceError, describe_error
 
 # The time (ns) and size of a commit. On a local file system anyone can set a file's time, so there
 # the inode and the time of its last change follow, which nobody can set.
@@ -223,6 +222,6 @@ def _file_system(
         return pafs.PyFileSystem(DeltaStorageHandler(uri, dict(storage_options or {}))), ""
     except (DeltaError, OSError, ValueError, TypeError) as e:
         raise SourceError(
-            f"{shown(uri)}: the storage cannot be reached ({one_line(e)}); "
+            f"{shown(uri)}: the storage cannot be reached ({describe_error(e)}); "
             "check the URI and storage_options="
         ) from e

@@ -21,7 +21,7 @@ from skipstone.bindings.tables.delta.log import LogLocation, SnapshotRequest
 from skipstone.bindings.tables.delta.replay import hidden, keys_of, last_adds, paths_of
 from skipstone.bindings.tables.delta.segment import segment
 from skipstone.ir.cached import cached_property
-from skipstone.ir.errors import SourceError, clip
+from skipstone.ir.errors import SourceError, clip, describe_error
 
 # The table features that this reader supports. Source: PROTOCOL.md, "Valid Feature Names in Table
 # Features".
@@ -286,8 +286,7 @@ def _check_settings(
         return _read_settings(found["protocol"], found["metaData"], uri)
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as e:
         raise SourceError(
-            f"{uri}: the settings of version {version} cannot be read "
-            f"({type(e).__name__}: {str(e)[:200]})"
+            f"{uri}: the settings of version {version} cannot be read ({describe_error(e)})"
         ) from e
 
 

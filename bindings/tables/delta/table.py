@@ -31,7 +31,6 @@ class DeltaTable(DeltaFiles):
     """One version of a Delta table. Its log has been read; its files have not.
 
     Attributes:
-        path: The table, as it was named.
         version: The version.
         metadata: The table's id, name, description, partitionColumns, configuration and
             createdTime.
@@ -104,13 +103,14 @@ class DeltaTable(DeltaFiles):
             plan: The plan.
             lenient: Whether to add the rows for which the condition cannot be evaluated here.
         """
-        from skipstone.bindings.tables.delta.read import tasks_of
+        from skipstone.bindings.tables.delta.read_files import tasks_of
 
         return tasks_of(self, plan, lenient)
 
     def __repr__(self) -> str:
-        names = ", ".join(self.schema.names[:6]) + (", ..." if len(self.schema) > 6 else "")
-        return f"DeltaTable(version {self.version}, {self.num_files} files, columns: {names})"
+        return (
+            f"DeltaTable(version {self.version}, {self.num_files} files, {self._shown_columns()})"
+        )
 
 
 def scan_delta(

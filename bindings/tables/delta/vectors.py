@@ -15,7 +15,7 @@ import pyarrow.fs as pafs
 
 from skipstone.bindings.tables.bitmaps import framed, rows_of
 from skipstone.bindings.tables.row_ranges import RowRanges
-from skipstone.ir.errors import SourceError, clip
+from skipstone.ir.errors import SourceError, clip, describe_error
 
 Z85: Final = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 UUID_LENGTH: Final = 20  # characters of a UUID in Z85
@@ -37,7 +37,7 @@ def deleted_rows(vector: Mapping[str, Any], fs: pafs.FileSystem, root: str, rows
         found = _deleted(vector, fs, root)
     except (ValueError, IndexError, TypeError, KeyError, AttributeError, struct.error) as e:
         raise SourceError(
-            f"the deletion vector {clip(str(vector))} cannot be read ({type(e).__name__}: {e})"
+            f"the deletion vector {clip(str(vector))} cannot be read ({describe_error(e)})"
         ) from e
     if found.stop > rows:  # plans subtract the vector's cardinality from the file's rows
         raise SourceError(
@@ -86,7 +86,7 @@ def _stored(vector: Mapping[str, Any], fs: pafs.FileSystem, root: str, name: str
     except SourceError:
         raise
     except (OSError, pa.ArrowException) as e:
-        raise SourceError(f"{clip(path)}: {name} cannot be read ({clip(str(e))})") from e
+        raise SourceError(f"{clip(path)}: {name} cannot be read ({describe_error(e)})") from e
 
 
 def z85(text: str, name: str) -> bytes:

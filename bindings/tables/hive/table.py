@@ -47,8 +47,6 @@ class HiveTable(Table):
 
     Attributes:
         root: The table's folder.
-        schema: The columns, partition columns last.
-        partition_columns: Names of the partition columns, outermost first.
 
     Example:
         >>> import pyarrow as pa, pyarrow.parquet as pq, tempfile, os
@@ -79,8 +77,7 @@ class HiveTable(Table):
         names = {f.name.lower() for f in partitions}
         # A file that was not read may lack a column, so every column is nullable.
         self._data = pa.schema([f.with_nullable(True) for f in data if f.name.lower() not in names])
-        self.schema: pa.Schema = pa.schema([*self._data, *partitions])
-        self.partition_columns: tuple[str, ...] = tuple(f.name for f in partitions)
+        self._schema = pa.schema([*self._data, *partitions])
 
     def _first_schema(self) -> pa.Schema:
         """Return the columns of a summary file, else of the first file that can be read.
@@ -101,6 +98,21 @@ class HiveTable(Table):
         )
 
     @property
+    def path(self) -> str:
+        """The table's folder, as its file system names it."""
+        return self.root
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns, partition columns last."""
+        return self._schema
+
+    @property
+    def partition_columns(self) -> tuple[str, ...]:
+        """Names of the partition columns, outermost first."""
+        return tuple(f.name for f in self._partitions)
+
+    @property
     def work(self) -> Work:
         """The work done so far by the scan and by plans: folders listed, footers and bytes read."""
         return self._meter.work
@@ -116,6 +128,11 @@ class HiveTable(Table):
 
     @property
     def files(self) -> tuple[str, ...]:
+        """The paths of all files, in table order; this lists every folder."""
+        return self.all_files
+
+    @property
+    def all_files(self) -> tuple[str, ...]:
         """The paths of all files, in table order; this lists every folder."""
         with self._meter.phase("listing"):
             return tuple(self._tree.files(self._tree.folders()[0]).paths.to_pylist())
@@ -205,9 +222,8 @@ class HiveTable(Table):
         return part
 
     def __repr__(self) -> str:
-        names = ", ".join(self.schema.names[:6]) + (", ..." if len(self.schema) > 6 else "")
         partitions = ", ".join(self.partition_columns) or "nothing"
-        return f"HiveTable({self.root}, partitioned by {partitions}, columns: {names})"
+        return f"HiveTable({self.root}, partitioned by {partitions}, {self._shown_columns()})"
 
 
 def scan_hive(

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow.fs as pafs
 
-from skipstone.bindings.location import REFUSED, one_line, shown
+from skipstone.bindings.location import REFUSED, shown
 from skipstone.bindings.plans.work import Meter
 from skipstone.bindings.tables.files import (
     Files,
@@ -22,7 +22,7 @@ from skipstone.bindings.tables.files import (
 )
 from skipstone.bindings.tables.parquet.footers import FETCH_THREADS
 from skipstone.bindings.tables.partitions import Texts, pair_of
-from skipstone.ir.errors import SourceError
+from skipstone.ir.errors import SourceError, describe_error
 from skipstone.kernels.pack.planes import Mask
 
 Folder = tuple[str, Texts]
@@ -201,8 +201,8 @@ class Tree:
                 ]
             except REFUSED as e:
                 raise SourceError(
-                    f"{shown(folder)}: the folder cannot be listed ({one_line(e)}); expected the "
-                    "folder of a table"
+                    f"{shown(folder)}: the folder cannot be listed ({describe_error(e)}); "
+                    "expected the folder of a table"
                 ) from e
             self._meter.count("folders")
             inner = sorted(f.path for f in entries if f.type == pafs.FileType.Directory)

@@ -238,7 +238,7 @@ class IcebergFiles(CompleteTable):
             plan: The plan.
             lenient: Whether to add the rows for which the condition cannot be evaluated here.
         """
-        from skipstone.bindings.tables.iceberg.read import tasks_of
+        from skipstone.bindings.tables.iceberg.read_files import tasks_of
 
         return tasks_of(self, plan, lenient)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
-from skipstone.bindings.location import one_line, options_of, path_text, shown
+from skipstone.bindings.location import options_of, path_text, shown
 from skipstone.bindings.plans.plan import Plan, plan_table
 from skipstone.bindings.plans.table_protocol import DataSize
 from skipstone.bindings.plans.work import Meter, Work
@@ -24,7 +24,7 @@ from skipstone.bindings.tables.iceberg.manifest import Manifest, read_manifests
 from skipstone.bindings.tables.iceberg.partition import Spec, may_match
 from skipstone.bindings.tables.table import Table
 from skipstone.ir.cached import cached_property
-from skipstone.ir.errors import BackendMissing, SourceError
+from skipstone.ir.errors import BackendMissing, SourceError, describe_error
 from skipstone.ir.node import show_path
 from skipstone.kernels.run import forks
 
@@ -235,9 +235,8 @@ class IcebergTable(Table):
             return plan_table(files, replace(request, where=predicate, dynamic=dynamic))
 
     def __repr__(self) -> str:
-        names = ", ".join(self.schema.names[:6]) + (", ..." if len(self.schema) > 6 else "")
         manifests = f"{len(self.manifests)} manifests"
-        return f"IcebergTable(snapshot {self.version}, {manifests}, columns: {names})"
+        return f"IcebergTable(snapshot {self.version}, {manifests}, {self._shown_columns()})"
 
 
 def _read_manifest_list(source: Any, snapshot: Any) -> Sequence[Any]:
@@ -311,7 +310,7 @@ def scan_iceberg(
             raise
         except Exception as e:  # pydantic's, fsspec's and pyarrow's errors have no common base
             raise SourceError(
-                f"{shown(where)}: the metadata cannot be read ({type(e).__name__}: {one_line(e)})"
+                f"{shown(where)}: the metadata cannot be read ({describe_error(e)})"
             ) from e
     elif not isinstance(source, Table):
         raise SourceError(

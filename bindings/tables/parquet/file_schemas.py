@@ -15,7 +15,7 @@ from skipstone.bindings.tables.parquet.declared_types import (
     with_notes,
 )
 from skipstone.ir.cached import cached_property
-from skipstone.ir.errors import SourceError
+from skipstone.ir.errors import SourceError, describe_error
 from skipstone.ir.node import Path
 from skipstone.ir.types import DType, leaves_of
 
@@ -174,7 +174,7 @@ def common_schema(forms: Iterable[FileSchema]) -> pa.Schema:
         except (pa.ArrowInvalid, pa.ArrowTypeError) as e:
             raise SourceError(
                 f"{f.example}: its columns do not fit those of the other files "
-                f"({str(e).splitlines()[0]})"
+                f"({describe_error(e)})"
             ) from e
     assert merged is not None
     names = [name.lower() for name in merged.names]

@@ -13,7 +13,7 @@ import pyarrow.fs as pafs
 
 from skipstone.bindings.plans.work import Meter
 from skipstone.bindings.tables.parquet.footer import READ_ERRORS, Head, ParsedFooter, read_tail
-from skipstone.ir.errors import SourceError
+from skipstone.ir.errors import SourceError, describe_error
 from skipstone.kernels.decode.footer_layout import at_hand
 
 FETCH_THREADS: Final = 16  # most of the time of a fetch is spent waiting for storage
@@ -158,4 +158,4 @@ def _describe(e: Exception) -> str:
         return "the file is encrypted, and no keys were given; read it elsewhere or leave it out"
     if "magic bytes" in lower or "too small" in lower or "parquet file size" in lower:
         return "not a whole Parquet file: it does not end as one (truncated, or of another format)"
-    return f"the footer cannot be read ({text.splitlines()[0] if text else type(e).__name__})"
+    return f"the footer cannot be read ({describe_error(e)})"

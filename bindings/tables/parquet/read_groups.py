@@ -12,13 +12,12 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from skipstone.bindings.location import one_line
 from skipstone.bindings.tables.files import UNKNOWN, check_unchanged
 from skipstone.bindings.tables.parquet.declared_types import why_not_judged, why_not_read
 from skipstone.bindings.tables.parquet.footer import schema_of
 from skipstone.bindings.tables.partitions import Texts, partition_column
 from skipstone.bindings.tables.read import RowSelection, Tasks, batches_of
-from skipstone.ir.errors import SourceError, StaleFile, UnsupportedForm
+from skipstone.ir.errors import SourceError, StaleFile, UnsupportedForm, describe_error
 from skipstone.ir.node import columns_of
 from skipstone.ir.outcome import Verdict
 
@@ -169,8 +168,8 @@ class GroupReader:
             if isinstance(e, SourceError):
                 raise
             raise SourceError(
-                f"{path}: reading row groups {task.groups[:8]} failed ({one_line(e)}); if the file "
-                "was changed since, scan the table again, else leave the file out"
+                f"{path}: reading row groups {task.groups[:8]} failed ({describe_error(e)}); "
+                "if the file was changed since, scan the table again, else leave the file out"
             ) from e
 
     def _can_judge(self, task: GroupTask, file: pq.ParquetFile, fields: list[pa.Field]) -> bool:

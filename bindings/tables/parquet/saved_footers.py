@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs as pafs
 
-from skipstone.bindings.location import REFUSED, in_folder, one_line, resolve, shown
+from skipstone.bindings.location import REFUSED, in_folder, resolve, shown
 from skipstone.bindings.plans.work import Meter
 from skipstone.bindings.statistics.casts import cast_or_null
 from skipstone.bindings.statistics.store.atomic import replacing
@@ -373,8 +373,8 @@ def find_snapshot(
     except REFUSED as e:
         if isinstance(stats, str):
             raise SourceError(
-                f"{shown(stats)}: the statistics cannot be read ({one_line(e)}); name a file that "
-                "save_stats wrote, or leave stats out"
+                f"{shown(stats)}: the statistics cannot be read ({describe_error(e)}); "
+                "name a file that save_stats wrote, or leave stats out"
             ) from e
         return None
     meter.count("snapshots", 1, data.size)

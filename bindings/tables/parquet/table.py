@@ -50,8 +50,6 @@ class ParquetTable(Table, CompleteTable):
 
     Attributes:
         filesystem: The file system of the files.
-        schema: The columns of all files, partition columns last.
-        partition_columns: Names of the columns whose values come from folders' names.
         groups: The row groups, in table order. An unreadable file counts as one row group without
             statistics.
         footers: Path -> footer, for the files whose own footer was read.
@@ -74,15 +72,27 @@ class ParquetTable(Table, CompleteTable):
         names = {f.name.lower() for f in partitions}
         # A partition value overrides a column of the same name in the file, as in Spark.
         data = common_schema(forms_in(parts)) if schema is None else schema
-        self.schema: pa.Schema = pa.schema(
-            [*(f for f in data if f.name.lower() not in names), *partitions]
-        )
-        self.partition_columns: tuple[str, ...] = tuple(f.name for f in partitions)
+        self._schema = pa.schema([*(f for f in data if f.name.lower() not in names), *partitions])
         self.groups = RowGroups(files, parts, self.schema, partitions, values)
         footers = [f for p in parts if isinstance(p, FooterPart) for f in p.footers]
         self.unreadable = {f.path: f.error for f in footers if f.error is not None}
         self.footers = {f.path: f.tail for f in footers if f.tail is not None and f.own}
         self._statistics: dict[str, Statistics] = {}
+
+    @property
+    def path(self) -> str | None:
+        """The folder that was named, as its file system names it; None if files or a glob were."""
+        return self._cache.root
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of all files, partition columns last."""
+        return self._schema
+
+    @property
+    def partition_columns(self) -> tuple[str, ...]:
+        """Names of the columns whose values come from folders' names."""
+        return tuple(self.groups.partitions)
 
     @property
     def statistics(self) -> Statistics:
@@ -123,6 +133,11 @@ class ParquetTable(Table, CompleteTable):
 
     @property
     def files(self) -> tuple[str, ...]:
+        """The paths of all files, in table order."""
+        return self.all_files
+
+    @property
+    def all_files(self) -> tuple[str, ...]:
         """The paths of all files, in table order."""
         return tuple(self.groups.files.paths.to_pylist())
 
@@ -266,10 +281,8 @@ class ParquetTable(Table, CompleteTable):
             return plan_table(self, request)
 
     def __repr__(self) -> str:
-        names = ", ".join(self.schema.names[:6]) + (", ..." if len(self.schema) > 6 else "")
-        return (
-            f"ParquetTable({self.num_files} files, {len(self.groups)} row groups, columns: {names})"
-        )
+        sizes = f"{self.num_files} files, {len(self.groups)} row groups"
+        return f"ParquetTable({sizes}, {self._shown_columns()})"
 
 
 def _counts(values: Ints) -> pa.Array:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, Literal
+from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
@@ -12,28 +11,20 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from skipstone.bindings.predicates.predicate import PruningPredicate, Source
-from skipstone.bindings.shards.manifest import NAME, SAVE_AGAIN, Manifest, Shard, parse
+from skipstone.bindings.shards.files import OnError, ShardFiles
+from skipstone.bindings.shards.manifest import NAME, parse
 from skipstone.bindings.shards.place import ShardFolder
 from skipstone.bindings.shards.verdicts import ShardVerdicts, survivors_of
-from skipstone.bindings.statistics.statistics import Statistics
-from skipstone.bindings.statistics.store.checked import read_table
-from skipstone.bindings.statistics.store.layout import wrong
-from skipstone.bindings.statistics.store.read import load
 from skipstone.ir.errors import StatisticsError
 from skipstone.ir.node import columns_of
 from skipstone.ir.outcome import Verdict
 from skipstone.ir.types import leaves_of
 from skipstone.kernels.index.descend import Found
-from skipstone.kernels.run.lru_cache import LruCache
 from skipstone.kernels.run.pool import run_chunks
 from skipstone.kernels.run.run import Backend
 
-OnError = Literal["keep", "raise"]
-MAX_MAPPED: Final = 256  # shards that a process keeps mapped, each with a file descriptor
-_mapped: LruCache[tuple[str, int], Statistics] = LruCache(MAX_MAPPED)
 
-
-class Shards:
+class Shards(ShardFiles):
     """Statistics of n containers in many files: the shards that `Statistics.save_shards` wrote.
 
     `skipstone.spark.write_shards` writes them too. A shard is mapped when a predicate first needs
@@ -43,6 +34,7 @@ class Shards:
 
     Example:
         >>> import tempfile
+        >>> from skipstone import Statistics
         >>> schema = pa.schema([("x", pa.int64())])
         >>> bounds = {"min": range(10_000), "max": range(1, 10_001)}
         >>> stats = Statistics.from_dict({"x": bounds}, schema)
@@ -56,9 +48,6 @@ class Shards:
         >>> shards.judge("x = 7")
         ShardVerdicts(2 of 10,000 containers kept; 1 of 4 shards opened)
     """
-
-    def __init__(self, place: ShardFolder, manifest: Manifest) -> None:
-        self._place, self._manifest = place, manifest
 
     @classmethod
     def open(
@@ -78,56 +67,6 @@ class Shards:
         """
         place = ShardFolder.of(where, filesystem)
         return cls(place, parse(place.at(NAME), place.read(NAME)))
-
-    # Contents.
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The table's columns."""
-        return self._manifest.schema
-
-    @property
-    def num_containers(self) -> int:
-        """The number of containers."""
-        return int(self._manifest.starts[-1])
-
-    @property
-    def num_shards(self) -> int:
-        """The number of shards."""
-        return len(self._manifest.shards)
-
-    @property
-    def shards(self) -> Sequence[Shard]:
-        """The manifest's entries."""
-        return self._manifest.shards
-
-    @property
-    def starts(self) -> npt.NDArray[np.int64]:
-        """The position of each shard's first container, and n; int64, shape (shards + 1,)."""
-        return self._manifest.starts
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all shards on their file system."""
-        return sum(s.size for s in self.shards)
-
-    @property
-    def local(self) -> bool:
-        """True if shards can be mapped in place; others are downloaded first."""
-        return self._place.local
-
-    @property
-    def about_schema(self) -> pa.Schema | None:
-        """The columns that describe containers, such as their paths; None: there are none."""
-        return self._manifest.about
-
-    def __len__(self) -> int:
-        return self.num_containers
-
-    def __repr__(self) -> str:
-        return f"Shards({self.num_containers:,} containers in {self.num_shards:,} shards)"
-
-    # Judging.
 
     def predicate(self, predicate: PruningPredicate | Source) -> PruningPredicate:
         """Return a predicate over these columns; a `PruningPredicate` is returned unchanged."""
@@ -162,15 +101,15 @@ class Shards:
         """
         p = self.predicate(predicate)
         parts: list[Found | Verdict] = list(self.settled(p))
-        open_shards = np.flatnonzero([part is Verdict.MAYBE for part in parts])
+        open_shards = undecided(parts)
         unreadable: dict[str, StatisticsError] = {}
 
         def find(i: int) -> Found:
             return p.find(self.statistics(i), backend)
 
         def judge_some(first: int, stop: int) -> None:
-            for i in open_shards[first:stop].tolist():
-                parts[i] = self.try_shard(i, find, Verdict.MAYBE, on_error, unreadable)
+            for i in open_shards[first:stop]:
+                parts[i] = self.ask(i, find, Verdict.MAYBE, on_error, unreadable)
 
         run_chunks(judge_some, len(open_shards), 1)
         return ShardVerdicts(self.starts, parts, dict(sorted(unreadable.items())), len(open_shards))
@@ -268,8 +207,6 @@ class Shards:
         ]
         return pa.concat_tables([self.frame_schema.empty_table(), *tables])
 
-    # One shard.
-
     def settled(self, p: PruningPredicate) -> list[Verdict]:
         """Return for each shard the verdict of all its containers; MAYBE: it must be opened.
 
@@ -299,85 +236,6 @@ class Shards:
             for v, s in zip(verdicts.tolist(), self.shards, strict=True)
         ]
 
-    def statistics(self, i: int) -> Statistics:
-        """Map the statistics of shard i.
-
-        Raises:
-            StatisticsError: the shard is missing, torn, of another version, or not the one that was
-                saved.
-        """
-        shard = self.shards[i]
-        stats = self._load(shard.file, shard.identity)
-        if stats.num_containers != shard.rows:
-            raise wrong(
-                self._place.at(shard.file),
-                f"holds {stats.num_containers} containers; the manifest expects {shard.rows}",
-                SAVE_AGAIN,
-            )
-        return stats
-
-    def about(self, i: int) -> pa.Table:
-        """Read the table that describes the containers of shard i.
-
-        Raises:
-            StatisticsError: no such table was saved, or it cannot be read.
-        """
-        shard = self.shards[i]
-        if shard.about is None:
-            raise StatisticsError(
-                f"{self._place.path} has no table that describes its containers; "
-                "save the shards with about="
-            )
-        path = self._place.mapped(shard.about_file, f"{shard.about:016x}")
-        try:
-            # Not mapped: if the file is truncated, a map reads zeros or ends the process.
-            with open(path, "rb") as f:
-                data = pa.py_buffer(f.read())
-        except OSError as e:
-            raise wrong(path, f"cannot be opened ({e})", SAVE_AGAIN) from e
-        table = read_table(path, data, SAVE_AGAIN, shard.about)
-        if table.num_rows != shard.rows:
-            raise wrong(
-                path,
-                f"has {table.num_rows} rows for a shard of {shard.rows} containers",
-                SAVE_AGAIN,
-            )
-        return table
-
-    def try_shard(
-        self,
-        i: int,
-        work: Callable[[int], Any],
-        otherwise: Any,
-        on_error: OnError,
-        unreadable: dict[str, StatisticsError],
-    ) -> Any:
-        """Return work(i); if shard i cannot be read, return `otherwise`.
-
-        Args:
-            i: The shard.
-            work: A function that reads the shard.
-            otherwise: The result for a shard that cannot be read.
-            on_error: As in `judge`.
-            unreadable: Receives the error, by the shard's file.
-
-        Raises:
-            StatisticsError: under "raise", the shard cannot be read.
-        """
-        try:
-            return work(i)
-        except (StatisticsError, OSError) as e:
-            self._forget(self.shards[i])
-            error = (
-                e
-                if isinstance(e, StatisticsError)
-                else wrong(self._place.at(self.shards[i].file), f"cannot be read ({e})", SAVE_AGAIN)
-            )
-            if on_error == "raise":
-                raise error from e
-            unreadable[self.shards[i].file] = error
-            return otherwise
-
     @property
     def frame_schema(self) -> pa.Schema:
         """The columns of `table`.
@@ -403,6 +261,8 @@ class Shards:
         """Return the rows of `table` for shard i, whose verdicts are `part`."""
         shard, start = self.shards[i], int(self.starts[i])
         kept = survivors_of(part, shard.rows)
+        if not len(kept):
+            return self.frame_schema.empty_table()
         verdicts = (
             part.verdicts()[kept].astype(np.int32)
             if isinstance(part, Found)
@@ -410,31 +270,13 @@ class Shards:
         )
         reason = None if unreadable is None else str(unreadable)
         reasons = pa.array([reason] * len(kept), pa.string())
-        about = (
-            self.about(i).take(pa.array(kept)).columns
-            if shard.about is not None and len(kept)
-            else []
-        )
-        if shard.about is not None and not len(kept):
-            return self.frame_schema.empty_table()
+        about = [] if shard.about is None else self.about(i).take(pa.array(kept)).columns
         return pa.table(
             [pa.array(kept + start), pa.array(verdicts), reasons, *about],
             schema=self.frame_schema,
         )
 
-    def _load(self, file: str, identity: int) -> Statistics:
-        path = self._place.mapped(file, f"{identity:016x}")
-        return _mapped.get((path, identity), lambda: load(path, identity))
 
-    def _forget(self, shard: Shard) -> None:
-        """Reopen a shard at its next use; a file changed in place may be repaired by then."""
-        if self.local:
-            _mapped.drop((self._place.at(shard.file), shard.identity))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Shards, (self._place, self._manifest)
-
-
-def undecided(settled: Iterable[Verdict]) -> list[int]:
+def undecided(settled: Iterable[Found | Verdict]) -> list[int]:
     """Return the shards that must be opened, from the result of `Shards.settled`."""
     return [i for i, verdict in enumerate(settled) if verdict is Verdict.MAYBE]

@@ -16,13 +16,12 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from skipstone.bindings.tables.delta.actions import first_line
 from skipstone.bindings.tables.delta.fields import TableFields
 from skipstone.bindings.tables.delta.vectors import deleted_rows
 from skipstone.bindings.tables.partition_values import partition_values
 from skipstone.bindings.tables.read import RowSelection, Tasks, batches_of, offsets_of
 from skipstone.bindings.tables.row_ranges import RowRanges
-from skipstone.ir.errors import SourceError, clip
+from skipstone.ir.errors import SourceError, clip, describe_error
 from skipstone.ir.outcome import Verdict
 
 if TYPE_CHECKING:
@@ -131,7 +130,7 @@ class FileReader:
         except (OSError, pa.ArrowException) as e:
             if isinstance(e, SourceError):
                 raise
-            raise SourceError(f"{path}: reading the file failed ({first_line(e)})") from e
+            raise SourceError(f"{path}: reading the file failed ({describe_error(e)})") from e
 
     def _locate(self, path: str) -> tuple[pafs.FileSystem, str]:
         if path.startswith("file:/"):  # the path is percent-decoded already

@@ -1,0 +1,70 @@
+"""The attributes that tables of every format have."""
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+import skipstone as ss
+from skipstone.bindings.tables.table import Table
+
+ROWS = pa.table({"x": pa.array(range(6), pa.int64()), "k": pa.array(["a", "b", "b"] * 2)})
+
+
+def folders(path):
+    for value in "ab":
+        (path / f"k={value}").mkdir(parents=True)
+        part = ROWS.filter(pc.equal(ROWS["k"], value)).select(["x"])
+        pq.write_table(part, path / f"k={value}" / "part.parquet")
+
+
+def parquet(path):
+    folders(path)
+    return ss.scan_parquet(path), str(path)
+
+
+def hive(path):
+    folders(path)
+    return ss.scan_hive(path), str(path)
+
+
+def delta(path):
+    deltalake = pytest.importorskip("deltalake")
+    deltalake.write_deltalake(path, ROWS, partition_by="k")
+    return ss.scan_delta(path), str(path)
+
+
+def iceberg(path):
+    pytest.importorskip("pyiceberg")
+    from pyiceberg.partitioning import PartitionField, PartitionSpec
+    from pyiceberg.schema import Schema
+    from pyiceberg.transforms import IdentityTransform
+    from pyiceberg.types import LongType, NestedField, StringType
+
+    from tests.support.iceberg_tables import append, make
+
+    columns = NestedField(1, "x", LongType()), NestedField(2, "k", StringType())
+    spec = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "k"))
+    source = append(make(path, Schema(*columns), spec), ROWS)
+    return ss.scan_iceberg(source), source.location()
+
+
+@pytest.mark.parametrize("make", [parquet, hive, delta, iceberg])
+def test_every_format_has_the_same_attributes(make, tmp_path):
+    table, path = make(tmp_path / "t")
+    plan = table.plan()
+    assert isinstance(table, Table) and isinstance(table.all_files, tuple)
+    assert table.path == path
+    assert table.num_files == len(table.files) == len(table.all_files) == 2
+    assert (plan.sizes.total.files, plan.files) == (2, table.all_files)
+    assert table.partition_columns == ("k",)
+    assert table.schema.names == ["x", "k"] and table.schema == plan.to_arrow().schema
+    assert set(table.plan("k = 'b'").files) < set(table.all_files)
+
+
+def test_a_table_of_named_files_has_no_path(tmp_path):
+    folders(tmp_path)
+    first, *_ = files = ss.scan_parquet(tmp_path).files
+    for source in (first, list(files), f"{tmp_path}/*/*.parquet"):
+        table = ss.scan_parquet(source)
+        assert table.path is None and table.num_files == len(table.all_files) > 0
