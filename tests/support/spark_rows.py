@@ -143,23 +143,37 @@ def within_nanos(t: pa.Table) -> pa.Table:
 
 
 def plain_years(t: pa.Table) -> pa.Table:
-    """Return the rows with NULL for timestamps outside the years 1 to 9999.
+    """Return the rows with NULL for days and times that some writers do not have.
 
-    The old calendar has only these, too.
+    Python and the old calendar have the years 1 to 9999; the old calendar lacks the days between
+    1582-10-04 and 1582-10-15.
     """
-    for i, f in enumerate(t.schema):
-        if pa.types.is_timestamp(f.type):
-            micros = t[f.name].cast(pa.int64())
-            fits = pc.and_(
-                pc.greater(micros, -62_100_000_000_000_000),
-                pc.less(micros, 253_402_000_000_000_000),
-            )
-            t = t.set_column(i, f, pc.if_else(fits, t[f.name], pa.scalar(None, f.type)))
-        if pa.types.is_date(f.type):
-            days = t[f.name].cast(pa.int32())
-            fits = pc.greater(days, -718_000)
-            t = t.set_column(i, f, pc.if_else(fits, t[f.name], pa.scalar(None, f.type)))
-    return t
+    columns = [_plain_years(whole(t[name])) for name in t.column_names]
+    return pa.Table.from_arrays(columns, schema=t.schema)
+
+
+def _plain_years(values: pa.Array) -> pa.Array:
+    if pa.types.is_struct(values.type):
+        fields = [_plain_years(field) for field in values.flatten()]
+        return pa.StructArray.from_arrays(fields, fields=list(values.type), mask=values.is_null())
+    if pa.types.is_timestamp(values.type):
+        days = pc.divide(values.cast(pa.int64()), 86_400_000_000)
+    elif pa.types.is_date(values.type):
+        days = values.cast(pa.int32()).cast(pa.int64())
+    else:
+        return values
+    fits = pc.and_(pc.greater(days, -718_000), pc.less(days, 2_932_000))
+    skipped = pc.and_(pc.greater(days, -141_440), pc.less(days, -141_425))
+    return pc.if_else(pc.and_not(fits, skipped), values, pa.scalar(None, values.type))
+
+
+def as_instants(t: pa.Table) -> pa.Table:
+    """Return the rows with all times in UTC, which Spark and Skipstone take INT96 for."""
+    zoned = [
+        f.with_type(pa.timestamp(f.type.unit, "UTC")) if pa.types.is_timestamp(f.type) else f
+        for f in t.schema
+    ]
+    return t.cast(pa.schema(zoned))
 
 
 @dataclass

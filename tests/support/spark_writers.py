@@ -12,6 +12,7 @@ import skipstone as ss
 from tests.support.spark_answers import set_in
 from tests.support.spark_rows import (
     Made,
+    as_instants,
     ddl,
     families,
     in_nanos,
@@ -69,6 +70,8 @@ def by_pyarrow(r: random.Random, spark: Any, folder: str) -> Made:
             t = _without(t, missing, piece["id"])
         pq.write_table(piece, f"{folder}/{i:02}.parquet", **options)
         said.append(str({k: v for k, v in options.items() if k not in ("compression",)}))
+    if int96:
+        t = as_instants(t)
     made = of_files(spark, "pyarrow", t, folder)
     if missing:  # if no file has the column, the table lacks it
         t = t if missing in ss.scan_parquet(folder).schema.names else t.drop_columns([missing])

@@ -27,7 +27,7 @@ from skipstone.bindings.spark.session.session import (
 from skipstone.bindings.spark.session.types import carried, is_carried, spark_schema
 from skipstone.bindings.tables.delta.table import DeltaTable
 from skipstone.bindings.tables.iceberg.files import IcebergFiles
-from skipstone.ir.errors import SourceError, UnsupportedForm
+from skipstone.ir.errors import SourceError, UnsupportedForm, describe_error
 from skipstone.ir.node import quoted_name, quoted_path
 from skipstone.ir.simplify import TRUE
 
@@ -128,12 +128,37 @@ def read_plan(spark: Any, plan: Plan, how: How = "auto") -> DataFrame:
     with quiet():
         rows = _rows(spark, plan, needed, notes, how, settings["case_sensitive"])
         if len(plan.kept) and plan.predicate is not None and plan.predicate.node != TRUE:
-            rows = rows.where(condition_of(spark, plan.predicate))
+            rows = _filtered(spark, rows, plan)
         if plan.order:
             rows = rows.orderBy(*(_sort_column(functions_of(spark), key) for key in plan.order))
         if plan.cut is not None:
             rows = rows.limit(min(plan.cut.limit, 2**31 - 1))
         return rows if needed == plan.columns else rows.select(*map(quoted_name, plan.columns))
+
+
+def _filtered(spark: Any, rows: DataFrame, plan: Plan) -> DataFrame:
+    """Return the rows that match the plan's condition.
+
+    Raises:
+        UnsupportedForm: the condition names a column that has no type in Spark.
+    """
+    from pyspark.errors import AnalysisException
+
+    assert plan.predicate is not None
+    untyped = [f for f in plan.table.schema if not is_carried(f)]
+    try:
+        matching = rows.where(condition_of(spark, plan.predicate))
+        if untyped and columns_in(plan.predicate) is None:
+            matching.schema  # noqa: B018  Spark Connect resolves names now
+    except AnalysisException as e:
+        if not untyped:
+            raise
+        names = ", ".join(f"{f.name!r}, {f.type}" for f in untyped)
+        raise UnsupportedForm(
+            f"Spark cannot resolve the condition {plan.predicate.expr:.200} without the columns "
+            f"for which it has no type: {names} ({describe_error(e)})"
+        ) from e
+    return matching
 
 
 def _rows(
