@@ -22,7 +22,8 @@ from skipstone.ir.simplify import is_in
 from skipstone.ir.text import show
 from skipstone.ir.types import Kind, decimal_type
 from tests.support.effort import LONG
-from tests.support.partitions import (
+from tests.support.predicates.predicates import predicate
+from tests.support.rows.partitions import (
     COMPARISONS,
     MODES,
     SOURCES,
@@ -32,8 +33,7 @@ from tests.support.partitions import (
     value,
     written,
 )
-from tests.support.predicates import predicate
-from tests.support.strategies import Field, array_of, randoms
+from tests.support.rows.strategies import Field, array_of, randoms
 
 
 @given(randoms)

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import skipstone as ss
-from tests.support.dynamic_cases import V05, collected, schema
+from tests.support.joins.dynamic_cases import V05, collected, schema
 
 KEY = schema(k=pa.int64())
 
@@ -260,7 +260,7 @@ def test_iceberg_buckets(tmp_path):
     from pyiceberg.transforms import BucketTransform
     from pyiceberg.types import LongType, NestedField
 
-    from tests.support import iceberg_tables
+    from tests.support.tables import iceberg_tables
 
     spec = PartitionSpec(PartitionField(1, 1000, BucketTransform(8), "b"))
     source = iceberg_tables.make(str(tmp_path), Schema(NestedField(1, "k", LongType())), spec)
@@ -286,7 +286,7 @@ def test_iceberg_manifests(tmp_path):
     from pyiceberg.transforms import IdentityTransform, TruncateTransform
     from pyiceberg.types import LongType, NestedField
 
-    from tests.support import iceberg_tables
+    from tests.support.tables import iceberg_tables
 
     for transform, files in ((IdentityTransform(), 10), (TruncateTransform(10), 1)):
         spec = PartitionSpec(PartitionField(1, 1000, transform, "p"))

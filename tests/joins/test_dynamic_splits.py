@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import skipstone as ss
-from tests.support.dynamic_cases import collected, schema
+from tests.support.joins.dynamic_cases import collected, schema
 
 KEY = schema(k=pa.int64())
 

@@ -15,7 +15,7 @@ import pytest
 import skipstone as ss
 from skipstone.kernels.gpu import cupy_gpu, nvrtc
 from skipstone.kernels.gpu.cuda_text import THREADS
-from tests.support.cuda_memory import SET
+from tests.support.cuda.memory import SET
 
 SCHEMA = pa.schema([("x", pa.int64()), ("y", pa.int64())])
 P = ss.PruningPredicate("x > 3 AND y < 90", SCHEMA)

@@ -14,7 +14,7 @@ import pytest
 
 import skipstone as ss
 from skipstone.kernels.gpu import gpu
-from tests.support.cuda_emulated import MISSING, Emulated
+from tests.support.cuda.emulated import MISSING, Emulated
 
 SCHEMA = pa.schema([("x", pa.int64()), ("y", pa.int64())])
 P = ss.PruningPredicate("x > 3 AND y < 90", SCHEMA)

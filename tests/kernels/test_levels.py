@@ -18,14 +18,14 @@ from skipstone.kernels.pack.columns import column_of
 from skipstone.kernels.pack.planes import pack
 from skipstone.kernels.run.prepare import COMPARE
 from tests.support.effort import LONG
-from tests.support.judges import trial
-from tests.support.levels import (
+from tests.support.predicates.judges import trial
+from tests.support.predicates.predicates import predicate
+from tests.support.rows.strategies import fields, schema_of, table
+from tests.support.rows.zonemaps import hostile, zone_map
+from tests.support.statistics.levels import (
     indexes,
     same,
 )
-from tests.support.predicates import predicate
-from tests.support.strategies import fields, schema_of, table
-from tests.support.zonemaps import hostile, zone_map
 
 
 @pytest.mark.parametrize("seed", range(14 if LONG else 7))

@@ -13,8 +13,8 @@ from pyiceberg import expressions as ice
 import skipstone as ss
 from skipstone import col, lit
 from tests.support.effort import LONG
-from tests.support.predicates import predicate
-from tests.support.strategies import fields, schema_of
+from tests.support.predicates.predicates import predicate
+from tests.support.rows.strategies import fields, schema_of
 
 D = decimal.Decimal
 SCHEMA = pa.schema(

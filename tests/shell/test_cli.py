@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.support.iceberg_tables import make
+from tests.support.tables.iceberg_tables import make
 
 
 @pytest.fixture

@@ -18,11 +18,11 @@ from skipstone.bindings.statistics.coerce_inputs import KEYS
 from skipstone.bindings.statistics.store import layout, write
 from skipstone.ir.types import plain
 from skipstone.kernels.run import guard
-from tests.support.levels import indexes, same
-from tests.support.predicates import predicate
-from tests.support.saved_statistics import SCHEMA, TEXTS, back, many
-from tests.support.strategies import fields, schema_of, table
-from tests.support.zonemaps import hostile, zone_map
+from tests.support.predicates.predicates import predicate
+from tests.support.rows.strategies import fields, schema_of, table
+from tests.support.rows.zonemaps import hostile, zone_map
+from tests.support.statistics.levels import indexes, same
+from tests.support.statistics.saved import SCHEMA, TEXTS, back, many
 
 
 def equal(a, b):

@@ -5,17 +5,17 @@ import pytest
 import skipstone as ss
 from skipstone.bindings.spark.pruning.join_keys import watches_of
 from skipstone.spark import prune, prune_join, pruned
-from tests.support.spark_compare import KEYS
-from tests.support.spark_compare import same_join as same
-from tests.support.spark_reads import rows_of, write_files
-from tests.support.spark_session import QUIET
+from tests.support.spark.compare import KEYS
+from tests.support.spark.compare import same_join as same
+from tests.support.spark.reads import rows_of, write_files
+from tests.support.spark.session import QUIET
 
 pytestmark = pytest.mark.filterwarnings(QUIET)
 
 
 @pytest.fixture(scope="module")
 def fact(spark, tmp_path_factory):
-    """Write twelve files; `tests/support/spark_reads.py` lists their content."""
+    """Write twelve files; `tests/support/spark/reads.py` lists their content."""
     df = spark.read.parquet(write_files(str(tmp_path_factory.mktemp("join") / "t")))
     df.createOrReplaceTempView("fact")
     yield df

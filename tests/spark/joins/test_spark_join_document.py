@@ -11,10 +11,10 @@ import pytest
 import skipstone as ss
 from skipstone.bindings.spark.session.metrics import files_opened
 from skipstone.spark import prune_join, pruned
-from tests.support.spark_compare import KEYS
-from tests.support.spark_compare import same_join as same
-from tests.support.spark_reads import rows_of
-from tests.support.spark_session import QUIET
+from tests.support.spark.compare import KEYS
+from tests.support.spark.compare import same_join as same
+from tests.support.spark.reads import rows_of
+from tests.support.spark.session import QUIET
 
 pytestmark = pytest.mark.filterwarnings(QUIET)
 

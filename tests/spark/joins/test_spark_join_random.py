@@ -4,7 +4,7 @@ import pytest
 
 from tests.fuzz import spark_joins
 from tests.support.effort import LONG
-from tests.support.spark_session import QUIET
+from tests.support.spark.session import QUIET
 
 pytestmark = pytest.mark.filterwarnings(QUIET)
 

@@ -13,8 +13,8 @@ import skipstone as ss
 from skipstone.bindings.spark.reading.paths import spark_path
 from skipstone.spark import prune_join, pruned, read
 from tests.support.effort import LONG
-from tests.support.spark_reads import rows_of
-from tests.support.spark_session import QUIET
+from tests.support.spark.reads import rows_of
+from tests.support.spark.session import QUIET
 
 pytestmark = pytest.mark.filterwarnings(QUIET)
 
@@ -68,7 +68,7 @@ def iceberg(folder):
     from pyiceberg.transforms import IdentityTransform
     from pyiceberg.types import DoubleType, IntegerType, LongType, NestedField
 
-    from tests.support import iceberg_tables
+    from tests.support.tables import iceberg_tables
 
     schema = Schema(
         NestedField(1, "k", LongType()),

@@ -12,14 +12,14 @@ import pytest
 
 from skipstone.spark import prune, prune_join, pruned
 from tests.support.effort import LONG
-from tests.support.spark_compare import same_opened as same
-from tests.support.spark_reads import rows_of, write_files
-from tests.support.spark_session import QUIET
+from tests.support.spark.compare import same_opened as same
+from tests.support.spark.reads import rows_of, write_files
+from tests.support.spark.session import QUIET
 
 pytestmark = pytest.mark.filterwarnings(QUIET)
 
 #    query; files that each of its scans opens, in ascending order; marked cases always run.
-#    fact has twelve files (see `tests/support/spark_reads.py`); d, e and nulls have one.
+#    fact has twelve files (see `tests/support/spark/reads.py`); d, e and nulls have one.
 QUERIES = [
     # Which joins.
     ("*", "SELECT id FROM fact, d WHERE i = k AND k IN (5, 42, 43)",                       (1, 3)),

@@ -10,8 +10,8 @@ import pytest
 
 from skipstone.bindings.spark.session.metrics import files_opened
 from skipstone.spark import prune, pruned
-from tests.support.spark_compare import same_opened as same
-from tests.support.spark_session import QUIET
+from tests.support.spark.compare import same_opened as same
+from tests.support.spark.session import QUIET
 
 pytestmark = pytest.mark.filterwarnings(QUIET)
 

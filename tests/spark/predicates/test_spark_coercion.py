@@ -21,8 +21,8 @@ from skipstone.bindings.statistics.statistics import Statistics
 from skipstone.ir.errors import UnsupportedForm
 from skipstone.ir.outcome import Verdict
 from skipstone.ir.rows import evaluate_rows
-from tests.support.spark_coercion import BATCH, COLUMNS, ROWS, SCHEMA, SETTINGS, WALLS
-from tests.support.spark_session import QUIET
+from tests.support.spark.coercion import BATCH, COLUMNS, ROWS, SCHEMA, SETTINGS, WALLS
+from tests.support.spark.session import QUIET
 
 pytestmark = pytest.mark.filterwarnings(QUIET)
 
@@ -62,7 +62,7 @@ ROW_STATISTICS = one_row_each()
 
 def cases(name: str) -> list[str]:
     """Return the cases below a heading of the file."""
-    text = (Path(__file__).parents[1] / "data" / "spark_cases.sql").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[2] / "data" / "spark_cases.sql").read_text(encoding="utf-8")
     return re.split(r"\n-- \w+: .*", text)[re.findall(r"\n-- (\w+): ", text).index(name) + 1].split(
         "\n"
     )[1:-1]

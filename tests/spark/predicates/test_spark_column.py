@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import skipstone as ss
-from tests.support.spark_session import QUIET
+from tests.support.spark.session import QUIET
 
 pytestmark = [pytest.mark.filterwarnings(QUIET), pytest.mark.usefixtures("spark")]
 D = decimal.Decimal

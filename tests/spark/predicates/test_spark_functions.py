@@ -18,11 +18,11 @@ from skipstone.ir.rows import values_of
 from skipstone.ir.session import Session
 from skipstone.ir.types import DType, Kind, from_arrow, leaves_of
 from skipstone.ir.values import to_array
-from tests.support.spark_coercion import BATCH, COLUMNS, ROWS, SCHEMA, SETTINGS
+from tests.support.spark.coercion import BATCH, COLUMNS, ROWS, SCHEMA, SETTINGS
 
 EXPRESSIONS = [
     line
-    for line in (Path(__file__).parents[1] / "data" / "spark_functions.sql")
+    for line in (Path(__file__).parents[2] / "data" / "spark_functions.sql")
     .read_text(encoding="utf-8")
     .splitlines()
     if line[:2] != "--"

@@ -9,10 +9,10 @@ import pytest
 from skipstone.bindings.plans.plan import Plan
 from tests.fuzz import conditions, joins
 from tests.support.effort import LONG
-from tests.support.spark_answers import answers
-from tests.support.spark_grammar import Grammar
-from tests.support.spark_session import QUIET
-from tests.support.spark_tables import TURNS
+from tests.support.spark.answers import answers
+from tests.support.spark.grammar import Grammar
+from tests.support.spark.session import QUIET
+from tests.support.spark.tables import TURNS
 
 pytestmark = pytest.mark.filterwarnings(QUIET)
 COLUMNS = {

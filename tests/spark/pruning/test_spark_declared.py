@@ -11,7 +11,7 @@ import pytest
 
 import skipstone as ss
 import skipstone.spark as sks
-from tests.support.spark_session import QUIET
+from tests.support.spark.session import QUIET
 
 pytestmark = pytest.mark.filterwarnings(QUIET)
 

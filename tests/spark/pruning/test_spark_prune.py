@@ -13,9 +13,9 @@ import skipstone as ss
 from skipstone.bindings.spark.session.jvm import plan_gateway
 from skipstone.bindings.spark.session.metrics import files_opened
 from skipstone.spark import prune, pruned
-from tests.support.spark_compare import no_match_is_lost, same, write
-from tests.support.spark_reads import rows_of, write_files
-from tests.support.spark_session import QUIET
+from tests.support.spark.compare import no_match_is_lost, same, write
+from tests.support.spark.reads import rows_of, write_files
+from tests.support.spark.session import QUIET
 
 pytestmark = pytest.mark.filterwarnings(QUIET)
 

@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from skipstone.spark import prune, pruned
-from tests.support.spark_compare import no_match_is_lost, same, write
-from tests.support.spark_session import QUIET
+from tests.support.spark.compare import no_match_is_lost, same, write
+from tests.support.spark.session import QUIET
 
 pytestmark = pytest.mark.filterwarnings(QUIET)
 

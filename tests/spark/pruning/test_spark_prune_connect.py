@@ -7,9 +7,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from skipstone.spark import prune, pruned
-from tests.support.spark_compare import same, write
-from tests.support.spark_reads import rows_of, write_files
-from tests.support.spark_session import QUIET
+from tests.support.spark.compare import same, write
+from tests.support.spark.reads import rows_of, write_files
+from tests.support.spark.session import QUIET
 
 pytestmark = pytest.mark.filterwarnings(QUIET)
 

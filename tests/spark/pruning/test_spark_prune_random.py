@@ -13,11 +13,11 @@ import pytest
 
 from skipstone.spark import prune, pruned
 from tests.support.effort import LONG
-from tests.support.inside import SESSIONS
-from tests.support.judge_spark import TYPES, Question, _asked
-from tests.support.judges import Tally, trial
-from tests.support.neighbours import FIELDS
-from tests.support.spark_session import QUIET
+from tests.support.predicates.inside import SESSIONS
+from tests.support.predicates.judges import Tally, trial
+from tests.support.rows.neighbours import FIELDS
+from tests.support.spark.judge import TYPES, Question, _asked
+from tests.support.spark.session import QUIET
 
 pytestmark = pytest.mark.filterwarnings(QUIET)
 PREDICATES = 200 if LONG else 12

@@ -6,8 +6,8 @@ import pytest
 
 from skipstone.spark import prune, prune_join, pruned
 from tests.support.effort import LONG
-from tests.support.spark_reads import rows_of
-from tests.support.spark_session import QUIET
+from tests.support.spark.reads import rows_of
+from tests.support.spark.session import QUIET
 
 pytestmark = pytest.mark.filterwarnings(QUIET)
 

@@ -53,8 +53,8 @@ def jars():
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory):
     folder = tmp_path_factory.mktemp("lake")
-    command = [sys.executable, "-m", "tests.support.judge_delta", jars(), str(folder)]
-    root = Path(__file__).parents[2]
+    command = [sys.executable, "-m", "tests.support.spark.judge_delta", jars(), str(folder)]
+    root = Path(__file__).parents[3]
     paths = os.pathsep.join([str(root / "src"), str(root), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
         command,

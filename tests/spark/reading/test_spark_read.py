@@ -11,10 +11,10 @@ import pytest
 
 import skipstone as ss
 from skipstone.spark import prune, read
-from tests.support.delta_log import rows_of
-from tests.support.spark_compare import rows
-from tests.support.spark_opened import files_opened
-from tests.support.spark_session import QUIET
+from tests.support.spark.compare import rows
+from tests.support.spark.opened import files_opened
+from tests.support.spark.session import QUIET
+from tests.support.tables.delta_log import rows_of
 
 pytestmark = pytest.mark.filterwarnings(QUIET)
 NAN = float("nan")

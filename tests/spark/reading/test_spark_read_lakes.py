@@ -11,11 +11,11 @@ from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
 
 import skipstone as ss
 from skipstone.spark import read
-from tests.support.delta_log import Log, Written, delta_schema, rows_of
-from tests.support.iceberg_tables import append, make, position_deletes
-from tests.support.spark_compare import rows
-from tests.support.spark_opened import files_opened
-from tests.support.spark_session import QUIET
+from tests.support.spark.compare import rows
+from tests.support.spark.opened import files_opened
+from tests.support.spark.session import QUIET
+from tests.support.tables.delta_log import Log, Written, delta_schema, rows_of
+from tests.support.tables.iceberg_tables import append, make, position_deletes
 
 pytestmark = pytest.mark.filterwarnings(QUIET)
 NAN = float("nan")

@@ -6,9 +6,9 @@ import pytest
 
 import skipstone as ss
 from skipstone.spark import register
-from tests.support.delta_log import Log, Written, delta_schema, rows_of
-from tests.support.iceberg_tables import append, make
-from tests.support.spark_session import QUIET
+from tests.support.spark.session import QUIET
+from tests.support.tables.delta_log import Log, Written, delta_schema, rows_of
+from tests.support.tables.iceberg_tables import append, make
 
 pytestmark = pytest.mark.filterwarnings(QUIET)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.spark_session import QUIET
+from tests.support.spark.session import QUIET
 
 pytestmark = pytest.mark.filterwarnings(QUIET)
 

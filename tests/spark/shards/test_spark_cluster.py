@@ -14,8 +14,8 @@ import pytest
 import skipstone as ss
 from skipstone.bindings.shards.read import Shards
 from tests.support.effort import LONG
-from tests.support.shards import clustered
-from tests.support.spark_cluster import WORKER, cluster, lose  # noqa: F401
+from tests.support.spark.cluster import WORKER, cluster, lose  # noqa: F401
+from tests.support.statistics.shards import clustered
 
 SCHEMA = pa.schema([("x", pa.int64())])
 SPECULATION = {
@@ -126,7 +126,7 @@ def found(cluster, tmp_path_factory):  # noqa: F811
     )
     (judged / Shards.open(judged).shards[MISSING].file).unlink()
     answers = cluster.run(
-        "tests.spark.test_spark_cluster:job",
+        "tests.spark.shards.test_spark_cluster:job",
         [str(written), str(judged)],
         CONTAINERS,
         TEXTS,

@@ -13,8 +13,8 @@ import skipstone as ss
 from skipstone.bindings.shards import read
 from skipstone.bindings.spark.session.frame import from_arrow
 from skipstone.spark import delta_statistics, prune_shards, write_shards
-from tests.support.shards import about_of, clustered, files
-from tests.support.spark_session import QUIET
+from tests.support.spark.session import QUIET
+from tests.support.statistics.shards import about_of, clustered, files
 
 pytestmark = pytest.mark.filterwarnings(QUIET)
 

@@ -14,8 +14,8 @@ import pytest
 import skipstone as ss
 from skipstone.spark import keep_udf, verdict_udf, with_verdict
 from tests.support.effort import LONG
-from tests.support.spark_session import HAS_ARROW_UDF, QUIET
-from tests.support.spark_statistics import (
+from tests.support.spark.session import HAS_ARROW_UDF, QUIET
+from tests.support.spark.statistics import (
     ODD,
     PREDICATES,
     SCHEMA,

@@ -13,9 +13,9 @@ import pytest
 
 import skipstone as ss
 from skipstone.spark import delta_statistics, with_verdict
-from tests.support.delta_log import Log, Written, delta_schema
-from tests.support.delta_statistics import BAD
-from tests.support.spark_session import QUIET
+from tests.support.spark.session import QUIET
+from tests.support.tables.delta_log import Log, Written, delta_schema
+from tests.support.tables.delta_statistics import BAD
 
 pytestmark = pytest.mark.filterwarnings(QUIET)
 

@@ -13,9 +13,10 @@ import skipstone as ss
 from skipstone.bindings.spark.statistics.native_expression import obstacle
 from skipstone.spark import keep_udf, to_column, with_verdict
 from tests.support.effort import LONG
-from tests.support.predicates import predicate as random_predicate
-from tests.support.spark_session import QUIET
-from tests.support.spark_statistics import (
+from tests.support.predicates.predicates import predicate as random_predicate
+from tests.support.rows.strategies import Field
+from tests.support.spark.session import QUIET
+from tests.support.spark.statistics import (
     ODD,
     PREDICATES,
     SCHEMA,
@@ -24,7 +25,6 @@ from tests.support.spark_statistics import (
     frame,
     random_statistics,
 )
-from tests.support.strategies import Field
 
 pytestmark = pytest.mark.filterwarnings(QUIET)
 

@@ -14,8 +14,8 @@ import skipstone as ss
 from skipstone.bindings.spark.statistics.series import Carrier, read
 from skipstone.bindings.spark.statistics.slots import slots_of
 from skipstone.spark import verdict_udf, with_verdict
-from tests.support.spark_session import QUIET
-from tests.support.spark_statistics import (
+from tests.support.spark.session import QUIET
+from tests.support.spark.statistics import (
     SCHEMA,
     answers,
     called,

@@ -7,8 +7,8 @@ import pytest
 
 import skipstone as ss
 from skipstone.spark import files_for_scan, with_stats, with_verdict
-from tests.support.delta_log import Log, Written, delta_schema
-from tests.support.spark_session import QUIET
+from tests.support.spark.session import QUIET
+from tests.support.tables.delta_log import Log, Written, delta_schema
 
 pytestmark = pytest.mark.filterwarnings(QUIET)
 

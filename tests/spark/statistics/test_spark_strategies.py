@@ -18,9 +18,9 @@ from skipstone.bindings.spark.statistics.slots import slots_of
 from skipstone.bindings.spark.statistics.verdict import choose_strategy
 from skipstone.kernels.run import compile_cache
 from skipstone.spark import keep_udf, to_column, verdict_udf, with_verdict
-from tests.support.blooms import bloom
-from tests.support.spark_session import HAS_ARROW_UDF, QUIET
-from tests.support.spark_statistics import STRATEGIES, answers, plan_of
+from tests.support.spark.session import HAS_ARROW_UDF, QUIET
+from tests.support.spark.statistics import STRATEGIES, answers, plan_of
+from tests.support.statistics.blooms import bloom
 
 pytestmark = pytest.mark.filterwarnings(QUIET)
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from skipstone.ir.types import Kind, from_arrow
 from skipstone.kernels.gpu.device_arrays import _DeviceArray
-from tests.support.strategies import TYPES
+from tests.support.rows.strategies import TYPES
 
 FIXED = [t for t in TYPES if not from_arrow(t).coded and from_arrow(t).kind is not Kind.DECIMAL]
 

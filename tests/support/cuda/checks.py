@@ -13,17 +13,17 @@ from skipstone.ir.types import from_arrow
 from skipstone.kernels.gpu.resident import Resident
 from skipstone.kernels.pack import planes
 from skipstone.kernels.run.launch import Launch
-from tests.support.backends import EDGES, edge_statistics
-from tests.support.cuda_shapes import (
+from tests.support.cuda.shapes import (
     FORMS,
     agree,
     compile_ahead,
     together,
 )
 from tests.support.effort import LONG
-from tests.support.membership import TYPES as KEYED
-from tests.support.membership import axis_values, containers
-from tests.support.strategies import array_of
+from tests.support.rows.strategies import array_of
+from tests.support.statistics.backends import EDGES, edge_statistics
+from tests.support.statistics.membership import TYPES as KEYED
+from tests.support.statistics.membership import axis_values, containers
 
 FEW_MASKS = "x >= 40 AND x < 90 AND y IN (3, 5, 8) AND z IS NOT NULL OR NOT (y = 4)"
 

@@ -1,6 +1,6 @@
 """A device without a GPU: g++ compiles the very text of a kernel, and it runs lane by lane.
 
-cuda_shim.cpp watches it. Device memory is separate: NumPy cannot read it, and kernels accept no
+shim.cpp watches it. Device memory is separate: NumPy cannot read it, and kernels accept no
 other memory. Anything that a GPU would leave undefined is an error here: a vote that some lanes do
 not reach, an access outside an argument or not aligned to its size, a word written twice or read in
 the launch that writes it, and memory that is read before it is written.
@@ -26,8 +26,8 @@ import numpy as np
 import pytest
 
 from skipstone.kernels.gpu.cuda_text import THREADS
-from tests.support.cuda_memory import Memory, Wrong
-from tests.support.cuda_stand_in import Parameter, StandIn, parameters_of, value_of
+from tests.support.cuda.memory import Memory, Wrong
+from tests.support.cuda.stand_in import Parameter, StandIn, parameters_of, value_of
 
 HERE: Final = Path(__file__).parent
 
@@ -48,7 +48,7 @@ def _compiler() -> str | None:
 
 COMPILER: Final = _compiler()
 MISSING: Final = None if COMPILER else "no C++ compiler: g++ of GCC is not on the path"
-# Every access and every undefined operation calls cuda_shim.cpp; `-nostdlib` excludes the
+# Every access and every undefined operation calls shim.cpp; `-nostdlib` excludes the
 # sanitizers' own libraries.
 FLAGS: Final = shlex.split(
     "-std=c++17 -O1 -fPIC -shared -nostdlib -ffp-contract=off -fno-exceptions -fno-rtti "
@@ -153,7 +153,7 @@ def _build(text: str, flags: Sequence[str], folder: Path) -> Path:
         [
             text,
             *flags,
-            *((HERE / f"cuda_shim.{end}").read_text(encoding="utf-8") for end in ("h", "cpp")),
+            *((HERE / f"shim.{end}").read_text(encoding="utf-8") for end in ("h", "cpp")),
         ]
     )
     out = folder / f"{hashlib.sha256(made_of.encode()).hexdigest()[:32]}.so"
@@ -175,7 +175,7 @@ def _shim(folder: Path) -> Any:
     """
     if not SHIM:
         library = ctypes.CDLL(
-            str(_build((HERE / "cuda_shim.cpp").read_text(encoding="utf-8"), SHIM_FLAGS, folder)),
+            str(_build((HERE / "shim.cpp").read_text(encoding="utf-8"), SHIM_FLAGS, folder)),
             mode=ctypes.RTLD_GLOBAL,
         )
         library.shim_start.restype = ctypes.c_char_p
@@ -192,7 +192,7 @@ def _shim(folder: Path) -> Any:
 
 def _library(texts: Sequence[str]) -> str:
     """Return the source of several texts, each with code that unpacks a launch's arguments."""
-    lines = ['#include "cuda_shim.h"']
+    lines = ['#include "shim.h"']
     for i, text in enumerate(texts):
         values = ", ".join(f"*({p.text()}*)values[{j}]" for j, p in enumerate(parameters_of(text)))
         start = f'extern "C" UNWATCHED void start{i}(void** values) {{ kernel({values}); }}'

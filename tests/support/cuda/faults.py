@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 import skipstone as ss
-from tests.support.cuda_memory import Wrong
-from tests.support.cuda_shapes import agree
+from tests.support.cuda.memory import Wrong
+from tests.support.cuda.shapes import agree
 
 # fault, in the text, instead, found by
 FAULTS = [

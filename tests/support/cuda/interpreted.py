@@ -1,4 +1,4 @@
-"""A device without a GPU that interprets NVRTC's PTX of a kernel (tests/support/ptx.py)."""
+"""A device without a GPU that interprets NVRTC's PTX of a kernel (tests/support/cuda/ptx.py)."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pytest
 from skipstone.ir.errors import BackendMissing, DeviceError
 from skipstone.kernels.gpu import nvrtc
 from skipstone.kernels.gpu.cuda_text import THREADS
-from tests.support import ptx
-from tests.support.cuda_memory import Memory, Wrong
-from tests.support.cuda_stand_in import Parameter, StandIn, parameters_of, value_of
+from tests.support.cuda import ptx
+from tests.support.cuda.memory import Memory, Wrong
+from tests.support.cuda.stand_in import Parameter, StandIn, parameters_of, value_of
 
 
 def _missing() -> str | None:

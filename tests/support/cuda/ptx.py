@@ -16,8 +16,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from tests.support.cuda_memory import FRESH, SET, UNSET, Memory, Wrong
-from tests.support.ptx_values import DTYPES, Function, Values, pure
+from tests.support.cuda.memory import FRESH, SET, UNSET, Memory, Wrong
+from tests.support.cuda.ptx_values import DTYPES, Function, Values, pure
 
 Lanes = slice | npt.NDArray[np.int64]  # which of all
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from tests.support.cuda_memory import Wrong
+from tests.support.cuda.memory import Wrong
 
 Values = npt.NDArray[Any]
 Function = Callable[..., Values]

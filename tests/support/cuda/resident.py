@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 
 import skipstone as ss
-from tests.support.levels import eager, same  # noqa: F401
+from tests.support.statistics.levels import eager, same  # noqa: F401
 
 SCHEMA = pa.schema([("x", pa.int64()), ("f", pa.float32()), ("s", pa.string())])
 

@@ -13,9 +13,9 @@ from skipstone.kernels.gpu.resident import Resident
 from skipstone.kernels.pack import planes
 from skipstone.kernels.pack.planes import word_count
 from skipstone.kernels.run.run import run
-from tests.support.backends import random_zone_map
 from tests.support.effort import LONG
-from tests.support.predicates import predicate
+from tests.support.predicates.predicates import predicate
+from tests.support.statistics.backends import random_zone_map
 
 FORMS = ("all", "chosen", "many")
 

@@ -1,4 +1,4 @@
-// Runs a kernel of cuda_shim.h on the host: blocks and warps in sequence, lanes as fibers.
+// Runs a kernel of shim.h on the host: blocks and warps in sequence, lanes as fibers.
 //
 // A lane runs until it votes or returns. When all lanes of a warp have stopped, they must be at the
 // same place of the text with a full mask; then each gets the votes of all. Every load and store of
@@ -12,7 +12,7 @@
 #include <ucontext.h>
 #include <vector>
 
-#include "cuda_shim.h"
+#include "shim.h"
 
 Now shim_now;
 

@@ -1,5 +1,5 @@
 // The parts of CUDA C++ that kernels use beyond C++, for g++; any other part does not compile.
-// cuda_shim.cpp implements them.
+// shim.cpp implements them.
 #pragma once
 
 #define __device__

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skipstone.kernels.gpu.cuda_text import TYPES
-from tests.support.cuda_memory import FRESH, SET, Memory, Store, Wrong
+from tests.support.cuda.memory import FRESH, SET, Memory, Store, Wrong
 
 LANES: Final = {text: np.dtype(lane) for lane, text in TYPES.items()}
 PARAMETERS: Final = 4096  # bytes of a launch's arguments that every GPU and driver accepts

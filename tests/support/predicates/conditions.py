@@ -15,9 +15,9 @@ from skipstone.ir.rows import values_of
 from skipstone.ir.session import Session
 from skipstone.ir.types import Kind, leaves_of
 from skipstone.ir.values import lane_of
-from tests.support.expressions import FAMILIES, LITERALS, Scalar, Scalars, kind_of
-from tests.support.predicates import own, quote
-from tests.support.strategies import Field
+from tests.support.predicates.expressions import FAMILIES, LITERALS, Scalar, Scalars, kind_of
+from tests.support.predicates.predicates import own, quote
+from tests.support.rows.strategies import Field
 
 COMPARE = ("=", "=", "<>", "<", "<=", ">", ">=", "<=>")
 # Forms that DuckDB spells differently, or lacks.

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 from skipstone.ir.types import DType, Kind
-from tests.support.strategies import Field
+from tests.support.rows.strategies import Field
 
 NUMERIC = (Kind.INT, Kind.UINT, Kind.FLOAT, Kind.DECIMAL)
 # The placeholders of templates. Families of scalars:

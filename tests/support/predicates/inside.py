@@ -15,10 +15,10 @@ from skipstone.ir.session import Session
 from skipstone.ir.types import Kind, leaves_of
 from skipstone.ir.values import Values
 from skipstone.kernels.pack.derive import interval_of
-from tests.support.expressions import Scalars
-from tests.support.neighbours import FIELDS, FOREIGN, table
-from tests.support.strategies import Table, batch_of
-from tests.support.zonemaps import ZoneMap, zone_map
+from tests.support.predicates.expressions import Scalars
+from tests.support.rows.neighbours import FIELDS, FOREIGN, table
+from tests.support.rows.strategies import Table, batch_of
+from tests.support.rows.zonemaps import ZoneMap, zone_map
 
 ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata")
 SESSIONS = tuple(Session(zone, ansi) for zone in ZONES for ansi in (True, False))

@@ -14,11 +14,11 @@ from skipstone.ir.node import TERMS, Node, Op, columns_of
 from skipstone.ir.outcome import Verdict
 from skipstone.ir.rows import judge
 from skipstone.ir.session import Session
-from tests.support.conditions import Predicate, Predicates
-from tests.support.inside import SESSIONS, in_one, vague
-from tests.support.neighbours import FIELDS, FOREIGN, table
-from tests.support.strategies import Table
-from tests.support.zonemaps import Stat, ZoneMap, zone_map
+from tests.support.predicates.conditions import Predicate, Predicates
+from tests.support.predicates.inside import SESSIONS, in_one, vague
+from tests.support.rows.neighbours import FIELDS, FOREIGN, table
+from tests.support.rows.strategies import Table
+from tests.support.rows.zonemaps import Stat, ZoneMap, zone_map
 
 # DuckDB has no session time zone without an extension from the network, and computes FLOAT beside
 # DECIMAL as FLOAT.
@@ -262,7 +262,7 @@ def by_duckdb(
     """Let DuckDB judge where it agrees with Spark; it counts rows in all containers at once."""
     import duckdb
 
-    from tests.support.duckdb_rows import in_duckdb
+    from tests.support.predicates.duckdb_rows import in_duckdb
 
     session = Session("UTC", random.Random(seed).random() < 0.5)
     t, r = (

@@ -7,9 +7,9 @@ from skipstone.ir import oracle
 from skipstone.ir.merge import merge
 from skipstone.ir.node import TERMS, Op
 from skipstone.ir.rows import judge as judge_rows
-from tests.support.predicates import predicate
-from tests.support.strategies import table
-from tests.support.zonemaps import zone_map
+from tests.support.predicates.predicates import predicate
+from tests.support.rows.strategies import table
+from tests.support.rows.zonemaps import zone_map
 
 
 def outcomes_of_row(n, row):

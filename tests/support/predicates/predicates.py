@@ -9,7 +9,7 @@ import numpy as np
 
 import skipstone as ss
 from skipstone.ir.types import EXACT, PER_SECOND, DType, Kind
-from tests.support.strategies import FLOATS, TEXTS, Field, decimal_text, point
+from tests.support.rows.strategies import FLOATS, TEXTS, Field, decimal_text, point
 
 COMPARISONS = ("=", "==", "<>", "!=", "<", "<=", ">", ">=", "<=>")
 FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}

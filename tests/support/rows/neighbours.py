@@ -6,7 +6,7 @@ Odd values are among them.
 import pyarrow as pa
 
 from skipstone.ir.types import PER_SECOND, DType, Kind
-from tests.support.strategies import TEXTS, Field, Table, point
+from tests.support.rows.strategies import TEXTS, Field, Table, point
 
 # One column of every type of Spark, and two if columns of the type are compared with each other.
 FIELDS = (

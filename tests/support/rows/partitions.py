@@ -12,8 +12,8 @@ from skipstone.ir.partitioning.transforms import TEXT, TIME, Transform
 from skipstone.ir.rows import evaluate_rows
 from skipstone.ir.text import show
 from skipstone.ir.types import Kind
-from tests.support.predicates import predicate
-from tests.support.strategies import Field, array_of, point
+from tests.support.predicates.predicates import predicate
+from tests.support.rows.strategies import Field, array_of, point
 
 ARROW = {
     **{

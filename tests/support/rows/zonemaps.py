@@ -14,7 +14,7 @@ from skipstone.ir.node import Node
 from skipstone.ir.oracle import ColumnFacts, column_facts
 from skipstone.ir.types import Kind, to_python
 from skipstone.kernels.pack.derive import interval_of
-from tests.support.strategies import WILD, Field, Table, array_of, point, schema_of
+from tests.support.rows.strategies import WILD, Field, Table, array_of, point, schema_of
 
 COUNTS = ("null_count", "row_count", "nan_count")
 

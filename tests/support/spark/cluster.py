@@ -5,7 +5,7 @@ therefore runs in a process of its own: a function of an importable module, whic
 and JSON values, and returns JSON values.
 
     with Cluster(workers=3) as cluster:
-        found = cluster.run("tests.spark.test_spark_cluster:job", folder, timeout=90)
+        found = cluster.run("tests.spark.shards.test_spark_cluster:job", folder, timeout=90)
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from typing import Any, Final
 import pytest
 
 WORKER: Final = "SKIPSTONE_TESTS_WORKER"  # the worker's number, in the environment of its processes
-ROOT: Final = Path(__file__).parents[2]
+ROOT: Final = Path(__file__).parents[3]
 SECONDS: Final = 60  # for the cluster to start; about 5 if the CPUs are idle
 CONFIG: Final = {
     "spark.ui.enabled": "false",
@@ -158,7 +158,7 @@ class Cluster:
             }
         )
         driver = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.spark_cluster"],
+            [sys.executable, "-m", "tests.support.spark.cluster"],
             env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, text=True, start_new_session=True, cwd=ROOT,
         )  # fmt: skip

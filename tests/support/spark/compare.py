@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 from skipstone.bindings.spark.session.metrics import files_opened
 from skipstone.bindings.spark.session.session import is_connect
 from skipstone.spark import prune, pruned
-from tests.support import delta_log
-from tests.support.spark_reads import rows_of
+from tests.support.spark.reads import rows_of
+from tests.support.tables import delta_log
 
 KEYS = "SELECT * FROM VALUES {} AS d(k)"
 

@@ -1,7 +1,7 @@
 """Random conditions of Spark's grammar, whether or not Skipstone supports them.
 
 The rules follow `booleanExpression`, `predicate`, `valueExpression` and `primaryExpression` of
-SqlBaseParser.g4; `tests/support/spark_scalars.py` lists scalars. A letter stands for a family of
+SqlBaseParser.g4; `tests/support/spark/scalars.py` lists scalars. A letter stands for a family of
 types: Bool, Integer, Float, decimal (M), String, Date, Timestamp, timestamp without zone (Z),
 binarY, day-time interval (V), year-month interval (W), Array, maP, X for any of them and N for a
 number.
@@ -16,8 +16,8 @@ from decimal import Decimal
 
 import pyarrow as pa
 
-from tests.support.predicates import quote
-from tests.support.spark_scalars import CONSTANTS, SCALARS, TYPE_NAMES, WORDS
+from tests.support.predicates.predicates import quote
+from tests.support.spark.scalars import CONSTANTS, SCALARS, TYPE_NAMES, WORDS
 
 COMPARE = ("=", "=", "==", "<>", "!=", "<", "<=", ">", ">=", "<=>", "!<", "!>")
 ALIKE = ("LIKE", "LIKE", "NOT LIKE", "ILIKE", "NOT ILIKE")

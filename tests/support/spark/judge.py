@@ -15,9 +15,9 @@ from skipstone.ir.errors import UnsupportedForm
 from skipstone.ir.node import Node, Op
 from skipstone.ir.outcome import Verdict
 from skipstone.ir.rows import judge, values_of
-from tests.support.inside import SESSIONS, vague
-from tests.support.judges import Tally, Trial, check, outcomes, trial, verdicts_of
-from tests.support.neighbours import FIELDS
+from tests.support.predicates.inside import SESSIONS, vague
+from tests.support.predicates.judges import Tally, Trial, check, outcomes, trial, verdicts_of
+from tests.support.rows.neighbours import FIELDS
 
 TYPES = {
     "t": "boolean", "i8": "tinyint", "i16": "smallint", "i": "int", "j": "int", "l": "bigint",

@@ -2,7 +2,7 @@
 
 It is a process of its own, because a session takes its jars only at its start.
 
-python -m tests.support.judge_delta JARS FOLDER > answers.json
+python -m tests.support.spark.judge_delta JARS FOLDER > answers.json
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 import warnings
 from pathlib import Path
 
-from tests.support.spark_session import CONFIG
+from tests.support.spark.session import CONFIG
 
 DELTA = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -123,7 +123,7 @@ TABLES = {
 
 def opened(df):
     """Return the files that the scans of a DataFrame opened."""
-    from tests.support.spark_opened import files_opened
+    from tests.support.spark.opened import files_opened
 
     return files_opened(df, ran=True)
 

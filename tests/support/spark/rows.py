@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skipstone.bindings.spark.session.frame import from_arrow
-from tests.support.inside import in_one
-from tests.support.neighbours import FIELDS, table
-from tests.support.strategies import Field
+from tests.support.predicates.inside import in_one
+from tests.support.rows.neighbours import FIELDS, table
+from tests.support.rows.strategies import Field
 
 UNSIGNED: Final = (
     Field(("u8",), pa.uint8()),
@@ -19,7 +19,7 @@ UNSIGNED: Final = (
     Field(("u32",), pa.uint32()),
     Field(("u64",), pa.uint64()),
 )
-# Families of `tests/support/spark_grammar.py`, by the prefix of the type's name in Spark.
+# Families of `tests/support/spark/grammar.py`, by the prefix of the type's name in Spark.
 FAMILY: Final = (
     ("boolean", "B"), ("tinyint", "I"), ("smallint", "I"), ("int", "I"), ("bigint", "I"),
     ("float", "F"), ("double", "F"), ("decimal", "M"), ("string", "S"), ("varchar", "S"),

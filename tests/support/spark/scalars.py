@@ -1,4 +1,4 @@
-"""Words of Spark SQL for `tests/support/spark_grammar.py`: scalars and literals by type family.
+"""Words of Spark SQL for `tests/support/spark/grammar.py`: scalars and literals by type family.
 
 `{I}` is an expression of a family, `{i}` a literal of it; other holes are listed in `WORDS`.
 """

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tests.support.spark_session import HAS_ARROW_UDF
+from tests.support.spark.session import HAS_ARROW_UDF
 
 FAR, EARLY = dt.datetime(9999, 12, 31, 23, 59, 59, 999999), dt.datetime(1, 1, 1)
 

@@ -13,8 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import skipstone as ss
-from tests.support.delta_log import Log, Written
-from tests.support.spark_rows import (
+from tests.support.spark.rows import (
     Made,
     families,
     in_spark,
@@ -24,7 +23,8 @@ from tests.support.spark_rows import (
     rows,
     spark_type,
 )
-from tests.support.spark_writers import by_duckdb, by_polars, by_pyarrow, by_spark
+from tests.support.spark.writers import by_duckdb, by_polars, by_pyarrow, by_spark
+from tests.support.tables.delta_log import Log, Written
 
 
 def by_deltalake(r: random.Random, spark: Any, folder: str) -> Made:
@@ -99,7 +99,7 @@ def by_pyiceberg(r: random.Random, spark: Any, folder: str) -> Made:
     from pyiceberg.schema import assign_fresh_schema_ids
     from pyiceberg.transforms import parse_transform
 
-    from tests.support import iceberg_tables as ice
+    from tests.support.tables import iceberg_tables as ice
 
     t = plain_years(rows(r))
     t = t.drop_columns([n for n in ("arr", "mp", "nothing", "i8", "i16") if n in t.column_names])

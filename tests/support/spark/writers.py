@@ -9,8 +9,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import skipstone as ss
-from tests.support.spark_answers import set_in
-from tests.support.spark_rows import (
+from tests.support.spark.answers import set_in
+from tests.support.spark.rows import (
     Made,
     ddl,
     families,

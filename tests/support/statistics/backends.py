@@ -10,9 +10,9 @@ import skipstone as ss
 from skipstone.ir import oracle
 from skipstone.kernels.run import numba_text
 from skipstone.kernels.run.compile_cache import Shape
-from tests.support.predicates import predicate
-from tests.support.strategies import fields, schema_of, table
-from tests.support.zonemaps import hostile, zone_map
+from tests.support.predicates.predicates import predicate
+from tests.support.rows.strategies import fields, schema_of, table
+from tests.support.rows.zonemaps import hostile, zone_map
 
 # Bits are packed in words of 64; NumPy works in blocks of 16,384 bits, Numba in blocks of 64 words.
 SIZES = (0, 1, 2, 7, 8, 9, 63, 64, 65, 127, 128, 129, 4095, 4096, 4097, 16383, 16384, 16385, 20000)

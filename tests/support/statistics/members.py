@@ -11,7 +11,7 @@ import pyarrow as pa
 import skipstone as ss
 from skipstone.ir import types as ty
 from skipstone.ir.types import from_arrow
-from tests.support.blooms import bloom
+from tests.support.statistics.blooms import bloom
 
 D = decimal.Decimal
 NAN = math.nan

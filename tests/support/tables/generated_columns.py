@@ -15,7 +15,7 @@ from skipstone.ir.session import Session
 from skipstone.ir.types import leaves_of
 from skipstone.ir.values import to_array
 from skipstone.ir.zones import zone_of
-from tests.support.delta_log import Log, delta_schema, spark_stats
+from tests.support.tables.delta_log import Log, delta_schema, spark_stats
 
 GENERATED = "delta.generationExpression"
 STAMP, WALL, DATE, TEXT = pa.timestamp("us", "UTC"), pa.timestamp("us"), pa.date32(), pa.string()

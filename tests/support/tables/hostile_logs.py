@@ -1,7 +1,7 @@
 """Helpers for tests with hostile Delta logs."""
 
 import skipstone as ss
-from tests.support.delta_log import Log, delta_schema
+from tests.support.tables.delta_log import Log, delta_schema
 
 
 def table_of(tmp_path, ddl="x BIGINT", **options):

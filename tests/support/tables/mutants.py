@@ -5,7 +5,7 @@ import json
 import random
 import struct
 
-from tests.support import footers as thrift
+from tests.support.tables import footers as thrift
 
 EXTREMES = (0, 1, -1, 2, 127, 128, 255, 2**15, 2**31 - 1, 2**31, -(2**31), 2**32, 2**62, 2**63 - 1)
 BYTES = (0, 1, 2, 3, 0x7F, 0x80, 0xFE, 0xFF)
@@ -161,7 +161,7 @@ def dumped(value) -> str:
 def damaged_thrift(fields, r: random.Random):
     """Change fields of a structure in place: numbers, kinds, sizes.
 
-    `tests.support.footers` reads such structures.
+    `tests.support.tables.footers` reads such structures.
     """
     for _ in range(r.choice((1, 1, 2, 3))):
         structs = list(_structs(fields))

@@ -12,7 +12,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from tests.support.footers import MAX, MAX_EXACT, MIN, MIN_EXACT, NULLS, forget_orders, restate
+from tests.support.tables.footers import (
+    MAX,
+    MAX_EXACT,
+    MIN,
+    MIN_EXACT,
+    NULLS,
+    forget_orders,
+    restate,
+)
 
 NAN = float("nan")
 
