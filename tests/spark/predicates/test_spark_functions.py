@@ -39,7 +39,7 @@ def ours(text, session):
     if scalar.op is Op.UNKNOWN:
         return None
     found = values_of(scalar, BATCH, {})
-    lost = [bool(found.lost[i if len(found.lost) > 1 else 0]) for i in range(ROWS)]
+    lost = [bool(found.may_raise[i if len(found.may_raise) > 1 else 0]) for i in range(ROWS)]
     return to_array(found, ROWS), lost, scalar.dtype
 
 
