@@ -19,8 +19,7 @@ from skipstone.bindings.statistics.store import atomic
 from tests.support.effort import LONG
 from tests.support.predicates.judges import trial
 from tests.support.predicates.predicates import predicate
-from tests.support.rows.strategies import fields, schema_of, table
-from tests.support.rows.zonemaps import hostile, zone_map
+from tests.support.rows.zonemaps import random_zone_map
 from tests.support.statistics.shard_checks import fresh, matches
 from tests.support.statistics.shards import SCHEMA, about_of, clustered, files
 
@@ -29,12 +28,7 @@ from tests.support.statistics.shards import SCHEMA, about_of, clustered, files
 def test_shards_judge_as_statistics_do(seed, tmp_path, eager):
     r = random.Random(seed)
     containers = r.choice((1, 2, 63, 64, 65, 200, 500))
-    if r.random() < 0.6:
-        t = table(r, containers=containers, most_rows=3)
-        z, schema = zone_map(r, t), t.schema
-    else:
-        chosen = fields(r)
-        z, schema = hostile(r, chosen, containers), schema_of(chosen)
+    z, schema = random_zone_map(r, containers)
     stats = z.statistics(schema)
     names = [n for n in stats.columns if "`" not in n]
     stats.save_shards(

@@ -1,9 +1,7 @@
 """Pruned joins of the documents' query, of Skipstone's tables, and of rows J23 and J24."""
 
-import datetime as dt
 import os
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -14,6 +12,7 @@ from skipstone.spark import prune_join, pruned
 from tests.support.spark.compare import KEYS
 from tests.support.spark.compare import same_join as same
 from tests.support.spark.reads import rows_of
+from tests.support.spark.returns import write_returns
 from tests.support.spark.session import QUIET
 
 pytestmark = pytest.mark.filterwarnings(QUIET)
@@ -21,32 +20,8 @@ pytestmark = pytest.mark.filterwarnings(QUIET)
 
 @pytest.fixture(scope="module")
 def star(spark, tmp_path_factory):
-    """Write store_returns, by date and only clustered by date, date_dim, and row J24's tables."""
-    folder, r = str(tmp_path_factory.mktemp("star")), np.random.default_rng(7)
-    first = 2450815
-    for i in range(12):
-        rows = {
-            "sr_returned_date_sk": np.sort(r.integers(30 * i, 30 * i + 30, 60)).astype(np.int32)
-            + first,
-            "sr_customer_sk": r.integers(0, 9, 60),
-        }
-        os.makedirs(f"{folder}/clustered", exist_ok=True)
-        pq.write_table(pa.table(rows), f"{folder}/clustered/{i}.parquet")
-        os.makedirs(f"{folder}/hive/sr_returned_date_sk={first + 30 * i + 1}")
-        pq.write_table(
-            pa.table({"sr_customer_sk": rows["sr_customer_sk"]}),
-            f"{folder}/hive/sr_returned_date_sk={first + 30 * i + 1}/0.parquet",
-        )
-    days = [dt.date(2000, 1, 1) + dt.timedelta(days=i) for i in range(360)]
-    keys = np.arange(360, dtype=np.int64) + first
-    pq.write_table(
-        pa.table(
-            {"d_date_sk": keys, "d_moy": [d.month for d in days], "d_year": [d.year for d in days]}
-        ),
-        f"{folder}/date_dim.parquet",
-    )
-    for name in ("clustered", "hive", "date_dim.parquet"):
-        spark.read.parquet(f"{folder}/{name}").createOrReplaceTempView(name.split(".")[0])
+    folder = str(tmp_path_factory.mktemp("star"))
+    write_returns(spark, folder)
     return folder
 
 

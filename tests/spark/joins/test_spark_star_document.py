@@ -1,9 +1,7 @@
 """Star joins of the documents' query and of row J24, pruned by `prune`."""
 
-import datetime as dt
 import os
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -11,6 +9,7 @@ import pytest
 from skipstone.bindings.spark.session.metrics import files_opened
 from skipstone.spark import prune, pruned
 from tests.support.spark.compare import same_opened as same
+from tests.support.spark.returns import write_returns
 from tests.support.spark.session import QUIET
 
 pytestmark = pytest.mark.filterwarnings(QUIET)
@@ -18,30 +17,7 @@ pytestmark = pytest.mark.filterwarnings(QUIET)
 
 @pytest.fixture(scope="module")
 def returns(spark, tmp_path_factory):
-    """Write store_returns, by date and only clustered by date, and date_dim."""
-    folder, r, first = str(tmp_path_factory.mktemp("returns")), np.random.default_rng(7), 2450815
-    os.makedirs(f"{folder}/clustered")
-    for i in range(12):
-        days = np.sort(r.integers(30 * i, 30 * i + 30, 60)).astype(np.int32) + first
-        pq.write_table(
-            pa.table({"sr_returned_date_sk": days, "sr_customer_sk": r.integers(0, 9, 60)}),
-            f"{folder}/clustered/{i}.parquet",
-        )
-        os.makedirs(f"{folder}/hive/sr_returned_date_sk={first + 30 * i + 1}")
-        pq.write_table(
-            pa.table({"sr_customer_sk": r.integers(0, 9, 60)}),
-            f"{folder}/hive/sr_returned_date_sk={first + 30 * i + 1}/0.parquet",
-        )
-    days = [dt.date(2000, 1, 1) + dt.timedelta(days=i) for i in range(360)]
-    keys = np.arange(360, dtype=np.int64) + first
-    pq.write_table(
-        pa.table(
-            {"d_date_sk": keys, "d_moy": [d.month for d in days], "d_year": [d.year for d in days]}
-        ),
-        f"{folder}/date_dim.parquet",
-    )
-    for name in ("clustered", "hive", "date_dim.parquet"):
-        spark.read.parquet(f"{folder}/{name}").createOrReplaceTempView(name.split(".")[0])
+    write_returns(spark, str(tmp_path_factory.mktemp("returns")))
     yield
     for view in ("clustered", "hive", "date_dim"):
         spark.catalog.dropTempView(view)

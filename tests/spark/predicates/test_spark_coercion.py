@@ -6,7 +6,6 @@ each row. Both are right exactly if Spark gives the same values for the same exp
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -21,7 +20,7 @@ from skipstone.bindings.statistics.statistics import Statistics
 from skipstone.ir.errors import UnsupportedForm
 from skipstone.ir.outcome import Verdict
 from skipstone.ir.rows import evaluate_rows
-from tests.support.spark.coercion import BATCH, COLUMNS, ROWS, SCHEMA, SETTINGS, WALLS
+from tests.support.spark.coercion import BATCH, COLUMNS, ROWS, SCHEMA, SETTINGS, WALLS, judging
 from tests.support.spark.session import QUIET
 
 pytestmark = pytest.mark.filterwarnings(QUIET)
@@ -70,19 +69,8 @@ def cases(name: str) -> list[str]:
 
 @pytest.fixture(params=SETTINGS, ids=lambda s: f"{'ansi' if s[0] else 'legacy'}-{s[1]}")
 def judge(request: pytest.FixtureRequest, spark: Any) -> Iterator[Judge]:
-    ansi, zone = request.param
-    table = pa.Table.from_batches([BATCH]).append_column("row", pa.array(range(ROWS), pa.int32()))
-    spark.createDataFrame(
-        table, ", ".join(f"{name} {t}" for name, (t, *_) in COLUMNS.items()) + ", row int"
-    ).createOrReplaceTempView("rows")
-    spark.conf.set("spark.sql.ansi.enabled", str(ansi).lower())
-    spark.conf.set("spark.sql.session.timeZone", zone)
-    # PySpark logs every query that raises; here some should raise.
-    logging.disable(logging.CRITICAL)
-    yield Judge(spark, ansi, zone)
-    logging.disable(logging.NOTSET)
-    spark.conf.set("spark.sql.ansi.enabled", "true")
-    spark.conf.set("spark.sql.session.timeZone", "UTC")
+    with judging(spark, *request.param):
+        yield Judge(spark, *request.param)
 
 
 class Judge:

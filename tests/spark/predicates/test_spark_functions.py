@@ -4,7 +4,6 @@ Every expression of tests/data/spark_functions.sql runs on every row. A row is l
 or if its result is not known here; on all other rows, type and value must equal Spark's.
 """
 
-import logging
 import math
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from skipstone.ir.rows import values_of
 from skipstone.ir.session import Session
 from skipstone.ir.types import DType, Kind, from_arrow, leaves_of
 from skipstone.ir.values import to_array
-from tests.support.spark.coercion import BATCH, COLUMNS, ROWS, SCHEMA, SETTINGS
+from tests.support.spark.coercion import BATCH, ROWS, SCHEMA, SETTINGS, judging
 
 EXPRESSIONS = [
     line
@@ -63,23 +62,12 @@ def test_functions_are_sparks(ansi, zone, spark):
     session = Session(zone, ansi)
     mine = {text: found for text in EXPRESSIONS if (found := ours(text, session)) is not None}
     not_understood = sorted(set(EXPRESSIONS) - set(mine))
-    table = pa.Table.from_batches([BATCH]).append_column("row", pa.array(range(ROWS), pa.int32()))
-    spark.createDataFrame(
-        table, ", ".join(f"{name} {t}" for name, (t, *_) in COLUMNS.items()) + ", row int"
-    ).createOrReplaceTempView("rows")
-    spark.conf.set("spark.sql.ansi.enabled", str(ansi).lower())
-    spark.conf.set("spark.sql.session.timeZone", zone)
-    logging.disable(logging.CRITICAL)
-    try:
+    with judging(spark, ansi, zone):
         wrong = [
             w
             for i in range(0, len(mine), 60)
             for w in disagreements(spark, dict(list(mine.items())[i : i + 60]))
         ]
-    finally:
-        logging.disable(logging.NOTSET)
-        spark.conf.set("spark.sql.ansi.enabled", "true")
-        spark.conf.set("spark.sql.session.timeZone", "UTC")
     assert wrong == []
     assert not_understood == sorted(NOT_UNDERSTOOD if zone == "UTC" else NOT_UNDERSTOOD + CLOCKS)
     if not ansi and zone == "UTC":

@@ -1,6 +1,7 @@
 """Dynamic filters for several tests."""
 
 import datetime as dt
+import os
 
 import numpy as np
 import pyarrow as pa
@@ -47,6 +48,19 @@ V05 = [
         np.datetime64("2022-02-22T22:02:20.020222022"),
     ),
 ]
+
+
+KEY = schema(k=pa.int64())
+
+
+def keys(*values, **options):
+    """Return a filter of values of the column k."""
+    return collected(KEY, {"k": list(values)}, **options)
+
+
+def names(plan):
+    """Return the names of a plan's files, without `.parquet`."""
+    return [os.path.basename(p).removesuffix(".parquet") for p in plan.files]
 
 
 def judge(data, of, containers, limit=None, **options):

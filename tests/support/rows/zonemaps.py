@@ -14,7 +14,16 @@ from skipstone.ir.node import Node
 from skipstone.ir.oracle import ColumnFacts, column_facts
 from skipstone.ir.types import Kind, to_python
 from skipstone.kernels.pack.derive import interval_of
-from tests.support.rows.strategies import WILD, Field, Table, array_of, point, schema_of
+from tests.support.rows.strategies import (
+    WILD,
+    Field,
+    Table,
+    array_of,
+    fields,
+    point,
+    schema_of,
+    table,
+)
 
 COUNTS = ("null_count", "row_count", "nan_count")
 
@@ -214,3 +223,15 @@ def _contained(table: Table, salt: float):
         return True if there <= values else False if there.isdisjoint(values) else None
 
     return contained
+
+
+def random_zone_map(r, containers: int, contained: float = 0) -> tuple[ZoneMap, pa.Schema]:
+    """Return statistics of random rows, or hostile ones, and their schema.
+
+    With the probability `contained`, those of rows also answer which values are contained.
+    """
+    if r.random() < 0.6:
+        t = table(r, containers=containers, most_rows=3)
+        return zone_map(r, t, contained=contained > 0 and r.random() < contained), t.schema
+    chosen = fields(r)
+    return hostile(r, chosen, containers), schema_of(chosen)

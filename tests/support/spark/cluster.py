@@ -15,7 +15,6 @@ import importlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -26,6 +25,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+
+from tests.support.spark.session import free_port
 
 WORKER: Final = "SKIPSTONE_TESTS_WORKER"  # the worker's number, in the environment of its processes
 ROOT: Final = Path(__file__).parents[3]
@@ -63,7 +64,7 @@ class Cluster:
 
     def __enter__(self) -> Cluster:
         try:
-            port, web = _free_port(), _free_port()
+            port, web = free_port(), free_port()
             self.url = f"spark://127.0.0.1:{port}"
             self._start(
                 "org.apache.spark.deploy.master.Master",
@@ -225,12 +226,6 @@ def _wait(done: Any, what: str, processes: list[subprocess.Popen[bytes]]) -> Non
 def _kill(process: subprocess.Popen[Any]) -> None:
     lose(process.pid)
     process.wait(20)
-
-
-def _free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return int(s.getsockname()[1])
 
 
 def _driver() -> None:

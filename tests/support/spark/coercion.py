@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
+import logging
 import math
+from collections.abc import Iterator
 from decimal import Decimal as D
 from typing import Any
 
@@ -72,3 +75,22 @@ BATCH = pa.record_batch(
 
 
 SETTINGS = [(True, "UTC"), (False, "UTC"), (True, "Europe/Berlin"), (False, "America/New_York")]
+
+
+@contextlib.contextmanager
+def judging(spark: Any, ansi: bool, zone: str) -> Iterator[None]:
+    """Make the view `rows` and change Spark's settings for a while."""
+    table = pa.Table.from_batches([BATCH]).append_column("row", pa.array(range(ROWS), pa.int32()))
+    spark.createDataFrame(
+        table, ", ".join(f"{name} {t}" for name, (t, *_) in COLUMNS.items()) + ", row int"
+    ).createOrReplaceTempView("rows")
+    spark.conf.set("spark.sql.ansi.enabled", str(ansi).lower())
+    spark.conf.set("spark.sql.session.timeZone", zone)
+    # PySpark logs every query that raises; here some should raise.
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(logging.NOTSET)
+        spark.conf.set("spark.sql.ansi.enabled", "true")
+        spark.conf.set("spark.sql.session.timeZone", "UTC")

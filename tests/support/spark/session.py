@@ -47,7 +47,8 @@ HAS_ARROW_UDF: Final = importlib.util.find_spec("pyspark") is not None and versi
 ) >= (4, 1)
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port of the loopback interface that is free now."""
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         return int(s.getsockname()[1])
@@ -65,7 +66,7 @@ def spark() -> Iterator[Any]:
     serving = {
         "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
         "spark.connect.grpc.binding.address": "127.0.0.1",
-        "spark.connect.grpc.binding.port": str(_free_port()),
+        "spark.connect.grpc.binding.port": str(free_port()),
     }
     running = session(CONFIG | serving, master="local[2]", name="skipstone tests")
     yield running
