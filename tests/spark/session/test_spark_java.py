@@ -176,6 +176,7 @@ import warnings; warnings.simplefilter("ignore")
 import pyarrow as pa
 from skipstone import spark as skip
 quiet = {"spark.log.level": "OFF", "spark.ui.showConsoleProgress": "false"}
+quiet["spark.driver.extraJavaOptions"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 spark = skip.session({"spark.ui.enabled": "false"} | quiet, master="local[1]")
 df = spark.createDataFrame([(0, 4), (5, 9)], "`x.min` int, `x.max` int")
 judged = skip.with_verdict(df, "x = 5", schema=pa.schema([("x", pa.int32())]))

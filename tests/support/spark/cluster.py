@@ -31,7 +31,11 @@ from tests.support.spark.session import free_port
 WORKER: Final = "SKIPSTONE_TESTS_WORKER"  # the worker's number, in the environment of its processes
 ROOT: Final = Path(__file__).parents[3]
 SECONDS: Final = 60  # for the cluster to start; about 5 if the CPUs are idle
+# Processes of Java that live for a minute start sooner with one compiler and one collector.
+JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 CONFIG: Final = {
+    "spark.driver.extraJavaOptions": JAVA,
+    "spark.executor.extraJavaOptions": JAVA,
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "OFF",
@@ -39,6 +43,9 @@ CONFIG: Final = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.executor.cores": "1",
+    # The driver starts while workers do; no task runs before all of them are there.
+    "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+    "spark.scheduler.maxRegisteredResourcesWaitingTime": "120s",
     "spark.executor.memory": "512m",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "2",
@@ -100,7 +107,7 @@ class Cluster:
                         worker=str(i),
                     )
                 )
-            _wait(lambda: _alive(web) == self.count, "workers to register", self._started)
+            _wait(lambda: _answers(web), "the master to answer", self._started)
         except BaseException:
             self.__exit__()
             raise
@@ -120,7 +127,9 @@ class Cluster:
         env = {
             **environment(),
             "SPARK_HOME": str(home),
+            "SPARK_LAUNCHER_OPTS": JAVA,
             "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_DAEMON_JAVA_OPTS": JAVA,
             "SPARK_LOCAL_DIRS": self._folder.name,
             "SPARK_LOCAL_IP": host,
             WORKER: worker,
@@ -154,7 +163,7 @@ class Cluster:
                 "job": job,
                 "args": args,
                 "url": self.url,
-                "config": {**CONFIG, **(config or {})},
+                "config": {**CONFIG, "spark.cores.max": str(self.count), **(config or {})},
                 "groups": [w.pid for w in self.workers],
             }
         )
@@ -205,12 +214,12 @@ def environment() -> dict[str, str]:
     return {**os.environ, **own, "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONWARNINGS": "ignore"}
 
 
-def _alive(web: int) -> int:
+def _answers(web: int) -> bool:
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{web}/json/", timeout=5) as answer:
-            return int(json.load(answer)["aliveworkers"])
+            return bool(json.load(answer)["status"] == "ALIVE")
     except OSError:
-        return 0
+        return False
 
 
 def _wait(done: Any, what: str, processes: list[subprocess.Popen[bytes]]) -> None:
