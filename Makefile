@@ -59,8 +59,8 @@ CORE := columns lowest many rows sql statistics work
 build: $(VENV)/.dev ## wheel and sdist
 	$(BIN)/python -m build
 
-long: $(VENV)/.dev ## the tests that have more to try than `make test` has time for, with all of it
-	SKIPSTONE_TESTS=long $(BIN)/python -m pytest -n $(WORKERS) -q $$(grep -rl tests.support.effort tests --include="test_*.py")
+long: $(VENV)/.dev ## all tests, with all that they can try; `make test` tries a part of it
+	SKIPSTONE_TESTS=long $(BIN)/python -m pytest -n $(WORKERS) -q
 
 fuzz: $(VENV)/.dev ## the long random run: 20,000 mutants of each kind of file, 10 million verdicts, 40,000 conditions and 2,000 joins in Spark, forks; SECONDS=600
 	$(BIN)/python -m tests.fuzz.files --cases $(or $(MUTANTS),20000)

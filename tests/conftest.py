@@ -11,12 +11,13 @@ from skipstone.ir.errors import BackendMissing
 from skipstone.ir.node import Node, Op
 from skipstone.kernels.run.launch import Launch
 from skipstone.kernels.run.run import BACKENDS, choose
-from tests.support import cuda_emulated, cuda_interpreted
-from tests.support.cuda_emulated import device  # noqa: F401
-from tests.support.cuda_interpreted import interpreted  # noqa: F401
-from tests.support.cuda_where import where  # noqa: F401
-from tests.support.levels import eager  # noqa: F401
-from tests.support.spark_session import connect, spark  # noqa: F401
+from tests.support.cuda import emulated as on_gxx
+from tests.support.cuda import interpreted as on_ptx
+from tests.support.cuda.emulated import device  # noqa: F401
+from tests.support.cuda.interpreted import interpreted  # noqa: F401
+from tests.support.cuda.where import where  # noqa: F401
+from tests.support.spark.session import connect, spark  # noqa: F401
+from tests.support.statistics.levels import eager  # noqa: F401
 
 hypothesis.settings.register_profile(
     "ci",
@@ -56,8 +57,8 @@ def pytest_terminal_summary(terminalreporter):
             f"not tested: {why if name in why else f'backend {name!r}: {why}'}"
         )
     for what, why in (
-        ("kernels as g++ compiles them", cuda_emulated.MISSING),
-        ("kernels as NVRTC compiles them", cuda_interpreted.MISSING),
+        ("kernels as g++ compiles them", on_gxx.MISSING),
+        ("kernels as NVRTC compiles them", on_ptx.MISSING),
     ):
         if why:
             terminalreporter.write_line(f"not tested: {what}: {why}")

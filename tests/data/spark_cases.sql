@@ -1,4 +1,4 @@
--- Expressions over the columns of tests/spark/test_spark_coercion.py, one a line. A heading names the cases below it.
+-- Expressions over the columns of tests/spark/predicates/test_spark_coercion.py, one a line. A heading names the cases below it.
 
 -- literals: Each against every column, by = and by <.
 5

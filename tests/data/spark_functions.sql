@@ -1,4 +1,4 @@
--- Scalar expressions over the columns of tests/spark/test_spark_coercion.py, one a line: every function, with its odd arguments.
+-- Scalar expressions over the columns of tests/spark/predicates/test_spark_coercion.py, one a line: every function, with its odd arguments.
 i + 1
 i8 + i8
 i8 + 1

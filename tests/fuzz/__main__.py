@@ -18,13 +18,13 @@ import traceback
 import warnings
 from pathlib import Path
 
-from tests.support.backends import numba_shapes, numpy_verdicts
-from tests.support.cuda_emulated import MISSING, Emulated
-from tests.support.cuda_shapes import random_predicates
-from tests.support.inside import judge as judge_intervals
-from tests.support.judges import Tally, by_duckdb, by_rows
-from tests.support.oracle_rows import judge
-from tests.support.partitions import judge as judge_partitions
+from tests.support.cuda.emulated import MISSING, Emulated
+from tests.support.cuda.shapes import random_predicates
+from tests.support.predicates.inside import judge as judge_intervals
+from tests.support.predicates.judges import Tally, by_duckdb, by_rows
+from tests.support.predicates.oracle_rows import judge
+from tests.support.rows.partitions import judge as judge_partitions
+from tests.support.statistics.backends import numba_shapes, numpy_verdicts
 
 KERNELS = Path(tempfile.mkdtemp())
 atexit.register(shutil.rmtree, KERNELS)
@@ -89,8 +89,8 @@ class Run:
 
 def with_spark(run: Run, predicates: int, numba: float) -> None:
     from skipstone.spark import session
-    from tests.support.judge_spark import by_spark
-    from tests.support.spark_session import CONFIG
+    from tests.support.spark.judge import by_spark
+    from tests.support.spark.session import CONFIG
 
     spark = session(CONFIG, master="local[2]", name="skipstone fuzz")
     run.until(
@@ -105,7 +105,7 @@ def spark_grammar(run: Run, num_conditions: int, num_joins: int) -> None:
     """Run conditions and joins of Spark's own grammar over all writers' files."""
     from skipstone.spark import session
     from tests.fuzz import conditions, joins
-    from tests.support.spark_session import FAST
+    from tests.support.spark.session import FAST
 
     spark = session(FAST, master="local[2]", name="skipstone grammar")
     for count, target in ((num_conditions, conditions), (num_joins, joins)):

@@ -28,7 +28,7 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from tests.support.iceberg_tables import DeleteWriter, data_file
+from tests.support.tables.iceberg_tables import DeleteWriter, data_file
 
 KINDS = (
     LongType(),

@@ -27,11 +27,11 @@ import skipstone as ss
 from skipstone.bindings.plans.plan import Plan
 from skipstone.ir.outcome import Verdict
 from skipstone.spark import prune, read
-from tests.support.spark_answers import answers, kind_of, refused_by_spark, set_in
-from tests.support.spark_grammar import FAMILIES, Grammar, learned
-from tests.support.spark_rows import Made
-from tests.support.spark_session import FAST
-from tests.support.spark_tables import write
+from tests.support.spark.answers import answers, kind_of, refused_by_spark, set_in
+from tests.support.spark.grammar import FAMILIES, Grammar, learned
+from tests.support.spark.rows import Made
+from tests.support.spark.session import FAST
+from tests.support.spark.tables import write
 
 ZONES: Final = ("UTC", "UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Pacific/Apia")
 CONDITIONS: Final = 250  # for each seed

@@ -19,7 +19,7 @@ import skipstone as ss
 from skipstone.bindings.filters.kinds import LEFT, Needs
 from skipstone.bindings.filters.scan import DynamicFilters
 from skipstone.ir.session import Session
-from tests.support.dynamic import (
+from tests.support.joins.dynamic import (
     KINDS,
     PARTNERS,
     Raises,

@@ -15,8 +15,8 @@ from skipstone.kernels.decode import footer_layout
 from skipstone.kernels.decode.spans import GATHER
 from skipstone.kernels.run.loops import compiled
 from tests.fuzz.files import LostRows
-from tests.support import footers as thrift
-from tests.support.mutants import damaged, damaged_thrift
+from tests.support.tables import footers as thrift
+from tests.support.tables.mutants import damaged, damaged_thrift
 
 D = decimal.Decimal
 ROWS = {

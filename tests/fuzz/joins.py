@@ -26,10 +26,10 @@ import skipstone as ss
 from skipstone.bindings.filters.kinds import LEFT
 from skipstone.spark import prune, prune_join
 from tests.fuzz.conditions import ZONES
-from tests.support.dynamic import KINDS, PARTNERS, Random, table
-from tests.support.spark_answers import set_in
-from tests.support.spark_rows import in_spark
-from tests.support.spark_session import FAST
+from tests.support.joins.dynamic import KINDS, PARTNERS, Random, table
+from tests.support.spark.answers import set_in
+from tests.support.spark.rows import in_spark
+from tests.support.spark.session import FAST
 
 TYPES: Final = [
     k for k in KINDS if not k.endswith("ns") and k not in ("large_string", "timestamp ms")

@@ -13,9 +13,9 @@ import skipstone as ss
 from skipstone.bindings.tables.delta import cache
 from tests.fuzz.files import LostRows
 from tests.fuzz.footers import end, thrift_bytes
-from tests.support import footers as thrift
-from tests.support.delta_log import Log, Written, delta_schema
-from tests.support.mutants import damaged, damaged_json, damaged_thrift, dumped
+from tests.support.tables import footers as thrift
+from tests.support.tables.delta_log import Log, Written, delta_schema
+from tests.support.tables.mutants import damaged, damaged_json, damaged_thrift, dumped
 
 DDL = "x BIGINT, s STRING, p STRING, f DOUBLE, m DECIMAL(9,2), st STRUCT<a: INT>, d DATE"
 WHERE = ("x > 5", "p = 'a' AND x < 30", "s < 'm' OR f > 2", "m = 1.5", "st.a = 3", "d IS NULL")

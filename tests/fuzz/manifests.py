@@ -30,9 +30,9 @@ from skipstone.kernels.decode.avro import Container
 from tests.fuzz import avro as fuzz_avro
 from tests.fuzz import avro_files
 from tests.fuzz.files import LostRows
-from tests.support.avro import text, varint
-from tests.support.iceberg_tables import append, make, position_deletes
-from tests.support.mutants import damaged, damaged_json, dumped
+from tests.support.tables.avro import text, varint
+from tests.support.tables.iceberg_tables import append, make, position_deletes
+from tests.support.tables.mutants import damaged, damaged_json, dumped
 
 SCHEMA = Schema(
     NestedField(1, "x", LongType()),

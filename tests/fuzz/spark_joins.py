@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 import skipstone as ss
 from skipstone.ir.node import quoted_name
 from skipstone.spark import prune_join, pruned
-from tests.support.dynamic import KINDS, PARTNERS, Random, table
-from tests.support.spark_reads import rows_of
+from tests.support.joins.dynamic import KINDS, PARTNERS, Random, table
+from tests.support.spark.reads import rows_of
 
 HOWS = ("inner", "inner", "semi", "anti", "left", "right", "full")
 TYPES = [k for k in KINDS if not k.endswith("ns")]  # Spark reads no nanoseconds
@@ -145,7 +145,7 @@ def run(spark, seeds):
 
 if __name__ == "__main__":
     from skipstone.spark import session
-    from tests.support.spark_session import CONFIG
+    from tests.support.spark.session import CONFIG
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", type=int, default=500)

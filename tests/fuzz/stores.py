@@ -21,8 +21,8 @@ from skipstone.bindings.shards import manifest as shard_manifest
 from skipstone.bindings.statistics.store import checked, layout
 from skipstone.bindings.tables.delta import cache
 from tests.fuzz.files import LostRows
-from tests.support.delta_log import simple
-from tests.support.mutants import damaged, damaged_json, dumped
+from tests.support.tables.delta_log import simple
+from tests.support.tables.mutants import damaged, damaged_json, dumped
 
 SCHEMA = pa.schema([("x", pa.int64()), ("s", pa.string()), ("f", pa.float64())])
 WHERE = (

@@ -15,15 +15,15 @@ from skipstone.bindings.tables.bitmaps import MAGIC, rows_of
 from skipstone.bindings.tables.delta import cache
 from skipstone.bindings.tables.iceberg import manifest
 from tests.fuzz.files import LostRows
-from tests.support.delta_log import Log, Written, base85, delta_schema
-from tests.support.iceberg_tables import (
+from tests.support.tables.delta_log import Log, Written, base85, delta_schema
+from tests.support.tables.iceberg_tables import (
     append,
     deletion_vector,
     equality_deletes,
     make,
     position_deletes,
 )
-from tests.support.mutants import damaged, damaged_json, dumped
+from tests.support.tables.mutants import damaged, damaged_json, dumped
 
 ROWS = 400
 SETS = (

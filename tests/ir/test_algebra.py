@@ -9,7 +9,7 @@ from skipstone.ir.lower import Want, condition_of, lower
 from skipstone.ir.node import Node, Op, unknown
 from skipstone.ir.outcome import Verdict, verdict_of
 from skipstone.ir.simplify import FALSE, NULL, TRUE
-from tests.support.algebra import (
+from tests.support.predicates.algebra import (
     AND,
     IS_NULL,
     IS_TRUE,

@@ -12,10 +12,10 @@ import pytest
 
 import skipstone as ss
 from skipstone.ir.outcome import Verdict
-from tests.support import inside, judges
 from tests.support.effort import LONG
-from tests.support.judge_spark import by_spark
-from tests.support.spark_session import QUIET
+from tests.support.predicates import inside, judges
+from tests.support.spark.judge import by_spark
+from tests.support.spark.session import QUIET
 
 NEVER, MAYBE, ALWAYS = Verdict.NEVER, Verdict.MAYBE, Verdict.ALWAYS
 INF, NAN = math.inf, math.nan

@@ -10,13 +10,8 @@ import pytest
 
 import skipstone as ss
 from skipstone.ir.functions import text as texts
+from tests.support.predicates.schemas import FUNCTIONS as SCHEMA
 
-SCHEMA = pa.schema([
-    ("x", pa.int32()), ("y", pa.int64()), ("f", pa.float64()), ("s", pa.string()),
-    ("d", pa.date32()), ("t", pa.timestamp("us", "UTC")),
-    ("n", pa.timestamp("us")), ("m", pa.decimal128(9, 2)), ("b", pa.bool_()), ("u", pa.uint32()),
-    ("r", pa.struct([("z", pa.int32())])), ("a", pa.list_(pa.int32())),
-])  # fmt: skip
 NEVER, MAYBE, ALWAYS = 0, 1, 2
 D = dt.date
 

@@ -13,9 +13,9 @@ from skipstone.ir.node import Node, Op
 from skipstone.ir.rows import evaluate_rows
 from skipstone.ir.text import show
 from tests.support.effort import LONG
-from tests.support.predicates import predicate
-from tests.support.strategies import table
-from tests.support.zonemaps import zone_map
+from tests.support.predicates.predicates import predicate
+from tests.support.rows.strategies import table
+from tests.support.rows.zonemaps import zone_map
 
 SCHEMA = pa.schema(
     [

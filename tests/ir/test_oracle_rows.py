@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 
 from tests.support.effort import LONG
-from tests.support.oracle_rows import judge
-from tests.support.strategies import randoms
+from tests.support.predicates.oracle_rows import judge
+from tests.support.rows.strategies import randoms
 
 
 @given(randoms)

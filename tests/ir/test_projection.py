@@ -16,7 +16,7 @@ from skipstone.ir.session import Session
 from skipstone.ir.simplify import FALSE, NULL, TRUE
 from skipstone.ir.spec import LEAVES
 from skipstone.ir.text import show
-from tests.support.partitions import COMPARISONS, MODES, bind, fields
+from tests.support.rows.partitions import COMPARISONS, MODES, bind, fields
 
 # Special cases.
 

@@ -19,8 +19,8 @@ from skipstone.ir.partitioning.transforms import TEXT, TIME, Transform
 from skipstone.ir.simplify import FALSE, TRUE, is_in
 from skipstone.ir.text import show
 from skipstone.ir.types import Kind, from_arrow
-from tests.support.partitions import ARROW, COMPARISONS, MODES, bind, fields, value, written
-from tests.support.strategies import Field
+from tests.support.rows.partitions import ARROW, COMPARISONS, MODES, bind, fields, value, written
+from tests.support.rows.strategies import Field
 
 CASES = json.loads((Path(__file__).parents[1] / "data" / "iceberg_projection.json").read_text())
 
@@ -152,7 +152,7 @@ def test_never_less_than_pyiceberg(arrow, text):
     from pyiceberg.typedef import Record
     from pyiceberg.types import NestedField
 
-    from tests.support.transforms import iceberg_types, python
+    from tests.support.predicates.transforms import iceberg_types, python
 
     r, dtype, transform = random.Random(text), from_arrow(arrow), Transform.parse(text)
     schema = Schema(NestedField(1, "x", iceberg_types()[dtype]))

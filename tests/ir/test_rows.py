@@ -1,6 +1,6 @@
 """The row evaluator: Spark's semantics on every Arrow layout.
 
-tests/spark/test_spark_coercion.py compares it with Spark itself.
+tests/spark/predicates/test_spark_coercion.py compares it with Spark itself.
 """
 
 import datetime as dt

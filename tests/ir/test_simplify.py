@@ -13,7 +13,18 @@ from skipstone.ir.session import Session
 from skipstone.ir.simplify import FALSE, NULL, SIMPLIFY, TRUE, simplify
 from skipstone.ir.text import show
 from skipstone.ir.types import leaves_of
-from tests.support.algebra import AND, IS_NULL, IS_TRUE, NOT, OR, A, B, C, facts_of, product
+from tests.support.predicates.algebra import (
+    AND,
+    IS_NULL,
+    IS_TRUE,
+    NOT,
+    OR,
+    A,
+    B,
+    C,
+    facts_of,
+    product,
+)
 
 SCHEMA = pa.schema([("x", pa.int64()), ("y", pa.int64()), ("b", pa.bool_()), ("f", pa.float64())])
 

@@ -14,8 +14,8 @@ from skipstone.ir.errors import UnsupportedForm
 from skipstone.ir.partitioning.murmur import hash_bytes, hash_longs
 from skipstone.ir.partitioning.transforms import Transform
 from skipstone.ir.types import Kind, decimal_type, to_axis
-from tests.support.strategies import TEXTS, point
-from tests.support.transforms import MILLIS, NANOS, SECONDS, iceberg_types, python
+from tests.support.predicates.transforms import MILLIS, NANOS, SECONDS, iceberg_types, python
+from tests.support.rows.strategies import TEXTS, point
 
 T = Transform.parse
 

@@ -12,7 +12,7 @@ from skipstone.bindings.filters.filter import DynamicFilter
 from skipstone.bindings.filters.kinds import LEFT, RIGHT
 from skipstone.bindings.filters.scan import DynamicFilters
 from skipstone.ir.session import Session
-from tests.support.dynamic_cases import ALWAYS, MAYBE, NEVER, box, collected, judge, schema
+from tests.support.joins.dynamic_cases import ALWAYS, MAYBE, NEVER, box, collected, judge, schema
 
 NAN = float("nan")
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import skipstone as ss
-from tests.support.dynamic_cases import collected, schema
+from tests.support.joins.dynamic_cases import collected, schema
 
 NAN = float("nan")
 

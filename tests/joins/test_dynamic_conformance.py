@@ -15,8 +15,8 @@ import pytest
 import skipstone as ss
 from skipstone.bindings.joins.join import join_explained
 from skipstone.spark import prune_join, pruned
-from tests.support.dynamic_cases import MAYBE, NEVER, V05, box, collected, judge, schema
-from tests.support.spark_session import QUIET
+from tests.support.joins.dynamic_cases import MAYBE, NEVER, V05, box, collected, judge, schema
+from tests.support.spark.session import QUIET
 
 pytestmark = pytest.mark.filterwarnings(QUIET)
 

@@ -4,40 +4,13 @@ Ids in test names are those of the conformance table.
 """
 
 import datetime as dt
-import os
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import skipstone as ss
-from tests.support.dynamic_cases import V05, collected, schema
-
-KEY = schema(k=pa.int64())
-
-
-def keys(*values, **options):
-    return collected(KEY, {"k": list(values)}, **options)
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """Six files; file i has two row groups with k = 10 i + (0..4) and (5..9), and day = i."""
-    path = tmp_path_factory.mktemp("fact")
-    for i in range(6):
-        table = pa.table({"k": range(10 * i, 10 * i + 10), "day": [i] * 10, "v": [float(i)] * 10})
-        pq.write_table(table, path / f"{i}.parquet", row_group_size=5)
-    return str(path)
-
-
-@pytest.fixture(scope="module")
-def table(folder):
-    return ss.scan_parquet(folder)
-
-
-def names(plan):
-    return [os.path.basename(p).removesuffix(".parquet") for p in plan.files]
-
+from tests.support.joins.dynamic_cases import KEY, V05, collected, keys, names, schema
 
 # Plans.
 
@@ -260,7 +233,7 @@ def test_iceberg_buckets(tmp_path):
     from pyiceberg.transforms import BucketTransform
     from pyiceberg.types import LongType, NestedField
 
-    from tests.support import iceberg_tables
+    from tests.support.tables import iceberg_tables
 
     spec = PartitionSpec(PartitionField(1, 1000, BucketTransform(8), "b"))
     source = iceberg_tables.make(str(tmp_path), Schema(NestedField(1, "k", LongType())), spec)
@@ -286,7 +259,7 @@ def test_iceberg_manifests(tmp_path):
     from pyiceberg.transforms import IdentityTransform, TruncateTransform
     from pyiceberg.types import LongType, NestedField
 
-    from tests.support import iceberg_tables
+    from tests.support.tables import iceberg_tables
 
     for transform, files in ((IdentityTransform(), 10), (TruncateTransform(10), 1)):
         spec = PartitionSpec(PartitionField(1, 1000, transform, "p"))

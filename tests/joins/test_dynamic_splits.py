@@ -13,32 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import skipstone as ss
-from tests.support.dynamic_cases import collected, schema
-
-KEY = schema(k=pa.int64())
-
-
-def keys(*values, **options):
-    return collected(KEY, {"k": list(values)}, **options)
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """Six files; file i has two row groups with k = 10 i + (0..4) and (5..9), and day = i."""
-    path = tmp_path_factory.mktemp("fact")
-    for i in range(6):
-        table = pa.table({"k": range(10 * i, 10 * i + 10), "day": [i] * 10, "v": [float(i)] * 10})
-        pq.write_table(table, path / f"{i}.parquet", row_group_size=5)
-    return str(path)
-
-
-@pytest.fixture(scope="module")
-def table(folder):
-    return ss.scan_parquet(folder)
-
-
-def names(plan):
-    return [os.path.basename(p).removesuffix(".parquet") for p in plan.files]
+from tests.support.joins.dynamic_cases import collected, keys, schema
 
 
 def ids(splits):

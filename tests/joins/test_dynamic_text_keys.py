@@ -13,8 +13,8 @@ from skipstone.bindings.filters.scan import DynamicFilters
 from skipstone.bindings.spark.pruning.join_shards import _conditions_of_filter
 from skipstone.ir.session import Session
 from tests.fuzz.dynamic import oracle_join
-from tests.support.dynamic import FROM_TEXT, KINDS, TEXTS, Raises, table
 from tests.support.effort import LONG
+from tests.support.joins.dynamic import FROM_TEXT, KINDS, TEXTS, Raises, table
 
 HOWS = tuple(LEFT)
 KINDS_SHORT = ("int8", "int64", "uint64", "double", "decimal(9,2)", "date", "timestamp", "boolean")

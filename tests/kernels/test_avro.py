@@ -15,7 +15,7 @@ from skipstone.kernels.decode.avro import Container
 from skipstone.kernels.decode.avro_program import Unsupported, program_of
 from tests.fuzz.avro import check, check_list, mutated, ours, theirs
 from tests.fuzz.avro_files import LISTS, bases, written
-from tests.support.avro import avro_file, record, text, varint
+from tests.support.tables.avro import avro_file, record, text, varint
 
 BASES = bases()
 

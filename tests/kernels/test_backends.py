@@ -9,7 +9,8 @@ import skipstone as ss
 from skipstone.ir.node import Op
 from skipstone.kernels.gpu import cuda_text
 from skipstone.kernels.run import emit, numba_text, numpy_cpu, prepare
-from tests.support.backends import (
+from tests.support.effort import LONG
+from tests.support.statistics.backends import (
     EDGES,
     PARTS,
     SIZES,
@@ -17,7 +18,6 @@ from tests.support.backends import (
     numba_shapes,
     numpy_verdicts,
 )
-from tests.support.effort import LONG
 
 
 @pytest.mark.parametrize(

@@ -18,11 +18,11 @@ from skipstone.kernels.pack import counts, lanes
 from skipstone.kernels.pack.columns import Raw, pack_column
 from skipstone.kernels.pack.counts import rows_plane
 from skipstone.kernels.pack.planes import unpack
-from tests.support.backends import agree
 from tests.support.effort import LONG
-from tests.support.predicates import predicate
-from tests.support.strategies import TYPES, Field, point, schema_of
-from tests.support.zonemaps import hostile
+from tests.support.predicates.predicates import predicate
+from tests.support.rows.strategies import TYPES, Field, point, schema_of
+from tests.support.rows.zonemaps import hostile
+from tests.support.statistics.backends import agree
 
 NAN, INF = float("nan"), float("inf")
 

@@ -15,20 +15,20 @@ from skipstone.kernels.pack import planes
 from skipstone.kernels.pack.planes import word_count
 from skipstone.kernels.run.launch import Launch
 from skipstone.kernels.run.run import run
-from tests.support.backends import SIZES
-from tests.support.cuda_checks import (
+from tests.support.cuda.checks import (
     check_comparisons,
     check_sets,
     check_sizes,
     pack,
 )
-from tests.support.cuda_shapes import (
+from tests.support.cuda.shapes import (
     FORMS,
     random_predicates,
     same,
 )
 from tests.support.effort import LONG
-from tests.support.membership import TYPES as KEYED
+from tests.support.statistics.backends import SIZES
+from tests.support.statistics.membership import TYPES as KEYED
 
 
 @pytest.fixture

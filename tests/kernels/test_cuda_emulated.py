@@ -10,8 +10,8 @@ import skipstone as ss
 from skipstone.ir.node import Node, Op
 from skipstone.kernels.gpu.cuda_text import DeviceShape, source_of
 from skipstone.kernels.pack import planes
-from tests.support.cuda_emulated import MISSING, Emulated
-from tests.support.cuda_memory import Wrong
+from tests.support.cuda.emulated import MISSING, Emulated
+from tests.support.cuda.memory import Wrong
 
 SHAPE = DeviceShape(
     (

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.cuda_faults import FAULTS, Faulty, finds, launches
+from tests.support.cuda.faults import FAULTS, Faulty, finds, launches
 
 
 @pytest.mark.parametrize("fault, pattern, instead, expected", FAULTS, ids=[f[0] for f in FAULTS])

@@ -1,4 +1,4 @@
-"""Test that the PTX of kernels equals the oracle, and its interpreter (tests/support/ptx.py)."""
+"""Test that the PTX of kernels equals the oracle, and its interpreter (tests/support/cuda/ptx.py)."""
 
 import math
 import re
@@ -11,12 +11,12 @@ import skipstone as ss
 from skipstone.kernels.gpu import cuda_text, gpu
 from skipstone.kernels.gpu.resident import Resident
 from skipstone.kernels.run.run import run
-from tests.support import cuda_faults, ptx, ptx_values
-from tests.support.cuda_checks import check_comparisons, check_sets, check_sizes
-from tests.support.cuda_faults import Faulty, finds, launches
-from tests.support.cuda_interpreted import MISSING, Interpreted
-from tests.support.cuda_memory import Wrong
-from tests.support.cuda_shapes import random_predicates
+from tests.support.cuda import faults, ptx, ptx_values
+from tests.support.cuda.checks import check_comparisons, check_sets, check_sizes
+from tests.support.cuda.faults import Faulty, finds, launches
+from tests.support.cuda.interpreted import MISSING, Interpreted
+from tests.support.cuda.memory import Wrong
+from tests.support.cuda.shapes import random_predicates
 from tests.support.effort import LONG
 
 needs_nvrtc = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
@@ -93,7 +93,7 @@ def test_flushing_them_would_lose_rows(denormals):
     assert all(lost(flushing, launch) > 1000 for launch in denormals)
 
 
-# Faults in PTX; those in CUDA text are in tests/support/cuda_faults.py.
+# Faults in PTX; those in CUDA text are in tests/support/cuda/faults.py.
 
 # fault, in the PTX, instead, found by.
 FAULTS = [
@@ -196,9 +196,7 @@ def test_unchanged_text_passes(interpreted):
     assert {finds(interpreted, launch) for launch in launches()} == {"nothing"}
 
 
-OF_THE_TEXT = (
-    cuda_faults.FAULTS if LONG else cuda_faults.FAULTS[::13]
-)  # every run finds them all with g++
+OF_THE_TEXT = faults.FAULTS if LONG else faults.FAULTS[::13]  # every run finds them all with g++
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ from skipstone.kernels.gpu import cuda_tools, gpu
 from skipstone.kernels.gpu.device_arrays import foreign_of
 from skipstone.kernels.gpu.device_bounds import lanes_there
 from skipstone.kernels.pack.columns import Raw, pack_column
-from tests.support.cuda_arrays import FIXED, ArrowDevice, interface
-from tests.support.strategies import Field, array_of
-from tests.support.zonemaps import hostile
+from tests.support.cuda.arrays import FIXED, ArrowDevice, interface
+from tests.support.rows.strategies import Field, array_of
+from tests.support.rows.zonemaps import hostile
 
 
 @pytest.mark.parametrize("n", [1, 31, 32, 33, 64, 8192, 8193, 70_000])

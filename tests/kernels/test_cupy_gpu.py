@@ -9,23 +9,13 @@ import types
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 import skipstone as ss
 from skipstone.kernels.gpu import cupy_gpu, nvrtc
 from skipstone.kernels.gpu.cuda_text import THREADS
-from tests.support.cuda_memory import SET
-
-SCHEMA = pa.schema([("x", pa.int64()), ("y", pa.int64())])
-P = ss.PruningPredicate("x > 3 AND y < 90", SCHEMA)
-
-
-def small(n=200):
-    x = np.arange(n)
-    return ss.Statistics.from_dict(
-        {"x": {"min": x, "max": x + 5}, "y": {"min": x[::-1].copy()}}, SCHEMA
-    )
+from tests.support.cuda.memory import SET
+from tests.support.cuda.two_columns import SCHEMA, P, small
 
 
 class CUDARuntimeError(RuntimeError):

@@ -9,22 +9,12 @@ import threading
 import warnings
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 import skipstone as ss
 from skipstone.kernels.gpu import gpu
-from tests.support.cuda_emulated import MISSING, Emulated
-
-SCHEMA = pa.schema([("x", pa.int64()), ("y", pa.int64())])
-P = ss.PruningPredicate("x > 3 AND y < 90", SCHEMA)
-
-
-def small(n=200):
-    x = np.arange(n)
-    return ss.Statistics.from_dict(
-        {"x": {"min": x, "max": x + 5}, "y": {"min": x[::-1].copy()}}, SCHEMA
-    )
+from tests.support.cuda.emulated import MISSING, Emulated
+from tests.support.cuda.two_columns import SCHEMA, P, small
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,7 @@ from skipstone.ir.types import Kind, from_arrow
 from skipstone.kernels.gpu import gpu
 from skipstone.kernels.gpu.resident import Resident
 from skipstone.kernels.run.prepare import prepare
-from tests.support.backends import random_zone_map
-from tests.support.cuda_arrays import (
+from tests.support.cuda.arrays import (
     FIXED,
     ArrowDevice,
     ByDLPack,
@@ -23,10 +22,11 @@ from tests.support.cuda_arrays import (
     Refuses,
     interface,
 )
-from tests.support.cuda_where import here
+from tests.support.cuda.resident import SCHEMA, small
+from tests.support.cuda.where import here
 from tests.support.effort import LONG
-from tests.support.predicates import predicate
-from tests.support.resident import SCHEMA, small
+from tests.support.predicates.predicates import predicate
+from tests.support.statistics.backends import random_zone_map
 
 
 def dressed(r, where, array):

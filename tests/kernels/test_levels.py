@@ -18,26 +18,20 @@ from skipstone.kernels.pack.columns import column_of
 from skipstone.kernels.pack.planes import pack
 from skipstone.kernels.run.prepare import COMPARE
 from tests.support.effort import LONG
-from tests.support.judges import trial
-from tests.support.levels import (
+from tests.support.predicates.judges import trial
+from tests.support.predicates.predicates import predicate
+from tests.support.rows.zonemaps import random_zone_map
+from tests.support.statistics.levels import (
     indexes,
     same,
 )
-from tests.support.predicates import predicate
-from tests.support.strategies import fields, schema_of, table
-from tests.support.zonemaps import hostile, zone_map
 
 
 @pytest.mark.parametrize("seed", range(14 if LONG else 7))
 def test_indexed_verdicts_are_flat_verdicts(seed, eager):
     r = random.Random(seed)
     containers = r.choice((1, 2, 63, 64, 65, 200, 700))
-    if r.random() < 0.6:
-        t = table(r, containers=containers, most_rows=3)
-        z, schema = zone_map(r, t, contained=r.random() < 0.4), t.schema
-    else:
-        chosen = fields(r)
-        z, schema = hostile(r, chosen, containers), schema_of(chosen)
+    z, schema = random_zone_map(r, containers, 0.4)
     flat = z.statistics(schema)
     variants = indexes(r, flat)
     for _ in range(40):

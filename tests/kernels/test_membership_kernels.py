@@ -13,8 +13,8 @@ from skipstone.ir import oracle
 from skipstone.ir.types import from_arrow
 from skipstone.kernels.pack.keys import SLOTS, STEPS, keys_of, places_of, runs_of
 from tests.support.effort import LONG
-from tests.support.membership import TYPES, axis_values, containers
-from tests.support.strategies import array_of
+from tests.support.rows.strategies import array_of
+from tests.support.statistics.membership import TYPES, axis_values, containers
 
 LOW, HIGH = -(2**63), 2**63 - 1
 DENORMAL = 5e-324

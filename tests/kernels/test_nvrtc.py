@@ -18,10 +18,10 @@ from skipstone.ir.types import from_arrow
 from skipstone.kernels.gpu import cuda_tools, nvrtc
 from skipstone.kernels.gpu.cuda_text import source_of
 from skipstone.kernels.run import compile_cache
-from tests.support.cuda_interpreted import MISSING
-from tests.support.cuda_shapes import shapes
+from tests.support.cuda.interpreted import MISSING
+from tests.support.cuda.shapes import shapes
 from tests.support.effort import LONG
-from tests.support.strategies import array_of
+from tests.support.rows.strategies import array_of
 
 needs_nvrtc = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
 

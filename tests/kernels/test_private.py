@@ -14,7 +14,7 @@ from skipstone.bindings.tables.delta import cache as tables
 from skipstone.bindings.tables.delta import disk, log
 from skipstone.kernels.run import compile_cache, private
 from skipstone.kernels.run.private import exposed
-from tests.support.delta_log import simple
+from tests.support.tables.delta_log import simple
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "getuid"), reason="no POSIX permissions here")
 OTHER = 4711  # a user id that does not exist

@@ -18,12 +18,12 @@ import pytest
 import skipstone as ss
 from skipstone.kernels.gpu import gpu
 from skipstone.kernels.gpu.resident import Resident
-from tests.support.backends import SIZES, agree, edge_statistics, random_zone_map
-from tests.support.cuda_where import agree_there, here
+from tests.support.cuda.resident import SCHEMA, small
+from tests.support.cuda.where import agree_there, here
 from tests.support.effort import LONG
-from tests.support.levels import eager, same  # noqa: F401
-from tests.support.predicates import predicate
-from tests.support.resident import SCHEMA, small
+from tests.support.predicates.predicates import predicate
+from tests.support.statistics.backends import SIZES, agree, edge_statistics, random_zone_map
+from tests.support.statistics.levels import eager, same  # noqa: F401
 
 # The same verdicts as the oracle.
 

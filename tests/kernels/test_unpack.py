@@ -13,9 +13,9 @@ from skipstone.bindings.tables.iceberg import fallback
 from skipstone.bindings.tables.iceberg.located import metadata_file
 from skipstone.kernels.decode import avro
 from skipstone.kernels.decode.unpack import CODECS, unpacked
-from tests.support.avro import avro_file, record
-from tests.support.iceberg_deletes import SCHEMA
-from tests.support.iceberg_tables import make
+from tests.support.tables.avro import avro_file, record
+from tests.support.tables.iceberg_deletes import SCHEMA
+from tests.support.tables.iceberg_tables import make
 
 
 def snappy(data):

@@ -11,9 +11,9 @@ import pytest
 
 import skipstone as ss
 from skipstone.bindings.plans.plan import Cut
-from tests.support.delta_log import Log, Written, delta_schema, simple
 from tests.support.effort import LONG
-from tests.support.iceberg_tables import make
+from tests.support.tables.delta_log import Log, Written, delta_schema, simple
+from tests.support.tables.iceberg_tables import make
 
 COLUMNS = (
     "i BIGINT, f DOUBLE, s STRING, d DATE, t TIMESTAMP, m DECIMAL(20,2), b BOOLEAN, "

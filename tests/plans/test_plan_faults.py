@@ -1,4 +1,4 @@
-"""Answers of plans and splits that planted faults changed unnoticed (tests/mutation.py)."""
+"""Answers of plans and splits that planted faults changed unnoticed (`python -m tests.mutation`)."""
 
 import time
 
@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import skipstone as ss
-from tests.support.dynamic_cases import collected, schema
+from tests.support.joins.dynamic_cases import collected, schema
 
 KEY = schema(k=pa.int64())
 
@@ -35,7 +35,7 @@ def buckets(tmp_path_factory):
     from pyiceberg.transforms import TruncateTransform
     from pyiceberg.types import LongType, NestedField
 
-    from tests.support import iceberg_tables
+    from tests.support.tables import iceberg_tables
 
     fields = [NestedField(i + 1, n, LongType(), required=False) for i, n in enumerate("kv")]
     spec = PartitionSpec(PartitionField(1, 1000, TruncateTransform(10), "p"))

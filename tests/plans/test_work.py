@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 
 import skipstone as ss
 from skipstone.bindings.plans.work import Meter
-from tests.support.lazy import years
+from tests.support.tables.lazy import years
 
 
 def test_work_is_a_value():

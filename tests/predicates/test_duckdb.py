@@ -13,11 +13,11 @@ import pytest
 import skipstone as ss
 from skipstone.ir.node import Op
 from skipstone.ir.types import Kind
-from tests.support.duckdb_rows import in_duckdb
 from tests.support.effort import LONG
-from tests.support.predicates import predicate
-from tests.support.strategies import Field, Table, array_of, point
-from tests.support.zonemaps import COUNTS, Stat, ZoneMap, zone_map
+from tests.support.predicates.duckdb_rows import in_duckdb
+from tests.support.predicates.predicates import predicate
+from tests.support.rows.strategies import Field, Table, array_of, point
+from tests.support.rows.zonemaps import COUNTS, Stat, ZoneMap, zone_map
 
 duckdb = pytest.importorskip("duckdb")
 

@@ -13,25 +13,11 @@ from pyiceberg import expressions as ice
 import skipstone as ss
 from skipstone import col, lit
 from tests.support.effort import LONG
-from tests.support.predicates import predicate
-from tests.support.strategies import fields, schema_of
+from tests.support.predicates.predicates import predicate
+from tests.support.predicates.schemas import INPUTS as SCHEMA
+from tests.support.rows.strategies import fields, schema_of
 
 D = decimal.Decimal
-SCHEMA = pa.schema(
-    [
-        ("x", pa.int64()),
-        ("i", pa.int32()),
-        ("s", pa.string()),
-        ("f", pa.float64()),
-        ("m", pa.decimal128(9, 2)),
-        ("d", pa.date32()),
-        ("t", pa.timestamp("us", "UTC")),
-        ("n", pa.timestamp("us")),
-        ("b", pa.bool_()),
-        ("y", pa.binary()),
-        ("a", pa.struct([("b", pa.int64()), ("c.d", pa.int64())])),
-    ]
-)
 F = pc.field
 DAY, MOMENT = dt.date(2024, 1, 2), dt.datetime(2024, 1, 2, 3, 4, 5, 6)
 

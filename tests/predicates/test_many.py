@@ -8,9 +8,9 @@ import pytest
 
 import skipstone as ss
 from skipstone.kernels.run import run
-from tests.support.predicates import predicate
-from tests.support.strategies import table
-from tests.support.zonemaps import zone_map
+from tests.support.predicates.predicates import predicate
+from tests.support.rows.strategies import table
+from tests.support.rows.zonemaps import zone_map
 
 SCHEMA = pa.schema([("x", pa.int64()), ("y", pa.float64()), ("s", pa.string())])
 

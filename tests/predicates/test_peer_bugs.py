@@ -14,7 +14,7 @@ import pytest
 
 import skipstone as ss
 from skipstone.ir.rows import evaluate_rows
-from tests.support.traps import LONG, TRAPS
+from tests.support.tables.traps import LONG, TRAPS
 
 NEVER, MAYBE, ALWAYS = ss.Verdict
 

@@ -1,4 +1,4 @@
-"""SQL text whose reading a planted fault had changed unnoticed (tests/mutation.py)."""
+"""SQL text whose reading a planted fault had changed unnoticed (`python -m tests.mutation`)."""
 
 import pyarrow as pa
 import pytest

@@ -17,24 +17,18 @@ import skipstone as ss
 from skipstone.bindings.shards import place, write
 from skipstone.bindings.statistics.store import atomic
 from tests.support.effort import LONG
-from tests.support.judges import trial
-from tests.support.predicates import predicate
-from tests.support.shard_checks import fresh, matches
-from tests.support.shards import SCHEMA, about_of, clustered, files
-from tests.support.strategies import fields, schema_of, table
-from tests.support.zonemaps import hostile, zone_map
+from tests.support.predicates.judges import trial
+from tests.support.predicates.predicates import predicate
+from tests.support.rows.zonemaps import random_zone_map
+from tests.support.statistics.shard_checks import fresh, matches
+from tests.support.statistics.shards import SCHEMA, about_of, clustered, files
 
 
 @pytest.mark.parametrize("seed", range(60 if LONG else 7))
 def test_shards_judge_as_statistics_do(seed, tmp_path, eager):
     r = random.Random(seed)
     containers = r.choice((1, 2, 63, 64, 65, 200, 500))
-    if r.random() < 0.6:
-        t = table(r, containers=containers, most_rows=3)
-        z, schema = zone_map(r, t), t.schema
-    else:
-        chosen = fields(r)
-        z, schema = hostile(r, chosen, containers), schema_of(chosen)
+    z, schema = random_zone_map(r, containers)
     stats = z.statistics(schema)
     names = [n for n in stats.columns if "`" not in n]
     stats.save_shards(
@@ -276,7 +270,7 @@ def test_a_save_succeeds_if_old_files_cannot_be_deleted(tmp_path, monkeypatch):
 
 KILLED = """
 import sys, numpy as np, skipstone as ss
-from tests.support.shards import clustered
+from tests.support.statistics.shards import clustered
 for i in range(1000):
     clustered(3000, int(sys.argv[2]) + i).save_shards(sys.argv[1], rows=300)
     print("saved", flush=True)

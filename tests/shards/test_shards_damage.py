@@ -9,8 +9,8 @@ import pytest
 
 import skipstone as ss
 from skipstone.bindings.shards import manifest
-from tests.support.shard_checks import fresh
-from tests.support.shards import SCHEMA, about_of, clustered
+from tests.support.statistics.shard_checks import fresh
+from tests.support.statistics.shards import SCHEMA, about_of, clustered
 
 
 def flip(path):

@@ -1,14 +1,18 @@
-"""The command line, run as a user runs it."""
+"""The command line: three times as a user runs it, otherwise in this process."""
 
+import contextlib
+import io
 import json
 import subprocess
 import sys
+from unittest import mock
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.support.iceberg_tables import make
+from skipstone.bindings.shell.main import main
+from tests.support.tables.iceberg_tables import make
 
 
 @pytest.fixture
@@ -22,7 +26,8 @@ def data(tmp_path):
     return str(tmp_path)
 
 
-def run(*args):
+def start(*args):
+    """Run the command in a process of its own."""
     return subprocess.run(
         [sys.executable, "-m", "skipstone.bindings.shell.main", *args],
         capture_output=True,
@@ -32,8 +37,23 @@ def run(*args):
     )
 
 
+def run(*args):
+    """Run the command in this process, which has the imports already."""
+    out, err, code = io.StringIO(), io.StringIO(), 0
+    with (
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+        mock.patch.object(sys, "argv", ["skipstone", *args]),
+    ):
+        try:
+            main()
+        except SystemExit as e:
+            code = e.code
+    return subprocess.CompletedProcess(args, code, out.getvalue(), err.getvalue())
+
+
 def test_plan(data):
-    result = run("plan", data, "--where", "x >= 95 AND k = 1", "--files")
+    result = start("plan", data, "--where", "x >= 95 AND k = 1", "--files")
     assert result.returncode == 0, result.stderr
     assert "row groups" in result.stdout
     assert "row groups [9]" in result.stdout
@@ -94,7 +114,7 @@ def test_errors_are_one_message(data, where, message):
 
 
 def test_missing_path():
-    result = run("plan", "/no/such/place", "--where", "x = 1")
+    result = start("plan", "/no/such/place", "--where", "x = 1")
     assert (result.returncode, "is not there" in result.stderr) == (2, True)
 
 
@@ -116,7 +136,7 @@ def test_an_iceberg_table_is_planned_from_its_metadata(tmp_path):
         3,
     )
     assert json.loads(run("stats", metadata, "--json").stdout)["files"] == 3
-    assert "3 manifests" in run("plan", metadata, "-w", "x >= 5").stdout
+    assert "3 manifests" in start("plan", metadata, "-w", "x >= 5").stdout
     refused = run("plan", metadata.rsplit("/metadata/", 1)[0], "-w", "x >= 5")
     assert (refused.returncode, "name the file" in refused.stderr) == (2, True)
 

@@ -15,7 +15,7 @@ from skipstone.ir import types as ty
 from skipstone.ir.rows import evaluate_rows
 from skipstone.ir.types import from_arrow, to_axis
 from tests.support.effort import LONG
-from tests.support.members import NAN, SCHEMA, D, of_longs, verdicts
+from tests.support.statistics.members import NAN, SCHEMA, D, of_longs, verdicts
 
 NEVER, MAYBE, ALWAYS = ss.Verdict
 LISTS = [[1, 2], [1, 5], [5, 6], [], None]

@@ -18,11 +18,10 @@ from skipstone.bindings.statistics.coerce_inputs import KEYS
 from skipstone.bindings.statistics.store import layout, write
 from skipstone.ir.types import plain
 from skipstone.kernels.run import guard
-from tests.support.levels import indexes, same
-from tests.support.predicates import predicate
-from tests.support.saved_statistics import SCHEMA, TEXTS, back, many
-from tests.support.strategies import fields, schema_of, table
-from tests.support.zonemaps import hostile, zone_map
+from tests.support.predicates.predicates import predicate
+from tests.support.rows.zonemaps import random_zone_map
+from tests.support.statistics.levels import indexes, same
+from tests.support.statistics.saved import SCHEMA, TEXTS, back, many
 
 
 def equal(a, b):
@@ -41,12 +40,7 @@ def equal(a, b):
 def test_loaded_statistics_equal_the_saved_ones(seed, tmp_path, eager, small_blocks):
     r = random.Random(seed)
     containers = r.choice((0, 1, 2, 63, 64, 65, 200, 700))
-    if r.random() < 0.6:
-        t = table(r, containers=containers, most_rows=3)
-        z, schema = zone_map(r, t), t.schema
-    else:
-        chosen = fields(r)
-        z, schema = hostile(r, chosen, containers), schema_of(chosen)
+    z, schema = random_zone_map(r, containers)
     flat = z.statistics(schema)
     variants = [flat, *(indexes(r, flat) if containers else ())]
     predicates = [ss.PruningPredicate(predicate(r, z.fields).sql, schema) for _ in range(12)]

@@ -13,7 +13,7 @@ import skipstone as ss
 from skipstone.bindings.statistics.coerce_inputs import KEYS
 from skipstone.bindings.statistics.store import layout
 from tests.support.effort import LONG
-from tests.support.saved_statistics import SCHEMA, TEXTS, answers, many, rewritten
+from tests.support.statistics.saved import SCHEMA, TEXTS, answers, many, rewritten
 
 
 @pytest.mark.parametrize(

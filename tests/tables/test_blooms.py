@@ -11,10 +11,10 @@ import skipstone as ss
 from skipstone.bindings.statistics.membership import Blooms, encodings
 from skipstone.ir import types as ty
 from skipstone.ir.types import from_arrow, to_axis
-from tests.support.blooms import bloom, blooms_of
 from tests.support.effort import LONG
-from tests.support.members import column_values, of_longs, verdicts
-from tests.support.spark_session import QUIET
+from tests.support.spark.session import QUIET
+from tests.support.statistics.blooms import bloom, blooms_of
+from tests.support.statistics.members import column_values, of_longs, verdicts
 
 pytestmark = pytest.mark.filterwarnings(QUIET)
 NEVER, MAYBE, ALWAYS = ss.Verdict

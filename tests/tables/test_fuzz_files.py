@@ -9,7 +9,7 @@ import pytest
 
 from tests.fuzz import files
 from tests.support.effort import LONG
-from tests.support.mutants import damaged, damaged_json, dumped
+from tests.support.tables.mutants import damaged, damaged_json, dumped
 
 CASES = 2000 if LONG else 30
 

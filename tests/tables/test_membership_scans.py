@@ -13,9 +13,9 @@ from skipstone.ir.errors import UnsupportedForm
 from skipstone.ir.rows import judge
 from skipstone.ir.types import leaves_of
 from tests.support.effort import LONG
-from tests.support.members import column_values
-from tests.support.predicates import predicate
-from tests.support.strategies import array_of, table
+from tests.support.predicates.predicates import predicate
+from tests.support.rows.strategies import array_of, table
+from tests.support.statistics.members import column_values
 
 NEVER, MAYBE, ALWAYS = ss.Verdict
 

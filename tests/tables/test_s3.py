@@ -9,8 +9,8 @@ import pytest
 
 import skipstone as ss
 from skipstone.bindings.shell import main
-from tests.support import s3
-from tests.support.iceberg_tables import make
+from tests.support.tables import s3
+from tests.support.tables.iceberg_tables import make
 
 deltalake = pytest.importorskip("deltalake")
 pytestmark = pytest.mark.skipif(s3.MISSING is not None, reason=s3.MISSING or "")

@@ -19,7 +19,7 @@ from skipstone.bindings.tables.bitmaps import (
 )
 from skipstone.bindings.tables.iceberg.removed import deleted_positions
 from skipstone.bindings.tables.row_ranges import RowRanges
-from tests.support.delta_log import Log, Written, base85, delta_schema
+from tests.support.tables.delta_log import Log, Written, base85, delta_schema
 
 
 def vector(*bitmaps):

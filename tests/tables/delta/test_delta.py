@@ -15,7 +15,8 @@ import pytest
 import skipstone as ss
 from skipstone.bindings.plans.plan import Cut
 from skipstone.bindings.tables.delta import vectors
-from tests.support.delta_log import (
+from tests.support.effort import LONG
+from tests.support.tables.delta_log import (
     Log,
     Written,
     arrow_schema,
@@ -25,7 +26,6 @@ from tests.support.delta_log import (
     simple,
     xs,
 )
-from tests.support.effort import LONG
 
 SIMPLE = delta_schema("x BIGINT, s STRING")
 

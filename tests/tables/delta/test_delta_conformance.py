@@ -13,8 +13,15 @@ import pytest
 
 import skipstone as ss
 from skipstone.ir.rows import matching_rows
-from tests.support.delta_log import Log, Written, arrow_schema, arrow_table, delta_schema, truncated
-from tests.support.generated_columns import generate, schema_of, written
+from tests.support.tables.delta_log import (
+    Log,
+    Written,
+    arrow_schema,
+    arrow_table,
+    delta_schema,
+    truncated,
+)
+from tests.support.tables.generated_columns import generate, schema_of, written
 
 CASES = json.loads((Path(__file__).parents[2] / "data" / "delta.json").read_text())
 RANGES = {

@@ -13,8 +13,8 @@ import pytest
 import skipstone as ss
 from skipstone.bindings.statistics.store.settled import STEP
 from skipstone.bindings.tables.delta import cache, disk, log, snapshot
-from tests.support.delta_log import Log, Written, delta_schema, simple
 from tests.support.effort import LONG
+from tests.support.tables.delta_log import Log, Written, delta_schema, simple
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import skipstone as ss
-from tests.support.delta_log import Log, Written, delta_schema, rows_of, simple, xs
 from tests.support.effort import LONG
+from tests.support.tables.delta_log import Log, Written, delta_schema, rows_of, simple, xs
 
 COLUMNS = "x BIGINT, f DOUBLE, s STRING, b BOOLEAN, t TIMESTAMP, p INT, n STRUCT<v: INT>"
 WHERE = (

@@ -12,8 +12,10 @@ import skipstone as ss
 from skipstone.ir.errors import UnsupportedForm
 from skipstone.ir.rows import evaluate_rows
 from skipstone.ir.types import from_arrow
-from tests.support.delta_log import Log, Written, delta_schema
-from tests.support.generated_columns import (
+from tests.support.predicates.predicates import predicate
+from tests.support.rows.strategies import Field, array_of, point
+from tests.support.tables.delta_log import Log, Written, delta_schema
+from tests.support.tables.generated_columns import (
     DATE,
     FORMS,
     NEST,
@@ -25,8 +27,6 @@ from tests.support.generated_columns import (
     schema_of,
     written,
 )
-from tests.support.predicates import predicate
-from tests.support.strategies import Field, array_of, point
 
 ZONES = (
     "UTC",

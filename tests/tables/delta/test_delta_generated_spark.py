@@ -13,7 +13,7 @@ import pytest
 from skipstone.bindings.tables.delta.clock import SKIPPED_DAYS, bounds_from_times
 from skipstone.bindings.tables.delta.fields import fields_of
 from skipstone.bindings.tables.delta.generation import Cell, Same, generated_columns
-from tests.support.generated_columns import DATE, FORMS, STAMP, WALL, described
+from tests.support.tables.generated_columns import DATE, FORMS, STAMP, WALL, described
 
 TURNS = {
     "Australia/Lord_Howe": ("2023-04-01T15", "2023-09-30T15"),

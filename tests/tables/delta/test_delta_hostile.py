@@ -12,8 +12,8 @@ import pytest
 
 import skipstone as ss
 from skipstone.bindings.tables.delta import cache
-from tests.support.delta_log import Log, Written, delta_schema
-from tests.support.hostile_logs import found, table_of
+from tests.support.tables.delta_log import Log, Written, delta_schema
+from tests.support.tables.hostile_logs import found, table_of
 
 SPARK = "Apache-Spark/4.0.0 Delta-Lake/4.0.0"
 

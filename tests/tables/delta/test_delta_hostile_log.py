@@ -10,8 +10,8 @@ import pytest
 
 import skipstone as ss
 from skipstone.bindings.tables.delta import cache
-from tests.support.delta_log import Written, delta_schema
-from tests.support.hostile_logs import ADD, found, table_of
+from tests.support.tables.delta_log import Written, delta_schema
+from tests.support.tables.hostile_logs import ADD, found, table_of
 
 
 @pytest.fixture(autouse=True)

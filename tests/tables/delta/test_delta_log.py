@@ -13,7 +13,7 @@ import pytest
 
 import skipstone as ss
 from skipstone.bindings.tables.delta import cache, snapshot
-from tests.support.delta_log import (
+from tests.support.tables.delta_log import (
     Log,
     Written,
     delta_schema,

@@ -7,7 +7,7 @@ import pytest
 
 import skipstone as ss
 from skipstone.bindings.tables.partition_values import partition_values
-from tests.support.delta_log import Log, Written, delta_schema, xs
+from tests.support.tables.delta_log import Log, Written, delta_schema, xs
 
 KINDS = {
     "tinyint": pa.int8(),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import skipstone as ss
-from tests.support.delta_log import Log, Written, delta_schema, simple, xs
+from tests.support.tables.delta_log import Log, Written, delta_schema, simple, xs
 
 # The names of Delta's reader.
 

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 import skipstone as ss
-from tests.support.delta_log import Log, Written, delta_schema, simple, xs
-from tests.support.delta_statistics import BAD
+from tests.support.tables.delta_log import Log, Written, delta_schema, simple, xs
+from tests.support.tables.delta_statistics import BAD
 
 SIMPLE = delta_schema("x BIGINT, s STRING")
 

@@ -9,7 +9,7 @@ import pytest
 import skipstone as ss
 from skipstone.bindings.plans.work import Meter
 from skipstone.bindings.tables.hive.tree import Tree
-from tests.support.lazy import Spy, write, years
+from tests.support.tables.lazy import Spy, write, years
 
 INTS = {"year": pa.int32(), "month": pa.int32()}
 

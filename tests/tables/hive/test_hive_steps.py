@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import skipstone as ss
-from tests.support.lazy import OLD, write
+from tests.support.tables.lazy import OLD, write
 
 TYPES = {
     "x": (pa.int32(), pa.int64()),

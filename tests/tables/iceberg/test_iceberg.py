@@ -18,8 +18,8 @@ from pyiceberg.types import (
 )
 
 import skipstone as ss
-from tests.support.iceberg_kinds import IDS, SCHEMA, nulls_but, spec_of
-from tests.support.iceberg_tables import append, commit, data_file, make
+from tests.support.tables.iceberg_kinds import IDS, SCHEMA, nulls_but, spec_of
+from tests.support.tables.iceberg_tables import append, commit, data_file, make
 
 
 def test_empty_table(tmp_path):

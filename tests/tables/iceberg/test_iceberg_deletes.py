@@ -21,8 +21,8 @@ from pyiceberg.types import (
 )
 
 import skipstone as ss
-from tests.support.iceberg_deletes import SCHEMA
-from tests.support.iceberg_tables import (
+from tests.support.tables.iceberg_deletes import SCHEMA
+from tests.support.tables.iceberg_tables import (
     append,
     commit,
     data_file,

@@ -21,8 +21,8 @@ from pyiceberg.transforms import (
 import skipstone as ss
 from skipstone.ir.rows import matching_rows
 from tests.support.effort import LONG
-from tests.support.iceberg_kinds import ARROW, KINDS, SCHEMA, rows_of, spec_of
-from tests.support.iceberg_tables import append, make
+from tests.support.tables.iceberg_kinds import ARROW, KINDS, SCHEMA, rows_of, spec_of
+from tests.support.tables.iceberg_tables import append, make
 
 UTC = dt.UTC
 

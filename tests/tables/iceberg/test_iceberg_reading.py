@@ -20,7 +20,7 @@ from pyiceberg.types import (
 )
 
 import skipstone as ss
-from tests.support.iceberg_tables import (
+from tests.support.tables.iceberg_tables import (
     commit,
     data_file,
     make,

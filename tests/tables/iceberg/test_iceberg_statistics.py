@@ -28,7 +28,7 @@ from pyiceberg.types import (
 
 import skipstone as ss
 from skipstone.ir.outcome import Verdict
-from tests.support.iceberg_tables import commit, data_file, make
+from tests.support.tables.iceberg_tables import commit, data_file, make
 
 NEVER, MAYBE, ALWAYS = Verdict.NEVER, Verdict.MAYBE, Verdict.ALWAYS
 INF, NAN = float("inf"), float("nan")

@@ -22,10 +22,10 @@ from skipstone.bindings.tables.parquet import footer_groups
 from skipstone.bindings.tables.parquet.footer import ParsedFooter
 from skipstone.bindings.tables.parquet.footers import Footer
 from skipstone.kernels.decode import footer_layout, footer_loops
-from tests.support import footers as hand
 from tests.support.effort import LONG
-from tests.support.footer_readers import compile_loops, content, reader
-from tests.support.traps import long
+from tests.support.tables import footers as hand
+from tests.support.tables.footer_readers import compile_loops, content, reader
+from tests.support.tables.traps import long
 
 D = decimal.Decimal
 

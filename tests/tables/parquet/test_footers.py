@@ -15,10 +15,10 @@ from skipstone.bindings.tables.parquet import footer as tails
 from skipstone.bindings.tables.parquet import footers as sources
 from skipstone.bindings.tables.parquet.footer import ParsedFooter
 from skipstone.bindings.tables.parquet.footers import Footer, read_footers
-from tests.support import footers as hand
-from tests.support.footer_readers import LOCAL, assert_same, compile_loops, content, reader
-from tests.support.parquet_cases import LEGACY, WIDE
-from tests.support.traps import TRAPS, double, long
+from tests.support.tables import footers as hand
+from tests.support.tables.footer_readers import LOCAL, assert_same, compile_loops, content, reader
+from tests.support.tables.parquet_cases import LEGACY, WIDE
+from tests.support.tables.traps import TRAPS, double, long
 
 D, NAN = decimal.Decimal, float("nan")
 

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import skipstone as ss
-from tests.support.parquet_cases import CASES, LEGACY, WIDE, D
+from tests.support.tables.parquet_cases import CASES, LEGACY, WIDE, D
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 
 import skipstone as ss
 from skipstone.ir.rows import evaluate_rows, matching_rows
-from tests.support.delta_log import Log, Written, delta_schema
+from tests.support.tables.delta_log import Log, Written, delta_schema
 
 DAY = 86_400 * 10**6
 

@@ -16,8 +16,8 @@ import pytest
 
 import skipstone as ss
 from skipstone.bindings.tables.parquet.saved_footers import SNAPSHOT_NAME
-from tests.support.lazy import OLD, Spy, write, years
-from tests.support.parquet_cases import CASES, WIDE
+from tests.support.tables.lazy import OLD, Spy, write, years
+from tests.support.tables.parquet_cases import CASES, WIDE
 
 SCANS = {"parquet": ss.scan_parquet, "hive": ss.scan_hive}
 

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import skipstone as ss
-from tests.support.lazy import OLD, write, years
+from tests.support.tables.lazy import OLD, write, years
 
 SCANS = {"parquet": ss.scan_parquet, "hive": ss.scan_hive}
 
@@ -95,7 +95,7 @@ def test_row_groups_that_are_missing_or_out_of_place(tmp_path):
 
 def one_group(path, group):
     """Return the footer of a file, reduced to one row group."""
-    from tests.support.footers import ROW_GROUPS, read_footer, write_footer
+    from tests.support.tables.footers import ROW_GROUPS, read_footer, write_footer
 
     other = path.parent.parent / "other.parquet"
     other.write_bytes(path.read_bytes())

@@ -1,0 +1,85 @@
+"""The Spark session of the tests: real, local, small and shared.
+
+Beside it there is a Spark Connect client of the same server.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import socket
+from collections.abc import Iterator
+from importlib import metadata
+from typing import Any, Final
+
+import pytest
+
+from skipstone.bindings.spark.session.session import version_of
+
+CONFIG: Final = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "OFF",
+    "spark.driver.memory": "1g",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    # Spark's UI would keep the plans of 1,000 queries, some of which take megabytes.
+    "spark.sql.ui.retainedExecutions": "1",
+    "spark.ui.retainedJobs": "1",
+    "spark.ui.retainedStages": "1",
+    "spark.sql.maxPlanStringLength": "10000",
+    # Expressions are interpreted: compiling hundreds of them would take most of the time.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+# For many small queries in one thread.
+FAST: Final = CONFIG | {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
+}
+# PySpark 4.3 runs on pandas 3, but always warns that it is not supported.
+QUIET: Final = "ignore:PySpark does not yet fully support pandas:FutureWarning"
+
+HAS_ARROW_UDF: Final = importlib.util.find_spec("pyspark") is not None and version_of(
+    metadata.version("pyspark")
+) >= (4, 1)
+
+
+def free_port() -> int:
+    """Return a port of the loopback interface that is free now."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return int(s.getsockname()[1])
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """Yield a session in UTC and ANSI mode, which also serves Spark Connect.
+
+    Tests that change a setting restore it.
+    """
+    pytest.importorskip("pyspark")
+    from skipstone.spark import session
+
+    serving = {
+        "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": str(free_port()),
+    }
+    running = session(CONFIG | serving, master="local[2]", name="skipstone tests")
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="session")
+def connect(spark: Any) -> Iterator[Any]:
+    """Return a Spark Connect session: a client, over a socket, of the server of `spark`."""
+    pytest.importorskip("grpc")
+    from pyspark.sql.connect.session import SparkSession
+
+    port = spark.conf.get("spark.connect.grpc.binding.port")
+    client = SparkSession.builder.remote(f"sc://127.0.0.1:{port}").create()
+    yield client
+    client.stop()
