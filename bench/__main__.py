@@ -7,13 +7,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.compare import compare
-from bench.markdown import BEGIN, END, README, markdown, replace_block
-from bench.plots import draw
-from bench.report import Options
-from bench.results import FOLDER, LATEST, as_json, load, machine, save
-from bench.show import show
-from bench.workloads import USUAL, WORKLOADS
+from bench.registry import USUAL, WORKLOADS
+from bench.report.compare import compare
+from bench.report.markdown import BEGIN, END, README, markdown, replace_block
+from bench.report.plots import draw
+from bench.report.report import Options
+from bench.report.results import FOLDER, LATEST, as_json, load, machine, save
+from bench.report.show import show
 
 ABOUT = "\n".join(
     f"  {name:<12}{(run.__doc__ or '').splitlines()[0]}" for name, run in WORKLOADS.items()

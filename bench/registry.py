@@ -5,27 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from bench.cold import compiling
-from bench.delta import delta
-from bench.dynamic import dynamic
 from bench.files import files
-from bench.gpu import gpu
-from bench.hive import hive
-from bench.iceberg import iceberg
-from bench.ingest import ingest
-from bench.kernels import kernels, many
-from bench.lakes import lakes
-from bench.latency import latency
-from bench.levels import growth, levels
-from bench.membership import membership
-from bench.power import power
-from bench.ranges import narrow, ranges, wide
-from bench.report import Options, Report
-from bench.scaling import scaling
-from bench.shards import shards
-from bench.spark_joins import spark_joins
-from bench.spark_reads import spark_reads
-from bench.stored import stored
+from bench.power.power import power
+from bench.report.report import Options, Report
+from bench.spark.shards import shards
+from bench.spark.spark_joins import spark_joins
+from bench.spark.spark_reads import spark_reads
+from bench.statistics.cold import compiling
+from bench.statistics.gpu import gpu
+from bench.statistics.ingest import ingest
+from bench.statistics.kernels import kernels, many
+from bench.statistics.latency import latency
+from bench.statistics.levels import growth, levels
+from bench.statistics.membership import membership
+from bench.statistics.ranges import narrow, ranges, wide
+from bench.statistics.scaling import scaling
+from bench.statistics.stored import stored
+from bench.tables.delta import delta
+from bench.tables.dynamic import dynamic
+from bench.tables.hive import hive
+from bench.tables.iceberg import iceberg
+from bench.tables.lakes import lakes
 
 WORKLOADS: Final[Mapping[str, Callable[[Options], Report]]] = {
     "kernels": kernels,

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from bench import __main__ as command
-from bench import markdown
-from bench.compare import compare
-from bench.measure import BANDWIDTH, YARDSTICK, Spread, Timing, interleave, spread, yardstick
-from bench.report import Options, WrongAnswer, equal
-from bench.results import load, save
-from bench.show import table
+from bench.report import markdown
+from bench.report.compare import compare
+from bench.report.measure import BANDWIDTH, YARDSTICK, Spread, Timing, interleave, spread, yardstick
+from bench.report.report import Options, WrongAnswer, equal
+from bench.report.results import load, save
+from bench.report.show import table
 from tests.support.bench_results import made_up
 
 

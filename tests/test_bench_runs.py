@@ -10,17 +10,18 @@ import numpy as np
 import pytest
 
 from bench import __main__ as command
-from bench import gpu, markdown, results
-from bench.compare import compare
 from bench.files import compete, files, parquet
 from bench.files.lake import Lake, make_parquet
 from bench.files.task import Contestant, Task, by_position
-from bench.ingest import ingest
-from bench.measure import BANDWIDTH
-from bench.report import OWN, Options, Report
-from bench.results import as_json, load, save
-from bench.scaling import scaling
-from bench.workloads import USUAL, WORKLOADS
+from bench.registry import USUAL, WORKLOADS
+from bench.report import markdown, results
+from bench.report.compare import compare
+from bench.report.measure import BANDWIDTH
+from bench.report.report import OWN, Options, Report
+from bench.report.results import as_json, load, save
+from bench.statistics import gpu
+from bench.statistics.ingest import ingest
+from bench.statistics.scaling import scaling
 from skipstone.ir.errors import BackendMissing
 from tests.support.bench_results import made_up
 

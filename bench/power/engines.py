@@ -24,8 +24,8 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from bench.power_files import GROUPS, ROWS, Table
-from bench.power_form import Form
+from bench.power.files import GROUPS, ROWS, Table
+from bench.power.form import Form
 
 
 class NoSuchForm(Exception):
@@ -204,7 +204,7 @@ def polars(questions: Questions) -> list[Answer | str]:
     ]
     environment = {**os.environ, "POLARS_VERBOSE": "1", "PYTHONUNBUFFERED": "1"}
     done = subprocess.run(
-        [sys.executable, "-m", "bench.power_engines"],
+        [sys.executable, "-m", "bench.power.engines"],
         input=json.dumps(todo),
         env=environment,
         check=True,

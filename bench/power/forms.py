@@ -12,8 +12,8 @@ import datetime as dt
 from decimal import Decimal
 from typing import Final
 
-from bench.power_form import Form
-from bench.power_functions import DAY, SCALARS, TEXTS
+from bench.power.form import Form
+from bench.power.functions import DAY, SCALARS, TEXTS
 
 
 def _list(first: int, step: int, n: int) -> list[int]:

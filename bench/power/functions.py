@@ -6,7 +6,7 @@ import datetime as dt
 from decimal import Decimal
 from typing import Final
 
-from bench.power_form import Form
+from bench.power.form import Form
 
 DAY: Final = dt.date(2022, 3, 1)
 

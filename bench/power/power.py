@@ -18,11 +18,11 @@ import numpy as np
 import pyarrow.parquet as pq
 
 import skipstone as ss
-from bench.power_engines import ENGINES, Answer, Questions, by_spark
-from bench.power_files import GROUPS, Table, make
-from bench.power_form import Form
-from bench.power_forms import FORMS
-from bench.report import Options, Report, Requirement
+from bench.power.engines import ENGINES, Answer, Questions, by_spark
+from bench.power.files import GROUPS, Table, make
+from bench.power.form import Form
+from bench.power.forms import FORMS
+from bench.report.report import Options, Report, Requirement
 from skipstone.ir.rows import evaluate_rows
 
 OWN: Final = "Skipstone"

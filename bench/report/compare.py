@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from bench.measure import BANDWIDTH, Spread
-from bench.report import OWN
-from bench.show import figure, table
+from bench.report.measure import BANDWIDTH, Spread
+from bench.report.report import OWN
+from bench.report.show import figure, table
 
 # Two runs of one build differ by up to this much in properties that a process keeps: addresses of
 # arrays, hashes, clocks.

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from bench.measure import BANDWIDTH
-from bench.report import OWN
-from bench.show import figure
+from bench.report.measure import BANDWIDTH
+from bench.report.report import OWN
+from bench.report.show import figure
 
 BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
-README: Final = Path(__file__).parent.parent / "README.md"
+README: Final = Path(__file__).parents[2] / "README.md"
 
 
 def markdown(results: Mapping[str, Any]) -> str:

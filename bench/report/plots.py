@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from bench.measure import BANDWIDTH
-from bench.report import OWN
-from bench.show import figure
+from bench.report.measure import BANDWIDTH
+from bench.report.report import OWN
+from bench.report.show import figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

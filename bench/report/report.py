@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from bench.measure import Spread, Timing, spread
+from bench.report.measure import Spread, Timing, spread
 
 OWN: Final = "Skipstone"
 

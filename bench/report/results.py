@@ -12,10 +12,10 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
-from bench.report import Options, Report
+from bench.report.report import Options, Report
 from skipstone.kernels.run.pool import threads
 
-FOLDER: Final = Path(__file__).parent / "results"
+FOLDER: Final = Path(__file__).parent.parent / "results"
 LATEST: Final = FOLDER / "latest.json"
 PACKAGES: Final = (
     "skipstone", "numpy", "numba", "llvmlite", "pyarrow", "sqlglot",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bench.report import Report
+from bench.report.report import Report
 
 
 def show(name: str, report: Report) -> None:

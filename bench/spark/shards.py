@@ -1,6 +1,6 @@
 """`shards`: `prune_shards` and the driver, compared with Spark's own expression and UDFs.
 
-All judge the same statistics in a separate Spark session. `python -m bench.shards` is that session:
+All judge the same statistics in a separate Spark session. `python -m bench.spark.shards` is that session:
 it reads what to measure from standard input, and prints a line of JSON for each contestant.
 """
 
@@ -24,8 +24,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import skipstone as ss
-from bench.measure import Timing, clock
-from bench.report import OWN, Options, Report, Requirement
+from bench.report.measure import Timing, clock
+from bench.report.report import OWN, Options, Report, Requirement
 
 SPARK: Final = "Spark"
 UDF: Final = "UDF in Spark"
@@ -128,7 +128,7 @@ def shards(options: Options) -> Report:
 
 def _session(request: dict[str, Any]) -> list[dict[str, Any]]:
     run = subprocess.run(
-        [sys.executable, "-m", "bench.shards"],
+        [sys.executable, "-m", "bench.spark.shards"],
         input=json.dumps(request),
         capture_output=True,
         text=True,

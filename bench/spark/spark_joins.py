@@ -12,10 +12,10 @@ from typing import Any, Final
 
 import pyarrow.parquet as pq
 
-from bench.dynamic import DAYS, PER_DAY, star, times
-from bench.measure import Run
-from bench.report import OWN, Options, Report, equal
-from bench.spark_reads import bench_session
+from bench.report.measure import Run
+from bench.report.report import OWN, Options, Report, equal
+from bench.spark.spark_reads import bench_session
+from bench.tables.dynamic import DAYS, PER_DAY, star, times
 
 PEER: Final = "Spark"
 PRUNE: Final = f"{OWN}, prune"

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from bench.measure import Run, Timing, interleave
-from bench.report import OWN, Options, Report, Requirement, WrongAnswer
+from bench.report.measure import Run, Timing, interleave
+from bench.report.report import OWN, Options, Report, Requirement, WrongAnswer
 from skipstone.bindings.shell.demo import make_flights, make_lineitem
 from skipstone.bindings.spark.session.metrics import files_opened
 
@@ -172,7 +172,7 @@ def _compare(name: str, sql: str, spark: Any, rounds: int, report: Report) -> fl
 
 def _planning(sql: str, spark: Any) -> Iterator[float]:
     """Yield the seconds of `prune` alone, with Spark's optimiser, which it runs once more."""
-    from bench.measure import clock
+    from bench.report.measure import clock
     from skipstone.spark import prune
 
     for _ in range(3):

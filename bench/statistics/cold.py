@@ -1,6 +1,6 @@
 """`compile`: the cost of kernels in a fresh process.
 
-`python -m bench.cold` is such a process; it prints JSON.
+`python -m bench.statistics.cold` is such a process; it prints JSON.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import sys
 import tempfile
 import time
 
-from bench.measure import YARDSTICK, Timing, clock, yardstick
-from bench.report import Options, Report, Requirement
+from bench.report.measure import YARDSTICK, Timing, clock, yardstick
+from bench.report.report import Options, Report, Requirement
 
 KINDS = {
     "one test": "a < 500",
@@ -41,7 +41,7 @@ def measure_process() -> dict[str, float]:
     Each kernel's answer is compared with NumPy's.
     """
     import skipstone as ss
-    from bench.latency import small_statistics
+    from bench.statistics.latency import small_statistics
 
     stats = small_statistics()
     yardstick()
@@ -78,7 +78,9 @@ def measure_pairs(processes: int) -> tuple[dict[str, list[float]], dict[str, lis
 
 
 def _process(environment: dict[str, str]) -> dict[str, float]:
-    seconds: dict[str, float] = json.loads(_python("-m", "bench.cold", environment=environment))
+    seconds: dict[str, float] = json.loads(
+        _python("-m", "bench.statistics.cold", environment=environment)
+    )
     return seconds
 
 

@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 import skipstone as ss
-from bench.kernels import BASE, SHAPES, STEP, statistics, within
-from bench.measure import Run, Timing, clock, interleave
-from bench.report import OWN, Options, Report, Requirement, equal
-from bench.show import figure
+from bench.report.measure import Run, Timing, clock, interleave
+from bench.report.report import OWN, Options, Report, Requirement, equal
+from bench.report.show import figure
+from bench.statistics.kernels import BASE, SHAPES, STEP, statistics, within
 from skipstone.ir.lower import Program
 from skipstone.ir.types import INT64
 from skipstone.kernels.gpu import cupy_gpu

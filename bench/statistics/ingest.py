@@ -11,8 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 import skipstone as ss
-from bench.measure import BANDWIDTH, Bandwidth, Run, Timing, clock
-from bench.report import OWN, Options, Report, Requirement, equal
+from bench.report.measure import BANDWIDTH, Bandwidth, Run, Timing, clock
+from bench.report.report import OWN, Options, Report, Requirement, equal
 from skipstone.ir.types import INT64
 
 Arrays = dict[str, npt.NDArray[np.int64]]

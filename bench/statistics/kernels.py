@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 import skipstone as ss
-from bench.measure import (
+from bench.report.measure import (
     BANDWIDTH,
     Bandwidth,
     Run,
@@ -20,7 +20,7 @@ from bench.measure import (
     interleave_with_reads,
     pages_kept,
 )
-from bench.report import Options, Report, Requirement, equal
+from bench.report.report import Options, Report, Requirement, equal
 from skipstone.ir.lower import Program
 from skipstone.kernels.pack.planes import unpack
 from skipstone.kernels.run.launch import Launch

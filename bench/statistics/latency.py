@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 import skipstone as ss
-from bench.measure import YARDSTICK, Timing, clock, interleave, repeat, yardstick
-from bench.report import Options, Report, Requirement, equal
+from bench.report.measure import YARDSTICK, Timing, clock, interleave, repeat, yardstick
+from bench.report.report import Options, Report, Requirement, equal
 from skipstone.bindings.predicates.sql import parse
 from skipstone.ir.node import Node
 from skipstone.kernels.run import numpy_cpu

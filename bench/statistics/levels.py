@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 import skipstone as ss
-from bench.measure import Run, Timing, interleave
-from bench.report import Options, Report, Requirement, equal
+from bench.report.measure import Run, Timing, interleave
+from bench.report.report import Options, Report, Requirement, equal
 from skipstone.kernels.index import descend
 
 BASE, STEP = 1_700_000_000_000_000, 1_000_000  # microseconds since 1970: all values need 8 bytes

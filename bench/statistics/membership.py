@@ -10,8 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 import skipstone as ss
-from bench.measure import BANDWIDTH, YARDSTICK, Bandwidth, Run, Timing, interleave, yardstick
-from bench.report import OWN, Options, Report, Requirement, equal
+from bench.report.measure import BANDWIDTH, YARDSTICK, Bandwidth, Run, Timing, interleave, yardstick
+from bench.report.report import OWN, Options, Report, Requirement, equal
 from skipstone.kernels.run.run import Backend
 
 SIZES: Final = (20, 1000, 1_000_000)

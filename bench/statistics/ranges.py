@@ -11,9 +11,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 import skipstone as ss
-from bench.measure import BANDWIDTH, Bandwidth, Run, Timing, interleave
-from bench.peers import PEERS, Peer, Ranges, Test
-from bench.report import OWN, Options, Report, Requirement, equal
+from bench.report.measure import BANDWIDTH, Bandwidth, Run, Timing, interleave
+from bench.report.report import OWN, Options, Report, Requirement, equal
+from bench.statistics.peers import PEERS, Peer, Ranges, Test
 from skipstone.ir.lower import Program
 from skipstone.kernels.run.run import run
 

@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 import skipstone as ss
-from bench.measure import BANDWIDTH, YARDSTICK, Bandwidth, Run, Timing, interleave, yardstick
-from bench.peers import PEERS, Ranges
-from bench.report import OWN, Options, Report, equal
-from bench.show import figure
+from bench.report.measure import BANDWIDTH, YARDSTICK, Bandwidth, Run, Timing, interleave, yardstick
+from bench.report.report import OWN, Options, Report, equal
+from bench.report.show import figure
+from bench.statistics.peers import PEERS, Ranges
 
 BASE: Final = 1 << 50
 SPAN: Final = 1 << 44  # values need 8 bytes, as microseconds since 1970 do

@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 import skipstone as ss
-from bench.levels import SCHEMA, statistics, within
-from bench.measure import Timing, clock, repeat
-from bench.report import Options, Report, Requirement, equal
+from bench.report.measure import Timing, clock, repeat
+from bench.report.report import Options, Report, Requirement, equal
+from bench.statistics.levels import SCHEMA, statistics, within
 
 SAVED: Final = 20_000_000
 BILLION: Final = 1_000_000_000

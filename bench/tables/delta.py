@@ -15,8 +15,8 @@ import numpy as np
 
 import skipstone as ss
 from bench.files.delta_log import CHECKPOINT, ROWS, append_commits, write_log
-from bench.measure import Timing, clock, interleave, repeat
-from bench.report import OWN, Options, Report, Requirement, equal
+from bench.report.measure import Timing, clock, interleave, repeat
+from bench.report.report import OWN, Options, Report, Requirement, equal
 from skipstone.bindings.tables.delta import cache
 
 FILES: Final = 1_000_000

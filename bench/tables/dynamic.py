@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import skipstone as ss
-from bench.measure import YARDSTICK, Run, Timing, interleave, yardstick
-from bench.report import OWN, Options, Report, Requirement, equal
+from bench.report.measure import YARDSTICK, Run, Timing, interleave, yardstick
+from bench.report.report import OWN, Options, Report, Requirement, equal
 from skipstone.bindings.filters.scan import DynamicFilters
 from skipstone.ir.session import Session
 

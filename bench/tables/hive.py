@@ -14,8 +14,8 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 import skipstone as ss
-from bench.measure import YARDSTICK, Run, interleave, yardstick
-from bench.report import OWN, Options, Report, Requirement, equal
+from bench.report.measure import YARDSTICK, Run, interleave, yardstick
+from bench.report.report import OWN, Options, Report, Requirement, equal
 
 FILES, FOLDERS, ROWS = 20_000, 200, 10
 TYPES: Final = {"day": pa.int32()}

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import skipstone as ss
-from bench.measure import Timing, interleave
-from bench.report import OWN, Options, Report, Requirement, WrongAnswer
+from bench.report.measure import Timing, interleave
+from bench.report.report import OWN, Options, Report, Requirement, WrongAnswer
 from skipstone.bindings.tables.iceberg.manifest import forget
 
 FILES: Final = 200_000

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import skipstone as ss
-from bench.report import OWN, Options, Report, Requirement
+from bench.report.report import OWN, Options, Report, Requirement
 
 FILES: Final = 256
 ROWS: Final = 50  # rows in each file
@@ -316,7 +316,7 @@ def _polars(kind: str, table: str, needed: Sequence[frozenset[int]]) -> Answers:
 
     environment = {**os.environ, "POLARS_VERBOSE": "1"}
     done = subprocess.run(
-        [sys.executable, "-m", "bench.lakes", kind, table],
+        [sys.executable, "-m", "bench.tables.lakes", kind, table],
         env=environment,
         check=True,
         capture_output=True,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from bench.measure import BANDWIDTH, Timing
-from bench.report import Options, Report, Requirement
-from bench.results import as_json, machine
+from bench.report.measure import BANDWIDTH, Timing
+from bench.report.report import Options, Report, Requirement
+from bench.report.results import as_json, machine
 
 
 def steady(seconds: float, rounds: int = 20, noise: float = 0.02) -> Timing:
