@@ -13,11 +13,11 @@ requirements.
     report/       everything that workloads share:
         measure.py   time contestants in turn, beside the read bandwidth or a yardstick
         report.py    the options and the report of a workload
-        results.py   reports as JSON, with the machine and the versions of each workload's own run
+        results.py   a JSON file for each workload, with the machine and the versions of its run
         show.py      print tables
-        compare.py   compare two files of results: find what got slower by more than the spread
-        markdown.py  write a file of results as Markdown, and the block of README.md
-        plots.py     draw a file of results as PNG
+        compare.py   compare results of two runs: find what got slower by more than the spread
+        markdown.py  write results as Markdown, and the block of README.md
+        plots.py     draw results as PNG
 
 - A new workload: a function in a file of its own, and a line in `WORKLOADS` (registry.py).
 - A new contestant: for engines over arrays, a line in `PEERS` (statistics/peers.py); for variants

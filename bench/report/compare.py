@@ -1,4 +1,4 @@
-"""`python -m bench compare OLD.json NEW.json`: find what got slower by more than the spread.
+"""`python -m bench compare OLD NEW`: find what got slower by more than the spread.
 
 Times are compared in units of a reference that both runs measured with them, the read bandwidth
 or the yardstick, since machines differ and the load of a shared one varies. Without such a
@@ -58,7 +58,7 @@ class Change:
 
 @dataclass
 class Comparison:
-    """The changes between two files of results, and notes on what was not compared."""
+    """The changes between two runs' results, and notes on what was not compared."""
 
     changes: list[Change] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -93,57 +93,42 @@ class Comparison:
 
 
 def compare(old: Mapping[str, Any], new: Mapping[str, Any]) -> Comparison:
-    """Compare a file of results with an earlier one, workload by workload."""
+    """Compare results with earlier ones, workload by workload."""
     found = Comparison()
-    before, after = old["workloads"], new["workloads"]
-    for name in [*after, *(n for n in before if n not in after)]:
-        if name not in before or name not in after:
-            found.notes.append(f"{name}: only in the {'new' if name in after else 'old'} results")
+    for name in [*new, *(n for n in old if n not in new)]:
+        if name not in old or name not in new:
+            found.notes.append(f"{name}: only in the {'new' if name in new else 'old'} results")
             continue
-        a, b = before[name], after[name]
-        ran = a.get("ran") or {}, b.get("ran") or {}
-        differences = _differences(*ran)
-        found.notes += [f"{name}: {d}" for d in differences]
-        if a.get("containers") != b.get("containers"):
+        a, b = old[name], new[name]
+        found.notes += [f"{name}: {d}" for d in _differences(a["ran"], b["ran"])]
+        if a["containers"] != b["containers"]:
             found.notes.append(
                 f"{name}: not compared: the old run has {_size(a)}, the new one {_size(b)}"
             )
             continue
-        same_machine = bool(ran[0]) and all(ran[0].get(key) == ran[1].get(key) for key in SAME)
-        found.changes += _changes(
-            name, a.get("timings", ()), b.get("timings", ()), same_machine, found.notes
-        )
+        same_machine = all(a["ran"][key] == b["ran"][key] for key in SAME)
+        found.changes += _changes(name, a["timings"], b["timings"], same_machine, found.notes)
         found.notes += [f"{name}: no longer met: {text}" for text in _broken(a, b)]
     return found
 
 
 def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    if not old or not new:
-        return [
-            "the old results do not say where they ran"
-            if not old
-            else "the new results do not say where they ran"
-        ]
-    out = [
-        f"{key} was {old.get(key)}, is {new.get(key)}"
-        for key in SAME
-        if old.get(key) != new.get(key)
-    ]
+    out = [f"{key} was {old[key]}, is {new[key]}" for key in SAME if old[key] != new[key]]
     for ran, which in ((old, "old"), (new, "new")):
-        if (ran.get("load") or 0) > BUSY * (ran.get("cpus") or 1):
+        if (ran["load"] or 0) > BUSY * (ran["cpus"] or 1):
             out.append(
                 f"the {which} run shared its {ran['cpus']} CPUs with other work: load {ran['load']}"
             )
-    versions = old.get("versions", {}), new.get("versions", {})
+    before, after = old["versions"], new["versions"]
     return out + [
-        f"{p} was {versions[0].get(p)}, is {v}"
-        for p, v in versions[1].items()
-        if versions[0].get(p) != v
+        f"{package} was {before.get(package)}, is {after.get(package)}"
+        for package in sorted(before.keys() | after.keys())
+        if before.get(package) != after.get(package)
     ]
 
 
 def _size(workload: Mapping[str, Any]) -> str:
-    n = workload.get("containers")
+    n = workload["containers"]
     return "an unknown number of containers" if n is None else f"{n:,} containers"
 
 
@@ -160,32 +145,17 @@ def _changes(
         a = before.get(name)
         if a is None or b["engine"] == BANDWIDTH:  # a reference itself
             continue
-        if min(a["seconds"]["rounds"], b["seconds"]["rounds"]) < MIN_ROUNDS:
+        if min(a["rounds"], b["rounds"]) < MIN_ROUNDS:
             few.append(name)
-        elif a["to_reference"] and b["to_reference"] and a["reference"] == b["reference"]:
-            out.append(
-                Change(
-                    workload,
-                    name,
-                    b["engine"],
-                    f"x {b['reference']}",
-                    Spread(**a["to_reference"]),
-                    Spread(**b["to_reference"]),
-                )
-            )
-        elif same_machine:
-            out.append(
-                Change(
-                    workload,
-                    name,
-                    b["engine"],
-                    "seconds",
-                    Spread(**a["seconds"]),
-                    Spread(**b["seconds"]),
-                )
-            )
+            continue
+        if "reference" in b and a.get("reference") == b["reference"]:
+            key, unit = "to_reference", f"x {b['reference']}"
+        elif same_machine and "seconds" in a and "seconds" in b:
+            key, unit = "seconds", "seconds"
         else:
             without.append(name)
+            continue
+        out.append(Change(workload, name, b["engine"], unit, Spread(**a[key]), Spread(**b[key])))
     for names, why in (
         (without, "no common reference"),
         (few, f"fewer than {MIN_ROUNDS} rounds"),
@@ -206,8 +176,8 @@ def _broken(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
 
     Requirements are matched by subject: the rest of a text may name measured values.
     """
-    met = {_subject(q) for q in old.get("requirements", ()) if q["met"]}
-    return [q["text"] for q in new.get("requirements", ()) if not q["met"] and _subject(q) in met]
+    met = {_subject(q) for q in old["requirements"] if q["met"]}
+    return [q["text"] for q in new["requirements"] if not q["met"] and _subject(q) in met]
 
 
 def _subject(requirement: Mapping[str, Any]) -> str:

@@ -1,13 +1,15 @@
-"""`python -m bench table`: write the figures as Markdown, and into a block of README.md."""
+"""`python -m bench table`: write results as Markdown, and into a block of README.md."""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from bench.report.measure import BANDWIDTH
 from bench.report.report import OWN
+from bench.report.results import PACKAGES
 from bench.report.show import figure
 
 BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
@@ -16,8 +18,7 @@ README: Final = Path(__file__).parents[2] / "README.md"
 
 def markdown(results: Mapping[str, Any]) -> str:
     """Return a table of peers, a row per workload and group; then requirements and runs, folded."""
-    workloads = results["workloads"]
-    blocks = [_peers(workloads), _requirements(workloads)]
+    blocks = [_peers(results), _requirements(results)]
     return "\n\n".join(b for b in blocks if b)
 
 
@@ -54,8 +55,8 @@ def _peers(workloads: Mapping[str, Any]) -> str:
     """Return a table of each engine's best contestant, as a multiple of Skipstone's time."""
     found: dict[tuple[str, str], dict[str, float]] = {}
     for name, workload in workloads.items():
-        for t in workload.get("timings", ()):
-            if t["engine"] not in (OWN, BANDWIDTH) and t["to_own"]:
+        for t in workload["timings"]:
+            if t["engine"] not in (OWN, BANDWIDTH) and "to_own" in t:
                 row = found.setdefault((name, t["group"]), {})
                 row[t["engine"]] = min(t["to_own"]["median"], row.get(t["engine"], float("inf")))
     engines = list(dict.fromkeys(engine for row in found.values() for engine in row))
@@ -78,14 +79,15 @@ def _ran(workloads: Mapping[str, Any]) -> str:
     """Return which workloads ran where."""
     where: dict[str, list[str]] = {}
     for name, workload in workloads.items():
-        if ran := workload.get("ran"):
-            versions = ", ".join(f"{p} {v}" for p, v in ran["versions"].items() if v)
-            line = (
-                f"{ran['date']}, {ran['processor']}, {ran['cpus']} CPUs, {ran['threads']} threads, "
-                f"Python {ran['python']}, {versions}"
-            )
-            where.setdefault(line, []).append(f"`{name}`")
-    return "\n".join(f"{', '.join(names)}: {line}.  " for line, names in where.items()).rstrip()
+        ran = workload["ran"]
+        versions = ", ".join(f"{p} {ran['versions'][p]}" for p in PACKAGES if p in ran["versions"])
+        line = (
+            f"{ran['date']}, {ran['processor']}, {ran['cpus']} CPUs, {ran['threads']} threads, "
+            f"Python {ran['python']}, {versions}"
+        )
+        where.setdefault(line, []).append(f"`{name}`")
+    text = " ".join(f"{', '.join(names)}: {line}." for line, names in where.items())
+    return textwrap.fill(text, 100, break_long_words=False, break_on_hyphens=False)
 
 
 def _table(head: Iterable[str], rows: Iterable[Iterable[str]], aligned: str) -> str:

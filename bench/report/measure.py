@@ -33,18 +33,14 @@ class Spread:
     """A summary of one figure per round: seconds, or a ratio."""
 
     median: float
-    best: float
     q10: float
-    q25: float
-    q75: float
     q90: float
-    rounds: int
 
 
 def spread(figures: Sequence[float]) -> Spread:
     """Summarise one figure per round."""
-    q10, q25, q75, q90 = (float(q) for q in np.quantile(figures, (0.1, 0.25, 0.75, 0.9)))
-    return Spread(statistics.median(figures), min(figures), q10, q25, q75, q90, len(figures))
+    q10, q90 = (float(q) for q in np.quantile(figures, (0.1, 0.9)))
+    return Spread(statistics.median(figures), q10, q90)
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ def draw(results: Results, folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     with matplotlib.rc_context(style):
         for name, make in PLOTS.items():
-            drawn = make(results["workloads"])
+            drawn = make(results)
             if drawn is not None:
                 path = folder / f"{name}.png"
                 _write(drawn, path)
@@ -77,9 +77,8 @@ def _figure(
 
 def scaling(workloads: Results) -> Figure | None:
     """Plot time over the number of containers on logarithmic axes, with bands of 10 % to 90 %."""
-    timings = workloads.get("scaling", {}).get("timings", ())
     lines: dict[str, list[Any]] = {}
-    for t in timings:
+    for t in workloads.get("scaling", {}).get("timings", ()):
         lines.setdefault(t["name"].rpartition(", ")[0], []).append(t)
     if not lines:
         return None
@@ -140,8 +139,8 @@ def limit(workloads: Results) -> Figure | None:
     rows = [
         (f"{workload}: {t['name']}", t["share"])
         for workload, found in workloads.items()
-        for t in found.get("timings", ())
-        if t["engine"] == OWN and t["share"] is not None and (t["n"] or math.inf) >= _largest(found)
+        for t in found["timings"]
+        if t["engine"] == OWN and "share" in t and t.get("n", math.inf) >= _largest(found)
     ]
     if not rows:
         return None
@@ -166,7 +165,7 @@ def limit(workloads: Results) -> Figure | None:
 
 
 def _largest(found: Results) -> float:
-    return max((t["n"] for t in found["timings"] if t.get("n")), default=0)
+    return max((t["n"] for t in found["timings"] if "n" in t), default=0)
 
 
 def peers(workloads: Results) -> Figure | None:
@@ -219,8 +218,8 @@ def peers(workloads: Results) -> Figure | None:
 def _panels(workloads: Results) -> Iterator[tuple[str, list[Any]]]:
     for name, found in workloads.items():
         groups: dict[str, list[Any]] = {}
-        for t in found.get("timings", ()):
-            if t["engine"] not in (OWN, BANDWIDTH) and t["to_own"]:
+        for t in found["timings"]:
+            if t["engine"] not in (OWN, BANDWIDTH) and "to_own" in t:
                 groups.setdefault(t["group"], []).append(t)
         if name == "scaling":  # it has its own plot
             continue

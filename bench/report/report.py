@@ -43,6 +43,7 @@ class Timed:
         name: Unique in its workload.
         engine: Skipstone, or the peer that ran.
         group: Contestants of one group do the same work, so their times are comparable.
+        rounds: The number of rounds.
         seconds: Seconds of one run.
         reference: The name of a run in the same rounds that does not change with Skipstone.
         to_reference: Seconds over the reference's seconds, round by round.
@@ -54,6 +55,7 @@ class Timed:
     name: str
     engine: str
     group: str
+    rounds: int
     seconds: Spread
     reference: str | None = None
     to_reference: Spread | None = None
@@ -108,6 +110,7 @@ class Report:
                 name,
                 engine,
                 group,
+                len(t.seconds),
                 spread(t.seconds),
                 reference and reference[0],
                 to_reference,
