@@ -11,7 +11,8 @@ requirements.
     power/        `power`: which row groups each engine leaves out, by form of predicate
     spark/        workloads in a Spark session
     report/       everything that workloads share:
-        measure.py   time contestants in turn, beside the read bandwidth or a yardstick
+        measure.py   time contestants in turn, beside a reference such as a yardstick
+        bandwidth.py the read bandwidth of the machine, the usual reference
         report.py    the options and the report of a workload
         results.py   a JSON file for each workload, with the machine and the versions of its run
         show.py      print tables

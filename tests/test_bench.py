@@ -15,8 +15,9 @@ import pytest
 
 from bench import __main__ as command
 from bench.report import markdown, results
+from bench.report.bandwidth import BANDWIDTH
 from bench.report.compare import compare
-from bench.report.measure import BANDWIDTH, YARDSTICK, Spread, Timing, interleave, spread, yardstick
+from bench.report.measure import YARDSTICK, Spread, Timing, interleave, spread, yardstick
 from bench.report.report import Options, WrongAnswer, equal
 from bench.report.results import load, save
 from bench.report.show import table

@@ -14,8 +14,8 @@ from bench.files.lake import Lake, make_parquet
 from bench.files.task import Contestant, Task, by_position
 from bench.registry import USUAL, WORKLOADS
 from bench.report import markdown
+from bench.report.bandwidth import BANDWIDTH
 from bench.report.compare import compare
-from bench.report.measure import BANDWIDTH
 from bench.report.report import OWN, Options, Report
 from bench.report.results import FOLDER, as_json, load, machine, save
 from bench.statistics import gpu

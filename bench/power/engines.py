@@ -6,15 +6,9 @@ while they run the query, and the rows that they return show some of the groups.
 
 from __future__ import annotations
 
-import datetime as dt
 import json
-import os
 import re
-import subprocess
-import sys
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from decimal import Decimal
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -24,60 +18,10 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
+from bench.power.answers import Answer, NoSuchForm, Questions, each, named, path_of, text_of
 from bench.power.files import GROUPS, ROWS, Table
 from bench.power.form import Form
-
-
-class NoSuchForm(Exception):
-    """The engine does not support the form."""
-
-    def __init__(self) -> None:
-        super().__init__("no such form")
-
-
-@dataclass(frozen=True)
-class Answer:
-    """An engine's answer for one form.
-
-    Attributes:
-        read: The number of row groups that it read.
-        groups: Row groups that are certainly among them.
-        exact: True if `groups` are all of them.
-    """
-
-    read: int
-    groups: frozenset[int]
-    exact: bool
-
-
-# A form, its table, and the number of one group or None for all.
-Questions = Sequence[tuple[Form, Table, int | None]]
-
-
-def _path(table: Table, group: int | None) -> Path:
-    return table.path if group is None else table.groups[group]
-
-
-def _named(groups: Iterable[int]) -> Answer:
-    found = frozenset(groups)
-    return Answer(len(found), found, True)
-
-
-def _each(questions: Questions, ask: Any) -> list[Answer | str]:
-    """Return the answer to each question, or why there is none."""
-    out: list[Answer | str] = []
-    for form, table, group in questions:
-        try:
-            out.append(ask(form, table, group))
-        except Exception as e:  # engines raise errors of many classes; the report shows them
-            out.append(_why(e))
-    return out
-
-
-def _why(e: BaseException) -> str:
-    if isinstance(e, NoSuchForm):
-        return str(e)
-    return f"{type(e).__name__}: {str(e).strip().splitlines()[0] if str(e).strip() else ''}"[:200]
+from bench.power.polars import polars
 
 
 def pyarrow(questions: Questions) -> list[Answer | str]:
@@ -88,7 +32,7 @@ def pyarrow(questions: Questions) -> list[Answer | str]:
         if form.arrow is None:
             raise NoSuchForm
         condition = form.arrow(pc.field, pc)
-        data = ds.dataset(_path(table, group), partitioning="hive" if table.partitioned else None)
+        data = ds.dataset(path_of(table, group), partitioning="hive" if table.partitioned else None)
         found = []
         for fragment in data.get_fragments(condition):
             for part in fragment.split_by_row_group(condition, data.schema):
@@ -101,9 +45,9 @@ def pyarrow(questions: Questions) -> list[Answer | str]:
                         .as_py()
                     )
                 found.append(number[key])
-        return _named(found)
+        return named(found)
 
-    return _each(questions, ask)
+    return each(questions, ask)
 
 
 def duckdb(questions: Questions) -> list[Answer | str]:
@@ -114,24 +58,17 @@ def duckdb(questions: Questions) -> list[Answer | str]:
     con.execute("SET enable_profiling = 'no_output'; SET TimeZone = 'UTC'; SET threads = 1")
 
     def ask(form: Form, table: Table, group: int | None) -> Answer:
-        path = _path(table, group)
+        path = path_of(table, group)
         source = f"{path}/**/*.parquet" if path.is_dir() else str(path)
         rows = con.execute(
-            f"SELECT DISTINCT g FROM read_parquet('{source}') WHERE {_text(form, 'duckdb')}"
+            f"SELECT DISTINCT g FROM read_parquet('{source}') WHERE {text_of(form, 'duckdb')}"
         ).fetchall()
         profile = json.loads(con.get_profiling_information())
         return Answer(
             int(profile["query"]["total_row_groups_scanned"]), frozenset(r[0] for r in rows), False
         )
 
-    return _each(questions, ask)
-
-
-def _text(form: Form, engine: str) -> str:
-    text = form.text(engine)
-    if not text:
-        raise NoSuchForm
-    return text
+    return each(questions, ask)
 
 
 def datafusion(questions: Questions) -> list[Answer | str]:
@@ -152,8 +89,8 @@ def datafusion(questions: Questions) -> list[Answer | str]:
         return made
 
     def ask(form: Form, table: Table, group: int | None) -> Answer:
-        made = context(_path(table, group), table.partitioned)
-        query = f"SELECT g FROM t WHERE {_text(form, 'datafusion')}"
+        made = context(path_of(table, group), table.partitioned)
+        query = f"SELECT g FROM t WHERE {text_of(form, 'datafusion')}"
         found = made.sql(query).select(col("g")).distinct().to_pydict()["g"]
         plan = "\n".join(made.sql(f"EXPLAIN ANALYZE {query}").to_pydict()["plan"])
         return Answer(
@@ -162,7 +99,7 @@ def datafusion(questions: Questions) -> list[Answer | str]:
             False,
         )
 
-    return _each(questions, ask)
+    return each(questions, ask)
 
 
 def _matched(plan: str, groups_of_a_file: int) -> int:
@@ -188,81 +125,6 @@ def _matched(plan: str, groups_of_a_file: int) -> int:
         opened = sum(map(int, re.findall(r"files_opened=(\d+)", plan)))
         return max(opened - pruned, 0) * groups_of_a_file
     return blooms[1] if blooms[0] == bounds[1] else bounds[1]
-
-
-MARK: Final = "====== question "
-
-
-def polars(questions: Questions) -> list[Answer | str]:
-    """Read what the Parquet reader prints with POLARS_VERBOSE.
-
-    Polars reads that variable once, so it runs in a process of its own.
-    """
-    todo = [
-        (form.text("polars"), str(_path(table, group)), table.partitioned)
-        for form, table, group in questions
-    ]
-    environment = {**os.environ, "POLARS_VERBOSE": "1", "PYTHONUNBUFFERED": "1"}
-    done = subprocess.run(
-        [sys.executable, "-m", "bench.power.engines"],
-        input=json.dumps(todo),
-        env=environment,
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    printed = done.stderr.split(MARK)[1:]
-    out: list[Answer | str] = []
-    for (_, table, group), found, text in zip(
-        questions, json.loads(done.stdout), printed, strict=True
-    ):
-        groups = GROUPS if table.path.is_file() and group is None else 1
-        out.append(
-            found
-            if isinstance(found, str)
-            else Answer(_read(text, groups), frozenset(found), False)
-        )
-    return out
-
-
-def _read(printed: str, groups_of_a_file: int) -> int:
-    """Return the number of row groups that Polars reads: its readers, less what they skip."""
-    readers = printed.count("[ParquetFileReader]: project: ")
-    chosen = re.findall(r"Predicate pushdown: reading (\d+) / (\d+) row groups", printed)
-    return sum(int(n) for n, _ in chosen) + (readers - len(chosen)) * groups_of_a_file
-
-
-def _polars_child() -> None:
-    """Answer the questions on standard input; the parent reads standard error."""
-    import polars as pl
-
-    def ask(text: str, path: str, partitioned: bool) -> list[int]:
-        if not text:
-            raise NoSuchForm
-        names = {
-            "pl": pl,
-            "date": dt.date,
-            "datetime": dt.datetime,
-            "UTC": dt.UTC,
-            "Decimal": Decimal,
-        }
-        condition = eval(text, names) if "pl." in text else pl.sql_expr(text)
-        source = f"{path}/**/*.parquet" if os.path.isdir(path) else path
-        rows = (
-            pl.scan_parquet(source, hive_partitioning=partitioned)
-            .filter(condition)
-            .collect(engine="streaming")
-        )
-        return sorted(set(rows["g"].to_list()))
-
-    out: list[list[int] | str] = []
-    for question in json.load(sys.stdin):
-        print(MARK, file=sys.stderr, flush=True)
-        try:
-            out.append(ask(*question))
-        except BaseException as e:  # PanicException does not derive from Exception
-            out.append(_why(e))
-    json.dump(out, sys.stdout)
 
 
 def pyiceberg(questions: Questions) -> list[Answer | str]:
@@ -297,10 +159,12 @@ def pyiceberg(questions: Questions) -> list[Answer | str]:
 
     def ask(form: Form, table: Table, group: int | None) -> Answer:
         schema, data_files = files(table.groups)
-        may_match = visitors._InclusiveMetricsEvaluator(schema, parse(_text(form, "iceberg"))).eval
-        return _named(i for i, f in enumerate(data_files) if group in (None, i) and may_match(f))
+        may_match = visitors._InclusiveMetricsEvaluator(
+            schema, parse(text_of(form, "iceberg"))
+        ).eval
+        return named(i for i, f in enumerate(data_files) if group in (None, i) and may_match(f))
 
-    return _each(questions, ask)
+    return each(questions, ask)
 
 
 def by_spark(session: Any) -> Callable[[Questions], list[Answer | str]]:
@@ -312,7 +176,7 @@ def by_spark(session: Any) -> Callable[[Questions], list[Answer | str]]:
 
     def ask(form: Form, table: Table, group: int | None) -> Answer:
         frame = session.read.option("parquet.filter.dictionary.enabled", "false").parquet(
-            str(_path(table, group))
+            str(path_of(table, group))
         )
         query = frame.where(form.sql).select("g")
         found = frozenset(r[0] for r in query.collect())
@@ -322,7 +186,7 @@ def by_spark(session: Any) -> Callable[[Questions], list[Answer | str]]:
         scanned = metric.get().value() if "scan parquet" in leaf.nodeName().lower() else 0
         return Answer(-(-scanned // ROWS), found, False)
 
-    return lambda questions: _each(questions, ask)
+    return lambda questions: each(questions, ask)
 
 
 ENGINES: Final = {
@@ -332,6 +196,3 @@ ENGINES: Final = {
     "DataFusion": datafusion,
     "pyiceberg": pyiceberg,
 }
-
-if __name__ == "__main__":
-    _polars_child()

@@ -18,7 +18,8 @@ import numpy as np
 import pyarrow.parquet as pq
 
 import skipstone as ss
-from bench.power.engines import ENGINES, Answer, Questions, by_spark
+from bench.power.answers import Answer, Questions
+from bench.power.engines import ENGINES, by_spark
 from bench.power.files import GROUPS, Table, make
 from bench.power.form import Form
 from bench.power.forms import FORMS

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from bench.report.measure import BANDWIDTH, Spread
+from bench.report.bandwidth import BANDWIDTH
+from bench.report.measure import Spread
 from bench.report.report import OWN
 from bench.report.show import figure, table
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from bench.report.measure import BANDWIDTH
+from bench.report.bandwidth import BANDWIDTH
 from bench.report.report import OWN
 from bench.report.results import PACKAGES
 from bench.report.show import figure

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from bench.report.measure import BANDWIDTH
+from bench.report.bandwidth import BANDWIDTH
 from bench.report.report import OWN
 from bench.report.show import figure
 

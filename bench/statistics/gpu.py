@@ -6,10 +6,8 @@ is faster.
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +16,7 @@ import skipstone as ss
 from bench.report.measure import Run, Timing, clock, interleave
 from bench.report.report import OWN, Options, Report, Requirement, equal
 from bench.report.show import figure
+from bench.statistics.gpu_peers import PEERS, Peer, as_array
 from bench.statistics.kernels import BASE, SHAPES, STEP, statistics, within
 from skipstone.ir.lower import Program
 from skipstone.ir.types import INT64
@@ -35,79 +34,6 @@ SHARE: Final = 0.8  # required share of the copy bandwidth, at the largest size
 CHECKED: Final = 1_000_000  # containers over which every shape is compared
 BURST: Final = 20  # launches in a row, before a wait for the last
 SMALL: Final = tuple(10**k for k in range(2, 8))  # sizes among which the break-even lies
-
-
-@dataclass(frozen=True)
-class Peer:
-    """Another library that can test ranges of columns on the device.
-
-    Attributes:
-        name: The printed name.
-        module: The module that must be installed.
-        prepare: Takes the bounds of each column, as device arrays, and a range; returns a run that
-            gives a mask on the device.
-    """
-
-    name: str
-    module: str
-    prepare: Callable[[Sequence[tuple[Any, Any]], int, int], Run]
-
-    @property
-    def missing(self) -> str | None:
-        """Return why it is absent, or None."""
-        return None if importlib.util.find_spec(self.module) else "it is not installed"
-
-
-def _expression(columns: Sequence[tuple[Any, Any]], first: int, stop: int) -> Any:
-    found = None
-    for low, high in columns:
-        test = (high >= first) & (low < stop)
-        found = test if found is None else found & test
-    return found
-
-
-def _fused(columns: Sequence[tuple[Any, Any]], first: int, stop: int) -> Run:
-    import cupy
-
-    text = " && ".join(f"h{i} >= first && l{i} < stop" for i in range(len(columns)))
-    arguments = ", ".join(f"int64 l{i}, int64 h{i}" for i in range(len(columns)))
-    kernel = cupy.ElementwiseKernel(
-        f"{arguments}, int64 first, int64 stop",
-        "bool out",
-        f"out = {text}",
-        f"ranges{len(columns)}",
-    )
-    flat = [a for pair in columns for a in pair]
-    return lambda: kernel(*flat, first, stop)
-
-
-def _torch(columns: Sequence[tuple[Any, Any]], first: int, stop: int) -> Run:
-    import torch
-
-    tensors = [(torch.from_dlpack(low), torch.from_dlpack(high)) for low, high in columns]
-    return lambda: _expression(tensors, first, stop)
-
-
-def _cudf(columns: Sequence[tuple[Any, Any]], first: int, stop: int) -> Run:
-    import cudf
-
-    frame = cudf.DataFrame(
-        {
-            f"{side}{i}": a
-            for i, pair in enumerate(columns)
-            for side, a in zip("lh", pair, strict=True)
-        }
-    )
-    text = " and ".join(f"h{i} >= {first} and l{i} < {stop}" for i in range(len(columns)))
-    return lambda: frame.eval(text)
-
-
-PEERS: Final = (
-    Peer("CuPy, an operation at a time", "cupy", lambda *args: lambda: _expression(*args)),
-    Peer("CuPy, one ElementwiseKernel", "cupy", _fused),
-    Peer("PyTorch", "torch", _torch),
-    Peer("cuDF", "cudf", _cudf),
-)
 
 
 def gpu(options: Options) -> Report:
@@ -238,7 +164,7 @@ def _at(
     }
     for peer in peers:
         runs[peer.name] = peer.prepare(pairs, first, stop)
-        equal(peer.name, device.download(_array(runs[peer.name]())), expected)
+        equal(peer.name, device.download(as_array(runs[peer.name]())), expected)
     timings = {
         name: _per_run(t)
         for name, t in interleave(
@@ -274,17 +200,6 @@ def _at(
         report.requirements.append(
             Requirement(f"{group} bytes: share of the device's copy bandwidth", share, SHARE)
         )
-
-
-def _array(found: Any) -> Any:
-    """Return a peer's mask as a device array."""
-    if hasattr(found, "values") and not callable(found.values):  # from cuDF
-        return found.values
-    if type(found).__module__.startswith("torch"):
-        import cupy
-
-        return cupy.from_dlpack(found)
-    return found
 
 
 def _burst(run: Run, device: Device, times: int) -> Run:

@@ -11,7 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 import skipstone as ss
-from bench.report.measure import BANDWIDTH, Bandwidth, Run, Timing, clock
+from bench.report.bandwidth import BANDWIDTH, Bandwidth
+from bench.report.measure import Run, Timing, clock
 from bench.report.report import OWN, Options, Report, Requirement, equal
 from skipstone.ir.types import INT64
 

@@ -11,15 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 import skipstone as ss
-from bench.report.measure import (
-    BANDWIDTH,
-    Bandwidth,
-    Run,
-    Timing,
-    interleave,
-    interleave_with_reads,
-    pages_kept,
-)
+from bench.report.bandwidth import BANDWIDTH, Bandwidth, interleave_with_reads
+from bench.report.measure import Run, Timing, interleave, pages_kept
 from bench.report.report import Options, Report, Requirement, equal
 from skipstone.ir.lower import Program
 from skipstone.kernels.pack.planes import unpack

@@ -10,7 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 import skipstone as ss
-from bench.report.measure import BANDWIDTH, YARDSTICK, Bandwidth, Run, Timing, interleave, yardstick
+from bench.report.bandwidth import BANDWIDTH, Bandwidth
+from bench.report.measure import YARDSTICK, Run, Timing, interleave, yardstick
 from bench.report.report import OWN, Options, Report, Requirement, equal
 from skipstone.kernels.run.run import Backend
 

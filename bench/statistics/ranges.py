@@ -11,7 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 import skipstone as ss
-from bench.report.measure import BANDWIDTH, Bandwidth, Run, Timing, interleave
+from bench.report.bandwidth import BANDWIDTH, Bandwidth
+from bench.report.measure import Run, Timing, interleave
 from bench.report.report import OWN, Options, Report, Requirement, equal
 from bench.statistics.peers import PEERS, Peer, Ranges, Test
 from skipstone.ir.lower import Program

@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 import skipstone as ss
-from bench.report.measure import BANDWIDTH, YARDSTICK, Bandwidth, Run, Timing, interleave, yardstick
+from bench.report.bandwidth import BANDWIDTH, Bandwidth
+from bench.report.measure import YARDSTICK, Run, Timing, interleave, yardstick
 from bench.report.report import OWN, Options, Report, equal
 from bench.report.show import figure
 from bench.statistics.peers import PEERS, Ranges

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from bench.report.measure import BANDWIDTH, Timing
+from bench.report.bandwidth import BANDWIDTH
+from bench.report.measure import Timing
 from bench.report.report import Options, Report, Requirement
 from bench.report.results import as_json, machine
 
