@@ -8,6 +8,7 @@ answer, shown as LOST.
 from __future__ import annotations
 
 import tempfile
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
@@ -23,10 +24,9 @@ from bench.power.engines import ENGINES, by_spark
 from bench.power.files import GROUPS, Table, make
 from bench.power.form import Form
 from bench.power.forms import FORMS
-from bench.report.report import Options, Report, Requirement
+from bench.report.report import OWN, Options, Report, Requirement
 from skipstone.ir.rows import evaluate_rows
 
-OWN: Final = "Skipstone"
 CONFIG: Final = {
     "spark.ui.enabled": "false",
     "spark.log.level": "OFF",
@@ -76,29 +76,17 @@ def power(options: Options) -> Report:
             forms = [f for f in FORMS if f.table in tables]
             truths = _by_rows(forms, tables) if spark is None else _by_spark(forms, tables, spark)
             own, always = _own(forms, tables, truths)
-            cells = {
-                OWN: own,
-                **{
-                    name: found
-                    for name, found in _others(forms, tables, truths, spark, report).items()
-                    if found
-                },
-            }
+            others = _others(forms, tables, truths, spark, report)
+            cells = {OWN: own, **{name: found for name, found in others.items() if found}}
     finally:
         if spark is not None:
             spark.stop()
     for form, truth in zip(forms, truths, strict=True):
-        figures = {
-            name: str(found[form.name]) if form.name in found else "-"
-            for name, found in cells.items()
-        }
-        row: dict[str, Any] = {
-            "": form.name,
-            "empty": GROUPS - len(truth.some),
-            OWN: figures.pop(OWN),
-            "ALWAYS": always[form.name],
-            **figures,
-        }
+        row: dict[str, Any] = {"": form.name, "empty": GROUPS - len(truth.some)}
+        for name, found in cells.items():
+            row[name] = str(found[form.name]) if form.name in found else "-"
+            if name == OWN:
+                row["ALWAYS"] = always[form.name]
         report.rows.append(row)
     behind = [f.name for f in forms if _behind(f, forms, cells)]
     report.requirements += [
@@ -133,6 +121,7 @@ def power(options: Options) -> Report:
 
 
 def _spark() -> tuple[Any, str]:
+    """Return a Spark session, or None and why there is none."""
     try:
         from skipstone.spark import session
 
@@ -164,22 +153,12 @@ def _by_rows(forms: list[Form], tables: Mapping[str, Table]) -> list[Truth]:
             table.path, partitioning="hive" if table.partitioned else None
         ).combine_chunks()
         node = ss.PruningPredicate(form.sql, rows.schema).node
-        hits = np.asarray(
-            evaluate_rows(node, rows.to_batches()[0])
-            .fill_null(False)
-            .to_numpy(zero_copy_only=False)
-        )
+        matches = evaluate_rows(node, rows.to_batches()[0]).fill_null(False)
         group = rows["g"].to_numpy()
-        matched, whole = (
-            np.bincount(group[hits], minlength=GROUPS),
-            np.bincount(group, minlength=GROUPS),
-        )
-        out.append(
-            Truth(
-                frozenset(np.flatnonzero(matched).tolist()),
-                frozenset(np.flatnonzero(matched == whole).tolist()),
-            )
-        )
+        matched = np.bincount(group[matches.to_numpy(zero_copy_only=False)], minlength=GROUPS)
+        whole = matched == np.bincount(group, minlength=GROUPS)
+        some, every = (frozenset(np.flatnonzero(mask).tolist()) for mask in (matched, whole))
+        out.append(Truth(some, every))
     return out
 
 
@@ -187,17 +166,14 @@ def _own(
     forms: list[Form], tables: Mapping[str, Table], truths: list[Truth]
 ) -> tuple[dict[str, Cell], dict[str, str]]:
     """Return Skipstone's cells, and the shares of fully matched row groups that it finds."""
-    scanned = {
-        name: (found := ss.scan_parquet(t.path), _order(found, t)) for name, t in tables.items()
-    }
+    scanned = {name: ss.scan_parquet(table.path) for name, table in tables.items()}
     cells, always = {}, {}
     for form, truth in zip(forms, truths, strict=True):
-        table, order = scanned[form.table]
-        plan = table.plan(where=form.sql)
-        verdicts = {g: int(v) for g, v in zip(order, plan.verdicts, strict=True)}
-        cells[form.name] = _cell(
-            Answer(0, frozenset(g for g, v in verdicts.items() if v), True), truth
-        )
+        table = scanned[form.table]
+        order = _order(table, tables[form.table])
+        verdicts = dict(zip(order, table.plan(where=form.sql).verdicts.tolist(), strict=True))
+        kept = frozenset(g for g, v in verdicts.items() if v)
+        cells[form.name] = _cell(Answer(0, kept, True), truth)
         wrong = sum(v == ss.Verdict.ALWAYS and g not in truth.every for g, v in verdicts.items())
         right = sum(verdicts[g] == ss.Verdict.ALWAYS for g in truth.every)
         always[form.name] = (f"{right / len(truth.every):.0%}" if truth.every else "") + (
@@ -217,6 +193,7 @@ def _order(scanned: ss.ParquetTable, table: Table) -> list[int]:
 def _others(
     forms: list[Form], tables: Mapping[str, Table], truths: list[Truth], spark: Any, report: Report
 ) -> dict[str, dict[str, Cell]]:
+    """Return the cells of each other engine; note what is absent or has no answer."""
     out: dict[str, dict[str, Cell]] = {}
     engines = ENGINES | ({} if spark is None else {"Spark": by_spark(spark)})
     for name, ask in engines.items():
@@ -236,13 +213,13 @@ def _others(
             report.notes.append(f"{name} is absent: {e}")
             continue
         report.notes += _unanswered(name, [*questions, *doubts], [*answers, *alone])
-        unread: dict[str, int] = {}
-        for (form, _, _), answer in zip(doubts, alone, strict=True):
-            unread[form.name] = unread.get(form.name, 0) + (
-                isinstance(answer, Answer) and answer.read == 0
-            )
+        unread = Counter(
+            form.name
+            for (form, _, _), answer in zip(doubts, alone, strict=True)
+            if isinstance(answer, Answer) and answer.read == 0
+        )
         out[name] = {
-            f.name: _cell(a, t, unread.get(f.name, 0))
+            f.name: _cell(a, t, unread[f.name])
             for f, a, t in zip(forms, answers, truths, strict=True)
             if isinstance(a, Answer)
         }
@@ -259,6 +236,7 @@ def _unanswered(name: str, questions: Questions, answers: Sequence[Answer | str]
 
 
 def _cell(answer: Answer, truth: Truth, unread: int = 0) -> Cell:
+    """Judge an answer; `unread` groups with a match were not even read when asked for alone."""
     empty = GROUPS - len(truth.some)
     if answer.exact:
         return Cell(
@@ -281,15 +259,13 @@ def _behind(form: Form, forms: list[Form], cells: Mapping[str, Mapping[str, Cell
 
 
 def _total(name: str, found: Mapping[str, Cell], forms: int) -> str:
+    """Return a line on one engine: its version and its figures over all forms."""
     lost = sum(c.lost > 0 for c in found.values())
     whole = sum(c.share == 1 and not c.lost for c in found.values())
-    version = (
-        ""
-        if name == OWN
-        else " " + metadata.version("pyspark" if name == "Spark" else name.lower())
-    )
     mean = sum(0.0 if c.lost else c.share for c in found.values()) / forms
+    if name != OWN:
+        name += " " + metadata.version("pyspark" if name == "Spark" else name.lower())
     return (
-        f"{name}{version}: {mean:.0%} on average over {forms} forms, everything in {whole}, "
+        f"{name}: {mean:.0%} on average over {forms} forms, everything in {whole}, "
         f"wrong answers in {lost} (counted as nothing left out)."
     )

@@ -45,43 +45,38 @@ class Bandwidth:
     def reading(self, arrays: Sequence[Any]) -> Run:
         """Make a run that reads other arrays once, split among the threads, by the OR loop."""
         either = _loops()[1]
-        whole = [a[: a.nbytes // 8 * 8 // a.itemsize].view(np.int64) for a in arrays]
-        parts = [
-            a[s : s + -(-len(a) // threads())]
-            for a in whole
-            for s in range(0, len(a), max(-(-len(a) // threads()), 1))
-        ]
-        return lambda: list(self._pool.map(either, parts))
+        parts: list[Any] = []
+        for a in arrays:
+            words = a[: a.nbytes // 8 * 8 // a.itemsize].view(np.int64)
+            parts += _pieces(words, max(-(-len(words) // threads()), 1))
+        return lambda: self._map(either, parts)
 
     def scratch(self) -> None:
         """Read a gigabyte of other data, to fill the caches."""
         if self._scratch is None:
             self._scratch = np.ones(SCRATCH // 8, np.int64)
-        step = len(self._scratch) // (4 * threads())
-        list(
-            self._pool.map(
-                np.sum, [self._scratch[i : i + step] for i in range(0, len(self._scratch), step)]
-            )
-        )
+        self._map(np.sum, _pieces(self._scratch, len(self._scratch) // (4 * threads())))
 
     def _each(self, loop: Read, piece: int) -> None:
-        list(
-            self._pool.map(
-                loop, [a[s : s + piece] for a in self.arrays for s in range(0, len(a), piece)]
-            )
-        )
+        """Read one array after the other, in pieces."""
+        self._map(loop, [part for a in self.arrays for part in _pieces(a, piece)])
 
     def _all(self, loop: Read, piece: int) -> None:
-        size = len(self.arrays[0])
-        list(
-            self._pool.map(
-                loop, *([a[s : s + piece] for s in range(0, size, piece)] for a in self.arrays)
-            )
-        )
+        """Read all arrays at once, in pieces."""
+        self._map(loop, *(_pieces(a, piece) for a in self.arrays))
+
+    def _map(self, loop: Read, *arguments: Sequence[Any]) -> None:
+        """Run the loop over its arguments on all threads, and wait for it."""
+        list(self._pool.map(loop, *arguments))
+
+
+def _pieces(array: Any, length: int) -> list[Any]:
+    return [array[start : start + length] for start in range(0, len(array), length)]
 
 
 @cache
 def _loops() -> tuple[Read, Read, Read]:
+    """Return compiled loops: sum of one array, OR of one array, sum of four arrays."""
     import numba
 
     jit = numba.njit(nogil=True, boundscheck=False)
@@ -122,7 +117,8 @@ def interleave_with_reads(
     reads = {name: limit.reading(arrays[name]) for name in runs}
     seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in runs}
     for name, run in runs.items():
-        run(), reads[name]()
+        run()
+        reads[name]()
     for i in range(rounds):
         for name, run in runs.items():
             taken = {}

@@ -97,18 +97,21 @@ def pages_kept() -> Iterator[None]:
     returns one large array pays that; one that returns many small arrays, which stay in the heap,
     does not.
     """
-    trim, most, never, usual = -1, -4, 1 << 30, 1 << 16  # M_TRIM_THRESHOLD, M_MMAP_MAX of malloc.h
+    trim_threshold, mmap_max = -1, -4  # M_TRIM_THRESHOLD and M_MMAP_MAX of malloc.h
+    usual_maps = 1 << 16
     try:
         libc = ctypes.CDLL(None)
         mallopt, malloc_trim = libc.mallopt, libc.malloc_trim
     except (OSError, AttributeError):
         yield
         return
-    mallopt(trim, 2 * never - 1), mallopt(most, 0)
+    mallopt(trim_threshold, (1 << 31) - 1)
+    mallopt(mmap_max, 0)
     try:
         yield
     finally:
-        mallopt(trim, 2 * usual), mallopt(most, usual)
+        mallopt(trim_threshold, 2 * usual_maps)
+        mallopt(mmap_max, usual_maps)
         malloc_trim(0)
 
 

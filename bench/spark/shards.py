@@ -46,6 +46,7 @@ CONFIG: Final = {
     "spark.log.level": "OFF",
 }
 BYTES: Final = 60  # temporary disk space for each container
+PRUNE_SHARDS: Final = "prune_shards"
 NATIVE: Final = "native expression"
 STRATEGIES: Final[dict[str, Any]] = {
     "pandas UDF": "pandas_udf",
@@ -75,46 +76,13 @@ def shards(options: Options) -> Report:
                 "rounds": options.rounds or 5,
             }
         )
-    groups = list(dict.fromkeys((one["n"], one["what"]) for one in found))
-    for n, what in groups:
-        rows = {one["who"]: one for one in found if (one["n"], one["what"]) == (n, what)}
-        own = Timing(tuple(rows["prune_shards"]["seconds"]))
-        group = f"{n:,} {what}"
-        for who, one in rows.items():
-            t, engine = (
-                Timing(tuple(one["seconds"])),
-                SPARK if NATIVE in who else UDF if "UDF" in who or "InArrow" in who else OWN,
-            )
-            report.time(
-                f"{group}: {who}",
-                t,
-                own=own if len(own.seconds) == len(t.seconds) else None,
-                engine=engine,
-                group=group,
-                n=n,
-            )
-            report.rows.append(
-                {
-                    "containers": f"{n:,}",
-                    "": what,
-                    "by": who,
-                    "s": t.median,
-                    "best s": t.best,
-                    "times prune_shards": t.median / own.median,
-                }
-            )
-        best = min(
-            Timing(tuple(one["seconds"])).median for who, one in rows.items() if NATIVE in who
-        )
-        bound = {"in no order": 3.0, "clustered": 10.0}.get(what, 10.0)
-        if n == sizes[-1] or what == IN:
-            report.requirements.append(
-                Requirement(
-                    f"{group}: Spark's own expression takes times as long as prune_shards",
-                    best / own.median,
-                    bound,
-                )
-            )
+    for n, what in dict.fromkeys((one["n"], one["what"]) for one in found):
+        timings = {
+            one["who"]: Timing(tuple(one["seconds"]))
+            for one in found
+            if (one["n"], one["what"]) == (n, what)
+        }
+        _add(report, n, what, timings, required=n == sizes[-1] or what == IN)
     report.notes.append(
         "Spark's own expression, from `to_column` and written by hand, reads a cached DataFrame "
         "and Parquet files; the fastest counts."
@@ -126,7 +94,43 @@ def shards(options: Options) -> Report:
     return report
 
 
+def _add(report: Report, n: int, what: str, timings: dict[str, Timing], *, required: bool) -> None:
+    """Add the contestants' figures for one size and order."""
+    own, group = timings[PRUNE_SHARDS], f"{n:,} {what}"
+    for who, t in timings.items():
+        report.time(
+            f"{group}: {who}",
+            t,
+            own=own if len(own.seconds) == len(t.seconds) else None,
+            engine=_engine(who),
+            group=group,
+            n=n,
+        )
+        report.rows.append(
+            {
+                "containers": f"{n:,}",
+                "": what,
+                "by": who,
+                "s": t.median,
+                "best s": t.best,
+                "times prune_shards": t.median / own.median,
+            }
+        )
+    if required:
+        best = min(t.median for who, t in timings.items() if NATIVE in who)
+        text = f"{group}: Spark's own expression takes times as long as prune_shards"
+        bound = 3 if what == "in no order" else 10
+        report.requirements.append(Requirement(text, best / own.median, bound))
+
+
+def _engine(who: str) -> str:
+    if NATIVE in who:
+        return SPARK
+    return UDF if any(who.startswith(udf) for udf in STRATEGIES) else OWN
+
+
 def _session(request: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return what another process with a Spark session measures."""
     run = subprocess.run(
         [sys.executable, "-m", "bench.spark.shards"],
         input=json.dumps(request),
@@ -155,27 +159,17 @@ def measure(folder: Path, sizes: list[int], keyed: int, rounds: int) -> Iterator
             low = _write(place, n, clustered=order == "clustered")
             start = BASE + n // 3 * STEP
             where = f"x >= {start} AND x < {start + max(n // FOUND, 10) * STEP}"
-            keys = (
-                sorted(
-                    (np.random.default_rng(5).choice(low, KEYS, replace=False) + STEP // 3).tolist()
-                )
-                if order == IN
-                else None
-            )
+            keys = None
+            if order == IN:
+                chosen = np.random.default_rng(5).choice(low, KEYS, replace=False)
+                keys = sorted((chosen + STEP // 3).tolist())
+                where = f"x IN ({', '.join(map(str, keys))})"
             del low
-            yield from (
-                {"n": n, "what": order, **one}
-                for one in _contestants(
-                    spark, place, where if keys is None else _in(keys), keys, n, rounds
-                )
-            )
+            for one in _contestants(spark, place, where, keys, n, rounds):
+                yield {"n": n, "what": order, **one}
             shutil.rmtree(place)
     finally:
         spark.stop()
-
-
-def _in(keys: list[int]) -> str:
-    return f"x IN ({', '.join(map(str, keys))})"
 
 
 def _write(place: Path, n: int, *, clustered: bool) -> npt.NDArray[np.int64]:
@@ -203,6 +197,7 @@ def _write(place: Path, n: int, *, clustered: bool) -> npt.NDArray[np.int64]:
 def _contestants(
     spark: Any, place: Path, where: str, keys: list[int] | None, n: int, rounds: int
 ) -> Iterator[dict[str, Any]]:
+    """Compare and time all contestants; yield the seconds of each."""
     from skipstone.spark import prune_shards, to_column, with_verdict
 
     p = ss.PruningPredicate(where, SCHEMA)
@@ -211,7 +206,7 @@ def _contestants(
     cached = spark.read.parquet(str(place / "parquet")).cache()
     cached.count()
     runs: dict[str, Callable[[], int]] = {
-        "prune_shards": lambda: prune_shards(spark, opened, p).kept,
+        PRUNE_SHARDS: lambda: prune_shards(spark, opened, p).kept,
         "prune_shards, by executors": lambda: (
             prune_shards(spark, opened, p, where="executors").kept
         ),

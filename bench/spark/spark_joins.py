@@ -31,14 +31,10 @@ def spark_joins(options: Options) -> Report:
     with tempfile.TemporaryDirectory() as folder, bench_session() as spark:
         for name, apart in (("clustered by date", False), ("partitioned by date", True)):
             root = Path(folder) / name.split()[0]
-            pq.write_table(
-                star(root, days, apart=apart, per_day=PER_DAY if apart else LARGER),
-                Path(folder) / "date_dim.parquet",
-            )
-            returns, dates = (
-                spark.read.parquet(str(root)),
-                spark.read.parquet(f"{folder}/date_dim.parquet").where("d_moy = 2"),
-            )
+            dimension = star(root, days, apart=apart, per_day=PER_DAY if apart else LARGER)
+            pq.write_table(dimension, f"{folder}/date_dim.parquet")
+            returns = spark.read.parquet(str(root))
+            dates = spark.read.parquet(f"{folder}/date_dim.parquet").where("d_moy = 2")
             _compare(name, returns, dates, days, options.rounds or 3, report)
     return report
 

@@ -7,6 +7,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,7 +15,7 @@ import numpy as np
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from bench.report.measure import Run, Timing, interleave
+from bench.report.measure import Run, Timing, clock, interleave
 from bench.report.report import OWN, Options, Report, Requirement, WrongAnswer
 from skipstone.bindings.shell.demo import make_flights, make_lineitem
 from skipstone.bindings.spark.session.metrics import files_opened
@@ -172,9 +173,7 @@ def _compare(name: str, sql: str, spark: Any, rounds: int, report: Report) -> fl
 
 def _planning(sql: str, spark: Any) -> Iterator[float]:
     """Yield the seconds of `prune` alone, with Spark's optimiser, which it runs once more."""
-    from bench.report.measure import clock
     from skipstone.spark import prune
 
     for _ in range(3):
-        df = spark.sql(sql)
-        yield clock(lambda df=df: prune(df))  # type: ignore[misc]
+        yield clock(partial(prune, spark.sql(sql)))

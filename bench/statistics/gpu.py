@@ -7,6 +7,7 @@ is faster.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -146,6 +147,7 @@ def _at(
     options: Options,
     report: Report,
 ) -> None:
+    """Measure n containers of so many columns of 16 bytes."""
     host, p, first, stop = ranges(n, columns)
     launch, on = host.launch(Program(p.program.can_match)), Resident(device)
     upload = clock(lambda: on.inputs(launch))
@@ -231,9 +233,9 @@ def _break_even(device: Device, sizes: Sequence[int], options: Options, report: 
         host, p, *_ = ranges(n, 1)
         there = host.to_device(device)
         runs: dict[str, Run] = {
-            "mask": lambda p=p, there=there: p.prune(there, "cupy"),  # type: ignore[misc]
-            "survivors": lambda p=p, there=there: p.survivors(there, "cupy"),  # type: ignore[misc]
-            "Numba, mask": lambda p=p, host=host: p.prune(host, "numba"),  # type: ignore[misc]
+            "mask": partial(p.prune, there, "cupy"),
+            "survivors": partial(p.survivors, there, "cupy"),
+            "Numba, mask": partial(p.prune, host, "numba"),
         }
         equal(f"{n:,}", runs["mask"](), runs["Numba, mask"]())
         for name, t in interleave(runs, options.rounds or 11).items():
@@ -259,6 +261,7 @@ def _break_even(device: Device, sizes: Sequence[int], options: Options, report: 
 
 
 def _floor(device: Device) -> float:
+    """Return the seconds of a launch over 64 containers and the wait for it."""
     host, p, *_ = ranges(64, 1)
     on = Resident(device)
     launch = host.launch(Program(p.program.can_match))

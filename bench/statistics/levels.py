@@ -6,6 +6,7 @@ Containers are clustered, in random order, or ordered by the index.
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -140,8 +141,8 @@ def _case(
     equal(name, p.survivors(indexed, "numba"), found)
     ask = p.prune if masks else p.survivors
     runs: dict[str, Run] = {
-        "flat": lambda: ask(flat, "numba"),
-        "indexed": lambda: ask(indexed, "numba"),
+        "flat": partial(ask, flat, "numba"),
+        "indexed": partial(ask, indexed, "numba"),
     }
     timings = interleave(runs, rounds, BURST)
     t, own = timings["flat"], timings["indexed"]
@@ -179,8 +180,8 @@ def growth(options: Options) -> Report:
         p = predicates[n] = ss.PruningPredicate(within("x", n // 2, n // 2 + 999), SCHEMA)
         indexed = flat.index()
         equal(f"{n:,}", p.survivors(indexed, "numba"), p.survivors(flat, "numba"))
-        runs[f"{n:,}"] = lambda p=p, s=indexed: p.survivors(s, "numba")  # type: ignore[misc]
-        runs[f"{n:,}, flat"] = lambda p=p, s=flat: p.survivors(s, "numba")  # type: ignore[misc]
+        runs[f"{n:,}"] = partial(p.survivors, indexed, "numba")
+        runs[f"{n:,}, flat"] = partial(p.survivors, flat, "numba")
     timings = interleave(runs, options.rounds or 9, BURST)
     for n in predicates:
         own, flat_time = timings[f"{n:,}"], timings[f"{n:,}, flat"]
@@ -194,10 +195,8 @@ def growth(options: Options) -> Report:
                 "times faster": flat_time.times(own),
             }
         )
-    most, least = (
-        max(predicates),
-        min(n for n in predicates if n >= 1_000_000 or n == max(predicates)),
-    )
+    most = max(predicates)
+    least = min(n for n in predicates if n >= 1_000_000 or n == most)
     grown = timings[f"{most:,}"].times(timings[f"{least:,}"])
     report.requirements.append(
         Requirement(

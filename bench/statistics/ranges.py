@@ -157,6 +157,7 @@ class Own:
 
 
 def _ranges(options: Options, values: Values) -> Report:
+    """Measure Skipstone and the peers over columns of these values."""
     n = options.containers
     given = zone_map(n, values)
     own = Own(given, values)
@@ -177,31 +178,20 @@ def _ranges(options: Options, values: Values) -> Report:
     }
 
     bandwidth = Bandwidth(n)
-    timings = interleave(
-        {**bandwidth.runs, **{name: r for name, (r, _) in runs.items()}},
-        options.rounds or (40 if options.full else 15),
-    )
+    timed = {name: run for name, (run, _) in runs.items()}
+    rounds = options.rounds or (40 if options.full else 15)
+    timings = interleave({**bandwidth.runs, **timed}, rounds)
     limit, ours = bandwidth.best(timings), timings[PRUNE]
     report.rows.append(_row(BANDWIDTH, limit, n, bandwidth.nbytes, 1.0, ours))
-    shares = {
-        name: limit.times(timings[name]) * nbytes / bandwidth.nbytes
-        for name, (_, nbytes) in runs.items()
-    }
-    report.rows += [
-        _row(name, timings[name], n, nbytes, shares[name], ours)
-        for name, (_, nbytes) in runs.items()
-    ]
-    engines = {peer.name: peer.engine for peer in present}
     report.time(BANDWIDTH, limit, engine=BANDWIDTH)
-    for name in runs:
-        report.time(
-            name,
-            timings[name],
-            (BANDWIDTH, limit),
-            own=ours,
-            engine=engines.get(name, OWN),
-            share=shares[name],
-        )
+    engines = {peer.name: peer.engine for peer in present}
+    shares = {}
+    for name, (_, nbytes) in runs.items():
+        t = timings[name]
+        share = shares[name] = limit.times(t) * nbytes / bandwidth.nbytes
+        report.rows.append(_row(name, t, n, nbytes, share, ours))
+        engine = engines.get(name, OWN)
+        report.time(name, t, (BANDWIDTH, limit), own=ours, engine=engine, share=share)
     report.notes += [
         f"Read bandwidth {bandwidth.nbytes / limit.median / 1e9:.1f} GB/s: the fastest of "
         f"{len(bandwidth.runs)} loops over {len(bandwidth.arrays)} arrays.",

@@ -138,22 +138,17 @@ def _from_disk(report: Report, folder: Path, n: int) -> None:
     for one in (plain, *again):
         equal("from disk", one[3:5], saved[3:5])
     size = sum(f.stat().st_size for f in (folder / "cache").rglob("*.stats"))
+    opening, first_plan, another = (Timing(tuple(one[i] for one in again)) for i in range(3))
     for what, t in {
         "load and save, in a fresh process": Timing((saved[0],)),
-        f"open from disk, {size / n:.0f} bytes a file, in a fresh process": Timing(
-            tuple(a[0] for a in again)
-        ),
-        "the first plan after that": Timing(tuple(a[1] for a in again)),
-        "another plan": Timing(tuple(a[2] for a in again)),
+        f"open from disk, {size / n:.0f} bytes a file, in a fresh process": opening,
+        "the first plan after that": first_plan,
+        "another plan": another,
     }.items():
         report.time(what, t)
         report.rows.append(_row(what, t))
-    opening = Timing(tuple(a[0] for a in again)).median
-    report.requirements.append(
-        Requirement(
-            "opening from disk in a fresh process, ms: median", opening * 1e3, 100, at_most=True
-        )
-    )
+    text = "opening from disk in a fresh process, ms: median"
+    report.requirements.append(Requirement(text, opening.median * 1e3, 100, at_most=True))
     report.notes.append(
         "Memory that the log and two plans took in a process: "
         f"{plain[5] / n:.0f} bytes a file; opened from disk {again[0][5] / n:.0f}, "
@@ -188,10 +183,8 @@ def _twenty_million(report: Report) -> None:
             )
             return
         write_log(folder / "t", MANY, parsed=True)
-        first, second = (
-            _predicate(WHERE["three columns"][0], MANY),
-            _predicate(WHERE["a date"][0], MANY),
-        )
+        first = _predicate(WHERE["three columns"][0], MANY)
+        second = _predicate(WHERE["a date"][0], MANY)
         saved = _fresh_process(str(folder / "t"), str(folder / "cache"), first, second)
         found = _fresh_process(str(folder / "t"), str(folder / "cache"), first, second)
         equal("20 million", found[3:5], saved[3:5])

@@ -16,28 +16,38 @@ from typing import Any, Final
 
 from bench.tables.lake_data import QUESTIONS
 
-Answers = Sequence[int | str]  # numbers of files, or why there is no answer
+Answers = Sequence[int | str]  # for each question the number of files, or why there is no answer
+Needed = Sequence[frozenset[int]]  # for each question the files with a matching row
+MARK: Final = "====== question "  # printed before what Polars says of a question
 
 
-def _count(kept: set[int], needed: frozenset[int]) -> int | str:
-    """Return the number of kept files, or that some files with a matching row are missing."""
-    return f"LOST {len(needed - kept)}" if needed - kept else len(kept)
+def _count(kept: set[int], needed: frozenset[int], read: int | None = None) -> int | str:
+    """Return how many files were read, or how many of the needed ones were left out.
+
+    Without `read`, the kept files are all that were read.
+    """
+    if needed - kept:
+        return f"LOST {len(needed - kept)}"
+    return len(kept) if read is None else read
 
 
 def _number(path: str) -> int:
+    """Return the number of a file of the data set."""
     m = re.search(r"part-(\d+)\.parquet", path)
     assert m is not None
     return int(m[1])
 
 
-def own(table: Any, needed: Sequence[frozenset[int]]) -> Answers:
+def own(table: Any, needed: Needed) -> Answers:
+    """Count the files in Skipstone's plans of a table."""
     return [
         _count({_number(f) for f in table.plan(q.sql).files}, n)
         for q, n in zip(QUESTIONS, needed, strict=True)
     ]
 
 
-def deltalake(folder: Path, needed: Sequence[frozenset[int]]) -> Answers:
+def deltalake(folder: Path, needed: Needed) -> Answers:
+    """Count the files that `file_uris` names."""
     from deltalake import DeltaTable
 
     table = DeltaTable(str(folder))
@@ -48,7 +58,8 @@ def deltalake(folder: Path, needed: Sequence[frozenset[int]]) -> Answers:
     return _each("deltalake", ask, needed)
 
 
-def pyiceberg(metadata: Path, needed: Sequence[frozenset[int]]) -> Answers:
+def pyiceberg(metadata: Path, needed: Needed) -> Answers:
+    """Count the files that `plan_files` names."""
     from pyiceberg.table import StaticTable
 
     table = StaticTable.from_metadata(str(metadata))
@@ -59,7 +70,8 @@ def pyiceberg(metadata: Path, needed: Sequence[frozenset[int]]) -> Answers:
     return _each("pyiceberg", ask, needed)
 
 
-def _each(engine: str, ask: Callable[[str], set[int]], needed: Sequence[frozenset[int]]) -> Answers:
+def _each(engine: str, ask: Callable[[str], set[int]], needed: Needed) -> Answers:
+    """Ask an engine every question; note where it has no such form or raises an error."""
     out: list[int | str] = []
     for q, n in zip(QUESTIONS, needed, strict=True):
         if (text := q.text(engine)) is None:
@@ -72,7 +84,7 @@ def _each(engine: str, ask: Callable[[str], set[int]], needed: Sequence[frozense
     return out
 
 
-def duckdb(folder: Path, needed: Sequence[frozenset[int]]) -> Answers:
+def duckdb(folder: Path, needed: Needed) -> Answers:
     """Count the row groups that DuckDB scans, one in each file, after it has opened all files."""
     import duckdb
 
@@ -80,24 +92,15 @@ def duckdb(folder: Path, needed: Sequence[frozenset[int]]) -> Answers:
     con.execute("SET enable_profiling = 'no_output'; SET TimeZone = 'UTC'; SET threads = 1")
     out: list[int | str] = []
     for q, n in zip(QUESTIONS, needed, strict=True):
-        rows = {
-            r[0]
-            for r in con.execute(
-                f"SELECT DISTINCT g FROM read_parquet('{folder}/*.parquet') "
-                f"WHERE {q.text('DuckDB')}"
-            ).fetchall()
-        }
-        scanned = int(
-            json.loads(con.get_profiling_information())["query"]["total_row_groups_scanned"]
-        )
-        out.append(f"LOST {len(n - rows)}" if n - rows else scanned)
+        source = f"read_parquet('{folder}/*.parquet')"
+        query = f"SELECT DISTINCT g FROM {source} WHERE {q.text('DuckDB')}"
+        found = {row[0] for row in con.execute(query).fetchall()}
+        profile = json.loads(con.get_profiling_information())
+        out.append(_count(found, n, int(profile["query"]["total_row_groups_scanned"])))
     return out
 
 
-MARK: Final = "====== question "
-
-
-def polars(kind: str, table: str, needed: Sequence[frozenset[int]]) -> Answers:
+def polars(kind: str, table: str, needed: Needed) -> Answers:
     """Count the files that Polars' readers start on, which it prints with POLARS_VERBOSE.
 
     Polars reads that variable once, so it runs in a process of its own.
@@ -117,17 +120,12 @@ def polars(kind: str, table: str, needed: Sequence[frozenset[int]]) -> Answers:
         json.loads(done.stdout), done.stderr.split(MARK)[1:], needed, strict=True
     ):
         read = printed.count("[ParquetFileReader]: project: ")
-        out.append(
-            found
-            if isinstance(found, str)
-            else f"LOST {len(n - set(found))}"
-            if n - set(found)
-            else read
-        )
+        out.append(found if isinstance(found, str) else _count(set(found), n, read))
     return out
 
 
 def _polars_child(kind: str, table: str) -> None:
+    """Print the files that Polars finds for each question; the parent reads standard error."""
     import datetime as dt
 
     import polars as pl
@@ -140,16 +138,8 @@ def _polars_child(kind: str, table: str) -> None:
         try:
             condition = eval(text, names) if text.startswith("pl.") else pl.sql_expr(text)
             frame = pl.scan_delta(table) if kind == "delta" else pl.scan_iceberg(table)
-            out.append(
-                sorted(
-                    set(
-                        frame.filter(condition)
-                        .select("g")
-                        .collect(engine="streaming")["g"]
-                        .to_list()
-                    )
-                )
-            )
+            rows = frame.filter(condition).select("g").collect(engine="streaming")
+            out.append(sorted(set(rows["g"].to_list())))
         except BaseException as e:  # PanicException does not derive from Exception
             out.append(f"refused: {type(e).__name__}")
     json.dump(out, sys.stdout)

@@ -53,13 +53,8 @@ def lakes(options: Options) -> Report:
                 report.leave_out(engine, f"not installed ({e.name})")
     for i, q in enumerate(QUESTIONS):
         text = q.sql if len(q.sql) < 60 else q.sql[:50] + "..."
-        report.rows.append(
-            {
-                "": text,
-                "needed": len(needed[i]),
-                **{engine: answers[i] for engine, answers in found.items()},
-            }
-        )
+        answered = {engine: answers[i] for engine, answers in found.items()}
+        report.rows.append({"": text, "needed": len(needed[i]), **answered})
     more = sum(_behind(i, found) for i in range(len(QUESTIONS)))
     lost = sum(
         str(a).startswith("LOST")
@@ -92,10 +87,8 @@ def _behind(i: int, found: dict[str, Answers]) -> bool:
         "Parquet": ("DuckDB, Parquet",),
     }.items():
         own = found[f"{OWN}, {kind}"][i]
-        theirs = [
-            a for name in others if isinstance(a := found.get(name, [""] * len(QUESTIONS))[i], int)
-        ]
-        if not isinstance(own, int) or any(a < own for a in theirs):
+        theirs = [found[name][i] for name in others if name in found]
+        if not isinstance(own, int) or any(isinstance(a, int) and a < own for a in theirs):
             return True
     return False
 
