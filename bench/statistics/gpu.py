@@ -228,6 +228,8 @@ def _copying(device: Device, size: int) -> Run:
 
 def _break_even(device: Device, sizes: Sequence[int], options: Options, report: Report) -> None:
     """Find the number of containers from which on the device gives host answers sooner."""
+    if not sizes:
+        return
     seconds: dict[str, list[float]] = {"mask": [], "survivors": [], "Numba, mask": []}
     for n in sizes:
         host, p, *_ = ranges(n, 1)
@@ -240,8 +242,6 @@ def _break_even(device: Device, sizes: Sequence[int], options: Options, report: 
         equal(f"{n:,}", runs["mask"](), runs["Numba, mask"]())
         for name, t in interleave(runs, options.rounds or 11).items():
             seconds[name].append(t.median)
-    if not sizes:
-        return
     wins = [
         n
         for n, there, here in zip(sizes, seconds["mask"], seconds["Numba, mask"], strict=True)
