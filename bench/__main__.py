@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from bench.registry import USUAL, WORKLOADS
 from bench.report.compare import compare
@@ -16,6 +16,7 @@ from bench.report.report import Options
 from bench.report.results import FOLDER, as_json, load, machine, save
 from bench.report.show import show
 
+PLOTS: Final = "plots"  # the folder within the results
 ABOUT = "\n".join(
     f"  {name:<12}{(run.__doc__ or '').splitlines()[0]}" for name, run in WORKLOADS.items()
 )
@@ -26,7 +27,7 @@ other commands:
   python -m bench compare OLD NEW    show what got slower by more than the spread; exit with 1 if
                                      Skipstone did
   python -m bench table [RESULTS]    print the figures as Markdown
-  python -m bench plot [RESULTS]     draw the figures next to the results
+  python -m bench plot [RESULTS]     draw the figures, into a folder of the results
 
 OLD, NEW and RESULTS are folders that --json or --save wrote, or git revisions for what they have in
 bench/{FOLDER.name}. RESULTS defaults to that folder. Answers are compared before anything is timed.
@@ -113,7 +114,7 @@ def _keep(measured: Mapping[str, Any]) -> None:
     if replace_block(README, markdown(results)):
         written.append(README.name)
     try:
-        written += [path.name for path in draw(results, FOLDER)]
+        written += [path.name for path in draw(results, FOLDER / PLOTS)]
     except ImportError as e:
         print(f"no plots: {e}; pip install 'skipstone[bench]'")
     print("\nwritten: " + ", ".join(written))
@@ -138,7 +139,7 @@ def _command(name: str, given: list[str]) -> int:
             "--to",
             type=Path,
             metavar="FOLDER",
-            help="output folder (default: that of the results; a revision needs one)",
+            help=f"output folder (default: {PLOTS} in the results; a revision needs one)",
         )
     args = parser.parse_args(given)
     try:
@@ -152,9 +153,9 @@ def _command(name: str, given: list[str]) -> int:
     if name == "table":
         print(markdown(results))
     else:
-        folder = args.to or Path(args.results)
-        if args.to is None and not folder.is_dir():
+        if args.to is None and not Path(args.results).is_dir():
             parser.error(f"{args.results} is no folder, so --to must name one")
+        folder = args.to or Path(args.results) / PLOTS
         print("written: " + ", ".join(path.name for path in draw(results, folder)))
     return 0
 

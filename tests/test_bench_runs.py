@@ -161,7 +161,7 @@ def test_plots(measured: dict[str, Any], tmp_path: Path) -> None:
     report = scaling(Options(rounds=2, containers=1000))
     save(tmp_path, {**measured, "scaling": as_json(report, Options(), {})})
     assert command.main(["plot", str(tmp_path)]) == 0
-    drawn = {path.name: path.read_bytes() for path in tmp_path.glob("*.png")}
+    drawn = {path.name: path.read_bytes() for path in (tmp_path / "plots").glob("*.png")}
     assert drawn.keys() == {"scaling.png", "limit.png", "peers.png"}
     assert all(png.startswith(b"\x89PNG") and len(png) < 100_000 for png in drawn.values())
 
@@ -169,7 +169,7 @@ def test_plots(measured: dict[str, Any], tmp_path: Path) -> None:
 def test_nothing_to_draw(tmp_path: Path) -> None:
     save(tmp_path, {"power": as_json(Report("nothing"), Options(), machine())})
     assert command.main(["plot", str(tmp_path)]) == 0
-    assert list(tmp_path.glob("*.png")) == []
+    assert list(tmp_path.rglob("*.png")) == []
     assert markdown.markdown(load(tmp_path)) == ""
 
 
