@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, Final
 
-from bench.compare import compare
-from bench.markdown import BEGIN, END, README, markdown, replace_block
-from bench.plots import draw
-from bench.report import Options
-from bench.results import FOLDER, LATEST, as_json, load, machine, save
-from bench.show import show
-from bench.workloads import USUAL, WORKLOADS
+from bench.registry import USUAL, WORKLOADS
+from bench.report.compare import compare
+from bench.report.markdown import BEGIN, END, README, markdown, replace_block
+from bench.report.plots import draw
+from bench.report.report import Options
+from bench.report.results import FOLDER, as_json, load, machine, save
+from bench.report.show import show
 
+PLOTS: Final = "plots"  # the folder within the results
 ABOUT = "\n".join(
     f"  {name:<12}{(run.__doc__ or '').splitlines()[0]}" for name, run in WORKLOADS.items()
 )
@@ -25,11 +27,11 @@ other commands:
   python -m bench compare OLD NEW    show what got slower by more than the spread; exit with 1 if
                                      Skipstone did
   python -m bench table [RESULTS]    print the figures as Markdown
-  python -m bench plot [RESULTS]     draw the figures next to the results
+  python -m bench plot [RESULTS]     draw the figures, into a folder of the results
 
-OLD, NEW and RESULTS are files that --json or --save wrote. RESULTS defaults to
-bench/{FOLDER.name}/{LATEST.name}. Answers are compared before anything is timed. Engines that are
-not installed are listed as absent.
+OLD, NEW and RESULTS are folders that --json or --save wrote, or git revisions for what they have in
+bench/{FOLDER.name}. RESULTS defaults to that folder. Answers are compared before anything is timed.
+Engines that are not installed are listed as absent.
 """
 
 
@@ -59,12 +61,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         default=Options.containers,
         help="the most containers (default: 10 million)",
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to FILE")
+    parser.add_argument(
+        "--json",
+        type=Path,
+        metavar="FOLDER",
+        help="write the figures to FOLDER, a file for each workload",
+    )
     parser.add_argument(
         "--save",
         action="store_true",
-        help=f"write the figures to bench/{FOLDER.name}/{LATEST.name}, the plots next to it, and "
-        f"the table to {README.name}",
+        help=f"write the figures and the plots to bench/{FOLDER.name}, and the table to {README.name}",
     )
     args = parser.parse_args(given)
     for name in args.workload:
@@ -93,20 +99,25 @@ def _measure(names: list[str], options: Options, json: Path | None, keep: bool) 
         measured[name] = as_json(report, options, machine())
         met &= all(q.met for q in report.requirements)
     if json is not None:
-        save(json, where, measured)
-        print(f"\nwritten: {json}")
+        save(json, measured)
+        print(f"\nwritten: {', '.join(measured)}, to {json}")
     if keep:
-        # Workloads that did not run now keep their older figures. The order is that of WORKLOADS.
-        found = {**(load(LATEST)["workloads"] if LATEST.exists() else {}), **measured}
-        save(LATEST, where, {name: found[name] for name in WORKLOADS if name in found})
-        results = load(LATEST)
-        written = [LATEST, *([README] if replace_block(README, markdown(results)) else [])]
-        try:
-            written += draw(results, FOLDER)
-        except ImportError as e:
-            print(f"no plots: {e}; pip install 'skipstone[bench]'")
-        print("\nwritten: " + ", ".join(path.name for path in written))
+        _keep(measured)
     return 0 if met else 1
+
+
+def _keep(measured: Mapping[str, Any]) -> None:
+    """Save results in bench/results; make the tables and plots of all that is there."""
+    save(FOLDER, measured)
+    results = load(FOLDER, WORKLOADS)
+    written = [f"{name}.json" for name in measured]
+    if replace_block(README, markdown(results)):
+        written.append(README.name)
+    try:
+        written += [path.name for path in draw(results, FOLDER / PLOTS)]
+    except ImportError as e:
+        print(f"no plots: {e}; pip install 'skipstone[bench]'")
+    print("\nwritten: " + ", ".join(written))
 
 
 def _command(name: str, given: list[str]) -> int:
@@ -119,30 +130,33 @@ def _command(name: str, given: list[str]) -> int:
     }
     parser = argparse.ArgumentParser(prog=f"python -m bench {name}", description=about[name])
     if name == "compare":
-        parser.add_argument("old", type=Path, help="earlier results")
-        parser.add_argument("new", type=Path, help="later results")
+        parser.add_argument("old", help="earlier results")
+        parser.add_argument("new", help="later results")
     else:
-        parser.add_argument("results", type=Path, nargs="?", default=LATEST)
+        parser.add_argument("results", nargs="?", default=str(FOLDER))
     if name == "plot":
         parser.add_argument(
-            "--to", type=Path, metavar="FOLDER", help="output folder (default: that of the results)"
+            "--to",
+            type=Path,
+            metavar="FOLDER",
+            help=f"output folder (default: {PLOTS} in the results; a revision needs one)",
         )
     args = parser.parse_args(given)
     try:
         if name == "compare":
-            found = compare(load(args.old), load(args.new))
+            found = compare(load(args.old, WORKLOADS), load(args.new, WORKLOADS))
             print(found)
             return 1 if found.worse else 0
-        results = load(args.results)
+        results = load(args.results, WORKLOADS)
     except (OSError, ValueError) as e:
         parser.error(str(e))
     if name == "table":
         print(markdown(results))
     else:
-        print(
-            "written: "
-            + ", ".join(path.name for path in draw(results, args.to or args.results.parent))
-        )
+        if args.to is None and not Path(args.results).is_dir():
+            parser.error(f"{args.results} is no folder, so --to must name one")
+        folder = args.to or Path(args.results) / PLOTS
+        print("written: " + ", ".join(path.name for path in draw(results, folder)))
     return 0
 
 

@@ -5,19 +5,22 @@ Figures here are made up; `test_bench_runs.py` measures.
 
 from __future__ import annotations
 
-import copy
+import json
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bench import __main__ as command
-from bench import markdown
-from bench.compare import compare
-from bench.measure import BANDWIDTH, YARDSTICK, Spread, Timing, interleave, spread, yardstick
-from bench.report import Options, WrongAnswer, equal
-from bench.results import load, save
-from bench.show import table
+from bench.report import markdown, results
+from bench.report.bandwidth import BANDWIDTH
+from bench.report.compare import compare
+from bench.report.measure import YARDSTICK, Spread, Timing, interleave, spread, yardstick
+from bench.report.report import Options, WrongAnswer, equal
+from bench.report.results import load, save
+from bench.report.show import table
 from tests.support.bench_results import made_up
 
 
@@ -30,8 +33,8 @@ def names(changes: list[Any]) -> list[str]:
 
 def test_spread_of_rounds() -> None:
     s = spread([float(i) for i in range(1, 12)])
-    assert s == Spread(median=6, best=1, q10=2, q25=3.5, q75=8.5, q90=10, rounds=11)
-    assert spread([2.0]) == Spread(2, 2, 2, 2, 2, 2, 1)
+    assert s == Spread(median=6, q10=2, q90=10)
+    assert spread([2.0]) == Spread(2, 2, 2)
 
 
 def test_ratios_are_of_the_same_round() -> None:
@@ -57,20 +60,22 @@ def test_wrong_answers_are_not_timed() -> None:
         equal("Polars", [True, False], [True, True])
 
 
-# JSON.
+# Saved results.
 
 
-def test_json_round_trip(tmp_path: Path) -> None:
+def test_results_round_trip(tmp_path: Path) -> None:
     made = made_up()
-    save(tmp_path / "new" / "a.json", made["machine"], made["workloads"])
-    assert load(tmp_path / "new" / "a.json") == made
-    timed = made["workloads"]["ranges"]["timings"][1]
-    assert timed["seconds"].keys() == {"median", "best", "q10", "q25", "q75", "q90", "rounds"}
-    assert timed["seconds"]["rounds"] == 20
-    assert timed["reference"] == BANDWIDTH and timed["to_reference"]["median"] == pytest.approx(
-        1.25
-    )
-    ran = made["workloads"]["ranges"]["ran"]
+    save(tmp_path / "new", made)
+    assert load(tmp_path / "new") == made
+    timed = made["ranges"]["timings"][1]
+    assert timed.keys() == {
+        *("name", "engine", "group", "rounds", "reference", "to_reference", "share")
+    }
+    assert timed["rounds"] == 20 and timed["reference"] == BANDWIDTH
+    assert timed["to_reference"] == {"median": 1.25, "q10": 1.23, "q90": 1.27}
+    assert made["ranges"]["timings"][2]["to_own"]["median"] == 3
+    assert "seconds" in made_up(reference=False)["ranges"]["timings"][1]
+    ran = made["ranges"]["ran"]
     assert (
         ran["versions"]["numpy"]
         and ran["date"]
@@ -78,11 +83,64 @@ def test_json_round_trip(tmp_path: Path) -> None:
     )
 
 
-def test_other_files_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "a.json"
-    path.write_text("[]")
+def floats(value: Any) -> Iterator[float]:
+    if isinstance(value, float):
+        yield value
+    elif isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from floats(inner)
+
+
+def test_files_are_sorted_and_rounded_and_one_for_each_workload(tmp_path: Path) -> None:
+    made = {**made_up(own=1 / 97), "power": made_up(own=1 / 89)["ranges"]}
+    save(tmp_path, made)
+    assert {path.name for path in tmp_path.iterdir()} == {"power.json", "ranges.json"}
+    for path in tmp_path.iterdir():
+        text = path.read_text()
+        found = json.loads(text)
+        assert text == json.dumps(found, indent=1, sort_keys=True) + "\n"
+        assert len(list(floats(found))) > 10
+        assert all(value == float(f"{value:.3g}") for value in floats(found))
+    assert list(load(tmp_path)) == ["power", "ranges"]
+    assert list(load(tmp_path, ["ranges", "absent"])) == ["ranges", "power"]
+
+
+def test_equal_figures_leave_files_as_they_are(tmp_path: Path) -> None:
+    save(tmp_path, made_up())
+    before = (tmp_path / "ranges.json").read_bytes()
+    later = made_up(own=0.010000001)
+    later["ranges"]["ran"] |= {"date": "2100-01-01", "load": 77.0}
+    save(tmp_path, later)
+    assert (tmp_path / "ranges.json").read_bytes() == before
+    later["ranges"]["ran"]["versions"]["numpy"] = "99"
+    save(tmp_path, later)
+    assert load(tmp_path)["ranges"]["ran"]["date"] == "2100-01-01"
+
+
+def test_other_places_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="holds no results"):
-        load(path)
+        load(tmp_path)
+    with pytest.raises(ValueError, match="is no folder, and no git revision"):
+        load(tmp_path / "absent")
+    (tmp_path / "ranges.json").write_text("[]")
+    with pytest.raises(ValueError, match=r"ranges\.json holds no results"):
+        load(tmp_path)
+
+
+def test_results_of_a_revision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def git(*arguments: str) -> None:
+        identity = ("-c", "user.name=a", "-c", "user.email=a@b")
+        subprocess.run(["git", *identity, *arguments], cwd=tmp_path, check=True)
+
+    monkeypatch.setattr(results, "CHECKOUT", tmp_path)
+    monkeypatch.setattr(results, "FOLDER", tmp_path / "bench" / "results")
+    save(results.FOLDER, made_up())
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-qm", "Measure")
+    save(results.FOLDER, made_up(own=0.02))
+    assert load("HEAD") == made_up()
+    assert names(compare(load("HEAD"), load(results.FOLDER)).slower) == ["Numba, prune"]
 
 
 # Compare.
@@ -113,9 +171,9 @@ def test_slower_by_more_than_the_spread(
 
 def test_compare_says_what_differs() -> None:
     old, new = made_up(), made_up(own=0.005)
-    new["workloads"]["ranges"]["ran"]["processor"] = "another"
-    new["workloads"]["ranges"]["ran"]["versions"]["polars"] = "99"
-    new["workloads"]["power"] = old["workloads"]["ranges"]
+    new["ranges"]["ran"]["processor"] = "another"
+    new["ranges"]["ran"]["versions"]["polars"] = "99"
+    new["power"] = old["ranges"]
     text = str(compare(old, new))
     assert "ranges: processor was" in text and "is another" in text
     assert "ranges: polars was" in text
@@ -124,35 +182,28 @@ def test_compare_says_what_differs() -> None:
 
 
 def test_compare_needs_a_reference_on_another_machine() -> None:
-    old, new = made_up(), made_up(own=0.020)
-    for made in (old, new):
-        for timed in made["workloads"]["ranges"]["timings"]:
-            timed["reference"] = timed["to_reference"] = None
+    old, new = made_up(reference=False), made_up(own=0.020, reference=False)
     found = compare(old, new)
     assert names(found.slower) == ["Numba, prune"] and found.slower[0].unit == "seconds"
-    new["workloads"]["ranges"]["ran"]["cpus"] = 999
+    new["ranges"]["ran"]["cpus"] = 999
     found = compare(old, new)
     assert not found.changes
     assert any("no common reference: Numba, prune, Polars" in note for note in found.notes)
 
 
-def test_compare_refuses_other_sizes_and_old_files() -> None:
+def test_compare_refuses_other_sizes() -> None:
     old, new = made_up(), made_up(own=0.020)
-    new["workloads"]["ranges"]["containers"] = 5
+    new["ranges"]["containers"] = 5
     assert any(
         "not compared: the old run has 1,000 containers, the new one 5 containers" in note
         for note in compare(old, new).notes
     )
-    bare = copy.deepcopy(old)
-    for key in ("ran", "timings", "containers", "absent"):
-        bare["workloads"]["ranges"].pop(key)
-    assert not compare(bare, old).worse
 
 
 def test_few_rounds_and_busy_machines_prove_nothing() -> None:
     old, new = made_up(), made_up(own=0.020)
-    new["workloads"]["ranges"]["timings"][1]["seconds"]["rounds"] = 4
-    new["workloads"]["ranges"]["ran"] |= {"cpus": 2, "load": 9.0}
+    new["ranges"]["timings"][1]["rounds"] = 4
+    new["ranges"]["ran"] |= {"cpus": 2, "load": 9.0}
     found = compare(old, new)
     assert names(found.changes) == ["Polars"]
     assert "ranges: not compared, fewer than 5 rounds: Numba, prune" in found.notes
@@ -167,14 +218,14 @@ def test_requirements_that_broke() -> None:
 
 
 def test_exit_codes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    paths = [str(tmp_path / f"{own}.json") for own in (0.01, 0.02)]
+    paths = [str(tmp_path / f"{own}") for own in (0.01, 0.02)]
     for path, own in zip(paths, (0.01, 0.02), strict=True):
-        save(Path(path), {}, made_up(own=own)["workloads"])
+        save(Path(path), made_up(own=own))
     assert command.main(["compare", *paths]) == 1
     assert "slower by more than the spread" in capsys.readouterr().out
     assert command.main(["compare", *reversed(paths)]) == 0
     with pytest.raises(SystemExit, match="2"):
-        command.main(["compare", paths[0], str(tmp_path / "absent.json")])
+        command.main(["compare", paths[0], str(tmp_path / "absent")])
     with pytest.raises(SystemExit, match="2"):
         command.main(["nothing"])
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +9,18 @@ import numpy as np
 import pytest
 
 from bench import __main__ as command
-from bench import gpu, markdown, results
-from bench.compare import compare
 from bench.files import compete, files, parquet
 from bench.files.lake import Lake, make_parquet
 from bench.files.task import Contestant, Task, by_position
-from bench.ingest import ingest
-from bench.measure import BANDWIDTH
-from bench.report import OWN, Options, Report
-from bench.results import as_json, load, save
-from bench.scaling import scaling
-from bench.workloads import USUAL, WORKLOADS
+from bench.registry import USUAL, WORKLOADS
+from bench.report import markdown
+from bench.report.bandwidth import BANDWIDTH
+from bench.report.compare import compare
+from bench.report.report import OWN, Options, Report
+from bench.report.results import FOLDER, as_json, load, machine, save
+from bench.statistics import gpu
+from bench.statistics.ingest import ingest
+from bench.statistics.scaling import scaling
 from skipstone.ir.errors import BackendMissing
 from tests.support.bench_results import made_up
 
@@ -29,18 +29,18 @@ SIZE = 1000
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    path = tmp_path_factory.mktemp("bench") / "a.json"
-    command.main(["ranges", "--containers", str(SIZE), "--rounds", "2", "--json", str(path)])
-    return load(path)
+    folder = tmp_path_factory.mktemp("bench")
+    command.main(["ranges", "--containers", str(SIZE), "--rounds", "2", "--json", str(folder)])
+    return load(folder)
 
 
 def test_a_run_keeps_every_contestant(measured: dict[str, Any]) -> None:
-    found = measured["workloads"]["ranges"]
+    found = measured["ranges"]
     assert found["containers"] == SIZE
     timings = {t["name"]: t for t in found["timings"]}
     assert {BANDWIDTH, "Numba, prune", "NumPy by hand"} <= timings.keys()
     assert all(
-        t["seconds"]["rounds"] == 2 and t["reference"] == BANDWIDTH and t["share"] > 0
+        t["rounds"] == 2 and t["reference"] == BANDWIDTH and t["share"] > 0
         for name, t in timings.items()
         if name != BANDWIDTH
     )
@@ -50,17 +50,16 @@ def test_a_run_keeps_every_contestant(measured: dict[str, Any]) -> None:
 def test_saving_keeps_other_workloads(
     measured: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    latest, readme = tmp_path / "latest.json", tmp_path / "README.md"
+    readme = tmp_path / "README.md"
     readme.write_text(f"{markdown.BEGIN}\n{markdown.END}\n")
-    monkeypatch.setattr(command, "LATEST", latest)
     monkeypatch.setattr(command, "FOLDER", tmp_path)
     monkeypatch.setattr(command, "README", readme)
     monkeypatch.setattr(command, "draw", lambda results, folder: [])
-    save(latest, {}, {"ranges": {}, "latency": made_up()["workloads"]["ranges"]})
+    save(tmp_path, {**made_up(), "latency": made_up()["ranges"]})
     command.main(["ranges", "--containers", str(SIZE), "--rounds", "2", "--save"])
-    kept = load(latest)["workloads"]
+    kept = load(tmp_path, WORKLOADS)
     assert list(kept) == ["ranges", "latency"]
-    assert kept["ranges"]["containers"] == SIZE and kept["latency"]["title"] == "made up"
+    assert kept["ranges"]["title"] != "made up" and kept["latency"]["title"] == "made up"
     assert "| `ranges` |" in readme.read_text()
 
 
@@ -160,26 +159,23 @@ def test_who_loses_rows_is_shown_and_who_is_missing_is_named(tmp_path: Path) -> 
 def test_plots(measured: dict[str, Any], tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     report = scaling(Options(rounds=2, containers=1000))
-    both = {
-        **measured["workloads"],
-        "scaling": json.loads(json.dumps(as_json(report, Options(), {}))),
-    }
-    save(tmp_path / "a.json", {}, both)
-    assert command.main(["plot", str(tmp_path / "a.json")]) == 0
-    drawn = {path.name: path.read_bytes() for path in tmp_path.glob("*.png")}
+    save(tmp_path, {**measured, "scaling": as_json(report, Options(), {})})
+    assert command.main(["plot", str(tmp_path)]) == 0
+    drawn = {path.name: path.read_bytes() for path in (tmp_path / "plots").glob("*.png")}
     assert drawn.keys() == {"scaling.png", "limit.png", "peers.png"}
     assert all(png.startswith(b"\x89PNG") and len(png) < 100_000 for png in drawn.values())
 
 
 def test_nothing_to_draw(tmp_path: Path) -> None:
-    save(tmp_path / "a.json", {}, {})
-    assert command.main(["plot", str(tmp_path / "a.json")]) == 0
-    assert list(tmp_path.glob("*.png")) == []
-    assert markdown.markdown(load(tmp_path / "a.json")) == ""
+    save(tmp_path, {"power": as_json(Report("nothing"), Options(), machine())})
+    assert command.main(["plot", str(tmp_path)]) == 0
+    assert list(tmp_path.rglob("*.png")) == []
+    assert markdown.markdown(load(tmp_path)) == ""
 
 
-def test_saved_results_are_readable() -> None:
-    saved = load(results.LATEST)
-    assert saved["workloads"].keys() <= WORKLOADS.keys()
+def test_readme_shows_the_saved_results() -> None:
+    saved = load(FOLDER, WORKLOADS)
+    assert saved.keys() <= WORKLOADS.keys()
     assert set(USUAL) <= WORKLOADS.keys()
-    assert "| workload | requirement |" in markdown.markdown(saved)
+    block = f"{markdown.BEGIN}\n{markdown.markdown(saved)}\n{markdown.END}"
+    assert block in markdown.README.read_text(encoding="utf-8")

@@ -15,9 +15,9 @@ from typing import Any, Final
 from bench.files import delta, parquet, queries, statistics
 from bench.files.lake import Lake, make_delta, make_parquet
 from bench.files.task import Answer, Contestant, Task
-from bench.measure import YARDSTICK, Timing, interleave, yardstick
-from bench.peers import ENGINES
-from bench.report import OWN, Options, Report, Requirement
+from bench.report.measure import YARDSTICK, Timing, interleave, yardstick
+from bench.report.report import OWN, Options, Report, Requirement
+from bench.statistics.peers import ENGINES
 
 TASKS: Final = (*parquet.TASKS, *statistics.TASKS, *delta.TASKS, *queries.TASKS)
 

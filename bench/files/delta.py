@@ -9,7 +9,7 @@ import pyarrow as pa
 import skipstone as ss
 from bench.files.lake import DELTA_SCHEMA, SCHEMA, Lake
 from bench.files.task import Contestant, Task, by_file
-from bench.report import OWN
+from bench.report.report import OWN
 
 
 def _open(lake: Lake) -> Any:

@@ -9,7 +9,7 @@ import pyarrow.dataset as ds
 import skipstone as ss
 from bench.files.lake import Lake
 from bench.files.task import Answer, Contestant, Task, by_row_group
-from bench.report import OWN
+from bench.report.report import OWN
 
 
 def own_cold(lake: Lake) -> Contestant:

@@ -14,7 +14,7 @@ import pyarrow.dataset as ds
 import skipstone as ss
 from bench.files.lake import Lake
 from bench.files.task import Answer, Contestant, Task
-from bench.report import OWN
+from bench.report.report import OWN
 from skipstone.kernels.run.pool import threads
 
 

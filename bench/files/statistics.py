@@ -10,7 +10,7 @@ import pyarrow as pa
 import skipstone as ss
 from bench.files.lake import ROWS, SCHEMA, Lake
 from bench.files.task import Contestant, Task, by_position
-from bench.report import OWN
+from bench.report.report import OWN
 
 TYPES: Final = {
     pa.int64(): "LongType",

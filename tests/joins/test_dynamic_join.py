@@ -321,9 +321,9 @@ def test_rows_that_spark_raises_for():
 
 
 def test_the_workload():
-    from bench.dynamic import dynamic
-    from bench.report import Options
-    from bench.show import table
+    from bench.report.report import Options
+    from bench.report.show import table
+    from bench.tables.dynamic import dynamic
 
     report = dynamic(Options(rounds=1, containers=2000))
     assert "ten readers read" in " ".join(

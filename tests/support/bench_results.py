@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
-from bench.measure import BANDWIDTH, Timing
-from bench.report import Options, Report, Requirement
-from bench.results import as_json, machine
+from bench.report.bandwidth import BANDWIDTH
+from bench.report.measure import Timing
+from bench.report.report import Options, Report, Requirement
+from bench.report.results import as_json, machine
 
 
 def steady(seconds: float, rounds: int = 20, noise: float = 0.02) -> Timing:
@@ -16,17 +16,23 @@ def steady(seconds: float, rounds: int = 20, noise: float = 0.02) -> Timing:
 
 
 def made_up(
-    own: float = 0.010, peer: float = 0.030, bandwidth: float = 0.008, noise: float = 0.02
+    own: float = 0.010,
+    peer: float = 0.030,
+    bandwidth: float = 0.008,
+    noise: float = 0.02,
+    *,
+    reference: bool = True,
 ) -> dict[str, Any]:
-    """Make results of one workload whose contestants have equal noise."""
+    """Make results of one workload whose contestants have equal noise, and perhaps a reference."""
     report = Report("made up", 1000)
     limit, ours = steady(bandwidth, noise=0), steady(own, noise=noise)
     report.time(BANDWIDTH, limit, engine=BANDWIDTH)
-    report.time("Numba, prune", ours, (BANDWIDTH, limit), own=ours, share=bandwidth / own)
+    beside = (BANDWIDTH, limit) if reference else None
+    report.time("Numba, prune", ours, beside, own=ours, share=bandwidth / own)
     report.time(
         "Polars",
         steady(peer, noise=noise),
-        (BANDWIDTH, limit),
+        beside,
         own=ours,
         engine="Polars",
         share=bandwidth / peer,
@@ -35,8 +41,4 @@ def made_up(
     report.requirements.append(
         Requirement("Share | of the bandwidth (Numba)", bandwidth / own, 0.5)
     )
-    where = machine()
-    return {
-        "machine": where,
-        "workloads": {"ranges": json.loads(json.dumps(as_json(report, Options(), where)))},
-    }
+    return {"ranges": as_json(report, Options(), machine())}

@@ -1,0 +1,73 @@
+"""The workloads by name. Each takes `Options` and returns a `Report`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from bench.files import files
+from bench.power.power import power
+from bench.report.report import Options, Report
+from bench.spark.shards import shards
+from bench.spark.spark_joins import spark_joins
+from bench.spark.spark_reads import spark_reads
+from bench.statistics.cold import compiling
+from bench.statistics.gpu import gpu
+from bench.statistics.ingest import ingest
+from bench.statistics.kernels import kernels, many
+from bench.statistics.latency import latency
+from bench.statistics.levels import growth, levels
+from bench.statistics.membership import membership
+from bench.statistics.ranges import narrow, ranges, wide
+from bench.statistics.scaling import scaling
+from bench.statistics.stored import stored
+from bench.tables.delta import delta
+from bench.tables.dynamic import dynamic
+from bench.tables.hive import hive
+from bench.tables.iceberg import iceberg
+from bench.tables.lakes import lakes
+
+WORKLOADS: Final[Mapping[str, Callable[[Options], Report]]] = {
+    "kernels": kernels,
+    "many": many,
+    "levels": levels,
+    "growth": growth,
+    "stored": stored,
+    "ranges": ranges,
+    "wide": wide,
+    "narrow": narrow,
+    "ingest": ingest,
+    "scaling": scaling,
+    "membership": membership,
+    "latency": latency,
+    "compile": compiling,
+    "files": files,
+    "delta": delta,
+    "hive": hive,
+    "iceberg": iceberg,
+    "lakes": lakes,
+    "dynamic": dynamic,
+    "power": power,
+    "gpu": gpu,
+    "shards": shards,
+    "spark_reads": spark_reads,
+    "spark_joins": spark_joins,
+}
+USUAL: Final = (
+    "kernels",
+    "many",
+    "levels",
+    "growth",
+    "stored",
+    "ingest",
+    "ranges",
+    "scaling",
+    "latency",
+    "compile",
+    "files",
+    "delta",
+    "hive",
+    "iceberg",
+    "lakes",
+    "dynamic",
+)

@@ -1,0 +1,1 @@
+"""Workloads in a Spark session."""

@@ -1,0 +1,1 @@
+"""Workloads over statistics: in memory, on disk and on a GPU."""

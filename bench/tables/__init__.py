@@ -1,0 +1,1 @@
+"""Workloads over tables of files: Delta, Hive, Iceberg, and joins of tables."""
