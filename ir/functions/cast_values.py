@@ -221,7 +221,8 @@ def wall_to_date(call: Call, a: Data) -> Any:
 def text_to(call: Call, a: Data) -> Any:
     """Cast text to another type.
 
-    For TRY_CAST, text that certainly has no value is bad. All other text that is not plain is unknown.
+    For TRY_CAST, text that certainly has no value is bad. All other text that is not plain is
+    unknown.
     """
     out, bad = np.empty(len(a), lane_of(call.dtype)), np.zeros(len(a), np.uint8)
     for i, raw in enumerate(a.tolist()):
