@@ -64,7 +64,7 @@ def pytest_terminal_summary(terminalreporter):
 
 
 def _of_spark(path):
-    """Whether a file has tests or fixtures that take a session of Spark."""
+    """Return True if a file has tests or fixtures that take a session of Spark."""
     return (
         re.search(
             r"^def \w+\([^)]*\b(spark|connect)\b", path.read_text(encoding="utf-8"), re.MULTILINE

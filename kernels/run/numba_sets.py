@@ -134,7 +134,7 @@ def next_to(lows, i, places, lines, size):
 
 @nb.njit(**JIT)
 def any_in(lows, highs, i, firsts, first_lines, lasts, last_lines, frame):
-    """Whether more runs start at the upper bound or below than end below the lower one."""
+    """Return bits, set where more runs start up to the upper bound than end below the lower."""
     size, bits = np.int64(lasts.size), np.uint64(0)
     live = np.uint64(le(lows, i, lasts[size - 1]) & ge(highs, i, firsts[0]))
     if not live:
@@ -162,7 +162,7 @@ def any_in(lows, highs, i, firsts, first_lines, lasts, last_lines, frame):
 
 @nb.njit(**JIT)
 def not_all_in(lows, highs, i, firsts, first_lines, lasts, last_lines, frame):
-    """Whether no run reaches from the lower bound to the upper."""
+    """Return bits, set where no run reaches from the lower bound to the upper."""
     size, bits = np.int64(lasts.size), np.uint64(0)
     live = np.uint64(ge(lows, i, firsts[0]) & le(highs, i, lasts[size - 1]))
     if not live:

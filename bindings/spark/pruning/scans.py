@@ -215,7 +215,7 @@ class Scan:
 
     @property
     def pruned(self) -> bool:
-        """Whether the scan leaves out files that Spark would open."""
+        """True if the scan leaves out files that Spark would open."""
         return self.report.files is not None and self.report.kept != self.report.files
 
     @property
