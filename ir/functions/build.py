@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from skipstone.ir import types as ty
-from skipstone.ir.coerce import in_spark
+from skipstone.ir.coercion.coerce import in_spark
 from skipstone.ir.function import Call, Function, check_arity, int_literal, text_literal
 from skipstone.ir.functions import FUNCTIONS
 from skipstone.ir.functions.arithmetic import number

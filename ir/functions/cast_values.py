@@ -16,10 +16,10 @@ from typing import Any, Final
 import numpy as np
 
 from skipstone.ir import types as ty
+from skipstone.ir.coercion.literals import from_text, is_no_value, to_float
 from skipstone.ir.function import LOST, Call
 from skipstone.ir.functions.arithmetic import exact, half_up, towards_zero
 from skipstone.ir.interval import Interval, unknown
-from skipstone.ir.literals import from_text, is_no_value, to_float
 from skipstone.ir.session import Incomparable
 from skipstone.ir.types import DType, Kind
 from skipstone.ir.values import NO, Data, lane_of

@@ -17,7 +17,7 @@ from skipstone.bindings.spark.pruning.join_keys import collect_keys, is_collated
 from skipstone.bindings.spark.pruning.scans import Scan
 from skipstone.bindings.spark.session.catalyst import casts_of
 from skipstone.bindings.spark.session.types import as_arrow
-from skipstone.ir.coerce import in_spark
+from skipstone.ir.coercion.coerce import in_spark
 from skipstone.ir.errors import DynamicFilterError
 from skipstone.ir.session import Incomparable, Session
 from skipstone.ir.types import DType, from_arrow
