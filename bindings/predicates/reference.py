@@ -20,6 +20,7 @@ from skipstone.ir.functions import (
     dates,
     division,
     iceberg,
+    patterns,
     text,
     words,
 )
@@ -63,7 +64,7 @@ FORMS: Final = (
 )
 FAMILIES: Final = {
     "Arithmetic": (arithmetic, division, numbers_),
-    "Text": (text, words),
+    "Text": (text, patterns, words),
     "Dates and timestamps": (dates,),
     "Choice and casts": (choice, casts),
     "Iceberg's transforms": (iceberg,),
