@@ -295,7 +295,7 @@ SYNONYMS: Final = {
     "ucase": "upper", "lcase": "lower",
     "substr": "substring", "dayofmonth": "day", "dateadd": "date_add", "date_diff": "datediff",
     "nvl": "coalesce", "ifnull": "coalesce",
-    "signum": "sign", "power": "pow", "btrim": "trim", "sha": "sha1", "||": "concat",
+    "signum": "sign", "power": "pow", "btrim": "trim", "||": "concat",
     "*": "multiply", "/": "divide", "%": "remainder", "mod": "remainder",
 }  # fmt: skip
 ALIASES: Final[dict[str, Build]] = {

@@ -132,7 +132,8 @@ UNKNOWN = [
     "x = INTERVAL 1 DAY", "x = '\ud800'", "s LIKE '\ud800%'", "s LIKE 'a%' ESCAPE ''",
     "s LIKE 'a%' ESCAPE 'ab'", "x < 1 < 2", "x = 9999999999999999999999999999999999999999",
     "b = TRUE IN (TRUE, NULL)", "b BETWEEN FALSE AND FALSE = FALSE", "s LIKE 'a' = TRUE",
-    "b = NOT b", "b = x IS NOT DISTINCT FROM 1 = TRUE",
+    "b = NOT b", "b = x IS NOT DISTINCT FROM 1 = TRUE", "md5(s) = 'a'", "sha(s) = 'a'",
+    "crc32(s) = 1", "lpad(s, 3, 'x') = 'xxa'", "rpad(s, 3) = 'a  '",
 ]  # fmt: skip
 
 

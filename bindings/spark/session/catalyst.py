@@ -54,8 +54,7 @@ CALLS: Final = {
     "OctetLength": ("octet_length", 1), "Substring": ("substring", 3), "Reverse": ("reverse", 1),
     "StringReplace": ("replace", 3), "StringRepeat": ("repeat", 2), "Ascii": ("ascii", 1),
     "StringInstr": ("instr", 2),
-    "Signum": ("sign", 1), "Sqrt": ("sqrt", 1), "Pow": ("pow", 2), "Crc32": ("crc32", 1),
-    "Md5": ("md5", 1),
+    "Signum": ("sign", 1), "Sqrt": ("sqrt", 1), "Pow": ("pow", 2),
 }  # fmt: skip
 # Functions with any number of arguments.
 MANY: Final = {
