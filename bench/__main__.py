@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--save",
         action="store_true",
-        help=f"write the figures and the plots to bench/{FOLDER.name}, and the table to {README.name}",
+        help=f"write figures and plots to bench/{FOLDER.name}, and the table to {README.name}",
     )
     args = parser.parse_args(given)
     for name in args.workload:

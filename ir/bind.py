@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from skipstone.ir import types as ty
+from skipstone.ir.coercion.pullback import Span
+from skipstone.ir.coercion.thresholds import against_span
 from skipstone.ir.comparisons import FLIP, compare, is_null, member_conditions
 from skipstone.ir.errors import AmbiguousColumn, PredicateTooDeep, unknown_column
 from skipstone.ir.forms import CONDITIONS, SCALARS
@@ -28,11 +30,9 @@ from skipstone.ir.node import (
     show_path,
     unknown,
 )
-from skipstone.ir.pullback import Span
 from skipstone.ir.session import Incomparable, Session
 from skipstone.ir.simplify import FALSE, NULL, TRUE, simplify
 from skipstone.ir.text import show
-from skipstone.ir.thresholds import against_span
 from skipstone.ir.types import DType, Kind, Leaf
 
 # Names that Spark reads as functions if no column has them.

@@ -9,14 +9,14 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from skipstone.ir import types as ty
-from skipstone.ir.coerce import DIGITS, INTEGER, cast_literal, common_type, in_spark
+from skipstone.ir.coercion.coerce import DIGITS, INTEGER, cast_literal, common_type, in_spark
+from skipstone.ir.coercion.pullback import Span, pullback
+from skipstone.ir.coercion.thresholds import against_nan, against_span, never
 from skipstone.ir.functions.build import TRUTH, build
 from skipstone.ir.node import TERMS, Node, Op, Reason, literal, unknown
-from skipstone.ir.pullback import Span, pullback
 from skipstone.ir.session import Incomparable, Session
 from skipstone.ir.simplify import FALSE, NULL, TRUE, is_in
 from skipstone.ir.text import show
-from skipstone.ir.thresholds import against_nan, against_span, never
 from skipstone.ir.types import DType, Kind
 
 FLIP: Final = {

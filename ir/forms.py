@@ -11,7 +11,7 @@ from typing import Final
 
 from skipstone.ir import types as ty
 from skipstone.ir.function import check_arity, text_literal
-from skipstone.ir.functions.text import regex_prefix
+from skipstone.ir.functions.patterns import regex_prefix
 from skipstone.ir.like import decode, quoted
 from skipstone.ir.node import Node, Op, literal
 from skipstone.ir.session import Incomparable

@@ -14,11 +14,11 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from skipstone.ir.coercion.thresholds import never
 from skipstone.ir.like import after_prefix, pattern_of
 from skipstone.ir.node import Node, Op
 from skipstone.ir.outcome import Outcome
 from skipstone.ir.simplify import is_in
-from skipstone.ir.thresholds import never
 from skipstone.ir.types import DType, Kind
 
 Range: TypeAlias = tuple[Any, Any]

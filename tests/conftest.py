@@ -65,7 +65,7 @@ def pytest_terminal_summary(terminalreporter):
 
 
 def _of_spark(path):
-    """Whether a file has tests or fixtures that take a session of Spark."""
+    """Return True if a file has tests or fixtures that take a session of Spark."""
     return (
         re.search(
             r"^def \w+\([^)]*\b(spark|connect)\b", path.read_text(encoding="utf-8"), re.MULTILINE
@@ -76,7 +76,7 @@ def _of_spark(path):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """One worker process runs all files of Spark, so that one Java serves them; other tests go to whoever is free.
+    """Let one worker run all files of Spark, so that one Java serves them; others share the rest.
 
     pytest-xdist 3.8 has groups of its own (`--dist loadgroup`), which do nothing under pytest 9.2.
     """

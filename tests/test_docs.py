@@ -56,6 +56,23 @@ def test_readme_runs_as_printed(spark, tmp_path, monkeypatch):
     assert f"{found.kept} of {found.files} files" in in_spark
 
 
+def too_long(text):
+    """Return lines of more than 100 columns outside of code, tables and links."""
+    prose = re.sub(r"^( *)```.*?^ *```", "", text, flags=re.MULTILINE | re.DOTALL)
+    lines = (line for line in prose.split("\n") if not line.lstrip().startswith("|"))
+    return [line for line in lines if len(re.sub(r"\]\([^)]*\)|https?://\S+", "", line)) > 100]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[str(p.relative_to(ROOT)) for p in PAGES])
+def test_text_has_at_most_100_columns(page):
+    assert too_long(page.read_text(encoding="utf-8")) == []
+
+
+def test_long_text_is_found():
+    long, link = "a " * 51, f"[a]({'b' * 100})"
+    assert too_long(f"```\n{long}\n```\n| {long} |\n{link}\n{long}\n") == [long]
+
+
 @pytest.mark.parametrize("page", PAGES, ids=[str(p.relative_to(ROOT)) for p in PAGES])
 def test_links_lead_somewhere(page):
     text = page.read_text(encoding="utf-8")

@@ -1,8 +1,9 @@
-"""Floors and rooms: imports point one way, and heavy packages are imported only in their homes."""
+"""Floors and rooms: imports point one way, heavy packages have homes, files and rooms are small."""
 
 import ast
 import importlib
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,27 @@ HOMES = {
     ),
 }
 FILES = sorted(p for floor in FLOORS for p in (ROOT / floor).rglob("*.py"))
+MAX_LINES, MAX_FILES = 400, 25
+SOURCES = sorted(
+    p
+    for folder in (*FLOORS, "bench", "tests")
+    for p in (ROOT / folder).rglob("*")
+    if p.suffix in (".py", ".java", ".sh")
+)
+
+
+def test_files_are_short():
+    long = {
+        p.relative_to(ROOT).as_posix()
+        for p in SOURCES
+        if len(p.read_text(encoding="utf-8").splitlines()) > MAX_LINES
+    }
+    assert long == set()
+
+
+def test_folders_hold_few_files():
+    held = Counter(p.relative_to(ROOT).parent.as_posix() for p in SOURCES)
+    assert {folder: n for folder, n in held.items() if n > MAX_FILES} == {}
 
 
 def imports(text):

@@ -83,7 +83,7 @@ TEXTS: Final = (
         lambda f, c: c.replace_substring(f("k"), "x", "-") == "k3-3",
         polars="pl.col('k').str.replace_all('x', '-', literal=True) == 'k3-3'",
     ),
-    Form("digest, single-valued", "md5(k) = '0123456789abcdef0123456789abcdef'"),
+    Form("reverse, single-valued", "reverse(k) = '3x3k'"),
     Form(
         "concat", "concat('no. ', s) < 'no. bravo'",
         lambda f, c: (

@@ -1,1 +1,1 @@
-"""How figures are measured, reported, saved, compared and drawn; `bench` says what each file does."""
+"""Measure, report, save, compare and draw figures; `bench` says what each file does."""

@@ -48,7 +48,8 @@ def _requirements(workloads: Mapping[str, Any]) -> str:
         )
         if b
     )
-    return f"<details>\n<summary>{summary}</summary>\n\n{inside}\n\n</details>" if rows else ""
+    told = textwrap.fill(f"<summary>{summary}</summary>", 100, break_on_hyphens=False)
+    return f"<details>\n{told}\n\n{inside}\n\n</details>" if rows else ""
 
 
 def _peers(workloads: Mapping[str, Any]) -> str:

@@ -1,7 +1,8 @@
 """`shards`: `prune_shards` and the driver, compared with Spark's own expression and UDFs.
 
-All judge the same statistics in a separate Spark session. `python -m bench.spark.shards` is that session:
-it reads what to measure from standard input, and prints a line of JSON for each contestant.
+All judge the same statistics in a separate Spark session. `python -m bench.spark.shards` is that
+session: it reads what to measure from standard input, and prints a line of JSON for each
+contestant.
 """
 
 from __future__ import annotations

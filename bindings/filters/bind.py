@@ -13,7 +13,7 @@ from skipstone.bindings.filters.judge import BoundFilter
 from skipstone.bindings.filters.kinds import Needs
 from skipstone.bindings.predicates.expr import col
 from skipstone.ir.bind import bind_scalar
-from skipstone.ir.coerce import in_spark
+from skipstone.ir.coercion.coerce import in_spark
 from skipstone.ir.errors import DynamicFilterError, PredicateError
 from skipstone.ir.functions.build import cast
 from skipstone.ir.node import Name, Node, Op, show_path

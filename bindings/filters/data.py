@@ -50,7 +50,7 @@ class DynamicFilterData:
 
     @property
     def filtering(self) -> bool:
-        """Whether it can rule anything out.
+        """True if it can rule anything out.
 
         It cannot if there are no key columns, if the threshold was exceeded by too much, or if the
         keys cannot be compared.
@@ -61,7 +61,7 @@ class DynamicFilterData:
 
     @property
     def exact(self) -> bool:
-        """Whether it holds every distinct row.
+        """True if it holds every distinct row.
 
         Then it also tells which rows certainly have a match.
         """
@@ -69,7 +69,7 @@ class DynamicFilterData:
 
     @property
     def empty(self) -> bool:
-        """Whether the build side has no rows, not even rows with NULL."""
+        """True if the build side has no rows, not even rows with NULL."""
         return not self.state.has_rows
 
     @property
@@ -237,7 +237,7 @@ class DynamicFilterData:
 
     @property
     def spelled(self) -> bool:
-        """Whether `to_predicate` holds for exactly the rows that have a match.
+        """True if `to_predicate` holds for exactly the rows that have a match.
 
         Only then may it be negated.
         """

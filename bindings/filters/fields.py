@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from skipstone.bindings.filters.rows import special_type, table_of
-from skipstone.ir.coerce import in_spark
+from skipstone.ir.coercion.coerce import in_spark
 from skipstone.ir.errors import DynamicFilterError
 from skipstone.ir.session import Session
 from skipstone.ir.types import DType, from_arrow

@@ -192,12 +192,12 @@ class DynamicFilter:
 
     @property
     def complete(self) -> bool:
-        """Whether no more keys will arrive."""
+        """True if no more keys will arrive."""
         return self._data is not None or self.error is not None or self.cancelled
 
     @property
     def decides_rows(self) -> bool:
-        """Whether the rows that pass the filter are exactly those that the join needs.
+        """True if the rows that pass the filter are exactly those that the join needs.
 
         Then a LIMIT may count them.
         """
@@ -218,7 +218,7 @@ class DynamicFilter:
 
     @property
     def compares_several(self) -> bool:
-        """Whether a key is compared with several columns.
+        """True if a key is compared with several columns.
 
         The key must equal all of them, and they are judged one by one.
         """

@@ -16,11 +16,11 @@ from skipstone.bindings.filters.tuples import Group
 from skipstone.bindings.predicates.expr import Expr
 from skipstone.bindings.predicates.predicate import PruningPredicate
 from skipstone.bindings.statistics.statistics import Statistics
+from skipstone.ir.coercion.pullback import Span
+from skipstone.ir.coercion.thresholds import against_nan, against_span, never
 from skipstone.ir.node import Node, Op, literal
 from skipstone.ir.outcome import Verdict
-from skipstone.ir.pullback import Span
 from skipstone.ir.simplify import TRUE, is_in
-from skipstone.ir.thresholds import against_nan, against_span, never
 from skipstone.ir.types import DType
 from skipstone.kernels.index.boxes import any_inside
 from skipstone.kernels.pack.columns import Column

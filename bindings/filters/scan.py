@@ -96,7 +96,7 @@ class DynamicFilters:
 
     @property
     def decide_rows(self) -> bool:
-        """Whether the rows that pass are exactly those that the joins need.
+        """True if the rows that pass are exactly those that the joins need.
 
         Then a LIMIT may count them.
         """

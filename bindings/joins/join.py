@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from skipstone.bindings.plans.plan import Plan
     from skipstone.bindings.predicates.predicate import Source
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 
 @dataclass(frozen=True, slots=True)
 class JoinResult:
@@ -43,88 +47,6 @@ class JoinResult:
     table: pa.Table
     plan: Plan | None
     filters: tuple[DynamicFilter, ...]
-
-
-def join(
-    fact: TableLike,
-    dim: TableLike | Sequence[TableLike],
-    on: On | Sequence[On],
-    how: str | Sequence[str] = "inner",
-    *,
-    where_fact: Source | None = None,
-    where_dim: Source | Sequence[Source | None] | None = None,
-    columns_fact: list[str] | None = None,
-    columns_dim: list[str] | Sequence[list[str] | None] | None = None,
-    null_safe: bool = False,
-    suffix: str = "_dim",
-    threshold: str | int | None = "32MiB",
-    max_values: int | None = None,
-    timezone: str = "UTC",
-    ansi: bool = True,
-    case_sensitive: bool = False,
-    dynamic_filtering: bool | None = None,
-    wait: float | None = None,
-) -> pa.Table:
-    """Join a fact table with dimensions, and read only the part of the fact table that they leave.
-
-    The fact table is the probe side, the dimensions are the build sides. Each dimension is read
-    first, or with `wait` at the same time as the fact table. Its keys become a dynamic filter. The
-    fact table is planned and read with all filters, then joined with one dimension after the other.
-    The rows are those of the join without filters, as Spark defines it: NaN equals NaN, -0.0 equals
-    0.0, keys of two types are compared in their common type, and NULL equals nothing.
-
-    Args:
-        fact: A Skipstone table, such as `scan_parquet` returns; or rows: Arrow, pandas, Polars.
-        dim: Likewise; or a list of dimensions. The result of another join can be a dimension.
-        on: The key's name on both sides, or a list of names, or a mapping: names of the fact table
-            -> names of the dimension. For several dimensions a list with one of these for each.
-        how: "inner", "left", "right", "full", "semi", "anti" or "not in", or Spark's names for
-            them; the fact table is the left side. For several dimensions one kind for all, or a
-            list. Only the last may be "right" or "full".
-        where_fact, where_dim: Conditions on the rows of each side.
-        columns_fact, columns_dim: The columns to read; None reads all.
-        null_safe: Whether keys are compared by `<=>`.
-        suffix: Appended to the name of a dimension's column if the name is taken.
-        threshold, max_values: The size that a filter may reach, see `DynamicFilterCollector`.
-        timezone, ansi, case_sensitive: Spark's settings, see `PruningPredicate`.
-        dynamic_filtering: Whether to filter at all; None uses the table's setting, or else the
-            environment's.
-        wait: None reads the dimensions first. A number reads them while the fact table is planned,
-            which then waits this many seconds for their keys. It is read without the keys that are
-            late; when they arrive, what is left to read is planned again. This is faster if a
-            dimension is slow and leaves much of the fact table. It reads in vain if the dimension
-            leaves little.
-
-    Returns:
-        An Arrow table in the fact table's order: its columns, then those of each dimension. Keys of
-        the same name appear once. Semi, anti and NOT IN joins return the fact table's columns only.
-
-    Raises:
-        UnknownColumn: a side lacks a key.
-        AmbiguousColumn: a key's name fits several columns.
-        PredicateError: the arguments do not fit each other, or two columns would have the same
-            name.
-        UnsupportedForm: Spark refuses to compare the keys, or raises an error for one of them.
-
-    Source: Flink FLIP-248; Spark, dynamic partition pruning.
-
-    Example:
-        >>> import pyarrow.parquet as pq, tempfile, os, skipstone as ss
-        >>> folder = tempfile.mkdtemp()
-        >>> for day in range(4):
-        ...     rows = pa.table({"day": [day, day], "price": [1.5, 2.5]})
-        ...     pq.write_table(rows, os.path.join(folder, f"{day}.parquet"))
-        >>> days = pa.table({"day": [0, 1, 2, 3], "year": [1999, 1999, 2000, 2000]})
-        >>> sales = ss.scan_parquet(folder)
-        >>> join(sales, days, on="day", where_dim="year = 2000 AND day < 3").to_pydict()
-        {'day': [2, 2], 'price': [1.5, 2.5], 'year': [2000, 2000]}
-    """
-    return join_explained(
-        fact, dim, on, how, where_fact=where_fact, where_dim=where_dim,
-        columns_fact=columns_fact, columns_dim=columns_dim, null_safe=null_safe, suffix=suffix,
-        threshold=threshold, max_values=max_values, timezone=timezone, ansi=ansi,
-        case_sensitive=case_sensitive, dynamic_filtering=dynamic_filtering, wait=wait,
-    ).table  # fmt: skip
 
 
 def join_explained(
@@ -204,6 +126,79 @@ def join_explained(
         extra = [n for n in names if n not in columns_fact and n in rows.column_names]
         rows = rows.drop_columns(extra) if extra else rows
     return JoinResult(rows, plan, filters)
+
+
+def _with_parameters_of(
+    model: Callable[P, object],
+) -> Callable[[Callable[..., T]], Callable[P, T]]:
+    """Give a function the parameters of another one, for type checkers and `help`."""
+
+    def decorate(function: Callable[..., T]) -> Callable[P, T]:
+        returned = inspect.signature(function).return_annotation
+        signature = inspect.signature(model).replace(return_annotation=returned)
+        function.__signature__ = signature  # type: ignore[attr-defined]
+        return function
+
+    return decorate
+
+
+@_with_parameters_of(join_explained)
+def join(*args: Any, **options: Any) -> pa.Table:
+    """Join a fact table with dimensions, and read only the part of the fact table that they leave.
+
+    The fact table is the probe side, the dimensions are the build sides. Each dimension is read
+    first, or with `wait` at the same time as the fact table. Its keys become a dynamic filter. The
+    fact table is planned and read with all filters, then joined with one dimension after the other.
+    The rows are those of the join without filters, as Spark defines it: NaN equals NaN, -0.0 equals
+    0.0, keys of two types are compared in their common type, and NULL equals nothing.
+
+    Args:
+        fact: A Skipstone table, such as `scan_parquet` returns; or rows: Arrow, pandas, Polars.
+        dim: Likewise; or a list of dimensions. The result of another join can be a dimension.
+        on: The key's name on both sides, or a list of names, or a mapping: names of the fact table
+            -> names of the dimension. For several dimensions a list with one of these for each.
+        how: "inner", "left", "right", "full", "semi", "anti" or "not in", or Spark's names for
+            them; the fact table is the left side. For several dimensions one kind for all, or a
+            list. Only the last may be "right" or "full".
+        where_fact, where_dim: Conditions on the rows of each side.
+        columns_fact, columns_dim: The columns to read; None reads all.
+        null_safe: Whether keys are compared by `<=>`.
+        suffix: Appended to the name of a dimension's column if the name is taken.
+        threshold, max_values: The size that a filter may reach, see `DynamicFilterCollector`.
+        timezone, ansi, case_sensitive: Spark's settings, see `PruningPredicate`.
+        dynamic_filtering: Whether to filter at all; None uses the table's setting, or else the
+            environment's.
+        wait: None reads the dimensions first. A number reads them while the fact table is planned,
+            which then waits this many seconds for their keys. It is read without the keys that are
+            late; when they arrive, what is left to read is planned again. This is faster if a
+            dimension is slow and leaves much of the fact table. It reads in vain if the dimension
+            leaves little.
+
+    Returns:
+        An Arrow table in the fact table's order: its columns, then those of each dimension. Keys of
+        the same name appear once. Semi, anti and NOT IN joins return the fact table's columns only.
+
+    Raises:
+        UnknownColumn: a side lacks a key.
+        AmbiguousColumn: a key's name fits several columns.
+        PredicateError: the arguments do not fit each other, or two columns would have the same
+            name.
+        UnsupportedForm: Spark refuses to compare the keys, or raises an error for one of them.
+
+    Source: Flink FLIP-248; Spark, dynamic partition pruning.
+
+    Example:
+        >>> import pyarrow.parquet as pq, tempfile, os, skipstone as ss
+        >>> folder = tempfile.mkdtemp()
+        >>> for day in range(4):
+        ...     rows = pa.table({"day": [day, day], "price": [1.5, 2.5]})
+        ...     pq.write_table(rows, os.path.join(folder, f"{day}.parquet"))
+        >>> days = pa.table({"day": [0, 1, 2, 3], "year": [1999, 1999, 2000, 2000]})
+        >>> sales = ss.scan_parquet(folder)
+        >>> join(sales, days, on="day", where_dim="year = 2000 AND day < 3").to_pydict()
+        {'day': [2, 2], 'price': [1.5, 2.5], 'year': [2000, 2000]}
+    """
+    return join_explained(*args, **options).table
 
 
 def _read_concurrently(

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skipstone.bindings.filters.keys import cast_array, compared_in, lanes_of, not_in_as_text
-from skipstone.ir.coerce import in_spark
+from skipstone.ir.coercion.coerce import in_spark
 from skipstone.ir.errors import UnsupportedForm
 from skipstone.ir.session import Incomparable, Session
 from skipstone.ir.types import from_arrow, plain, whole

@@ -141,7 +141,7 @@ class PlannedTable(Protocol):
         ...
 
     def whole(self) -> PlannedTable:
-        """Return the table with all files, whatever a condition left out before they were listed."""
+        """Return the table with all files, also those that a condition kept from being listed."""
         ...
 
     def refinement(self) -> Refinement | None:

@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 
 from skipstone.bindings.statistics.members import typed_array
 from skipstone.ir import types as ty
+from skipstone.ir.coercion.literals import literal_type
 from skipstone.ir.errors import PredicateError
-from skipstone.ir.literals import literal_type
 from skipstone.ir.node import Name, Node, Op, literal, unknown
 
 COMPARISONS: Final = {

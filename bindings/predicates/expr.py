@@ -8,8 +8,8 @@ from typing import Any, Final, TypeGuard
 import numpy as np
 import pyarrow as pa
 
+from skipstone.ir.coercion.literals import literal_type
 from skipstone.ir.errors import PredicateError, PredicateSyntaxError
-from skipstone.ir.literals import literal_type
 from skipstone.ir.node import Name, Node, Op, literal
 from skipstone.ir.text import show
 from skipstone.ir.types import from_arrow

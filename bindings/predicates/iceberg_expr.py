@@ -14,8 +14,8 @@ from fractions import Fraction
 from typing import Any, Final
 
 from skipstone.ir import types as ty
+from skipstone.ir.coercion.literals import literal_type, to_float, to_float32
 from skipstone.ir.errors import AmbiguousColumn
-from skipstone.ir.literals import literal_type, to_float, to_float32
 from skipstone.ir.node import Name, Node, Op, Path, Reason, literal, show_path, unknown
 from skipstone.ir.session import Session
 from skipstone.ir.simplify import FALSE, TRUE

@@ -20,6 +20,7 @@ from skipstone.ir.functions import (
     dates,
     division,
     iceberg,
+    patterns,
     text,
     words,
 )
@@ -63,7 +64,7 @@ FORMS: Final = (
 )
 FAMILIES: Final = {
     "Arithmetic": (arithmetic, division, numbers_),
-    "Text": (text, words),
+    "Text": (text, patterns, words),
     "Dates and timestamps": (dates,),
     "Choice and casts": (choice, casts),
     "Iceberg's transforms": (iceberg,),
@@ -97,10 +98,12 @@ def _lines() -> Iterator[str]:
     yield from (
         "# Predicates",
         "",
-        "A condition is Spark SQL text, an expression of `ss.col`, a pyarrow or pyiceberg expression,",
-        "filter lists or a PySpark Column. It means what Spark SQL makes of it. A part that is not",
-        "listed here does not prune; the rest of the condition still does, and `explain()` names the",
-        "part. Skipstone writes this page from the tables that it uses.",
+        *_wrapped(
+            "A condition is Spark SQL text, an expression of `ss.col`, a pyarrow or pyiceberg"
+            " expression, filter lists or a PySpark Column. It means what Spark SQL makes of it. A"
+            " part that is not listed here does not prune; the rest of the condition still does,"
+            " and `explain()` names the part. Skipstone writes this page from the tables it uses."
+        ),
         "",
         "## Forms",
         "",
@@ -113,9 +116,11 @@ def _lines() -> Iterator[str]:
         "",
         "## Functions",
         "",
-        "*Order* means that the function keeps the order of its arguments, so bounds pass through it.",
-        "*Range* means that it has a rule of its own for bounds. *Value* means that it is computed only",
-        "for containers that hold a single value.",
+        *_wrapped(
+            "*Order* means that the function keeps the order of its arguments, so bounds pass"
+            " through it. *Range* means that it has a rule of its own for bounds. *Value* means"
+            " that it is computed only for containers that hold a single value."
+        ),
     )
     also: dict[str, list[str]] = {}
     for alias, name in SYNONYMS.items():
@@ -131,11 +136,16 @@ def _lines() -> Iterator[str]:
         for module in modules:
             for name, function in module.FUNCTIONS.items():
                 if name not in INTERNAL:
+                    shown = _plain(OPERATORS.get(name, name))
                     others = ", ".join(f"`{_plain(a)}`" for a in also.get(name, ()))
-                    yield f"| `{_plain(OPERATORS.get(name, name))}` | {others} | {_basis(function)} |"
+                    yield f"| `{shown}` | {others} | {_basis(function)} |"
     rest = sorted(ALIASES.keys() - SYNONYMS.keys() - INTERNAL)
     yield from ("", "Rewritten into the above:", "")
-    yield from textwrap.wrap(", ".join(f"`{a}`" for a in rest) + ".", 100)
+    yield from _wrapped(", ".join(f"`{a}`" for a in rest) + ".")
+
+
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(text, 100, break_on_hyphens=False)
 
 
 def _plain(name: str) -> str:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skipstone.ir import types as ty
+from skipstone.ir.coercion.literals import literal_type, to_float32
 from skipstone.ir.like import decode
-from skipstone.ir.literals import literal_type, to_float32
 from skipstone.ir.node import Node, Op, literal
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ session/
     types               convert Spark's types to Arrow's and back
     catalyst            translate conditions of an optimised plan into predicates
     frame               turn statistics into a DataFrame
-    jvm                 compile `PrunedFiles.java` and `Joins.java` at their first use
+    jvm                 compile the classes of `java/` at their first use
     metrics             count the files that Spark opened
 
 statistics/             statistics in a DataFrame, and their verdicts
@@ -47,8 +47,13 @@ pruning/                pruned reads of a DataFrame
     join_shards         pruned joins of tables by their shards, which executors judge
 
 java/                   compiled in the session's JVM, see `session/jvm`
-    PrunedFiles         read optimised plans, and replace the file lists of their scans
-    Joins               find joins in plans, and collect keys
+    PlanGateway         the methods that Python calls
+    Scans, Listing      read the file scans of a plan, and their files
+    PrunedFiles         a file list without some of its files; `ReplacedIndexes` puts it into scans
+    Validity, Watch     how long files may be skipped; `Lifetime`: how long a plan stays the same
+    Joins, JoinKeys     find the joins of a plan, and collect their keys; `JoinText` writes them
+    RepeatableRows      the file lists that the rows of a plan depend on
+    Json                write expressions as JSON
 
 reading/                reads of pruned tables
     tables              find the table at a path

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from skipstone.ir.literals import from_text
+from skipstone.ir.coercion.literals import from_text
 from skipstone.ir.node import Path
 from skipstone.ir.session import Incomparable, Session
 from skipstone.ir.types import from_arrow

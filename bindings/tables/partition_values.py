@@ -1,4 +1,4 @@
-"""Cast the texts of partition values to their types, as Spark does: Delta's log and Hive's folders."""
+"""Cast the texts of partition values to their types, as Spark does: in Delta and Hive tables."""
 
 from __future__ import annotations
 

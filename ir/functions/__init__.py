@@ -13,6 +13,7 @@ from skipstone.ir.functions import (
     division,
     iceberg,
     numbers,
+    patterns,
     text,
     words,
 )
@@ -25,6 +26,7 @@ FUNCTIONS: Final[dict[str, Function]] = {
     **numbers.FUNCTIONS,
     **dates.FUNCTIONS,
     **text.FUNCTIONS,
+    **patterns.FUNCTIONS,
     **choice.FUNCTIONS,
     **iceberg.FUNCTIONS,
 }

@@ -11,7 +11,7 @@ from typing import Any, Final, SupportsInt
 import numpy as np
 
 from skipstone.ir import types as ty
-from skipstone.ir.coerce import DIGITS, in_spark
+from skipstone.ir.coercion.coerce import DIGITS, in_spark
 from skipstone.ir.function import LOST, Call, Function, Policy, Signature, check_arity
 from skipstone.ir.interval import Interval, corners
 from skipstone.ir.node import Node, Op

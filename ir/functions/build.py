@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from skipstone.ir import types as ty
-from skipstone.ir.coerce import in_spark
+from skipstone.ir.coercion.coerce import in_spark
 from skipstone.ir.function import Call, Function, check_arity, int_literal, text_literal
 from skipstone.ir.functions import FUNCTIONS
 from skipstone.ir.functions.arithmetic import number
@@ -295,7 +295,7 @@ SYNONYMS: Final = {
     "ucase": "upper", "lcase": "lower",
     "substr": "substring", "dayofmonth": "day", "dateadd": "date_add", "date_diff": "datediff",
     "nvl": "coalesce", "ifnull": "coalesce",
-    "signum": "sign", "power": "pow", "btrim": "trim", "sha": "sha1", "||": "concat",
+    "signum": "sign", "power": "pow", "btrim": "trim", "||": "concat",
     "*": "multiply", "/": "divide", "%": "remainder", "mod": "remainder",
 }  # fmt: skip
 ALIASES: Final[dict[str, Build]] = {

@@ -16,10 +16,10 @@ from typing import Any, Final
 import numpy as np
 
 from skipstone.ir import types as ty
+from skipstone.ir.coercion.literals import from_text, is_no_value, to_float
 from skipstone.ir.function import LOST, Call
 from skipstone.ir.functions.arithmetic import exact, half_up, towards_zero
 from skipstone.ir.interval import Interval, unknown
-from skipstone.ir.literals import from_text, is_no_value, to_float
 from skipstone.ir.session import Incomparable
 from skipstone.ir.types import DType, Kind
 from skipstone.ir.values import NO, Data, lane_of
@@ -221,7 +221,8 @@ def wall_to_date(call: Call, a: Data) -> Any:
 def text_to(call: Call, a: Data) -> Any:
     """Cast text to another type.
 
-    For TRY_CAST, text that certainly has no value is bad. All other text that is not plain is unknown.
+    For TRY_CAST, text that certainly has no value is bad. All other text that is not plain is
+    unknown.
     """
     out, bad = np.empty(len(a), lane_of(call.dtype)), np.zeros(len(a), np.uint8)
     for i, raw in enumerate(a.tolist()):

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from skipstone.ir import types as ty
-from skipstone.ir.coerce import in_spark
+from skipstone.ir.coercion.coerce import in_spark
 from skipstone.ir.function import Call, Function, Policy, Signature, check_arity
 from skipstone.ir.functions.arithmetic import overflow, wrap
 from skipstone.ir.functions.cast_values import (

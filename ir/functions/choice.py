@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from skipstone.ir import types as ty
-from skipstone.ir.coerce import common_type, in_spark
+from skipstone.ir.coercion.coerce import common_type, in_spark
 from skipstone.ir.function import Call, Function, Signature, check_arity
 from skipstone.ir.interval import Interval, hull, less
 from skipstone.ir.node import Node

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from skipstone.ir import types as ty
-from skipstone.ir.coerce import in_spark
+from skipstone.ir.coercion.coerce import in_spark
 from skipstone.ir.function import (
     LOST,
     Call,

@@ -1,11 +1,10 @@
-"""Functions that are computed value by value: more functions of text, bytes and bits, and powers.
+"""Functions that are computed value by value: more functions of text and bits, and powers.
 
 They work on rows, and on containers in which all rows have one value.
 """
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -21,7 +20,7 @@ from skipstone.ir.types import DType, Kind
 from skipstone.ir.values import Data
 
 MAX_RESULT: Final = 1 << 16  # characters; longer results are not computed here
-S, I, B = ty.STRING, ty.INT32, ty.BINARY
+S, I = ty.STRING, ty.INT32
 
 
 def _typed_signature(
@@ -68,19 +67,6 @@ def _replace(text: str, search: str, by: str = "") -> str | None:
     return text.replace(search, by) if more <= 0 or len(text) + more <= MAX_RESULT else None
 
 
-def _pad(left: bool) -> Callable[..., str | None]:
-    def pad(text: str, n: int, by: str = " ") -> str | None:
-        missing = n - len(text)
-        if missing <= 0 or not by:
-            return text[: max(n, 0)]
-        if n > MAX_RESULT:
-            return None
-        more = (by * (missing // len(by) + 1))[:missing]
-        return more + text if left else text + more
-
-    return pad
-
-
 def _repeat(text: str, n: int) -> str | None:
     return text * max(n, 0) if len(text) * n <= MAX_RESULT else None
 
@@ -115,17 +101,6 @@ def _position(text: bytes, part: bytes) -> int:
 
 def _first_code_point(text: bytes) -> int:
     return ord(text.decode("utf-8", "replace")[0]) if text else 0
-
-
-def _digest(name: str) -> Function:
-    def point(call: Call, a: Data) -> Any:
-        import hashlib
-
-        return map_elements(
-            lambda raw: hashlib.new(name, raw, usedforsecurity=False).hexdigest().encode(), a
-        )
-
-    return Function(_typed_signature((B,), S, 1), point)
 
 
 def _bits(op: Any) -> Function:
@@ -166,17 +141,12 @@ def _power(call: Call, a: Data, b: Data) -> Any:
 FUNCTIONS: Final = {
     "pow": Function(_two_doubles, _power, bad="unknown"),
     "replace": _characters(_replace, S, S, S, least=2),
-    "lpad": _characters(_pad(True), S, I, S, least=2),
-    "rpad": _characters(_pad(False), S, I, S, least=2),
     "repeat": _characters(_repeat, S, I),
     "right": _characters(_right, S, I),
     "split_part": _characters(_split_part, S, S, I),
     "instr": _number(_position, (S, S), I),
     "locate": _number(lambda part, text: _position(text, part), (S, S), I),
     "ascii": _number(_first_code_point, (S,), I),
-    "crc32": _number(zlib.crc32, (B,), ty.INT64),
-    "md5": _digest("md5"),
-    "sha1": _digest("sha1"),
     "&": _bits(np.bitwise_and),
     "|": _bits(np.bitwise_or),
     "^": _bits(np.bitwise_xor),

@@ -22,12 +22,12 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from skipstone.ir.coercion.pullback import Span
+from skipstone.ir.coercion.thresholds import against_span, never
 from skipstone.ir.like import pattern_of
 from skipstone.ir.node import Node, Op, literal
 from skipstone.ir.partitioning.transforms import TEXT, TIME, Transform
-from skipstone.ir.pullback import Span
 from skipstone.ir.simplify import is_in
-from skipstone.ir.thresholds import against_span, never
 from skipstone.ir.types import STRING, DType, Kind
 
 OPPOSITE: Final = {Op.LT: Op.GE, Op.LE: Op.GT, Op.GT: Op.LE, Op.GE: Op.LT}

@@ -15,10 +15,13 @@ __device__ __forceinline__ u32 vote(bool answer) { return __ballot_sync(0xffffff
 """
 
 SETS: Final = f"""
-// How many ends of runs are less than x. The directory (kernels/pack/keys.py) tells between which ends to look.
-template <class T> __device__ __forceinline__ i64 below(T x, const T* ends, const int* lines, const double* frame)
+// How many ends of runs are less than x. The directory (kernels/pack/keys.py) tells between which
+// ends to look.
+template <class T>
+__device__ __forceinline__ i64 below(T x, const T* ends, const int* lines, const double* frame)
 {{
-    double at = __dadd_rn(__dmul_rn((double)x - frame[0], frame[1]), {EDGE});  // rounded twice, as on the host
+    // Rounded twice, as on the host.
+    double at = __dadd_rn(__dmul_rn((double)x - frame[0], frame[1]), {EDGE});
     at = at > 0.0 ? at : 0.0;
     at = at < frame[2] ? at : frame[2];
     const i64 line = ((i64)at >> 16) << 4;
@@ -33,17 +36,22 @@ template <class T> __device__ __forceinline__ i64 below(T x, const T* ends, cons
     return k;
 }}
 
-__device__ __forceinline__ i64 runs(const int* lines, const double* frame) {{ return lines[((i64)frame[2] + 2) >> 16 << 4]; }}
+__device__ __forceinline__ i64 runs(const int* lines, const double* frame)
+{{
+    return lines[((i64)frame[2] + 2) >> 16 << 4];
+}}
 
 // Of k runs that end below `low`.
 template <class T>
-__device__ __forceinline__ bool any_in(i64 k, T high, const T* firsts, const int* lines, const double* frame)
+__device__ __forceinline__ bool any_in(
+    i64 k, T high, const T* firsts, const int* lines, const double* frame)
 {{
     return k < runs(lines, frame) && firsts[k] <= high;
 }}
 
 template <class T>
-__device__ __forceinline__ bool not_all_in(i64 k, T low, T high, const T* firsts, const T* lasts, const int* lines, const double* frame)
+__device__ __forceinline__ bool not_all_in(
+    i64 k, T low, T high, const T* firsts, const T* lasts, const int* lines, const double* frame)
 {{
     return !(k < runs(lines, frame) && firsts[k] <= low && high <= lasts[k]);
 }}

@@ -30,8 +30,8 @@ class Foreign:
     Attributes:
         type: The Arrow type of its values.
         n: Its length.
-        numpy_type: The NumPy name of the values' type, such as "int64", "bool" or "datetime64[us]"; None:
-            buffers that only Arrow can read.
+        numpy_type: The NumPy name of the values' type, such as "int64", "bool" or "datetime64[us]";
+            None: buffers that only Arrow can read.
         data: The address of the first value; of buffers, the addresses of their starts.
         mask: The address of the mask of known values; None: all are known.
         bits: True if the mask has a bit for each value, lowest first; else a byte.

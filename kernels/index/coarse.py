@@ -75,7 +75,8 @@ class Grid:
             return np.asarray(
                 np.clip((values.astype(np.int64) - self.base) >> self.shift, 0, LAST), np.uint16
             )
-        top = min(self.base + ((LAST + 1) << self.shift) - 1, int(np.iinfo(values.dtype).max))  # type: ignore[type-var]
+        largest = int(np.iinfo(values.dtype).max)  # type: ignore[type-var]
+        top = min(self.base + ((LAST + 1) << self.shift) - 1, largest)
         clipped = np.clip(values, values.dtype.type(self.base), values.dtype.type(top))
         # The difference may exceed the lane, and is right as an unsigned word.
         base = np.array(self.base, values.dtype).view(np.uint64)

@@ -115,7 +115,8 @@ def emit_runs(op: Op, args: list[str], table: Table) -> str:
 
 def input_lanes(roots: tuple[Node, ...], op: Op) -> list[str]:
     """Return the lane types of the inputs of one kind, ordered by input number."""
-    found = {input_number(n): n.value[1] for r in roots for n in r.walk() if n.op is op}  # type: ignore[index]
+    inputs = (n for r in roots for n in r.walk() if n.op is op)
+    found = {input_number(n): n.value[1] for n in inputs}  # type: ignore[index]
     return [found[i] for i in sorted(found)]
 
 

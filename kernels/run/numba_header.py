@@ -22,6 +22,13 @@ def vector(target, builder, array, value, i, lane, lanes):
     return builder.bitcast(builder.gep(data, [i]), ir.VectorType(lane, lanes).as_pointer())
 
 
+def splat(builder, value, lanes):
+    i32 = ir.IntType(32)
+    one = ir.Constant(ir.VectorType(value.type, lanes), ir.Undefined)
+    one = builder.insert_element(one, value, i32(0))
+    return builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(i32, lanes), [0] * lanes))
+
+
 def comparison(sign):
     """Compare LANES values from the i-th on with one: a bit each."""
 
@@ -29,13 +36,14 @@ def comparison(sign):
     def compare(context, array, i, value):
         def codegen(target, builder, signature, args):
             lane = target.get_data_type(array.dtype)
-            left = builder.load(vector(target, builder, array, args[0], args[1], lane, LANES), align=array.dtype.bitwidth // 8)
-            right = builder.insert_element(ir.Constant(left.type, ir.Undefined), args[2], ir.IntType(32)(0))
-            right = builder.shuffle_vector(right, right, ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES))
+            left = vector(target, builder, array, args[0], args[1], lane, LANES)
+            left = builder.load(left, align=array.dtype.bitwidth // 8)
+            right = splat(builder, args[2], LANES)
             if isinstance(array.dtype, nb.types.Float):
                 found = builder.fcmp_ordered(sign, left, right)
             else:
-                found = (builder.icmp_signed if array.dtype.signed else builder.icmp_unsigned)(sign, left, right)
+                icmp = builder.icmp_signed if array.dtype.signed else builder.icmp_unsigned
+                found = icmp(sign, left, right)
             return builder.bitcast(found, ir.IntType(LANES))
 
         return getattr(nb, f"uint{LANES}")(array, i, array.dtype), codegen

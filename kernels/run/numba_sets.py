@@ -24,11 +24,6 @@ ALL = np.uint64((1 << LANES) - 1)
     '''\
 
 
-def splat(builder, value, lanes):
-    one = builder.insert_element(ir.Constant(ir.VectorType(value.type, lanes), ir.Undefined), value, ir.IntType(32)(0))
-    return builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes))
-
-
 @intrinsic
 def places(context, array, i, lowest, scale, top):
     """The places of LANES values from the i-th on: the address of as many int64."""
@@ -36,15 +31,17 @@ def places(context, array, i, lowest, scale, top):
     def codegen(target, builder, signature, args):
         number, double, i64 = array.dtype, ir.DoubleType(), ir.IntType(64)
         lane = target.get_data_type(number)
-        x = builder.load(vector(target, builder, array, args[0], args[1], lane, LANES), align=number.bitwidth // 8)
+        x = vector(target, builder, array, args[0], args[1], lane, LANES)
+        x = builder.load(x, align=number.bitwidth // 8)
         doubles = ir.VectorType(double, LANES)
         if isinstance(number, nb.types.Float):
             x = x if number.bitwidth == 64 else builder.fpext(x, doubles)
         else:
             x = (builder.sitofp if number.signed else builder.uitofp)(x, doubles)
-        x = builder.fmul(builder.fsub(x, splat(builder, args[2], LANES)), splat(builder, args[3], LANES))
+        lowest, scale, top = (splat(builder, a, LANES) for a in args[2:])
+        x = builder.fmul(builder.fsub(x, lowest), scale)
         x = builder.fadd(x, ir.Constant(doubles, [EDGE] * LANES))
-        for sign, end in ((">", ir.Constant(doubles, [0.0] * LANES)), ("<", splat(builder, args[4], LANES))):
+        for sign, end in ((">", ir.Constant(doubles, [0.0] * LANES)), ("<", top)):
             x = builder.select(builder.fcmp_ordered(sign, x, end), x, end)
         room = cgutils.alloca_once(builder, ir.VectorType(i64, LANES))
         builder.store(builder.fptosi(x, ir.VectorType(i64, LANES)), room)
@@ -73,7 +70,8 @@ def slots(sign):
             i16, i64 = ir.IntType(16), ir.IntType(64)
             start = builder.shl(builder.lshr(args[1], i64(16)), i64(4))
             ends = builder.load(vector(target, builder, lines, args[0], start, i16, 32), align=64)
-            found = builder.icmp_unsigned(sign, ends, splat(builder, builder.trunc(args[1], i16), 32))
+            slot = splat(builder, builder.trunc(args[1], i16), 32)
+            found = builder.icmp_unsigned(sign, ends, slot)
             # The first two are the bucket's count.
             return builder.and_(builder.bitcast(found, ir.IntType(32)), ir.IntType(32)(0xFFFFFFFC))
 
@@ -117,7 +115,10 @@ def below(x, ends, lines, place):
 
 @nb.njit(**JIT)
 def next_to(lows, i, places, lines, size):
-    """The runs that may be the next to one of the values at LANES places, if they are few; else all. `size` is more than FEW."""
+    """The runs that may be next to a value at LANES places, if they are few; else all.
+
+    `size` is more than FEW.
+    """
     a, b = place(places, 0), place(places, LANES - 1)
     if abs(count(lines, a) - count(lines, b)) > FEW:
         return np.int64(0), size
@@ -127,12 +128,13 @@ def next_to(lows, i, places, lines, size):
     k, stop = count(lines, a), count(lines, b)
     if k < 0 or stop < 0:
         return np.int64(0), size
-    return k + ones(less(lines, a)), min(stop + ones(less(lines, b)) + ones(same(lines, b)) + 1, size)
+    stop += ones(less(lines, b)) + ones(same(lines, b)) + 1
+    return k + ones(less(lines, a)), min(stop, size)
 
 
 @nb.njit(**JIT)
 def any_in(lows, highs, i, firsts, first_lines, lasts, last_lines, frame):
-    """Whether more runs start at the upper bound or below than end below the lower one."""
+    """Return bits, set where more runs start up to the upper bound than end below the lower."""
     size, bits = np.int64(lasts.size), np.uint64(0)
     live = np.uint64(le(lows, i, lasts[size - 1]) & ge(highs, i, firsts[0]))
     if not live:
@@ -160,7 +162,7 @@ def any_in(lows, highs, i, firsts, first_lines, lasts, last_lines, frame):
 
 @nb.njit(**JIT)
 def not_all_in(lows, highs, i, firsts, first_lines, lasts, last_lines, frame):
-    """Whether no run reaches from the lower bound to the upper."""
+    """Return bits, set where no run reaches from the lower bound to the upper."""
     size, bits = np.int64(lasts.size), np.uint64(0)
     live = np.uint64(ge(lows, i, firsts[0]) & le(highs, i, lasts[size - 1]))
     if not live:

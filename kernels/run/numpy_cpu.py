@@ -12,7 +12,7 @@ import numpy.typing as npt
 from skipstone.ir.node import Node, Op
 from skipstone.kernels.pack.planes import Todo, Words
 from skipstone.kernels.run import pool
-from skipstone.kernels.run.emit import emit, join
+from skipstone.kernels.run.emit import emit, input_number, join
 from skipstone.kernels.run.launch import Launch
 
 EMIT: Final = {
@@ -87,7 +87,7 @@ def compile_shape(roots: tuple[Node, ...]) -> Callable[..., None]:
     """
     body = emit(roots, EMIT)
     counts = {
-        op: max((n.value[0] + 1 for r in roots for n in r.walk() if n.op is op), default=0)  # type: ignore[index]
+        op: max((input_number(n) + 1 for r in roots for n in r.walk() if n.op is op), default=0)
         for op in (Op.ARRAY, Op.PLANE, Op.PARAM, Op.SET)
     }
     unpack = [

@@ -10,9 +10,9 @@ import pytest
 
 import skipstone as ss
 from skipstone.ir import types as ty
-from skipstone.ir.coerce import cast_literal
-from skipstone.ir.literals import literal_type, to_float32
-from skipstone.ir.pullback import pullback
+from skipstone.ir.coercion.coerce import cast_literal
+from skipstone.ir.coercion.literals import literal_type, to_float32
+from skipstone.ir.coercion.pullback import pullback
 from skipstone.ir.session import Session
 
 D = decimal.Decimal

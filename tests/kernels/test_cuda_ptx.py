@@ -1,4 +1,4 @@
-"""Test that the PTX of kernels equals the oracle, and its interpreter (tests/support/cuda/ptx.py)."""
+"""Test that kernels as PTX equal the oracle, and PTX's interpreter (tests/support/cuda/ptx.py)."""
 
 import math
 import re

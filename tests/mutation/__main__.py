@@ -1,12 +1,12 @@
-"""Plant small faults in modules of Python and run their tests: faults that no test notices are listed.
+"""Plant small faults in Python modules, run their tests, and list the faults that none notices.
 
     python -m tests.mutation                     all targets, a sample of each
     python -m tests.mutation plan sql --count 80 --seed 3
     python -m tests.mutation plan --name "Plan.count: "    those whose name begins so
 
-The tests of a module are imported and collected once. Each mutant has a child process, forked from there, whose functions
-get the changed code. It runs the tests that reach the changed statement, the fastest first, until one fails. Which reach it
-is recorded once per version of code and tests.
+The tests of a module are imported and collected once. Each mutant has a child process, forked from
+there, whose functions get the changed code. It runs the tests that reach the changed statement, the
+fastest first, until one fails. Which reach it is recorded once per version of code and tests.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from tests.mutation.targets import Target
 
 
 def functions(space: dict[str, Any], module: str, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """All functions that a module or a class defines, by qualified name, without what is wrapped around them."""
+    """Yield the functions that a module or a class defines, by qualified name, without wrappers."""
     for name, value in space.items():
         at = f"{prefix}{name}"
         if isinstance(value, type) and value.__module__ == module:
@@ -31,7 +31,7 @@ def functions(space: dict[str, Any], module: str, prefix: str = "") -> Iterator[
 
 
 def transplant(module: ModuleType, code: CodeType) -> None:
-    """Give a module's functions and constants the code and values of a changed version, whoever holds them already."""
+    """Give a module's functions and constants, wherever they are held, those of changed code."""
     space = {"__name__": module.__name__, "__file__": module.__file__}
     exec(code, space)
     old = dict(functions(vars(module), module.__name__))
@@ -67,7 +67,7 @@ def fork(work: Callable[[], int], log: Path) -> int:
 
 
 def on_import(mutant: Mutant) -> bool:
-    """Return True if the change lies outside of all functions: it is reached when the module is imported."""
+    """Return True if the change lies outside of all functions, so that an import reaches it."""
     lines = [
         range(n.body[0].lineno, (n.end_lineno or n.lineno) + 1)
         for n in ast.walk(ast.parse(mutant.source))

@@ -1,4 +1,4 @@
-"""Answers of plans and splits that planted faults changed unnoticed (`python -m tests.mutation`)."""
+"""Test the answers of plans and splits that planted faults changed (`python -m tests.mutation`)."""
 
 import time
 

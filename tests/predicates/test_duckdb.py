@@ -221,13 +221,18 @@ def test_rewritten_is_false_where_prune_drops(seed):
 # Text that both read: sqlglot must group it as DuckDB's own parser does.
 
 GROUPING = [
-    "NOT a = 1 AND b = 2", "NOT (a = 1 AND b = 2)", "NOT a = 1 OR b = 2", "a = 1 OR b = 2 AND c = 3", "(a = 1 OR b = 2) AND c = 3", "NOT a IS NULL",
-    "NOT a IS NOT NULL", "a = 1 AND NOT b IS NULL OR c < 2", "NOT NOT a = 1", "a BETWEEN 1 AND 2 AND b = 1", "a NOT BETWEEN 1 AND 2 OR b = 1",
-    "NOT a BETWEEN 1 AND 2", "a BETWEEN 1 AND 2 OR b BETWEEN 2 AND 3 AND c = 1", "a IN (1, 2) AND b NOT IN (1)", "NOT a IN (1, NULL)",
-    "a NOT IN (1, 2) OR b IN (3)", "a IN ((1))", "(a) IN (1)", "((a)) = (((1)))", "(a = 1) IS NULL", "(a = 1) IS NOT NULL AND b = 1", "(a < 2) = (1 = 1)",
-    "a = 1 IS NOT TRUE", "(a = 1) IS NOT TRUE", "a IS NOT DISTINCT FROM NULL OR b = 1", "a IS DISTINCT FROM 1 AND b IS DISTINCT FROM NULL", "1 = a",
-    "1 < a AND 3 > b", "a = -1", "a > - 1", "a = +1", "a >= 1 -- b = 2", "a /* b */ = 1", "a <> 1", "a != 1", "a == 1", "a = 1 AND TRUE", "a = 1 OR NULL",
-    "NULL", "TRUE", "a = 1;", "\n a\t=\n1\n", "(((((((a = 1)))))))", "a = 1 AND (b = 2 OR (c = 3 AND NOT (a = 2 OR b = 1)))",
+    "NOT a = 1 AND b = 2", "NOT (a = 1 AND b = 2)", "NOT a = 1 OR b = 2",
+    "a = 1 OR b = 2 AND c = 3", "(a = 1 OR b = 2) AND c = 3", "NOT a IS NULL", "NOT a IS NOT NULL",
+    "a = 1 AND NOT b IS NULL OR c < 2", "NOT NOT a = 1", "a BETWEEN 1 AND 2 AND b = 1",
+    "a NOT BETWEEN 1 AND 2 OR b = 1", "NOT a BETWEEN 1 AND 2",
+    "a BETWEEN 1 AND 2 OR b BETWEEN 2 AND 3 AND c = 1", "a IN (1, 2) AND b NOT IN (1)",
+    "NOT a IN (1, NULL)", "a NOT IN (1, 2) OR b IN (3)", "a IN ((1))", "(a) IN (1)",
+    "((a)) = (((1)))", "(a = 1) IS NULL", "(a = 1) IS NOT NULL AND b = 1", "(a < 2) = (1 = 1)",
+    "a = 1 IS NOT TRUE", "(a = 1) IS NOT TRUE", "a IS NOT DISTINCT FROM NULL OR b = 1",
+    "a IS DISTINCT FROM 1 AND b IS DISTINCT FROM NULL", "1 = a", "1 < a AND 3 > b", "a = -1",
+    "a > - 1", "a = +1", "a >= 1 -- b = 2", "a /* b */ = 1", "a <> 1", "a != 1", "a == 1",
+    "a = 1 AND TRUE", "a = 1 OR NULL", "NULL", "TRUE", "a = 1;", "\n a\t=\n1\n",
+    "(((((((a = 1)))))))", "a = 1 AND (b = 2 OR (c = 3 AND NOT (a = 2 OR b = 1)))",
 ]  # fmt: skip
 
 

@@ -90,9 +90,11 @@ ROWS = {
     "b": [(v, v) for v in (True, False)],
 }
 VALUES = [
-    0, 1, 34, -3, 19724, 2**31, 2**40, 2**53 + 1, 0.0, 0.1, 0.5, 1.0, 1.1, 1.105, 2.0**53, 1e30, 1e300, 16777217.0, float("inf"),
-    D("0.10"), D("1.10"), D("1.105"), D("34.5"), D(1), D(10**30), dt.date(2024, 1, 2), NOON, NOON.replace(hour=0), NOON.replace(tzinfo=UTC),
-    "", "a", "a_", "34", "34.5", "0.1", "1.10", "2024-01-02", "2024-01-02T12:00:00", "2024-01-02T12:00:00+00:00", "true", b"", b"a", True, False,
+    0, 1, 34, -3, 19724, 2**31, 2**40, 2**53 + 1, 0.0, 0.1, 0.5, 1.0, 1.1, 1.105, 2.0**53, 1e30,
+    1e300, 16777217.0, float("inf"), D("0.10"), D("1.10"), D("1.105"), D("34.5"), D(1), D(10**30),
+    dt.date(2024, 1, 2), NOON, NOON.replace(hour=0), NOON.replace(tzinfo=UTC), "", "a", "a_", "34",
+    "34.5", "0.1", "1.10", "2024-01-02", "2024-01-02T12:00:00", "2024-01-02T12:00:00+00:00", "true",
+    b"", b"a", True, False,
 ]  # fmt: skip
 TESTS = [
     ice.EqualTo,
@@ -178,21 +180,24 @@ def test_random_trees(seed):
                 assert kept(e, column, bound_value), (e, value)
 
 
-#    expression                                           understood as
+#    expression                                        understood as
 UNDERSTOOD = [
-    (ice.NotEqualTo("i", 5),                              "i <> 5"),                                            # NULL does not match, as in SQL
-    (ice.EqualTo("g", 0.1),                               "EqualTo(g, 0.1)"),                                   # Iceberg rounds to FLOAT, Spark does not
-    (ice.EqualTo("g", 0.5),                               "g = 0.5F"),
-    (ice.EqualTo("d", NOON),                              "EqualTo(d, 1704196800000000)"),                      # Iceberg drops the time of day
-    (ice.EqualTo("n", NOON),                              "n = TIMESTAMP_NTZ '2024-01-02 12:00:00'"),
-    (ice.EqualTo("t", NOON),                              "t = TIMESTAMP '2024-01-02 12:00:00+00:00'"),         # the column decides what a literal means
-    (ice.EqualTo("l", D("34.5")),                         "EqualTo(l, Decimal('34.5'))"),
-    (ice.EqualTo("I", 5),                                 "i = 5"),
-    (ice.EqualTo("st.x", 5),                              "st.x = 5"),
-    (ice.IsNaN("i"),                                      "(i <> i) IS TRUE"),                                  # never
-    (ice.Not(ice.Or(ice.IsNull("s"), ice.IsNull("i"))),   "NOT (s IS NULL OR i IS NULL)"),
-    (ice.In("s", ["a", "b"]),                             "s IN ('a', 'b')"),
-    (ice.EqualTo("l", dt.time(1)),                        "EqualTo(l, 3600000000)"),
+    (ice.NotEqualTo("i", 5),                           "i <> 5"),  # NULL does not match, as in SQL
+    # Iceberg rounds to FLOAT, Spark does not.
+    (ice.EqualTo("g", 0.1),                            "EqualTo(g, 0.1)"),
+    (ice.EqualTo("g", 0.5),                            "g = 0.5F"),
+    # Iceberg drops the time of day.
+    (ice.EqualTo("d", NOON),                           "EqualTo(d, 1704196800000000)"),
+    # The column decides what a literal means.
+    (ice.EqualTo("n", NOON),                           "n = TIMESTAMP_NTZ '2024-01-02 12:00:00'"),
+    (ice.EqualTo("t", NOON),                           "t = TIMESTAMP '2024-01-02 12:00:00+00:00'"),
+    (ice.EqualTo("l", D("34.5")),                      "EqualTo(l, Decimal('34.5'))"),
+    (ice.EqualTo("I", 5),                              "i = 5"),
+    (ice.EqualTo("st.x", 5),                           "st.x = 5"),
+    (ice.IsNaN("i"),                                   "(i <> i) IS TRUE"),  # never
+    (ice.Not(ice.Or(ice.IsNull("s"), ice.IsNull("i"))), "NOT (s IS NULL OR i IS NULL)"),
+    (ice.In("s", ["a", "b"]),                          "s IN ('a', 'b')"),
+    (ice.EqualTo("l", dt.time(1)),                     "EqualTo(l, 3600000000)"),
 ]  # fmt: skip
 
 

@@ -198,7 +198,13 @@ SAME = [
         [("x", "in", {1, 2, 7 * 10**10})],
         ice.In("x", [1, 2, 7 * 10**10]),
     ),
-    ("x = NULL", col("x") == None, F("x") == pa.scalar(None, pa.int64()), [("x", "=", None)], None),  # noqa: E711
+    (
+        "x = NULL",
+        col("x") == None,  # noqa: E711
+        F("x") == pa.scalar(None, pa.int64()),
+        [("x", "=", None)],
+        None,
+    ),
 ]
 
 

@@ -174,14 +174,20 @@ WIDE = ["w" * 32 + "A", "w" * 32 + "é", "w" * 33]
 GIVEN = [
     # Delta: a maximum cut to milliseconds lies below its row (kernel: + 1 ms; UniForm forgets it,
     # delta#7444).
-    ("cut timestamps", pa.array([NOON], pa.timestamp("us")), NOON // 1000 * 1000, delta_max(NOON), ["n >= TIMESTAMP_NTZ '2023-11-14 22:13:20.000999'"]),
+    ("cut timestamps", pa.array([NOON], pa.timestamp("us")), NOON // 1000 * 1000, delta_max(NOON),
+     ["n >= TIMESTAMP_NTZ '2023-11-14 22:13:20.000999'"]),
     ("16 code points", pa.array(SAME), *iceberg_bounds(SAME),
-     [f"n = '{SAME[0]}'", f"n >= '{SAME[1]}'", "n LIKE 'same prefix of 16 B%'", f"n <> '{SAME[0][:16]}'"]),
-    ("no greater prefix", pa.array(ENDS), *iceberg_bounds(ENDS), [f"n = '{ENDS[0]}'", "n > 'b'", "n = 'a'"]),
-    ("a tie-breaker", pa.array(WIDE), *delta_bounds(WIDE), [f"n = '{WIDE[1]}'", f"n > '{WIDE[0]}'", f"n LIKE '{WIDE[2]}%'", "length(n) = 33"]),
+     [f"n = '{SAME[0]}'", f"n >= '{SAME[1]}'", "n LIKE 'same prefix of 16 B%'",
+      f"n <> '{SAME[0][:16]}'"]),
+    ("no greater prefix", pa.array(ENDS), *iceberg_bounds(ENDS),
+     [f"n = '{ENDS[0]}'", "n > 'b'", "n = 'a'"]),
+    ("a tie-breaker", pa.array(WIDE), *delta_bounds(WIDE),
+     [f"n = '{WIDE[1]}'", f"n > '{WIDE[0]}'", f"n LIKE '{WIDE[2]}%'", "length(n) = 33"]),
     # The text "1.1" in JSON: as FLOAT it equals the row, as DOUBLE it lies below it.
-    ("a FLOAT as text", pa.array([1.1], pa.float32()), 1.1, 1.1, ["n > 1.1D", "n = CAST('1.1' AS FLOAT)", "n <> 1.1D"]),
-    ("decimals as text", pa.array([D("0.10")], pa.decimal128(20, 2)), D("1E-1"), D("1E-1"), ["n = 0.1", "n >= 0.10", "n < 0.11"]),
+    ("a FLOAT as text", pa.array([1.1], pa.float32()), 1.1, 1.1,
+     ["n > 1.1D", "n = CAST('1.1' AS FLOAT)", "n <> 1.1D"]),
+    ("decimals as text", pa.array([D("0.10")], pa.decimal128(20, 2)), D("1E-1"), D("1E-1"),
+     ["n = 0.1", "n >= 0.10", "n < 0.11"]),
     # Unusable bounds: of another type, beyond the type, on one side.
     ("bounds of another type", pa.array([5]), "5", "5", ["n = 5", "n > 4"]),
     ("bounds beyond the type", pa.array([5], pa.int8()), -1000, 1000, ["n = 5", "n < 6"]),

@@ -124,13 +124,16 @@ def test_read(text, read):
 # Forms that keep all containers; their columns are checked. In the second group, engines group
 # words differently.
 UNKNOWN = [
-    "x = ANY (1, 2)", "x IN (SELECT 1)", "x = (SELECT 1)", "EXISTS (SELECT 1)", "exists(arr, v -> v = 1)", "arr[0] = 1", "x = ?", "x = :p", "x = @p",
-    "x = {p}", "x IN ((1, 2))", "(x, y) = (1, 2)",
-    "x | 6 & 3 = 1", "x & 1 << 1 = 0", "s LIKE ANY ('a%', s)", "s LIKE ALL ('a!')  ESCAPE '!'",
-    "s COLLATE UNICODE_CI = 'a'", "x IN (SELECT x FROM t WHERE z = 1)", "f(a).b = 1", "arr[0].b = 1", "x = current_date()",
-    "x = INTERVAL 1 DAY", "x = '\ud800'", "s LIKE '\ud800%'", "s LIKE 'a%' ESCAPE ''", "s LIKE 'a%' ESCAPE 'ab'", "x < 1 < 2",
-    "x = 9999999999999999999999999999999999999999", "b = TRUE IN (TRUE, NULL)", "b BETWEEN FALSE AND FALSE = FALSE", "s LIKE 'a' = TRUE", "b = NOT b",
-    "b = x IS NOT DISTINCT FROM 1 = TRUE",
+    "x = ANY (1, 2)", "x IN (SELECT 1)", "x = (SELECT 1)", "EXISTS (SELECT 1)",
+    "exists(arr, v -> v = 1)", "arr[0] = 1", "x = ?", "x = :p", "x = @p", "x = {p}",
+    "x IN ((1, 2))", "(x, y) = (1, 2)", "x | 6 & 3 = 1", "x & 1 << 1 = 0", "s LIKE ANY ('a%', s)",
+    "s LIKE ALL ('a!')  ESCAPE '!'", "s COLLATE UNICODE_CI = 'a'",
+    "x IN (SELECT x FROM t WHERE z = 1)", "f(a).b = 1", "arr[0].b = 1", "x = current_date()",
+    "x = INTERVAL 1 DAY", "x = '\ud800'", "s LIKE '\ud800%'", "s LIKE 'a%' ESCAPE ''",
+    "s LIKE 'a%' ESCAPE 'ab'", "x < 1 < 2", "x = 9999999999999999999999999999999999999999",
+    "b = TRUE IN (TRUE, NULL)", "b BETWEEN FALSE AND FALSE = FALSE", "s LIKE 'a' = TRUE",
+    "b = NOT b", "b = x IS NOT DISTINCT FROM 1 = TRUE", "md5(s) = 'a'", "sha(s) = 'a'",
+    "crc32(s) = 1", "lpad(s, 3, 'x') = 'xxa'", "rpad(s, 3) = 'a  '",
 ]  # fmt: skip
 
 
@@ -293,7 +296,8 @@ def test_long_trees_are_not_cached():
     assert parse("x = 1")[0] is parse("x = 1")[0]
 
 
-WORDS = """x y s b a.b ( ) = <> < >= <=> AND OR NOT IN BETWEEN LIKE IS NULL TRUE 1 -2 1.5 'a' '%' , `x` nope CASE WHEN THEN END ESCAPE '!'
+WORDS = """x y s b a.b ( ) = <> < >= <=> AND OR NOT IN BETWEEN LIKE IS NULL TRUE 1 -2 1.5 'a' '%' ,
+    `x` nope CASE WHEN THEN END ESCAPE '!'
     DISTINCT FROM ; -- /* */ ' " \\ ? : { } [ ] -> :: SELECT"""
 words = st.sampled_from(WORDS.split())
 

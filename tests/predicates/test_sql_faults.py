@@ -8,8 +8,14 @@ from skipstone.bindings.predicates.sql import parse_order
 from skipstone.ir.text import show
 
 SCHEMA = pa.schema(
-    [("x", pa.int64()), ("y", pa.int64()), ("b", pa.bool_()), ("s", pa.string()), ("d", pa.date32())]
-)  # fmt: skip
+    [
+        ("x", pa.int64()),
+        ("y", pa.int64()),
+        ("b", pa.bool_()),
+        ("s", pa.string()),
+        ("d", pa.date32()),
+    ]
+)
 
 
 def read(text):

@@ -56,15 +56,17 @@ def test_all_null_is_not_a_value(backend):
     ]
 
 
-#    where                                  lists                                      expected
+#    where                         lists                                 expected
 FLOATS = [
-    ("f = 1",                               [[NAN], [1.0, NAN], [1.0]],                [NEVER, MAYBE, ALWAYS]),
-    ("f <> 1",                              [[NAN], [1.0, NAN], [1.0]],                [ALWAYS, MAYBE, NEVER]),
-    ("NOT (f IN (1, 2))",                   [[NAN], [1.0, NAN], [1.0, 2.0]],           [ALWAYS, MAYBE, NEVER]),
-    ("f = CAST('NaN' AS DOUBLE)",           [[NAN], [1.0, NAN], [1.0]],                [ALWAYS, MAYBE, NEVER]),
-    ("f = 0.0D",                            [[-0.0], [0.0], [-0.0, 1.0], [1.0]],       [ALWAYS, ALWAYS, MAYBE, NEVER]),
-    ("f <> -0.0D",                          [[-0.0], [0.0], [-0.0, 1.0], [1.0]],       [NEVER, NEVER, MAYBE, ALWAYS]),
-    ("f > 5",                               [[NAN], [1.0], [9.0]],                     [ALWAYS, MAYBE, MAYBE]),
+    ("f = 1",                      [[NAN], [1.0, NAN], [1.0]],           [NEVER, MAYBE, ALWAYS]),
+    ("f <> 1",                     [[NAN], [1.0, NAN], [1.0]],           [ALWAYS, MAYBE, NEVER]),
+    ("NOT (f IN (1, 2))",          [[NAN], [1.0, NAN], [1.0, 2.0]],      [ALWAYS, MAYBE, NEVER]),
+    ("f = CAST('NaN' AS DOUBLE)",  [[NAN], [1.0, NAN], [1.0]],           [ALWAYS, MAYBE, NEVER]),
+    ("f = 0.0D",                   [[-0.0], [0.0], [-0.0, 1.0], [1.0]],
+     [ALWAYS, ALWAYS, MAYBE, NEVER]),
+    ("f <> -0.0D",                 [[-0.0], [0.0], [-0.0, 1.0], [1.0]],
+     [NEVER, NEVER, MAYBE, ALWAYS]),
+    ("f > 5",                      [[NAN], [1.0], [9.0]],                [ALWAYS, MAYBE, MAYBE]),
 ]  # fmt: skip
 
 
@@ -112,7 +114,8 @@ TYPES = [
     (pa.binary(2),               b"ab", b"cd", b"ef"),
     (pa.date32(),                DAY,   dt.date(1500, 1, 1), dt.date(9999, 1, 1)),
     (pa.timestamp("us"),         MOMENT, dt.datetime(1, 1, 1), dt.datetime(9999, 1, 1)),
-    (pa.timestamp("ns", "UTC"),  MOMENT.replace(tzinfo=dt.UTC), dt.datetime(1970, 1, 1, tzinfo=dt.UTC), dt.datetime(1700, 1, 1, tzinfo=dt.UTC)),
+    (pa.timestamp("ns", "UTC"),  MOMENT.replace(tzinfo=dt.UTC),
+     dt.datetime(1970, 1, 1, tzinfo=dt.UTC), dt.datetime(1700, 1, 1, tzinfo=dt.UTC)),
     (pa.decimal128(9, 2),        D("1.50"), D("-0.01"), D("9999999.99")),
     (pa.decimal128(38, 10),      D("1.5"), D("-1234567890123456789012345678.0000000001"), D("0")),
 ]  # fmt: skip
@@ -139,16 +142,16 @@ def test_lists_of_every_type(kind, a, b, c):
     assert p.prune(made).tolist() == p.prune(again).tolist() == [e is not False for e in expected]
 
 
-#    lists of another type, or with odd elements            set            answers
+#    lists of another type, or with odd elements       set    answers
 ODD = [
-    (pa.array([[1, None], [2]]),                            (1,),         [None, False]),      # an unknown element
-    (pa.array([[1.0], [2.0]]),                              (1,),         None),
-    (pa.array([["1"], []]),                                 (1,),         None),
-    (pa.array([1, 2]),                                      (1,),         None),               # no lists at all
-    (pa.array([[1], [2**63]], pa.list_(pa.uint64())),       (1,),         [True, None]),
-    (pa.array([[1], [2]], pa.list_(pa.int8())),             (1,),         [True, False]),
-    (pa.array([[], [None]], pa.list_(pa.int64())),          (1,),         [False, None]),
-    (pa.array([], pa.list_(pa.int64())),                    (1,),         []),
+    (pa.array([[1, None], [2]]),                       (1,),  [None, False]),  # an unknown element
+    (pa.array([[1.0], [2.0]]),                         (1,),  None),
+    (pa.array([["1"], []]),                            (1,),  None),
+    (pa.array([1, 2]),                                 (1,),  None),           # no lists at all
+    (pa.array([[1], [2**63]], pa.list_(pa.uint64())),  (1,),  [True, None]),
+    (pa.array([[1], [2]], pa.list_(pa.int8())),        (1,),  [True, False]),
+    (pa.array([[], [None]], pa.list_(pa.int64())),     (1,),  [False, None]),
+    (pa.array([], pa.list_(pa.int64())),               (1,),  []),
 ]  # fmt: skip
 
 
@@ -260,11 +263,12 @@ class Provider:
         return self.answer
 
 
-#    lists                   provider                        x = 1                       x <> 1
+#    lists                provider              x = 1                    x <> 1
 JOINED = [
-    ([[1], [2], None],       [None, None, False],            [ALWAYS, NEVER, NEVER],     [NEVER, ALWAYS, ALWAYS]),
-    ([None, None, None],     [True, False, None],            [ALWAYS, NEVER, MAYBE],     [NEVER, ALWAYS, MAYBE]),
-    ([[1], [2], [1]],        [False, True, True],            [MAYBE, MAYBE, ALWAYS],     [MAYBE, MAYBE, NEVER]),  # a contradiction
+    ([[1], [2], None],    [None, None, False],  [ALWAYS, NEVER, NEVER],  [NEVER, ALWAYS, ALWAYS]),
+    ([None, None, None],  [True, False, None],  [ALWAYS, NEVER, MAYBE],  [NEVER, ALWAYS, MAYBE]),
+    # A contradiction.
+    ([[1], [2], [1]],     [False, True, True],  [MAYBE, MAYBE, ALWAYS],  [MAYBE, MAYBE, NEVER]),
 ]  # fmt: skip
 
 

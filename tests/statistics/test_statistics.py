@@ -181,12 +181,13 @@ def test_types_of_answers(call, dtype, predicate, backend):
     assert getattr(ss.PruningPredicate(predicate, SCHEMA), call)(stats, backend).dtype == dtype
 
 
-#    made of                                                              error                 message
+#    made of                              error                message
 MISTAKES = [
-    ({"y": {"min": [1]}},                                                 ss.UnknownColumn,     "names 'y'; the schema has 'x'"),
-    ({"x": {"maximum": [1]}},                                             ss.StatisticsError,   "a statistic 'maximum'; expected some of min, max"),
-    ({"x": {"min": [1], "max": [1, 2]}},                                  ss.StatisticsError,   "x.max has 2 values and x.min has 1"),
-    ({},                                                                  ss.StatisticsError,   "no statistics were given"),
+    ({"y": {"min": [1]}},                 ss.UnknownColumn,    "names 'y'; the schema has 'x'"),
+    ({"x": {"maximum": [1]}},             ss.StatisticsError,
+     "a statistic 'maximum'; expected some of min, max"),
+    ({"x": {"min": [1], "max": [1, 2]}}, ss.StatisticsError,  "x.max has 2 values and x.min has 1"),
+    ({},                                  ss.StatisticsError,  "no statistics were given"),
 ]  # fmt: skip
 
 

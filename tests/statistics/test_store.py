@@ -148,13 +148,15 @@ def test_memory_maps_are_saved_without_a_copy(tmp_path):
     code = f"""
 import resource, numpy as np, pyarrow as pa, skipstone as ss
 low, high = (np.load(r"{tmp_path}/" + f"{{name}}.npy", mmap_mode="r") for name in ("low", "high"))
-stats = ss.Statistics.from_dict({{"x": {{"min": low, "max": high}}}}, pa.schema([("x", pa.int64())]))
+schema = pa.schema([("x", pa.int64())])
+stats = ss.Statistics.from_dict({{"x": {{"min": low, "max": high}}}}, schema)
 import tracemalloc
 tracemalloc.start()
 before = pa.total_allocated_bytes()
 stats.save(r"{tmp_path}/x.stats")
 print(tracemalloc.get_traced_memory()[1], pa.total_allocated_bytes() - before)
-assert ss.PruningPredicate("x = 3000000", stats.schema).prune(ss.Statistics.load(r"{tmp_path}/x.stats")).sum() == 3000001
+again = ss.Statistics.load(r"{tmp_path}/x.stats")
+assert ss.PruningPredicate("x = 3000000", schema).prune(again).sum() == 3000001
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr

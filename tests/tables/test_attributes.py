@@ -41,7 +41,7 @@ def iceberg(path):
     from pyiceberg.transforms import IdentityTransform
     from pyiceberg.types import LongType, NestedField, StringType
 
-    from tests.support.iceberg_tables import append, make
+    from tests.support.tables.iceberg_tables import append, make
 
     columns = NestedField(1, "x", LongType()), NestedField(2, "k", StringType())
     spec = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "k"))

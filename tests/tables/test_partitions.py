@@ -47,7 +47,7 @@ def test_types_are_inferred(tmp_path, texts, arrow, values):
     assert sorted(set(found), key=str) == sorted(set(values), key=str)
 
 
-#     text of a folder      the days from 1970 that Spark 4.1 finds in it, or None where it infers STRING
+#     text of a folder      days from 1970 that Spark 4.1 finds in it; None where it infers STRING
 DATES = [
     ("0000-01-01", -719528), ("-0001-01-01", -719893), ("-44-01-01", None), ("999-01-01", None),
     ("12345-01-01", None), ("+12345-01-01", 3789391), ("+02024-01-01", 19723),

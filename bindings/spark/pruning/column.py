@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from skipstone.bindings.spark.session.session import is_connect
 from skipstone.ir import types as ty
+from skipstone.ir.coercion.literals import literal_type
 from skipstone.ir.errors import PredicateError, PredicateSyntaxError
-from skipstone.ir.literals import literal_type
 from skipstone.ir.node import Name, Node, Op, literal, quoted_path, unknown
 from skipstone.ir.types import DType, Kind
 from skipstone.ir.zones import SETTLED

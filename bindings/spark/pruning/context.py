@@ -28,7 +28,7 @@ class Context:
 
     Attributes:
         spark: The classic Spark session.
-        gateway: The object that reads and changes plans in Spark's JVM (`PrunedFiles.java`).
+        gateway: The object that reads and changes plans in Spark's JVM (`PlanGateway.java`).
         settings: The session's settings that predicates are bound under.
         unusual: A setting of the session that makes statistics invalid, as text; "" if there is
             none.

@@ -12,7 +12,7 @@ from skipstone.bindings.filters.collector import DynamicFilterCollector
 from skipstone.bindings.filters.kinds import Needs, Side, needs_of
 from skipstone.bindings.filters.option import enabled
 from skipstone.bindings.spark.session import catalyst
-from skipstone.bindings.spark.session.jvm import joins_of
+from skipstone.bindings.spark.session.jvm import plan_gateway
 from skipstone.bindings.spark.session.session import is_connect, quiet
 from skipstone.ir.session import Settings
 
@@ -50,7 +50,7 @@ def watches(spark: Any, plan: Any, analysed: Any) -> list[Any] | None:
     Returns:
         File lists, as objects of Spark's JVM. None if the rows may differ between runs anyway.
     """
-    watched = joins_of(spark).watches(
+    watched = plan_gateway(spark).watches(
         plan, analysed, " ".join(REPEATABLE_EXPRESSIONS), " ".join(REPEATABLE_PLANS)
     )
     return None if watched is None else list(watched)

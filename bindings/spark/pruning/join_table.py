@@ -29,7 +29,7 @@ from skipstone.bindings.spark.reading.read_frame import read_plan
 from skipstone.bindings.spark.reading.tables import table_of
 from skipstone.bindings.spark.session.session import settings_of
 from skipstone.bindings.spark.session.types import carried_type
-from skipstone.ir.coerce import in_spark
+from skipstone.ir.coercion.coerce import in_spark
 from skipstone.ir.errors import PredicateError
 from skipstone.ir.node import quoted_name
 from skipstone.ir.types import from_arrow

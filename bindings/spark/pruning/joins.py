@@ -16,9 +16,8 @@ from skipstone.bindings.spark.pruning.context import Context
 from skipstone.bindings.spark.pruning.join_keys import collect_keys, is_collated
 from skipstone.bindings.spark.pruning.scans import Scan
 from skipstone.bindings.spark.session.catalyst import casts_of
-from skipstone.bindings.spark.session.jvm import joins_of
 from skipstone.bindings.spark.session.types import as_arrow
-from skipstone.ir.coerce import in_spark
+from skipstone.ir.coercion.coerce import in_spark
 from skipstone.ir.errors import DynamicFilterError
 from skipstone.ir.session import Incomparable, Session
 from skipstone.ir.types import DType, from_arrow
@@ -93,7 +92,7 @@ class Joins:
     """The joins of one plan, by number."""
 
     def __init__(self, context: Context, plan: Any, jvm_scans: Any) -> None:
-        self._spark, self._jvm_joins = context.spark, joins_of(context.spark).joins(plan, jvm_scans)
+        self._spark, self._jvm_joins = context.spark, context.gateway.joins(plan, jvm_scans)
         self.each = [_join(i, info) for i, info in enumerate(json.loads(self._jvm_joins.text()))]
 
     def keys(self, number: int, side: Side, above: Sequence[tuple[int, Side]] = ()) -> Any:

@@ -57,7 +57,7 @@ class Scan:
 
     Args:
         relation: Spark's relation.
-        info: What `PrunedFiles.java` reports about it, as parsed JSON.
+        info: What `Scans.java` reports about it, as parsed JSON.
         analysed: For a scan of an optimised plan, the scans of the analysed plan that it may stand
             for. Optimiser rules rewrite columns but keep their names and ids, so a column is judged
             only if these scans have it with the same type.
@@ -215,7 +215,7 @@ class Scan:
 
     @property
     def pruned(self) -> bool:
-        """Whether the scan leaves out files that Spark would open."""
+        """True if the scan leaves out files that Spark would open."""
         return self.report.files is not None and self.report.kept != self.report.files
 
     @property

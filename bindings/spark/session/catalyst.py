@@ -2,9 +2,9 @@
 
 `prune` in classic Spark judges each scan by the conditions that the optimiser pushed down to it. In
 an optimised plan names are resolved, casts are explicit and constants are folded, so expressions
-are translated class by class. A class that this module does not list becomes UNKNOWN.
-`PrunedFiles.java` writes the trees. Values in them have Spark's internal form, never a text that
-would have to be parsed in a time zone.
+are translated class by class. A class that this module does not list becomes UNKNOWN. `Json.java`
+writes the trees. Values in them have Spark's internal form, never a text that would have to be
+parsed in a time zone.
 """
 
 from __future__ import annotations
@@ -54,8 +54,7 @@ CALLS: Final = {
     "OctetLength": ("octet_length", 1), "Substring": ("substring", 3), "Reverse": ("reverse", 1),
     "StringReplace": ("replace", 3), "StringRepeat": ("repeat", 2), "Ascii": ("ascii", 1),
     "StringInstr": ("instr", 2),
-    "Signum": ("sign", 1), "Sqrt": ("sqrt", 1), "Pow": ("pow", 2), "Crc32": ("crc32", 1),
-    "Md5": ("md5", 1),
+    "Signum": ("sign", 1), "Sqrt": ("sqrt", 1), "Pow": ("pow", 2),
 }  # fmt: skip
 # Functions with any number of arguments.
 MANY: Final = {
@@ -81,7 +80,7 @@ def conjunction(
     """Combine conditions that must all hold into one unbound predicate.
 
     Args:
-        conditions: Trees that `PrunedFiles.java` wrote. It writes a chain of AND or OR as one node.
+        conditions: Trees that `Json.java` wrote. It writes a chain of AND or OR as one node.
         columns: The names of a scan's columns by Spark's ids. Any other column becomes UNKNOWN.
         schema: The types of the columns. A struct field that it lacks becomes UNKNOWN.
         settings: The session's settings, under which the predicate will be bound.

@@ -1,4 +1,4 @@
-"""Compile `PrunedFiles.java` and `Joins.java` in Spark's JVM at their first use."""
+"""Compile the classes of `bindings/spark/java` in Spark's JVM at their first use."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from weakref import WeakKeyDictionary
 from skipstone.bindings.spark.session.session import quiet
 from skipstone.ir.errors import BackendMissing
 
-# Compiled objects by JVM and by class name.
-_gateways: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
+_gateways: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # by JVM
 
 
 def plan_gateway(spark: Any) -> Any:
@@ -19,40 +18,22 @@ def plan_gateway(spark: Any) -> Any:
     Raises:
         BackendMissing: This Spark's classes are not the expected ones.
     """
-    return _gateway(
-        spark._jvm,
-        "PrunedFiles",
-        spark._jvm.java.lang.Thread.currentThread().getContextClassLoader(),
-    )
+    jvm = spark._jvm
+    if jvm not in _gateways:
+        _gateways[jvm] = _compiled(jvm)
+    return _gateways[jvm]
 
 
-def joins_of(spark: Any) -> Any:
-    """Return the Java object that reads the joins of a plan.
-
-    Raises:
-        BackendMissing: This Spark's classes are not the expected ones.
-    """
-    return _gateway(spark._jvm, "Joins", plan_gateway(spark).getClass().getClassLoader())
-
-
-def _gateway(jvm: Any, name: str, above: Any) -> Any:
-    gateways = _gateways.setdefault(jvm, {})
-    if name not in gateways:
-        gateways[name] = _compiled(jvm, name, above)
-    return gateways[name]
-
-
-def _compiled(jvm: Any, name: str, above: Any) -> Any:
-    """Compile a source and return its `PlanGateway`; `above` loads the classes that it mentions."""
+def _compiled(jvm: Any) -> Any:
     from py4j.protocol import Py4JError
 
     try:
-        compiler = jvm.org.codehaus.janino.SimpleCompiler()
-        compiler.setParentClassLoader(above)
-        compiler.cook(
-            (Path(__file__).parents[1] / "java" / f"{name}.java").read_text(encoding="utf-8")
-        )
-        return compiler.getClassLoader().loadClass(f"skipstone.{name}$PlanGateway").newInstance()
+        sources = jvm.org.codehaus.commons.compiler.util.resource.MapResourceFinder()
+        for path in (Path(__file__).parents[1] / "java").glob("*.java"):
+            sources.addResource(f"skipstone/{path.name}", path.read_text(encoding="utf-8"))
+        above = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+        loader = jvm.org.codehaus.janino.JavaSourceClassLoader(above, sources, "UTF-8")
+        return loader.loadClass("skipstone.PlanGateway").newInstance()
     except (Py4JError, TypeError) as e:
         raise BackendMissing(
             f"this Spark's plans cannot be changed ({str(e)[:300]}); "

@@ -25,7 +25,8 @@ EMIT: Final = {
     Op.NOT_ALL_IN: "if({0} > {1}, {3}, {2})",
     Op.MAY_CONTAIN: "coalesce(exists({0}, {1} -> `or`({2} IS NULL, {2} IN ({3}))), true)",
     Op.MAY_CONTAIN_OTHER: (
-        "coalesce(`or`(size({0}) = 0, exists({0}, {1} -> `or`({2} IS NULL, {2} NOT IN ({3})))), true)"
+        "coalesce(`or`(size({0}) = 0, "
+        "exists({0}, {1} -> `or`({2} IS NULL, {2} NOT IN ({3})))), true)"
     ),
 }
 YES: Final = "true"

@@ -176,7 +176,7 @@ def _bounds(values: Given | None, leaf: LeafField, *, high: bool) -> Given | Non
 
 
 def _may_be_bounds(given: pa.DataType, kind: pa.DataType) -> bool:
-    """Return whether a column of type `kind` may have bounds of type `given`.
+    """Return True if a column of type `kind` may have bounds of type `given`.
 
     Checkpoints may hold a narrower type, and JSON holds dates and times as text.
     """

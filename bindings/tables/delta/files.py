@@ -324,7 +324,7 @@ class DeltaFiles(Table, CompleteTable):
 
     @cached_property
     def _all_live(self) -> pa.ChunkedArray:
-        """Whether the statistics of each file are those of its live rows."""
+        """True for each file whose statistics are those of its live rows."""
         return pc.and_(self._columns.tight(), pc.is_null(self.files.column("deletionVector")))
 
     def row_groups_of(self, kept: npt.NDArray[np.int64]) -> dict[str, list[int]]:

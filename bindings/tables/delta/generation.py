@@ -130,7 +130,7 @@ def _recognize(name: str, text: str, leaves: Mapping[Path, Leaf]) -> GeneratedCo
 
 
 def _bounds_source(form: Cell | Turn, dtype: DType, zoned: bool) -> bool:
-    """Return whether a form bounds a source of this type.
+    """Return True if a form bounds a source of this type.
 
     It does not if the expression takes a wall-clock time for an instant, because the session's zone
     may skip that time.

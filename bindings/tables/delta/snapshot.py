@@ -228,10 +228,10 @@ def files_schema(partitions: Sequence[str]) -> pa.Schema:
     Args:
         partitions: The partition columns, as the log names them.
     """
+    values = pa.struct([(p, pa.string()) for p in partitions])
     return pa.schema([
         ("path", pa.string()), ("size", pa.int64()), ("modificationTime", pa.int64()),
-        ("deletionVector", VECTOR), ("partition", pa.struct([(p, pa.string()) for p in partitions])),
-        ("spark", pa.bool_()),
+        ("deletionVector", VECTOR), ("partition", values), ("spark", pa.bool_()),
     ])  # fmt: skip
 
 

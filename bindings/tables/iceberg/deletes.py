@@ -53,7 +53,7 @@ class Delete:
         return self.offset >= 0 and self.target is not None
 
     def applies_to(self, sequence: int) -> bool:
-        """Return whether it may delete rows of a data file with this sequence number.
+        """Return True if it may delete rows of a data file with this sequence number.
 
         An equality delete applies to older files only.
         """

@@ -155,7 +155,7 @@ class _File(AvroFile):  # type: ignore[misc]
 
 
 def _takes_bytes(described: Any) -> bool:
-    """Return whether each value of a schema takes at least one byte.
+    """Return True if each value of a schema takes at least one byte.
 
     Raises:
         ValueError: an array's items take none, so its count alone could ask for any amount of work.

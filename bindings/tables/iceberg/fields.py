@@ -98,7 +98,7 @@ class TableFields:
         return {leaf.id: leaf for leaf in self.leaves.values()}
 
     def changed(self, number: int) -> bool:
-        """Return whether a column has different types in the table's schemas."""
+        """Return True if a column has different types in the table's schemas."""
         kinds = {
             str(found)
             for s in (self.iceberg, *self.others.values())

@@ -157,7 +157,7 @@ class IcebergFiles(CompleteTable):
 
     @cached_property
     def _all_live(self) -> Mask:
-        """Whether all rows of each file are live."""
+        """True for each file whose rows are all live."""
         found: Mask = (self.rows >= 0) & (self._logical == self.rows)
         return found
 

@@ -173,7 +173,7 @@ class GroupReader:
             ) from e
 
     def _can_judge(self, task: GroupTask, file: pq.ParquetFile, fields: list[pa.Field]) -> bool:
-        """Return whether the rows of a task are filtered here; otherwise the caller judges them.
+        """Return True if the rows of a task are filtered here; otherwise the caller judges them.
 
         Raises:
             UnsupportedForm: the file's columns mean something else than the table's.

@@ -328,8 +328,8 @@ def scan_parquet(
         The table. So far only footers, or what replaces them, have been read; `work` counts them.
 
     Raises:
-        SourceError: nothing exists at `source`; a file cannot be read; the files' columns do not fit
-            together.
+        SourceError: nothing exists at `source`; a file cannot be read; the files' columns do not
+            fit together.
         StatisticsError: `stats` names a file that is damaged, or of another version.
     """
     check_on_error(on_error)

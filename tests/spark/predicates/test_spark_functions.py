@@ -38,7 +38,8 @@ def ours(text, session):
     if scalar.op is Op.UNKNOWN:
         return None
     found = values_of(scalar, BATCH, {})
-    lost = [bool(found.may_raise[i if len(found.may_raise) > 1 else 0]) for i in range(ROWS)]
+    may_raise = found.may_raise
+    lost = [bool(may_raise[i if len(may_raise) > 1 else 0]) for i in range(ROWS)]
     return to_array(found, ROWS), lost, scalar.dtype
 
 

@@ -126,7 +126,7 @@ FORMS = (
     "s || 'b' = 'ab'",
     "CASE WHEN x > 1 THEN s ELSE 'q' END = 'q'",
     "greatest(x, 3) = 3",
-    "lpad(s, 3, 'x') = 'xxa'",
+    "repeat(s, 3) = 'aaa'",
 )
 
 

@@ -5,8 +5,8 @@ A test that all or no values pass becomes a test for NULL.
 
 from __future__ import annotations
 
+from skipstone.ir.coercion.pullback import Span
 from skipstone.ir.node import Node, Op, literal
-from skipstone.ir.pullback import Span
 from skipstone.ir.types import Kind
 
 

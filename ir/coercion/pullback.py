@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from skipstone.ir import types as ty
-from skipstone.ir.literals import to_float, to_float32
+from skipstone.ir.coercion.literals import to_float, to_float32
 from skipstone.ir.session import Incomparable, Session
 from skipstone.ir.types import DType, Kind
 from skipstone.ir.zones import DAY, has_stable_offset, to_local

@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Final
 
 from skipstone.ir import types as ty
-from skipstone.ir.literals import from_text, micros_to, to_float, to_float32
+from skipstone.ir.coercion.literals import from_text, micros_to, to_float, to_float32
 from skipstone.ir.session import Incomparable, Session
 from skipstone.ir.types import DType, Kind
 from skipstone.ir.zones import DAY, to_instant, to_local

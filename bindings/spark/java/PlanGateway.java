@@ -1,0 +1,48 @@
+// These classes are compiled at their first use by Janino, which Spark ships for its own generated
+// code. Janino supports few generics, no lambdas and no Scala, so types are raw and Scala's
+// collections are walked by iterators.
+
+package skipstone;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.execution.datasources.FileIndex;
+
+/** The methods that Python calls; more are in the objects that they return. */
+public class PlanGateway {
+  public Scans scans(LogicalPlan plan) {
+    return new Scans(plan);
+  }
+
+  public Listing listing(FileIndex index) throws Exception {
+    return new Listing(index);
+  }
+
+  public Joins joins(LogicalPlan plan, Scans scans) {
+    return new Joins(plan, scans);
+  }
+
+  public long until(LogicalPlan plan) {
+    return Lifetime.until(plan);
+  }
+
+  public List watches() {
+    return new ArrayList();
+  }
+
+  public List watches(LogicalPlan plan, LogicalPlan analysed, String expressions, String plans)
+      throws Exception {
+    return RepeatableRows.watches(plan, analysed, expressions, plans);
+  }
+
+  public Validity validity(long until, List watches) {
+    return new Validity(until, watches);
+  }
+
+  /** Return a plan with other file indexes in its scans; `to` maps ids of their columns to them. */
+  public LogicalPlan replaced(LogicalPlan plan, Map to) {
+    return (LogicalPlan) plan.transformWithSubqueries(new ReplacedIndexes(to));
+  }
+}

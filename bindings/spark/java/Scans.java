@@ -1,0 +1,167 @@
+package skipstone;
+
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.Iterator;
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.sql.catalyst.catalog.CatalogTable;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.plans.logical.Filter;
+import org.apache.spark.sql.catalyst.plans.logical.Join;
+import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.OneRowRelation;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
+
+/**
+ * The file scans of a plan, each with the conditions that all of its rows must meet: as JSON, and
+ * as objects in the same order.
+ */
+public class Scans {
+  public final ArrayList relations = new ArrayList();
+  private final StringBuilder text = new StringBuilder("[");
+  private final HashMap leaves = new HashMap(); // other leaves: class -> count
+  private boolean joined = false;
+
+  public Scans(LogicalPlan plan) {
+    walk(plan, new ArrayList());
+    text.append("]");
+  }
+
+  public String text() {
+    return text.toString();
+  }
+
+  /** Return true if the plan has a join. */
+  public boolean joined() {
+    return joined;
+  }
+
+  /** Return the number of leaves that are not file scans, by class, without those of no rows. */
+  public Map leaves() {
+    return leaves;
+  }
+
+  public HadoopFsRelation relation(int i) {
+    return (HadoopFsRelation) ((LogicalRelation) relations.get(i)).relation();
+  }
+
+  private void walk(LogicalPlan plan, List above) {
+    if (plan instanceof LogicalRelation) {
+      boolean files = ((LogicalRelation) plan).relation() instanceof HadoopFsRelation;
+      if (files) scan((LogicalRelation) plan, above);
+      else leaf(plan);
+      return;
+    }
+    if (plan.children().isEmpty()) leaf(plan);
+    joined |= plan instanceof Join;
+    List inner = new ArrayList();
+    // Rows pass a projection one by one, so conditions above it hold for the rows below.
+    if (plan instanceof Project) inner = passed((Project) plan, above);
+    if (plan instanceof Filter) {
+      inner = new ArrayList(above);
+      inner.add(((Filter) plan).condition());
+    }
+    scala.collection.Iterator children = plan.children().iterator();
+    while (children.hasNext()) walk((LogicalPlan) children.next(), inner);
+    scala.collection.Iterator subqueries = plan.subqueries().iterator();
+    while (subqueries.hasNext()) walk((LogicalPlan) subqueries.next(), new ArrayList());
+  }
+
+  private void leaf(LogicalPlan plan) {
+    boolean empty = plan instanceof LocalRelation && ((LocalRelation) plan).data().isEmpty()
+      || plan instanceof OneRowRelation;
+    if (empty) return;
+    String name = plan.getClass().getSimpleName();
+    Integer before = (Integer) leaves.get(name);
+    leaves.put(name, Integer.valueOf(before == null ? 1 : before.intValue() + 1));
+  }
+
+  // Keep the conditions that mean the same below a projection. A condition does not if it names a
+  // column that the projection computes under the id of a column below.
+  private static List passed(Project plan, List above) {
+    HashSet anew = new HashSet();
+    LogicalPlan child = (LogicalPlan) plan.children().apply(0);
+    scala.collection.Iterator below = child.output().iterator();
+    while (below.hasNext()) {
+      anew.add(Long.valueOf(((NamedExpression) below.next()).exprId().id()));
+    }
+    HashSet made = new HashSet();
+    for (scala.collection.Iterator i = plan.projectList().iterator(); i.hasNext(); ) {
+      NamedExpression column = (NamedExpression) i.next();
+      if (!(column instanceof Attribute)) made.add(Long.valueOf(column.exprId().id()));
+    }
+    anew.retainAll(made);
+    if (anew.isEmpty()) return above;
+    ArrayList out = new ArrayList();
+    for (Iterator i = above.iterator(); i.hasNext(); ) {
+      Expression condition = (Expression) i.next();
+      boolean same = true;
+      scala.collection.Iterator named = condition.references().iterator();
+      while (named.hasNext()) {
+        same &= !anew.contains(Long.valueOf(((NamedExpression) named.next()).exprId().id()));
+      }
+      if (same) out.add(condition);
+    }
+    return out;
+  }
+
+  private void scan(LogicalRelation scan, List conditions) {
+    HadoopFsRelation r = (HadoopFsRelation) scan.relation();
+    if (!relations.isEmpty()) text.append(",");
+    relations.add(scan);
+    text.append("{\"format\":");
+    Json.quoted(r.fileFormat().getClass().getName(), text);
+    text.append(",\"index\":");
+    Json.quoted(r.location().getClass().getName(), text);
+    text.append(",\"roots\":[");
+    String comma = "";
+    scala.collection.Iterator roots = r.location().rootPaths().iterator();
+    for (; roots.hasNext(); comma = ",") {
+      text.append(comma);
+      Json.quoted(roots.next().toString(), text);
+    }
+    text.append("],\"name\":");
+    if (scan.catalogTable().isEmpty()) {
+      text.append("null");
+    } else {
+      CatalogTable table = (CatalogTable) scan.catalogTable().get();
+      Json.quoted(table.identifier().unquotedString(), text);
+    }
+    text.append(",\"streaming\":").append(scan.isStreaming());
+    text.append(",\"bytes\":").append(r.location().sizeInBytes());
+    text.append(",\"data\":").append(r.dataSchema().json());
+    text.append(",\"partitions\":").append(r.partitionSchema().json());
+    text.append(",\"options\":{");
+    comma = "";
+    for (scala.collection.Iterator i = r.options().iterator(); i.hasNext(); comma = ",") {
+      scala.Tuple2 option = (scala.Tuple2) i.next();
+      text.append(comma);
+      Json.quoted(String.valueOf(option._1()).toLowerCase(java.util.Locale.ROOT), text);
+      text.append(":");
+      Json.quoted(String.valueOf(option._2()), text);
+    }
+    text.append("},\"output\":[");
+    scala.collection.Iterator output = scan.output().iterator();
+    for (comma = ""; output.hasNext(); comma = ",") {
+      Attribute column = (Attribute) output.next();
+      text.append(comma).append("{\"id\":").append(column.exprId().id()).append(",\"name\":");
+      Json.quoted(column.name(), text);
+      text.append(",\"type\":").append(column.dataType().json());
+      text.append(",\"metadata\":").append(column.metadata().json()).append("}");
+    }
+    text.append("],\"conditions\":[");
+    comma = "";
+    for (Iterator i = conditions.iterator(); i.hasNext(); comma = ",") {
+      text.append(comma);
+      Json.tree(i.next(), text);
+    }
+    text.append("]}");
+  }
+}

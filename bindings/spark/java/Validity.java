@@ -1,0 +1,42 @@
+package skipstone;
+
+import java.util.Iterator;
+import java.util.List;
+
+/**
+ * How long files may be skipped: until a time, and while the scans whose rows selected the files
+ * still have the same files.
+ */
+public class Validity {
+  private final long until; // ms since 1970
+  private final List watches;
+  private volatile long checkedAt = 0; // when `holds` was last computed, in ms since 1970
+  private volatile boolean held = false; // its result
+
+  public Validity(long until, List watches) {
+    this.until = until;
+    this.watches = watches;
+  }
+
+  boolean holds() {
+    boolean all = System.currentTimeMillis() < until;
+    for (Iterator i = watches.iterator(); all && i.hasNext(); ) all = ((Watch) i.next()).holds();
+    held = all;
+    checkedAt = System.currentTimeMillis();
+    return all;
+  }
+
+  /** The result of up to a second ago: Spark asks for sizes, as estimates, many times a plan. */
+  boolean heldLately() {
+    return System.currentTimeMillis() - checkedAt < 1000 ? held : holds();
+  }
+
+  public boolean equals(Object other) {
+    if (!(other instanceof Validity)) return false;
+    return until == ((Validity) other).until && watches.equals(((Validity) other).watches);
+  }
+
+  public int hashCode() {
+    return Long.hashCode(until);
+  }
+}

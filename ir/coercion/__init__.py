@@ -1,0 +1,1 @@
+"""Coercion: literals in the types of columns, and comparisons as tests against thresholds."""

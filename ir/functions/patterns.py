@@ -1,0 +1,119 @@
+"""Tests of text against patterns: LIKE, RLIKE, and the parts of text that simple ones look for."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skipstone.ir import types as ty
+from skipstone.ir.function import (
+    LOST,
+    Call,
+    Function,
+    Signature,
+    check_arity,
+    fixed,
+    only_value,
+    text_literal,
+)
+from skipstone.ir.functions.text import map_elements
+from skipstone.ir.like import check_length, decode, fits
+from skipstone.ir.node import Node
+from skipstone.ir.session import Incomparable, Session
+from skipstone.ir.values import Data
+
+
+def _text_test(test: Callable[[bytes, bytes], bool]) -> Function:
+    return Function(
+        fixed(ty.STRING, ty.STRING, returns=ty.BOOL),
+        lambda call, a, b: map_elements(test, a, b, to=np.int64),
+    )
+
+
+def _like_signature(args: tuple[Node, ...], session: Session) -> Signature:
+    check_arity(args, 3)
+    decoded = decode(text_literal(args[1]), text_literal(args[2]))
+    if args[0].dtype != ty.STRING or decoded is None:
+        raise Incomparable("LIKE expects STRING and a pattern that Spark accepts")
+    check_length(decoded)
+    return (ty.STRING,) * 3, ty.BOOL
+
+
+def _like(call: Call, a: Data, pattern: Data, escape: Data) -> Any:
+    decoded = decode(only_value(pattern).decode(), only_value(escape).decode())
+    assert decoded is not None
+    return _flags(fits(decoded, _texts_of(a)))
+
+
+def _texts_of(a: Data) -> pa.Array:
+    """Convert text to an Arrow array; bytes that are not UTF-8 are replaced, as in Spark."""
+    return pa.array([raw.decode("utf-8", "replace") for raw in a.tolist()], pa.large_string())
+
+
+def _flags(mask: pa.BooleanArray) -> Data:
+    return np.asarray(mask.to_numpy(zero_copy_only=False), np.int64)
+
+
+# The syntax that Java and RE2 read alike: no classes of letters, groups with options, references or
+# lookaround.
+_SAFE_REGEX: Final = re.compile(
+    r"(?:[^\\()\[\]{}?*+|.^$]|\\[.^$*+?()\[\]{}|\\/-]|\((?:\?:|(?!\?))|[|.)]"
+    r"|[\^$](?![?*+])|[?*+]\??(?![?*+])"
+    r"|\[\^?(?:[A-Za-z0-9 _]-[A-Za-z0-9]|[A-Za-z0-9 _])+\])*"
+)
+# Java's `.` and `$` recognize more line ends than RE2's.
+_LINE_END: Final = "[\n\r\x85\u2028\u2029]"
+_MAX_REGEX_LENGTH: Final = 1000
+
+
+def _rlike_signature(args: tuple[Node, ...], session: Session) -> Signature:
+    check_arity(args, 2)
+    if args[0].dtype != ty.STRING:
+        raise Incomparable("RLIKE expects STRING")
+    text_literal(args[1])
+    return (ty.STRING, ty.STRING), ty.BOOL
+
+
+def _rlike(call: Call, a: Data, pattern: Data) -> Any:
+    text, shown = only_value(pattern).decode(), _texts_of(a)
+    if len(text) <= _MAX_REGEX_LENGTH and text.isascii() and _SAFE_REGEX.fullmatch(text):
+        # A pattern that RE2 refuses is an error in Spark, or uses a form that RE2 lacks.
+        with contextlib.suppress(pa.ArrowInvalid):
+            return _flags(pc.match_substring_regex(shown, pattern=text)), _flags(
+                pc.match_substring_regex(shown, pattern=_LINE_END)
+            ) * LOST
+    return np.zeros(len(a), np.int64), np.full(len(a), LOST, np.uint8)
+
+
+def regex_prefix(pattern: str) -> tuple[str, bool]:
+    """Return the literal prefix of every match of an anchored Java pattern.
+
+    The second result is True if every text with that prefix matches.
+
+    Example:
+        >>> regex_prefix("^ab+c"), regex_prefix("^ab"), regex_prefix("^ab.*"), regex_prefix("ab")
+        (('ab', False), ('ab', True), ('ab', True), ('', False))
+    """
+    if not pattern.startswith("^") or "|" in pattern or "\\Q" in pattern:
+        return "", False
+    plain = re.match(r"[A-Za-z0-9 _/:;,@#%&=~<>'\"!-]*", pattern[1:])
+    assert plain is not None
+    text, rest = plain[0], pattern[1 + plain.end() :]
+    if rest[:1] in ("*", "?", "{"):
+        return text[:-1], False
+    return text, rest in ("", ".*")
+
+
+FUNCTIONS: Final = {
+    "has_prefix": _text_test(bytes.startswith),
+    "has_suffix": _text_test(bytes.endswith),
+    "has_part": _text_test(lambda a, b: b in a),
+    "fits": Function(_like_signature, _like),
+    "matches": Function(_rlike_signature, _rlike, bad="unknown"),
+}
