@@ -70,7 +70,7 @@ fuzz: $(VENV)/.dev ## the long random run: 20,000 mutants of each kind of file, 
 mutants: $(VENV)/.dev ## plant faults in modules and list those that no test notices; long
 	$(BIN)/python -m tests.mutation $(FAULTS)
 
-bench: $(VENV)/.dev ## measure, side by side with other engines; tables and plots go to bench/results
+bench: $(VENV)/.dev ## measure, side by side with other engines; results and plots go to bench/results, the table to README.md
 	$(BIN)/python -m bench --save
 
 clean:

@@ -66,11 +66,11 @@ class AmbiguousColumn(PredicateError):
 
 
 class UnsupportedForm(SkipstoneError, NotImplementedError):
-    """The row evaluator does not support a form. Planning still works: it keeps the container."""
+    """A form has no equivalent, among rows or in Spark. Planning still keeps its containers."""
 
 
 class StatisticsError(SkipstoneError, ValueError):
-    """Statistics have the wrong shape: unequal lengths, unknown keys, no containers."""
+    """Statistics have the wrong shape or names, or a saved file is damaged, changed or too new."""
 
 
 class SourceError(SkipstoneError, OSError):
@@ -86,7 +86,7 @@ class DynamicFilterError(SkipstoneError, ValueError):
 
 
 class BackendMissing(SkipstoneError, ImportError):
-    """The package or device of an explicitly chosen backend is missing."""
+    """A package, device or version that the call needs is missing."""
 
 
 class DeviceError(SkipstoneError, RuntimeError):

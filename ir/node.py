@@ -56,12 +56,10 @@ class Op(enum.Enum):
     MAY_HOLD_VALUE = "may_hold_value"  # flag: may hold a value that is neither NULL nor NaN
     MAY_HOLD_NULL = "may_hold_null"  # flag: may hold NULL
     MAY_HOLD_NAN = "may_hold_nan"  # flag: may hold NaN
-    MAY_RAISE = (
-        "may_raise"  # flag: Spark may raise an error for a row, or its value is not known here
-    )
-    MAY_CONTAIN = "holds"  # flag; value: (Path, values): may hold one of the values
-    MAY_CONTAIN_OTHER = "others"  # flag; value: (Path, values): may hold another value
-    MAY_HOLD_ROWS = "rows"  # flag: the container may hold rows
+    MAY_RAISE = "may_raise"  # flag: Spark may raise an error for a row, or its value is unknown
+    MAY_CONTAIN = "may_contain"  # flag; value: (Path, values): may hold one of the values
+    MAY_CONTAIN_OTHER = "may_contain_other"  # flag; value: (Path, values): may hold another value
+    MAY_HOLD_ROWS = "may_hold_rows"  # flag: the container may hold rows
 
     # Tests of a program.
     ANY_IN = "any in"  # min, max; value: sorted values. One of them lies in [min, max]

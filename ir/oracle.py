@@ -31,11 +31,11 @@ class ColumnFacts:
 
     low: Axis
     high: Axis | None
-    may_hold_values: bool = True
+    may_hold_value: bool = True
     may_hold_null: bool = True
     may_hold_nan: bool = False
     contained: Callable[[tuple[object, ...]], bool | None] = lambda values: None
-    may_be_lost: bool = False
+    may_raise: bool = False
 
 
 def column_facts(
@@ -134,7 +134,7 @@ def outcomes(n: Node, facts: Mapping[Path | Node, ColumnFacts]) -> frozenset[Out
         case Op.IS_NULL if n.args[0].op not in (Op.COLUMN, Op.CALL):
             return frozenset(o is None for o in outcomes(n.args[0], facts))
     f = facts[key_of(n.args[0])]
-    return frozenset((True, False, None)) if f.may_be_lost else frozenset(_leaf(n, f))
+    return frozenset((True, False, None)) if f.may_raise else frozenset(_leaf(n, f))
 
 
 def key_of(term: Node) -> Path | Node:
@@ -181,7 +181,7 @@ def _leaf(n: Node, f: ColumnFacts) -> set[Outcome]:
     if n.op is Op.IS_NULL:
         if f.may_hold_null:
             out.add(True)
-        if f.may_hold_values or f.may_hold_nan:
+        if f.may_hold_value or f.may_hold_nan:
             out.add(False)
         return out
     if f.may_hold_null:
@@ -189,7 +189,7 @@ def _leaf(n: Node, f: ColumnFacts) -> set[Outcome]:
     if f.may_hold_nan:
         # NaN is greater than every number and equal to itself.
         out.add(n.op in (Op.GT, Op.GE, Op.NAN, Op.DEFINED))
-    if f.may_hold_values:
+    if f.may_hold_value:
         out |= _value_outcomes(n, f)
     return out
 

@@ -99,12 +99,12 @@ def wrong(place, text):
         if parts[0] != "skipstone":
             continue
         if len(parts) < 2 or parts[1] not in FLOORS[: FLOORS.index(floor) + 1]:
-            out.append(f"{name}; {floor} is below it")
+            out.append(f"{name}; it may not import {floor}")
         elif floor == parts[1] == "bindings" and parts[2] not in SHARED:
             room = rest[0].removesuffix(".py")
             mine = len(ROOMS) - 1 if room in SHARED else ROOMS.index(room)
             if ROOMS.index(parts[2]) > mine and name not in for_types(text):
-                out.append(f"{name}; the room {room} is below {parts[2]}")
+                out.append(f"{name}; {room} may not import {parts[2]}")
     return out
 
 

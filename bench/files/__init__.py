@@ -46,7 +46,7 @@ def files(options: Options) -> Report:
         for name, lake in lakes.items()
     ]
     report.notes.append(
-        "kept: containers left to read, or found to match whole, or read. "
+        "kept: containers left to read, or found to be fully matched, or read. "
         "Files are in the system's cache."
     )
     report.requirements.append(

@@ -131,7 +131,7 @@ ABSENT: Final = {
 WHOLE: Final = {
     **dict.fromkeys(
         ("pyarrow", "DuckDB", "Polars", "DataFusion", "deltalake"),
-        "it does not report which containers match whole",
+        "it does not report which containers are fully matched",
     ),
 }
 TASKS: Final = (

@@ -69,8 +69,8 @@ def _peers(workloads: Mapping[str, Any]) -> str:
         for (name, group), row in found.items()
     ]
     return (
-        "Times Skipstone's time, median over rounds:\n\n"
-        + _table(("", *engines), rows, "l" + "r" * len(engines))
+        "Each engine's time divided by Skipstone's, median over rounds; above 1, Skipstone is "
+        "faster:\n\n" + _table(("", *engines), rows, "l" + "r" * len(engines))
         if rows
         else ""
     )

@@ -221,10 +221,10 @@ class _Box:
 
     Attributes:
         low, high: The ranks of the least and the greatest key within the bounds.
-        may_hold_value: Whether the container may hold a value.
-        nans, nulls: Whether it may hold NaN, NULL.
-        may_raise: Whether a cast of a value may raise an error.
-        single: Whether all rows have one value, which is a key.
+        may_hold_value: The container may hold a value.
+        may_hold_nan, may_hold_null: It may hold NaN, NULL.
+        may_raise: A cast of a value may raise an error.
+        single: All rows have one value, which is a key.
     """
 
     low: Positions

@@ -192,9 +192,9 @@ def explain_plan(plan: Plan) -> str:
         lines.append(f"order       {', '.join(map(str, plan.order))}")
     if plan.cut is not None:
         reached = (
-            f"reached by {plan.cut.logical_rows} rows that certainly match"
+            f"reached by {plan.cut.logical_rows} rows of fully matched containers"
             if plan.cut.reached
-            else "not reached by rows that certainly match"
+            else "not reached by rows of fully matched containers"
         )
         lines.append(f"limit       {plan.cut.limit}: {reached}")
     if plan.deferred is not None:

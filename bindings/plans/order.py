@@ -123,7 +123,7 @@ class LimitCutoff:
     """The containers that a limit needs, known from bounds alone.
 
     Attributes:
-        rows: Rows that certainly match and come before, or tie with, every row of the other
+        rows: Rows of fully matched containers that come before, or tie with, every row of the other
             containers.
         candidates: bool, shape (containers,): the containers that hold these rows, and those whose
             rows may come before them.

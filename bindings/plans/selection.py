@@ -40,7 +40,7 @@ class Cut:
 
     Attributes:
         limit: The number of rows requested.
-        logical_rows: Rows of the kept containers that certainly match.
+        logical_rows: Rows of the kept containers that are fully matched.
         reached: Whether these rows are enough, so that the other containers were left out.
 
     Source: Delta Lake, `pruneFilesByLimit`.
@@ -249,8 +249,8 @@ def _limit_containers(
 ) -> tuple[Cut, Mask]:
     """Choose the first fully matched containers that have enough rows for a limit.
 
-    If they have too few rows, keep every container that may match. Only rows that certainly match
-    count: the live rows of containers with the verdict ALWAYS.
+    If they have too few rows, keep every container that may match. Only the live rows of
+    fully matched containers count.
     """
     certain = np.flatnonzero((verdicts == Verdict.ALWAYS) & (rows >= 0))
     ends = np.cumsum(rows[certain])

@@ -19,6 +19,7 @@ statistics/             statistics in a DataFrame, and their verdicts
     verdict             `with_verdict`, and the choice of a strategy
     native_expression   `to_column`: write a program as one Spark expression
     native_bounds       convert bounds of one type to a column of another, in such expressions
+    native_writer       write conditions as SQL text; what contradicts itself is unknown there
     native_logic        SQL text of operations and logic, in such expressions
     udf                 `keep_udf`, `verdict_udf`
     carry               send statistics to pandas without loss: the driver's side
@@ -51,13 +52,14 @@ java/                   compiled in the session's JVM, see `session/jvm`
     Scans, Listing      read the file scans of a plan, and their files
     PrunedFiles         a file list without some of its files; `ReplacedIndexes` puts it into scans
     Validity, Watch     how long files may be skipped; `Lifetime`: how long a plan stays the same
-    Joins, JoinKeys     find the joins of a plan, and collect their keys; `JoinText` writes them
+    Joins, JoinSide     find the joins of a plan; `JoinKeys`, `PushedKeys` collect their keys
+    JoinText, Seqs      write them as text; Scala's sequences
     RepeatableRows      the file lists that the rows of a plan depend on
     Json                write expressions as JSON
 
 reading/                reads of pruned tables
     tables              find the table at a path
-    read                `read`: a DataFrame over the surviving files of a table
+    read_frame          `read`: a DataFrame over the surviving files of a table
     native_read         read with Spark's own reader the files that it reads correctly
     native_split        choose these files
     paths               write paths as Spark reads them

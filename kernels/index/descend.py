@@ -1,4 +1,4 @@
-"""Judge by levels: first blocks, then only the containers of blocks that may go either way.
+"""Judge by levels: first blocks, then only the containers of blocks with the verdict MAYBE.
 
 Results stay sparse: the words, of 64 containers each, in which something may match. So a predicate
 costs in proportion to what it finds, and not to the number of containers. If levels settle too

@@ -213,14 +213,14 @@ def column_of(
         return Column(dtype, "int32", a, b, real, nulls, nans, codes)
     if not dtype.ordered or (low is None and high is None):
         return Column(dtype, dtype.lane, None, None, real, nulls, nans)
-    whole = (low, high)
+    bounds = (low, high)
 
     def read(first: int, stop: int) -> Pair:
         low, high = (
             None
             if b is None
             else Bounds(b.values[first:stop], None if b.known is None else b.known[first:stop])
-            for b in whole
+            for b in bounds
         )
         return low, high
 
@@ -228,7 +228,7 @@ def column_of(
         None if low is None or low.known is not None else low.values,
         None if high is None or high.known is not None else high.values,
     )
-    n = max(0 if b is None else len(b.values) for b in whole)
+    n = max(0 if b is None else len(b.values) for b in bounds)
     return Column(
         dtype,
         *lanes_of(read, dtype, n, (low is not None, high is not None), lanes_in_place),

@@ -86,13 +86,11 @@ def _masks(
     """Compute the masks of a block of containers.
 
     Returns:
-        The masks "may hold a value, NULL, NaN"; the containers whose counts leave no room for a
-        value; and those whose counts exceed their rows. None: no container.
+        The masks "may hold a value, NULL, NaN"; the mask of containers whose counts leave no room
+        for a value; and that of containers whose counts exceed their rows. None: no container.
     """
-    if (
-        not floating and rows.min() > 0 and not (null >= rows).any()
-        # Most blocks are of this kind; it takes fewer loops.
-    ):
+    # Most blocks are of this kind, which takes fewer loops.
+    if not floating and rows.min() > 0 and not (null >= rows).any():
         return (
             (np.ones(len(rows), np.bool_), null != 0 if nullable else null > 0, NO_NANS),
             None,

@@ -1,4 +1,4 @@
-"""Skipstone finds the files, row groups and pages that can hold a matching row, from statistics.
+"""Skipstone finds the files and row groups that can hold a matching row, from statistics.
 
 There are three floors: `bindings` meets the world, `kernels` makes machine code, `ir` says what a
 predicate means. Names are imported at first use.

@@ -67,7 +67,7 @@ def holds(n, facts):
         case Op.MAY_HOLD_ROWS | Op.MAY_CONTAIN | Op.MAY_CONTAIN_OTHER:
             return True
         case Op.MAY_HOLD_VALUE:
-            return facts[n.value].may_hold_values
+            return facts[n.value].may_hold_value
         case Op.MAY_HOLD_NULL:
             return facts[n.value].may_hold_null
     slot, lit = n.args

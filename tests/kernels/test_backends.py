@@ -1,6 +1,7 @@
 """Test that every backend equals the oracle bit for bit: evaluate, prune and survivors."""
 
 import functools
+import itertools
 
 import numpy as np
 import pytest
@@ -32,17 +33,23 @@ def test_required_operations_are_those_of_lowering():
     assert set(prepare.TESTS) | {Op.AND, Op.OR} == set(emit.REQUIRED)
 
 
+# NumPy works in blocks of 65,536 containers, Numba in chunks of 4,096 words of 64 containers.
+BLOCK_SIZES = (*SIZES, 65_535, 65_536, 65_537, 262_145)
+
+
 @functools.cache
 def edge_predicate():
     p = ss.PruningPredicate(
         "x >= 40 AND x < 90 AND y IN (3, 5, 8) AND z IS NOT NULL OR NOT (y = 4)", EDGES
     )
+    # Below a word first; the rest is far from the edges of blocks.
+    ends = [*range(0, max(SIZES), 56), *range(max(SIZES), max(BLOCK_SIZES) + 4000, 4000)]
     return p, np.concatenate(
-        [p.evaluate(edge_statistics(at, at + 56), "numpy") for at in range(0, max(SIZES), 56)]
+        [p.evaluate(edge_statistics(*pair), "numpy") for pair in itertools.pairwise(ends)]
     )
 
 
-@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("n", BLOCK_SIZES)
 def test_sizes(n, backend):
     """The verdict of a container does not depend on the number of containers, at word and block
     edges.

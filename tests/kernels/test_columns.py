@@ -320,7 +320,7 @@ def test_counts(arrow, nullable, above):
             above=above,
         )
         assert [bool(p[j]) for p in planes] == [
-            f.may_hold_values,
+            f.may_hold_value,
             f.may_hold_null,
             f.may_hold_nan,
         ], grid[j]

@@ -212,7 +212,7 @@ def test_random_lists_equal_the_oracle(seed, backend):
             facts = oracle.ColumnFacts(
                 facts.low,
                 facts.high,
-                facts.may_hold_values,
+                facts.may_hold_value,
                 facts.may_hold_null,
                 False,
                 functools.partial(contained, lists[i]),

@@ -110,7 +110,7 @@ def open_file(path: str) -> OpenedFile:
     """Map a file, or read a small one, and verify its footer.
 
     Raises:
-        StatisticsError: the file cannot be open_file, is incomplete, or is of another version.
+        StatisticsError: the file cannot be opened, is incomplete, or is of another version.
     """
     try:
         with open(path, "rb") as f:

@@ -76,7 +76,7 @@ class ZoneMap:
         return ColumnFacts(
             found.low,
             found.high,
-            found.may_hold_values,
+            found.may_hold_value,
             found.may_hold_null,
             found.may_hold_nan,
             contained=contained,
@@ -124,7 +124,7 @@ class Facts(dict):
             real,
             bool(at(v.may_hold_null)),
             bool(at(v.may_hold_nan)),
-            may_be_lost=bool(at(v.may_raise)),
+            may_raise=bool(at(v.may_raise)),
         )
         self[call] = found
         return found

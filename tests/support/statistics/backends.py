@@ -14,7 +14,7 @@ from tests.support.predicates.predicates import predicate
 from tests.support.rows.strategies import fields, schema_of, table
 from tests.support.rows.zonemaps import hostile, zone_map
 
-# Bits are packed in words of 64; NumPy works in blocks of 16,384 bits, Numba in blocks of 64 words.
+# Around the edges of words (64 bits), of chunks of 64 words, and of 16,384 containers.
 SIZES = (0, 1, 2, 7, 8, 9, 63, 64, 65, 127, 128, 129, 4095, 4096, 4097, 16383, 16384, 16385, 20000)
 
 

@@ -216,7 +216,7 @@ def with_ids(fields):
 def position_deletes(table, rows, partition=(), bounds=True):
     """Commit a position delete file: (path, position) of each row."""
     path = f"{table.location()}/data/deletes-{next(_numbers)}.parquet"
-    os.makedirs(os.path.dirname(path), exist_ok=True)
+    os.makedirs(os.path.dirname(path.removeprefix("file://")), exist_ok=True)
     schema = with_ids([("file_path", pa.string(), PATH), ("pos", pa.int64(), POSITION)])
     names = [r[0] for r in rows]
     pq.write_table(pa.table([names, [r[1] for r in rows]], schema=schema), path)
@@ -231,7 +231,7 @@ def position_deletes(table, rows, partition=(), bounds=True):
 def equality_deletes(table, columns, ids, partition=(), spec=None):
     """Commit an equality delete file: an Arrow table, and the ids of its columns."""
     path = f"{table.location()}/data/equality-{next(_numbers)}.parquet"
-    os.makedirs(os.path.dirname(path), exist_ok=True)
+    os.makedirs(os.path.dirname(path.removeprefix("file://")), exist_ok=True)
     pq.write_table(
         columns.cast(
             with_ids(

@@ -131,7 +131,7 @@ def test_why_files_are_kept(tmp_path):
     assert "scan        3 files, unknown bytes" not in lines[3]
     assert lines[4:6] == [
         "order       x DESC NULLS LAST",
-        "limit       3: reached by 10 rows that certainly match",
+        "limit       3: reached by 10 rows of fully matched containers",
     ]
     assert "kept        1 files: every row matches" in lines
 
