@@ -30,7 +30,7 @@ from skipstone.ir.node import (
     show_path,
     unknown,
 )
-from skipstone.ir.session import Incomparable, Session
+from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.simplify import FALSE, NULL, TRUE, simplify
 from skipstone.ir.text import show
 from skipstone.ir.types import DType, Kind, Leaf
@@ -132,7 +132,7 @@ class _Binder:
         name = str(n.value)
         try:
             return (CONDITIONS.get(name) or SCALARS[name])(n.args)
-        except Incomparable as e:
+        except CannotJudge as e:
             columns = tuple(c for c in n.walk() if c.op is Op.COLUMN)
             return Node(Op.UNKNOWN, columns, unknown(show(n), str(e)).value)
 
@@ -154,7 +154,7 @@ class _Binder:
         p, q = self.predicate(a), self.predicate(b)
         if p.op is Op.LITERAL:
             p, q, op = q, p, FLIP[op]
-        if q.op is Op.LITERAL and op in (Op.EQ, Op.SAME):
+        if q.op is Op.LITERAL and op in (Op.EQ, Op.NULL_SAFE_EQ):
             if q.value is None:
                 return NULL if op is Op.EQ else Node(Op.IS_NULL, (p,))
             same = p if q.value else Node(Op.NOT, (p,))
@@ -204,7 +204,7 @@ class _Binder:
             return Node(Op.OR, (*tests, *rest))
         try:
             return Node(Op.OR, (*member_conditions(column, members, self.session), *rest))
-        except Incomparable as e:
+        except CannotJudge as e:
             return unknown(f"{show(column)} IN (...)", str(e))
 
     def expression_member(self, column: Node, member: Node) -> Node:

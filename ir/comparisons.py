@@ -14,7 +14,7 @@ from skipstone.ir.coercion.pullback import Span, pullback
 from skipstone.ir.coercion.thresholds import against_nan, against_span, never
 from skipstone.ir.functions.build import TRUTH, build
 from skipstone.ir.node import TERMS, Node, Op, Reason, literal, unknown
-from skipstone.ir.session import Incomparable, Session
+from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.simplify import FALSE, NULL, TRUE, is_in
 from skipstone.ir.text import show
 from skipstone.ir.types import DType, Kind
@@ -26,7 +26,7 @@ FLIP: Final = {
     Op.GE: Op.LE,
     Op.EQ: Op.EQ,
     Op.NE: Op.NE,
-    Op.SAME: Op.SAME,
+    Op.NULL_SAFE_EQ: Op.NULL_SAFE_EQ,
 }
 COMPARE: Final[dict[Op, Callable[[Any, Any], bool]]] = {
     Op.LT: operator.lt,
@@ -73,7 +73,7 @@ def compare(op: Op, a: Node, b: Node, session: Session, *, has_literal: bool = T
         a, b, op = b, a, FLIP[op]
     if a.dtype == ty.NULL or b.dtype == ty.NULL or (b.op is Op.LITERAL and b.value is None):
         other = b if a.dtype == ty.NULL else a
-        return is_null(other) if op is Op.SAME else NULL
+        return is_null(other) if op is Op.NULL_SAFE_EQ else NULL
     if a.op in TERMS and a == b:
         return _compare_with_itself(op, a)
     if b.op in TERMS:
@@ -88,7 +88,7 @@ def compare(op: Op, a: Node, b: Node, session: Session, *, has_literal: bool = T
             )
         return TRUE if (op in (Op.LT, Op.LE)) == (beyond > 0) else FALSE
     test = _compare_literal if a.op in TERMS else _compare_literals
-    if op is Op.SAME:
+    if op is Op.NULL_SAFE_EQ:
         return Node(Op.IS_TRUE, (test(Op.EQ, a, b, session),))
     return test(op, a, b, session)
 
@@ -108,7 +108,7 @@ def _days_as_date(n: Node, other: Node, session: Session) -> Node:
 
 
 def _compare_with_itself(op: Op, term: Node) -> Node:
-    if op is Op.SAME:
+    if op is Op.NULL_SAFE_EQ:
         return TRUE
     equal = Node(Op.DEFINED, (term,))
     return equal if op in (Op.EQ, Op.LE, Op.GE) else Node(Op.NOT, (equal,))
@@ -121,7 +121,7 @@ def _compare_terms(op: Op, a: Node, b: Node, session: Session) -> Node:
         return sign
     if sign.op is not Op.CALL:
         return compare(op, sign, literal(0, ty.INT8), session)
-    if op is not Op.SAME:
+    if op is not Op.NULL_SAFE_EQ:
         return against_span(op, sign, Span(0, 0))
     # The compared values may be NULL where the values before the casts are not.
     both = Node(Op.AND, tuple(map(is_null, sign.args)))
@@ -135,7 +135,7 @@ def _compare_literals(op: Op, a: Node, b: Node, session: Session) -> Node:
     try:
         to = common_type(first.dtype, second.dtype, session)
         u, v = (cast_literal(x.value, x.dtype, to, session) for x in (a, b) if x.dtype)
-    except Incomparable as e:
+    except CannotJudge as e:
         return unknown(show(Node(op, (a, b))), str(e))
     if u is None or v is None:
         return NULL
@@ -159,11 +159,11 @@ def _compare_literal(op: Op, column: Node, lit: Node, session: Session) -> Node:
             return NULL
         if isinstance(value, float) and math.isnan(value):
             return against_nan(op, column)
-    except Incomparable as e:
+    except CannotJudge as e:
         return unknown(show(Node(op, (column, lit))), str(e))
     try:
         return _threshold(op, column, pullback(dtype, to, value, session), session)
-    except Incomparable:  # the cast keeps no order around the literal: cast the column instead
+    except CannotJudge:  # the cast keeps no order around the literal: cast the column instead
         return _compare_terms(op, column, lit, session)
 
 
@@ -178,7 +178,7 @@ def _threshold(op: Op, term: Node, span: Span, session: Session) -> Node:
         try:
             low = None if span.low is None else pull(span.low).low
             high = None if span.high is None else pull(span.high).high
-        except Incomparable:
+        except CannotJudge:
             break
         term, span = inner, Span(low, high)
     return against_span(op, term, span)
@@ -195,12 +195,12 @@ def member_conditions(
         session: The Spark settings.
 
     Raises:
-        Incomparable: Spark rejects the list, or its outcome is not certain here.
+        CannotJudge: Spark rejects the list, or its outcome is not certain here.
     """
     dtype = column.dtype
     assert dtype
     if not dtype.ordered:
-        raise Incomparable(f"columns of type {dtype} allow null tests only")
+        raise CannotJudge(f"columns of type {dtype} allow null tests only")
     sources = dict.fromkeys(t for t, _ in members)
     to = _list_type(dtype, sources, session)
     if (values := _own_values(dtype, to, members)) is not None:
@@ -243,11 +243,11 @@ def _list_type(column: DType, literals: Mapping[DType, None], session: Session) 
     """Return the type in which Spark compares a column with the members of a list.
 
     Raises:
-        Incomparable: Spark rejects the list, or compares its members as strings.
+        CannotJudge: Spark rejects the list, or compares its members as strings.
     """
     texts = any(t.kind is Kind.STRING for t in literals)
     if texts and column.kind is not Kind.STRING and (len(literals) > 1 or not session.ansi):
-        raise Incomparable("IN mixes strings with other types, and Spark then compares as strings")
+        raise CannotJudge("IN mixes strings with other types, and Spark then compares as strings")
     # DOUBLE first: beside it, decimals are not widened to a common type, which may not exist.
     ordered = sorted(literals, key=lambda t: t.kind is not Kind.FLOAT)
     return functools.reduce(lambda a, b: common_type(a, b, session), ordered, in_spark(column))

@@ -14,7 +14,7 @@ from skipstone.ir.function import check_arity, text_literal
 from skipstone.ir.functions.patterns import regex_prefix
 from skipstone.ir.like import decode, quoted
 from skipstone.ir.node import Node, Op, literal
-from skipstone.ir.session import Incomparable
+from skipstone.ir.session import CannotJudge
 
 Rewrite = Callable[[tuple[Node, ...]], Node]
 
@@ -37,7 +37,7 @@ def _is_nan(args: tuple[Node, ...]) -> Node:
 
 def _same(args: tuple[Node, ...]) -> Node:
     check_arity(args, 2)
-    return Node(Op.SAME, args)
+    return Node(Op.NULL_SAFE_EQ, args)
 
 
 def _affix(name: str, before: str, after: str) -> Rewrite:
@@ -66,7 +66,7 @@ def _ilike(args: tuple[Node, ...]) -> Node:
     check_arity(args, 2, 3)
     pattern, escape = text_literal(args[1]), text_literal(args[2]) if len(args) > 2 else "\\"
     if not pattern.isascii() or decode(pattern, escape) is None or escape.isalpha():
-        raise Incomparable("ILIKE expects a pattern of ASCII characters")
+        raise CannotJudge("ILIKE expects a pattern of ASCII characters")
     return like(Node(Op.CALL, args[:1], "lower"), pattern.lower(), escape)
 
 

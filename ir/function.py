@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from skipstone.ir.node import Node
-from skipstone.ir.session import Incomparable, Session
+from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import DType
 from skipstone.ir.values import Data, Values
 
@@ -58,7 +58,7 @@ class Function:
 
     Attributes:
         signature: Maps bound arguments and the session to the types to cast the arguments to, and
-            the type of the result. Raises Incomparable for unsupported arguments.
+            the type of the result. Raises CannotJudge for unsupported arguments.
         point: (call, *data) -> data, or (data, bad). Axis values of broadcastable shapes; `bad`
             marks those without a proper result.
         monotone: The function is monotone in each argument, whatever the others are. A result that
@@ -100,33 +100,33 @@ def _own(a: Node) -> DType:
 
 
 def check_arity(args: tuple[Node, ...], least: int, most: int | None = None) -> None:
-    """Raise Incomparable unless the number of arguments lies from `least` to `most`."""
+    """Raise CannotJudge unless the number of arguments lies from `least` to `most`."""
     most = least if most is None else most
     if not least <= len(args) <= most:
         expected = str(least) if least == most else f"{least} to {most}"
-        raise Incomparable(f"expected {expected} arguments, got {len(args)}")
+        raise CannotJudge(f"expected {expected} arguments, got {len(args)}")
 
 
 def text_literal(a: Node) -> str:
     """Return the text of a literal argument.
 
     Raises:
-        Incomparable: the argument is not a text literal.
+        CannotJudge: the argument is not a text literal.
     """
     if isinstance(a.value, bytes):
         return a.value.decode()
-    raise Incomparable("expected a text literal as argument")
+    raise CannotJudge("expected a text literal as argument")
 
 
 def int_literal(a: Node) -> int:
     """Return the number of an integer literal argument.
 
     Raises:
-        Incomparable: the argument is not an integer literal.
+        CannotJudge: the argument is not an integer literal.
     """
     if isinstance(a.value, int) and a.dtype is not None and a.dtype.discrete:
         return a.value
-    raise Incomparable("expected an integer literal as argument")
+    raise CannotJudge("expected an integer literal as argument")
 
 
 def only_value(data: Any) -> Any:

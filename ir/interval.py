@@ -24,7 +24,7 @@ class Interval:
     Attributes:
         dtype: The type.
         low, high: Axis values that bound all values that are neither NULL nor NaN.
-        above: The greatest value is unknown (text only); `high` is then arbitrary.
+        unbounded_above: The greatest value is unknown (text only); `high` is then arbitrary.
         may_hold_value: Some row may hold a value that is neither NULL nor NaN.
         may_hold_null: Some row may be NULL.
         may_hold_nan: Some row may be NaN.
@@ -34,7 +34,7 @@ class Interval:
     dtype: DType
     low: Data
     high: Data
-    above: Mask
+    unbounded_above: Mask
     may_hold_value: Mask
     may_hold_null: Mask
     may_hold_nan: Mask
@@ -46,7 +46,7 @@ class Interval:
             for a in (
                 self.low,
                 self.high,
-                self.above,
+                self.unbounded_above,
                 self.may_hold_value,
                 self.may_hold_null,
                 self.may_hold_nan,
@@ -63,7 +63,8 @@ class Interval:
     def single(self) -> Mask:
         """At most one value occurs, NULL and NaN aside."""
         return np.asarray(
-            ~self.may_hold_value | (np.asarray(self.low == self.high, np.bool_) & ~self.above)
+            ~self.may_hold_value
+            | (np.asarray(self.low == self.high, np.bool_) & ~self.unbounded_above)
         )
 
     def take(self, where: Mask) -> Interval:
@@ -73,7 +74,7 @@ class Interval:
             for a in (
                 self.low,
                 self.high,
-                self.above,
+                self.unbounded_above,
                 self.may_hold_value,
                 self.may_hold_null,
                 self.may_hold_nan,
@@ -123,7 +124,7 @@ def hull(dtype: DType, parts: Iterable[tuple[Interval, Mask]]) -> Interval:
         use = p.may_hold_value & where
         low = np.where(use & (~seen | less(p.low, low)), p.low, low)
         high = np.where(use & (~seen | less(high, p.high)), p.high, high)
-        seen, above = seen | use, above | (use & p.above)
+        seen, above = seen | use, above | (use & p.unbounded_above)
         nulls, nans, may_raise = (
             nulls | (p.may_hold_null & where),
             nans | (p.may_hold_nan & where),
@@ -141,10 +142,10 @@ def apply(call: Call, f: Function, args: tuple[Interval, ...]) -> Interval:
     """Compute the interval of a call from the intervals of its arguments."""
     if f.interval is not None:
         return f.interval(call, args)
-    if f.monotone and not any(a.above.any() for a in args):
+    if f.monotone and not any(a.unbounded_above.any() for a in args):
         return corners(call, f, args)
     fits = functools.reduce(
-        np.logical_and, (~a.above if f.monotone else a.single for a in args), YES
+        np.logical_and, (~a.unbounded_above if f.monotone else a.single for a in args), YES
     )
     return corners_where(fits, call, f, args)
 
@@ -168,7 +169,7 @@ def merge(where: Mask, chosen: Interval, other: Interval) -> Interval:
     for name in (
         "low",
         "high",
-        "above",
+        "unbounded_above",
         "may_hold_value",
         "may_hold_null",
         "may_hold_nan",

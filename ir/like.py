@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skipstone.ir.node import Node
-from skipstone.ir.session import Incomparable
+from skipstone.ir.session import CannotJudge
 
 MAX_TOKENS: Final = (
     # Tokens of a pattern. Arrow's regular expressions fail at some ten thousand.
@@ -114,7 +114,7 @@ def fits(pattern: Pattern, texts: pa.Array) -> pa.BooleanArray:
     RE2 never backtracks: its time grows at most with the product of both lengths.
 
     Raises:
-        Incomparable: the pattern is too long.
+        CannotJudge: the pattern is too long.
     """
     check_length(pattern)
     if pattern.is_prefix:
@@ -129,17 +129,17 @@ def fits(pattern: Pattern, texts: pa.Array) -> pa.BooleanArray:
 
 
 def check_length(pattern: Pattern) -> None:
-    """Raise Incomparable if a pattern is too long for `fits`."""
+    """Raise CannotJudge if a pattern is too long for `fits`."""
     if pattern.is_prefix:
         return
     if len(pattern.tokens) > MAX_TOKENS:
-        raise Incomparable(
+        raise CannotJudge(
             f"LIKE with {len(pattern.tokens):,} wildcards and texts between them; "
             f"expected at most {MAX_TOKENS:,}"
         )
     behind = sum(len(text) for _, text in pattern.tokens) - len(pattern.prefix)
     if behind > MAX_CHARACTERS:
-        raise Incomparable(
+        raise CannotJudge(
             f"LIKE with {behind:,} characters after the prefix; expected at most {MAX_CHARACTERS:,}"
         )
 

@@ -37,7 +37,7 @@ class Op(enum.Enum):
     GE = ">="
     EQ = "="
     NE = "<>"
-    SAME = "<=>"
+    NULL_SAFE_EQ = "<=>"
     IN = "in"  # before binding: value, candidates...; after it: column, value a sorted tuple
     LIKE = "like"  # column, pattern; value: the escape character
     # column, low, high: low <= x <= high, which excludes NaN; ir/merge.py makes it for floats

@@ -48,7 +48,7 @@ def column_facts(
     nan_count: int | None = None,
     container_rows: int | None = None,
     nullable: bool = True,
-    above: bool = False,
+    parent_may_be_null: bool = False,
 ) -> ColumnFacts:
     """Derive the facts of one column in one container from raw statistics.
 
@@ -61,7 +61,8 @@ def column_facts(
         null_count, row_count, nan_count: Counts of NULLs, rows and NaNs.
         container_rows: Rows of the container, if `row_count` is unknown.
         nullable: The schema allows NULL.
-        above: A struct around the column may be NULL, which the column's null count does not show.
+        parent_may_be_null: A struct around the column may be NULL, which the column's null count
+            does not show.
     """
     if row_count is None:
         row_count = container_rows
@@ -105,7 +106,7 @@ def column_facts(
     may_hold_null = nullable if null_count is None else null_count > 0
     if all_nan and nan_count == row_count:
         may_hold_null = False
-    may_hold_null = may_hold_null or above
+    may_hold_null = may_hold_null or parent_may_be_null
     may_hold_nan = floating and not all_null and (nan_count is None or nan_count > 0)
     return ColumnFacts(low, high, not (all_null or all_nan), may_hold_null, may_hold_nan)
 

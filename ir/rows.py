@@ -20,7 +20,7 @@ from skipstone.ir.errors import UnsupportedForm
 from skipstone.ir.functions.build import TRUTH, call_of, evaluate
 from skipstone.ir.like import fits, pattern_of
 from skipstone.ir.node import TERMS, Node, Op, Path, Reason, show_path
-from skipstone.ir.session import Incomparable
+from skipstone.ir.session import CannotJudge
 from skipstone.ir.text import show
 from skipstone.ir.types import DType, Kind, from_arrow, plain, to_python
 from skipstone.ir.values import NO, Values, constant, from_array, malformed, to_array
@@ -224,7 +224,7 @@ def _test(n: Node, values: pa.Array) -> Mask:
         case Op.LIKE:
             try:
                 return _mask(fits(pattern_of(n), values))
-            except Incomparable as e:
+            except CannotJudge as e:
                 raise UnsupportedForm(f"rows cannot be judged by {e}") from e
     compare: Callable[..., pa.Array] = {Op.LT: pc.less, Op.LE: pc.less_equal, Op.EQ: pc.equal}[n.op]
     return _mask(compare(values, scalar_of(n.args[1].value, values.type)))

@@ -9,7 +9,7 @@ from typing import TypedDict
 from skipstone.ir.zones import zone_of
 
 
-class Incomparable(Exception):
+class CannotJudge(Exception):
     """Spark rejects the comparison, or its outcome is not known here. The leaf becomes UNKNOWN."""
 
 

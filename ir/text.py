@@ -64,7 +64,7 @@ _INFIX: Final = {
     Op.GE: ">=",
     Op.EQ: "=",
     Op.NE: "<>",
-    Op.SAME: "<=>",
+    Op.NULL_SAFE_EQ: "<=>",
 }
 
 

@@ -26,7 +26,7 @@ from skipstone.bindings.filters.state import (
     union_all,
 )
 from skipstone.ir.errors import DynamicFilterError, unknown_column
-from skipstone.ir.session import Incomparable, Session
+from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import from_arrow
 from skipstone.kernels.run import forks
 
@@ -203,7 +203,7 @@ class DynamicFilterCollector:
                 join_keys(rows.column(name), dtype, fields.session)
                 for name, dtype in zip(fields.names, fields.dtypes, strict=True)
             ]
-        except Incomparable as e:
+        except CannotJudge as e:
             return failed_keys(no_keys, str(e))
         dtypes = tuple(column.dtype for column in columns)
         possible, all_null = np.ones(rows.num_rows, np.bool_), np.ones(rows.num_rows, np.bool_)

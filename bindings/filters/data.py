@@ -18,7 +18,7 @@ from skipstone.bindings.filters.tuples import Tuples, in_domain
 from skipstone.bindings.predicates.expr import Expr, col
 from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import DynamicFilterError
-from skipstone.ir.session import Incomparable, Session
+from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.simplify import FALSE, TRUE
 from skipstone.ir.types import DType, from_arrow
 
@@ -214,7 +214,7 @@ class DynamicFilterData:
                 join_keys(c, t, self.session)
                 for c, t in zip(columns, self.state.dtypes, strict=True)
             ]
-        except Incomparable:
+        except CannotJudge:
             return None
         if any(k.dtype != t for k, t in zip(keys, self.state.dtypes, strict=True)):
             return None  # the rows are compared in another type than the keys were

@@ -20,7 +20,7 @@ from skipstone.ir.coercion.coerce import common_type, in_spark
 from skipstone.ir.functions.build import cast
 from skipstone.ir.node import Node, Op
 from skipstone.ir.rows import values_of
-from skipstone.ir.session import Incomparable, Session
+from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import DType, Kind, from_arrow, plain, whole
 from skipstone.ir.values import Values, lane_of, to_array, unscaled
 
@@ -59,19 +59,19 @@ def compared_in(a: DType, b: DType, session: Session) -> DType:
     """Return the type in which Spark's join compares columns of two types.
 
     Raises:
-        Incomparable: Spark refuses the pair, or its rule is not known here.
+        CannotJudge: Spark refuses the pair, or its rule is not known here.
     """
     a, b = in_spark(a), in_spark(b)
     if a == b:
         if a.kind is Kind.OTHER and not a.name.startswith(COMPARABLE_PREFIXES):
-            raise Incomparable(f"keys of type {a} are not compared here")
+            raise CannotJudge(f"keys of type {a} are not compared here")
         return a
     if Kind.NULL in (a.kind, b.kind):
         return b if a.kind is Kind.NULL else a
     if a.kind is Kind.STRING:
         a, b = b, a
     if not (a.ordered and b.ordered):
-        raise Incomparable(f"Spark does not compare {a} with {b}")
+        raise CannotJudge(f"Spark does not compare {a} with {b}")
     return common_type(a, b, session)
 
 
@@ -110,7 +110,7 @@ def cast_array(array: pa.Array, to: DType, session: Session, name: str = "cast")
     """Return an array as Spark casts it; each distinct value is cast once.
 
     Raises:
-        Incomparable: Spark raises an error for some value, or the result is not known here.
+        CannotJudge: Spark raises an error for some value, or the result is not known here.
     """
     array = signed(plain(array))
     source = from_arrow(array.type)
@@ -127,10 +127,10 @@ def cast_array(array: pa.Array, to: DType, session: Session, name: str = "cast")
         return to_array(empty, len(array))
     node = cast(Node(Op.COLUMN, value=("key",), dtype=source), to, session, name)
     if node.op is Op.UNKNOWN:
-        raise Incomparable(f"the cast of keys from {source} to {to} is not understood")
+        raise CannotJudge(f"the cast of keys from {source} to {to} is not understood")
     values = values_of(node, pa.record_batch({"key": encoded.dictionary}), {})
     if values.may_raise.any():
-        raise Incomparable(
+        raise CannotJudge(
             f"Spark raises an error when it casts some key from {source} to {to}, "
             "or the result is not known here"
         )
@@ -275,7 +275,7 @@ def join_keys(array: pa.Array | pa.ChunkedArray, other: DType, session: Session)
     """Return keys as a join compares them with a column of type `other`.
 
     Raises:
-        Incomparable: Spark refuses to compare them, or the result is not known here.
+        CannotJudge: Spark refuses to compare them, or the result is not known here.
     """
     array = signed(plain(whole(array)))
     own, other = from_arrow(array.type), in_spark(other)

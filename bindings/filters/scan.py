@@ -35,7 +35,7 @@ from skipstone.ir.errors import DynamicFilterError, UnknownColumn
 from skipstone.ir.node import Op
 from skipstone.ir.outcome import Verdict
 from skipstone.ir.rows import column_at
-from skipstone.ir.session import Incomparable, Session
+from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import leaves_of
 
 if TYPE_CHECKING:
@@ -345,6 +345,6 @@ def accepted(schema: pa.Schema, candidates: Sequence[str], session: Session) -> 
             if bound.op is Op.COLUMN and bound.dtype is not None and bound.dtype.ordered:
                 compared_in(bound.dtype, bound.dtype, session)
                 out.append(name)
-        except (UnknownColumn, Incomparable):
+        except (UnknownColumn, CannotJudge):
             continue
     return out

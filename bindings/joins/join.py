@@ -21,7 +21,7 @@ from skipstone.bindings.joins.match import incomparable_keys, match, take_rows
 from skipstone.bindings.joins.names import resolved
 from skipstone.bindings.tables.table import Table
 from skipstone.ir.errors import PredicateError, UnsupportedForm
-from skipstone.ir.session import Incomparable, Session
+from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import from_arrow, whole
 from skipstone.kernels.run.pool import threads
 
@@ -297,6 +297,6 @@ def _coalesce_keys(a: pa.ChunkedArray, b: pa.ChunkedArray, session: Session) -> 
         try:
             to = compared_in(from_arrow(a.type), from_arrow(b.type), session)
             a, b = (pa.chunked_array([cast_array(whole(side), to, session)]) for side in (a, b))
-        except Incomparable as e:
+        except CannotJudge as e:
             raise incomparable_keys(a, b, e) from None
     return pc.coalesce(a, b)

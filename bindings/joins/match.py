@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from skipstone.bindings.filters.keys import cast_array, compared_in, lanes_of, not_in_as_text
 from skipstone.ir.coercion.coerce import in_spark
 from skipstone.ir.errors import UnsupportedForm
-from skipstone.ir.session import Incomparable, Session
+from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import from_arrow, plain, whole
 
 ARROW_JOIN_TYPES: Final = {
@@ -90,14 +90,14 @@ def _comparable_lanes(
         if not (len(a) and len(b)):  # nothing is compared, so no cast can raise, as in Spark
             return pa.nulls(len(a), pa.int64()), pa.nulls(len(b), pa.int64())
         if how == "not in" and not_in_as_text(types[0], types[1], session):
-            raise Incomparable("without ANSI mode Spark's NOT IN compares them as text")
+            raise CannotJudge("without ANSI mode Spark's NOT IN compares them as text")
         first, second = (lanes_of(cast_array(side, to, session)) for side in arrays)
-    except Incomparable as e:
+    except CannotJudge as e:
         raise incomparable_keys(a, b, e) from None
     return first, second
 
 
-def incomparable_keys(a: pa.ChunkedArray, b: pa.ChunkedArray, why: Incomparable) -> UnsupportedForm:
+def incomparable_keys(a: pa.ChunkedArray, b: pa.ChunkedArray, why: CannotJudge) -> UnsupportedForm:
     """Return the error for keys that Spark does not compare, or that cannot be compared here."""
     return UnsupportedForm(
         f"keys of type {a.type} and {b.type} cannot be joined: {why}. "

@@ -69,7 +69,7 @@ class Expr:
 
     def eq_null_safe(self, other: object) -> Expr:
         """Return `self <=> other`: TRUE if both are equal or both are NULL, else FALSE."""
-        return self._binary(Op.SAME, other)
+        return self._binary(Op.NULL_SAFE_EQ, other)
 
     def is_null(self) -> Expr:
         """Return `self IS NULL`."""
@@ -300,7 +300,7 @@ OPERATORS: Final = {
     "<=": Op.LE,
     ">": Op.GT,
     ">=": Op.GE,
-    "<=>": Op.SAME,
+    "<=>": Op.NULL_SAFE_EQ,
 }
 
 

@@ -16,7 +16,7 @@ from skipstone.ir.functions import FUNCTIONS
 from skipstone.ir.functions.build import ALIASES, LATEST, REGISTERED
 from skipstone.ir.interval import Interval, corners, end, merge, opaque
 from skipstone.ir.node import Node
-from skipstone.ir.session import Incomparable, Session
+from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import DType, Kind, from_arrow, to_axis
 from skipstone.ir.values import NO, TEXT, Data, Mask, filler, lane_of, python_values
 
@@ -105,7 +105,7 @@ def _function(name: str, fn: Fn, dtype: DType, monotone: bool, bounds: Fn | None
 
     def signature(args: tuple[Node, ...], session: Session) -> Signature:
         if not args or (bounds is not None and len(args) > 1):
-            raise Incomparable(
+            raise CannotJudge(
                 f"{name} takes {'one argument' if bounds else 'at least one argument'}; "
                 f"{len(args)} were given"
             )
@@ -155,7 +155,7 @@ def _function(name: str, fn: Fn, dtype: DType, monotone: bool, bounds: Fn | None
                 if a.dtype.kind not in TEXT
                 else NO
             )
-            known = known & (~a.may_hold_value | ~(ends | a.above))
+            known = known & (~a.may_hold_value | ~(ends | a.unbounded_above))
         fits = single | (known & monotone)
         rest = opaque(call, base, args)
         if bounds is not None:

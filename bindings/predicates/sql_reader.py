@@ -39,7 +39,7 @@ class Reader:
             exp.LTE: Op.LE,
             exp.GT: Op.GT,
             exp.GTE: Op.GE,
-            exp.NullSafeEQ: Op.SAME,
+            exp.NullSafeEQ: Op.NULL_SAFE_EQ,
         }
         self.calls: dict[type[Any], str] = {
             exp.BitwiseAnd: "&",
@@ -88,7 +88,9 @@ class Reader:
             case exp.Not():
                 return Node(Op.NOT, (self.node(e.this),))
             case exp.NullSafeNEQ():
-                return Node(Op.NOT, (Node(Op.SAME, (self.node(e.this), self.node(e.expression))),))
+                return Node(
+                    Op.NOT, (Node(Op.NULL_SAFE_EQ, (self.node(e.this), self.node(e.expression))),)
+                )
             case exp.Between():
                 x = self.node(e.this)
                 low, high = self.node(e.args["low"]), self.node(e.args["high"])

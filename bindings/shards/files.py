@@ -12,9 +12,9 @@ import pyarrow as pa
 from skipstone.bindings.shards.manifest import SAVE_AGAIN, Manifest, Shard
 from skipstone.bindings.shards.place import ShardFolder
 from skipstone.bindings.statistics.statistics import Statistics
-from skipstone.bindings.statistics.store.checked import read_table
 from skipstone.bindings.statistics.store.layout import wrong
 from skipstone.bindings.statistics.store.load import load
+from skipstone.bindings.statistics.store.table_file import read_table
 from skipstone.ir.errors import StatisticsError
 from skipstone.kernels.run.lru_cache import LruCache
 

@@ -22,8 +22,8 @@ from skipstone.bindings.statistics.coerce_inputs import PACKED
 from skipstone.bindings.statistics.membership import members_of
 from skipstone.bindings.statistics.statistics import Statistics
 from skipstone.bindings.statistics.store.atomic import replacing
-from skipstone.bindings.statistics.store.checked import write_table
 from skipstone.bindings.statistics.store.layout import open_file
+from skipstone.bindings.statistics.store.table_file import write_table
 from skipstone.ir.errors import StatisticsError
 from skipstone.ir.node import Path
 from skipstone.ir.types import leaves_of

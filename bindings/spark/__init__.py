@@ -6,7 +6,6 @@ session/
     java                find a Java for Spark, or say how to install one
     session             import PySpark; inspect a session and its settings; start a local session
     types               convert Spark's types to Arrow's and back
-    catalyst            translate conditions of an optimised plan into predicates
     frame               turn statistics into a DataFrame
     jvm                 compile the classes of `java/` at their first use
     metrics             count the files that Spark opened
@@ -32,6 +31,7 @@ shards/                 sharded statistics
     shard_jobs          the code that executors run for both
 
 pruning/                pruned reads of a DataFrame
+    catalyst            translate conditions of an optimised plan into predicates
     column              translate a Column into a predicate
     condition           translate a predicate into a condition on rows for Spark
     prune               `prune`, `pruned`

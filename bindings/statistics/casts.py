@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from skipstone.ir.coercion.literals import from_text
 from skipstone.ir.node import Path
-from skipstone.ir.session import Incomparable, Session
+from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import from_arrow
 from skipstone.ir.values import constant, to_array
 from skipstone.kernels.pack.bounds import Given
@@ -54,7 +54,7 @@ def as_spark(text: str, kind: pa.DataType) -> pa.Array:
     dtype = from_arrow(kind)
     try:
         return to_array(constant(from_text(text, dtype, Session()), dtype), 1).cast(kind)
-    except Incomparable:
+    except CannotJudge:
         return pa.nulls(1, kind)
 
 

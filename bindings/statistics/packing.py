@@ -207,9 +207,16 @@ class PackableStatistics(DeviceSupport):
         leaf = self._leaves.get(path)
         nullable = leaf.nullable if leaf is not None else True
         struct = self._leaves.get(path[:-1])  # None where the predicate's schema has more columns
-        above = len(path) > 1 and not self._counts_parents and (struct is None or struct.nullable)
+        parent_may_be_null = (
+            len(path) > 1 and not self._counts_parents and (struct is None or struct.nullable)
+        )
         return pack_column(
-            raw, dtype, self._n, nullable=nullable, above=above, rows=self._given_rows()
+            raw,
+            dtype,
+            self._n,
+            nullable=nullable,
+            parent_may_be_null=parent_may_be_null,
+            rows=self._given_rows(),
         )
 
     def _struct_from_fields(self, path: Path) -> Raw:

@@ -12,7 +12,7 @@ from typing import Final
 
 from skipstone.ir import types as ty
 from skipstone.ir.coercion.literals import from_text, micros_to, to_float, to_float32
-from skipstone.ir.session import Incomparable, Session
+from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import DType, Kind
 from skipstone.ir.zones import DAY, to_instant, to_local
 
@@ -37,7 +37,7 @@ def common_type(column: DType, lit: DType, session: Session, digits: int | None 
         digits: Digits of an integer literal; None takes those of its type, as IN does.
 
     Raises:
-        Incomparable: Spark rejects the pair, or would round a decimal to make it fit.
+        CannotJudge: Spark rejects the pair, or would round a decimal to make it fit.
 
     Source: Spark 4, `AnsiTypeCoercion` and `TypeCoercion`.
     """
@@ -73,13 +73,13 @@ def common_type(column: DType, lit: DType, session: Session, digits: int | None 
         return a
     if b.kind is Kind.STRING and a.kind in (Kind.FLOAT, Kind.DECIMAL):
         if a.bits == 32 and not session.ansi:
-            raise Incomparable("without ANSI mode, Spark first rounds the string to FLOAT")
+            raise CannotJudge("without ANSI mode, Spark first rounds the string to FLOAT")
         return ty.DOUBLE
     if a.kind is Kind.STRING:
-        raise Incomparable(
+        raise CannotJudge(
             f"Spark casts the column from STRING to compare it with {b}, which keeps no order"
         )
-    raise Incomparable(f"Spark does not compare {a} with {b}")
+    raise CannotJudge(f"Spark does not compare {a} with {b}")
 
 
 def _in_micros(t: DType) -> DType:
@@ -101,7 +101,7 @@ def _wider_decimal(a: DType, b: DType) -> DType:
     scale = max(a.scale, b.scale)
     precision = max(a.precision - a.scale, b.precision - b.scale) + scale
     if precision > 38:
-        raise Incomparable(
+        raise CannotJudge(
             f"comparing {a} with {b} needs {precision} digits, and Spark rounds beyond 38"
         )
     return ty.decimal_type(precision, scale)
@@ -122,7 +122,7 @@ def cast_literal(
         The value on the axis of `to`. It may be NaN; None is NULL.
 
     Raises:
-        Incomparable: Spark's cast raises an error, or its result is not certain here.
+        CannotJudge: Spark's cast raises an error, or its result is not certain here.
     """
     if axis is None:
         return None
@@ -148,4 +148,4 @@ def cast_literal(
             return whole + rest * ty.PER_SECOND[to.unit] // (10**6 * ty.PER_SECOND[source.unit])
         case Kind.STRING, _, bytes():
             return from_text(axis.decode("utf-8", "replace"), to, session)
-    raise Incomparable(f"Spark does not cast {source} to {to} here")
+    raise CannotJudge(f"Spark does not cast {source} to {to} here")

@@ -11,7 +11,7 @@ from fractions import Fraction
 import numpy as np
 
 from skipstone.ir import types as ty
-from skipstone.ir.session import Incomparable, Session
+from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import DType, Kind
 from skipstone.ir.zones import DAY, to_instant, zone_of
 
@@ -139,10 +139,10 @@ def micros_to(micros: int | None, to: DType) -> int:
     """Convert microseconds to the unit of a timestamp type.
 
     Raises:
-        Incomparable: `micros` is None, because the offset at that time is not certain.
+        CannotJudge: `micros` is None, because the offset at that time is not certain.
     """
     if micros is None:
-        raise Incomparable("the session time zone's offset is not certain at that time")
+        raise CannotJudge("the session time zone's offset is not certain at that time")
     return micros * ty.PER_SECOND[to.unit] // 10**6
 
 
@@ -176,10 +176,10 @@ def from_text(text: str, to: DType, session: Session) -> int | float:
     """Cast a string literal as Spark casts it.
 
     Raises:
-        Incomparable: the text is not one of the plain forms. It is refused, not guessed.
+        CannotJudge: the text is not one of the plain forms. It is refused, not guessed.
     """
     text = text.strip(" ")
-    refusal = Incomparable(f"{text!r} is not a plain {to}")
+    refusal = CannotJudge(f"{text!r} is not a plain {to}")
     match to.kind:
         case Kind.INT if _INTEGER.fullmatch(text) and _in_range(int(text), to):
             return int(text)
@@ -259,7 +259,7 @@ def is_no_value(text: str, to: DType) -> bool:
     return False
 
 
-def _days(m: re.Match[str], refusal: Incomparable) -> int:
+def _days(m: re.Match[str], refusal: CannotJudge) -> int:
     # The calendar repeats every 400 years, which have 146,097 days.
     cycles, year = divmod(int(m[1]), 400)
     try:

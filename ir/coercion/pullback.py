@@ -10,7 +10,7 @@ import numpy as np
 
 from skipstone.ir import types as ty
 from skipstone.ir.coercion.literals import to_float, to_float32
-from skipstone.ir.session import Incomparable, Session
+from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import DType, Kind
 from skipstone.ir.zones import DAY, has_stable_offset, to_local
 
@@ -36,7 +36,7 @@ def pullback(column: DType, to: DType, value: int | float | bytes, session: Sess
     The value is not NaN.
 
     Raises:
-        Incomparable: the cast keeps no order around the value.
+        CannotJudge: the cast keeps no order around the value.
     """
     match column.kind, to.kind, value:
         case ((Kind.INT | Kind.UINT | Kind.DECIMAL), (Kind.INT | Kind.DECIMAL), int()):
@@ -62,18 +62,18 @@ def pullback(column: DType, to: DType, value: int | float | bytes, session: Sess
             return _clamp(column, -(-scaled // step), scaled // step)
     if column == to:
         return Span(value, value)
-    raise Incomparable(f"the cast from {column} to {to} keeps no order")
+    raise CannotJudge(f"the cast from {column} to {to} keeps no order")
 
 
 def _local(instant: int, session: Session) -> int:
     """Return the wall clock at an instant.
 
     Raises:
-        Incomparable: wall clocks and instants around it do not have the same order.
+        CannotJudge: wall clocks and instants around it do not have the same order.
     """
     local = to_local(instant, session.zone) if has_stable_offset(instant, session.zone) else None
     if local is None:
-        raise Incomparable("the session time zone's offset changes around that time")
+        raise CannotJudge("the session time zone's offset changes around that time")
     return local
 
 

@@ -15,7 +15,7 @@ from skipstone.ir.coercion.coerce import DIGITS, in_spark
 from skipstone.ir.function import LOST, Call, Function, Policy, Signature, check_arity
 from skipstone.ir.interval import Interval, corners
 from skipstone.ir.node import Node, Op
-from skipstone.ir.session import Incomparable, Session
+from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import DType, Kind
 from skipstone.ir.values import Data, Mask, lane_of
 
@@ -26,10 +26,10 @@ def number(t: DType | None) -> DType:
     """Return the type under which Spark reads a numeric operand.
 
     Raises:
-        Incomparable: the type is not numeric.
+        CannotJudge: the type is not numeric.
     """
     if t is None or in_spark(t).kind not in NUMERIC:
-        raise Incomparable(f"expected a number, got {t}")
+        raise CannotJudge(f"expected a number, got {t}")
     return in_spark(t)
 
 
@@ -66,10 +66,10 @@ def decimal_result(precision: int, scale: int) -> DType:
     """Return the decimal type of a result.
 
     Raises:
-        Incomparable: it needs more than 38 digits.
+        CannotJudge: it needs more than 38 digits.
     """
     if precision > 38:
-        raise Incomparable(f"the result needs {precision} digits, and Spark rounds beyond 38")
+        raise CannotJudge(f"the result needs {precision} digits, and Spark rounds beyond 38")
     return ty.decimal_type(precision, scale)
 
 

@@ -16,7 +16,7 @@ from skipstone.ir.functions.casts import check_cast, steps
 from skipstone.ir.functions.dates import FIELDS, STEPS, UNITS
 from skipstone.ir.interval import evaluate_rows
 from skipstone.ir.node import Node, Op, literal, unknown
-from skipstone.ir.session import Incomparable, Session
+from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.text import show
 from skipstone.ir.types import DType, Kind
 from skipstone.ir.values import Values, constant
@@ -53,7 +53,7 @@ def build(name: str, args: tuple[Node, ...], session: Session) -> Node:
         if name in ALIASES:
             return ALIASES[name](args, session)
         return plain_call(name, args, session)
-    except Incomparable as e:
+    except CannotJudge as e:
         return unknown(_show_call(name, args), str(e))
 
 
@@ -63,13 +63,13 @@ def plain_call(name: str, args: tuple[Node, ...], session: Session) -> Node:
         name = LATEST.get(name, name)
         function = function_of(name)
         if function is None:
-            raise Incomparable(f"the function {name} is not understood")
+            raise CannotJudge(f"the function {name} is not understood")
         if any(a.dtype is not None and a.dtype.kind is Kind.OTHER for a in args):
             other = next(a.dtype for a in args if a.dtype and a.dtype.kind is Kind.OTHER)
-            raise Incomparable(f"{other} allows null tests only")
+            raise CannotJudge(f"{other} allows null tests only")
         types, dtype = function.signature(args, session)
         cast_args = tuple(cast(a, t, session) for a, t in zip(args, types, strict=True))
-    except Incomparable as e:
+    except CannotJudge as e:
         return unknown(_show_call(name, args), str(e))
     unsupported = next((a for a in cast_args if a.op is Op.UNKNOWN), None)
     return unsupported or fold(Node(Op.CALL, cast_args, (name, _call_session(session)), dtype))
@@ -92,7 +92,7 @@ def cast(n: Node, to: DType, session: Session, name: str = "cast") -> Node:
                 n = fold(Node(Op.CALL, (n,), (name, _call_session(session)), step))
             if n.op is Op.UNKNOWN:
                 break
-    except Incomparable as e:
+    except CannotJudge as e:
         return unknown(f"CAST({show(n)} AS {to})", str(e))
     return n
 
@@ -162,13 +162,13 @@ def _date_trunc(args: tuple[Node, ...], session: Session) -> Node:
     unit, at = args
     source = at.dtype
     if source is None or source.kind not in (Kind.DATE, Kind.TIMESTAMP):
-        raise Incomparable(f"date_trunc expects a date or timestamp, got {source}")
+        raise CannotJudge(f"date_trunc expects a date or timestamp, got {source}")
     if (
         not is_fixed(session.zone)
         and UNITS.get(text_literal(unit).lower()) in STEPS
         and UNITS[text_literal(unit).lower()] != "day"
     ):
-        raise Incomparable(
+        raise CannotJudge(
             "where the zone's offset changes, two instants have the same clock reading, "
             "and the result differs between them"
         )
@@ -179,7 +179,7 @@ def _date_trunc(args: tuple[Node, ...], session: Session) -> Node:
 def _unix_timestamp(args: tuple[Node, ...], session: Session) -> Node:
     check_arity(args, 1)
     if args[0].dtype is None or args[0].dtype.kind not in (Kind.DATE, Kind.TIMESTAMP):
-        raise Incomparable(f"unix_timestamp expects a date or timestamp, got {args[0].dtype}")
+        raise CannotJudge(f"unix_timestamp expects a date or timestamp, got {args[0].dtype}")
     # A wall clock is read without a zone, and seconds are cut towards zero.
     # Source: Spark, `ToTimestamp`; seen in 4.3.
     wall = args[0].dtype.kind is Kind.TIMESTAMP and not args[0].dtype.zoned
@@ -219,7 +219,7 @@ def _add_interval(args: tuple[Node, ...], session: Session) -> Node:
         and (steady or abs(seconds) < 86400)
     ):
         return build("later", (at, literal(seconds * 10**6, ty.INT64)), session)
-    raise Incomparable(f"adding {unit}s to {source} is not understood")
+    raise CannotJudge(f"adding {unit}s to {source} is not understood")
 
 
 def _date_part(args: tuple[Node, ...], session: Session) -> Node:

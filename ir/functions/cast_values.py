@@ -20,7 +20,7 @@ from skipstone.ir.coercion.literals import from_text, is_no_value, to_float
 from skipstone.ir.function import LOST, Call
 from skipstone.ir.functions.arithmetic import exact, half_up, towards_zero
 from skipstone.ir.interval import Interval, unknown
-from skipstone.ir.session import Incomparable
+from skipstone.ir.session import CannotJudge
 from skipstone.ir.types import DType, Kind
 from skipstone.ir.values import NO, Data, lane_of
 from skipstone.ir.zones import DAY, shifts_of
@@ -228,7 +228,7 @@ def text_to(call: Call, a: Data) -> Any:
     for i, raw in enumerate(a.tolist()):
         try:
             out[i] = from_text(raw.decode("utf-8", "strict"), call.dtype, call.session)
-        except (Incomparable, ValueError, OverflowError):
+        except (CannotJudge, ValueError, OverflowError):
             none = call.name == "try_cast" and is_no_value(
                 raw.decode("utf-8", "replace"), call.dtype
             )
@@ -289,14 +289,21 @@ def text_bytes_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     (a,) = args
     if call.dtype.kind is Kind.BINARY:
         return Interval(
-            call.dtype, a.low, a.high, a.above, a.may_hold_value, a.may_hold_null, NO, a.may_raise
+            call.dtype,
+            a.low,
+            a.high,
+            a.unbounded_above,
+            a.may_hold_value,
+            a.may_hold_null,
+            NO,
+            a.may_raise,
         )
     u = unknown(call.dtype)  # not all bytes between two texts are text
     return Interval(
         call.dtype,
         u.low,
         u.high,
-        u.above,
+        u.unbounded_above,
         a.may_hold_value,
         a.may_hold_null,
         NO,

@@ -44,7 +44,7 @@ from skipstone.ir.functions.cast_values import (
 )
 from skipstone.ir.interval import Interval, apply
 from skipstone.ir.node import Node
-from skipstone.ir.session import Incomparable, Session
+from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import DType, Kind
 from skipstone.ir.values import Data, lane_of
 
@@ -193,7 +193,7 @@ def check_cast(args: tuple[Node, ...], to: DType, session: Session) -> None:
     """Check that a cast is supported.
 
     Raises:
-        Incomparable: Spark refuses the cast, or it is not supported here.
+        CannotJudge: Spark refuses the cast, or it is not supported here.
     """
     check_arity(args, 1)
     source = args[0].dtype
@@ -203,5 +203,5 @@ def check_cast(args: tuple[Node, ...], to: DType, session: Session) -> None:
         numbers = {at.kind, step.kind} & {_INT, _FLOAT, _DECIMAL}
         clockless = numbers and _STAMP in (at.kind, step.kind) and ty.TIMESTAMP not in (at, step)
         if at != step and (rule_of(at, step) is None or clockless):
-            raise Incomparable(f"the cast from {source} to {to} is not understood")
+            raise CannotJudge(f"the cast from {source} to {to} is not understood")
         at = step

@@ -15,7 +15,7 @@ from skipstone.ir.coercion.coerce import common_type, in_spark
 from skipstone.ir.function import Call, Function, Signature, check_arity
 from skipstone.ir.interval import Interval, hull, less
 from skipstone.ir.node import Node
-from skipstone.ir.session import Incomparable, Session
+from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import DType, Kind
 from skipstone.ir.values import NO, TEXT, YES, Mask, Values, lane_of
 
@@ -27,13 +27,11 @@ def common(args: tuple[Node, ...], session: Session) -> DType:
         assert a.dtype is not None
         t = in_spark(a.dtype)
         if t.kind is Kind.OTHER:
-            raise Incomparable(f"{t} allows null tests only")
+            raise CannotJudge(f"{t} allows null tests only")
         if t.kind is Kind.NULL or t == dtype:
             continue
         if dtype.kind is not Kind.NULL and Kind.STRING in (t.kind, dtype.kind):
-            raise Incomparable(
-                f"the choice between {dtype} and {t} depends on the version of Spark"
-            )
+            raise CannotJudge(f"the choice between {dtype} and {t} depends on the version of Spark")
         dtype = t if dtype.kind is Kind.NULL else common_type(dtype, t, session)
     return dtype
 
@@ -53,7 +51,7 @@ def _case_signature(args: tuple[Node, ...], session: Session) -> Signature:
     to = common(values, session)
     for condition in args[:-1:2]:
         if condition.dtype != ty.BOOL:
-            raise Incomparable(f"expected a BOOLEAN condition, got {condition.dtype}")
+            raise CannotJudge(f"expected a BOOLEAN condition, got {condition.dtype}")
     types = [ty.BOOL if i % 2 == 0 and i < len(args) - 1 else to for i in range(len(args))]
     return types, to
 
@@ -121,7 +119,7 @@ def _extreme(greatest: bool) -> Function:
     def interval(call: Call, args: tuple[Interval, ...]) -> Interval:
         every = hull(call.dtype, [(a, YES) for a in args])
         # A value that always exists bounds the result on one side.
-        low, high, above = every.low, every.high, every.above
+        low, high, above = every.low, every.high, every.unbounded_above
         nulls, nans = YES, YES
         for a in args:
             present = ~a.may_hold_null & ~a.may_raise
@@ -133,7 +131,7 @@ def _extreme(greatest: bool) -> Function:
                     present
                     & ~a.may_hold_nan
                     & a.may_hold_value
-                    & ~a.above
+                    & ~a.unbounded_above
                     & (above | less(a.high, high))
                 )
                 high, above = np.where(better, a.high, high), above & ~better
@@ -172,9 +170,13 @@ def _compare_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     """
     a, b = args
     both = a.may_hold_value & b.may_hold_value
-    lesser = (both & (b.above | less(a.low, b.high))) | (a.may_hold_value & b.may_hold_nan)
-    greater = (both & (a.above | less(b.low, a.high))) | (a.may_hold_nan & b.may_hold_value)
-    apart = (~a.above & less(a.high, b.low)) | (~b.above & less(b.high, a.low))
+    lesser = (both & (b.unbounded_above | less(a.low, b.high))) | (
+        a.may_hold_value & b.may_hold_nan
+    )
+    greater = (both & (a.unbounded_above | less(b.low, a.high))) | (
+        a.may_hold_nan & b.may_hold_value
+    )
+    apart = (~a.unbounded_above & less(a.high, b.low)) | (~b.unbounded_above & less(b.high, a.low))
     equal = (both & ~apart) | (a.may_hold_nan & b.may_hold_nan)
     low = np.where(lesser, -1, np.where(equal, 0, 1))
     high = np.where(greater, 1, np.where(equal, 0, -1))
@@ -206,7 +208,7 @@ def _compare_signature(args: tuple[Node, ...], session: Session) -> Signature:
     else:
         to = common_type(a, b, session)
     if not to.ordered:
-        raise Incomparable(f"columns of type {to} allow null tests only")
+        raise CannotJudge(f"columns of type {to} allow null tests only")
     return (to, to), ty.INT8
 
 

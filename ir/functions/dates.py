@@ -25,7 +25,7 @@ from skipstone.ir.function import (
 from skipstone.ir.functions.arithmetic import exact
 from skipstone.ir.interval import Interval, corners, merge
 from skipstone.ir.node import Node
-from skipstone.ir.session import Incomparable, Session
+from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import DType, Kind
 from skipstone.ir.values import NO, Data
 from skipstone.ir.zones import DAY
@@ -123,7 +123,7 @@ def _month_of(days: Data) -> Data:
 def _unit(n: Node, supported: tuple[str, ...]) -> str:
     unit = UNITS.get(text_literal(n).lower(), "")
     if unit not in supported:
-        raise Incomparable(
+        raise CannotJudge(
             f"the unit {text_literal(n)!r} is not understood; "
             f"expected one of {', '.join(supported)}"
         )
@@ -195,7 +195,7 @@ def _whole_seconds_signature(args: tuple[Node, ...], session: Session) -> Signat
     check_arity(args, 1)
     t = args[0].dtype
     if t not in (ty.TIMESTAMP, ty.TIMESTAMP_NTZ):
-        raise Incomparable(f"expected a timestamp, got {t}")
+        raise CannotJudge(f"expected a timestamp, got {t}")
     return (t,), ty.INT64
 
 
@@ -211,7 +211,7 @@ def _add_micros_signature(args: tuple[Node, ...], session: Session) -> Signature
     check_arity(args, 2)
     t = args[0].dtype
     if t is None or t.kind is not Kind.TIMESTAMP or t.unit != "us":
-        raise Incomparable(f"expected a timestamp beside an interval, got {t}")
+        raise CannotJudge(f"expected a timestamp beside an interval, got {t}")
     return (t, ty.INT64), t
 
 

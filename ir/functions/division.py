@@ -15,7 +15,7 @@ from skipstone.ir.function import Call, Function, Policy, Signature
 from skipstone.ir.functions.arithmetic import decimal_result, exact, operands, rescale, wrap
 from skipstone.ir.interval import Interval, corners_where
 from skipstone.ir.node import Node
-from skipstone.ir.session import Incomparable, Session
+from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import Kind
 from skipstone.ir.values import Data
 
@@ -31,7 +31,7 @@ def _quotient(args: tuple[Node, ...], session: Session) -> Signature:
 def _whole_quotient(args: tuple[Node, ...], session: Session) -> Signature:
     a, b = operands(args, session)
     if a.kind is Kind.FLOAT:
-        raise Incomparable("div expects integers or decimals")
+        raise CannotJudge("div expects integers or decimals")
     return ((ty.INT64, ty.INT64) if a.kind is Kind.INT else (a, b)), ty.INT64
 
 

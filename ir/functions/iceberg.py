@@ -26,7 +26,7 @@ from skipstone.ir.function import (
 from skipstone.ir.interval import Interval, apply
 from skipstone.ir.node import Node
 from skipstone.ir.partitioning.transforms import Transform
-from skipstone.ir.session import Incomparable, Session
+from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import DType
 from skipstone.ir.values import NO, TEXT, Data, lane_of
 
@@ -40,7 +40,7 @@ TIMES: Final = {
 
 def _result(transform: Transform, source: DType) -> DType:
     if not transform.supports(source):
-        raise Incomparable(f"Iceberg defines no {transform} of {source}")
+        raise CannotJudge(f"Iceberg defines no {transform} of {source}")
     return ty.INT32 if transform.name == "day" else transform.result_type(source)
 
 
@@ -107,7 +107,7 @@ def _truncate_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
         return apply(call, _TRUNCATE, args)
     low, high = (_transformed("truncate", call, width.low, d) for d in (a.low, a.high))
     return Interval(
-        call.dtype, low, high, a.above, a.may_hold_value, a.may_hold_null, NO, a.may_raise
+        call.dtype, low, high, a.unbounded_above, a.may_hold_value, a.may_hold_null, NO, a.may_raise
     )
 
 

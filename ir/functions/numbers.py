@@ -21,7 +21,7 @@ from skipstone.ir.function import (
 from skipstone.ir.functions.arithmetic import half_up, number
 from skipstone.ir.interval import Interval
 from skipstone.ir.node import Node
-from skipstone.ir.session import Incomparable, Session
+from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import Kind
 from skipstone.ir.values import NO, Data, lane_of
 
@@ -64,7 +64,7 @@ def _round_signature(args: tuple[Node, ...], session: Session) -> Signature:
     t = number(args[0].dtype)
     digits = int_literal(args[1]) if len(args) > 1 else 0
     if digits < 0 or digits > 300:
-        raise Incomparable("round expects 0 to 300 digits")
+        raise CannotJudge("round expects 0 to 300 digits")
     tail = (ty.INT32,) * (len(args) - 1)
     if t.kind is not Kind.DECIMAL:
         return (t, *tail), t

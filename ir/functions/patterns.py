@@ -25,7 +25,7 @@ from skipstone.ir.function import (
 from skipstone.ir.functions.text import map_elements
 from skipstone.ir.like import check_length, decode, fits
 from skipstone.ir.node import Node
-from skipstone.ir.session import Incomparable, Session
+from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.values import Data
 
 
@@ -40,7 +40,7 @@ def _like_signature(args: tuple[Node, ...], session: Session) -> Signature:
     check_arity(args, 3)
     decoded = decode(text_literal(args[1]), text_literal(args[2]))
     if args[0].dtype != ty.STRING or decoded is None:
-        raise Incomparable("LIKE expects STRING and a pattern that Spark accepts")
+        raise CannotJudge("LIKE expects STRING and a pattern that Spark accepts")
     check_length(decoded)
     return (ty.STRING,) * 3, ty.BOOL
 
@@ -75,7 +75,7 @@ _MAX_REGEX_LENGTH: Final = 1000
 def _rlike_signature(args: tuple[Node, ...], session: Session) -> Signature:
     check_arity(args, 2)
     if args[0].dtype != ty.STRING:
-        raise Incomparable("RLIKE expects STRING")
+        raise CannotJudge("RLIKE expects STRING")
     text_literal(args[1])
     return (ty.STRING, ty.STRING), ty.BOOL
 

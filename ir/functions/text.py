@@ -25,7 +25,7 @@ from skipstone.ir.function import (
 )
 from skipstone.ir.interval import Interval, apply, merge
 from skipstone.ir.node import Node
-from skipstone.ir.session import Incomparable, Session
+from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import Kind
 from skipstone.ir.values import NO, TEXT, Data
 
@@ -61,7 +61,7 @@ def _length_signature(args: tuple[Node, ...], session: Session) -> Signature:
     check_arity(args, 1)
     t = args[0].dtype
     if t is None or t.kind not in TEXT:
-        raise Incomparable(f"length expects text, got {t}")
+        raise CannotJudge(f"length expects text, got {t}")
     return (t,), ty.INT32
 
 
@@ -90,10 +90,10 @@ def _substring_of(raw: bytes, at: int, count: int) -> bytes:
 def _substring_signature(args: tuple[Node, ...], session: Session) -> Signature:
     check_arity(args, 2, 3)
     if args[0].dtype != ty.STRING:
-        raise Incomparable(f"substring expects STRING, got {args[0].dtype}")
+        raise CannotJudge(f"substring expects STRING, got {args[0].dtype}")
     for a in args[1:]:
         if a.dtype is None or a.dtype.kind is not Kind.INT:
-            raise Incomparable("positions and lengths must be integers")
+            raise CannotJudge("positions and lengths must be integers")
     return (ty.STRING, *(ty.INT32,) * (len(args) - 1)), ty.STRING
 
 
@@ -121,7 +121,7 @@ def _substring_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
         ty.STRING,
         low,
         high,
-        text.above,
+        text.unbounded_above,
         text.may_hold_value,
         text.may_hold_null,
         NO,
@@ -134,7 +134,7 @@ def _substring_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
             map_elements(_common_characters, text.low, text.high, to=np.int64) >= at.low[0] - 1,
             len(text),
         )
-        & ~text.above
+        & ~text.unbounded_above
     )
     return (
         merge(before, cut.take(before), apply(call, plain, args))
@@ -200,12 +200,13 @@ def _change_case(upper: bool) -> Function:
 
     def interval(call: Call, args: tuple[Interval, ...]) -> Interval:
         (a,) = args
-        exact = a.single & ~a.above
+        exact = a.single & ~a.unbounded_above
         n = len(a)
         rows = [
             prefixes(*row)
             for row in zip(
-                *(np.broadcast_to(x, n).tolist() for x in (a.low, a.high, a.above)), strict=True
+                *(np.broadcast_to(x, n).tolist() for x in (a.low, a.high, a.unbounded_above)),
+                strict=True,
             )
         ]
         low, high = np.empty(n, object), np.empty(n, object)
@@ -233,10 +234,10 @@ def _change_case(upper: bool) -> Function:
 
 def _texts(args: tuple[Node, ...], session: Session) -> Signature:
     if not args:
-        raise Incomparable("expected at least one argument")
+        raise CannotJudge("expected at least one argument")
     for a in args:
         if a.dtype != ty.STRING:
-            raise Incomparable(f"expected STRING, got {a.dtype}")
+            raise CannotJudge(f"expected STRING, got {a.dtype}")
     return (ty.STRING,) * len(args), ty.STRING
 
 
@@ -258,7 +259,9 @@ def _concat_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
             alive & a.may_hold_value,
         )
     n = max(map(len, args))
-    columns = [[np.broadcast_to(x, n).tolist() for x in (a.low, a.high, a.above)] for a in args]
+    columns = [
+        [np.broadcast_to(x, n).tolist() for x in (a.low, a.high, a.unbounded_above)] for a in args
+    ]
     rows = [
         _concat_bounds([(lows[i], highs[i], aboves[i]) for lows, highs, aboves in columns])
         for i in range(n)

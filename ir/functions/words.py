@@ -15,7 +15,7 @@ from skipstone.ir.function import LOST, Call, Function, Signature, check_arity
 from skipstone.ir.functions.arithmetic import number
 from skipstone.ir.functions.text import map_elements
 from skipstone.ir.node import Node
-from skipstone.ir.session import Incomparable, Session
+from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import DType, Kind
 from skipstone.ir.values import Data
 
@@ -32,7 +32,7 @@ def _typed_signature(
             text = a.dtype is not None and a.dtype.kind in (Kind.STRING, Kind.BINARY, Kind.NULL)
             whole = a.dtype is not None and a.dtype.kind in (Kind.INT, Kind.NULL)
             if not (whole if t.kind is Kind.INT else text):
-                raise Incomparable(f"expected {t}, got {a.dtype}")
+                raise CannotJudge(f"expected {t}, got {a.dtype}")
         return types[: len(args)], returns
 
     return signature
@@ -107,7 +107,7 @@ def _bits(op: Any) -> Function:
     def signature(args: tuple[Node, ...], session: Session) -> Signature:
         check_arity(args, 2)
         if any(a.dtype is None or a.dtype.kind is not Kind.INT for a in args):
-            raise Incomparable("bit operations expect integers")
+            raise CannotJudge("bit operations expect integers")
         wide = max((a.dtype for a in args if a.dtype is not None), key=lambda t: t.bits)
         return (wide, wide), wide
 
@@ -117,7 +117,7 @@ def _bits(op: Any) -> Function:
 def _inverted(args: tuple[Node, ...], session: Session) -> Signature:
     check_arity(args, 1)
     if args[0].dtype is None or args[0].dtype.kind is not Kind.INT:
-        raise Incomparable("bit operations expect integers")
+        raise CannotJudge("bit operations expect integers")
     return (args[0].dtype,), args[0].dtype
 
 

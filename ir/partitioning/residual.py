@@ -21,7 +21,7 @@ from skipstone.ir.partitioning.projection import (
     PartitionField,
     leaf_condition,
 )
-from skipstone.ir.session import Incomparable
+from skipstone.ir.session import CannotJudge
 from skipstone.ir.simplify import FALSE, NULL, TRUE, simplify
 from skipstone.ir.spec import LEAVES, check_bound
 
@@ -91,7 +91,7 @@ def _reduce(n: Node, fields: tuple[PartitionField, ...], row: Mapping[Path, obje
                 ),
                 n,
             )
-        except Incomparable:
+        except CannotJudge:
             return n
     return Node(n.op, tuple(_reduce(a, fields, row) for a in n.args), n.value, n.dtype)
 
@@ -104,7 +104,7 @@ def outcome(n: Node, row: Mapping[Path, object]) -> Outcome:
         row: The values of its columns on their axes; None is NULL.
 
     Raises:
-        Incomparable: a pattern of LIKE is too long.
+        CannotJudge: a pattern of LIKE is too long.
     """
     match n.op:
         case Op.LITERAL:

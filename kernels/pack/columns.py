@@ -116,7 +116,7 @@ def pack_column(
     n: int,
     *,
     nullable: bool = True,
-    above: bool = False,
+    parent_may_be_null: bool = False,
     rows: Given | None = None,
 ) -> Column:
     """Pack the statistics of one column.
@@ -131,8 +131,8 @@ def pack_column(
         dtype: The type to read bounds as.
         n: The number of containers.
         nullable: True if the schema lets the column hold NULL; used if there is no null count.
-        above: True if a struct around the column may be NULL without being counted in its null
-            count.
+        parent_may_be_null: True if a struct around the column may be NULL without being counted in
+            its null count.
         rows: Row counts of the containers, used if the column has none of its own.
     """
     floating = dtype.kind is Kind.FLOAT
@@ -160,7 +160,7 @@ def pack_column(
             None if a is None else without(bounds_of(a, dtype, side), contradictions, n)
             for a, side in given
         )
-        return column_of(dtype, low, high, real, above or nulls, nans)
+        return column_of(dtype, low, high, real, parent_may_be_null or nulls, nans)
 
     def read(first: int, stop: int) -> Pair:
         low, high = (
@@ -181,7 +181,7 @@ def pack_column(
         if dtype.ordered
         else (dtype.lane, None, None)
     )
-    return Column(dtype, *bounds, real, above or nulls, nans)
+    return Column(dtype, *bounds, real, parent_may_be_null or nulls, nans)
 
 
 def may_contradict(raw: Raw, dtype: DType, rows: Given | None, n: int) -> bool:

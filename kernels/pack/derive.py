@@ -100,7 +100,7 @@ def _by_distinct(n: Node, leaf: Node, source: Source) -> Interval:
             for a in (
                 v.low,
                 v.high,
-                v.above,
+                v.unbounded_above,
                 v.may_hold_value,
                 v.may_hold_null,
                 v.may_hold_nan,
@@ -120,7 +120,7 @@ def _in_blocks(n: Node, leaves: dict[Node, LeafReader], count: int) -> Interval:
             (
                 v.low,
                 v.high,
-                v.above,
+                v.unbounded_above,
                 v.may_hold_value,
                 v.may_hold_null,
                 v.may_hold_nan,
@@ -175,7 +175,7 @@ def _slice_interval(v: Interval, first: int, stop: int) -> Interval:
             for a in (
                 v.low,
                 v.high,
-                v.above,
+                v.unbounded_above,
                 v.may_hold_value,
                 v.may_hold_null,
                 v.may_hold_nan,
@@ -335,7 +335,9 @@ def packed(v: Interval, n: int) -> Column:
     alive = np.broadcast_to(v.may_hold_value, n)
     known = alive.copy()
     low = _bounds(np.broadcast_to(v.low, n), known, dtype)
-    high = _bounds(np.broadcast_to(v.high, n), known & ~np.broadcast_to(v.above, n), dtype)
+    high = _bounds(
+        np.broadcast_to(v.high, n), known & ~np.broadcast_to(v.unbounded_above, n), dtype
+    )
     column = column_of(dtype, low, high, real, nulls, nans)
     return Column(
         dtype, column.lane, column.low, column.high, real, nulls, nans, column.codes, may_raise

@@ -18,7 +18,7 @@ import xxhash
 
 import skipstone as ss
 from skipstone.bindings.shards import manifest as shard_manifest
-from skipstone.bindings.statistics.store import checked, layout
+from skipstone.bindings.statistics.store import layout, table_file
 from skipstone.bindings.tables.delta import cache
 from tests.fuzz.files import LostRows
 from tests.support.tables.delta_log import simple
@@ -179,6 +179,6 @@ def forged_manifest(data, r):
 
 
 def forged_snapshot(data, r):
-    body = damaged(data[: -checked.TAIL.size], r)
-    tail = xxhash.xxh3_64_intdigest(body), len(body), checked.VERSION, checked.MAGIC
-    return body + checked.TAIL.pack(*tail)
+    body = damaged(data[: -table_file.TAIL.size], r)
+    tail = xxhash.xxh3_64_intdigest(body), len(body), table_file.VERSION, table_file.MAGIC
+    return body + table_file.TAIL.pack(*tail)

@@ -303,7 +303,12 @@ def test_counts(arrow, nullable, above):
     ]
     raw = [pa.array([g[i] for g in grid], pa.int64()) for i in range(4)]
     c = pack_column(
-        Raw(None, None, *raw[:3]), dtype, len(grid), nullable=nullable, above=above, rows=raw[3]
+        Raw(None, None, *raw[:3]),
+        dtype,
+        len(grid),
+        nullable=nullable,
+        parent_may_be_null=above,
+        rows=raw[3],
     )
     planes = [
         np.full(len(grid), p) if isinstance(p, bool) else unpack(p, len(grid))
@@ -317,7 +322,7 @@ def test_counts(arrow, nullable, above):
             nan_count=nan,
             container_rows=container,
             nullable=nullable,
-            above=above,
+            parent_may_be_null=above,
         )
         assert [bool(p[j]) for p in planes] == [
             f.may_hold_value,

@@ -22,7 +22,7 @@ from skipstone.ir.types import DType, Kind
 from skipstone.ir.zones import SETTLED
 
 BINARY: Final = {
-    "=": Op.EQ, "==": Op.EQ, "!=": Op.NE, "<>": Op.NE, "<=>": Op.SAME,
+    "=": Op.EQ, "==": Op.EQ, "!=": Op.NE, "<>": Op.NE, "<=>": Op.NULL_SAFE_EQ,
     "<": Op.LT, "<=": Op.LE, ">": Op.GT, ">=": Op.GE,
 }  # fmt: skip
 UNARY: Final[dict[str, Callable[[Node], Node]]] = {

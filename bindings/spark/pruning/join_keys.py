@@ -11,7 +11,7 @@ import pyarrow as pa
 from skipstone.bindings.filters.collector import DynamicFilterCollector
 from skipstone.bindings.filters.kinds import Needs, Side, needs_of
 from skipstone.bindings.filters.option import enabled
-from skipstone.bindings.spark.session import catalyst
+from skipstone.bindings.spark.pruning import catalyst
 from skipstone.bindings.spark.session.jvm import plan_gateway
 from skipstone.bindings.spark.session.session import is_connect, quiet
 from skipstone.ir.session import Settings

@@ -12,14 +12,14 @@ import pyarrow as pa
 from skipstone.bindings.filters.filter import DynamicFilter
 from skipstone.bindings.filters.keys import compared_in, keeps_values
 from skipstone.bindings.filters.kinds import Needs, Side, kind_of, needs_of
+from skipstone.bindings.spark.pruning.catalyst import casts_of
 from skipstone.bindings.spark.pruning.context import Context
 from skipstone.bindings.spark.pruning.join_keys import collect_keys, is_collated
 from skipstone.bindings.spark.pruning.scans import Scan
-from skipstone.bindings.spark.session.catalyst import casts_of
 from skipstone.bindings.spark.session.types import as_arrow
 from skipstone.ir.coercion.coerce import in_spark
 from skipstone.ir.errors import DynamicFilterError
-from skipstone.ir.session import Incomparable, Session
+from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import DType, from_arrow
 
 if TYPE_CHECKING:
@@ -256,5 +256,5 @@ def _compared_alike(
             for to in (*casts, key)
             if to is not None
         )
-    except Incomparable:
+    except CannotJudge:
         return False

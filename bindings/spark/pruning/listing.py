@@ -16,7 +16,7 @@ import pyarrow.fs as pafs
 
 from skipstone.bindings.location import resolve
 from skipstone.bindings.plans.work import Meter
-from skipstone.bindings.spark.session.catalyst import value_of
+from skipstone.bindings.spark.pruning.catalyst import value_of
 from skipstone.bindings.statistics.statistics import Statistics
 from skipstone.bindings.statistics.store.settled import settled
 from skipstone.bindings.tables.files import UNKNOWN, Files

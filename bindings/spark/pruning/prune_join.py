@@ -14,6 +14,7 @@ from skipstone.bindings.filters.kinds import Needs, Side, kind_of
 from skipstone.bindings.joins.names import pairs_of
 from skipstone.bindings.predicates.predicate import PruningPredicate, is_column
 from skipstone.bindings.shards.shards import Shards
+from skipstone.bindings.spark.pruning.catalyst import conjunction
 from skipstone.bindings.spark.pruning.context import Context
 from skipstone.bindings.spark.pruning.join_keys import (
     fixes_columns,
@@ -34,7 +35,6 @@ from skipstone.bindings.spark.pruning.joins import (
 from skipstone.bindings.spark.pruning.prune import prune_classic, with_report
 from skipstone.bindings.spark.pruning.reports import Pruned, not_pruned
 from skipstone.bindings.spark.pruning.scans import Scan, scans_of
-from skipstone.bindings.spark.session.catalyst import conjunction
 from skipstone.bindings.spark.session.jvm import frame_of
 from skipstone.bindings.spark.session.session import is_connect, require_pyspark
 from skipstone.ir.errors import PredicateError, SkipstoneError

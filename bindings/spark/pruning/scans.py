@@ -13,10 +13,10 @@ import pyarrow as pa
 
 from skipstone.bindings.filters.scan import DynamicFilters
 from skipstone.bindings.predicates.predicate import PruningPredicate
+from skipstone.bindings.spark.pruning.catalyst import conjunction
 from skipstone.bindings.spark.pruning.context import Context, unusual_option
 from skipstone.bindings.spark.pruning.listing import Listing
 from skipstone.bindings.spark.pruning.reports import PrunedScan, joined_reasons, with_join
-from skipstone.bindings.spark.session.catalyst import conjunction
 from skipstone.bindings.spark.session.types import arrow_schema, shared_fields
 from skipstone.ir.errors import SkipstoneError
 from skipstone.ir.node import columns_of, not_understood

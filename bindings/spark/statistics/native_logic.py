@@ -49,12 +49,12 @@ def inverse(condition: str) -> str:
     return {YES: NO, NO: YES}.get(condition) or EMIT[Op.NOT].format(condition)
 
 
-def both(*conditions: str) -> str:
+def all_of(*conditions: str) -> str:
     """Return AND of any number of conditions."""
     return _joined(Op.AND, conditions, YES, NO)
 
 
-def either(*conditions: str) -> str:
+def any_of(*conditions: str) -> str:
     """Return OR of any number of conditions."""
     return _joined(Op.OR, conditions, NO, YES)
 

@@ -14,8 +14,8 @@ from skipstone.bindings.spark.statistics.native_logic import (
     MEMBER,
     NO,
     YES,
-    both,
-    either,
+    all_of,
+    any_of,
     holds,
     inverse,
 )
@@ -112,7 +112,7 @@ class Writer:
         groups: dict[frozenset[Path], list[Node]] = {}
         for arg in n.args:
             groups.setdefault(self.columns(arg), []).append(arg)
-        combine = both if n.op is Op.AND else either
+        combine = all_of if n.op is Op.AND else any_of
 
         def part(nodes: list[Node]) -> Callable[[Writer], str]:
             return lambda writer: combine(*map(writer.text, nodes))
@@ -155,7 +155,7 @@ class Writer:
             """
             if n.op is Op.ANY_IN:
                 return self._compare(Op.GE, high, firsts[i], b)
-            return either(
+            return any_of(
                 self._compare(Op.LT, low, firsts[i], a), self._compare(Op.GT, high, lasts[i], b)
             )
 
@@ -187,7 +187,7 @@ class Writer:
         null, nan = (_or_minus_one(self._count(path, s)) for s in ("null_count", "nan_count"))
         rows = _or_minus_one(self._count(path, "row_count"), self._count((), "row_count"))
         counted, empty = holds("{0} >= 0", rows), holds("{0} = 0", rows)
-        all_null = both(counted, holds("{0} = {1}", null, rows))
+        all_null = all_of(counted, holds("{0} = {1}", null, rows))
         if leaf.nullable:
             nulls = YES if null is None else holds("{0} <> 0", null)
         else:
@@ -197,16 +197,16 @@ class Writer:
             others = rows
             if null:
                 others = f"{rows} - if({null} BETWEEN 1 AND {rows}, {null}, 0)"
-            all_nan = both(counted, f"{nan} >= 0", f"{nan} = {others}")
-            nulls = both(nulls, inverse(both(all_nan, holds("{0} = {1}", nan, rows))))
+            all_nan = all_of(counted, f"{nan} >= 0", f"{nan} = {others}")
+            nulls = all_of(nulls, inverse(all_of(all_nan, holds("{0} = {1}", nan, rows))))
         some_nan = YES if nan is None else holds("{0} <> 0", nan)
         struct = self.leaves.get(path[:-1])
         parent_may_be_null = len(path) > 1 and (struct is None or struct.nullable)
         return {
-            Op.MAY_HOLD_VALUE: either(unknown, inverse(either(all_null, all_nan, empty))),
-            Op.MAY_HOLD_NULL: YES if parent_may_be_null else either(unknown, nulls, empty),
+            Op.MAY_HOLD_VALUE: any_of(unknown, inverse(any_of(all_null, all_nan, empty))),
+            Op.MAY_HOLD_NULL: YES if parent_may_be_null else any_of(unknown, nulls, empty),
             Op.MAY_HOLD_NAN: (
-                either(unknown, both(some_nan, inverse(all_null), inverse(empty)))
+                any_of(unknown, all_of(some_nan, inverse(all_null), inverse(empty)))
                 if floating
                 else NO
             ),
@@ -216,7 +216,7 @@ class Writer:
         """Return the test that a column contradicts itself; it is NULL if a bound is unknown."""
         low, high = self._bounds(path)
         inverted = NO if low is None or high is None else EMIT[Op.GT].format(low, high)
-        return either(self._miscounted(path), inverted)
+        return any_of(self._miscounted(path), inverted)
 
     def _miscounted(self, path: Path) -> str:
         """Return the test that the counts leave no row for a value that bounds prove."""
@@ -228,11 +228,11 @@ class Writer:
             return NO
         # Spark's greatest skips NULL. No side can overflow: all three counts are at least 0.
         nulls, nans = (f"greatest({c}, 0L)" if c else "0L" for c in (null, nan))
-        unbounded = both(*(f"{b} IS NULL" for b in self._bounds(path) if b is not None))
+        unbounded = all_of(*(f"{b} IS NULL" for b in self._bounds(path) if b is not None))
         value = "0" if unbounded == YES else f"if({unbounded}, 0, 1)"
         if (null, nan, value) == (None, None, "0"):
             return NO
-        return both(f"{rows} >= 0", f"{nans} > greatest({rows}, 0L) - {nulls} - {value}")
+        return all_of(f"{rows} >= 0", f"{nans} > greatest({rows}, 0L) - {nulls} - {value}")
 
     def _bounds(self, path: Path) -> tuple[str | None, str | None]:
         """Return the texts of a column's bounds, even where the column contradicts itself."""

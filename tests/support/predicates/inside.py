@@ -66,7 +66,7 @@ def escapes(
     below, over = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
     use = number & at(v.may_hold_value)
     below[use] = np.asarray(data[use] < at(v.low)[use], np.bool_)
-    over[use] = np.asarray(data[use] > at(v.high)[use], np.bool_) & ~at(v.above)[use]
+    over[use] = np.asarray(data[use] > at(v.high)[use], np.bool_) & ~at(v.unbounded_above)[use]
     found = {
         "a row is lost": (may_raise & ~at(v.may_raise))
         if not unknown_rows
@@ -121,7 +121,7 @@ def describe_failure(
         for k in (
             "low",
             "high",
-            "above",
+            "unbounded_above",
             "may_hold_value",
             "may_hold_null",
             "may_hold_nan",

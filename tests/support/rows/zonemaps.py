@@ -66,7 +66,7 @@ class ZoneMap:
         found = column_facts(
             f.dtype, low=s.low, high=s.high, null_count=s.null_count, row_count=s.row_count,
             nan_count=s.nan_count,
-            container_rows=self.rows[j], nullable=f.nullable, above=len(f.path) > 1,
+            container_rows=self.rows[j], nullable=f.nullable, parent_may_be_null=len(f.path) > 1,
         )  # fmt: skip
         if self.contained is None:
             return found
@@ -120,7 +120,7 @@ class Facts(dict):
             low, high = v.dtype.lowest, v.dtype.highest
         found = ColumnFacts(
             low,
-            None if at(v.above) else high,
+            None if at(v.unbounded_above) else high,
             real,
             bool(at(v.may_hold_null)),
             bool(at(v.may_hold_nan)),

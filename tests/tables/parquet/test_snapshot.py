@@ -315,7 +315,7 @@ def test_unreadable_files_and_files_without_rows(tmp_path):
 
 def test_hostile_contents_are_an_error(tmp_path):
     """A file with a valid checksum may still have invalid content."""
-    from skipstone.bindings.statistics.store.checked import read_table, write_table
+    from skipstone.bindings.statistics.store.table_file import read_table, write_table
     from skipstone.bindings.tables.parquet.saved_footers import METADATA_KEY
 
     years(tmp_path)

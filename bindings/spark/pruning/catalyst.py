@@ -27,7 +27,7 @@ Tree = Mapping[str, Any]
 # Classes whose parts are the operands of an operation.
 PLAIN: Final = {
     "And": Op.AND, "Or": Op.OR, "Not": Op.NOT, "IsNull": Op.IS_NULL,
-    "EqualTo": Op.EQ, "EqualNullSafe": Op.SAME,
+    "EqualTo": Op.EQ, "EqualNullSafe": Op.NULL_SAFE_EQ,
     "LessThan": Op.LT, "LessThanOrEqual": Op.LE,
     "GreaterThan": Op.GT, "GreaterThanOrEqual": Op.GE,
 }  # fmt: skip
