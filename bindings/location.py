@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from skipstone.ir.errors import BackendMissing, SourceError, clip, describe_error
+from skipstone.ir.errors import BackendMissing, SourceError, clip, describe_error, without_secrets
 
 Location: TypeAlias = "str | bytes | os.PathLike[str] | os.PathLike[bytes]"
 # A pyarrow file system, one of fsspec's, the name of an fsspec protocol, or the URI of a folder.
@@ -308,7 +308,7 @@ def missing(where: Any, expected: str) -> SourceError:
 
 def shown(where: object) -> str:
     """Return a path for messages: one printable line, at most 300 characters, no credentials."""
-    return clip(re.sub(r"(?<=://)[^/@]*:[^/@]*@", "", str(where)), 300)
+    return clip(without_secrets(str(where)), 300)
 
 
 def in_folder(folder: str, name: str) -> str:

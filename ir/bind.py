@@ -14,7 +14,7 @@ from typing import Final
 from skipstone.ir import types as ty
 from skipstone.ir.coercion.pullback import Span
 from skipstone.ir.coercion.thresholds import against_span
-from skipstone.ir.comparisons import FLIP, compare, is_null, member_conditions
+from skipstone.ir.comparisons import FLIP, compare, in_one_type, is_null, member_conditions
 from skipstone.ir.errors import AmbiguousColumn, PredicateTooDeep, unknown_column
 from skipstone.ir.forms import CONDITIONS, SCALARS
 from skipstone.ir.functions.build import TRUTH, build, cast, truth
@@ -197,13 +197,14 @@ class _Binder:
             members = [(t, v) for t, v in members if v is not None]
         if not members:
             return Node(Op.OR, tuple(rest))
-        if column.op is Op.LITERAL:
-            tests = [
-                self.compare(Op.EQ, column, Node(Op.LITERAL, value=v, dtype=t)) for t, v in members
-            ]
-            return Node(Op.OR, (*tests, *rest))
         try:
-            return Node(Op.OR, (*member_conditions(column, members, self.session), *rest))
+            if column.op is Op.LITERAL:
+                assert column.dtype is not None
+                one, *others = in_one_type([(column.dtype, column.value), *members], self.session)
+                tests = [self.compare(Op.EQ, one, other) for other in others]
+            else:
+                tests = member_conditions(column, members, self.session)
+            return Node(Op.OR, (*tests, *rest))
         except CannotJudge as e:
             return unknown(f"{show(column)} IN (...)", str(e))
 

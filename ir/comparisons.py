@@ -224,6 +224,20 @@ def member_conditions(
     return [*([is_in(column, exact)] if exact else []), *out]
 
 
+def in_one_type(literals: list[tuple[DType, object]], session: Session) -> list[Node]:
+    """Return the first literal and the members of its list, cast to the type of the comparison.
+
+    Raises:
+        CannotJudge: Spark rejects the list, or its outcome is not certain here.
+    """
+    (first, _), *members = literals
+    to = _list_type(first, dict.fromkeys(t for t, _ in members), session)
+    return [
+        Node(Op.LITERAL, value=v if v is None else cast_literal(v, t, to, session), dtype=to)
+        for t, v in literals
+    ]
+
+
 def _own_values(dtype: DType, to: DType, members: list[tuple[DType, object]]) -> list[Any] | None:
     """Return the members that a column can equal, if none of them needs a cast; otherwise None.
 

@@ -76,6 +76,9 @@ class StatisticsError(SkipstoneError, ValueError):
 class SourceError(SkipstoneError, OSError):
     """A file of a table is missing, truncated, encrypted, or of another format."""
 
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message))  # paths and names may hold line feeds
+
 
 class StaleFile(SourceError):
     """A file was replaced, changed or removed after planning, so its plan no longer holds."""
@@ -96,17 +99,40 @@ class DeviceError(SkipstoneError, RuntimeError):
 MAX_PATH = 1000  # characters of a path that messages show
 
 
+def printable(text: str) -> str:
+    """Return a text on one line: characters that cannot be printed are escaped."""
+    return "".join(ch if ch.isprintable() else repr(ch)[1:-1] for ch in text)
+
+
 def clip(name: str, most: int = 100) -> str:
     """Return a name as messages show it: on one line, cut after `most` characters."""
-    shown = "".join(ch if ch.isprintable() else repr(ch)[1:-1] for ch in name[:most])
+    shown = printable(name[:most])
     return shown if len(name) <= most >= len(shown) else shown[:most] + "..."
 
 
+def without_secrets(text: str) -> str:
+    """Return a text without the passwords and the values of queries of the URLs in it.
+
+    Example:
+        >>> without_secrets("https://me:secret@host/t.parquet?sig=secret&v=1")
+        'https://host/t.parquet?sig=...&v=...'
+    """
+    if "://" not in text:
+        return text
+    text = re.sub(r"(?<=://)[^/@\s]*@", "", text)
+    return re.sub(r"(?<=[?&])([\w.%-]+)=[^&\s'\"]+", r"\1=...", text)
+
+
 def describe_error(e: BaseException) -> str:
-    """Return an error's class and message on one line, as our own messages quote it."""
+    """Return an error's class and message on one line, as our own messages quote it.
+
+    A long message is cut in its middle: libraries name the cause last.
+    """
     text = re.sub(r"\x1b\[[0-9;]*m|\u21b3", "", str(e))  # colours of terminals
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return f"{type(e).__name__}: {clip('; '.join(lines), 300)}" if lines else type(e).__name__
+    lines = [line.strip() for line in without_secrets(text).splitlines() if line.strip()]
+    said = clip("; ".join(lines), 10_000)
+    said = said if len(said) <= 300 else f"{said[:140]} ... {said[-155:]}"
+    return f"{type(e).__name__}: {said}" if said else type(e).__name__
 
 
 def unknown_column(

@@ -21,7 +21,7 @@ WHOLE_MINUTES: Final = (
 ASCII_BLANKS: Final = " \t\n\r\x0b\x0c"  # Spark's casts trim these blanks and no others
 # As Java's "yyyy-MM-dd HH:mm:ss.S" in strict mode: a year of four digits, or more with a sign.
 _CLOCK: Final = re.compile(
-    r"((?:\d{4}|\+\d{5,10}|-(?!0+-)\d{4,10})-\d\d-\d\d)(?: (\d\d:\d\d:\d\d(?:\.\d{1,6})?))?"
+    r"((?:\d{4}|\+\d{5,7}|-(?!0+-)\d{4,7})-\d\d-\d\d)(?: (\d\d:\d\d:\d\d(?:\.\d{1,6})?))?"
 )
 
 
@@ -105,7 +105,8 @@ def _parse_timestamps(words: pa.Array, kind: pa.TimestampType, timezone: str) ->
         for chunk in chunks_of(bare)
         for v in chunk.cast(pa.int64()).to_pylist()
     ]
-    return pc.if_else(zoned, absolute, pa.array(local, pa.int64()).cast(kind))
+    instants = pa.array(local, pa.int64()).cast(pa.timestamp("us", kind.tz))
+    return pc.if_else(zoned, absolute, cast_or_null(instants, kind).combine_chunks())
 
 
 def _with_far_years(values: pa.Array, words: pa.Array, unit: Literal["D", "us"]) -> pa.Array:
@@ -138,17 +139,28 @@ def clock_of(text: str, unit: Literal["D", "us"]) -> int | None:
         >>> clock_of("1970-01-02 00:00:00.5", "us"), clock_of("2023-02-29", "D")
         (86400500000, None)
     """
+    count = _count(text, unit)
+    most = 2**31 if unit == "D" else 2**63
+    return count if count is not None and -most <= count < most else None
+
+
+def is_clock(text: str) -> bool:
+    """Return True if Spark takes a text for a time; at the ends of the range, some zones do."""
+    count = _count(text, "us")
+    return count is not None and abs(count) < 2**63 + DAY
+
+
+def _count(text: str, unit: Literal["D", "us"]) -> int | None:
+    """Return the count of `clock_of`, which may lie beyond the range of its type."""
     m = _CLOCK.fullmatch(text)
-    if m is None or (unit == "D" and m[2]):
+    if m is None or (unit == "D" and m[2]) or (unit == "us" and len(m[1]) > len("+294247-01-10")):
         return None
     try:
         days = int(np.datetime64(m[1].removeprefix("+"), "D").astype(np.int64))
         time = np.datetime64(f"1970-01-01T{m[2] or '00:00:00'}", "us")
     except ValueError:
         return None
-    count = days if unit == "D" else days * DAY + int(time.astype(np.int64))
-    most = 2**31 if unit == "D" else 2**63
-    return count if -most <= count < most else None
+    return days if unit == "D" else days * DAY + int(time.astype(np.int64))
 
 
 def _instant(local: int, zone: dt.tzinfo) -> int | None:

@@ -14,7 +14,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from skipstone.bindings.tables.partition_values import clock_of, partition_values
+from skipstone.bindings.tables.partition_values import clock_of, is_clock, partition_values
 from skipstone.ir.errors import SourceError
 
 HIVE_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
@@ -24,7 +24,7 @@ Texts = Mapping[str, str | None]
 _INTEGER = re.compile(r"[+-]?\d+")
 _DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _DOUBLE = re.compile(r"[+-]?(NaN|Infinity|(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[fFdD]?)")
-_HEX_DOUBLE = re.compile(r"[+-]?0[xX][0-9a-fA-F]*\.?[0-9a-fA-F]*[pP][+-]?\d+")
+_HEX_DOUBLE = re.compile(r"[+-]?0[xX](?=\.?[0-9a-fA-F])[0-9a-fA-F]*\.?[0-9a-fA-F]*[pP][+-]?\d+")
 _TIMESTAMP = re.compile(r".+ \d\d:\d\d:\d\d(\.\d)?")  # one digit of a fraction
 _JAVA_BLANKS: Final = "".join(map(chr, range(33)))  # characters that Java's parseDouble trims
 
@@ -140,7 +140,7 @@ def type_of(text: str) -> pa.DataType:
         return pa.decimal128(digits, 0)
     if _double(text) is not None:
         return pa.float64()
-    if _TIMESTAMP.fullmatch(unescaped(text)) and clock_of(unescaped(text), "us") is not None:
+    if _TIMESTAMP.fullmatch(unescaped(text)) and is_clock(unescaped(text)):
         return INSTANT
     return pa.date32() if clock_of(text, "D") is not None else pa.string()
 

@@ -206,6 +206,9 @@ class Judge:
             t.entry_points[f"{name}, refused"] += 1
             return
         except Exception as e:
+            if "skipstone.ir.errors." in str(e):  # raised in a worker
+                t.entry_points[f"{name}, refused"] += 1
+                return
             got = e
         if got == true:
             t.entry_points[name] += 1

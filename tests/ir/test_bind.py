@@ -140,6 +140,28 @@ def test_coerced(predicate, bound):
     assert ss.PruningPredicate(predicate, SCHEMA).expr == bound
 
 
+# Spark compares all members of IN in one type; without ANSI mode that is text, if one of them is.
+#    predicate                                                        Spark, ANSI   not ANSI
+CONSTANT_LISTS = [
+    ("5 IN ('05')",                                                   "true",       "5 IN (...)"),
+    ("5 NOT IN ('05')", "false", "NOT 5 IN (...)"),
+    ("5 IN (6, '05')",                                                "5 IN (...)", "5 IN (...)"),
+    ("DATE '2024-03-31' IN ('2024-3-31')",                            "true",
+     "DATE '2024-03-31' IN (...)"),
+    ("TIMESTAMP '2024-03-31 00:00:00Z' IN ('2024-03-31 00:00:00Z')",  "true",
+     "TIMESTAMP '2024-03-31 00:00:00+00:00' IN (...)"),
+    ("16777217 IN (16777216F)",                                       "false",      "true"),
+    ("5 IN (5.0, 6)",                                                 "true",       "true"),
+    ("CAST(NULL AS INT) IN (5)",                                      "NULL",       "NULL"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("predicate, ansi, other", CONSTANT_LISTS)
+def test_constants_in_lists(predicate, ansi, other):
+    assert ss.PruningPredicate(predicate, SCHEMA).expr == ansi
+    assert ss.PruningPredicate(predicate, SCHEMA, ansi=False).expr == other
+
+
 #    predicate                                          zone                 bound
 ZONES = [
     ("t = '2024-01-02 00:00:00'", "Europe/Berlin", "t = TIMESTAMP '2024-01-01 23:00:00+00:00'"),

@@ -36,6 +36,8 @@ FIXED = [
     ("footers", 551),  # pyarrow ended the process over counts of levels in `_metadata`
     ("manifests", 7175),  # TypeError: a type in the schema was a list
     ("manifests", 205953),  # StopIteration: the default sort order was not among the sort orders
+    ("logs", 712382),  # AttributeError: the physical name of a column was a list
+    ("logs", 701383),  # an error of two lines: a file's path held a line feed
     ("logs", 13),  # AttributeError: `add` of a checkpoint was not a structure
     ("footers", 113077),  # UnicodeDecodeError: the path of a file in `_metadata` was not UTF-8
     ("vectors", 112703),  # an error of two lines: the vector's text in the log held a line feed

@@ -54,6 +54,7 @@ DATES = [
     ("+2024-01-01", None), ("002024-01-01", None), ("2024-1-1", None), (" 2024-01-01", None),
     ("+5881580-07-11", 2**31 - 1), ("+5881581-01-01", None), ("-5877641-06-23", -(2**31)),
     ("-5877641-06-22", None), ("+12345-13-01", None), ("+12345-02-30", None),
+    ("+00001234-01-01", None), ("+0002020-01-01", 18262),
     ("2024-01-01Z", None), ("2024-01-01T00:00:00", None),
 ]  # fmt: skip
 
@@ -75,6 +76,13 @@ def test_times_of_far_years_are_inferred_as_by_spark():
     assert found.cast(pa.int64()).to_pylist() == [start, start + 500_000]
     (field,) = partition_fields([("t", {"t": "+294248-01-01 00:00:00"})])
     assert field.type == pa.string()
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_times_of_every_unit(unit):
+    field = pa.field("t", pa.timestamp(unit, "UTC"))
+    found = partition_column([("t", {"t": "2020-01-01 00:00:00"})], field)
+    assert found.to_pylist() == [dt.datetime(2020, 1, 1, tzinfo=dt.UTC)]
 
 
 def test_given_types_win(tmp_path):

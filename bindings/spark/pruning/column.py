@@ -274,10 +274,11 @@ def _java_value(value: Any) -> Node:
 
 def name_of(column: Any) -> str | None:
     """Return the SQL text of a Column that names a column or a struct's field, else None."""
+    extracted = 0
     if not is_connect(column):
         n = column._jc.node()
         while n.productPrefix() == "UnresolvedExtractValue":
-            n = n.child()
+            n, extracted = n.child(), extracted + 1
         walker: _Walker = _Classic()
         plain, tree = (
             n.productPrefix() == "UnresolvedAttribute" and n.planId().isEmpty(),
@@ -286,13 +287,27 @@ def name_of(column: Any) -> str | None:
     else:
         n = column._expr
         while type(n).__name__ == "UnresolvedExtractValue":
-            n = n._child
+            n, extracted = n._child, extracted + 1
         walker = _Connect()
         plain, tree = type(n).__name__ == "ColumnReference" and n._plan_id is None, column._expr
     node = walker.node(tree) if plain else None
-    return (
-        quoted_path(node.value.parts) if node is not None and isinstance(node.value, Name) else None
-    )
+    if node is None or not isinstance(node.value, Name):
+        return None
+    parts = node.value.parts
+    named, fields = parts[: len(parts) - extracted], parts[len(parts) - extracted :]
+    text: str | None = quoted_path(named)
+    for field in fields:
+        text = field_of(text, field)
+    return text
+
+
+def field_of(text: str | None, field: str) -> str | None:
+    """Return the SQL text of a struct's field; None if its name has odd characters.
+
+    In `a.b`, Spark takes `a` for the name of a table or view first.
+    """
+    plain = re.fullmatch(r"\w+", field, re.ASCII)
+    return f"{text}['{field}']" if text and plain else None
 
 
 def opaque(what: str, why: str, *inputs: Node) -> Node:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from skipstone.bindings.spark.session.session import quiet
 from skipstone.ir.errors import BackendMissing
+from skipstone.kernels.run import forks
 
 _gateways: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # by JVM
+_COMPILING: Final = forks.lock()
 
 
 def plan_gateway(spark: Any) -> Any:
@@ -19,9 +21,11 @@ def plan_gateway(spark: Any) -> Any:
         BackendMissing: This Spark's classes are not the expected ones.
     """
     jvm = spark._jvm
-    if jvm not in _gateways:
-        _gateways[jvm] = _compiled(jvm)
-    return _gateways[jvm]
+    # Two compilations have two loaders, and Java takes their classes for different ones.
+    with _COMPILING:
+        if jvm not in _gateways:
+            _gateways[jvm] = _compiled(jvm)
+        return _gateways[jvm]
 
 
 def _compiled(jvm: Any) -> Any:

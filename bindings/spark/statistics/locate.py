@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from skipstone.bindings.spark.pruning.column import name_of
+from skipstone.bindings.spark.pruning.column import field_of, name_of
 from skipstone.bindings.spark.session.session import fold_of, functions_of
 from skipstone.bindings.spark.statistics.slots import MEMBERS, ROW_COUNT, Slot, slots_of, spellings
 from skipstone.bindings.statistics.coerce_inputs import KEYS, PACKED, split_name
@@ -36,15 +36,21 @@ class StatisticColumn:
     Attributes:
         name: SQL text that names it; empty for a Column that is not a plain name.
         type: Its type in Spark.
-        column: The Column, if it is not a plain name.
+        column: The Column, if it is not a column of the DataFrame.
+        struct: For a struct's field: the struct.
+        field: The field's name.
     """
 
     name: str
     type: DataType
     column: Column | None = None
+    struct: StatisticColumn | None = None
+    field: str = ""
 
     def of(self, F: Any) -> Column:
         """Return the statistic as a Column; F is PySpark's module of functions, of either kind."""
+        if self.struct is not None:
+            return self.struct.of(F).getField(self.field)
         column: Column = F.col(self.name) if self.column is None else self.column
         return column
 
@@ -88,12 +94,7 @@ def locate(
         df.select(*(c.alias(str(i)) for i, c in enumerate(given.values()))).schema if given else []
     )
     for (name, column), field in zip(given.items(), types, strict=True):
-        plain = name_of(column)
-        names.add(
-            found,
-            name,
-            StatisticColumn(plain or "", field.dataType, column if plain is None else None),
-        )
+        names.add(found, name, StatisticColumn(name_of(column) or "", field.dataType, column))
     if not found and not columns:
         raise StatisticsError(
             f"the DataFrame has columns {', '.join(df.columns)}; expected names such as "
@@ -181,11 +182,8 @@ class _Names:
             folded = self.fold(f.name)
             if names.count(folded) > 1:
                 continue  # the name is ambiguous
-            inner = StatisticColumn(
-                place.name and f"{place.name}.{quoted_name(f.name)}",
-                f.dataType,
-                None if place.column is None else place.column.getField(f.name),
-            )
+            text = field_of(place.name, f.name) or ""
+            inner = StatisticColumn(text, f.dataType, struct=place, field=f.name)
             if folded in self.known and not isinstance(f.dataType, StructType):
                 found[path, folded] = inner
                 any_added = True

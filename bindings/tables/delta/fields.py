@@ -92,7 +92,7 @@ def fields_of(schema: Mapping[str, Any], partition_columns: list[str], mapped: b
     fields = schema["fields"]
     if len({f["name"] for f in fields}) < len(fields):
         raise SourceError("the Delta schema has two columns of one name; expected distinct names")
-    physical = {f["name"]: _physical(f, mapped) for f in fields}
+    physical = {f["name"]: physical_name(f, mapped) for f in fields}
     leaves = tuple(_leaves(fields, (), (), mapped))
     arrow = pa.schema([_field(f) for f in fields])
     generated = {
@@ -115,16 +115,24 @@ COLLATIONS: Final = "__COLLATIONS"
 GENERATED: Final = "delta.generationExpression"
 
 
-def _physical(field: Mapping[str, Any], mapped: bool) -> str:
+def physical_name(field: Mapping[str, Any], mapped: bool) -> str:
+    """Return the name of a column in the table's files and statistics.
+
+    Raises:
+        SourceError: the schema gives a name that is not text.
+    """
     name = (field.get("metadata") or {}).get("delta.columnMapping.physicalName") if mapped else None
-    return str(field["name"] if name is None else name)
+    name = field["name"] if name is None else name
+    if not isinstance(name, str):
+        raise SourceError(f"the column {field['name']!r:.100} has the physical name {name!r:.100}")
+    return name
 
 
 def _leaves(
     fields: list[Mapping[str, Any]], above: Path, physical: Path, mapped: bool
 ) -> Iterator[LeafField]:
     for f in fields:
-        path, own, kind = (*above, f["name"]), (*physical, _physical(f, mapped)), f["type"]
+        path, own, kind = (*above, f["name"]), (*physical, physical_name(f, mapped)), f["type"]
         if isinstance(kind, Mapping):
             if kind["type"] == "struct":
                 yield from _leaves(kind["fields"], path, own, mapped)

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from skipstone.bindings.tables.delta.fields import TableFields
+from skipstone.bindings.tables.delta.fields import TableFields, physical_name
 from skipstone.bindings.tables.delta.vectors import deleted_rows
 from skipstone.bindings.tables.partition_values import partition_values
 from skipstone.bindings.tables.read import RowSelection, Tasks, batches_of, offsets_of
@@ -212,7 +212,7 @@ def position(
     if by_id and any(ids):
         wanted = str(notes.get("delta.columnMapping.id")).encode()
         return ids.index(wanted) if wanted in ids else None
-    name = notes.get("delta.columnMapping.physicalName", field["name"]) if mapped else field["name"]
+    name = physical_name(field, mapped)
     exact = [i for i, f in enumerate(own) if f.name == name]
     near = exact or [i for i, f in enumerate(own) if f.name.lower() == name.lower()]
     return near[0] if len(near) == 1 else None

@@ -4,12 +4,14 @@ import datetime as dt
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
+from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import skipstone as ss
+from skipstone.bindings.spark.session import jvm
 from skipstone.bindings.spark.session.jvm import plan_gateway
 from skipstone.bindings.spark.session.metrics import files_opened
 from skipstone.spark import prune, pruned
@@ -261,3 +263,11 @@ def test_footers_are_read_once(spark, tmp_path):
     )  # without the cache it could not be judged
     os.utime(tmp_path / "3.parquet", ns=(times.st_atime_ns, times.st_mtime_ns))
     assert pruned(prune(df.where("x = 2"))).kept == 1
+
+
+def test_threads_share_one_compilation(spark, monkeypatch):
+    """Java takes the classes of two compilations for different ones."""
+    monkeypatch.setattr(jvm, "_gateways", WeakKeyDictionary())
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(plan_gateway, [spark] * 4))
+    assert all(each is found[0] for each in found)

@@ -291,3 +291,19 @@ def test_by_name_in_sql(spark: Any) -> None:
         assert [
             r[0] for r in spark.sql("SELECT keep(lo, hi, NULL, NULL, NULL) FROM files").collect()
         ] == expected
+
+
+@pytest.mark.parametrize("strategy", dict.fromkeys(STRATEGIES))
+def test_fields_of_a_struct_with_the_name_of_its_view(spark: Any, strategy: Any) -> None:
+    """In `x.min`, Spark takes `x` for the view: the column `min` is not the struct's field."""
+    from pyspark.sql import functions as F
+
+    schema = pa.schema([("x", pa.int32())])
+    df = spark.sql("SELECT named_struct('min', 0, 'max', 9) AS x, 100 AS `min`, 200 AS `max`")
+    judged = with_verdict(df.alias("x"), "x < 50", schema=schema, strategy=strategy)
+    assert judged.collect()[0]["verdict"] == 1
+    inner = "named_struct('x', named_struct('min', 0))"
+    df = spark.sql(f"SELECT {inner} AS a, named_struct('min', 99) AS x")
+    places = {"x": F.col("a")["x"]}
+    judged = with_verdict(df.alias("a"), "x < 50", places, schema=schema, strategy=strategy)
+    assert judged.collect()[0]["verdict"] == 1
