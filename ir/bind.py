@@ -194,14 +194,15 @@ class _Binder:
             return NULL if column.dtype == ty.NULL else FALSE
         if any(v is None for _, v in members):
             rest.append(NULL)
-            members = [(t, v) for t, v in members if v is not None]
-        if not members:
+        if all(v is None for _, v in members):
             return Node(Op.OR, tuple(rest))
+        # A NULL with a type takes part in the choice of the type that all members are cast to.
+        members = [(t, v) for t, v in members if t != ty.NULL]
         try:
             if column.op is Op.LITERAL:
                 assert column.dtype is not None
                 one, *others = in_one_type([(column.dtype, column.value), *members], self.session)
-                tests = [self.compare(Op.EQ, one, other) for other in others]
+                tests = [self.compare(Op.EQ, one, o) for o in others if o.value is not None]
             else:
                 tests = member_conditions(column, members, self.session)
             return Node(Op.OR, (*tests, *rest))

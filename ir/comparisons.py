@@ -191,7 +191,8 @@ def member_conditions(
 
     Args:
         column: The column or call.
-        members: Literals: types and axis values, none of them NULL.
+        members: Literals: types and axis values. None is a NULL, which only has a part in the
+            choice of the type that Spark compares in.
         session: The Spark settings.
 
     Raises:
@@ -203,6 +204,7 @@ def member_conditions(
         raise CannotJudge(f"columns of type {dtype} allow null tests only")
     sources = dict.fromkeys(t for t, _ in members)
     to = _list_type(dtype, sources, session)
+    members = [(t, v) for t, v in members if v is not None]
     if (values := _own_values(dtype, to, members)) is not None:
         tests = [is_in(column, values)] if values else []
         if len(values) < len(members) and dtype.kind is Kind.FLOAT:

@@ -77,7 +77,8 @@ class SourceError(SkipstoneError, OSError):
     """A file of a table is missing, truncated, encrypted, or of another format."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(printable(message))  # paths and names may hold line feeds
+        # Paths and names may hold line feeds, and URLs secrets.
+        super().__init__(printable(without_secrets(message)))
 
 
 class StaleFile(SourceError):
@@ -130,7 +131,7 @@ def describe_error(e: BaseException) -> str:
     """
     text = re.sub(r"\x1b\[[0-9;]*m|\u21b3", "", str(e))  # colours of terminals
     lines = [line.strip() for line in without_secrets(text).splitlines() if line.strip()]
-    said = clip("; ".join(lines), 10_000)
+    said = printable("; ".join(lines))
     said = said if len(said) <= 300 else f"{said[:140]} ... {said[-155:]}"
     return f"{type(e).__name__}: {said}" if said else type(e).__name__
 

@@ -41,18 +41,15 @@ class Interval:
     may_raise: Mask
 
     def __len__(self) -> int:
-        return max(
-            len(a)
-            for a in (
-                self.low,
-                self.high,
-                self.unbounded_above,
-                self.may_hold_value,
-                self.may_hold_null,
-                self.may_hold_nan,
-                self.may_raise,
-            )
-        )
+        return max(len(a) for a in self.arrays)
+
+    @property
+    def arrays(self) -> tuple[Data, ...]:
+        """The arrays, in the order of the attributes."""
+        return (
+            self.low, self.high, self.unbounded_above, self.may_hold_value,
+            self.may_hold_null, self.may_hold_nan, self.may_raise,
+        )  # fmt: skip
 
     @property
     def some(self) -> Mask:
@@ -69,18 +66,7 @@ class Interval:
 
     def take(self, where: Mask) -> Interval:
         """Return the containers of a mask of shape (n,)."""
-        parts = (
-            a if len(a) == 1 else a[where]
-            for a in (
-                self.low,
-                self.high,
-                self.unbounded_above,
-                self.may_hold_value,
-                self.may_hold_null,
-                self.may_hold_nan,
-                self.may_raise,
-            )
-        )
+        parts = (a if len(a) == 1 else a[where] for a in self.arrays)
         return Interval(self.dtype, *parts)
 
 
@@ -166,20 +152,10 @@ def merge(where: Mask, chosen: Interval, other: Interval) -> Interval:
     `chosen` has one entry for each container that the mask sets.
     """
     parts: list[Any] = []
-    for name in (
-        "low",
-        "high",
-        "unbounded_above",
-        "may_hold_value",
-        "may_hold_null",
-        "may_hold_nan",
-        "may_raise",
-    ):
-        a, b = getattr(chosen, name), getattr(other, name)
-        out = np.array(
-            np.broadcast_to(b, len(where)),
-            lane_of(chosen.dtype) if name in ("low", "high") else np.bool_,
-        )
+    lane = lane_of(chosen.dtype)
+    dtypes = (lane, lane, *[np.dtype(np.bool_)] * 5)
+    for a, b, dtype in zip(chosen.arrays, other.arrays, dtypes, strict=True):
+        out = np.array(np.broadcast_to(b, len(where)), dtype)
         out[where] = a
         parts.append(out)
     return Interval(chosen.dtype, *parts)

@@ -198,7 +198,9 @@ def join(*args: Any, **options: Any) -> pa.Table:
         >>> join(sales, days, on="day", where_dim="year = 2000 AND day < 3").to_pydict()
         {'day': [2, 2], 'price': [1.5, 2.5], 'year': [2000, 2000]}
     """
-    return join_explained(*args, **options).table
+    # An error about the arguments names this function.
+    given = inspect.signature(join).bind(*args, **options)
+    return join_explained(*given.args, **given.kwargs).table
 
 
 def _read_concurrently(

@@ -255,10 +255,12 @@ class Plan(Selection):
             again = self.table.replan(self._request(limit, filters))
             if again is not None:
                 return again
-        dynamic = DynamicFilters(
-            tuple(filters), self.table.schema, self.session, refine=self.table.refinement()
-        )
-        verdicts = dynamic.judged(self._pruned_by, self._static_verdicts)
+        dynamic, verdicts = None, self._static_verdicts
+        if filters:
+            dynamic = DynamicFilters(
+                tuple(filters), self.table.schema, self.session, refine=self.table.refinement()
+            )
+            verdicts = dynamic.judged(self._pruned_by, self._static_verdicts)
         return Plan(
             self.table, self.predicate, verdicts, self.columns, self.statistics, limit,
             self.timezone, self.order, dynamic, self._static_verdicts, self.session,

@@ -95,18 +95,7 @@ def _by_distinct(n: Node, leaf: Node, source: Source) -> Interval:
     v = _in_blocks(n, parts, len(first))
     return Interval(
         v.dtype,
-        *(
-            np.broadcast_to(a, len(first))[inverse]
-            for a in (
-                v.low,
-                v.high,
-                v.unbounded_above,
-                v.may_hold_value,
-                v.may_hold_null,
-                v.may_hold_nan,
-                v.may_raise,
-            )
-        ),
+        *(np.broadcast_to(a, len(first))[inverse] for a in v.arrays),
     )
 
 
@@ -117,15 +106,7 @@ def _in_blocks(n: Node, leaves: dict[Node, LeafReader], count: int) -> Interval:
         v = _evaluate(n, leaves, first, stop)
         for whole, part in zip(
             out,
-            (
-                v.low,
-                v.high,
-                v.unbounded_above,
-                v.may_hold_value,
-                v.may_hold_null,
-                v.may_hold_nan,
-                v.may_raise,
-            ),
+            v.arrays,
             strict=True,
         ):
             whole[first:stop] = part
@@ -170,18 +151,7 @@ def _leaf(n: Node, source: Source) -> LeafReader:
 def _slice_interval(v: Interval, first: int, stop: int) -> Interval:
     return Interval(
         v.dtype,
-        *(
-            a if len(a) == 1 else a[first:stop]
-            for a in (
-                v.low,
-                v.high,
-                v.unbounded_above,
-                v.may_hold_value,
-                v.may_hold_null,
-                v.may_hold_nan,
-                v.may_raise,
-            )
-        ),
+        *(a if len(a) == 1 else a[first:stop] for a in v.arrays),
     )
 
 

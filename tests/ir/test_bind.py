@@ -153,6 +153,11 @@ CONSTANT_LISTS = [
     ("16777217 IN (16777216F)",                                       "false",      "true"),
     ("5 IN (5.0, 6)",                                                 "true",       "true"),
     ("CAST(NULL AS INT) IN (5)",                                      "NULL",       "NULL"),
+    # A NULL has a part in the choice of the type.
+    ("5 IN (5.0, CAST(NULL AS STRING))",                              "5 IN (...)", "5 IN (...)"),
+    ("i IN (5.0, CAST(NULL AS STRING))",                              "i IN (...)", "i IN (...)"),
+    ("16777217 IN (16777216, CAST(NULL AS FLOAT))",                   "NULL",       "true"),
+    ("i IN (5, NULL)",                                       "i = 5 OR NULL", "i = 5 OR NULL"),
 ]  # fmt: skip
 
 

@@ -58,7 +58,7 @@ class Recorder:
             self.failed.append(report.nodeid)
 
     def record(self) -> dict[str, Any]:
-        """What was found, for JSON."""
+        """Return what was found, for JSON."""
         good = {n: s for n, s in self.seconds.items() if n not in self.failed}
         reached = {k: sorted(v) for k, v in self.reached.items()}
         return {"seconds": good, "failed": self.failed, "reached": reached}

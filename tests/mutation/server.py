@@ -49,7 +49,7 @@ class Server:
         return True
 
     def recorded(self, session: pytest.Session) -> dict[str, Any]:
-        """Which tests reach which lines: as found before, or by running all of them once."""
+        """Return which tests reach which lines: as saved, or by running all of them once."""
         digest = hashlib.sha256(self.target.path.read_bytes())
         for test in tests_of(self.target):
             digest.update((ROOT / test).read_bytes())

@@ -151,9 +151,10 @@ def _filtered(spark: Any, rows: DataFrame, plan: Plan) -> DataFrame:
         if untyped and columns_in(plan.predicate) is None:
             matching.schema  # noqa: B018  Spark Connect resolves names now
     except AnalysisException as e:
-        if not untyped:
+        named = [f for f in untyped if f"`{f.name}`".casefold() in str(e).casefold()]
+        if not named:
             raise
-        names = ", ".join(f"{f.name!r}, {f.type}" for f in untyped)
+        names = ", ".join(f"{f.name!r}, {f.type}" for f in named)
         raise UnsupportedForm(
             f"Spark cannot resolve the condition {plan.predicate.expr:.200} without the columns "
             f"for which it has no type: {names} ({describe_error(e)})"

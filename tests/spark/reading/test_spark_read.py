@@ -251,10 +251,14 @@ def test_types_that_spark_lacks(spark, tmp_path):
     with pytest.raises(ss.UnsupportedForm, match=r"no type for the column 't', time64.*some of x"):
         read(spark, tmp_path)
     assert read(spark, tmp_path, columns=["x"]).collect() == [(1,)]
-    # What is not understood is Spark's to resolve, and it may name the column.
+    # Spark resolves the parts that Skipstone does not understand. They may name the column.
     unknown = "ceil(t) = 1 OR soundex(x) = ''"
     with pytest.raises(ss.UnsupportedForm, match=r"without the columns .* no type: 't', time64"):
         read(spark, tmp_path, unknown, columns=["x"]).collect()
+    from pyspark.errors import AnalysisException
+
+    with pytest.raises(AnalysisException, match="no_such_function"):
+        read(spark, tmp_path, "no_such_function(x) = 1", columns=["x"]).collect()
 
 
 # Folders.

@@ -1,0 +1,29 @@
+"""Error messages: one line, bounded, without secrets."""
+
+import pytest
+
+import skipstone as ss
+from skipstone.ir.errors import describe_error, without_secrets
+
+SECRETS = [
+    ("https://me:pw@host/t.parquet", "https://host/t.parquet"),
+    ("s3://key:pw@bucket/a b: no such file", "s3://bucket/a b: no such file"),
+    ("https://h/t?sig=a%2Fb&v=1", "https://h/t?sig=...&v=..."),
+    ("cannot open 'abfs://c@a.dfs/t?sig=x'", "cannot open 'abfs://a.dfs/t?sig=...'"),
+    ("mail me@host, a=b?c", "mail me@host, a=b?c"),
+]
+
+
+@pytest.mark.parametrize(("text", "without"), SECRETS)
+def test_messages_hide_secrets(text, without):
+    assert without_secrets(text) == without
+    assert str(ss.SourceError(text)) == without
+    assert describe_error(OSError(text)) == f"OSError: {without}"
+
+
+def test_causes_stay_on_one_bounded_line():
+    e = ValueError("\x1b[31mfirst\x1b[0m\n\n  second \n" + "x" * 100_000 + " the cause")
+    said = describe_error(e)
+    assert said.startswith("ValueError: first; second; xxx") and said.endswith("the cause")
+    assert len(said) < 400 and "\n" not in said and "\x1b" not in said
+    assert describe_error(KeyError()) == "KeyError"
