@@ -73,12 +73,17 @@ def matching_rows(predicate: Node, batch: pa.RecordBatch) -> pa.RecordBatch:
 
 def _raise_if_lost(predicate: Node, truth: Truth) -> None:
     if truth.may_raise.any():
-        raise UnsupportedForm(
-            f"{int(truth.may_raise.sum())} rows cannot be judged by {show(predicate):.300}: "
-            "Spark raises an error for them in ANSI mode (overflow, division by zero, "
-            "a failed cast), or its result is not known here (text that is not UTF-8). "
-            "Guard the expression (TRY_CAST, nullif), or filter with another engine."
-        )
+        raise unjudged(predicate, int(truth.may_raise.sum()))
+
+
+def unjudged(predicate: Node, rows: int) -> UnsupportedForm:
+    """Return the error for a number of rows for which Spark may raise an error."""
+    return UnsupportedForm(
+        f"{rows} rows cannot be judged by {show(predicate):.300}: "
+        "Spark raises an error for them in ANSI mode (overflow, division by zero, "
+        "a failed cast), or its result is not known here (text that is not UTF-8). "
+        "Guard the expression (TRY_CAST, nullif), or filter with another engine."
+    )
 
 
 Cache: TypeAlias = dict[Path | Node, pa.Array]

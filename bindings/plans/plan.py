@@ -13,6 +13,7 @@ from skipstone.bindings.filters.option import enabled
 from skipstone.bindings.plans.aggregate import extreme
 from skipstone.bindings.plans.explain import explain_plan
 from skipstone.bindings.plans.order import read_in_order, sort_keys
+from skipstone.bindings.plans.readers import ReaderName, check_reader
 from skipstone.bindings.plans.request import Dynamic as Dynamic
 from skipstone.bindings.plans.request import PlanRequest, check_columns, check_limit
 from skipstone.bindings.plans.request import predicate_over as predicate_over
@@ -59,12 +60,17 @@ class Plan(Selection):
             match; else None.
     """
 
-    def to_batches(self) -> Iterator[pa.RecordBatch]:
+    def to_batches(self, *, reader: ReaderName = "auto") -> Iterator[pa.RecordBatch]:
         """Yield the matching rows batch by batch, in table order or sorted, up to the limit.
 
         Sorted rows without a limit are all in memory at once.
 
+        Args:
+            reader: Decodes Parquet pages: "arrow", "polars", or "auto", which takes Polars for
+                large reads if it is installed. All give the same rows.
+
         Raises:
+            BackendMissing: `reader` is "polars", and Polars is not installed.
             UnsupportedForm: rows of a container must be filtered by a form that only planning
                 understands.
             SourceError: a file can no longer be read.
@@ -73,7 +79,7 @@ class Plan(Selection):
             yield from read_in_order(self)
             return
         remaining = None if self.cut is None else self.cut.limit
-        for batch in self._matching_batches():
+        for batch in self._matching_batches(check_reader(reader)):
             if remaining is None:
                 yield batch
                 continue
@@ -83,28 +89,34 @@ class Plan(Selection):
             if not remaining:
                 return
 
-    def _matching_batches(self) -> Iterator[pa.RecordBatch]:
+    def _matching_batches(self, reader: ReaderName) -> Iterator[pa.RecordBatch]:
         """Yield the rows that match the condition and that joins may need."""
         if self.dynamic is None or not self.dynamic.columns:
-            yield from self.table.tasks(self).batches()
+            yield from self.table.tasks(self, reader=reader).batches()
             return
         names = list(dict.fromkeys([*self.columns, *self.dynamic.columns]))
-        for batch in self.table.tasks(self._restricted(self.kept, names, None)).batches():
+        wider = self._restricted(self.kept, names, None)
+        for batch in self.table.tasks(wider, reader=reader).batches():
             needed = self.dynamic.needed_rows(batch)
             if needed.num_rows:
                 yield needed.select(self.columns)
 
-    def to_arrow(self) -> pa.Table:
+    def to_arrow(self, *, reader: ReaderName = "auto") -> pa.Table:
         """Return the matching rows as an Arrow table.
 
         They are the rows that Spark returns when it reads and filters the whole table.
 
+        Args:
+            reader: See `to_batches`.
+
         Raises:
+            BackendMissing: `reader` is "polars", and Polars is not installed.
             UnsupportedForm: see `to_batches`.
             SourceError: a file can no longer be read.
         """
         return pa.Table.from_batches(
-            self.to_batches(), pa.schema([self.table.schema.field(name) for name in self.columns])
+            self.to_batches(reader=reader),
+            pa.schema([self.table.schema.field(name) for name in self.columns]),
         )
 
     def to_pandas(self) -> pd.DataFrame:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from skipstone.bindings.plans.plan import Plan
+    from skipstone.bindings.plans.readers import ReaderName
     from skipstone.bindings.plans.request import PlanRequest
     from skipstone.bindings.plans.work import Work
     from skipstone.bindings.predicates.predicate import PruningPredicate
@@ -116,7 +117,7 @@ class PlannedTable(Protocol):
         """Return path -> row group indices of some containers; an empty list means a whole file."""
         ...
 
-    def tasks(self, plan: Plan, *, lenient: bool = False) -> Tasks:
+    def tasks(self, plan: Plan, *, lenient: bool = False, reader: ReaderName = "auto") -> Tasks:
         """Return how to read the matching rows, in table order.
 
         Args:

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import itertools
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from skipstone.bindings.plans.readers import ReaderName
 from skipstone.bindings.tables.parquet.calendar import leaf_values, rebase_batch
+from skipstone.bindings.tables.row_filter import matching_rows
 from skipstone.ir.errors import SourceError, UnsupportedForm
 from skipstone.ir.node import Node, columns_of
-from skipstone.ir.rows import matching_rows
 from skipstone.kernels.run.pool import threads
 
 if TYPE_CHECKING:
@@ -61,18 +63,19 @@ class RowSelection:
         columns: Top-level columns.
         predicate: The bound condition; None keeps every row.
         lenient: Whether rows that cannot be judged here are returned, for the caller to judge.
+        reader: Decodes the files, where it can.
     """
 
     columns: tuple[str, ...]
     predicate: Node | None
     lenient: bool = False
+    reader: ReaderName = "auto"
 
     @staticmethod
-    def of(plan: Plan, lenient: bool = False) -> RowSelection:
+    def of(plan: Plan, lenient: bool = False, reader: ReaderName = "auto") -> RowSelection:
         """Return the rows and columns that a plan reads."""
-        return RowSelection(
-            tuple(plan.columns), None if plan.predicate is None else plan.predicate.node, lenient
-        )
+        condition = None if plan.predicate is None else plan.predicate.node
+        return RowSelection(tuple(plan.columns), condition, lenient, reader)
 
     def needed(self, filtered: bool) -> set[str]:
         """Return the columns to read from a file; `filtered` if its rows are to be judged."""
@@ -94,20 +97,24 @@ class RowSelection:
         return batch.select(list(self.columns))
 
 
-class Reader(Protocol):
+class Reader(ABC):
     """Reads the files of a plan.
 
     A reader holds only what the files have in common, not the table, so that it can be pickled.
+
+    Attributes:
+        wanted: The rows and columns that it reads from each file.
     """
 
-    @property
-    def wanted(self) -> RowSelection:
-        """The rows and columns that it reads from each file."""
-        ...
+    wanted: RowSelection
 
+    @abstractmethod
     def read(self, task: Any) -> Iterator[pa.RecordBatch]:
         """Yield the wanted rows of one file, or of some row groups of it."""
-        ...
+
+    def read_all(self, tasks: Sequence[Any]) -> Iterator[pa.RecordBatch]:
+        """Yield the wanted rows of all tasks, in order; several are read at once."""
+        return read_in_order(lambda task: list(self.read(task)), tasks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +135,7 @@ class Tasks:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows, in table order."""
-        return read_in_order(lambda task: list(self.reader.read(task)), self.each)
+        return self.reader.read_all(self.each)
 
 
 def batches_of(

@@ -21,7 +21,7 @@ from skipstone.kernels.run.loops import Loop, compiled
 WALK: Final = Loop(
     footer_loops,
     "walk",
-    "i8(readonly, matrix, matrix, array, matrix, matrix, matrix, array)",
+    "i8(readonly, i8, matrix, matrix, array, matrix, matrix, matrix, array)",
     ("number", "signed", "items", "ended"),
 )
 # Bytes of a footer for each column chunk; a footer with fewer is read twice.
@@ -104,18 +104,22 @@ REQUIRED: Final = {
 }
 
 
-def _table() -> Longs:
+Grammar = dict[int, dict[int, tuple[int, int, int, int]]]
+
+
+def table_of(grammar: Grammar, required: dict[int, tuple[int, ...]]) -> Longs:
+    """Return a grammar as the loop reads it."""
     out = np.zeros((at.FIELDS * (at.ORDER + 1), 4), np.int64)
     out[:, at.SLOT] = -1
-    for structure, fields in GRAMMAR.items():
+    for structure, fields in grammar.items():
         for field, entry in fields.items():
             out[structure * at.FIELDS + field] = entry
-    for structure, needed in REQUIRED.items():
+    for structure, needed in required.items():
         out[structure * at.FIELDS, at.KIND] = sum(1 << field for field in needed)
     return out
 
 
-TABLE: Final = _table()
+TABLE: Final = table_of(GRAMMAR, REQUIRED)
 
 
 class Layout(NamedTuple):
@@ -152,11 +156,30 @@ def at_hand() -> bool:
     return all([loops.at_hand(WALK), loops.at_hand(GATHER)])
 
 
-def layout_of(data: Bytes, walk: Callable[..., int] | None = None) -> Layout | None:
-    """Return the layout of a footer, or None if only Arrow's reader can read it.
+class Structures(NamedTuple):
+    """What the loop found in a footer, or in another list of structures.
+
+    Attributes:
+        groups: The rows, bytes and last chunk of each row group, shape (g, 3).
+        chunks: The slots of each column chunk, shape (k, WIDTH).
+        marks: The start, after its head, and the end of each field, shape (FIELDS, 2).
+        orders: The number of columns whose bounds have the order of their type.
+    """
+
+    groups: Longs
+    chunks: Longs
+    marks: Longs
+    orders: int
+
+
+def structures_of(
+    data: Bytes, table: Longs, walk: Callable[..., int] | None = None
+) -> Structures | None:
+    """Read a footer, or another list of structures; None if the bytes are damaged.
 
     Args:
-        data: FileMetaData in Thrift's compact protocol.
+        data: A structure in Thrift's compact protocol.
+        table: Its grammar.
         walk: The loop; None: the compiled one.
     """
     walk = walk or compiled(WALK)
@@ -168,16 +191,25 @@ def layout_of(data: Bytes, walk: Callable[..., int] | None = None) -> Layout | N
     while True:
         groups, chunks = np.empty((capacity, 3), np.int64), np.empty((capacity, at.WIDTH), np.int64)
         marks, totals = np.zeros((at.FIELDS, 2), np.int64), np.zeros(3, np.int64)
-        if walk(data, TABLE, stack, now, groups, chunks, marks, totals) < 0:
+        if walk(data, 0, table, stack, now, groups, chunks, marks, totals) != len(data):
             return None
         number, total, orders = totals.tolist()
         if max(number, total) <= capacity:
-            break
+            return Structures(groups[:number], chunks[:total], marks, orders)
         capacity = max(number, total)
-    columns = total // number if number else 0
-    if (groups[:number, 2] != columns * np.arange(1, number + 1)).any():
+
+
+def layout_of(data: Bytes, walk: Callable[..., int] | None = None) -> Layout | None:
+    """Return the layout of a footer, or None if only Arrow's reader can read it.
+
+    Args:
+        data: FileMetaData in Thrift's compact protocol.
+        walk: The loop; None: the compiled one.
+    """
+    found = structures_of(data, TABLE, walk)
+    if found is None or (chunks := per_group(found)) is None:
         return None
-    (first, after), (start, stop) = marks[NUM_ROWS].tolist(), marks[ROW_GROUPS].tolist()
+    (first, after), (start, stop) = found.marks[NUM_ROWS].tolist(), found.marks[ROW_GROUPS].tolist()
     if not first < after <= start < stop:
         return None
     rest = (
@@ -185,10 +217,16 @@ def layout_of(data: Bytes, walk: Callable[..., int] | None = None) -> Layout | N
         + bytes([at.STRUCT])
         + data[stop:].tobytes()
     )
-    return Layout(
-        groups[:number, 0],
-        groups[:number, 1],
-        chunks[:total].reshape(number, columns, at.WIDTH),
-        orders,
-        rest,
-    )
+    return Layout(found.groups[:, 0], found.groups[:, 1], chunks, found.orders, rest)
+
+
+def per_group(found: Structures) -> Longs | None:
+    """Return the slots of a footer's column chunks, shape (g, c, WIDTH).
+
+    None: the row groups have different numbers of columns.
+    """
+    number = len(found.groups)
+    columns = len(found.chunks) // number if number else 0
+    if (found.groups[:, 2] != columns * np.arange(1, number + 1)).any():
+        return None
+    return found.chunks.reshape(number, columns, at.WIDTH)

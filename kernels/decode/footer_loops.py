@@ -1,4 +1,4 @@
-"""Read Parquet footers with a loop that Numba compiles.
+"""Read Parquet footers and page headers with loops that Numba compiles.
 
 Numba compiles the text of this module (kernels/run/loops.py).
 
@@ -31,6 +31,10 @@ REPEATED, DEFINED, WIDTH = range(10, 13)  # numbers of counts of levels
 # Slots of a row group, and slots that have only bits.
 ROWS, TOTAL, SAID, MIN_EXACT, MAX_EXACT, UNENCODED, SLOTS = range(WIDTH, WIDTH + 7)
 TRUTHS = 16  # the first bit of booleans
+# Slots of a page: as of a chunk, but TYPE is the kind of page, and BYTES its compressed size.
+UNPACKED, PAGE_VALUES, PAGE_ROWS = BLOOM, BLOOM_SIZE, REPEATED
+PAGE_NULLS, PAGE_ENCODING = DEFINED, ROWS
+DATA_PAGE, INDEX_PAGE, DICTIONARY_PAGE, DATA_PAGE_V2 = range(4)
 # The most items of a list, as in Arrow's reader; the most bytes of a column chunk.
 MOST, LARGEST = 1_000_000, 1 << 47
 
@@ -101,12 +105,21 @@ def ended(structure: int, fields: int, now: Any, groups: Any, chunks: Any, total
 
 
 def walk(
-    data: Any, grammar: Any, stack: Any, now: Any, groups: Any, chunks: Any, marks: Any, totals: Any
+    data: Any,
+    pos: int,
+    grammar: Any,
+    stack: Any,
+    now: Any,
+    groups: Any,
+    chunks: Any,
+    marks: Any,
+    totals: Any,
 ) -> int:
-    """Read a footer.
+    """Read a footer, or another structure of Parquet by its own grammar.
 
     Args:
-        data: Its bytes.
+        data: Bytes that hold it.
+        pos: Its start.
         grammar: The table of known fields, shape (structures * FIELDS, 4).
         stack: A buffer of shape (DEPTH, 4). A list has the type of its items, their structure and
             how many are left. A structure has 0, its kind, its last field and the bits of its
@@ -121,9 +134,9 @@ def walk(
             there is room, and the number of columns whose bounds have the order of their type.
 
     Returns:
-        0, or -1 if the bytes are not a footer, or one that is not supported.
+        Its end, or -1 if the bytes are not a footer, or one that is not supported.
     """
-    end, pos, depth = len(data), 0, 0
+    end, depth = len(data), 0
     stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = 0, FILE, 0, 0
     now[TOTAL] = 0
     while depth >= 0:
@@ -218,4 +231,49 @@ def walk(
             now[TOLD] |= np.int64(1) << slot
             if kind == TRUE:
                 now[TOLD] |= value << (slot + TRUTHS)
-    return 0 if pos == end else -1
+    return pos
+
+
+def headers(
+    data: Any,
+    pos: int,
+    values: int,
+    grammar: Any,
+    stack: Any,
+    now: Any,
+    marks: Any,
+    totals: Any,
+    pages: Any,
+) -> int:
+    """Read the headers of the pages of one column chunk.
+
+    Args:
+        data: Bytes from the chunk; they may end within a page.
+        pos: The start of the first header.
+        values: The number of values after which the chunk ends.
+        grammar: The fields of headers; see `walk`.
+        stack, now, marks, totals: Buffers of `walk`.
+        pages: Receives the slots of each page, then the start and the end of its header, shape
+            (any, WIDTH + 3).
+
+    Returns:
+        The number of pages whose headers are in the data, or -1 if one is damaged. There may be
+        more than `pages` has room for.
+    """
+    count, end, left = 0, len(data), values
+    while left > 0 and pos < end and count < len(pages):
+        for i in range(SLOTS):
+            now[i] = 0
+        after = walk(data, pos, grammar, stack, now, pages, pages, marks, totals)
+        if after < 0 or now[BYTES] < 0 or now[PAGE_VALUES] < 0:
+            return -1
+        for i in range(WIDTH):
+            pages[count, i] = now[i]
+        pages[count, WIDTH] = now[PAGE_ENCODING]
+        pages[count, WIDTH + 1] = pos
+        pages[count, WIDTH + 2] = after
+        if now[TYPE] != DICTIONARY_PAGE:
+            left -= now[PAGE_VALUES]
+        pos = after + now[BYTES]
+        count += 1
+    return count

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from skipstone.bindings.tables.delta.fields import TableFields, physical_name
 from skipstone.bindings.tables.delta.vectors import deleted_rows
 from skipstone.bindings.tables.partition_values import partition_values
-from skipstone.bindings.tables.read import RowSelection, Tasks, batches_of, offsets_of
+from skipstone.bindings.tables.read import Reader, RowSelection, Tasks, batches_of, offsets_of
 from skipstone.bindings.tables.row_ranges import RowRanges
 from skipstone.ir.errors import SourceError, clip, describe_error
 from skipstone.ir.outcome import Verdict
@@ -44,13 +44,13 @@ class FileTask:
     filtered: bool
 
 
-def tasks_of(table: DeltaTable, plan: Plan, lenient: bool = False) -> Tasks:
+def tasks_of(table: DeltaTable, wanted: RowSelection, plan: Plan) -> Tasks:
     """Return the tasks that read a plan's rows, one per file.
 
     Args:
         table: The table.
+        wanted: The rows and columns to read.
         plan: A plan of it.
-        lenient: Whether to add the rows for which the condition cannot be evaluated here.
     """
     kept, snapshot = plan.kept.tolist(), table.snapshot
     actions = (
@@ -63,7 +63,7 @@ def tasks_of(table: DeltaTable, plan: Plan, lenient: bool = False) -> Tasks:
         for i, action in zip(kept, actions, strict=True)
     ]
     reader = FileReader(
-        RowSelection.of(plan, lenient),
+        wanted,
         snapshot.fs,
         snapshot.root,
         snapshot.fields,
@@ -74,7 +74,7 @@ def tasks_of(table: DeltaTable, plan: Plan, lenient: bool = False) -> Tasks:
 
 
 @dataclass(frozen=True, slots=True)
-class FileReader:
+class FileReader(Reader):
     """Reads the files of a Delta table.
 
     Attributes:

@@ -22,6 +22,7 @@ from skipstone.bindings.tables.delta.snapshot import read_snapshot
 from skipstone.ir.errors import StatisticsError
 
 if TYPE_CHECKING:
+    from skipstone.bindings.plans.readers import ReaderName
     from skipstone.bindings.plans.request import PlanRequest
     from skipstone.bindings.predicates.predicate import PruningPredicate, Source
     from skipstone.bindings.tables.read import Tasks
@@ -96,7 +97,7 @@ class DeltaTable(DeltaFiles):
             pa.array(self.plan(where, stats_skipping=False, **settings).verdicts != 0)
         )
 
-    def tasks(self, plan: Plan, *, lenient: bool = False) -> Tasks:
+    def tasks(self, plan: Plan, *, lenient: bool = False, reader: ReaderName = "auto") -> Tasks:
         """Return the tasks that read the matching rows of a plan of this table.
 
         Args:
@@ -104,8 +105,9 @@ class DeltaTable(DeltaFiles):
             lenient: Whether to add the rows for which the condition cannot be evaluated here.
         """
         from skipstone.bindings.tables.delta.read_files import tasks_of
+        from skipstone.bindings.tables.read import RowSelection
 
-        return tasks_of(self, plan, lenient)
+        return tasks_of(self, RowSelection.of(plan, lenient, reader), plan)
 
     def __repr__(self) -> str:
         return (

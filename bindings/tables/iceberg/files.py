@@ -24,6 +24,7 @@ from skipstone.ir.outcome import Verdict
 from skipstone.ir.types import Kind, whole
 
 if TYPE_CHECKING:
+    from skipstone.bindings.plans.readers import ReaderName
     from skipstone.bindings.plans.request import PlanRequest
     from skipstone.bindings.plans.table_protocol import Refinement
     from skipstone.bindings.predicates.predicate import PruningPredicate
@@ -231,7 +232,7 @@ class IcebergFiles(CompleteTable):
         """Return path -> an empty list for the kept files: each is read whole."""
         return {path: [] for path in self.paths.take(pa.array(kept)).to_pylist()}
 
-    def tasks(self, plan: Plan, *, lenient: bool = False) -> Tasks:
+    def tasks(self, plan: Plan, *, lenient: bool = False, reader: ReaderName = "auto") -> Tasks:
         """Return the tasks that read the matching rows of a plan of these files.
 
         Args:
@@ -239,8 +240,9 @@ class IcebergFiles(CompleteTable):
             lenient: Whether to add the rows for which the condition cannot be evaluated here.
         """
         from skipstone.bindings.tables.iceberg.read_files import tasks_of
+        from skipstone.bindings.tables.read import RowSelection
 
-        return tasks_of(self, plan, lenient)
+        return tasks_of(self, RowSelection.of(plan, lenient, reader), plan)
 
     def stats_table(self) -> pa.Table:
         """Return the files with their statistics (`IcebergTable.with_stats`)."""

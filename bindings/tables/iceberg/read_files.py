@@ -29,7 +29,7 @@ from skipstone.bindings.tables.iceberg.removed import (
     equal_rows,
     vector_positions,
 )
-from skipstone.bindings.tables.read import RowSelection, Tasks, batches_of
+from skipstone.bindings.tables.read import Reader, RowSelection, Tasks, batches_of
 from skipstone.bindings.tables.row_ranges import RowRanges
 from skipstone.ir.errors import SourceError, describe_error
 from skipstone.ir.outcome import Verdict
@@ -61,15 +61,15 @@ class FileTask:
     partition: Mapping[str, pa.Scalar | str]
 
 
-def tasks_of(files: IcebergFiles, plan: Plan, lenient: bool = False) -> Tasks:
+def tasks_of(files: IcebergFiles, wanted: RowSelection, plan: Plan) -> Tasks:
     """Return the tasks that read a plan's rows, one per file.
 
     Args:
         files: The files of the plan.
+        wanted: The rows and columns to read.
         plan: The plan.
-        lenient: Whether to add the rows for which the condition cannot be evaluated here.
     """
-    kept, wanted = plan.kept.tolist(), RowSelection.of(plan, lenient)
+    kept = plan.kept.tolist()
     each = []
     for i in kept:
         filtered = bool(plan.verdicts[i] == Verdict.MAYBE)
@@ -120,7 +120,7 @@ def partition_of(
             yield name, values[row]
 
 
-class FileReader:
+class FileReader(Reader):
     """Reads the data files of an Iceberg table.
 
     Attributes:

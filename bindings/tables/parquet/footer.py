@@ -20,8 +20,10 @@ from skipstone.bindings.tables.files import UNKNOWN, Ints
 from skipstone.bindings.tables.parquet import thrift
 from skipstone.bindings.tables.parquet.calendar import is_julian
 from skipstone.bindings.tables.parquet.declared_types import with_spark_types
+from skipstone.bindings.tables.parquet.pages.leaf_types import LeafType, leaf_types
 from skipstone.bindings.tables.parquet.thrift import Fields, ThriftError, column_chunks
 from skipstone.ir.cached import cached_property
+from skipstone.kernels.decode import page_layout
 from skipstone.kernels.decode.footer_layout import Layout, is_there, layout_of
 from skipstone.kernels.decode.footer_loops import DEFINED, LARGEST, REPEATED, TOLD, UNENCODED
 from skipstone.kernels.decode.spans import Bytes
@@ -68,6 +70,11 @@ class Head:
     def columns(self) -> pa.Schema:
         """The schema without the file's key-value metadata."""
         return self.schema.remove_metadata()
+
+    @cached_property
+    def leaf_types(self) -> dict[str, LeafType]:
+        """The columns whose pages can be read by themselves."""
+        return leaf_types(self.metadata, self.columns)
 
     @cached_property
     def physical(self) -> tuple[tuple[str, int], ...]:
@@ -164,6 +171,16 @@ class ParsedFooter:
     def metadata(self) -> pq.FileMetaData:
         """The whole footer, parsed by pyarrow."""
         return parse_footer(self.data.tobytes())
+
+    @cached_property
+    def places(self) -> Ints | None:
+        """Where the pages of column chunks lie (kernels/decode/page_layout.py).
+
+        None: it is not known, or the loops that find it are not compiled yet.
+        """
+        if len(self.data) > MAX_LAYOUT or not page_layout.at_hand():
+            return None
+        return page_layout.places_of(self.data)
 
     @cached_property
     def rows(self) -> Ints:

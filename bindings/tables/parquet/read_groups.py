@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
@@ -15,11 +17,23 @@ import pyarrow.parquet as pq
 from skipstone.bindings.tables.files import UNKNOWN, check_unchanged
 from skipstone.bindings.tables.parquet.declared_types import why_not_judged, why_not_read
 from skipstone.bindings.tables.parquet.footer import schema_of
+from skipstone.bindings.tables.parquet.pages.ranges import Ranges, is_local
+from skipstone.bindings.tables.parquet.pages.read_pages import (
+    PageRead,
+    leaves_of,
+    row_groups_of,
+    rows_of,
+)
+from skipstone.bindings.tables.parquet.pages.row_groups import RowGroup, RowGroups
 from skipstone.bindings.tables.partitions import Texts, partition_column
-from skipstone.bindings.tables.read import RowSelection, Tasks, batches_of
+from skipstone.bindings.tables.read import Reader, RowSelection, Tasks, batches_of, read_in_order
+from skipstone.bindings.tables.table_columns import file_names, to_table_columns
 from skipstone.ir.errors import SourceError, StaleFile, UnsupportedForm, describe_error
 from skipstone.ir.node import columns_of
 from skipstone.ir.outcome import Verdict
+
+# Rows that are read together, at most, unless a row group has more.
+UNIT_ROWS: Final = 1 << 20
 
 if TYPE_CHECKING:
     from skipstone.bindings.plans.plan import Plan
@@ -52,13 +66,13 @@ class GroupTask:
     rows: list[int] | None
 
 
-def tasks_of(table: ParquetTable, plan: Plan, lenient: bool = False) -> Tasks:
+def tasks_of(table: ParquetTable, wanted: RowSelection, plan: Plan) -> Tasks:
     """Return the tasks that read a plan of a Parquet table.
 
     Args:
         table: The table.
+        wanted: The rows and columns to read.
         plan: A plan of it.
-        lenient: Whether rows that cannot be judged here are returned, for the caller to judge.
 
     Raises:
         SourceError: the plan keeps a file whose footer could not be read.
@@ -99,7 +113,7 @@ def tasks_of(table: ParquetTable, plan: Plan, lenient: bool = False) -> Tasks:
         containers.append(positions)
         sizes.append(int(nbytes[positions].sum()))
     reader = GroupReader(
-        RowSelection.of(plan, lenient),
+        wanted,
         table.filesystem,
         table.schema,
         table.partition_columns,
@@ -108,8 +122,51 @@ def tasks_of(table: ParquetTable, plan: Plan, lenient: bool = False) -> Tasks:
     return Tasks(reader, each, containers, sizes)
 
 
+def units_of(tasks: Iterable[GroupTask]) -> Iterator[list[GroupTask]]:
+    """Yield row groups to read together: neighbours of one schema, verdict and folder.
+
+    Their number of rows is bounded, so that memory is, and so that threads share a large file.
+    """
+    unit: list[GroupTask] = []
+    rows = 0
+    for task in tasks:
+        for part in _split(task):
+            n = 0 if part.tail is None else int(part.tail.rows[part.groups].sum())
+            if unit and (rows + n > UNIT_ROWS or not _alike(unit[0], part)):
+                yield unit
+                unit, rows = [], 0
+            unit.append(part)
+            rows += n
+    if unit:
+        yield unit
+
+
+def _split(task: GroupTask) -> Iterator[GroupTask]:
+    """Yield a task in parts of at most `UNIT_ROWS` rows, where it has several row groups."""
+    if task.tail is None or len(task.groups) < 2:
+        yield task
+        return
+    first, rows = 0, 0
+    for i, n in enumerate(task.tail.rows[task.groups].tolist()):
+        if i > first and rows + n > UNIT_ROWS:
+            yield dataclasses.replace(task, groups=task.groups[first:i])
+            first, rows = i, 0
+        rows += n
+    yield dataclasses.replace(task, groups=task.groups[first:]) if first else task
+
+
+def _alike(a: GroupTask, b: GroupTask) -> bool:
+    return (
+        a.tail is not None
+        and b.tail is not None
+        and a.tail.head is b.tail.head
+        and a.filtered == b.filtered
+        and a.folder == b.folder
+    )
+
+
 @dataclass(frozen=True, slots=True)
-class GroupReader:
+class GroupReader(Reader):
     """Reads row groups of Parquet files.
 
     Attributes:
@@ -126,7 +183,103 @@ class GroupReader:
     partition_columns: tuple[str, ...]
     timezone: str
 
+    def read_all(self, tasks: Sequence[GroupTask]) -> Iterator[pa.RecordBatch]:
+        """Yield the wanted rows of all tasks, in order; several are read at once."""
+        return read_in_order(self._read_together, units_of(tasks))
+
     def read(self, task: GroupTask) -> Iterator[pa.RecordBatch]:
+        """Yield the wanted rows of a task's row groups.
+
+        Raises:
+            SourceError: the file cannot be read, or is not the file that was planned.
+            UnsupportedForm: a column of the file means something else than the table's column.
+        """
+        for unit in units_of([task]):
+            yield from self._read_together(unit)
+
+    def _read_together(self, tasks: Sequence[GroupTask]) -> list[pa.RecordBatch]:
+        """Return the wanted rows of tasks: by pages if that is possible, else by row groups."""
+        try:
+            rows = self._by_pages(tasks)
+        except (OSError, pa.ArrowException, ValueError, IndexError) as e:
+            if isinstance(e, StaleFile | UnsupportedForm):
+                raise
+            rows = None  # Arrow decides what is damaged, and says it
+        if rows is not None:
+            return rows
+        return [batch for task in tasks for batch in self._by_row_groups(task)]
+
+    def _by_pages(self, tasks: Sequence[GroupTask]) -> list[pa.RecordBatch] | None:
+        """Return the wanted rows of tasks of one verdict; None if they cannot be read by pages.
+
+        Raises:
+            StaleFile: a file is not the one that was planned.
+            UnsupportedForm: the rows cannot be judged here.
+            SourceError, OSError, ArrowException, ValueError: the pages cannot be read.
+        """
+        first = tasks[0]
+        needed = self.wanted.needed(first.filtered)
+        fields = [f for f in self.schema if f.name in needed]
+        if first.tail is None:
+            return None
+        filtered = self._can_judge(first, first.tail.head.columns, fields)
+        head, constants = first.tail.head, self._constants(first, fields)
+        inner = [f for f in fields if f.name not in constants]
+        own_names = file_names(head.columns, inner, first.path)
+        leaves = leaves_of(first.tail, inner, own_names)
+        if leaves is None:
+            return None
+        absent = {f.name: pa.scalar(None, f.type) for f in inner if f.name not in own_names}
+        with contextlib.ExitStack() as open_files:
+            groups: list[RowGroup] = []
+            for task in tasks:
+                assert task.tail is not None
+                source = open_files.enter_context(self._open(task))
+                ranges = Ranges(source, is_local(self.filesystem))
+                found = row_groups_of(
+                    task.path, task.tail, ranges, source.size(), leaves, task.groups
+                )
+                if found is None:
+                    return None
+                groups += found
+            types = {f.name: f.type for f in inner}
+            wanted = PageRead(
+                fields,
+                self.wanted.columns,
+                self.wanted.predicate if filtered else None,
+                self.wanted.lenient,
+            )
+            rows = rows_of(
+                RowGroups(head, leaves, types, groups, self.wanted.reader),
+                wanted,
+                constants | absent,
+            )
+        return [] if rows is None else [rows]
+
+    def _constants(self, task: GroupTask, fields: Sequence[pa.Field]) -> dict[str, pa.Scalar]:
+        """Return the partition values of a task's file."""
+        return {
+            f.name: partition_column([task.folder], f, self.timezone)[0]
+            for f in fields
+            if f.name in self.partition_columns
+        }
+
+    def _open(self, task: GroupTask) -> pa.NativeFile:
+        """Open a task's file.
+
+        Raises:
+            StaleFile: it is not the file that was planned.
+        """
+        check_unchanged(self.filesystem, [task.path], [task.size], [task.time])
+        source = self.filesystem.open_input_file(task.path)
+        if task.size != UNKNOWN and source.size() != task.size:
+            raise StaleFile(
+                f"{task.path}: was {task.size} bytes when it was planned, and is "
+                f"{source.size()}; scan the table again"
+            )
+        return source
+
+    def _by_row_groups(self, task: GroupTask) -> Iterator[pa.RecordBatch]:
         """Yield the wanted rows of a task's row groups.
 
         Raises:
@@ -135,32 +288,23 @@ class GroupReader:
         """
         needed, path = self.wanted.needed(task.filtered), task.path
         fields = [f for f in self.schema if f.name in needed]
-        constants = {
-            f.name: partition_column([task.folder], f, self.timezone)[0]
-            for f in fields
-            if f.name in self.partition_columns
-        }
-        check_unchanged(self.filesystem, [path], [task.size], [task.time])
+        constants = self._constants(task, fields)
         try:
-            with self.filesystem.open_input_file(path) as source:
-                if task.size != UNKNOWN and source.size() != task.size:
-                    raise StaleFile(
-                        f"{path}: was {task.size} bytes when it was planned, and is "
-                        f"{source.size()}; scan the table again"
-                    )
+            with self._open(task) as source:
                 reader = pq.ParquetFile(
                     source,
                     metadata=None if task.tail is None else task.tail.metadata,
                     coerce_int96_timestamp_unit="us",
                 )
                 _check_row_counts(task, reader.metadata)
-                filtered = self._can_judge(task, reader, fields)
-                file_names = _file_names(
+                own = schema_of(reader.metadata) if task.tail is None else task.tail.head.columns
+                filtered = self._can_judge(task, own, fields)
+                own_names = file_names(
                     reader.schema_arrow, [f for f in fields if f.name not in constants], path
                 )
-                for batch in batches_of(reader, path, list(file_names.values()), task.groups):
+                for batch in batches_of(reader, path, list(own_names.values()), task.groups):
                     rows = self.wanted.select(
-                        _to_table_columns(batch, fields, file_names, constants), filtered
+                        to_table_columns(batch, fields, own_names, constants), filtered
                     )
                     if rows.num_rows:
                         yield rows
@@ -172,13 +316,12 @@ class GroupReader:
                 "if the file was changed since, scan the table again, else leave the file out"
             ) from e
 
-    def _can_judge(self, task: GroupTask, file: pq.ParquetFile, fields: list[pa.Field]) -> bool:
+    def _can_judge(self, task: GroupTask, own: pa.Schema, fields: list[pa.Field]) -> bool:
         """Return True if the rows of a task are filtered here; otherwise the caller judges them.
 
         Raises:
             UnsupportedForm: the file's columns mean something else than the table's.
         """
-        own = schema_of(file.metadata) if task.tail is None else task.tail.head.columns
         judged = () if self.wanted.predicate is None else columns_of(self.wanted.predicate)
         why = why_not_judged(fields, own, judged) if task.filtered else ""
         if problem := why_not_read(fields, own) or ("" if self.wanted.lenient else why):
@@ -196,77 +339,3 @@ def _check_row_counts(task: GroupTask, metadata: pq.FileMetaData) -> None:
             f"{task.path}: its row groups differ from those in _metadata; write _metadata again, "
             "or scan with use_metadata=False"
         )
-
-
-def _file_names(schema: pa.Schema, fields: list[pa.Field], path: str) -> dict[str, str]:
-    """Return the file's names of the table's columns.
-
-    Names match exactly or else without regard to case, as in Spark. A column that the file lacks
-    has no entry.
-    """
-    out = {}
-    for f in fields:
-        matches = (
-            [f.name]
-            if f.name in schema.names
-            else [name for name in schema.names if name.lower() == f.name.lower()]
-        )
-        if len(matches) > 1:
-            raise SourceError(
-                f"{path}: has the columns {', '.join(matches)}; expected one for {f.name!r}"
-            )
-        if matches:
-            out[f.name] = matches[0]
-    return out
-
-
-def _to_table_columns(
-    batch: pa.RecordBatch,
-    fields: list[pa.Field],
-    file_names: dict[str, str],
-    constants: dict[str, pa.Scalar],
-) -> pa.RecordBatch:
-    """Return a batch with the table's columns.
-
-    Partition values are repeated, absent columns are NULL, and types are widened.
-    """
-    n = batch.num_rows
-    columns = []
-    for f in fields:
-        if f.name in constants:
-            columns.append(pa.repeat(constants[f.name], n))
-        elif f.name in file_names:
-            columns.append(_cast(batch.column(file_names[f.name]), f.type))
-        else:
-            columns.append(pa.nulls(n, f.type))
-    return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
-
-
-def _cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Cast values to another type.
-
-    Fields of structs are matched by name as columns are. Arrow's cast would make a field NULL if
-    its name differs in case.
-    """
-    if values.type == kind:
-        return values
-    if (
-        pa.types.is_timestamp(kind)
-        and pa.types.is_timestamp(values.type)
-        and kind.tz is not None
-        and values.type.tz is None
-    ):  # INT96
-        return values.cast(pa.timestamp(kind.unit)).cast(pa.int64()).cast(kind)
-    if not (pa.types.is_struct(kind) and pa.types.is_struct(values.type)):
-        # Integers that become floats are rounded to the nearest, as Spark's casts do.
-        return values.cast(kind, safe=not pa.types.is_floating(kind))
-    wanted = [kind.field(i) for i in range(kind.num_fields)]
-    names = _file_names(pa.schema(list(values.type)), wanted, "a file")
-    children = dict(zip((f.name for f in values.type), values.flatten(), strict=True))
-    fields = [
-        _cast(children[names[f.name]], f.type) if f.name in names else pa.nulls(len(values), f.type)
-        for f in wanted
-    ]
-    return pa.StructArray.from_arrays(
-        fields, fields=[f.with_nullable(True) for f in wanted], mask=values.is_null()
-    ).cast(kind)

@@ -39,6 +39,7 @@ from skipstone.ir.node import Path
 from skipstone.ir.types import Kind
 
 if TYPE_CHECKING:
+    from skipstone.bindings.plans.readers import ReaderName
     from skipstone.bindings.plans.request import PlanRequest
     from skipstone.bindings.tables.read import Tasks
 
@@ -215,7 +216,7 @@ class ParquetTable(Table, CompleteTable):
             self.filesystem, files.paths.to_pylist(), files.sizes.tolist(), files.times.tolist()
         )
 
-    def tasks(self, plan: Plan, *, lenient: bool = False) -> Tasks:
+    def tasks(self, plan: Plan, *, lenient: bool = False, reader: ReaderName = "auto") -> Tasks:
         """Return the tasks that read the matching rows of a plan.
 
         Args:
@@ -226,8 +227,9 @@ class ParquetTable(Table, CompleteTable):
             SourceError: the plan keeps a file whose footer could not be read.
         """
         from skipstone.bindings.tables.parquet.read_groups import tasks_of
+        from skipstone.bindings.tables.read import RowSelection
 
-        return tasks_of(self, plan, lenient)
+        return tasks_of(self, RowSelection.of(plan, lenient, reader), plan)
 
     def save_stats(self, path: Location | None = None) -> str:
         """Save the footers' statistics, so that later scans read only new and changed footers.

@@ -1,0 +1,1 @@
+"""Pages: choose them by their statistics, read the chosen ones, decode them."""

@@ -1,0 +1,310 @@
+"""The pages of a column chunk: where they lie and which rows they hold.
+
+An offset index lists them. Without one, their own headers do, which are a few bytes between them.
+Neither is believed: pages must follow each other within the chunk and hold its rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from skipstone.bindings.tables.parquet.pages.page_file import ChunkPart
+from skipstone.bindings.tables.parquet.pages.ranges import Ranges, Span
+from skipstone.kernels.decode import footer_loops as at
+from skipstone.kernels.decode import page_layout as layout
+
+Ints = npt.NDArray[np.int64]
+# Dictionaries of text and numbers; 2 is the number of old writers.
+DICTIONARY_ENCODINGS: Final = (2, 8)
+# Bytes that are read to find a header, and then if it does not end there.
+HEADER_BYTES: Final = (1 << 8, 1 << 12, 1 << 16)
+# Chunks up to this size are read whole to find their headers.
+SMALL_CHUNK: Final = 1 << 17
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A column chunk, as the footer describes it.
+
+    Attributes:
+        codec: Parquet's number of the compression.
+        values: The number of values, NULLs included.
+        unpacked: The bytes of all pages after decompression.
+        start, stop: Where its pages lie in the file.
+        offset_index, column_index: Where its page indexes lie; None if it has none.
+    """
+
+    codec: int
+    values: int
+    unpacked: int
+    start: int
+    stop: int
+    offset_index: Span | None
+    column_index: Span | None
+
+    @staticmethod
+    def of(slots: Ints, size: int) -> Chunk | None:
+        """Return the chunk of a footer's slots; None if they contradict each other.
+
+        Args:
+            slots: Slots of `places_of`, shape (WIDTH,).
+            size: The size of the file, in bytes.
+        """
+        bits, codec, values, unpacked, data, dictionary, nbytes = (
+            int(slots[i])
+            for i in (
+                at.TOLD, layout.CODEC, layout.VALUES, layout.UNCOMPRESSED, layout.DATA,
+                layout.DICTIONARY, at.BYTES,
+            )
+        )  # fmt: skip
+        # Old writers set the dictionary's offset to 0.
+        start = dictionary if bits >> layout.DICTIONARY & 1 and 0 < dictionary < data else data
+        stop = start + nbytes
+        if not (4 <= start < stop <= size and values >= 0 and 0 <= unpacked < 1 << 47):
+            return None
+        spans = [
+            _span(slots, offset, length, size)
+            for offset, length in (
+                (layout.OFFSET_INDEX, layout.OFFSET_INDEX_SIZE),
+                (layout.COLUMN_INDEX, layout.COLUMN_INDEX_SIZE),
+            )
+        ]
+        return Chunk(codec, values, unpacked, start, stop, *spans)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all pages."""
+        return self.stop - self.start
+
+    @property
+    def whole(self) -> ChunkPart:
+        """All pages."""
+        return ChunkPart(self.codec, self.values, self.unpacked, [(self.start, self.stop)])
+
+
+def _span(slots: Ints, offset: int, length: int, size: int) -> Span | None:
+    if not slots[at.TOLD] >> offset & 1 or not slots[at.TOLD] >> length & 1:
+        return None
+    start, stop = int(slots[offset]), int(slots[offset] + slots[length])
+    return (start, stop) if 4 <= start < stop <= size else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pages:
+    """The data pages of a column chunk.
+
+    Attributes:
+        dictionary: Where the dictionary page lies; None if there is none.
+        starts, stops: Where the data pages lie, with their headers, shape (pages,).
+        rows: The first row of each page, and last the number of rows, shape (pages + 1,).
+        headers: Slots of the pages' headers (kernels/decode/page_layout.py), shape (pages, any);
+            None if they were not read. Their bounds are positions in `data`.
+        data: The bytes that hold the headers.
+    """
+
+    dictionary: Span | None
+    starts: Ints
+    stops: Ints
+    rows: Ints
+    headers: Ints | None = None
+    data: bytes | memoryview = b""
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def living(self, windows: Sequence[tuple[int, int]], alive: npt.NDArray[np.bool_]) -> Ints:
+        """Return the numbers of the pages that hold a living row.
+
+        Args:
+            windows: Ranges of rows of the row group, ascending.
+            alive: The mask of the rows of all windows, one after another.
+        """
+        lives = np.zeros(len(self), np.bool_)
+        done = 0
+        for first, stop in windows:
+            rows = alive[done : done + stop - first]
+            done += stop - first
+            a = int(np.searchsorted(self.rows, first, "right")) - 1
+            b = int(np.searchsorted(self.rows, stop, "left"))
+            edges = np.maximum(self.rows[a:b] - first, 0)
+            lives[a:b] |= np.logical_or.reduceat(rows, edges)
+        return np.flatnonzero(lives)
+
+    def spans(self, chosen: Ints) -> list[Span]:
+        """Return where pages lie, runs of neighbours as one; the dictionary page comes first.
+
+        Args:
+            chosen: The numbers of the pages, ascending.
+        """
+        out = [] if self.dictionary is None else [self.dictionary]
+        first = np.flatnonzero(np.append(True, np.diff(chosen) > 1))
+        last = np.append(first[1:], len(chosen)) - 1
+        starts, stops = self.starts[chosen[first]].tolist(), self.stops[chosen[last]].tolist()
+        return [*out, *zip(starts, stops, strict=True)]
+
+
+def pages_of(chunk: Chunk, ranges: Ranges) -> Pages | None:
+    """Return the pages of a flat column chunk; None if they cannot be found.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    if chunk.offset_index is not None:
+        (data,) = ranges.read([chunk.offset_index])
+        return _from_index(chunk, data)
+    if chunk.nbytes <= SMALL_CHUNK or not ranges.local:
+        (data,) = ranges.read([(chunk.start, chunk.stop)])
+        headers = layout.headers_of(np.frombuffer(data, np.uint8), chunk.values)
+        return None if headers is None else _from_headers(chunk, headers, chunk.start, data)
+    return _from_file(chunk, ranges)
+
+
+def _from_index(chunk: Chunk, data: memoryview) -> Pages | None:
+    found = layout.locations_of(np.frombuffer(data, np.uint8))
+    if found is None or not len(found):
+        return None
+    starts, sizes, rows = (found[:, i] for i in (layout.OFFSET, layout.SIZE, layout.FIRST_ROW))
+    dictionary = (chunk.start, int(starts[0])) if starts[0] > chunk.start else None
+    return _checked(chunk, Pages(dictionary, starts, starts + sizes, np.append(rows, chunk.values)))
+
+
+def _from_headers(
+    chunk: Chunk, headers: Ints, origin: int, data: bytes | memoryview
+) -> Pages | None:
+    """Return pages from their headers; `origin` is where the headers' positions count from."""
+    starts = headers[:, layout.START] + origin
+    return _of_headers(chunk, headers, starts, headers[:, layout.STOP] + origin, data)
+
+
+def _of_headers(
+    chunk: Chunk, headers: Ints, starts: Ints, bodies: Ints, data: bytes | memoryview
+) -> Pages | None:
+    stops = bodies + headers[:, at.BYTES]
+    is_data = _is_data(headers)
+    others = np.flatnonzero(~is_data)
+    dictionary = None
+    if len(others):
+        if others.tolist() != [0] or headers[0, at.TYPE] != at.DICTIONARY_PAGE:
+            return None
+        dictionary = (int(starts[0]), int(stops[0]))
+    headers = headers[is_data]
+    rows = np.cumsum(np.append(0, headers[:, at.PAGE_VALUES]))
+    return _checked(chunk, Pages(dictionary, starts[is_data], stops[is_data], rows, headers, data))
+
+
+def _from_file(chunk: Chunk, ranges: Ranges) -> Pages | None:
+    """Return pages by reading one header after another, without what lies between."""
+    found, starts, bodies, pieces = [], [], [], []
+    at_byte, left, origin = chunk.start, chunk.values, 0
+    reader = layout.HeaderReader()
+    while left > 0:
+        for size in HEADER_BYTES:
+            stop = min(at_byte + size, chunk.stop)
+            if stop <= at_byte:
+                return None
+            (data,) = ranges.read([(at_byte, stop)])
+            header = reader.read(np.frombuffer(data, np.uint8), 1, room=2)
+            if header is not None or stop == chunk.stop:
+                break
+        if header is None or not len(header):
+            return None
+        one = header[:1].copy()
+        body = at_byte + int(one[0, layout.STOP])
+        one[0, [at.MIN, at.MAX]] += origin
+        found.append(one)
+        starts.append(at_byte)
+        bodies.append(body)
+        pieces.append(data)
+        origin += data.nbytes
+        if one[0, at.TYPE] in (at.DATA_PAGE, at.DATA_PAGE_V2):
+            left -= int(one[0, at.PAGE_VALUES])
+        at_byte = body + int(one[0, at.BYTES])
+    return _of_headers(
+        chunk, np.concatenate(found), np.array(starts), np.array(bodies), b"".join(pieces)
+    )
+
+
+def _is_data(headers: Ints) -> npt.NDArray[np.bool_]:
+    kinds = headers[:, at.TYPE]
+    return np.asarray((kinds == at.DATA_PAGE) | (kinds == at.DATA_PAGE_V2), np.bool_)
+
+
+def _checked(chunk: Chunk, pages: Pages) -> Pages | None:
+    """Return pages if they follow each other within the chunk and hold its rows, else None."""
+    edges = np.append(pages.starts, chunk.stop)
+    ok = (
+        len(pages) > 0
+        and pages.rows[0] == 0
+        and pages.rows[-1] == chunk.values
+        and (np.diff(pages.rows) > 0).all()
+        and pages.starts[0] >= (chunk.start if pages.dictionary is None else pages.dictionary[1])
+        and (pages.stops > pages.starts).all()
+        and (pages.stops <= edges[1:]).all()
+    )
+    return pages if ok else None
+
+
+def part_of(chunk: Chunk, pages: Pages, chosen: Ints) -> ChunkPart:
+    """Return chosen pages of a chunk.
+
+    Args:
+        chunk: The chunk.
+        pages: Its pages.
+        chosen: The numbers of the pages, ascending.
+    """
+    values = int((pages.rows[chosen + 1] - pages.rows[chosen]).sum())
+    spans = pages.spans(chosen)
+    nbytes = sum(stop - start for start, stop in spans)
+    unpacked = max(nbytes, chunk.unpacked * nbytes // max(chunk.nbytes, 1))
+    return ChunkPart(chunk.codec, values, unpacked, spans, pages.dictionary is not None)
+
+
+def is_as_listed(pages: Pages, chosen: Ints, data: memoryview) -> bool:
+    """Return True if the headers of pages agree with the offset index that listed them.
+
+    Args:
+        pages: The pages of the chunk.
+        chosen: The numbers of those that were read, ascending.
+        data: The bytes of the dictionary page, if there is one, and of the chosen pages.
+    """
+    rows = pages.rows[chosen + 1] - pages.rows[chosen]
+    sizes = (pages.stops - pages.starts)[chosen]
+    headers = layout.headers_of(np.frombuffer(data, np.uint8), int(rows.sum()))
+    if headers is None:
+        return False
+    if pages.dictionary is not None:
+        start, stop = pages.dictionary
+        if not len(headers) or headers[0, at.TYPE] != at.DICTIONARY_PAGE:
+            return False
+        sizes = np.append(stop - start, sizes)
+        rows = np.append(headers[0, at.PAGE_VALUES], rows)
+    body = headers[:, layout.STOP] - headers[:, layout.START] + headers[:, at.BYTES]
+    return bool(
+        len(headers) == len(rows)
+        and (headers[:, at.PAGE_VALUES] == rows).all()
+        and (body == sizes).all()
+        and _is_data(headers[len(rows) - len(chosen) :]).all()
+    )
+
+
+def is_dictionary_coded(part: ChunkPart, data: memoryview) -> bool:
+    """Return True if all values of pages are numbers of a dictionary page.
+
+    Args:
+        part: The pages.
+        data: Their bytes.
+    """
+    headers = layout.headers_of(np.frombuffer(data, np.uint8), max(part.values, 1))
+    if headers is None or not len(headers) or headers[0, at.TYPE] != at.DICTIONARY_PAGE:
+        return False
+    of_data = headers[1:]
+    return bool(
+        _is_data(of_data).all()
+        and np.isin(of_data[:, layout.ENCODING], DICTIONARY_ENCODINGS).all()
+        and of_data[:, at.PAGE_VALUES].sum() == part.values
+    )

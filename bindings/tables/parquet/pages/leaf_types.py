@@ -1,0 +1,147 @@
+"""The columns whose pages are read by themselves: flat ones, of types that decoders share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from skipstone.bindings.tables.parquet.pages import thrift_writer as t
+
+REQUIRED, OPTIONAL = 0, 1
+# Parquet's types by name, with their numbers.
+PHYSICAL: Final = {
+    "BOOLEAN": 0, "INT32": 1, "INT64": 2, "FLOAT": 4, "DOUBLE": 5,
+    "BYTE_ARRAY": 6, "FIXED_LEN_BYTE_ARRAY": 7,
+}  # fmt: skip
+UNITS: Final = {"milliseconds": ("ms", 1), "microseconds": ("us", 2), "nanoseconds": ("ns", 3)}
+# Fields of a SchemaElement.
+TYPE, LENGTH, REPETITION, NAME, CHILDREN, CONVERTED, SCALE, PRECISION, _, LOGICAL = range(1, 11)
+UTF8, DECIMAL, DATE = 0, 5, 6  # converted types
+
+
+@dataclass(frozen=True, slots=True)
+class LeafType:
+    """The type of a flat column, as a file in memory declares it.
+
+    Attributes:
+        position: Its position among the Parquet columns of the file.
+        element: The fields of its SchemaElement, without its name, in the compact protocol.
+        arrow: The Arrow type that it is decoded to.
+        physical: Parquet's number of its type.
+    """
+
+    position: int
+    element: t.Fields
+    arrow: pa.DataType
+    physical: int
+
+
+def leaf_types(metadata: pq.FileMetaData, columns: pa.Schema) -> dict[str, LeafType]:
+    """Return the columns of a file whose pages can be read by themselves.
+
+    Columns that are nested, that only Arrow's own schema describes, or that have rare types, are
+    left out.
+
+    Args:
+        metadata: The file's metadata.
+        columns: The columns as Arrow and Spark read them.
+
+    Returns:
+        Name -> type.
+    """
+    schema = metadata.schema
+    leaves = [schema.column(i) for i in range(len(schema))]
+    by_path: dict[str, list[int]] = {}
+    for i, leaf in enumerate(leaves):
+        by_path.setdefault(leaf.path, []).append(i)
+    out = {}
+    for field in columns:
+        at = by_path.get(field.name, [])
+        if len(at) != 1 or columns.names.count(field.name) > 1 or pa.types.is_nested(field.type):
+            continue
+        leaf = leaves[at[0]]
+        if leaf.max_repetition_level or leaf.max_definition_level > 1:
+            continue
+        known = _known_type(leaf)
+        if known is not None and _same(known[0], field.type):
+            arrow, fields = known
+            nullable = OPTIONAL if leaf.max_definition_level else REQUIRED
+            element: t.Fields = {
+                TYPE: t.i32(PHYSICAL[leaf.physical_type]),
+                REPETITION: t.i32(nullable),
+            }
+            out[field.name] = LeafType(
+                at[0], {**element, **fields}, arrow, PHYSICAL[leaf.physical_type]
+            )
+    return out
+
+
+def _same(decoded: pa.DataType, field: pa.DataType) -> bool:
+    """Return True if Arrow reads a column as the type that its pages alone are decoded to."""
+    larger = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
+    return bool(decoded == larger.get(field, field))
+
+
+def _known_type(leaf: Any) -> tuple[pa.DataType, t.Fields] | None:
+    """Return a column's Arrow type and the fields that declare it."""
+    logical = json.loads(leaf.logical_type.to_json()) if leaf.logical_type is not None else {}
+    match leaf.physical_type, logical.get("Type", "None"):
+        case "BOOLEAN", "None":
+            return pa.bool_(), {}
+        case "INT32", "None":
+            return pa.int32(), {}
+        case "INT64", "None":
+            return pa.int64(), {}
+        case "FLOAT", "None":
+            return pa.float32(), {}
+        case "DOUBLE", "None":
+            return pa.float64(), {}
+        case "INT32", "Date":
+            return pa.date32(), {CONVERTED: t.i32(DATE), LOGICAL: _union(6)}
+        case "INT64", "Timestamp" if logical.get("timeUnit") in UNITS:
+            return _timestamp(logical)
+        case "INT32" | "INT64" as physical, "Int" if logical.get("isSigned"):
+            bits = int(physical[3:])
+            if logical.get("bitWidth") == bits:
+                return (pa.int32() if bits == 32 else pa.int64()), {}
+        case "INT32" | "INT64" | "FIXED_LEN_BYTE_ARRAY", "Decimal":
+            return _decimal(leaf, logical)
+        case "BYTE_ARRAY", "String":
+            return pa.string(), {CONVERTED: t.i32(UTF8), LOGICAL: _union(1)}
+        case "BYTE_ARRAY", "None":
+            return pa.binary(), {}
+    return None
+
+
+def _timestamp(logical: Mapping[str, Any]) -> tuple[pa.DataType, t.Fields]:
+    unit, number = UNITS[logical["timeUnit"]]
+    utc = bool(logical["isAdjustedToUTC"])
+    fields = {1: t.boolean(utc), 2: t.structure({number: t.structure({})})}
+    arrow = pa.timestamp(unit, "UTC" if utc else None)
+    return arrow, {LOGICAL: t.structure({8: t.structure(fields)})}
+
+
+def _decimal(leaf: Any, logical: Mapping[str, Any]) -> tuple[pa.DataType, t.Fields] | None:
+    precision, scale = logical["precision"], logical["scale"]
+    if not 0 < precision <= 38 or not 0 <= scale <= precision:
+        return None
+    fields: dict[int, t.Value] = {
+        CONVERTED: t.i32(DECIMAL),
+        SCALE: t.i32(scale),
+        PRECISION: t.i32(precision),
+        LOGICAL: t.structure({5: t.structure({1: t.i32(scale), 2: t.i32(precision)})}),
+    }
+    if leaf.physical_type == "FIXED_LEN_BYTE_ARRAY":
+        if not 0 < leaf.length <= 16:
+            return None
+        fields[LENGTH] = t.i32(leaf.length)
+    return pa.decimal128(precision, scale), fields
+
+
+def _union(field: int) -> t.Value:
+    return t.structure({field: t.structure({})})

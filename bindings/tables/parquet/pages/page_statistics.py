@@ -1,0 +1,263 @@
+"""The statistics of pages, from column indexes or from the pages' own headers.
+
+The pages of several columns have different boundaries. The containers are the ranges of rows
+between all of them; a range has the statistics of the page of each column that holds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skipstone.bindings.statistics.statistics import Statistics
+from skipstone.bindings.tables.parquet.column_chunks import bound_array, chunk_bounds
+from skipstone.bindings.tables.parquet.encodings import Encoding, encoding_of
+from skipstone.bindings.tables.parquet.footer import Head, physical_type_of
+from skipstone.bindings.tables.parquet.pages.chunk_pages import Chunk, Pages
+from skipstone.bindings.tables.parquet.pages.ranges import Ranges
+from skipstone.bindings.tables.parquet.thrift import ThriftError, read_struct
+from skipstone.ir.node import Path
+from skipstone.kernels.decode import footer_loops as at
+from skipstone.kernels.pack.columns import Raw
+
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+NULL_PAGES, MIN_VALUES, MAX_VALUES, NULL_COUNTS = 1, 2, 3, 5  # fields of a ColumnIndex
+HAS_BOUNDS = 1 << at.SAID | 1 << at.MIN | 1 << at.MAX
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PageBounds:
+    """The stored statistics of the pages of one column chunk.
+
+    Attributes:
+        rows: The first row of each page, and last the number of rows, shape (pages + 1,).
+        slots: As of column chunks in a footer, shape (pages, WIDTH).
+        data: The bytes that hold the bounds.
+        chunk: The slots of the whole chunk, and the bytes that hold its bounds, from the footer;
+            None if they are not known.
+    """
+
+    rows: Ints
+    slots: Ints
+    data: npt.NDArray[np.uint8]
+    chunk: tuple[Ints, npt.NDArray[np.uint8]] | None = None
+
+
+def bounds_of(chunk: Chunk, pages: Pages, ranges: Ranges, physical: int) -> PageBounds | None:
+    """Return the stored statistics of the pages of a chunk; None if there are none.
+
+    Args:
+        chunk: The chunk.
+        pages: Its pages.
+        ranges: Reads its file.
+        physical: Parquet's number of its type.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    if chunk.column_index is None:
+        if pages.headers is None or not (pages.headers[:, at.TOLD] >> at.SAID & 1).any():
+            return None
+        slots = pages.headers[:, : at.WIDTH].copy()
+        slots[:, at.TYPE] = physical
+        return PageBounds(pages.rows, slots, np.frombuffer(pages.data, np.uint8))
+    (data,) = ranges.read([chunk.column_index])
+    try:
+        index = read_struct(bytes(data))
+    except ThriftError:
+        return None
+    return _of_index(index, pages, physical)
+
+
+def _of_index(index: dict[int, object], pages: Pages, physical: int) -> PageBounds | None:
+    """Return the statistics of a column index; None if it does not fit the pages."""
+    n = len(pages)
+    empty, low, high, nulls = (
+        index.get(f) for f in (NULL_PAGES, MIN_VALUES, MAX_VALUES, NULL_COUNTS)
+    )
+    if not (_is_list(empty, bool, n) and _is_list(low, bytes, n) and _is_list(high, bytes, n)):
+        return None
+    assert isinstance(empty, list) and isinstance(low, list) and isinstance(high, list)
+    slots = np.zeros((n, at.WIDTH), np.int64)
+    is_empty = np.array(empty, np.bool_)
+    slots[:, at.TYPE] = physical
+    slots[:, at.TOLD] = np.where(is_empty, 1 << at.SAID, HAS_BOUNDS)
+    sizes = np.array([[len(b) for b in side] for side in (low, high)], np.int64)
+    slots[:, at.MIN_SIZE], slots[:, at.MAX_SIZE] = sizes
+    starts = np.concatenate([[0], np.cumsum(sizes.T.ravel())])[:-1].reshape(n, 2)
+    slots[:, at.MIN], slots[:, at.MAX] = starts.T
+    if isinstance(nulls, list) and _is_list(nulls, int, n):
+        slots[:, at.NULLS] = nulls
+        slots[:, at.TOLD] |= 1 << at.NULLS
+    joined = b"".join(b for pair in zip(low, high, strict=True) for b in pair)
+    # A page that should hold only NULLs, but whose count says otherwise, is unknown.
+    rows = np.diff(pages.rows)
+    counted = slots[:, at.TOLD] >> at.NULLS & 1 == 1
+    slots[is_empty & counted & (slots[:, at.NULLS] != rows), at.TOLD] = 0
+    slots[is_empty & ~counted, at.NULLS] = rows[is_empty & ~counted]
+    slots[is_empty & ~counted, at.TOLD] |= 1 << at.NULLS
+    return PageBounds(pages.rows, slots, np.frombuffer(joined, np.uint8))
+
+
+def _is_list(values: object, kind: type, n: int) -> bool:
+    return isinstance(values, list) and len(values) == n and all(type(v) is kind for v in values)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Segments:
+    """Ranges of rows of row groups, with statistics.
+
+    Attributes:
+        starts, stops: Half-open ranges of rows, which count through all row groups, shape (n,).
+        counts: The number of ranges of each row group.
+        statistics: Their statistics, n containers.
+    """
+
+    starts: Ints
+    stops: Ints
+    counts: list[int]
+    statistics: Statistics
+
+
+def segments_of(
+    schema: pa.Schema,
+    head: Head,
+    positions: Mapping[str, int],
+    groups: Sequence[tuple[int, Mapping[str, PageBounds]]],
+) -> Segments:
+    """Return the ranges between the page boundaries of row groups of one head.
+
+    Args:
+        schema: The table's columns.
+        head: The part of the footer that concerns the whole file.
+        positions: Table column -> its position among the Parquet columns.
+        groups: For each row group its rows, and the page statistics of columns.
+    """
+    edges, firsts = [], np.cumsum([0, *(rows for rows, _ in groups)])
+    for (rows, bounds), first in zip(groups, firsts.tolist(), strict=False):
+        inner = [b.rows for b in bounds.values()]
+        edges.append(np.unique(np.concatenate([[0, rows], *inner]))[:-1] + first)
+    starts = np.concatenate(edges) if edges else np.zeros(0, np.int64)
+    stops = np.append(starts[1:], firsts[-1])[: len(starts)]
+    columns: dict[Path, Raw] = {}
+    for name, position in positions.items():
+        raw = _raw(schema.field(name).type, head, position, name, groups, firsts, starts)
+        if raw is not None:
+            columns[(name,)] = raw
+    rows_of_each = pa.array(stops - starts)
+    return Segments(
+        starts,
+        stops,
+        [len(e) for e in edges],
+        Statistics(schema, len(starts), columns, row_count=rows_of_each, counts_parents=True),
+    )
+
+
+def _raw(
+    kind: pa.DataType,
+    head: Head,
+    position: int,
+    name: str,
+    groups: Sequence[tuple[int, Mapping[str, PageBounds]]],
+    firsts: Ints,
+    starts: Ints,
+) -> Raw | None:
+    """Return the statistics of one column in the ranges that begin at `starts`."""
+    with_bounds = [
+        (b, first)
+        for (_, bounds), first in zip(groups, firsts.tolist(), strict=False)
+        if (b := bounds.get(name)) is not None
+    ]
+    encoding = encoding_of(head, position, kind)
+    if not with_bounds or encoding is None:
+        return None
+    bounds = [b for b, _ in with_bounds]
+    low, high, nulls = _decoded([(b.slots, b.data) for b in bounds], head, position, kind, encoding)
+    believed = _agree(bounds, low, high, nulls, head, position, kind, encoding)
+    page_starts = np.concatenate([b.rows[:-1] + first for b, first in with_bounds])
+    page_rows = np.concatenate([np.diff(b.rows) for b in bounds])
+    page = np.searchsorted(page_starts, starts, "right") - 1
+    # Row groups without statistics of the column have ranges past its pages there.
+    inside = (page >= 0) & (starts < (page_starts + page_rows)[page]) & believed[page]
+    where = pa.array(page, mask=~inside)
+    return Raw(
+        low.take(where), high.take(where), nulls.take(where), pa.array(page_rows).take(where)
+    )
+
+
+def _decoded(
+    parts: Sequence[tuple[Ints, npt.NDArray[np.uint8]]],
+    head: Head,
+    position: int,
+    kind: pa.DataType,
+    encoding: Encoding,
+) -> tuple[pa.Array, pa.Array, pa.Array]:
+    """Return lower bounds, upper bounds and null counts of slots, with the bytes of each part."""
+    slots = np.concatenate([s.reshape(-1, at.WIDTH) for s, _ in parts])
+    counts = [s.size // at.WIDTH for s, _ in parts]
+    n = len(slots)
+    decoded = chunk_bounds(
+        np.concatenate([data for _, data in parts]),
+        slots,
+        np.repeat(np.cumsum([0, *(len(data) for _, data in parts)])[:-1], counts),
+        np.array([physical_type_of(*head.physical[position])], np.int64).repeat(n, 0),
+        [encoding],
+        np.zeros(n, np.int64),
+        np.full(n, head.julian),
+        kind,
+    )
+    low, high = (bound_array(b, decoded, {}, kind) for b in (decoded.low, decoded.high))
+    return low, high, pa.array(decoded.nulls, mask=~decoded.counted)
+
+
+def _agree(
+    bounds: Sequence[PageBounds],
+    low: pa.Array,
+    high: pa.Array,
+    nulls: pa.Array,
+    head: Head,
+    position: int,
+    kind: pa.DataType,
+    encoding: Encoding,
+) -> Mask:
+    """Return for each page if the statistics of its chunk's pages agree with the footer's.
+
+    The footer's bounds hold for each page, and its null count is the sum of theirs. Text is not
+    compared: either side may be cut to fewer bytes.
+    """
+    known = [i for i, b in enumerate(bounds) if b.chunk is not None]
+    counts = np.array([len(b.slots) for b in bounds])
+    if not known:
+        return np.ones(int(counts.sum()), np.bool_)
+    chunks = [b.chunk for b in bounds if b.chunk is not None]
+    of_chunk = _decoded(chunks, head, position, kind, encoding)
+    chunk_of_page = np.full(len(bounds), -1)
+    chunk_of_page[known] = np.arange(len(known))
+    of_page = np.repeat(chunk_of_page, counts)
+    at_page = pa.array(of_page, mask=of_page < 0)
+    least, greatest, total = (a.take(at_page) for a in of_chunk)
+    wrong = np.zeros(len(of_page), np.bool_)
+    if not pa.types.is_string(kind) and not pa.types.is_large_string(kind) and not _is_bytes(kind):
+        wrong |= _true(pc.less(low, least)) | _true(pc.greater(high, greatest))
+    firsts = np.cumsum([0, *counts[:-1]])
+    summed = np.add.reduceat(np.asarray(nulls.fill_null(0)), firsts)
+    complete = np.logical_and.reduceat(np.asarray(nulls.is_valid()), firsts)
+    other = np.repeat(complete, counts) & _true(
+        pc.not_equal(total, pa.array(np.repeat(summed, counts)))
+    )
+    wrong_chunk = np.logical_or.reduceat(wrong | other, firsts)
+    return np.asarray(~np.repeat(wrong_chunk, counts), np.bool_)
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+
+
+def _true(values: pa.Array) -> Mask:
+    return np.asarray(values.fill_null(False).to_numpy(zero_copy_only=False), np.bool_)

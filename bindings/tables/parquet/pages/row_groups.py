@@ -1,0 +1,351 @@
+"""Read row groups by pages: choose rows by page statistics, then read column after column.
+
+Page statistics leave windows of rows. A mask says which rows of the windows are still alive.
+Columns of the condition come first; of the others, only pages with a living row are read.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skipstone.bindings.plans.readers import ReaderName
+from skipstone.bindings.predicates.predicate import PruningPredicate
+from skipstone.bindings.tables.parquet.footer import Head, ParsedFooter
+from skipstone.bindings.tables.parquet.pages.chunk_pages import (
+    Chunk,
+    Pages,
+    is_as_listed,
+    is_dictionary_coded,
+    pages_of,
+    part_of,
+)
+from skipstone.bindings.tables.parquet.pages.decoders import Decoded, decode
+from skipstone.bindings.tables.parquet.pages.leaf_types import PHYSICAL, LeafType
+from skipstone.bindings.tables.parquet.pages.page_file import ChunkPart, GroupPart, read_pages
+from skipstone.bindings.tables.parquet.pages.page_statistics import (
+    PageBounds,
+    bounds_of,
+    segments_of,
+)
+from skipstone.bindings.tables.parquet.pages.ranges import Ranges
+from skipstone.bindings.tables.parquet.pages.windows import Placement, windows_of
+from skipstone.bindings.tables.row_filter import Conjunct
+from skipstone.bindings.tables.table_columns import to_table_type
+from skipstone.ir.errors import SourceError
+from skipstone.ir.node import columns_of
+
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+BYTE_ARRAY: Final = PHYSICAL["BYTE_ARRAY"]
+
+
+@dataclass(slots=True)
+class RowGroup:
+    """A row group of an open file.
+
+    Attributes:
+        path: The file's path, for messages.
+        ranges: Reads the file.
+        rows: The number of its rows.
+        footer, number: The file's footer, and the number of the row group there.
+        chunks: Table column -> its chunk.
+        pages: Table column -> its pages, as far as they were looked up; None: they are not known.
+    """
+
+    path: str
+    ranges: Ranges
+    rows: int
+    footer: ParsedFooter
+    number: int
+    chunks: Mapping[str, Chunk]
+    pages: dict[str, Pages | None] = field(default_factory=dict)
+
+    def pages_of(self, name: str) -> Pages | None:
+        """Return the pages of a column; None if they are not known."""
+        if name not in self.pages:
+            self.pages[name] = pages_of(self.chunks[name], self.ranges)
+        return self.pages[name]
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The rows `first` to `stop - 1` of a row group."""
+
+    group: RowGroup
+    first: int
+    stop: int
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return self.stop - self.first
+
+
+@dataclass(slots=True)
+class _Read:
+    """A column as it was decoded, and where its rows lie in the windows."""
+
+    values: Decoded
+    placement: Placement
+    covered: Mask | None  # the rows of windows that were decoded; None: all
+
+
+# A part of a chunk, with its file, and with its pages if an offset index lists them.
+_Part = tuple[Ranges, ChunkPart, "tuple[Pages, Ints] | None"]
+
+
+@dataclass(slots=True)
+class _Wanted:
+    """A column to decode: its parts, and where their rows lie in the windows."""
+
+    name: str
+    parts: list[_Part]
+    placement: Placement
+    text: bool = False  # may be decoded as a dictionary
+
+
+class RowGroups:
+    """Row groups of files with one schema, read together.
+
+    Args:
+        head: The part of the footer that the files share.
+        leaves: Table column -> its type in the files; columns that the files lack are not there.
+        types: Table column -> its type in the table.
+        groups: The row groups.
+        reader: Decodes the pages.
+
+    Attributes:
+        alive: The rows of all windows that are still alive.
+    """
+
+    def __init__(
+        self,
+        head: Head,
+        leaves: Mapping[str, LeafType],
+        types: Mapping[str, pa.DataType],
+        groups: Sequence[RowGroup],
+        reader: ReaderName = "auto",
+    ) -> None:
+        self._head, self._leaves, self._types, self._reader = head, leaves, types, reader
+        self._windows = [Window(g, 0, g.rows) for g in groups if g.rows]
+        self._read: dict[str, _Read] = {}
+        self.alive: Mask = np.ones(sum(w.rows for w in self._windows), np.bool_)
+
+    def prune(self, predicate: PruningPredicate) -> None:
+        """Leave only the windows whose pages may hold a match."""
+        paths = columns_of(predicate.node)
+        names = [path[0] for path in paths if len(path) == 1 and path[0] in self._leaves]
+        found = [(w.group.rows, self._bounds(w.group, names)) for w in self._windows]
+        if not any(bounds for _, bounds in found):
+            return
+        positions = {name: self._leaves[name].position for name in names}
+        segments = segments_of(predicate.schema, self._head, positions, found)
+        kept = predicate.prune(segments.statistics)
+        windows, done = [], 0
+        for w, count in zip(self._windows, segments.counts, strict=True):
+            own = slice(done, done + count)
+            first = int(segments.starts[done])
+            windows += [
+                Window(w.group, a - first, b - first)
+                for a, b in windows_of(segments.starts[own], segments.stops[own], kept[own])
+            ]
+            done += count
+        self._windows = windows
+        self.alive = np.ones(sum(w.rows for w in windows), np.bool_)
+
+    def _bounds(self, g: RowGroup, names: Sequence[str]) -> dict[str, PageBounds]:
+        """Return the page statistics of columns, where there are any."""
+        out = {}
+        for name in names:
+            pages = g.pages_of(name)
+            if pages is not None and len(pages) > 1:
+                leaf = self._leaves[name]
+                one = bounds_of(g.chunks[name], pages, g.ranges, leaf.physical)
+                if one is not None:
+                    layout = g.footer.layout
+                    stats = None if layout is None else layout.chunks[g.number, leaf.position]
+                    chunk = None if stats is None else (stats, g.footer.data)
+                    out[name] = dataclasses.replace(one, chunk=chunk)
+        return out
+
+    def filter(self, part: Conjunct, others: Mapping[str, pa.Scalar]) -> Mask | None:
+        """Let only rows live for which a conjunct is TRUE, or may raise an error.
+
+        Args:
+            part: The conjunct.
+            others: The columns that the files lack, as constants.
+
+        Returns:
+            The mask of rows for which Spark may raise an error; None if there are none.
+        """
+        names = part.names
+        self.fetch([name for name in names if name in self._leaves], text=part.program is None)
+        read = self._read.get(names[0]) if len(names) == 1 else None
+        if part.program is not None and read is not None:
+            # A kernel judges all rows in less time than it takes to choose those alive.
+            where = read.covered
+        else:
+            where = None if self.alive.all() else self.alive.copy()
+        n = len(self.alive) if where is None else int(where.sum())
+        own = self._values([name for name in names if name in self._leaves], where)
+        columns = [own[name] if name in own else pa.repeat(others[name], n) for name in names]
+        rows = pa.record_batch(columns or [pa.nulls(n)], names or [""])
+        truth = part.judge(rows)
+        at = slice(None) if where is None else where
+        self.alive[at] &= truth.true | truth.may_raise
+        if not truth.may_raise.any():
+            return None
+        open_ = np.zeros(len(self.alive), np.bool_)
+        open_[at] = truth.may_raise
+        return open_
+
+    def columns(self, names: Sequence[str]) -> dict[str, pa.Array]:
+        """Return columns of the rows that are alive, as the table has them."""
+        return self._values(names, None if self.alive.all() else self.alive)
+
+    def _values(self, names: Sequence[str], rows: Mask | None) -> dict[str, pa.Array]:
+        """Return columns as the table has them, of some rows of the windows."""
+        out = {}
+        by_file: dict[int, list[str]] = {}
+        for name in names:
+            by_file.setdefault(id(self._read[name].values), []).append(name)
+        for together in by_file.values():
+            read = self._read[together[0]]
+            found = read.values.select(together, read.placement.keep(rows))
+            for name in together:
+                out[name] = to_table_type(_one(found.column(name)), self._types[name])
+        return out
+
+    def fetch(self, names: Sequence[str], *, text: bool = False) -> None:
+        """Read columns, as far as rows are alive.
+
+        Args:
+            names: The columns.
+            text: Whether text may be decoded as dictionaries, to be judged by distinct values.
+
+        Raises:
+            SourceError: the pages hold other rows than the footer says.
+        """
+        wanted = self._parts([name for name in names if name not in self._read])
+        together: dict[object, list[_Wanted]] = {}
+        for one in wanted:
+            one.text = text and self._leaves[one.name].physical == BYTE_ARRAY
+            values = tuple(part.values for _, part, _ in one.parts)
+            key = one.name if one.text else (one.placement.key, values)
+            together.setdefault(key, []).append(one)
+        for columns in together.values():
+            self._decode(columns)
+
+    def _decode(self, columns: Sequence[_Wanted]) -> None:
+        groups = [
+            GroupPart(ranges, [part for _, part, _ in parts])
+            for parts in zip(*(c.parts for c in columns), strict=True)
+            for ranges in [parts[0][0]]
+        ]
+        data, views = read_pages([(c.name, self._leaves[c.name]) for c in columns], groups)
+        for i, c in enumerate(columns):
+            for (_, _, listed), group in zip(c.parts, views, strict=True):
+                if listed is not None and not is_as_listed(*listed, group[i]):
+                    raise SourceError(f"{self._path}: the offset index of {c.name} is wrong")
+        coded = columns[0].text and all(
+            is_dictionary_coded(part, group[0])
+            for (_, part, _), group in zip(columns[0].parts, views, strict=True)
+        )
+        unpacked = sum(part.unpacked for g in groups for part in g.parts)
+        values = decode(data, unpacked, self._reader, [columns[0].name] if coded else ())
+        placement = columns[0].placement
+        if values.rows != placement.rows:
+            raise SourceError(
+                f"{self._path}: expected {placement.rows} rows, its pages have {values.rows}"
+            )
+        covered = placement.covered(len(self.alive))
+        for c in columns:
+            self._read[c.name] = _Read(values, placement, covered)
+
+    @property
+    def _path(self) -> str:
+        return self._windows[0].group.path
+
+    def _parts(self, names: Sequence[str]) -> list[_Wanted]:
+        """Return the pages of columns that hold living rows."""
+        out = []
+        for name in names:
+            parts: list[_Part] = []
+            runs: list[tuple[int, int, int]] = []
+            decoded = done = 0
+            for _, members in itertools.groupby(self._windows, lambda w: id(w.group)):
+                windows = list(members)
+                rows = sum(w.rows for w in windows)
+                alive = self.alive[done : done + rows]
+                if alive.any():
+                    part, page_rows = _pages_to_read(windows, name, alive)
+                    parts.append(part)
+                    runs += _runs(windows, page_rows, decoded, done)
+                    decoded += part[1].values
+                done += rows
+            out.append(_Wanted(name, parts, Placement.of(runs, decoded)))
+        return out
+
+
+PageRows = Sequence[tuple[int, int]]  # the rows of pages that were read, in the row group
+
+
+def _pages_to_read(windows: Sequence[Window], name: str, alive: Mask) -> tuple[_Part, PageRows]:
+    """Return the pages of a row group's column that hold living rows of its windows."""
+    g, chunk = windows[0].group, windows[0].group.chunks[name]
+    whole = (g.ranges, chunk.whole, None), [(0, g.rows)]
+    if alive.all() and windows[0].rows == g.rows:
+        return whole
+    pages = g.pages_of(name)
+    if pages is None:
+        return whole
+    chosen = pages.living([(w.first, w.stop) for w in windows], alive)
+    if len(chosen) == len(pages):
+        return whole
+    rows = zip(pages.rows[chosen].tolist(), pages.rows[chosen + 1].tolist(), strict=True)
+    listed = None if pages.headers is not None else (pages, chosen)
+    return (g.ranges, part_of(chunk, pages, chosen), listed), list(rows)
+
+
+def _runs(
+    windows: Sequence[Window], pages: PageRows, decoded: int, done: int
+) -> list[tuple[int, int, int]]:
+    """Relate the rows of decoded pages to those of windows, both ascending.
+
+    Args:
+        windows: The windows of a row group.
+        pages: The rows of the pages that were read.
+        decoded: The rows that were decoded before them.
+        done: The rows of the windows before them.
+    """
+    out, w = [], 0
+    for first, stop in pages:
+        while w < len(windows) and windows[w].stop <= first:
+            done += windows[w].rows
+            w += 1
+        at, before = w, done
+        while at < len(windows) and windows[at].first < stop:
+            one = windows[at]
+            a, b = max(first, one.first), min(stop, one.stop)
+            out.append((decoded + a - first, before + a - one.first, b - a))
+            before += one.rows
+            at += 1
+        decoded += stop - first
+    return out
+
+
+def _one(values: pa.ChunkedArray) -> pa.Array:
+    """Return a column as one array; dictionaries of several row groups become one."""
+    if values.num_chunks == 1:
+        return values.chunk(0)
+    if pa.types.is_dictionary(values.type):
+        values = values.unify_dictionaries()
+    return values.combine_chunks()

@@ -1,0 +1,105 @@
+"""Windows of rows, and where the rows of decoded pages lie in them.
+
+A window is a range of rows of one row group that pages did not rule out. Rows are counted through
+all windows that are read together. Pages reach over the ends of windows, and of those within only
+some are read; a `Placement` relates the decoded rows to the windows'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Placement:
+    """Runs of decoded rows that lie in windows.
+
+    Attributes:
+        decoded: The first decoded row of each run, shape (k,).
+        window: The row of the windows that it is, shape (k,).
+        lengths: The rows of each run, shape (k,).
+        rows: The number of decoded rows.
+    """
+
+    decoded: Ints
+    window: Ints
+    lengths: Ints
+    rows: int
+
+    @staticmethod
+    def of(runs: Sequence[tuple[int, int, int]], rows: int) -> Placement:
+        """Join runs that follow each other.
+
+        Args:
+            runs: First decoded row, row of the windows, number of rows; ascending.
+            rows: The number of decoded rows.
+        """
+        decoded, window, lengths = np.array(runs, np.int64).reshape(-1, 3).T
+        if len(decoded) > 1:
+            follows = (decoded[1:] == decoded[:-1] + lengths[:-1]) & (
+                window[1:] == window[:-1] + lengths[:-1]
+            )
+            first = np.append(True, ~follows)
+            lengths = np.add.reduceat(lengths, np.flatnonzero(first))
+            decoded, window = decoded[first], window[first]
+        return Placement(decoded, window, lengths, rows)
+
+    @property
+    def key(self) -> tuple[bytes, bytes, bytes, int]:
+        """Equal for columns of which the same rows were decoded."""
+        return (
+            self.decoded.tobytes(), self.window.tobytes(), self.lengths.tobytes(), self.rows,
+        )  # fmt: skip
+
+    def keep(self, alive: Mask | None) -> Mask | None:
+        """Return the mask of the decoded rows that lie in windows, and are alive there.
+
+        None: all of them.
+        """
+        if alive is None and self._whole:
+            return None
+        out = np.zeros(self.rows, np.bool_)
+        for a, b, n in self._runs():
+            out[a : a + n] = True if alive is None else alive[b : b + n]
+        return out
+
+    def covered(self, n: int) -> Mask | None:
+        """Return the mask of the n rows of windows that were decoded; None: all of them."""
+        if self._whole and self.rows == n:
+            return None
+        out = np.zeros(n, np.bool_)
+        for _, b, length in self._runs():
+            out[b : b + length] = True
+        return None if out.all() else out
+
+    @property
+    def _whole(self) -> bool:
+        return int(self.lengths.sum()) == self.rows
+
+    def _runs(self) -> list[tuple[int, int, int]]:
+        return list(
+            zip(self.decoded.tolist(), self.window.tolist(), self.lengths.tolist(), strict=True)
+        )
+
+
+def windows_of(starts: Ints, stops: Ints, kept: Mask) -> list[tuple[int, int]]:
+    """Return neighbouring segments that are kept as windows.
+
+    Example:
+        >>> starts, stops = np.array([0, 5, 7, 9]), np.array([5, 7, 9, 12])
+        >>> windows_of(starts, stops, np.array([True, True, False, True]))
+        [(0, 7), (9, 12)]
+    """
+    at = np.flatnonzero(kept)
+    if not len(at):
+        return []
+    first = np.append(True, np.diff(at) > 1)
+    last = np.append(first[1:], True)
+    return list(zip(starts[at[first]].tolist(), stops[at[last]].tolist(), strict=True))

@@ -1,0 +1,83 @@
+"""Turn the columns of a file into those of its table: names, types, constants, absent columns."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from skipstone.ir.errors import SourceError
+
+
+def file_names(schema: pa.Schema, fields: list[pa.Field], path: str) -> dict[str, str]:
+    """Return the file's names of the table's columns.
+
+    Names match exactly or else without regard to case, as in Spark. A column that the file lacks
+    has no entry.
+    """
+    out = {}
+    for f in fields:
+        matches = (
+            [f.name]
+            if f.name in schema.names
+            else [name for name in schema.names if name.lower() == f.name.lower()]
+        )
+        if len(matches) > 1:
+            raise SourceError(
+                f"{path}: has the columns {', '.join(matches)}; expected one for {f.name!r}"
+            )
+        if matches:
+            out[f.name] = matches[0]
+    return out
+
+
+def to_table_columns(
+    batch: pa.RecordBatch,
+    fields: list[pa.Field],
+    own_names: dict[str, str],
+    constants: dict[str, pa.Scalar],
+) -> pa.RecordBatch:
+    """Return a batch with the table's columns.
+
+    Partition values are repeated, absent columns are NULL, and types are widened.
+    """
+    n = batch.num_rows
+    columns = []
+    for f in fields:
+        if f.name in constants:
+            columns.append(pa.repeat(constants[f.name], n))
+        elif f.name in own_names:
+            columns.append(to_table_type(batch.column(own_names[f.name]), f.type))
+        else:
+            columns.append(pa.nulls(n, f.type))
+    return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
+
+
+def to_table_type(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Cast values to another type.
+
+    Fields of structs are matched by name as columns are. Arrow's cast would make a field NULL if
+    its name differs in case.
+    """
+    if values.type == kind:
+        return values
+    if (
+        pa.types.is_timestamp(kind)
+        and pa.types.is_timestamp(values.type)
+        and kind.tz is not None
+        and values.type.tz is None
+    ):  # INT96
+        return values.cast(pa.timestamp(kind.unit)).cast(pa.int64()).cast(kind)
+    if not (pa.types.is_struct(kind) and pa.types.is_struct(values.type)):
+        # Integers that become floats are rounded to the nearest, as Spark's casts do.
+        return values.cast(kind, safe=not pa.types.is_floating(kind))
+    wanted = [kind.field(i) for i in range(kind.num_fields)]
+    names = file_names(pa.schema(list(values.type)), wanted, "a file")
+    children = dict(zip((f.name for f in values.type), values.flatten(), strict=True))
+    fields = [
+        to_table_type(children[names[f.name]], f.type)
+        if f.name in names
+        else pa.nulls(len(values), f.type)
+        for f in wanted
+    ]
+    return pa.StructArray.from_arrays(
+        fields, fields=[f.with_nullable(True) for f in wanted], mask=values.is_null()
+    ).cast(kind)

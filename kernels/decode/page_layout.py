@@ -1,0 +1,167 @@
+"""Find the pages of column chunks: in a footer, in an offset index, and by their own headers.
+
+Source: Apache Parquet, `parquet.thrift`, "Page Index" of its documentation.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from skipstone.kernels.decode import footer_layout, footer_loops
+from skipstone.kernels.decode import footer_loops as at
+from skipstone.kernels.decode.footer_layout import Grammar, per_group, structures_of, table_of
+from skipstone.kernels.decode.spans import Bytes, Longs
+from skipstone.kernels.run import loops
+from skipstone.kernels.run.loops import Loop, compiled
+
+HEADERS: Final = Loop(
+    footer_loops,
+    "headers",
+    "i8(readonly, i8, i8, matrix, matrix, array, matrix, array, matrix)",
+    ("number", "signed", "items", "ended", "walk"),
+)
+# Slots of a column chunk, in the place of its statistics.
+CODEC, VALUES, UNCOMPRESSED, DATA, DICTIONARY = range(2, 7)
+OFFSET_INDEX, OFFSET_INDEX_SIZE, COLUMN_INDEX, COLUMN_INDEX_SIZE = range(8, 12)
+# Slots of a location.
+OFFSET, FIRST_ROW, SIZE = 2, 3, at.BYTES
+# Columns that follow the slots of a page.
+ENCODING, START, STOP = range(at.WIDTH, at.WIDTH + 3)
+
+
+def _without_slots(grammar: Grammar) -> Grammar:
+    return {
+        structure: {f: (*entry[:3], -1) for f, entry in fields.items()}
+        for structure, fields in grammar.items()
+    }
+
+
+_places = _without_slots(footer_layout.GRAMMAR)
+_places[at.GROUP][3] = (at.I64, 0, 0, at.ROWS)
+_places[at.CHUNK] |= {
+    1: (at.MAP, 0, 0, -1),  # pages in another file: refused
+    4: (at.I64, 0, 0, OFFSET_INDEX),
+    5: (at.I32, 0, 0, OFFSET_INDEX_SIZE),
+    6: (at.I64, 0, 0, COLUMN_INDEX),
+    7: (at.I32, 0, 0, COLUMN_INDEX_SIZE),
+}
+_places[at.COLUMN] |= {
+    1: (at.I32, 0, 0, at.TYPE),
+    4: (at.I32, 0, 0, CODEC),
+    5: (at.I64, 0, 0, VALUES),
+    6: (at.I64, 0, 0, UNCOMPRESSED),
+    7: (at.I64, 0, 0, at.BYTES),
+    9: (at.I64, 0, 0, DATA),
+    11: (at.I64, 0, 0, DICTIONARY),
+}
+PLACES: Final = table_of(_places, footer_layout.REQUIRED)
+LOCATIONS: Final = table_of(
+    {
+        at.FILE: {1: (at.LIST, at.STRUCT, at.CHUNK, -1)},
+        at.CHUNK: {
+            1: (at.I64, 0, 0, OFFSET),
+            2: (at.I32, 0, 0, SIZE),
+            3: (at.I64, 0, 0, FIRST_ROW),
+        },
+    },
+    {at.FILE: (1,), at.CHUNK: (1, 2, 3)},
+)
+# Structures of a page header, under kinds that the loop does not store.
+_DATA, _DATA_V2, _DICTIONARY = at.LEVELS, at.SORTING, at.PAIR
+PAGE: Final = table_of(
+    {
+        at.FILE: {
+            1: (at.I32, 0, 0, at.TYPE),
+            2: (at.I32, 0, 0, at.UNPACKED),
+            3: (at.I32, 0, 0, at.BYTES),
+            4: (at.I32, 0, 0, -1),
+            5: (at.STRUCT, 0, _DATA, -1),
+            7: (at.STRUCT, 0, _DICTIONARY, -1),
+            8: (at.STRUCT, 0, _DATA_V2, -1),
+        },
+        _DATA: {
+            1: (at.I32, 0, 0, at.PAGE_VALUES),
+            2: (at.I32, 0, 0, at.PAGE_ENCODING),
+            3: (at.I32, 0, 0, -1),
+            4: (at.I32, 0, 0, -1),
+            5: (at.STRUCT, 0, at.STATISTICS, at.SAID),
+        },
+        _DICTIONARY: {1: (at.I32, 0, 0, at.PAGE_VALUES), 2: (at.I32, 0, 0, at.PAGE_ENCODING)},
+        _DATA_V2: {
+            1: (at.I32, 0, 0, at.PAGE_VALUES),
+            2: (at.I32, 0, 0, at.PAGE_NULLS),
+            3: (at.I32, 0, 0, at.PAGE_ROWS),
+            4: (at.I32, 0, 0, at.PAGE_ENCODING),
+            5: (at.I32, 0, 0, -1),
+            6: (at.I32, 0, 0, -1),
+            7: (at.TRUE, 0, 0, -1),
+            8: (at.STRUCT, 0, at.STATISTICS, at.SAID),
+        },
+        at.STATISTICS: footer_layout.GRAMMAR[at.STATISTICS],
+    },
+    {at.FILE: (1, 2, 3), _DATA: (1, 2, 3, 4), _DICTIONARY: (1, 2), _DATA_V2: (1, 2, 3, 4, 5, 6)},
+)
+
+
+def at_hand() -> bool:
+    """Return True if the loops are compiled; otherwise start compiling them in the background."""
+    return all([footer_layout.at_hand(), loops.at_hand(HEADERS)])
+
+
+def places_of(footer: Bytes) -> Longs | None:
+    """Return where the pages and indexes of a footer's column chunks lie.
+
+    Returns:
+        Slots, shape (row groups, columns, WIDTH): `CODEC` to `COLUMN_INDEX_SIZE`, with the bits of
+        those that are set in slot 0. None: the footer is damaged, encrypted, or its pages are in
+        other files.
+    """
+    found = structures_of(footer, PLACES)
+    return None if found is None else per_group(found)
+
+
+def locations_of(index: Bytes) -> Longs | None:
+    """Return the pages that an offset index lists, not verified.
+
+    Returns:
+        Slots, shape (pages, WIDTH): `OFFSET`, `SIZE` and `FIRST_ROW`. None: the index is damaged.
+    """
+    found = structures_of(index, LOCATIONS)
+    return None if found is None else found.chunks
+
+
+class HeaderReader:
+    """Reads the headers of pages; its buffers serve one thread."""
+
+    def __init__(self) -> None:
+        self._loop = compiled(HEADERS)
+        self._stack, self._now = np.empty((at.DEPTH, 4), np.int64), np.empty(at.SLOTS, np.int64)
+        self._marks, self._totals = np.zeros((at.FIELDS, 2), np.int64), np.zeros(3, np.int64)
+
+    def read(self, data: Bytes, values: int, room: int = 128) -> Longs | None:
+        """Read the headers of a column chunk's pages.
+
+        Args:
+            data: Bytes from the chunk, from the start of a header on. They may end within a page.
+            values: The number of values after which the chunk ends.
+            room: A guess of the number of pages.
+
+        Returns:
+            Slots, shape (pages, WIDTH + 3), of the pages whose headers the data holds; None: a
+            header is damaged, or cut off.
+        """
+        while True:
+            pages = np.empty((room, at.WIDTH + 3), np.int64)
+            count = self._loop(
+                data, 0, values, PAGE, self._stack, self._now, self._marks, self._totals, pages
+            )
+            if count < room:
+                return None if count < 0 else pages[:count]
+            room *= 4
+
+
+def headers_of(data: Bytes, values: int) -> Longs | None:
+    """Read the headers of a column chunk's pages; see `HeaderReader.read`."""
+    return HeaderReader().read(data, values)

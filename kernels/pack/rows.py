@@ -1,0 +1,135 @@
+"""Rows as containers: the minimum and the maximum of a row are its value.
+
+So the kernels that judge containers also judge rows, with the same three-valued logic, and read the
+values where Arrow has them.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from skipstone.ir.node import Node, Path
+from skipstone.ir.session import CannotJudge
+from skipstone.ir.types import DType, Kind, from_arrow
+from skipstone.kernels.pack.bounds import Lanes
+from skipstone.kernels.pack.columns import Column
+from skipstone.kernels.pack.planes import Mask, Plane, Words, mask_of, pack, plane_of, word_count
+from skipstone.kernels.run.launch import Key
+
+# Types whose values lie in Arrow's buffers as lanes.
+IN_PLACE: Final = (Kind.INT, Kind.UINT, Kind.FLOAT, Kind.DATE, Kind.TIMESTAMP)
+
+
+class RowSource:
+    """The rows of a batch, as the statistics of containers of one row each.
+
+    Args:
+        batch: n rows, host memory. Struct fields are not resolved here.
+    """
+
+    files = ()
+
+    def __init__(self, batch: pa.RecordBatch) -> None:
+        self._batch = batch
+        self._columns: dict[str, Column] = {}
+
+    @property
+    def num_containers(self) -> int:
+        """The number of rows."""
+        return int(self._batch.num_rows)
+
+    def column(self, key: Key, dtype: DType) -> Column:
+        """Return a column's values as both bounds.
+
+        Raises:
+            CannotJudge: the values are no lanes, or of another type; see `has_lanes`.
+        """
+        if isinstance(key, Node) or len(key) != 1:
+            raise CannotJudge("only columns have rows, not calls and struct fields")
+        name = key[0]
+        if name not in self._columns:
+            values = self._batch.column(name)
+            if not has_lanes(values.type) or from_arrow(values.type) != dtype:
+                raise CannotJudge(f"values of type {values.type} are not lanes of {dtype}")
+            self._columns[name] = _column(values, dtype)
+        return self._columns[name]
+
+    def rows_plane(self) -> Plane:
+        """Return that each container has a row."""
+        return True
+
+    def contained_in(self, path: Path, values: tuple[object, ...], dtype: DType) -> None:
+        """Return that nothing is known besides the values."""
+
+
+def _column(values: pa.Array, dtype: DType) -> Column:
+    valid, lanes = validity(values), _lanes(values)
+    value: Plane = valid
+    nan: Plane = False
+    if dtype.kind is Kind.FLOAT and (not_a_number := np.isnan(lanes)).any():
+        known = mask_of(valid, len(values))
+        value, nan = plane_of(known & ~not_a_number), plane_of(known & not_a_number)
+    return Column(dtype, dtype.lane, lanes, lanes, value, _inverse(valid, len(values)), nan)
+
+
+def has_lanes(t: pa.DataType) -> bool:
+    """Return True if kernels can compare the values of a type where Arrow has them."""
+    if pa.types.is_dictionary(t) or pa.types.is_date64(t) or pa.types.is_run_end_encoded(t):
+        return False
+    dtype = from_arrow(t)
+    if dtype.kind is Kind.DECIMAL:
+        return pa.types.is_decimal128(t) and not dtype.coded
+    return dtype.kind is Kind.BOOL or dtype.kind in IN_PLACE
+
+
+def validity(values: pa.Array) -> Plane:
+    """Return the plane of the values that are not NULL."""
+    if not values.null_count:
+        return True
+    if values.null_count == len(values):
+        return False
+    bits = values.buffers()[0]
+    if values.offset % 8:
+        return pack(np.asarray(values.is_valid().to_numpy(zero_copy_only=False), np.bool_))
+    out = np.zeros(word_count(len(values)), np.uint64)
+    count = (len(values) + 7) // 8
+    out.view(np.uint8)[:count] = np.frombuffer(bits, np.uint8, count, values.offset // 8)
+    if len(values) % 64:
+        out[-1] &= np.uint64((1 << (len(values) % 64)) - 1)
+    return out
+
+
+def _lanes(values: pa.Array) -> Lanes:
+    """Return values as lanes, shape (n,); NULLs have any value.
+
+    Raises:
+        CannotJudge: a decimal has more digits than its type.
+    """
+    dtype, data = from_arrow(values.type), values.buffers()[1]
+    if dtype.kind is Kind.BOOL:
+        bits = np.frombuffer(data, np.uint8)
+        stop = values.offset + len(values)
+        return np.unpackbits(bits, count=stop, bitorder="little")[values.offset :]
+    if dtype.kind is not Kind.DECIMAL:
+        return np.frombuffer(
+            data, dtype.lane, len(values), values.offset * np.dtype(dtype.lane).itemsize
+        )
+    words = np.frombuffer(data, np.int64, 2 * len(values), 16 * values.offset)
+    low = np.ascontiguousarray(words[0::2])
+    if (valid := validity(values)) is not False:
+        wide: Mask = words[1::2] != low >> 63
+        if wide.any() and (valid is True or (pack(wide) & valid).any()):
+            raise CannotJudge(f"decimals have more digits than {values.type}")
+    return low
+
+
+def _inverse(plane: Plane, n: int) -> Plane:
+    if isinstance(plane, bool):
+        return not plane
+    out: Words = ~plane
+    if n % 64:
+        out[-1] &= np.uint64((1 << (n % 64)) - 1)
+    return out

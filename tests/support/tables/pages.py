@@ -1,0 +1,126 @@
+"""Files with pages of many kinds, and rows read by pages and by row groups."""
+
+import datetime as dt
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from skipstone.bindings.tables.parquet import read_groups
+from skipstone.kernels.decode import footer_layout, page_layout
+from skipstone.kernels.decode.spans import GATHER
+from skipstone.kernels.run.loops import compiled
+
+DAY = dt.date(1995, 1, 1)
+TIME = dt.datetime(1995, 1, 1, tzinfo=dt.UTC)
+
+
+def compile_loops():
+    """Compile the loops that find pages; without them, row groups are read."""
+    for loop in (footer_layout.WALK, GATHER, page_layout.HEADERS):
+        compiled(loop)
+
+
+def table(seed, n=3000):
+    """Make a table of all types that pages are read of, sorted by `k`."""
+    random = np.random.default_rng(seed)
+    k = np.sort(random.integers(0, 500, n))
+    nulls = random.random(n) < random.choice([0, 0.2])
+
+    def column(values, kind):
+        return pa.array([None if null else v for v, null in zip(values, nulls, strict=True)], kind)
+
+    some = random.integers(-50, 50, n)
+    floats = np.where(random.random(n) < 0.05, np.nan, some / 4)
+    return pa.table(
+        {
+            "k": pa.array(k, pa.int64()),
+            "i": column(some.tolist(), pa.int32()),
+            "f": column(floats.astype(np.float32).tolist(), pa.float32()),
+            "d": column(floats.tolist(), pa.float64()),
+            "b": column((some > 0).tolist(), pa.bool_()),
+            "day": column([DAY + dt.timedelta(int(v)) for v in k], pa.date32()),
+            "t": column(
+                [TIME + dt.timedelta(hours=int(v)) for v in some], pa.timestamp("us", "UTC")
+            ),
+            "ntz": column([dt.datetime(1995, 1, 1, int(v) % 24) for v in some], pa.timestamp("ms")),
+            "p": column([Decimal(int(v)) / 100 for v in some], pa.decimal128(9, 2)),
+            "q": column([Decimal(int(v)) / 100 for v in some], pa.decimal128(30, 2)),
+            "s": column([f"text {v % 7}" for v in some], pa.string()),
+            "u": column([f"{v} {i}" for i, v in enumerate(some)], pa.string()),
+            "z": column([bytes([v % 5]) for v in some], pa.binary()),
+        }
+    )
+
+
+CONDITIONS = (
+    None,
+    "k = 250",
+    "k < 5 OR k > 495",
+    "k IN (3, 77, 78, 300) AND i > 0",
+    "day BETWEEN DATE '1995-03-01' AND DATE '1995-03-20'",
+    "k > 100 AND k < 200 AND f > 2.5",
+    "d = CAST('NaN' AS DOUBLE)",
+    "f IS NULL",
+    "NOT (d < 3) AND k > 400",
+    "b AND k < 60",
+    "t >= TIMESTAMP '1995-01-02 00:00:00' AND k < 90",
+    "ntz = TIMESTAMP_NTZ '1995-01-01 05:00:00'",
+    "p BETWEEN 0.10 AND 0.20 AND q < 0.15",
+    "s = 'text 3' AND k % 3 = 0",
+    "s LIKE 'text%' AND s NOT IN ('text 1', 'text 2') AND k BETWEEN 10 AND 40",
+    "u LIKE '%99' OR z = X'03' AND k < 20",
+    "i / 4 = f AND k < 70",
+    "coalesce(i, 0) = 0 AND p IS NOT NULL",
+    "k > 1000",
+    "s > 'text 5' OR i IS NULL",
+)
+
+
+def write(path, rows, seed):
+    """Write rows with options that change their pages."""
+    random = np.random.default_rng(seed)
+
+    def one(*choices):
+        return choices[random.integers(len(choices))]
+
+    options = {
+        "row_group_size": one(300, 1000, 10_000),
+        "data_page_size": one(1, 500, 1 << 20),
+        "max_rows_per_page": one(50, 200, 20_000),
+        "write_batch_size": one(7, 64, 1024),
+        "data_page_version": one("1.0", "2.0"),
+        "write_page_index": one(True, False),
+        "use_dictionary": one(True, False, ["s"]),
+        "dictionary_pagesize_limit": one(64, 1 << 20),
+        "compression": one("none", "snappy", "zstd", "gzip"),
+        "store_decimal_as_integer": one(True, False),
+        "store_schema": one(True, False),
+        "write_statistics": one(True, True, ["k", "s"], False),
+    }
+    pq.write_table(rows, path, **options)
+    return options
+
+
+class Pages:
+    """Counts the units of row groups that are read by pages, and by row groups."""
+
+    def __init__(self, monkeypatch):
+        self.by_pages = self.by_row_groups = 0
+        inner = read_groups.GroupReader._by_pages
+
+        def counted(reader, tasks):
+            found = inner(reader, tasks)
+            if found is None:
+                self.by_row_groups += 1
+            else:
+                self.by_pages += 1
+            return found
+
+        monkeypatch.setattr(read_groups.GroupReader, "_by_pages", counted)
+
+
+def without_pages(monkeypatch):
+    """Read row groups only."""
+    monkeypatch.setattr(read_groups.GroupReader, "_by_pages", lambda reader, tasks: None)
