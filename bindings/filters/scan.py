@@ -31,7 +31,7 @@ from skipstone.bindings.filters.keys import Mask, compared_in
 from skipstone.bindings.filters.kinds import Needs
 from skipstone.bindings.filters.parts import by_parts
 from skipstone.ir.bind import bind_scalar
-from skipstone.ir.errors import DynamicFilterError, UnknownColumn
+from skipstone.ir.errors import DynamicFilterError, UnknownColumn, describe_error
 from skipstone.ir.node import Op
 from skipstone.ir.outcome import Verdict
 from skipstone.ir.rows import column_at
@@ -145,7 +145,7 @@ class DynamicFilters:
         self, f: DynamicFilter, kept: Counter[str], error: Exception, count: int
     ) -> None:
         """Note why a number of containers are kept, and warn."""
-        reason = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:200]}"
+        reason = describe_error(error)
         if reason not in kept:
             self.errors.append(error)
             f.warn_once(f"a dynamic filter cannot be evaluated ({reason}); containers are kept")

@@ -30,7 +30,7 @@ from skipstone.bindings.spark.reading.tables import table_of
 from skipstone.bindings.spark.session.session import settings_of
 from skipstone.bindings.spark.session.types import carried_type
 from skipstone.ir.coercion.coerce import in_spark
-from skipstone.ir.errors import PredicateError
+from skipstone.ir.errors import PredicateError, describe_error
 from skipstone.ir.node import quoted_name
 from skipstone.ir.types import from_arrow
 
@@ -139,7 +139,7 @@ def filters_for(
             settings,
         )
     except job_errors() as e:
-        return JoinFilters(where, (), build, f"its keys cannot be collected ({str(e)[:300]})")
+        return JoinFilters(where, (), build, f"its keys cannot be collected ({describe_error(e)})")
     one = DynamicFilter(
         data, columns={str(i): a for i, a in enumerate(names)}, how=request.kind, side=request.side
     )

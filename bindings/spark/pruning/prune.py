@@ -17,7 +17,7 @@ from skipstone.bindings.spark.pruning.reports import Pruned, not_pruned
 from skipstone.bindings.spark.pruning.scans import FOREVER, Scan, scans_of, validity_of
 from skipstone.bindings.spark.session.jvm import frame_of, plan_gateway
 from skipstone.bindings.spark.session.session import is_connect, require_pyspark
-from skipstone.ir.errors import BackendMissing, PredicateError
+from skipstone.ir.errors import BackendMissing, PredicateError, describe_error
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -145,7 +145,7 @@ def prune_classic(
         return _prune_plan(df, plan_gateway(df.sparkSession), filesystem, joins)
     # The plan is nested too deeply to serialise, or this Spark has other classes.
     except (BackendMissing, Py4JError, RecursionError) as e:
-        return df, Pruned((not_pruned(f"its plan cannot be read ({str(e)[:300]})"),))
+        return df, Pruned((not_pruned(f"its plan cannot be read ({describe_error(e)})"),))
 
 
 def _prune_plan(

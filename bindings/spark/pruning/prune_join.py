@@ -37,7 +37,7 @@ from skipstone.bindings.spark.pruning.reports import Pruned, not_pruned
 from skipstone.bindings.spark.pruning.scans import Scan, scans_of
 from skipstone.bindings.spark.session.jvm import frame_of
 from skipstone.bindings.spark.session.session import is_connect, require_pyspark
-from skipstone.ir.errors import PredicateError, SkipstoneError
+from skipstone.ir.errors import PredicateError, SkipstoneError, describe_error
 from skipstone.ir.node import quoted_name
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ def prune_join(
         )
     except job_errors() as e:
         return with_report(
-            plain, Pruned((not_pruned(f"its keys cannot be collected ({str(e)[:300]})"),))
+            plain, Pruned((not_pruned(f"its keys cannot be collected ({describe_error(e)})"),))
         )
 
 

@@ -52,7 +52,7 @@ class PrunedScan:
             filter(
                 None,
                 (
-                    f"{self.table}: {counts or 'not_pruned'}",
+                    f"{self.table}: {counts or 'not pruned'}",
                     self.where and f"where {self.where}",
                     keys,
                     self.why,

@@ -67,8 +67,6 @@ def read_list(path: str, storage: Any) -> Sequence[Any]:
         with storage.new_input(path).open() as f:
             data = f.read()
         return decode(data)
-    except SourceError as e:
-        raise SourceError(f"{clip(path, MAX_PATH)}: the manifest list cannot be read: {e}") from e
     except (OSError, ValueError, pa.ArrowException) as e:
         raise SourceError(
             f"{clip(path, MAX_PATH)}: the manifest list cannot be read ({describe_error(e)})"

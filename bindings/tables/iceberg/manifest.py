@@ -332,8 +332,6 @@ def _read_manifest(listed: Any, storage: Any, meter: Meter) -> Manifest:
                 f"it has {len(data)} bytes; the manifest list says {listed.manifest_length}"
             )
         manifest = decode(data, path, listed.partition_spec_id, listed.sequence_number or 0)
-    except SourceError as e:
-        raise SourceError(f"{clip(path, MAX_PATH)}: the manifest cannot be read: {e}") from e
     except (OSError, ValueError, pa.ArrowException) as e:
         raise SourceError(
             f"{clip(path, MAX_PATH)}: the manifest cannot be read ({describe_error(e)})"
