@@ -12,7 +12,7 @@ import numpy as np
 
 from skipstone.ir.function import LOST, Call, Function
 from skipstone.ir.types import DType, Kind
-from skipstone.ir.values import NO, TEXT, YES, Data, Mask, Values, constant, filler, lane_of
+from skipstone.ir.values import NO, TEXT, YES, Data, Mask, Values, constant, filler, lane_type_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,7 +75,7 @@ def end(dtype: DType, *, high: bool) -> Data:
 
     Text has no highest value; the result is then a filler.
     """
-    out = np.empty(1, lane_of(dtype))
+    out = np.empty(1, lane_type_of(dtype))
     value = dtype.highest if high else dtype.lowest
     out[0] = filler(dtype) if value is None else value
     return out
@@ -152,8 +152,8 @@ def merge(where: Mask, chosen: Interval, other: Interval) -> Interval:
     `chosen` has one entry for each container that the mask sets.
     """
     parts: list[Any] = []
-    lane = lane_of(chosen.dtype)
-    dtypes = (lane, lane, *[np.dtype(np.bool_)] * 5)
+    lane_type = lane_type_of(chosen.dtype)
+    dtypes = (lane_type, lane_type, *[np.dtype(np.bool_)] * 5)
     for a, b, dtype in zip(chosen.arrays, other.arrays, dtypes, strict=True):
         out = np.array(np.broadcast_to(b, len(where)), dtype)
         out[where] = a
@@ -227,7 +227,7 @@ def corners(call: Call, f: Function, args: tuple[Interval, ...]) -> Interval:
     if not saturates:
         unbounded = unbounded | bad_seen
     unbounded = unbounded & ~empty & ~single
-    real = alive & (seen | unbounded) & ~empty
+    has_values = alive & (seen | unbounded) & ~empty
     low, high = (
         np.where(unbounded, end(call.dtype, high=False), low),
         np.where(unbounded, end(call.dtype, high=True), high),
@@ -241,7 +241,7 @@ def corners(call: Call, f: Function, args: tuple[Interval, ...]) -> Interval:
         low,
         high,
         above,
-        real,
+        has_values,
         nulls,
         alive & (nan_seen | (unbounded & floating)),
         may_raise,
@@ -258,7 +258,7 @@ def _candidates(a: Interval) -> list[tuple[Data, Mask, bool]]:
     if a.low is not a.high:
         out.append((a.high, a.may_hold_value, False))
     if a.may_hold_nan.any():
-        nan = np.full(1, np.nan, lane_of(a.dtype))
+        nan = np.full(1, np.nan, lane_type_of(a.dtype))
         out.append((nan, a.may_hold_nan, True))
     return out
 
@@ -277,7 +277,7 @@ def evaluate_points(call: Call, f: Function, data: list[Data]) -> tuple[Data, Ma
     assert bad is NO or f.policy(call) != "never" or not bad.any(), (
         f"{call.name} returned bad results, but declares no policy for them"
     )
-    return np.asarray(values, lane_of(call.dtype)), bad > 0, bad == LOST
+    return np.asarray(values, lane_type_of(call.dtype)), bad > 0, bad == LOST
 
 
 def evaluate_rows(call: Call, f: Function, args: tuple[Values, ...]) -> Values:

@@ -109,7 +109,7 @@ class Program:
 
 
 def lower(
-    n: Node, guarantees: tuple[LiteralGuarantee, ...] | None = (), *, both: bool = True
+    n: Node, guarantees: tuple[LiteralGuarantee, ...] | None = (), *, with_can_miss: bool = True
 ) -> Program:
     """Lower a bound predicate.
 
@@ -117,14 +117,14 @@ def lower(
         n: The bound predicate.
         guarantees: Its literal guarantees; a container that breaks one cannot match. None: they
             contradict each other.
-        both: Build `can_miss` as well; pruning alone does not need it.
+        with_can_miss: Lower `can_miss` as well; pruning alone does not need it.
 
     Raises:
         PredicateTooDeep: kernels could not follow the nesting.
     """
     rows = Node(Op.MAY_HOLD_ROWS)
     if guarantees is None:
-        return Program(FALSE, TRUE if both else None)
+        return Program(FALSE, TRUE if with_can_miss else None)
     guarantee_slots = [
         Node(
             Op.MAY_CONTAIN if g.kind == "in" else Op.MAY_CONTAIN_OTHER,
@@ -135,7 +135,7 @@ def lower(
     ]
     program = Program(
         _and(rows, condition_of(n, Want.T), *guarantee_slots),
-        condition_of(n, Want.NOT_TRUE) if both else None,
+        condition_of(n, Want.NOT_TRUE) if with_can_miss else None,
     )
     if _depth(program) > MAX_DEPTH:
         raise PredicateTooDeep(

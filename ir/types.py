@@ -123,7 +123,7 @@ class DType:
         )
 
     @property
-    def lane(self) -> str:
+    def lane_type(self) -> str:
         """NumPy's name of the type that a kernel compares; codes take int32 or int64, as needed."""
         match self.kind:
             case Kind.BOOL:

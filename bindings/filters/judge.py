@@ -239,7 +239,7 @@ class _Box:
     def of(cls, column: Column, values: list[Any], n: int, at: Positions) -> _Box:
         low, high = places_of(column, values, at)
         high = high - 1
-        real, nans, nulls, may_raise = (
+        has_values, nans, nulls, may_raise = (
             mask_of(p, n)[at]
             for p in (
                 column.may_hold_value,
@@ -248,14 +248,14 @@ class _Box:
                 column.may_raise,
             )
         )
-        single = real & ~nans & ~nulls & ~may_raise & (low == high)
+        single = has_values & ~nans & ~nulls & ~may_raise & (low == high)
         if column.low is None or column.high is None:
             single = np.zeros(len(at), np.bool_)
         else:
             known_low, known_high = column.known(high=False), column.known(high=True)
             single &= column.low[at] == column.high[at]
             single &= known_low[at] & known_high[at]  # type: ignore[index]
-        return cls(low, high, real, nans, nulls, may_raise, single)
+        return cls(low, high, has_values, nans, nulls, may_raise, single)
 
 
 def _by_tuples(bound: BoundFilter, stats: Statistics, at: Positions) -> Verdicts:

@@ -22,7 +22,7 @@ from skipstone.ir.node import Node, Op
 from skipstone.ir.rows import values_of
 from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import DType, Kind, from_arrow, plain, whole
-from skipstone.ir.values import Values, lane_of, to_array, unscaled
+from skipstone.ir.values import Values, lane_type_of, to_array, unscaled
 
 NAN_LANE: Final = np.iinfo(np.int64).max  # above the lane of infinity
 MAGNITUDE_MASK: Final = np.int64(2**63 - 1)
@@ -122,7 +122,9 @@ def cast_array(array: pa.Array, to: DType, session: Session, name: str = "cast")
         else array.dictionary_encode()
     )
     if not len(encoded.dictionary):
-        empty = Values(to, np.empty(1, lane_of(to)), np.zeros(1, np.bool_), np.zeros(1, np.bool_))
+        empty = Values(
+            to, np.empty(1, lane_type_of(to)), np.zeros(1, np.bool_), np.zeros(1, np.bool_)
+        )
         empty.data[0] = b"" if to.kind in (Kind.STRING, Kind.BINARY) else 0
         return to_array(empty, len(array))
     node = cast(Node(Op.COLUMN, value=("key",), dtype=source), to, session, name)
@@ -248,7 +250,7 @@ def array_of(lanes: pa.Array, dtype: DType) -> pa.Array:
     if not dtype.ordered:
         return lanes
     filled = lanes.fill_null(bytes(16) if in_bytes(dtype) else 0)
-    data = np.empty(len(lanes), lane_of(dtype))
+    data = np.empty(len(lanes), lane_type_of(dtype))
     data[:] = axis_of(filled, dtype)
     return to_array(Values(dtype, data, valid, np.zeros(len(lanes), np.bool_)), len(lanes))
 

@@ -20,7 +20,7 @@ from skipstone.ir.rows import matching_rows
 from skipstone.ir.session import Session
 
 if TYPE_CHECKING:
-    from skipstone.bindings.predicates.predicate import Source
+    from skipstone.bindings.predicates.predicate import PredicateSource
 
 On: TypeAlias = str | Sequence[str] | Mapping[str, str]
 TableLike: TypeAlias = Any  # a Skipstone table, or rows: Arrow, pandas, Polars
@@ -43,7 +43,7 @@ class BuildSide:
     table: TableLike
     on: dict[str, str]
     how: str
-    where: Source | None
+    where: PredicateSource | None
     columns: list[str] | None
     rows: pa.Table | None = None
     filter: DynamicFilter | None = None
@@ -149,7 +149,7 @@ def build_sides(dim: Any, on: Any, how: Any, where: Any, columns: Any) -> list[B
 
 
 def read_side(
-    table: TableLike, where: Source | None, columns: list[str] | None, session: Session
+    table: TableLike, where: PredicateSource | None, columns: list[str] | None, session: Session
 ) -> pa.Table:
     """Return the rows of one side of a join that match its condition."""
     settings: dict[str, Any] = {

@@ -27,7 +27,7 @@ from skipstone.kernels.run.pool import threads
 
 if TYPE_CHECKING:
     from skipstone.bindings.plans.plan import Plan
-    from skipstone.bindings.predicates.predicate import Source
+    from skipstone.bindings.predicates.predicate import PredicateSource
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -55,8 +55,8 @@ def join_explained(
     on: On | Sequence[On],
     how: str | Sequence[str] = "inner",
     *,
-    where_fact: Source | None = None,
-    where_dim: Source | Sequence[Source | None] | None = None,
+    where_fact: PredicateSource | None = None,
+    where_dim: PredicateSource | Sequence[PredicateSource | None] | None = None,
     columns_fact: list[str] | None = None,
     columns_dim: list[str] | Sequence[list[str] | None] | None = None,
     null_safe: bool = False,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from skipstone.bindings.filters.filter import DynamicFilter
     from skipstone.bindings.filters.scan import DynamicFilters
     from skipstone.bindings.plans.table_protocol import Refinement
-    from skipstone.bindings.predicates.predicate import Source
+    from skipstone.bindings.predicates.predicate import PredicateSource
 
 Dynamic: TypeAlias = (
     "Sequence[DynamicFilter | DynamicFilterData] | DynamicFilter | DynamicFilterData | None"
@@ -44,7 +44,7 @@ class PlanRequest:
         timezone, ansi, case_sensitive: Spark's settings.
     """
 
-    where: Source | PruningPredicate | None = None
+    where: PredicateSource | PruningPredicate | None = None
     columns: list[str] | None = None
     limit: int | None = None
     order_by: str | Sequence[str] | None = None
@@ -136,7 +136,7 @@ def check_columns(columns: list[str] | None, names: list[str]) -> list[str]:
 
 def predicate_over(
     schema: pa.Schema,
-    where: Source | PruningPredicate,
+    where: PredicateSource | PruningPredicate,
     *,
     timezone: str,
     ansi: bool,

@@ -252,13 +252,13 @@ def _limit_containers(
     If they have too few rows, keep every container that may match. Only the live rows of
     fully matched containers count.
     """
-    certain = np.flatnonzero((verdicts == Verdict.ALWAYS) & (rows >= 0))
-    ends = np.cumsum(rows[certain])
+    always = np.flatnonzero((verdicts == Verdict.ALWAYS) & (rows >= 0))
+    ends = np.cumsum(rows[always])
     enough = int(np.searchsorted(ends, limit)) if limit else -1
     selected = verdicts != Verdict.NEVER
-    if enough < len(certain):
+    if enough < len(always):
         selected = np.zeros(len(verdicts), np.bool_)
-        selected[certain[: enough + 1]] = True
+        selected[always[: enough + 1]] = True
         return Cut(limit, int(ends[enough]) if limit else 0, reached=True), selected
     return Cut(limit, int(ends[-1]) if len(ends) else 0, reached=False), selected
 

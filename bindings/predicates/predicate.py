@@ -12,7 +12,7 @@ import pyarrow as pa
 from skipstone.bindings import hooks
 from skipstone.bindings.predicates.evaluator import Evaluator
 from skipstone.bindings.predicates.source import Bound, bind_source
-from skipstone.bindings.predicates.source import Source as Source
+from skipstone.bindings.predicates.source import PredicateSource as PredicateSource
 from skipstone.bindings.predicates.source import is_column as is_column
 from skipstone.bindings.statistics.statistics import PruningStatistics, Statistics
 from skipstone.ir import spec
@@ -89,7 +89,7 @@ class PruningPredicate:
 
     def __init__(
         self,
-        predicate: Source,
+        predicate: PredicateSource,
         schema: pa.Schema,
         *,
         timezone: str = "UTC",

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from skipstone.bindings.predicates.predicate import PruningPredicate, Source
+from skipstone.bindings.predicates.predicate import PredicateSource, PruningPredicate
 from skipstone.bindings.shards.files import OnError, ShardFiles
 from skipstone.bindings.shards.manifest import NAME, parse
 from skipstone.bindings.shards.place import ShardFolder
@@ -68,7 +68,7 @@ class Shards(ShardFiles):
         place = ShardFolder.of(where, filesystem)
         return cls(place, parse(place.at(NAME), place.read(NAME)))
 
-    def predicate(self, predicate: PruningPredicate | Source) -> PruningPredicate:
+    def predicate(self, predicate: PruningPredicate | PredicateSource) -> PruningPredicate:
         """Return a predicate over these columns; a `PruningPredicate` is returned unchanged."""
         return (
             predicate
@@ -78,7 +78,7 @@ class Shards(ShardFiles):
 
     def judge(
         self,
-        predicate: PruningPredicate | Source,
+        predicate: PruningPredicate | PredicateSource,
         *,
         backend: Backend = "auto",
         on_error: OnError = "keep",
@@ -116,7 +116,7 @@ class Shards(ShardFiles):
 
     def evaluate(
         self,
-        predicate: PruningPredicate | Source,
+        predicate: PruningPredicate | PredicateSource,
         *,
         backend: Backend = "auto",
         on_error: OnError = "keep",
@@ -136,7 +136,7 @@ class Shards(ShardFiles):
 
     def prune(
         self,
-        predicate: PruningPredicate | Source,
+        predicate: PruningPredicate | PredicateSource,
         *,
         backend: Backend = "auto",
         on_error: OnError = "keep",
@@ -157,7 +157,7 @@ class Shards(ShardFiles):
 
     def survivors(
         self,
-        predicate: PruningPredicate | Source,
+        predicate: PruningPredicate | PredicateSource,
         *,
         backend: Backend = "auto",
         on_error: OnError = "keep",
@@ -177,7 +177,7 @@ class Shards(ShardFiles):
 
     def table(
         self,
-        predicate: PruningPredicate | Source,
+        predicate: PruningPredicate | PredicateSource,
         *,
         backend: Backend = "auto",
         on_error: OnError = "keep",
@@ -226,12 +226,12 @@ class Shards(ShardFiles):
             return maybe
         if len(verdicts) != self.num_shards:
             return maybe
-        certain = self._manifest.certain
+        always_holds = self._manifest.always_holds
         return [
             Verdict.NEVER
             if v == Verdict.NEVER
             else Verdict.ALWAYS
-            if v == Verdict.ALWAYS and certain and s.no_empty
+            if v == Verdict.ALWAYS and always_holds and s.no_empty
             else Verdict.MAYBE
             for v, s in zip(verdicts.tolist(), self.shards, strict=True)
         ]

@@ -109,11 +109,12 @@ def as_bytes(found: Found) -> tuple[bytes, bytes, bytes]:
         if len(found.words) == word_count(found.n)
         else found.words.astype(np.uint32, copy=False).tobytes()
     )
-    sure = b"" if found.sure is None or not found.sure.any() else found.sure.tobytes()
-    return words, found.match.tobytes(), sure
+    full = found.fully_matched
+    whole = b"" if full is None or not full.any() else full.tobytes()
+    return words, found.match.tobytes(), whole
 
 
-def from_bytes(n: int, words: bytes, match: bytes, sure: bytes) -> Found:
+def from_bytes(n: int, words: bytes, match: bytes, fully_matched: bytes) -> Found:
     """Read the verdicts that `as_bytes` serialised, of a shard of n containers.
 
     Raises:
@@ -121,7 +122,7 @@ def from_bytes(n: int, words: bytes, match: bytes, sure: bytes) -> Found:
     """
     bits = np.frombuffer(match, np.uint64)
     numbers = np.frombuffer(words, np.uint32) if words else np.arange(len(bits), dtype=np.uint32)
-    whole = np.frombuffer(sure, np.uint64) if sure else np.zeros_like(bits)
+    whole = np.frombuffer(fully_matched, np.uint64) if fully_matched else np.zeros_like(bits)
     if (
         not len(numbers) == len(bits) == len(whole)
         or (not words and len(bits) not in (0, word_count(n)))

@@ -85,7 +85,7 @@ class DeviceBounds(Mapping[Path, Raw]):
             low, high = lanes_there(
                 self._resident.device, dtype, bounds.get("min"), bounds.get("max")
             )
-            return replace(planes, lane=dtype.lane, low=low, high=high)
+            return replace(planes, lane_type=dtype.lane_type, low=low, high=high)
 
         return self._columns.get((path, dtype), make)
 

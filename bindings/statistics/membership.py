@@ -96,7 +96,7 @@ def _among(flat: Any, values: Iterable[Any], dtype: DType) -> Mask:
     if not dtype.coded:
         # Sorting members that are mostly in order is fast; for a million of them, numpy's `isin`
         # takes seconds.
-        members = np.sort(np.array(list(values), dtype.lane))
+        members = np.sort(np.array(list(values), dtype.lane_type))
         at = np.minimum(np.searchsorted(members, flat), len(members) - 1)
         return (
             np.asarray(members[at] == flat, np.bool_)

@@ -17,7 +17,7 @@ from skipstone.ir.interval import Interval, corners
 from skipstone.ir.node import Node, Op
 from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import DType, Kind
-from skipstone.ir.values import Data, Mask, lane_of
+from skipstone.ir.values import Data, Mask, lane_type_of
 
 NUMERIC: Final = (Kind.INT, Kind.FLOAT, Kind.DECIMAL)
 
@@ -115,11 +115,11 @@ def wrap(values: Data, dtype: DType) -> tuple[Data, Mask]:
     low, high = dtype.lowest, dtype.highest
     bad = np.asarray((values < low) | (values > high), np.bool_)
     if not bad.any():
-        return values.astype(lane_of(dtype)), bad
+        return values.astype(lane_type_of(dtype)), bad
     span = 2**dtype.bits
     out = values.astype(object)
     out[bad] = (out[bad] - low) % span + low
-    return out.astype(lane_of(dtype)), bad
+    return out.astype(lane_type_of(dtype)), bad
 
 
 def towards_zero(a: Data, unit: int) -> Data:
@@ -136,7 +136,7 @@ def half_up(a: Data, unit: int) -> Data:
 def exact(op: Any, a: Data, b: Data, bits: int) -> Data:
     """Apply an integer operation without overflow.
 
-    The result is int64 if it surely fits, otherwise an object array of Python integers.
+    The result is int64 if it certainly fits, otherwise an object array of Python integers.
     """
     if a.dtype != object and b.dtype != object and len(a) and len(b):
         reach = [max(abs(int(x.min())), abs(int(x.max()))) for x in (a, b)]

@@ -22,7 +22,7 @@ from skipstone.ir.functions.arithmetic import exact, half_up, towards_zero
 from skipstone.ir.interval import Interval, unknown
 from skipstone.ir.session import CannotJudge
 from skipstone.ir.types import DType, Kind
-from skipstone.ir.values import NO, Data, lane_of
+from skipstone.ir.values import NO, Data, lane_type_of
 from skipstone.ir.zones import DAY, shifts_of
 
 MICROS: Final = 10**6
@@ -30,7 +30,7 @@ MICROS: Final = 10**6
 
 def unchanged(call: Call, a: Data) -> Any:
     """Keep the values and change their NumPy type only."""
-    return a.astype(lane_of(call.dtype))
+    return a.astype(lane_type_of(call.dtype))
 
 
 def clipped(call: Call, a: Data) -> Any:
@@ -106,19 +106,19 @@ def float_to_decimal(call: Call, a: Data) -> Any:
         size = max(sizes)
         bad[i] = LOST if len(sizes) > 1 else size > most
         out[i] = min(size, most) * (1 if x > 0 else -1)
-    return out.astype(lane_of(call.dtype)), bad
+    return out.astype(lane_type_of(call.dtype)), bad
 
 
 def number_to_float(call: Call, a: Data) -> Any:
     """Cast integers, booleans and decimals to a float, rounded once."""
     source, to = call.types[0], call.dtype
     if source.kind is not Kind.DECIMAL:
-        return a.astype(lane_of(to))
+        return a.astype(lane_type_of(to))
     unit = 10**source.scale
     # If both are exact as doubles, their quotient is rounded only once.
     if to.bits == 64 and source.scale <= 22 and a.dtype != object and (np.abs(a) <= 2**53).all():
         return a.astype(np.float64) / unit
-    return np.array([to_float(Fraction(int(v), unit), to) for v in a], lane_of(to))
+    return np.array([to_float(Fraction(int(v), unit), to) for v in a], lane_type_of(to))
 
 
 def to_boolean(call: Call, a: Data) -> Any:
@@ -224,7 +224,7 @@ def text_to(call: Call, a: Data) -> Any:
     For TRY_CAST, text that certainly has no value is bad. All other text that is not plain is
     unknown.
     """
-    out, bad = np.empty(len(a), lane_of(call.dtype)), np.zeros(len(a), np.uint8)
+    out, bad = np.empty(len(a), lane_type_of(call.dtype)), np.zeros(len(a), np.uint8)
     for i, raw in enumerate(a.tolist()):
         try:
             out[i] = from_text(raw.decode("utf-8", "strict"), call.dtype, call.session)

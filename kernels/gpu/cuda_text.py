@@ -124,8 +124,8 @@ def tables(rows: Sequence[Sequence[np.generic]]) -> list[npt.NDArray[np.generic]
             then those in the second, and so on.
     """
     return [
-        np.array([p for row in rows for p in row if p.dtype == lane], lane)
-        for lane in dict.fromkeys(p.dtype for p in rows[0])
+        np.array([p for row in rows for p in row if p.dtype == lane_type], lane_type)
+        for lane_type in dict.fromkeys(p.dtype for p in rows[0])
     ]
 
 

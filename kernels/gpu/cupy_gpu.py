@@ -177,12 +177,12 @@ class CupyDevice:
             self._cupy.cuda.get_current_stream().synchronize()
             return out
 
-    def empty(self, count: int, lane: str) -> DeviceArray:
+    def empty(self, count: int, lane_type: str) -> DeviceArray:
         """Allocate an uninitialized array from CuPy's current memory pool."""
-        with self._on_device(f"allocate {count * np.dtype(lane).itemsize:,} bytes"):
-            return self._cupy.empty(count, lane)
+        with self._on_device(f"allocate {count * np.dtype(lane_type).itemsize:,} bytes"):
+            return self._cupy.empty(count, lane_type)
 
-    def adopt(self, pointer: int, count: int, lane: str, owner: object) -> DeviceArray:
+    def adopt(self, pointer: int, count: int, lane_type: str, owner: object) -> DeviceArray:
         """Return an array over memory that another library allocated.
 
         Unaligned memory is copied, and the stream is synchronized as in `upload`.
@@ -190,7 +190,7 @@ class CupyDevice:
         Raises:
             DeviceError: the memory lies on another device or on the host.
         """
-        size = np.dtype(lane).itemsize
+        size = np.dtype(lane_type).itemsize
         with self._on_device("use an array of another library"):
             cuda = self._cupy.cuda
             lies = cuda.runtime.pointerGetAttributes(pointer).device
@@ -210,10 +210,10 @@ class CupyDevice:
                 cuda.UnownedMemory(pointer, count * size, owner, self._number), 0
             )
             if pointer % size:
-                copy = self._cupy.ndarray((count * size,), np.uint8, memory).copy().view(lane)
+                copy = self._cupy.ndarray((count * size,), np.uint8, memory).copy().view(lane_type)
                 cuda.get_current_stream().synchronize()
                 return copy
-            return self._cupy.ndarray((count,), lane, memory)
+            return self._cupy.ndarray((count,), lane_type, memory)
 
     def from_dlpack(self, given: Any) -> Any:
         """Convert a DLPack object to an array with `__cuda_array_interface__`."""

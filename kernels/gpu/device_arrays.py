@@ -59,7 +59,7 @@ class Foreign:
             return False
         return (
             from_arrow(self.type) == dtype
-            and np.dtype(self.numpy_type).itemsize == np.dtype(dtype.lane).itemsize
+            and np.dtype(self.numpy_type).itemsize == np.dtype(dtype.lane_type).itemsize
         )
 
     def look(self, device: Device) -> None:
@@ -206,8 +206,8 @@ def _has_dlpack(given: Any) -> bool:
 
 def _of_interface(given: Any, interface: Any, name: str) -> Foreign:
     try:
-        lane = np.dtype(interface["typestr"])
-        kind = pa.from_numpy_dtype(lane) if lane.isnative else None
+        lane_type = np.dtype(interface["typestr"])
+        kind = pa.from_numpy_dtype(lane_type) if lane_type.isnative else None
     except (TypeError, pa.ArrowException):
         kind = None
     if kind is None:
@@ -216,7 +216,9 @@ def _of_interface(given: Any, interface: Any, name: str) -> Foreign:
             "datetime64, in this machine's byte order"
         )
     shape, strides = tuple(interface["shape"]), interface.get("strides")
-    if len(shape) != 1 or (strides is not None and shape[0] > 1 and strides[0] != lane.itemsize):
+    if len(shape) != 1 or (
+        strides is not None and shape[0] > 1 and strides[0] != lane_type.itemsize
+    ):
         raise StatisticsError(
             f"{name} is an array of shape {shape} and strides {strides}; expected one dimension "
             "without gaps between values"
@@ -231,7 +233,7 @@ def _of_interface(given: Any, interface: Any, name: str) -> Foreign:
     return Foreign(
         kind,
         shape[0],
-        lane.name,
+        lane_type.name,
         (interface["data"][0],),
         None if mask is None else mask["data"][0],
         bits,
@@ -348,8 +350,8 @@ def _of_arrow(
             prefix = "float"
         elif pa.types.is_unsigned_integer(kind):
             prefix = "uint"
-        lane = f"{prefix}{width * 8}"
-        return Foreign(kind, n, lane, (buffers[1] + first * width,), mask, True, first, owner)
+        lane_type = f"{prefix}{width * 8}"
+        return Foreign(kind, n, lane_type, (buffers[1] + first * width,), mask, True, first, owner)
     texts = (
         pa.types.is_string(kind)
         or pa.types.is_binary(kind)

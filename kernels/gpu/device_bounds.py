@@ -78,11 +78,11 @@ def _mend(
     if not unknown:
         return values
     out, end = (
-        device.empty(n, dtype.lane),
-        np.dtype(dtype.lane).type(end_of(dtype, dtype.lane, high=high)),
+        device.empty(n, dtype.lane_type),
+        np.dtype(dtype.lane_type).type(end_of(dtype, dtype.lane_type, high=high)),
     )
     device.start(
-        device.function(cuda_tools.mend_text(dtype.lane)),
+        device.function(cuda_tools.mend_text(dtype.lane_type)),
         -(-n // THREADS),
         [np.int64(n), out, values, lost, end],
     )

@@ -75,9 +75,9 @@ def planes_of(
             found[first] = at + first
         return out
 
-    real, nulls, nans = _by_blocks(masks, n) or (True, nullable, floating)
+    has_values, nulls, nans = _by_blocks(masks, n) or (True, nullable, floating)
     wrong = [found[first] for first in sorted(found)]
-    return real, nulls, nans, np.concatenate(wrong) if wrong else NO_POSITIONS
+    return has_values, nulls, nans, np.concatenate(wrong) if wrong else NO_POSITIONS
 
 
 def _masks(

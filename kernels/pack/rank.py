@@ -32,7 +32,7 @@ def places_of(column: Column, values: list[Any], at: Positions) -> tuple[Positio
         first, last = column.codes.runs(tuple(values))
         lefts, rights = first, last + np.int32(1)
     else:
-        lefts = rights = np.asarray(values, column.dtype.lane)
+        lefts = rights = np.asarray(values, column.dtype.lane_type)
     low, high = np.zeros(len(at), np.int64), np.full(len(at), len(values), np.int64)
     for out, lanes, upper in ((low, column.low, False), (high, column.high, True)):
         known = column.known(upper)

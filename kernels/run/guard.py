@@ -41,7 +41,7 @@ class Descriptor:
         return info.st_size, info.st_mtime_ns
 
 
-class Checked:
+class ChecksummedFile:
     """The bytes of a file, and which of its blocks are verified.
 
     Threads may share it: two of them may verify the same block.
@@ -148,7 +148,7 @@ class Guard:
         done: True if the whole array is verified.
     """
 
-    file: Checked
+    file: ChecksummedFile
     what: str
     start: int
     size: int

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from skipstone.bindings.predicates.predicate import PruningPredicate, Source
+    from skipstone.bindings.predicates.predicate import PredicateSource, PruningPredicate
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class JoinRequest:
     on: Mapping[str, str]
     kind: str
     side: Side
-    where: Source | None
+    where: PredicateSource | None
     threshold: str | int | None
     max_rows: int
     null_safe: bool

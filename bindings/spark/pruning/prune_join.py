@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from skipstone.bindings.filters.filter import DynamicFilter
-    from skipstone.bindings.predicates.predicate import Source
+    from skipstone.bindings.predicates.predicate import PredicateSource
 
 On: TypeAlias = "str | Sequence[str] | Mapping[str, str] | Column"
 MAX_KEYS: Final = 1_000_000  # distinct rows of keys that come to the driver
@@ -57,7 +57,7 @@ def prune_join(
     how: str = "inner",
     *,
     side: Side = "left",
-    where: Source | None = None,
+    where: PredicateSource | None = None,
     null_safe: bool = False,
     threshold: str | int | None = "32MiB",
     max_values: int = MAX_KEYS,

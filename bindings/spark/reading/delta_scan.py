@@ -36,7 +36,7 @@ from skipstone.ir.text import show
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from skipstone.bindings.predicates.predicate import Source
+    from skipstone.bindings.predicates.predicate import PredicateSource
 
 FILE_COLUMNS: Final = ("path", "size", "modificationTime", "deletionVector", "partition")
 # Session -> name of a view -> the version of the table in it.
@@ -133,7 +133,7 @@ class DeltaScan:
 def files_for_scan(
     spark: Any,
     table: Any,
-    filters: Source | PruningPredicate | Sequence[Source] | None = None,
+    filters: PredicateSource | PruningPredicate | Sequence[PredicateSource] | None = None,
     *,
     limit: int | None = None,
     keep_num_records: bool = False,

@@ -162,9 +162,9 @@ def _judge_on_executors(
     found = answer.toArrow()
     parts: list[Found | Verdict] = list(settled)
     unreadable: dict[str, StatisticsError] = {}
-    for i, words, match, sure, error in zip(*(c.to_pylist() for c in found.columns), strict=True):
+    for i, words, match, full, error in zip(*(c.to_pylist() for c in found.columns), strict=True):
         if error is None:
-            parts[i] = from_bytes(shards.shards[i].rows, words, match, sure)
+            parts[i] = from_bytes(shards.shards[i].rows, words, match, full)
         elif on_error == "raise":
             raise StatisticsError(error)
         else:

@@ -38,7 +38,7 @@ JUDGED: Final = pa.schema(
         ("shard", pa.int32()),
         ("words", pa.binary()),
         ("match", pa.binary()),
-        ("sure", pa.binary()),
+        ("fully_matched", pa.binary()),
         ("error", pa.string()),
     ]
 )

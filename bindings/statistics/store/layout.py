@@ -29,7 +29,7 @@ import numpy as np
 
 from skipstone.ir.errors import StatisticsError, clip, describe_error
 from skipstone.ir.types import DType
-from skipstone.kernels.run.guard import SHIFT, Checked, Descriptor
+from skipstone.kernels.run.guard import SHIFT, ChecksummedFile, Descriptor
 
 MAGIC: Final = b"SKIPSTN\n"
 # In version 1, counts that contradict bounds were not yet unknown; in 2, planes had other names.
@@ -102,7 +102,7 @@ class OpenedFile:
 
     data: mmap.mmap | bytes
     footer: dict[str, Any]
-    file: Checked
+    file: ChecksummedFile
     identity: int
 
 
@@ -151,7 +151,7 @@ def open_file(path: str) -> OpenedFile:
     return OpenedFile(
         data,
         footer,
-        Checked(path, data, np.frombuffer(table, "<u8"), at, descriptor),
+        ChecksummedFile(path, data, np.frombuffer(table, "<u8"), at, descriptor),
         END.unpack(data[-END.size :])[0],
     )
 

@@ -215,9 +215,9 @@ def _decode(data: Bytes, places: Ints, sizes: Ints, encoding: Encoding) -> Any:
     size = int(sizes[0])
     spans = gathered(data, places, sizes, None).buffers()[2]
     raw = np.frombuffer(spans, np.uint8).reshape(-1, size)
-    if encoding.lane and not encoding.precision:
-        return raw.view(encoding.lane).reshape(-1)
-    if encoding.lane:
+    if encoding.lane_type and not encoding.precision:
+        return raw.view(encoding.lane_type).reshape(-1)
+    if encoding.lane_type:
         raw = raw[:, ::-1]  # integers have the lowest byte first, decimals as bytes the highest
     wide = np.repeat((raw[:, :1] >> 7) * np.uint8(255), DECIMAL_BYTES, axis=1)  # the sign
     wide[:, DECIMAL_BYTES - size :] = raw
