@@ -64,6 +64,14 @@ class Interval:
             | (np.asarray(self.low == self.high, np.bool_) & ~self.unbounded_above)
         )
 
+    def with_bounds(
+        self, dtype: DType, low: Data, high: Data, unbounded_above: Mask = NO
+    ) -> Interval:
+        """Return the interval of a function's results: other bounds, the same NULLs, no NaN."""
+        return replace(
+            self, dtype=dtype, low=low, high=high, unbounded_above=unbounded_above, may_hold_nan=NO
+        )
+
     def take(self, where: Mask) -> Interval:
         """Return the containers of a mask of shape (n,)."""
         parts = (a if len(a) == 1 else a[where] for a in self.arrays)
@@ -90,16 +98,9 @@ def point(value: object, dtype: DType) -> Interval:
 
 def unknown(dtype: DType) -> Interval:
     """Return the interval of any value, NULL and NaN included."""
-    return Interval(
-        dtype,
-        end(dtype, high=False),
-        end(dtype, high=True),
-        YES if dtype.kind in TEXT else NO,
-        YES,
-        YES,
-        YES & (dtype.kind is Kind.FLOAT),
-        NO,
-    )
+    low, high = end(dtype, high=False), end(dtype, high=True)
+    above, nan = YES & (dtype.kind in TEXT), YES & (dtype.kind is Kind.FLOAT)
+    return Interval(dtype, low, high, above, YES, YES, nan, NO)
 
 
 def hull(dtype: DType, parts: Iterable[tuple[Interval, Mask]]) -> Interval:
@@ -236,16 +237,8 @@ def corners(call: Call, f: Function, args: tuple[Interval, ...]) -> Interval:
     above = unbounded if call.dtype.kind in TEXT else NO
     nulls = nulls | (bad_seen & alive) if policy == "null" else nulls
     may_raise = may_raise | (bad_seen & alive) if policy in ("raise", "unknown") else may_raise
-    return Interval(
-        call.dtype,
-        low,
-        high,
-        above,
-        has_values,
-        nulls,
-        alive & (nan_seen | (unbounded & floating)),
-        may_raise,
-    )
+    nans = alive & (nan_seen | (unbounded & floating))
+    return Interval(call.dtype, low, high, above, has_values, nulls, nans, may_raise)
 
 
 def _candidates(a: Interval) -> list[tuple[Data, Mask, bool]]:

@@ -185,13 +185,11 @@ def condition_of(n: Node, want: Want) -> Node:
             }[want]()
         case Op.IS_NULL if n.args[0].op not in TERMS:
             arg, can_be = n.args[0], want in (Want.T, Want.NOT_FALSE)
-            return (
-                FALSE
-                if want is Want.N
-                else condition_of(arg, Want.N)
-                if can_be
-                else _or(condition_of(arg, Want.T), condition_of(arg, Want.F))
-            )
+            if want is Want.N:
+                return FALSE
+            if can_be:
+                return condition_of(arg, Want.N)
+            return _or(condition_of(arg, Want.T), condition_of(arg, Want.F))
     term = n.args[0]
     may_raise = (_slot(Op.MAY_RAISE, term),) if term.op is Op.CALL else ()
     return _or(_test(n, want), *may_raise)
@@ -200,13 +198,11 @@ def condition_of(n: Node, want: Want) -> Node:
 def _test(n: Node, want: Want) -> Node:
     """Return the condition for a test on one column or call, for rows that are known."""
     if n.op is Op.IS_NULL:
-        return (
-            FALSE
-            if want is Want.N
-            else _slot(Op.MAY_HOLD_NULL, n.args[0])
-            if want in (Want.T, Want.NOT_FALSE)
-            else _may_be_defined(n.args[0])
-        )
+        if want is Want.N:
+            return FALSE
+        if want in (Want.T, Want.NOT_FALSE):
+            return _slot(Op.MAY_HOLD_NULL, n.args[0])
+        return _may_be_defined(n.args[0])
     match want:
         case Want.N:
             return _slot(Op.MAY_HOLD_NULL, n.args[0])
@@ -238,11 +234,9 @@ def _slot(op: Op, term: Node) -> Node:
 
 def _member(op: Op, column: Node, values: tuple[object, ...]) -> Node:
     """Return the slot of a provider's answer about a set; TRUE for calls, which lack providers."""
-    return (
-        Node(op, value=(column.value, values), dtype=column.dtype)
-        if column.op is Op.COLUMN
-        else TRUE
-    )
+    if column.op is Op.COLUMN:
+        return Node(op, value=(column.value, values), dtype=column.dtype)
+    return TRUE
 
 
 def _may_be_defined(column: Node) -> Node:
@@ -253,11 +247,9 @@ def _may_be_defined(column: Node) -> Node:
 def _nan_slots(column: Node) -> tuple[Node, ...]:
     from skipstone.ir.types import Kind
 
-    return (
-        (_slot(Op.MAY_HOLD_NAN, column),)
-        if column.dtype and column.dtype.kind is Kind.FLOAT
-        else ()
-    )
+    if column.dtype and column.dtype.kind is Kind.FLOAT:
+        return (_slot(Op.MAY_HOLD_NAN, column),)
+    return ()
 
 
 def _leaf(n: Node, want: Want) -> Node:

@@ -172,11 +172,9 @@ def as_tests(p: ValueSet, term: Node, members: int) -> Node:
         return values
     # TRUE where NULL: the predicate is not FALSE. OR with a null test means the same, but its two
     # inputs would be judged independently.
-    return (
-        Node(Op.IS_TRUE, (values,))
-        if not p.null
-        else Node(Op.NOT, (Node(Op.IS_TRUE, (Node(Op.NOT, (values,)),)),))
-    )
+    if not p.null:
+        return Node(Op.IS_TRUE, (values,))
+    return Node(Op.NOT, (Node(Op.IS_TRUE, (Node(Op.NOT, (values,)),)),))
 
 
 def _value_tests(p: ValueSet, term: Node, members: int) -> Node:

@@ -54,11 +54,9 @@ def evaluate(bound: BoundFilter, stats: Statistics) -> Verdicts:
         return np.full(n, Verdict.NEVER, np.uint8)
     if data.exact and len(bound.terms) == 1:
         verdicts = predicate_of(bound, 0, stats.schema).evaluate(stats)
-        return (
-            verdicts
-            if bound.terms[0].dtype is not None and bound.terms[0].dtype.ordered
-            else np.minimum(verdicts, np.uint8(Verdict.MAYBE))
-        )
+        if bound.terms[0].dtype is not None and bound.terms[0].dtype.ordered:
+            return verdicts
+        return np.minimum(verdicts, np.uint8(Verdict.MAYBE))
     may_match = np.ones(n, np.bool_)
     for i, (term, domain) in enumerate(zip(bound.terms, data.domains, strict=True)):
         if domain.kind == "set" or (domain.kind == "ranges" and not len(domain.firsts)):

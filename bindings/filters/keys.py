@@ -224,12 +224,10 @@ def float_lanes(values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
 def axis_of(lanes: pa.Array, dtype: DType) -> list[Any]:
     """Return lanes without NULL as values of the type's axis, in the same order."""
     if in_bytes(dtype):
-        values = lanes.to_pylist()
-        return (
-            [int.from_bytes(v, "big") - 2**127 for v in values]
-            if dtype.kind is Kind.DECIMAL
-            else values
-        )
+        values: list[Any] = lanes.to_pylist()
+        if dtype.kind is Kind.DECIMAL:
+            return [int.from_bytes(v, "big") - 2**127 for v in values]
+        return values
     numbers = lanes.to_numpy(zero_copy_only=False)
     numbers = floats_of(numbers) if dtype.kind is Kind.FLOAT else numbers
     return numbers.tolist()  # type: ignore[no-any-return]
@@ -300,8 +298,6 @@ def join_keys(array: pa.Array | pa.ChunkedArray, other: DType, session: Session)
 
 def nulls_of(array: pa.Array) -> Mask | None:
     """Return which values of an array are NULL; None if there are none."""
-    return (
-        np.asarray(array.is_null().to_numpy(zero_copy_only=False), np.bool_)
-        if array.null_count
-        else None
-    )
+    if array.null_count:
+        return np.asarray(array.is_null().to_numpy(zero_copy_only=False), np.bool_)
+    return None

@@ -53,11 +53,9 @@ class CollectedKeys:
     @property
     def nbytes(self) -> int:
         """Bytes of the distinct rows, or of the domains if there are no rows."""
-        return (
-            sum(d.nbytes for d in self.domains)
-            if self.rows is None
-            else row_bytes(self.rows, self.dtypes)
-        )
+        if self.rows is None:
+            return sum(d.nbytes for d in self.domains)
+        return row_bytes(self.rows, self.dtypes)
 
     def of_column(self, i: int) -> Domain:
         """Return the domain of one column; with distinct rows it is the set of its values."""
@@ -82,11 +80,9 @@ class CollectedKeys:
         """Return the distinct rows, ascending by the first key, then the next; NULL last."""
         assert self.rows is not None
         names = self.rows.column_names
-        return (
-            self.rows.sort_by([(name, "ascending") for name in names]).combine_chunks()
-            if names
-            else self.rows
-        )
+        if names:
+            return self.rows.sort_by([(name, "ascending") for name in names]).combine_chunks()
+        return self.rows
 
     def fingerprint(self) -> str:
         """Return a hash that is equal for equal keys, in whatever order they came."""

@@ -153,11 +153,9 @@ class Selection:
                 return "partitionFilteringOnlyV1"
             case "limit":
                 return "filteredLimit" if filtered else "limit"
-        return (
-            "dataSkippingAndPartitionFilteringV1"
-            if any(map(self.is_of_partitions, self._conjuncts))
-            else "dataSkippingOnlyV1"
-        )
+        if any(map(self.is_of_partitions, self._conjuncts)):
+            return "dataSkippingAndPartitionFilteringV1"
+        return "dataSkippingOnlyV1"
 
     @property
     def unused(self) -> tuple[str, ...]:
@@ -168,11 +166,9 @@ class Selection:
         Source: Delta Lake, `DeltaScan.unusedFilters`.
         """
         p = self.predicate
-        return (
-            ()
-            if p is None
-            else tuple(show(c) for c in self._conjuncts if c != TRUE and p.part(c).always_true)
-        )
+        if p is None:
+            return ()
+        return tuple(show(c) for c in self._conjuncts if c != TRUE and p.part(c).always_true)
 
     @property
     def _conjuncts(self) -> tuple[Node, ...]:
@@ -214,11 +210,9 @@ class Selection:
         Each has the number of containers that it prunes alone and after the conjuncts before it,
         and the reasons why it keeps the others.
         """
-        return (
-            ()
-            if self.predicate is None
-            else tuple(judge_conjuncts(self.predicate, self.statistics))
-        )
+        if self.predicate is None:
+            return ()
+        return tuple(judge_conjuncts(self.predicate, self.statistics))
 
     @cached_property
     def kept_because(self) -> dict[str, int]:

@@ -209,11 +209,9 @@ class PruningPredicate:
         return self._evaluator.find(self._statistics(stats), backend)
 
     def _statistics(self, stats: Statistics | PruningStatistics) -> Statistics:
-        return (
-            stats
-            if isinstance(stats, Statistics)
-            else Statistics.from_provider(stats, self._schema, self._columns)
-        )
+        if isinstance(stats, Statistics):
+            return stats
+        return Statistics.from_provider(stats, self._schema, self._columns)
 
     # Properties of the predicate.
 

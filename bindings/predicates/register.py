@@ -288,14 +288,4 @@ def _range_interval(
         np.where(sound, highs, end(call.dtype, high=True)),
     )
     above = ~sound if call.dtype.kind in TEXT else NO
-    chosen = Interval(
-        call.dtype,
-        lows,
-        highs,
-        above,
-        taken.may_hold_value,
-        taken.may_hold_null,
-        NO,
-        taken.may_raise,
-    )
-    return merge(use, chosen, rest)
+    return merge(use, taken.with_bounds(call.dtype, lows, highs, above), rest)

@@ -323,11 +323,9 @@ class Reader:
         if not isinstance(b, self.exp.Interval) or name not in ("+", "-"):
             return self.call(name, a, b)
         shifted = self.shifted(a, b, -1 if name == "-" else 1)
-        return (
-            shifted
-            if shifted is not None
-            else self.unknown_form(e, "the interval is not understood")
-        )
+        if shifted is not None:
+            return shifted
+        return self.unknown_form(e, "the interval is not understood")
 
     def shifted(self, e: sg.Expression, interval: sg.Expression, sign: int) -> Node | None:
         """Return a value shifted by an interval; None unless it is one number and one unit."""
@@ -356,8 +354,6 @@ def _parts(e: sg.Expression) -> list[sg.Expression]:
 
 def _whole(e: sg.Expression) -> sg.Expression:
     """Return the outermost Dot around a column."""
-    return (
-        _whole(e.parent)
-        if e.parent is not None and e.parent.key == "dot" and e.parent.this is e
-        else e
-    )
+    if e.parent is not None and e.parent.key == "dot" and e.parent.this is e:
+        return _whole(e.parent)
+    return e

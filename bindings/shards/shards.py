@@ -70,11 +70,9 @@ class Shards(ShardFiles):
 
     def predicate(self, predicate: PruningPredicate | PredicateSource) -> PruningPredicate:
         """Return a predicate over these columns; a `PruningPredicate` is returned unchanged."""
-        return (
-            predicate
-            if isinstance(predicate, PruningPredicate)
-            else PruningPredicate(predicate, self.schema)
-        )
+        if isinstance(predicate, PruningPredicate):
+            return predicate
+        return PruningPredicate(predicate, self.schema)
 
     def judge(
         self,

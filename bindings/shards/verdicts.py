@@ -89,11 +89,9 @@ def survivors_of(part: Found | Verdict, n: int) -> npt.NDArray[np.int64]:
 def _count(part: Found | Verdict, n: int) -> int:
     """Return how many of a shard's n containers are kept."""
     if isinstance(part, Found):
-        return (
-            int(np.bitwise_count(part.match).sum())
-            if hasattr(np, "bitwise_count")
-            else len(part.survivors())
-        )
+        if hasattr(np, "bitwise_count"):
+            return int(np.bitwise_count(part.match).sum())
+        return len(part.survivors())
     return 0 if part is Verdict.NEVER else n
 
 

@@ -98,11 +98,9 @@ def _among(flat: Any, values: Iterable[Any], dtype: DType) -> Mask:
         # takes seconds.
         members = np.sort(np.array(list(values), dtype.lane_type))
         at = np.minimum(np.searchsorted(members, flat), len(members) - 1)
-        return (
-            np.asarray(members[at] == flat, np.bool_)
-            if len(members)
-            else np.zeros(len(flat), np.bool_)
-        )
+        if len(members):
+            return np.asarray(members[at] == flat, np.bool_)
+        return np.zeros(len(flat), np.bool_)
     keys = [v if isinstance(v, bytes) else (v + 2**127).to_bytes(16, "big") for v in values]
     return np.asarray(
         pc.is_in(flat, value_set=pa.array(keys, pa.large_binary())).to_numpy(zero_copy_only=False),
@@ -236,13 +234,11 @@ def _widths(dtype: DType, physical: str | None) -> tuple[int, ...]:
         return {"INT32": (4,), "INT64": (8,)}.get(physical, ())
     if dtype.kind is Kind.INT and dtype.bits == 64:
         return 8, 4
-    return (
-        (4, 8)
-        if dtype.kind is Kind.UINT and dtype.bits == 32
-        else (8,)
-        if dtype.bits == 64
-        else (4,)
-    )
+    if dtype.kind is Kind.UINT and dtype.bits == 32:
+        return (4, 8)
+    if dtype.bits == 64:
+        return (8,)
+    return (4,)
 
 
 def _integer(value: int, width: int) -> bytes | None:
@@ -251,11 +247,9 @@ def _integer(value: int, width: int) -> bytes | None:
     Unsigned numbers are stored by their bits.
     """
     bits = 8 * width
-    return (
-        (value % (1 << bits)).to_bytes(width, "little")
-        if -(1 << (bits - 1)) <= value < 1 << bits
-        else None
-    )
+    if -(1 << (bits - 1)) <= value < 1 << bits:
+        return (value % (1 << bits)).to_bytes(width, "little")
+    return None
 
 
 def _float(value: float, dtype: DType, physical: str | None) -> list[bytes] | None:
@@ -338,8 +332,6 @@ def same_axis(a: DType, b: DType) -> bool:
 
 def none_of(absent: Mask | None) -> pa.BooleanArray | None:
     """Convert a mask of containers that hold no value of a set to an answer: false, else null."""
-    return (
-        None
-        if absent is None
-        else pa.array(np.zeros(len(absent), np.bool_), pa.bool_(), mask=~absent)
-    )
+    if absent is None:
+        return None
+    return pa.array(np.zeros(len(absent), np.bool_), pa.bool_(), mask=~absent)

@@ -95,11 +95,9 @@ def _nanoseconds(dtype: DType, micros: int | float | bytes, rest: int) -> tuple[
     If `rest` is 0, Spark's unit, the microsecond, is enough.
     """
     assert isinstance(micros, int)
-    return (
-        (DType(Kind.TIMESTAMP, unit="ns", zoned=dtype.zoned), micros * 1000 + rest)
-        if rest
-        else (dtype, micros)
-    )
+    if rest:
+        return (DType(Kind.TIMESTAMP, unit="ns", zoned=dtype.zoned), micros * 1000 + rest)
+    return (dtype, micros)
 
 
 def to_float32(value: Fraction | int | float) -> float:

@@ -168,11 +168,9 @@ def _integers_or_floats(op: Any) -> Any:
 
 def rescale(a: Data, digits: int) -> Data:
     """Return decimals with more digits after the point."""
-    return (
-        a
-        if digits == 0
-        else exact(np.multiply, a, np.array([10**digits], object if digits > 18 else np.int64), 64)
-    )
+    if digits == 0:
+        return a
+    return exact(np.multiply, a, np.array([10**digits], object if digits > 18 else np.int64), 64)
 
 
 _TIMES: Final = Function(_product, _integers_or_floats(np.multiply), monotone=True, bad=overflow)
@@ -203,11 +201,9 @@ def _holds_infinity(a: Interval) -> Mask:
 def _negate(call: Call, a: Data) -> Any:
     if call.dtype.kind is Kind.DECIMAL:
         return -a, _mark_long(a)
-    return (
-        -a
-        if call.dtype.kind is not Kind.INT
-        else wrap(exact(np.subtract, np.zeros(1, np.int64), a, 64), call.dtype)
-    )
+    if call.dtype.kind is not Kind.INT:
+        return -a
+    return wrap(exact(np.subtract, np.zeros(1, np.int64), a, 64), call.dtype)
 
 
 def _mark_long(a: Data) -> Data:
@@ -215,11 +211,9 @@ def _mark_long(a: Data) -> Data:
 
     Source: Scala, `BigDecimal.unary_-`; seen in 4.3.
     """
-    return (
-        np.where(np.asarray(np.abs(a) >= 10**34, np.bool_), LOST, 0)
-        if a.dtype == object
-        else np.zeros(len(a), np.uint8)
-    )
+    if a.dtype == object:
+        return np.where(np.asarray(np.abs(a) >= 10**34, np.bool_), LOST, 0)
+    return np.zeros(len(a), np.uint8)
 
 
 def _abs(call: Call, a: Data) -> Any:

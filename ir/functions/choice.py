@@ -180,17 +180,8 @@ def _compare_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     equal = (both & ~apart) | (a.may_hold_nan & b.may_hold_nan)
     low = np.where(lesser, -1, np.where(equal, 0, 1))
     high = np.where(greater, 1, np.where(equal, 0, -1))
-    alive = lesser | equal | greater
-    return Interval(
-        ty.INT8,
-        low,
-        high,
-        NO,
-        alive,
-        a.may_hold_null | b.may_hold_null,
-        NO,
-        a.may_raise | b.may_raise,
-    )
+    nulls, may_raise = a.may_hold_null | b.may_hold_null, a.may_raise | b.may_raise
+    return Interval(ty.INT8, low, high, NO, lesser | equal | greater, nulls, NO, may_raise)
 
 
 def _compare_rows(call: Call, args: tuple[Values, ...]) -> Values:

@@ -117,16 +117,7 @@ def _substring_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     low, high = (
         _substring(call, d, at.low, *(c.low for c in count)) for d in (text.low, text.high)
     )
-    cut = Interval(
-        ty.STRING,
-        low,
-        high,
-        text.unbounded_above,
-        text.may_hold_value,
-        text.may_hold_null,
-        NO,
-        text.may_raise,
-    )
+    cut = text.with_bounds(ty.STRING, low, high, text.unbounded_above)
     if at.low[0] < 2:
         return cut
     before = (
@@ -136,11 +127,9 @@ def _substring_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
         )
         & ~text.unbounded_above
     )
-    return (
-        merge(before, cut.take(before), apply(call, plain, args))
-        if before.any()
-        else apply(call, plain, args)
-    )
+    if before.any():
+        return merge(before, cut.take(before), apply(call, plain, args))
+    return apply(call, plain, args)
 
 
 def _common_characters(a: bytes, b: bytes) -> int:
@@ -211,16 +200,7 @@ def _change_case(upper: bool) -> Function:
         ]
         low, high = np.empty(n, object), np.empty(n, object)
         low[:], high[:] = [r[0] for r in rows], [r[1] for r in rows]
-        near = Interval(
-            ty.STRING,
-            low,
-            high,
-            np.array([r[2] for r in rows]),
-            a.may_hold_value,
-            a.may_hold_null,
-            NO,
-            a.may_raise,
-        )
+        near = a.with_bounds(ty.STRING, low, high, np.array([r[2] for r in rows]))
         where = np.broadcast_to(exact, n)
         if not where.any():
             return near

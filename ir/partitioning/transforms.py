@@ -93,11 +93,9 @@ class Transform:
         if self.name == "day":
             return DATE
         if self.name in ("identity", "truncate", "void"):
-            return (
-                INT32
-                if self.name == "truncate" and source.kind is Kind.INT and source.bits < 32
-                else source
-            )
+            if self.name == "truncate" and source.kind is Kind.INT and source.bits < 32:
+                return INT32
+            return source
         return INT32
 
     def apply(self, values: Any, source: DType) -> Any:

@@ -232,11 +232,9 @@ def _struct_array(
             columns.append(pa.nulls(n, f.type))
         else:
             columns.append(_column(f.type, *slots[path], data))
-    return (
-        pa.StructArray.from_arrays(columns, fields=list(kind))
-        if columns
-        else pa.array([{}] * n, kind)
-    )
+    if columns:
+        return pa.StructArray.from_arrays(columns, fields=list(kind))
+    return pa.array([{}] * n, kind)
 
 
 def _column(kind: pa.DataType, first: Longs, second: Longs, data: Bytes) -> pa.Array:

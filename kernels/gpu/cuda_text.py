@@ -106,11 +106,9 @@ def tile(shape: DeviceShape) -> int:
     """Return the number of words of 32 containers that a warp judges."""
     if not _width(shape):
         return 32  # planes only: one word for each lane
-    return (
-        TILE
-        if shape.form != "many"
-        else max(min(TILE, KEPT_BYTES // _width(shape), MAX_TESTS // _masks(shape)), 1)
-    )
+    if shape.form != "many":
+        return TILE
+    return max(min(TILE, KEPT_BYTES // _width(shape), MAX_TESTS // _masks(shape)), 1)
 
 
 def tables(rows: Sequence[Sequence[np.generic]]) -> list[npt.NDArray[np.generic]]:

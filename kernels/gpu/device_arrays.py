@@ -125,11 +125,9 @@ class Foreign:
         count = self.first + self.n
 
         def read(place: int, size: int) -> npt.NDArray[Any]:
-            return (
-                device.download(device.adopt(place, size, "uint8", self.owner))
-                if size and place
-                else np.empty(0, np.uint8)
-            )
+            if size and place:
+                return device.download(device.adopt(place, size, "uint8", self.owner))
+            return np.empty(0, np.uint8)
 
         if len(self.data) == 1:
             return [pa.py_buffer(read(self.data[0], (count * self.type.bit_width + 7) // 8))]

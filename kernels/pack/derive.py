@@ -201,16 +201,8 @@ def _truth(condition: Node, source: PackedStatistics) -> Interval:
         for want in (Want.T, Want.F, Want.N)
     )
     may_raise = functools.reduce(np.logical_or, _may_raise(merged, source), NO)
-    return Interval(
-        ty.BOOL,
-        (~false).astype(np.int64),
-        true.astype(np.int64),
-        NO,
-        true | false,
-        null,
-        NO,
-        may_raise,
-    )
+    low, high = (~false).astype(np.int64), true.astype(np.int64)
+    return Interval(ty.BOOL, low, high, NO, true | false, null, NO, may_raise)
 
 
 def _may_raise(condition: Node, source: PackedStatistics) -> Iterator[Mask]:

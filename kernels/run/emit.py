@@ -84,11 +84,9 @@ def join(op: Op, args: list[str], table: Table, value: object = None) -> str:
     if op not in (Op.AND, Op.OR):
         return table[op].format(*args, value=value)
     half = len(args) // 2
-    return (
-        args[0]
-        if len(args) == 1
-        else table[op].format(join(op, args[:half], table), join(op, args[half:], table))
-    )
+    if len(args) == 1:
+        return args[0]
+    return table[op].format(join(op, args[:half], table), join(op, args[half:], table))
 
 
 def emit_runs(op: Op, args: list[str], table: Table) -> str:

@@ -165,11 +165,9 @@ def collect_keys(
 
 def _estimated_bytes(df: Any) -> int:
     """Return Spark's estimate of a DataFrame's size; in Spark Connect, more than the limit."""
-    return (
-        MAX_RAW_BYTES + 1
-        if is_connect(df)
-        else int(str(df._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
-    )
+    if is_connect(df):
+        return MAX_RAW_BYTES + 1
+    return int(str(df._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
 
 
 def _collect_in_task(

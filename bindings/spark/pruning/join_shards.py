@@ -132,11 +132,9 @@ def _rows(spark: Any, shards: Shards, paths: list[str], read: ReadPaths | None) 
         )
     )
     # If no file is left, reading any one file gives the columns.
-    return (
-        spark.createDataFrame([], spark_schema(carried(shards.schema)))
-        if read is None or some is None
-        else read([some]).where("false")
-    )
+    if read is None or some is None:
+        return spark.createDataFrame([], spark_schema(carried(shards.schema)))
+    return read([some]).where("false")
 
 
 def _read_parquet(spark: Any, shards: Shards, paths: Sequence[str]) -> DataFrame:

@@ -173,11 +173,9 @@ def _decided_by_where(
     """Return why the condition leaves nothing for the keys to prune; "" if it does not."""
     if where is None or needs_of(request.kind, request.side) is not Needs.MATCHED:
         return ""
-    return (
-        f"its partition is chosen by {where.expr}"
-        if set(names) <= set(partition_columns) and fixes_columns(where, names)
-        else ""
-    )
+    if set(names) <= set(partition_columns) and fixes_columns(where, names):
+        return f"its partition is chosen by {where.expr}"
+    return ""
 
 
 def join_report(name: str, join_filters: JoinFilters, files: int | None, kept: int) -> PrunedScan:

@@ -139,11 +139,9 @@ def prune_join(
             null_safe,
             lambda a, b: joined_frames(a, b, on, kind, side, null_safe),
         )
-        return (
-            join_shards(fact, dim, request, read)
-            if isinstance(fact, Shards)
-            else join_table(fact, dim, request)
-        )
+        if isinstance(fact, Shards):
+            return join_shards(fact, dim, request, read)
+        return join_table(fact, dim, request)
     if where is not None:
         if not (isinstance(where, str) or is_column(where)):
             raise PredicateError(

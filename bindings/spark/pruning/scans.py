@@ -170,11 +170,9 @@ class Scan:
     @property
     def nbytes(self) -> int:
         """Size of its files in bytes; Spark's estimate if they were not listed."""
-        return (
-            int(self._info["bytes"])
-            if self.listing is None or self.kept is None
-            else int(self.listing.sizes[self.kept].sum())
-        )
+        if self.listing is None or self.kept is None:
+            return int(self._info["bytes"])
+        return int(self.listing.sizes[self.kept].sum())
 
     @property
     def dynamic(self) -> list[tuple[int, bool]]:

@@ -132,11 +132,9 @@ def prune_shards(
         )
         if returns == "frame":
             return _frame(spark, opened, p, settled, on_error, where, on_driver, tasks)
-        return (
-            opened.judge(p, on_error=on_error)
-            if on_driver
-            else _judge_on_executors(spark, opened, p, settled, todo, on_error, tasks)
-        )
+        if on_driver:
+            return opened.judge(p, on_error=on_error)
+        return _judge_on_executors(spark, opened, p, settled, todo, on_error, tasks)
 
 
 def _check_one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:

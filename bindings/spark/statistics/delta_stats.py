@@ -279,13 +279,11 @@ class DeltaStatistics(Mapping[str, "Column"]):
             case Kind.FLOAT if isinstance(kind, T.FloatType | T.DoubleType | T.IntegralType):
                 # The short text of a former FLOAT means the nearest FLOAT, not the nearest DOUBLE.
                 near = c.cast("float").cast("double")
-                return (
-                    c
-                    if "float" not in leaf.widened
-                    else F.greatest(c, near)
-                    if high
-                    else F.least(c, near)
-                )
+                if "float" not in leaf.widened:
+                    return c
+                if high:
+                    return F.greatest(c, near)
+                return F.least(c, near)
             case Kind.INT if isinstance(kind, T.IntegralType):
                 return c
         return None

@@ -85,11 +85,9 @@ def read(
             array = _bounds(series, slot.dtype, slot.statistic)
         if isinstance(array, pa.ChunkedArray):
             array = array.combine_chunks()
-        return (
-            array
-            if array is None or carrier.means is None or array.type == carrier.means
-            else _reinterpret(carrier.means, array)
-        )
+        if array is None or carrier.means is None or array.type == carrier.means:
+            return array
+        return _reinterpret(carrier.means, array)
     except REFUSED:
         return None
 

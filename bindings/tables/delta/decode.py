@@ -167,11 +167,9 @@ def _parse_with_arrow(
 
 
 def _has_decimals(kind: pa.DataType) -> bool:
-    return (
-        any(map(_has_decimals, (f.type for f in kind)))
-        if pa.types.is_struct(kind)
-        else bool(pa.types.is_decimal(kind))
-    )
+    if pa.types.is_struct(kind):
+        return any(map(_has_decimals, (f.type for f in kind)))
+    return bool(pa.types.is_decimal(kind))
 
 
 def _parse_in_python(text: str, kind: pa.StructType) -> dict[str, Any] | None:
@@ -185,11 +183,9 @@ def _parse_in_python(text: str, kind: pa.StructType) -> dict[str, Any] | None:
 
 def _convert(found: Any, kind: pa.DataType) -> Any:
     if pa.types.is_struct(kind):
-        return (
-            {f.name: _convert(found.get(f.name), f.type) for f in kind}
-            if isinstance(found, Mapping)
-            else None
-        )
+        if isinstance(found, Mapping):
+            return {f.name: _convert(found.get(f.name), f.type) for f in kind}
+        return None
     if isinstance(found, bool) is not pa.types.is_boolean(kind):
         return None
     if isinstance(found, decimal.Decimal) and abs(found.adjusted()) > MAX_EXPONENT:

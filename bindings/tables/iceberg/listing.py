@@ -92,11 +92,9 @@ def _listed(found: Records) -> list[Listed]:
 
     def numbers(number: int, missing: int | None) -> list[Any]:
         slot = found.field(number, "int", "long")
-        return (
-            [missing] * n
-            if slot is None
-            else [missing if v is None else v for v in found.numbers(slot).to_pylist()]
-        )
+        if slot is None:
+            return [missing] * n
+        return [missing if v is None else v for v in found.numbers(slot).to_pylist()]
 
     slot = found.field(PATH, "string")
     if (

@@ -152,11 +152,9 @@ class IcebergTable(Table):
     @property
     def size_in_bytes(self) -> int:
         """The total size of all data files, in bytes."""
-        return (
-            self.data_size.bytes
-            if self.data_size.bytes is not None
-            else int(self.files.sizes.sum())
-        )
+        if self.data_size.bytes is not None:
+            return self.data_size.bytes
+        return int(self.files.sizes.sum())
 
     # Files and their statistics.
 

@@ -335,11 +335,9 @@ def _widen(values: pa.Array | None, kind: pa.DataType) -> pa.Array | None:
         return values if (kind.tz is None) == (values.type.tz is None) else None
     # A snapshot stores integers as wide as the widest file has them.
     integers = pa.types.is_integer(kind) and pa.types.is_integer(values.type)
-    return (
-        cast_or_null(values, kind).combine_chunks()
-        if integers or widens(values.type, kind)
-        else None
-    )
+    if integers or widens(values.type, kind):
+        return cast_or_null(values, kind).combine_chunks()
+    return None
 
 
 def find_snapshot(
