@@ -108,11 +108,10 @@ def _is_malformed(raw: bytes | None) -> bool:
 def _data(array: pa.Array, dtype: DType) -> Data:
     match dtype.kind:
         case Kind.STRING | Kind.BINARY:
-            raw = (
-                array.cast(pa.large_string()).view(pa.large_binary())
-                if dtype.kind is Kind.STRING
-                else array.cast(pa.large_binary())
-            )
+            if dtype.kind is Kind.STRING:
+                raw = array.cast(pa.large_string()).view(pa.large_binary())
+            else:
+                raw = array.cast(pa.large_binary())
             return np.asarray(raw.fill_null(b"").to_numpy(zero_copy_only=False), object)
         case Kind.DECIMAL:
             words = unscaled(array.cast(pa.decimal128(38, dtype.scale)))

@@ -116,11 +116,10 @@ def cast_array(array: pa.Array, to: DType, session: Session, name: str = "cast")
     source = from_arrow(array.type)
     if source == to:
         return array
-    encoded = (
-        pa.nulls(len(array), pa.bool_()).dictionary_encode()
-        if source.kind is Kind.NULL
-        else array.dictionary_encode()
-    )
+    if source.kind is Kind.NULL:
+        encoded = pa.nulls(len(array), pa.bool_()).dictionary_encode()
+    else:
+        encoded = array.dictionary_encode()
     if not len(encoded.dictionary):
         empty = Values(
             to, np.empty(1, lane_type_of(to)), np.zeros(1, np.bool_), np.zeros(1, np.bool_)

@@ -127,11 +127,10 @@ def build_sides(dim: Any, on: Any, how: Any, where: Any, columns: Any) -> list[B
         raise PredicateError(f"on is {on!r}; expected one entry for each of {n} dimensions")
     hows = [how] * n if isinstance(how, str) else list(how)
     wheres = list(where) if isinstance(where, list | tuple) else [where] * n
-    chosen = (
-        list(columns)
-        if isinstance(columns, list | tuple) and not all(isinstance(c, str) for c in columns)
-        else [columns] * n
-    )
+    if isinstance(columns, list | tuple) and not all(isinstance(c, str) for c in columns):
+        chosen = list(columns)
+    else:
+        chosen = [columns] * n
     if {len(hows), len(wheres), len(chosen)} != {n}:
         raise PredicateError(
             f"how, where_dim and columns_dim have {len(hows)}, {len(wheres)} and {len(chosen)} "

@@ -273,11 +273,10 @@ def _join_with(
     first, second = take_rows(left, pairs.left), take_rows(right, pairs.right)
     out = {name: first.column(name) for name in first.column_names}
     for b, a in shared.items() if build.how in ("right", "full") else ():
-        out[a] = (
-            second.column(b)
-            if build.how == "right"
-            else _coalesce_keys(first.column(a), second.column(b), session)
-        )
+        if build.how == "right":
+            out[a] = second.column(b)
+        else:
+            out[a] = _coalesce_keys(first.column(a), second.column(b), session)
     for name in second.column_names:
         if name in shared:
             continue

@@ -158,11 +158,10 @@ def _container_lines(
     verdicts = predicate.evaluate(stats)
     n = len(verdicts)
     counts = {v: int((verdicts == v).sum()) for v in Verdict}
-    lines = (
-        []
-        if stats.device is None
-        else [f"device      {stats.device} holds {stats.device_nbytes} bytes of the statistics"]
-    )
+    if stats.device is None:
+        lines = []
+    else:
+        lines = [f"device      {stats.device} holds {stats.device_nbytes} bytes of the statistics"]
     lines += [
         f"containers  {n}: {counts[Verdict.NEVER]} pruned, {counts[Verdict.MAYBE]} to filter, "
         f"{counts[Verdict.ALWAYS]} fully matched"
@@ -191,11 +190,10 @@ def explain_plan(plan: Plan) -> str:
     if plan.order:
         lines.append(f"order       {', '.join(map(str, plan.order))}")
     if plan.cut is not None:
-        reached = (
-            f"reached by {plan.cut.logical_rows} rows of fully matched containers"
-            if plan.cut.reached
-            else "not reached by rows of fully matched containers"
-        )
+        if plan.cut.reached:
+            reached = f"reached by {plan.cut.logical_rows} rows of fully matched containers"
+        else:
+            reached = "not reached by rows of fully matched containers"
         lines.append(f"limit       {plan.cut.limit}: {reached}")
     if plan.deferred is not None:
         lines.append(

@@ -230,11 +230,10 @@ class Selection:
         s, unlisted = self.sizes, self.table.skipped_folders
         of_files = "" if unlisted else f" of {s.total.files}"
         folders = f" {unlisted} folders not listed," if unlisted else ""
-        finer = (
-            ""
-            if self.table.unit == "files"
-            else f" {len(self.kept)} of {len(self.verdicts)} {self.table.unit},"
-        )
+        if self.table.unit == "files":
+            finer = ""
+        else:
+            finer = f" {len(self.kept)} of {len(self.verdicts)} {self.table.unit},"
         return f"Plan({s.scan.files}{of_files} files,{finer}{folders} skipping={self.skipping!r})"
 
 

@@ -147,11 +147,10 @@ class ShardFiles:
             path = self._place.at(shard.file)
             if self.local:  # a file changed in place may be repaired by its next use
                 _mapped.drop((path, shard.identity))
-            error = (
-                e
-                if isinstance(e, StatisticsError)
-                else wrong(path, f"cannot be read ({describe_error(e)})", SAVE_AGAIN)
-            )
+            if isinstance(e, StatisticsError):
+                error = e
+            else:
+                error = wrong(path, f"cannot be read ({describe_error(e)})", SAVE_AGAIN)
             if on_error == "raise":
                 raise error from e
             unreadable[shard.file] = error

@@ -261,11 +261,10 @@ class Shards(ShardFiles):
         kept = survivors_of(part, shard.rows)
         if not len(kept):
             return self.frame_schema.empty_table()
-        verdicts = (
-            part.verdicts()[kept].astype(np.int32)
-            if isinstance(part, Found)
-            else np.full(len(kept), int(part), np.int32)
-        )
+        if isinstance(part, Found):
+            verdicts = part.verdicts()[kept].astype(np.int32)
+        else:
+            verdicts = np.full(len(kept), int(part), np.int32)
         reason = None if unreadable is None else str(unreadable)
         reasons = pa.array([reason] * len(kept), pa.string())
         about = [] if shard.about is None else self.about(i).take(pa.array(kept)).columns

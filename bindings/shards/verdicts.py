@@ -68,11 +68,10 @@ class ShardVerdicts:
         return self.num_containers
 
     def __repr__(self) -> str:
-        unread = (
-            f"; {len(self.unreadable)} shards could not be read and are kept"
-            if self.unreadable
-            else ""
-        )
+        if self.unreadable:
+            unread = f"; {len(self.unreadable)} shards could not be read and are kept"
+        else:
+            unread = ""
         return (
             f"ShardVerdicts({self.kept:,} of {self.num_containers:,} containers kept; "
             f"{self.opened} of {len(self.parts)} shards opened{unread})"
@@ -102,11 +101,10 @@ def as_bytes(found: Found) -> tuple[bytes, bytes, bytes]:
         The numbers of the words, empty if all words are present; the bits of containers that may
         match; the bits of fully matched containers, empty if there are none.
     """
-    words = (
-        b""
-        if len(found.words) == word_count(found.n)
-        else found.words.astype(np.uint32, copy=False).tobytes()
-    )
+    if len(found.words) == word_count(found.n):
+        words = b""
+    else:
+        words = found.words.astype(np.uint32, copy=False).tobytes()
     full = found.fully_matched
     whole = b"" if full is None or not full.any() else full.tobytes()
     return words, found.match.tobytes(), whole

@@ -255,15 +255,14 @@ def _integer(value: int, width: int) -> bytes | None:
 def _float(value: float, dtype: DType, physical: str | None) -> list[bytes] | None:
     """Encode a float in each form that a writer may have chosen and that holds it exactly."""
     forms = {"FLOAT": "<f", "DOUBLE": "<d"}
-    chosen = (
-        [forms[physical]]
-        if physical in forms
-        else []
-        if physical
-        else ["<f"]
-        if dtype.bits == 32
-        else ["<d", "<f"]
-    )
+    if physical in forms:
+        chosen = [forms[physical]]
+    elif physical:
+        chosen = []
+    elif dtype.bits == 32:
+        chosen = ["<f"]
+    else:
+        chosen = ["<d", "<f"]
     out = []
     for form in chosen:
         try:

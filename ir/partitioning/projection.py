@@ -206,11 +206,10 @@ def _field_condition(n: Node, wanted: Outcomes, field: PartitionField, strict: b
     elif True in wanted or False in wanted:
         outcome = True in wanted
         # If no row can have the other outcome, every row with a value has this one.
-        condition = (
-            negated(may_have_outcome(n, not outcome, field.transform, column))
-            if strict
-            else may_have_outcome(n, outcome, field.transform, column)
-        )
+        if strict:
+            condition = negated(may_have_outcome(n, not outcome, field.transform, column))
+        else:
+            condition = may_have_outcome(n, outcome, field.transform, column)
         parts.append(_readable(condition, not_null))
     return Node(Op.OR, tuple(parts))
 

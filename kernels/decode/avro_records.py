@@ -77,11 +77,10 @@ class Records:
         For all records, or for the given rows.
         """
         chosen = self.slots if rows is None else self.slots[:, rows]
-        sizes = (
-            chosen[slot.at + 1]
-            if slot.kind in ("string", "bytes")
-            else np.full(chosen.shape[1], slot.width)
-        )
+        if slot.kind in ("string", "bytes"):
+            sizes = chosen[slot.at + 1]
+        else:
+            sizes = np.full(chosen.shape[1], slot.width)
         return gathered(
             self.data,
             chosen[slot.at],

@@ -198,11 +198,10 @@ class CupyDevice:
                 lies != self._number
                 # A kernel that reads another device's memory ends this device's context.
             ):
-                where = (
-                    f"on device {lies}; give device={lies}"
-                    if lies >= 0
-                    else "in host memory that CUDA does not know"
-                )
+                if lies >= 0:
+                    where = f"on device {lies}; give device={lies}"
+                else:
+                    where = "in host memory that CUDA does not know"
                 raise DeviceError(
                     f"statistics for device {self._number} got an array that lies {where}"
                 )

@@ -195,11 +195,10 @@ class _Search:
         whole, shared = words_inside(first, stop, self.n)
         self.edges.append(shared)
         rows = self.index.leaf.rows_plane()
-        bits = (
-            np.full(len(whole), -bool(rows), np.int64).view(np.uint64)
-            if isinstance(rows, bool)
-            else rows[whole]
-        )
+        if isinstance(rows, bool):
+            bits = np.full(len(whole), -bool(rows), np.int64).view(np.uint64)
+        else:
+            bits = rows[whole]
         self.settled.append((whole, clear_tail(bits, self.n, whole)))
 
     def codes(self, dense: bool) -> bool:
@@ -273,11 +272,10 @@ class _Search:
             subset = Subset(self.index.leaf, left)
             # Statistics that are made for this call are not worth an upload, unless "cupy" is
             # requested.
-            launch = (
-                self.index.launch(subset, self.wanted)
-                if self.backend == "cupy"
-                else subset.launch(self.wanted)
-            )
+            if self.backend == "cupy":
+                launch = self.index.launch(subset, self.wanted)
+            else:
+                launch = subset.launch(self.wanted)
             match, miss = self._ask(subset, launch, None)
         else:
             match, miss = self._ask(

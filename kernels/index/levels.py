@@ -103,11 +103,10 @@ def summary(c: Column, rows: Plane, blocks: Blocks) -> Column:
     alive = conjunction(c.may_hold_value, rows)
     has_values = any_of(alive, blocks)
     low = None if c.low is None else _ends(c.low, alive, blocks, np.minimum, _last(c.low.dtype, 1))
-    high = (
-        None
-        if c.high is None
-        else _ends(c.high, alive, blocks, np.maximum, _last(c.high.dtype, -1))
-    )
+    if c.high is None:
+        high = None
+    else:
+        high = _ends(c.high, alive, blocks, np.maximum, _last(c.high.dtype, -1))
     if (
         not isinstance(has_values, bool) or not has_values
         # The bounds of blocks without any value are unknown.

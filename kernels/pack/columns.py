@@ -176,11 +176,10 @@ def pack_column(
         return _drop_invalid(low, high, dtype)
 
     a, b = (None if a is None else lanes_in_place(a, dtype) for a, _ in given)
-    bounds = (
-        lanes_of(read, dtype, n, (raw.min is not None, raw.max is not None), (a, b))
-        if dtype.ordered
-        else (dtype.lane_type, None, None)
-    )
+    if dtype.ordered:
+        bounds = lanes_of(read, dtype, n, (raw.min is not None, raw.max is not None), (a, b))
+    else:
+        bounds = (dtype.lane_type, None, None)
     return Column(dtype, *bounds, has_values, parent_may_be_null or nulls, nans)
 
 

@@ -246,11 +246,10 @@ def unpacked(c: Column, n: int, keys: Data | None = None) -> Interval:
     low, high = (_values(c, keys, high=h) for h in (False, True))
     above = NO
     if dtype.kind in TEXT:
-        above = (
-            np.ones(1, np.bool_)
-            if c.high is None
-            else np.asarray(c.high == c.end(high=True), np.bool_)
-        )
+        if c.high is None:
+            above = np.ones(1, np.bool_)
+        else:
+            above = np.asarray(c.high == c.end(high=True), np.bool_)
     if (
         dtype.kind is not Kind.FLOAT
         and c.low is not None

@@ -155,11 +155,10 @@ class _Builder:
             return Node(op, tuple(kept))
         # Tests of one level share a mask. Masks of other levels, and planes, are combined with it
         # as words.
-        packed = (
-            [Node(Op.PACK, (tests[0] if len(tests) == 1 else Node(op, tuple(tests)),))]
-            if tests
-            else []
-        )
+        if tests:
+            packed = [Node(Op.PACK, (tests[0] if len(tests) == 1 else Node(op, tuple(tests)),))]
+        else:
+            packed = []
         return Node(op, (*packed, *(self.as_words(a) for a in kept if a.op not in TESTS)))
 
     def as_words(self, n: Node) -> Node:

@@ -82,11 +82,10 @@ class Listing:
         }
         self.partitions = len(rows)
         self.filesystem, self._own = own_paths(self.paths, filesystem)
-        root = (
-            own_paths(roots, self.filesystem)[1][0]
-            if len(roots) == 1 and self._is_folder(roots[0])
-            else None
-        )
+        if len(roots) == 1 and self._is_folder(roots[0]):
+            root = own_paths(roots, self.filesystem)[1][0]
+        else:
+            root = None
         self._footers = FooterCache(
             root, self.filesystem, None, Meter(), summaries=False, keep=True
         )

@@ -158,11 +158,10 @@ def prune_join(
         return with_report(found, report)
     try:
         repeatable_dim, watches = repeatable(dim)
-        joined = (
-            plain
-            if repeatable_dim is dim
-            else joined_frames(fact, repeatable_dim, on, kind, side, null_safe)
-        )
+        if repeatable_dim is dim:
+            joined = plain
+        else:
+            joined = joined_frames(fact, repeatable_dim, on, kind, side, null_safe)
         return with_report(
             *prune_classic(joined, filesystem, _TopJoin(side, threshold, max_values, watches))
         )

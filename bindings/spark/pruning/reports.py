@@ -42,11 +42,10 @@ class PrunedScan:
     seconds: float = 0.0
 
     def __str__(self) -> str:
-        counts = (
-            ""
-            if self.kept is None
-            else f"{self.kept} of {'?' if self.files is None else self.files} files"
-        )
+        if self.kept is None:
+            counts = ""
+        else:
+            counts = f"{self.kept} of {'?' if self.files is None else self.files} files"
         keys = self.keys and f"joined by {self.keys}, collected in {self.seconds:.2f} s"
         return ", ".join(
             filter(

@@ -304,11 +304,10 @@ class Scan:
             whys = "; ".join(
                 dict.fromkeys(f"{r.what}: {r.why}" for r in not_understood(predicate.node))
             )
-            spark = (
-                "Spark prunes by partition columns itself"
-                if used and not predicate.always_true
-                else "statistics cannot judge its condition"
-            )
+            if used and not predicate.always_true:
+                spark = "Spark prunes by partition columns itself"
+            else:
+                spark = "statistics cannot judge its condition"
             raise NotPruned(", ".join(filter(None, (spark, whys))))
 
     def _list_files(self, context: Context) -> Listing:

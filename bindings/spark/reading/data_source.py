@@ -116,11 +116,10 @@ class ReadRequest:
             ansi=_flag(options_given, "ansi", True),
             case_sensitive=_flag(options_given, "casesensitive", False),
         )
-        names = (
-            [name.strip() for name in options_given["columns"].split(",")]
-            if options_given.get("columns", "").strip()
-            else None
-        )
+        if options_given.get("columns", "").strip():
+            names = [name.strip() for name in options_given["columns"].split(",")]
+        else:
+            names = None
         self.columns: list[str] = names or list(self.table.schema.names)
         if unknown_columns := [
             name for name in self.columns if name not in self.table.schema.names

@@ -150,11 +150,10 @@ def literal(F: Any, value: pa.Scalar, kind: pa.DataType) -> Column:
         out = F.lit(None).cast(to)
     elif pa.types.is_timestamp(kind):
         micros = value.cast(kind).value
-        out = (
-            F.lit(_wall(micros)).cast("timestamp_ntz")
-            if kind.tz is None
-            else F.timestamp_micros(F.lit(micros))
-        )
+        if kind.tz is None:
+            out = F.lit(_wall(micros)).cast("timestamp_ntz")
+        else:
+            out = F.timestamp_micros(F.lit(micros))
     elif pa.types.is_date32(kind):
         out = F.date_from_unix_date(F.lit(value.cast(pa.int32()).as_py()))
     elif pa.types.is_decimal(kind):

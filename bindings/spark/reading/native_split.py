@@ -226,20 +226,18 @@ def _delta(table: DeltaTable, plan: Plan, kept: list[int], columns: Sequence[str
     unreadable = np.zeros(len(kept), np.bool_)
     for value, empty in values.values():
         unreadable |= np.asarray(pc.and_(pc.is_null(value), pc.invert(empty)))
-    keys = (
-        list(zip(*(texts[n].to_pylist() for n in partition_columns), strict=True))
-        if partition_columns
-        else [()] * len(kept)
-    )
+    if partition_columns:
+        keys = list(zip(*(texts[n].to_pylist() for n in partition_columns), strict=True))
+    else:
+        keys = [()] * len(kept)
     why, unfit = "", np.zeros(len(kept), np.bool_)
     for i, path in enumerate(paths):
-        problem = (
-            "deletion vectors"
-            if has_deletes[i]
-            else "a partition value that cannot be read"
-            if unreadable[i]
-            else why_unlisted(path)
-        )
+        if has_deletes[i]:
+            problem = "deletion vectors"
+        elif unreadable[i]:
+            problem = "a partition value that cannot be read"
+        else:
+            problem = why_unlisted(path)
         if problem := problem or (
             "an absolute path that names no storage" if is_uri and path.startswith("/") else ""
         ):
@@ -294,13 +292,12 @@ def _iceberg(files: IcebergFiles, kept: list[int], columns: Sequence[str]) -> Sp
         ((_, deletes),) = files.deletes.of_files(manifest, [row])
         # A file may lack the columns of its partition; their values are those of the partition.
         values = dict(partition_of(files, manifest, row, set(columns)))
-        problem = (
-            "deletes"
-            if deletes
-            else f"files of format {kind}"
-            if kind.upper() != "PARQUET"
-            else why_unlisted(path)
-        )
+        if deletes:
+            problem = "deletes"
+        elif kind.upper() != "PARQUET":
+            problem = f"files of format {kind}"
+        else:
+            problem = why_unlisted(path)
         if problem := problem or (
             "a partition value that cannot be read"
             if any(isinstance(v, str) for v in values.values())

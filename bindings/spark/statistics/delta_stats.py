@@ -330,11 +330,10 @@ class DeltaStatistics(Mapping[str, "Column"]):
             case "row_count":
                 return F.lit(1).cast("bigint")
             case "nan_count":
-                nan = (
-                    F.coalesce(F.isnan(value), F.lit(False))
-                    if from_arrow(leaf.type).kind is Kind.FLOAT
-                    else F.lit(False)
-                )
+                if from_arrow(leaf.type).kind is Kind.FLOAT:
+                    nan = F.coalesce(F.isnan(value), F.lit(False))
+                else:
+                    nan = F.lit(False)
                 return (readable * nan.cast("int")).cast("bigint")
         return value
 

@@ -75,11 +75,10 @@ def to_column(
     with quiet():
         given = columns or {}
         predicate = predicate_of(predicate, schema, None if df is None else df.sparkSession)
-        found = (
-            assume(predicate, given)
-            if df is None
-            else locate(df, predicate.schema, slots_of(predicate, members=True), given)
-        )
+        if df is None:
+            found = assume(predicate, given)
+        else:
+            found = locate(df, predicate.schema, slots_of(predicate, members=True), given)
         for slot, place in found.items():
             if not place.name:
                 raise StatisticsError(

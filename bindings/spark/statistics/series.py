@@ -76,11 +76,10 @@ def read(
         elif carrier.means is not None and pa.types.is_list(carrier.means):
             array = _lists(series, carrier.means)
         elif carrier.means is not None:
-            array = (
-                _numbers(series, slot.statistic)
-                if _is_number(series)
-                else pa.array(series, pa.large_binary(), from_pandas=True)
-            )
+            if _is_number(series):
+                array = _numbers(series, slot.statistic)
+            else:
+                array = pa.array(series, pa.large_binary(), from_pandas=True)
         else:
             array = _bounds(series, slot.dtype, slot.statistic)
         if isinstance(array, pa.ChunkedArray):

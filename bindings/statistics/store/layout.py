@@ -182,11 +182,10 @@ def _footer(path: str, data: mmap.mmap | bytes, size: int) -> bytes:
         raise wrong(path, f"{torn}: it ends with {magic!r}; expected {MAGIC!r}")
     at, length, written, version, _ = TAIL.unpack(data[-END.size - TAIL.size : -END.size])
     if version != VERSION:
-        newer = (
-            "a newer Skipstone wrote it: update Skipstone, or save the statistics again"
-            if version > VERSION
-            else "save the statistics again"
-        )
+        if version > VERSION:
+            newer = "a newer Skipstone wrote it: update Skipstone, or save the statistics again"
+        else:
+            newer = "save the statistics again"
         raise wrong(
             path, f"has format version {version}; this Skipstone reads version {VERSION}", newer
         )

@@ -83,11 +83,10 @@ def parse_statistics(
     floating = any(pa.types.is_floating(leaf.type) for leaf in leaves)
     chunks = texts.chunks if isinstance(texts, pa.ChunkedArray) else [texts]
     parts = [chunk.slice(start, CHUNK) for chunk in chunks for start in range(0, len(chunk), CHUNK)]
-    read = (
-        _parse_compiled
-        if len(texts) >= MIN_COMPILED and (len(texts) >= MIN_COMPILING or at_hand())
-        else _parse_with_arrow
-    )
+    if len(texts) >= MIN_COMPILED and (len(texts) >= MIN_COMPILING or at_hand()):
+        read = _parse_compiled
+    else:
+        read = _parse_with_arrow
     with ThreadPoolExecutor(threads(), "skipstone-log") as pool:
         found = list(pool.map(lambda part: list(read(part, kind, floating)), parts))
     return pa.chunked_array([rows for part in found for rows in part], kind)

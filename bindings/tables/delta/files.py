@@ -314,11 +314,10 @@ class DeltaFiles(Table, CompleteTable):
             and own is not None
             and not own.widened
         )
-        occurs = (
-            np.asarray(self._all_live.to_numpy(), np.bool_) & exact
-            if path[0] not in self.partition_columns
-            else np.ones(self.num_files, np.bool_)
-        )
+        if path[0] not in self.partition_columns:
+            occurs = np.asarray(self._all_live.to_numpy(), np.bool_) & exact
+        else:
+            occurs = np.ones(self.num_files, np.bool_)
         return occurs, occurs
 
     @cached_property

@@ -87,11 +87,10 @@ class DeltaTable(DeltaFiles):
 
         Source: Delta Lake, `filterOnPartitions`.
         """
-        files = (
-            self.files.append_column("num_records", self._physical)
-            if keep_num_records
-            else self.files
-        )
+        if keep_num_records:
+            files = self.files.append_column("num_records", self._physical)
+        else:
+            files = self.files
         return files.filter(
             pa.array(self.plan(where, stats_skipping=False, **settings).verdicts != 0)
         )

@@ -164,11 +164,10 @@ def listed_size(manifests: Sequence[Any], snapshot: Any) -> DataSize | None:
     if not all(map(_all_known, files)):
         return None
     physical = sum(map(sum, rows)) if all(map(_all_known, rows)) else None
-    total_size = (
-        snapshot.summary["total-files-size"]
-        if snapshot is not None and snapshot.summary is not None
-        else "0"
-    )
+    if snapshot is not None and snapshot.summary is not None:
+        total_size = snapshot.summary["total-files-size"]
+    else:
+        total_size = "0"
     known = not deletes and total_size is not None and str(total_size).isdigit()
     return DataSize(
         sum(map(sum, files)),

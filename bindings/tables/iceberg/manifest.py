@@ -215,11 +215,10 @@ class Manifest:
         known = known if known is None or self._live is None else known[self._live]
         if slot.kind in ("int", "long"):
             return slot, pa.array(values), known
-        sizes = (
-            self._chosen(self._records.slots[slot.at + 1])
-            if slot.kind in ("string", "bytes")
-            else np.full(len(self), slot.width)
-        )
+        if slot.kind in ("string", "bytes"):
+            sizes = self._chosen(self._records.slots[slot.at + 1])
+        else:
+            sizes = np.full(len(self), slot.width)
         return (
             slot,
             Entry(

@@ -223,11 +223,10 @@ def partition_raw(f: SpecField, files: Manifest) -> Raw:
     readable = pc.or_(valid, null)
     zero, one = (pa.scalar(v, pa.int64()) for v in (0, 1))
     nulls = pc.if_else(readable, pc.if_else(null, one, zero), None)
-    nans = (
-        pc.if_else(readable, pc.is_nan(values).fill_null(False).cast(pa.int64()), None)
-        if pa.types.is_floating(f.type)
-        else None
-    )
+    if pa.types.is_floating(f.type):
+        nans = pc.if_else(readable, pc.is_nan(values).fill_null(False).cast(pa.int64()), None)
+    else:
+        nans = None
     return Raw(values, values, nulls, pa.repeat(one, len(files)), nans)
 
 

@@ -279,11 +279,10 @@ def read_tail(
     if end[-4:] != MAGIC or not 0 < length <= size - 8:
         pq.read_metadata(source)  # its error explains the problem
         raise ValueError("it does not end as a Parquet file")
-    footer = (
-        end[-8 - length : -8]
-        if length + 8 <= len(end)
-        else source.read_at(length, size - 8 - length)
-    )
+    if length + 8 <= len(end):
+        footer = end[-8 - length : -8]
+    else:
+        footer = source.read_at(length, size - 8 - length)
     return ParsedFooter(footer, heads), max(len(end), length + 8)
 
 

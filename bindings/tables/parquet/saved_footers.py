@@ -360,11 +360,10 @@ def find_snapshot(
     """
     if stats is False or (stats is None and root is None):
         return None
-    fs, path = (
-        (filesystem, in_folder(root or "", SNAPSHOT_NAME))
-        if not isinstance(stats, str)
-        else resolve(stats, None)
-    )
+    if not isinstance(stats, str):
+        fs, path = (filesystem, in_folder(root or "", SNAPSHOT_NAME))
+    else:
+        fs, path = resolve(stats, None)
     try:
         with fs.open_input_file(path) as source:
             data = source.read_buffer()
