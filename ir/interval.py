@@ -112,11 +112,9 @@ def hull(dtype: DType, parts: Iterable[tuple[Interval, Mask]]) -> Interval:
         low = np.where(use & (~seen | less(p.low, low)), p.low, low)
         high = np.where(use & (~seen | less(high, p.high)), p.high, high)
         seen, above = seen | use, above | (use & p.unbounded_above)
-        nulls, nans, may_raise = (
-            nulls | (p.may_hold_null & where),
-            nans | (p.may_hold_nan & where),
-            may_raise | (p.may_raise & where),
-        )
+        nulls = nulls | (p.may_hold_null & where)
+        nans = nans | (p.may_hold_nan & where)
+        may_raise = may_raise | (p.may_raise & where)
     return Interval(dtype, low, high, above, seen, nulls, nans, may_raise)
 
 
@@ -229,10 +227,8 @@ def corners(call: Call, f: Function, args: tuple[Interval, ...]) -> Interval:
         unbounded = unbounded | bad_seen
     unbounded = unbounded & ~empty & ~single
     has_values = alive & (seen | unbounded) & ~empty
-    low, high = (
-        np.where(unbounded, end(call.dtype, high=False), low),
-        np.where(unbounded, end(call.dtype, high=True), high),
-    )
+    low = np.where(unbounded, end(call.dtype, high=False), low)
+    high = np.where(unbounded, end(call.dtype, high=True), high)
     floating = call.dtype.kind is Kind.FLOAT
     above = unbounded if call.dtype.kind in TEXT else NO
     nulls = nulls | (bad_seen & alive) if policy == "null" else nulls

@@ -258,12 +258,10 @@ def _leaf(n: Node, want: Want) -> Node:
     NaN is greater than every number.
     """
     column = n.args[0]
-    low, high, has_value, nan_slots = (
-        _slot(Op.MIN, column),
-        _slot(Op.MAX, column),
-        _slot(Op.MAY_HOLD_VALUE, column),
-        _nan_slots(column),
-    )
+    low = _slot(Op.MIN, column)
+    high = _slot(Op.MAX, column)
+    has_value = _slot(Op.MAY_HOLD_VALUE, column)
+    nan_slots = _nan_slots(column)
     true = want is Want.T
     match n.op:
         case Op.DEFINED:
@@ -275,17 +273,13 @@ def _leaf(n: Node, want: Want) -> Node:
             # x < v can be false if some value is not; the greatest is max:  max >= v, or NaN.
             # x >= v is its negation.
             v = n.args[1]
-            below, above = (
-                _and(has_value, Node(Op.LT, (low, v))),
-                _or(_and(has_value, Node(Op.GE, (high, v))), *nan_slots),
-            )
+            below = _and(has_value, Node(Op.LT, (low, v)))
+            above = _or(_and(has_value, Node(Op.GE, (high, v))), *nan_slots)
             return below if true is (n.op is Op.LT) else above
         case Op.LE | Op.GT:
             v = n.args[1]
-            below, above = (
-                _and(has_value, Node(Op.LE, (low, v))),
-                _or(_and(has_value, Node(Op.GT, (high, v))), *nan_slots),
-            )
+            below = _and(has_value, Node(Op.LE, (low, v)))
+            above = _or(_and(has_value, Node(Op.GT, (high, v))), *nan_slots)
             return below if true is (n.op is Op.LE) else above
         case Op.EQ:
             # x = v can be true if v lies in [min, max].
@@ -334,11 +328,9 @@ def _leaf(n: Node, want: Want) -> Node:
 def _prefix(n: Node, true: bool) -> Node:
     """Return the condition of LIKE 'p%', which is the range [p, after p)."""
     column, pattern = n.args[0], pattern_of(n)
-    low, high, has_value = (
-        _slot(Op.MIN, column),
-        _slot(Op.MAX, column),
-        _slot(Op.MAY_HOLD_VALUE, column),
-    )
+    low = _slot(Op.MIN, column)
+    high = _slot(Op.MAX, column)
+    has_value = _slot(Op.MAY_HOLD_VALUE, column)
     assert column.dtype
     prefix = pattern.prefix.encode()
     after = after_prefix(prefix) if prefix else None

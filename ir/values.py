@@ -151,10 +151,8 @@ def unscaled(array: pa.Array) -> npt.NDArray[np.uint64]:
 def to_array(values: Values, n: int) -> pa.Array:
     """Convert values to an Arrow array of length n; NULL where they are not valid, or unknown."""
     dtype = values.dtype
-    data, mask = (
-        np.broadcast_to(values.data, n),
-        np.broadcast_to(~values.valid | values.may_raise, n),
-    )
+    data = np.broadcast_to(values.data, n)
+    mask = np.broadcast_to(~values.valid | values.may_raise, n)
     match dtype.kind:
         case Kind.STRING | Kind.BINARY:
             raw = pa.array(data, pa.large_binary(), mask=mask)

@@ -154,10 +154,8 @@ class Shift:
         least, most = self(low), self(high)
         if not len(self.switches):
             return least, most
-        after, before = (
-            np.searchsorted(self.switches, low, "right"),
-            np.searchsorted(self.switches, high, "right") - 1,
-        )
+        after = np.searchsorted(self.switches, low, "right")
+        before = np.searchsorted(self.switches, high, "right") - 1
         end = len(self.switches) - 1
         for step in range(2):
             s = self.switches[np.minimum(after + step, end)]

@@ -281,11 +281,9 @@ class DynamicFilterData:
                 raise DynamicFilterError(
                     f"{other} was merged into {self}; expected the same columns, types and settings"
                 )
-            state, rows, seconds = (
-                union(state, other.state),
-                rows + other.rows_seen,
-                max(seconds, other.seconds),
-            )
+            state = union(state, other.state)
+            rows = rows + other.rows_seen
+            seconds = max(seconds, other.seconds)
         return DynamicFilterData(self._fields, state, rows, seconds)
 
     def __eq__(self, other: object) -> bool:

@@ -283,9 +283,7 @@ def _range_interval(
         return rest
     (lows, no_low), (highs, no_high) = ends[0], ends[1]
     sound = np.asarray(lows <= highs, np.bool_) & ~no_low & ~no_high
-    lows, highs = (
-        np.where(sound, lows, end(call.dtype, high=False)),
-        np.where(sound, highs, end(call.dtype, high=True)),
-    )
+    lows = np.where(sound, lows, end(call.dtype, high=False))
+    highs = np.where(sound, highs, end(call.dtype, high=True))
     above = ~sound if call.dtype.kind in TEXT else NO
     return merge(use, taken.with_bounds(call.dtype, lows, highs, above), rest)

@@ -172,10 +172,8 @@ def _mod_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
         low, high = np.where(b.low > 0, 0, low), np.where(a.low >= 0, high, most)
     # If the whole dividend lies below the divisor, the remainder is the dividend.
     small = (a.low >= 0) & (b.low > 0) & (a.high < b.low)
-    low, high = (
-        np.where(small, a.low, low).astype(np.int64),
-        np.where(small, a.high, high).astype(np.int64),
-    )
+    low = np.where(small, a.low, low).astype(np.int64)
+    high = np.where(small, a.high, high).astype(np.int64)
     use = clear & ~exact_at
     return replace(
         interval,

@@ -102,10 +102,8 @@ def _sqrt_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     """Return the interval of a root; the root of a number below 0 is NaN."""
     (a,) = args
     low, high = (np.sqrt(np.maximum(bound, 0)) for bound in (a.low, a.high))
-    below, above = (
-        a.may_hold_value & np.asarray(a.low < 0, np.bool_),
-        a.may_hold_value & np.asarray(a.high >= 0, np.bool_),
-    )
+    below = a.may_hold_value & np.asarray(a.low < 0, np.bool_)
+    above = a.may_hold_value & np.asarray(a.high >= 0, np.bool_)
     return Interval(
         ty.DOUBLE, low, high, NO, above, a.may_hold_null, a.may_hold_nan | below, a.may_raise
     )

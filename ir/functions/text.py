@@ -233,11 +233,9 @@ def _concat_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     """
     nulls, may_raise, alive = NO, NO, np.ones(1, np.bool_)
     for a in args:
-        nulls, may_raise, alive = (
-            nulls | a.may_hold_null,
-            may_raise | a.may_raise,
-            alive & a.may_hold_value,
-        )
+        nulls = nulls | a.may_hold_null
+        may_raise = may_raise | a.may_raise
+        alive = alive & a.may_hold_value
     n = max(map(len, args))
     columns = [
         [np.broadcast_to(x, n).tolist() for x in (a.low, a.high, a.unbounded_above)] for a in args

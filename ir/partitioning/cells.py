@@ -158,10 +158,8 @@ class _PartitionValues:
             # Digits are not lost: a partition value below the type is one digit longer.
         ):
             turn = high - low + 1
-            least, most = (
-                transform.floor(first, source) + turn,
-                transform.floor(last, source) - turn,
-            )
+            least = transform.floor(first, source) + turn
+            most = transform.floor(last, source) - turn
             if least <= high:
                 self.wraps_low = self.at_least(max(least, low))
             if most >= low:

@@ -264,11 +264,9 @@ def _ranks(shape: DeviceShape) -> list[str]:
 
 
 def _all(shape: DeviceShape, body: Body) -> list[str]:
-    chosen, kinds, logic = (
-        shape.form == "chosen",
-        input_lanes(shape.roots, Op.ARRAY),
-        _logic(shape, body),
-    )
+    chosen = shape.form == "chosen"
+    kinds = input_lanes(shape.roots, Op.ARRAY)
+    logic = _logic(shape, body)
     # Each array has one address, and all words lie at fixed distances from it. That takes half the
     # instructions of an address for each word.
     base = [

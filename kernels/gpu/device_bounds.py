@@ -77,10 +77,8 @@ def _mend(
         return None
     if not unknown:
         return values
-    out, end = (
-        device.empty(n, dtype.lane_type),
-        np.dtype(dtype.lane_type).type(end_of(dtype, dtype.lane_type, high=high)),
-    )
+    out = device.empty(n, dtype.lane_type)
+    end = np.dtype(dtype.lane_type).type(end_of(dtype, dtype.lane_type, high=high))
     device.start(
         device.function(cuda_tools.mend_text(dtype.lane_type)),
         -(-n // THREADS),

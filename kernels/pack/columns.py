@@ -210,10 +210,8 @@ def column_of(
     if dtype.coded:
         a, b, codes = encode(low, high, dtype)
         if a is not None and b is not None and (disorder := a > b).any():
-            a, b = (
-                np.where(disorder, 0, a).astype(np.int32),
-                np.where(disorder, codes.end(high=True), b).astype(np.int32),
-            )
+            a = np.where(disorder, 0, a).astype(np.int32)
+            b = np.where(disorder, codes.end(high=True), b).astype(np.int32)
         return Column(dtype, "int32", a, b, values, nulls, nans, codes)
     if not dtype.ordered or (low is None and high is None):
         return Column(dtype, dtype.lane_type, None, None, values, nulls, nans)

@@ -103,10 +103,8 @@ def _masks(
         over, full = counted & (less > rows), counted & (less == rows)
         return (~full, nulls | empty, NO_NANS), full, over
     left, gone = rows - np.minimum(less, rows), np.maximum(nan, 0)
-    over, full = (
-        counted & ((less > rows) | (gone > left)),
-        counted & (less <= rows) & (gone == left),
-    )
+    over = counted & ((less > rows) | (gone > left))
+    full = counted & (less <= rows) & (gone == left)
     all_null = counted & (null == rows)
     nulls &= ~(full & (nan == rows))
     return (~full, nulls | empty, (nan != 0) & ~all_null & ~empty), full, over

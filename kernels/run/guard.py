@@ -172,10 +172,8 @@ class Guard:
             self.done = True
             return
         at = todo.astype(np.int64) * self.step + self.start
-        first, last = (
-            at >> SHIFT,
-            np.minimum(at + (self.step - 1), self.start + self.size - 1) >> SHIFT,
-        )
+        first = at >> SHIFT
+        last = np.minimum(at + (self.step - 1), self.start + self.size - 1) >> SHIFT
         seen = self.file.seen
         if not (seen[first].all() and seen[last].all()):
             needed = np.zeros(len(seen), np.bool_)

@@ -216,10 +216,8 @@ class _Builder:
         op = Op.LT if n.op in (Op.LT, Op.LE) else Op.GE
         same: object = n.op in (Op.LE, Op.GT)  # one rank serves a comparison and its negation
         if isinstance(c.codes, Grid):
-            rank, same = (
-                c.codes.rank(n.op, lit.value, definite=self.definite),
-                (n.op, self.definite),
-            )
+            rank = c.codes.rank(n.op, lit.value, definite=self.definite)
+            same = (n.op, self.definite)
         else:
             rank = c.codes.rank(n.op, lit.value)
         return Node(

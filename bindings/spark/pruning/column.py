@@ -274,10 +274,8 @@ def name_of(column: Any) -> str | None:
         while n.productPrefix() == "UnresolvedExtractValue":
             n, extracted = n.child(), extracted + 1
         walker: _Walker = _Classic()
-        plain, tree = (
-            n.productPrefix() == "UnresolvedAttribute" and n.planId().isEmpty(),
-            column._jc.node(),
-        )
+        plain = n.productPrefix() == "UnresolvedAttribute" and n.planId().isEmpty()
+        tree = column._jc.node()
     else:
         n = column._expr
         while type(n).__name__ == "UnresolvedExtractValue":
@@ -313,10 +311,8 @@ def opaque(what: str, why: str, *inputs: Node) -> Node:
 def cast(inner: Node, to: str, mode: str) -> Node:
     """Return CAST or TRY_CAST to a type given by its name."""
     modes = {"ansi": "cast", "try": "try_cast"}  # in Java the mode prints as Cast$Ansi$@...
-    dtype, name = (
-        type_named(to),
-        next((modes[m] for m in modes if m in mode.lower().split("cast")[-1]), None),
-    )
+    dtype = type_named(to)
+    name = next((modes[m] for m in modes if m in mode.lower().split("cast")[-1]), None)
     if dtype is None or name is None:
         return opaque(f"CAST(... AS {to})", "the cast is not understood", inner)
     return Node(Op.CAST, (inner,), name, dtype)

@@ -137,11 +137,9 @@ class DeltaStatistics(Mapping[str, "Column"]):
         path, statistic = self._names[name]
         leaf = self._leaves[path]
         logged = self._logged(leaf, statistic)
-        F, values, kind = (
-            self._F,
-            self._F.col("partitionValues"),
-            self._kinds.get("partitionValues"),
-        )
+        F = self._F
+        values = self._F.col("partitionValues")
+        kind = self._kinds.get("partitionValues")
         if len(path) == 1 and isinstance(kind, T.MapType):
             key = F.lit(leaf.physical[0])
             there = F.coalesce(F.map_contains_key(values, key), F.lit(False))

@@ -105,10 +105,8 @@ def text_of(
     Raises:
         UnsupportedForm: The predicate has no native form over these statistics.
     """
-    program, places = (
-        predicate.program,
-        {(s.path, s.statistic): place for s, place in found.items()},
-    )
+    program = predicate.program
+    places = {(s.path, s.statistic): place for s, place in found.items()}
     if (why := obstacle(program, places)) is not None:
         raise UnsupportedForm(
             f"{predicate.expr:.200} has no native Spark form: {why}. Use with_verdict with "

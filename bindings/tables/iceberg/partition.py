@@ -197,10 +197,8 @@ def concatenate(parts: Sequence[Raw], lengths: Sequence[int], kind: pa.DataType)
     """
 
     def whole(name: str) -> pa.ChunkedArray | None:
-        found, to = (
-            [getattr(p, name) for p in parts],
-            kind if name in ("min", "max") else pa.int64(),
-        )
+        found = [getattr(p, name) for p in parts]
+        to = kind if name in ("min", "max") else pa.int64()
         if all(a is None for a in found):
             return None
         return pa.chunked_array(
