@@ -236,12 +236,10 @@ def _range_test(low: Any, high: Any, term: Node, nan: bool) -> Node:
     ):
         # Two tests would be judged independently, and NaN passes the first of them.
         last = math.inf if high is None else _before(high, dtype)
-        return (
-            is_in(term, [low])
-            if low == last
-            else Node(
-                Op.WITHIN, (term, *(Node(Op.LITERAL, value=v, dtype=dtype) for v in (low, last)))
-            )
+        if low == last:
+            return is_in(term, [low])
+        return Node(
+            Op.WITHIN, (term, *(Node(Op.LITERAL, value=v, dtype=dtype) for v in (low, last)))
         )
     if low is not None:
         if high is not None and dtype is not None and after(low, dtype) == high:

@@ -219,13 +219,9 @@ def _mark_long(a: Data) -> Data:
 def _abs(call: Call, a: Data) -> Any:
     if call.dtype.kind is Kind.DECIMAL:
         return np.abs(a), _mark_long(a)
-    return (
-        np.abs(a)
-        if call.dtype.kind is not Kind.INT
-        else wrap(
-            np.abs(a.astype(object) if (a == np.iinfo(np.int64).min).any() else a), call.dtype
-        )
-    )
+    if call.dtype.kind is not Kind.INT:
+        return np.abs(a)
+    return wrap(np.abs(a.astype(object) if (a == np.iinfo(np.int64).min).any() else a), call.dtype)
 
 
 _ABS: Final = Function(_unary, _abs, bad=overflow)

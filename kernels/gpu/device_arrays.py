@@ -112,13 +112,11 @@ class Foreign:
         if self.mask is None:
             return None
         found = device.download(self.mask_bytes(device))
-        return (
-            np.unpackbits(found, count=self.first + self.n, bitorder="little").view(np.bool_)[
-                self.first :
-            ]
-            if self.bits
-            else found != 0
-        )
+        if self.bits:
+            return np.unpackbits(found, count=self.first + self.n, bitorder="little").view(
+                np.bool_
+            )[self.first :]
+        return found != 0
 
     def _buffers(self, device: Device) -> list[pa.Buffer]:
         """Copy buffers that Arrow reads: bits, values of 16 bytes, or offsets and their bytes."""
