@@ -37,13 +37,8 @@ def in_bytes(dtype: DType) -> bool:
 # How Arrow's names begin of types without an order whose values are compared as they are stored.
 # Maps and special types, such as collated text, are not compared.
 COMPARABLE_PREFIXES: Final = (
-    "struct<",
-    "list<",
-    "large_list<",
-    "fixed_size_list<",
-    "time",
-    "duration",
-)
+    "struct<", "list<", "large_list<", "fixed_size_list<", "time", "duration",
+)  # fmt: skip
 
 
 def width_of(dtype: DType) -> int:

@@ -56,17 +56,9 @@ class Reader:
         self.shifts = (exp.BitwiseLeftShift, exp.BitwiseRightShift)
         self.compared = (*self.binary, exp.NullSafeNEQ)
         self.loose = (
-            exp.NullSafeEQ,
-            exp.NullSafeNEQ,
-            exp.Between,
-            exp.In,
-            exp.Is,
-            exp.Like,
-            exp.ILike,
-            exp.RegexpLike,
-            exp.Escape,
-            exp.Not,
-        )
+            exp.NullSafeEQ, exp.NullSafeNEQ, exp.Between, exp.In, exp.Is, exp.Like, exp.ILike,
+            exp.RegexpLike, exp.Escape, exp.Not,
+        )  # fmt: skip
 
     def node(self, e: sg.Expression) -> Node:
         """Read one form; UNKNOWN if it is not understood."""

@@ -58,21 +58,9 @@ LINEITEM: Final = {
 }
 MEASURED_ROUNDS: Final = 3
 INTEGER_COLUMNS: Final = (
-    "year",
-    "month",
-    "day",
-    "dep_time",
-    "sched_dep_time",
-    "dep_delay",
-    "arr_time",
-    "sched_arr_time",
-    "arr_delay",
-    "flight",
-    "air_time",
-    "distance",
-    "hour",
-    "minute",
-)
+    "year", "month", "day", "dep_time", "sched_dep_time", "dep_delay", "arr_time", "sched_arr_time",
+    "arr_delay", "flight", "air_time", "distance", "hour", "minute",
+)  # fmt: skip
 
 
 def run(folder: str, scale: float) -> None:

@@ -27,17 +27,11 @@ from skipstone.kernels.pack.planes import Mask
 BLOCK: Final = 32
 SALT: Final = np.array(
     [
-        0x47B6137B,
-        0x44974D91,
-        0x8824AD5B,
-        0xA2B7289D,
-        0x705495C7,
-        0x2DF1424B,
-        0x9EFC4947,
+        0x47B6137B, 0x44974D91, 0x8824AD5B, 0xA2B7289D, 0x705495C7, 0x2DF1424B, 0x9EFC4947,
         0x5C6BFB31,
     ],
     np.uint32,
-)
+)  # fmt: skip
 MAX_PROBES_PER_STEP: Final = 1 << 17  # pairs of container and value
 
 

@@ -112,11 +112,10 @@ class Foreign:
         if self.mask is None:
             return None
         found = device.download(self.mask_bytes(device))
-        if self.bits:
-            return np.unpackbits(found, count=self.first + self.n, bitorder="little").view(
-                np.bool_
-            )[self.first :]
-        return found != 0
+        if not self.bits:
+            return np.asarray(found != 0)
+        bits = np.unpackbits(found, count=self.first + self.n, bitorder="little")
+        return bits[self.first :].view(np.bool_)
 
     def _buffers(self, device: Device) -> list[pa.Buffer]:
         """Copy buffers that Arrow reads: bits, values of 16 bytes, or offsets and their bytes."""

@@ -66,13 +66,9 @@ class Column:
     def nbytes(self) -> int:
         """Bytes of the arrays, the planes and the dictionary."""
         arrays = (
-            self.low,
-            self.high,
-            self.may_hold_value,
-            self.may_hold_null,
-            self.may_hold_nan,
+            self.low, self.high, self.may_hold_value, self.may_hold_null, self.may_hold_nan,
             self.may_raise,
-        )
+        )  # fmt: skip
         own = sum(a.nbytes for a in arrays if isinstance(a, np.ndarray))
         return own + (0 if self.codes is None else self.codes.nbytes)
 

@@ -144,14 +144,9 @@ class Packed(ABC):
 
     def __getstate__(self) -> dict[str, Any]:
         own = (
-            "files",
-            "_rows_plane",
-            "_rows_guard",
-            "_columns",
-            "_calls",
-            "_launches",
+            "files", "_rows_plane", "_rows_guard", "_columns", "_calls", "_launches",
             "_launches_of_calls",
-        )
+        )  # fmt: skip
         return {k: v for k, v in self.__dict__.items() if k not in own}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -32,17 +32,9 @@ if TYPE_CHECKING:
 
 NAME: Final = "skipstone"
 OPTIONS: Final = (
-    "path",
-    "paths",
-    "format",
-    "where",
-    "columns",
-    "version",
-    "snapshot",
-    "timezone",
-    "ansi",
+    "path", "paths", "format", "where", "columns", "version", "snapshot", "timezone", "ansi",
     "casesensitive",
-)
+)  # fmt: skip
 # Zones in which a time without a zone is two different instants.
 PROBE_ZONES: Final = ("Asia/Tokyo", "America/Los_Angeles")
 

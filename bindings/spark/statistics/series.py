@@ -28,13 +28,9 @@ EXACT32: Final = 2.0**24  # the same for a float32
 INT64_END: Final = 2.0**63
 MAX_ZONE_OFFSET: Final = 18 * 3600  # seconds; Java's zones lie within 18 hours of UTC
 REFUSED: Final = (
-    pa.ArrowInvalid,
-    pa.ArrowTypeError,
-    pa.ArrowNotImplementedError,
-    OverflowError,
-    ValueError,
+    pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, ValueError,
     TypeError,
-)
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

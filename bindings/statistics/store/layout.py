@@ -42,13 +42,8 @@ TAIL: Final = struct.Struct("<QQQII")
 END: Final = struct.Struct("<Q8s")  # checksum of footer and tail, magic
 # What code raises that uses malformed values as if they were well-formed.
 MALFORMED: Final = (
-    LookupError,
-    TypeError,
-    ValueError,
-    AttributeError,
-    OverflowError,
-    RecursionError,
-)
+    LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError,
+)  # fmt: skip
 
 
 def wrong(

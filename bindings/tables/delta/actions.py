@@ -307,17 +307,11 @@ def computed_by_spark(
 # Operations that compute the statistics of the files that they add.
 COMPUTING_OPERATIONS: Final = frozenset(
     {
-        "WRITE",
-        "STREAMING UPDATE",
-        "MERGE",
-        "UPDATE",
-        "DELETE",
-        "OPTIMIZE",
-        "CREATE TABLE AS SELECT",
-        "REPLACE TABLE AS SELECT",
+        "WRITE", "STREAMING UPDATE", "MERGE", "UPDATE", "DELETE", "OPTIMIZE",
+        "CREATE TABLE AS SELECT", "REPLACE TABLE AS SELECT",
     }
     | {"CREATE OR REPLACE TABLE AS SELECT"}
-)
+)  # fmt: skip
 
 
 def parse_lines(data: bytes, schema: pa.Schema) -> pa.Table:

@@ -139,15 +139,11 @@ def _read_part(
             columns = [
                 f"add.{name}"
                 for name in (
-                    "path",
-                    "size",
-                    "modificationTime",
-                    "deletionVector",
-                    "partitionValues",
+                    "path", "size", "modificationTime", "deletionVector", "partitionValues",
                     "stats_parsed",
                 )
                 if name in add
-            ]
+            ]  # fmt: skip
             if "stats" in add and "stats_parsed" not in add:
                 columns.append("add.stats")
             sidecar = ["sidecar.path"] if "sidecar" in top else []

@@ -27,16 +27,11 @@ from skipstone.ir.errors import SourceError, clip, describe_error
 # Features".
 FEATURES: Final = frozenset(
     {
-        "columnMapping",
-        "deletionVectors",
-        "timestampNtz",
-        "v2Checkpoint",
-        "vacuumProtocolCheck",
-        "typeWidening",
-        "typeWidening-preview",
+        "columnMapping", "deletionVectors", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck",
+        "typeWidening", "typeWidening-preview",
     }
     | {"variantType", "variantType-preview", "variantShredding-preview"}
-)
+)  # fmt: skip
 
 MAX_READER_VERSION: Final = 3  # of the protocol
 

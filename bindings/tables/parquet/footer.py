@@ -32,15 +32,8 @@ MAX_LAYOUT: Final = 1 << 26  # bytes; longer footers are left to pyarrow
 READ_ERRORS: Final = (OSError, pa.ArrowException, ValueError)  # how pyarrow refuses a footer
 # Parquet's types by number.
 PHYSICAL_TYPES: Final = (
-    "BOOLEAN",
-    "INT32",
-    "INT64",
-    "INT96",
-    "FLOAT",
-    "DOUBLE",
-    "BYTE_ARRAY",
-    "FIXED_LEN_BYTE_ARRAY",
-)
+    "BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY",
+)  # fmt: skip
 VALUE_SIZES: Final = (1, 4, 8, 12, 4, 8, 0)  # bytes of a value of each type; 0 is any number
 # Writers whose bounds pyarrow trusts in every order: these versions, and all writers with another
 # name (`ApplicationVersion::HasCorrectStatistics` of Arrow, PARQUET-251).
