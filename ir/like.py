@@ -173,7 +173,5 @@ def after_prefix(prefix: bytes) -> bytes | None:
     if not text:
         return None
     point = ord(text[-1]) + 1
-    return (
-        text[:-1] + chr(0xE000 if point == 0xD800 else point)
-        # Surrogates are not characters.
-    ).encode()
+    # Surrogates are not characters.
+    return (text[:-1] + chr(0xE000 if point == 0xD800 else point)).encode()

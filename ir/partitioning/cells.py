@@ -153,10 +153,8 @@ class _PartitionValues:
         assert isinstance(first, int) and isinstance(last, int)
         self.low, self.high, self.first, self.last = low, high, first, last
         self.wraps_low = self.wraps_high = never(column)
-        if (
-            source.kind is not Kind.DECIMAL
+        if source.kind is not Kind.DECIMAL:
             # Digits are not lost: a partition value below the type is one digit longer.
-        ):
             turn = high - low + 1
             least = transform.floor(first, source) + turn
             most = transform.floor(last, source) - turn

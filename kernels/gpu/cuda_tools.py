@@ -145,10 +145,8 @@ def check_text(lane_type: str, sides: tuple[str | None, str | None]) -> str:
         "bytes": "{0}_mask[{0}_first + at] != 0",
         "all": "true",
     }
-    nan, nat = (
-        " && {0}[at] == {0}[at]",
-        " && {0}[at] > -9223372036854775807ll - 1",
-    )  # NaN differs from itself
+    nan = " && {0}[at] == {0}[at]"  # NaN differs from itself
+    nat = " && {0}[at] > -9223372036854775807ll - 1"
     proper = {"bool": " && {0}[at] <= 1", "datetime64": nat, "float32": nan, "float64": nan}.get(
         lane_type, ""
     )

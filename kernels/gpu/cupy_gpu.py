@@ -194,10 +194,8 @@ class CupyDevice:
         with self._on_device("use an array of another library"):
             cuda = self._cupy.cuda
             lies = cuda.runtime.pointerGetAttributes(pointer).device
-            if (
-                lies != self._number
+            if lies != self._number:
                 # A kernel that reads another device's memory ends this device's context.
-            ):
                 if lies >= 0:
                     where = f"on device {lies}; give device={lies}"
                 else:

@@ -68,11 +68,8 @@ class Foreign:
         Raises:
             DeviceError: it belongs to another device.
         """
-        for place in (
-            *self.data[:1],
-            *([] if self.mask is None else [self.mask]),
-            # The buffer of a text's bytes may be empty.
-        ):
+        # Only the first buffer of the data: that of a text's bytes may be empty.
+        for place in (*self.data[:1], *([] if self.mask is None else [self.mask])):
             if self.n:
                 device.adopt(place, 1, "uint8", self.owner)
 

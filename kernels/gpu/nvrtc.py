@@ -248,11 +248,8 @@ def _library(major: int | None) -> _Library:
         for path in _paths(number):
             try:
                 return _Library(path)
-            except (
-                OSError,
-                AttributeError,
-                # It cannot be loaded, or is too old to list the architectures that it supports.
-            ) as e:
+            # It cannot be loaded, or is too old to list the architectures that it supports.
+            except (OSError, AttributeError) as e:
                 if os.path.exists(path):
                     failed = f" ({path}: {describe_error(e)})"
     of = "" if major is None else f" of CUDA {major}"

@@ -107,10 +107,8 @@ def summary(c: Column, rows: Plane, blocks: Blocks) -> Column:
         high = None
     else:
         high = _ends(c.high, alive, blocks, np.maximum, _last(c.high.dtype, -1))
-    if (
-        not isinstance(has_values, bool) or not has_values
+    if not isinstance(has_values, bool) or not has_values:
         # The bounds of blocks without any value are unknown.
-    ):
         none = ~_bits(has_values, 0, blocks.count)
         for bounds, is_high in ((low, False), (high, True)):
             if bounds is not None:

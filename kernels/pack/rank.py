@@ -39,11 +39,9 @@ def places_of(column: Column, values: list[Any], at: Positions) -> tuple[Positio
         if lanes is None or known is None:
             continue
         bound, known = lanes[at], known[at]
-        if (
-            column.codes is not None
+        if column.codes is not None:
             # A value is below a code if all entries up to the value come before the code. It is not
             # above the code if all entries below the value do.
-        ):
             found = _search(lefts if upper else rights, bound, right=True)
         else:
             found = _search(lefts, bound.astype(lefts.dtype, copy=False), right=upper)

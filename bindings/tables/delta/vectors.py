@@ -51,14 +51,10 @@ def _deleted(vector: Mapping[str, Any], fs: pafs.FileSystem, root: str) -> RowRa
     kind, where = vector["storageType"], vector["pathOrInlineDv"]
     name = f"the deletion vector {clip(kind)}:{clip(where)}"
     if kind == "i":
-        data = _inline(where, vector["sizeInBytes"], name)
+        data = z85(where, name)[: vector["sizeInBytes"]]
     else:
         data = _stored(vector, fs, root, name)
     return rows_of(data, vector["cardinality"], name)
-
-
-def _inline(text: str, size: int, name: str) -> bytes:
-    return z85(text, name)[:size]
 
 
 def _stored(vector: Mapping[str, Any], fs: pafs.FileSystem, root: str, name: str) -> bytes:
