@@ -12,6 +12,7 @@ import pyarrow as pa
 from skipstone.bindings import hooks
 from skipstone.bindings.predicates.evaluator import Evaluator
 from skipstone.bindings.predicates.source import Bound, bind_source
+from skipstone.bindings.predicates.source import Condition as Condition
 from skipstone.bindings.predicates.source import PredicateSource as PredicateSource
 from skipstone.bindings.predicates.source import is_column as is_column
 from skipstone.bindings.statistics.statistics import PruningStatistics, Statistics

@@ -21,9 +21,12 @@ if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
     from pyspark.sql import Column
 
+    from skipstone.bindings.predicates.predicate import PruningPredicate
+
 PredicateSource: TypeAlias = (
     "str | Expr | pc.Expression | Sequence[Any] | BooleanExpression | Column | Node"
 )
+Condition: TypeAlias = "PruningPredicate | PredicateSource"
 
 
 @dataclass(frozen=True, slots=True)

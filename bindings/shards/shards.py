@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from skipstone.bindings.predicates.predicate import PredicateSource, PruningPredicate
+from skipstone.bindings.predicates.predicate import Condition, PruningPredicate
 from skipstone.bindings.shards.files import OnError, ShardFiles
 from skipstone.bindings.shards.manifest import NAME, parse
 from skipstone.bindings.shards.place import ShardFolder
@@ -68,18 +68,14 @@ class Shards(ShardFiles):
         place = ShardFolder.of(where, filesystem)
         return cls(place, parse(place.at(NAME), place.read(NAME)))
 
-    def predicate(self, predicate: PruningPredicate | PredicateSource) -> PruningPredicate:
+    def predicate(self, predicate: Condition) -> PruningPredicate:
         """Return a predicate over these columns; a `PruningPredicate` is returned unchanged."""
         if isinstance(predicate, PruningPredicate):
             return predicate
         return PruningPredicate(predicate, self.schema)
 
     def judge(
-        self,
-        predicate: PruningPredicate | PredicateSource,
-        *,
-        backend: Backend = "auto",
-        on_error: OnError = "keep",
+        self, predicate: Condition, *, backend: Backend = "auto", on_error: OnError = "keep"
     ) -> ShardVerdicts:
         """Judge all containers.
 
@@ -113,11 +109,7 @@ class Shards(ShardFiles):
         return ShardVerdicts(self.starts, parts, dict(sorted(unreadable.items())), len(open_shards))
 
     def evaluate(
-        self,
-        predicate: PruningPredicate | PredicateSource,
-        *,
-        backend: Backend = "auto",
-        on_error: OnError = "keep",
+        self, predicate: Condition, *, backend: Backend = "auto", on_error: OnError = "keep"
     ) -> npt.NDArray[np.uint8]:
         """Return the verdict of each container, as `PruningPredicate.evaluate` does.
 
@@ -133,11 +125,7 @@ class Shards(ShardFiles):
         return self.judge(predicate, backend=backend, on_error=on_error).verdicts
 
     def prune(
-        self,
-        predicate: PruningPredicate | PredicateSource,
-        *,
-        backend: Backend = "auto",
-        on_error: OnError = "keep",
+        self, predicate: Condition, *, backend: Backend = "auto", on_error: OnError = "keep"
     ) -> npt.NDArray[np.bool_]:
         """Decide which containers to keep, as `PruningPredicate.prune` does.
 
@@ -154,11 +142,7 @@ class Shards(ShardFiles):
         return np.asarray(verdicts != Verdict.NEVER, np.bool_)
 
     def survivors(
-        self,
-        predicate: PruningPredicate | PredicateSource,
-        *,
-        backend: Backend = "auto",
-        on_error: OnError = "keep",
+        self, predicate: Condition, *, backend: Backend = "auto", on_error: OnError = "keep"
     ) -> npt.NDArray[np.int64]:
         """Return the positions of the containers to keep, as `PruningPredicate.survivors` does.
 
@@ -174,11 +158,7 @@ class Shards(ShardFiles):
         return self.judge(predicate, backend=backend, on_error=on_error).survivors
 
     def table(
-        self,
-        predicate: PruningPredicate | PredicateSource,
-        *,
-        backend: Backend = "auto",
-        on_error: OnError = "keep",
+        self, predicate: Condition, *, backend: Backend = "auto", on_error: OnError = "keep"
     ) -> pa.Table:
         """Return the containers to keep, with the columns that describe them.
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from skipstone.bindings.plans.plan import Plan
     from skipstone.bindings.plans.request import Dynamic
-    from skipstone.bindings.predicates.predicate import PredicateSource, PruningPredicate
+    from skipstone.bindings.predicates.predicate import Condition
 
 MAX_FOOTERS: Final = 64  # of a Delta table; reading these files needs their footers too
 
@@ -62,7 +62,7 @@ class Table(ABC):
 
     def plan(
         self,
-        where: PredicateSource | PruningPredicate | None = None,
+        where: Condition | None = None,
         *,
         columns: list[str] | None = None,
         limit: int | None = None,

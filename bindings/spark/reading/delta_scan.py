@@ -17,7 +17,7 @@ import pyarrow as pa
 from skipstone.bindings.plans.explain import conjuncts_of
 from skipstone.bindings.plans.plan import Plan
 from skipstone.bindings.plans.table_protocol import DataSize
-from skipstone.bindings.predicates.predicate import PruningPredicate
+from skipstone.bindings.predicates.predicate import Condition, PruningPredicate
 from skipstone.bindings.spark.reading.tables import table_of
 from skipstone.bindings.spark.session.frame import from_arrow, stats_frame
 from skipstone.bindings.spark.session.session import (
@@ -133,7 +133,7 @@ class DeltaScan:
 def files_for_scan(
     spark: Any,
     table: Any,
-    filters: PredicateSource | PruningPredicate | Sequence[PredicateSource] | None = None,
+    filters: Condition | Sequence[PredicateSource] | None = None,
     *,
     limit: int | None = None,
     keep_num_records: bool = False,

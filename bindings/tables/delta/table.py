@@ -23,7 +23,7 @@ from skipstone.ir.errors import StatisticsError
 
 if TYPE_CHECKING:
     from skipstone.bindings.plans.request import PlanRequest
-    from skipstone.bindings.predicates.predicate import PredicateSource, PruningPredicate
+    from skipstone.bindings.predicates.predicate import Condition, PruningPredicate
     from skipstone.bindings.tables.read import Tasks
 
 
@@ -57,7 +57,7 @@ class DeltaTable(DeltaFiles):
         )
 
     def files_with_stats_for_scan(
-        self, where: PredicateSource | PruningPredicate | None = None, **settings: Any
+        self, where: Condition | None = None, **settings: Any
     ) -> pa.Table:
         """Return the rows of `with_stats` that the condition's partition filters keep.
 
@@ -73,7 +73,7 @@ class DeltaTable(DeltaFiles):
 
     def filter_on_partitions(
         self,
-        where: PredicateSource | PruningPredicate | None = None,
+        where: Condition | None = None,
         *,
         keep_num_records: bool = False,
         **settings: Any,
