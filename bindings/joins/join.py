@@ -128,9 +128,7 @@ def join_explained(
     return JoinResult(rows, plan, filters)
 
 
-def _with_parameters_of(
-    model: Callable[P, object],
-) -> Callable[[Callable[..., T]], Callable[P, T]]:
+def _with_parameters_of(model: Callable[P, object]) -> Callable[[Callable[..., T]], Callable[P, T]]:
     """Give a function the parameters of another one, for type checkers and `help`."""
 
     def decorate(function: Callable[..., T]) -> Callable[P, T]:

@@ -134,12 +134,7 @@ def check_columns(columns: list[str] | None, names: list[str]) -> list[str]:
 
 
 def predicate_over(
-    schema: pa.Schema,
-    where: Condition,
-    *,
-    timezone: str,
-    ansi: bool,
-    case_sensitive: bool,
+    schema: pa.Schema, where: Condition, *, timezone: str, ansi: bool, case_sensitive: bool
 ) -> PruningPredicate:
     """Return a condition as a predicate over a table's schema.
 

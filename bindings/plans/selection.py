@@ -8,19 +8,9 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import numpy.typing as npt
 
-from skipstone.bindings.plans.explain import (
-    Conjunct,
-    conjuncts_of,
-    judge_conjuncts,
-    kept_because,
-)
+from skipstone.bindings.plans.explain import Conjunct, conjuncts_of, judge_conjuncts, kept_because
 from skipstone.bindings.plans.order import SortKey, limit_cutoff
-from skipstone.bindings.plans.table_protocol import (
-    Mask,
-    PlannedTable,
-    Positions,
-    Sizes,
-)
+from skipstone.bindings.plans.table_protocol import Mask, PlannedTable, Positions, Sizes
 from skipstone.ir.cached import cached_property
 from skipstone.ir.node import Node, Op, columns_of
 from skipstone.ir.outcome import Verdict

@@ -142,9 +142,7 @@ def parse(path: str, data: bytes) -> Manifest:
         version = document["skipstone shards"]
     except MALFORMED as e:
         raise wrong(
-            path,
-            f"holds no manifest of shards, or is torn ({describe_error(e)})",
-            SAVE_AGAIN,
+            path, f"holds no manifest of shards, or is torn ({describe_error(e)})", SAVE_AGAIN
         ) from e
     if version != VERSION:
         raise wrong(

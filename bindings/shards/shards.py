@@ -249,8 +249,7 @@ class Shards(ShardFiles):
         reasons = pa.array([reason] * len(kept), pa.string())
         about = [] if shard.about is None else self.about(i).take(pa.array(kept)).columns
         return pa.table(
-            [pa.array(kept + start), pa.array(verdicts), reasons, *about],
-            schema=self.frame_schema,
+            [pa.array(kept + start), pa.array(verdicts), reasons, *about], schema=self.frame_schema
         )
 
 

@@ -39,8 +39,7 @@ TimeZone = Annotated[str, typer.Option(help="The Spark session's time zone.")]
 KeepUnreadable = Annotated[
     bool,
     typer.Option(
-        "--keep-unreadable",
-        help="Keep files whose footers cannot be read, instead of failing.",
+        "--keep-unreadable", help="Keep files whose footers cannot be read, instead of failing."
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]

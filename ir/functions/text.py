@@ -15,14 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from skipstone.ir import types as ty
-from skipstone.ir.function import (
-    LOST,
-    Call,
-    Function,
-    Signature,
-    check_arity,
-    fixed,
-)
+from skipstone.ir.function import LOST, Call, Function, Signature, check_arity, fixed
 from skipstone.ir.interval import Interval, apply, merge
 from skipstone.ir.node import Node
 from skipstone.ir.session import CannotJudge, Session

@@ -29,12 +29,7 @@ EXTRAS: Final = (
 # Values of cudaError_t and CUresult, which use the same numbers.
 NO_MEMORY, NOT_INITIALIZED, OLD_DRIVER, BUSY, NO_DEVICE, NO_SUCH_DEVICE = 2, 3, 35, 46, 100, 101
 # The kernel is for another architecture, or from another CUDA version.
-NO_IMAGE: Final = (
-    200,
-    209,
-    218,
-    222,
-)
+NO_IMAGE: Final = (200, 209, 218, 222)
 
 _devices: dict[int, CupyDevice] = {}
 _process: int | None = None  # the process that used CUDA first

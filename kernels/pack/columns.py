@@ -195,12 +195,7 @@ def may_contradict(raw: Raw, dtype: DType, rows: Given | None, n: int) -> bool:
 
 
 def column_of(
-    dtype: DType,
-    low: Bounds | None,
-    high: Bounds | None,
-    values: Plane,
-    nulls: Plane,
-    nans: Plane,
+    dtype: DType, low: Bounds | None, high: Bounds | None, values: Plane, nulls: Plane, nans: Plane
 ) -> Column:
     """Return a column from planes and from bounds that are in order."""
     if dtype.coded:

@@ -93,10 +93,7 @@ def _by_distinct(n: Node, leaf: Node, source: PackedStatistics) -> Interval:
     keys = _keys(column)
     parts = {leaf: lambda start, stop: unpacked(_slice(distinct, start, stop), stop - start, keys)}
     v = _in_blocks(n, parts, len(first))
-    return Interval(
-        v.dtype,
-        *(np.broadcast_to(a, len(first))[inverse] for a in v.arrays),
-    )
+    return Interval(v.dtype, *(np.broadcast_to(a, len(first))[inverse] for a in v.arrays))
 
 
 def _in_blocks(n: Node, leaves: dict[Node, LeafReader], count: int) -> Interval:
@@ -104,11 +101,7 @@ def _in_blocks(n: Node, leaves: dict[Node, LeafReader], count: int) -> Interval:
 
     def work(first: int, stop: int) -> None:
         v = _evaluate(n, leaves, first, stop)
-        for whole, part in zip(
-            out,
-            v.arrays,
-            strict=True,
-        ):
+        for whole, part in zip(out, v.arrays, strict=True):
             whole[first:stop] = part
 
     assert n.dtype is not None
@@ -149,10 +142,7 @@ def _leaf(n: Node, source: PackedStatistics) -> LeafReader:
 
 
 def _slice_interval(v: Interval, first: int, stop: int) -> Interval:
-    return Interval(
-        v.dtype,
-        *(a if len(a) == 1 else a[first:stop] for a in v.arrays),
-    )
+    return Interval(v.dtype, *(a if len(a) == 1 else a[first:stop] for a in v.arrays))
 
 
 def _slice(c: Column, first: int, stop: int) -> Column:

@@ -72,11 +72,7 @@ class DeltaTable(DeltaFiles):
         )
 
     def filter_on_partitions(
-        self,
-        where: Condition | None = None,
-        *,
-        keep_num_records: bool = False,
-        **settings: Any,
+        self, where: Condition | None = None, *, keep_num_records: bool = False, **settings: Any
     ) -> pa.Table:
         """Return the files that the condition's partition filters keep.
 

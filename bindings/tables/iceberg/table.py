@@ -249,10 +249,7 @@ def _read_manifest_list(source: Any, snapshot: Any) -> Sequence[Any]:
 
 
 def scan_iceberg(
-    source: Any,
-    snapshot_id: int | None = None,
-    *,
-    storage_options: Mapping[str, str] | None = None,
+    source: Any, snapshot_id: int | None = None, *, storage_options: Mapping[str, str] | None = None
 ) -> IcebergTable:
     """Read the manifest list of an Iceberg table.
 

@@ -12,11 +12,7 @@ import pyarrow.compute as pc
 from skipstone.bindings.plans.table_protocol import DataSize
 from skipstone.bindings.statistics.casts import cast_or_null, type_at
 from skipstone.bindings.tables.files import UNKNOWN, Files, Ints
-from skipstone.bindings.tables.parquet.file_schemas import (
-    BloomLocation,
-    FileSchema,
-    common_schema,
-)
+from skipstone.bindings.tables.parquet.file_schemas import BloomLocation, FileSchema, common_schema
 from skipstone.bindings.tables.partitions import partition_column
 from skipstone.ir.errors import SourceError
 from skipstone.ir.node import Path
