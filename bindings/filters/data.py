@@ -314,7 +314,7 @@ class DynamicFilterData:
 
 @dataclass(frozen=True)
 class DynamicFilteringEvent:
-    """The event by which a collector sends keys to the enumerators of scans.
+    """The event that carries the keys of a collector to the enumerators of scans.
 
     Source: Flink FLIP-248, `DynamicFilteringEvent`.
     """

@@ -1,8 +1,7 @@
 """Summarise the containers of a shard as one container, for the level above the shards.
 
-The level that an index would put above the containers (kernels/index/levels.py) computes what they
-may hold together. The summary stores that as statistics again; packed by kernels, these are equally
-wide or wider.
+An index level above the containers (kernels/index/levels.py) computes the statistics of all of them
+together. The summary stores these. When kernels pack them again, bounds stay or become wider.
 """
 
 from __future__ import annotations

@@ -220,7 +220,7 @@ MEMORY_MAPPED: Final = ("Polars",)
 
 
 def _other_engines(path: Path, where: str) -> dict[str, Callable[[], pa.Table]]:
-    """Return functions by which other installed engines read the rows, starting from the path."""
+    """Return functions that read the rows with other installed engines, starting from the path."""
     engines: dict[str, Callable[[], pa.Table]] = {}
     files = f"{path}/**/*.parquet"
     if importlib.util.find_spec("duckdb") is not None:

@@ -48,7 +48,7 @@ class Table(ABC):
     @property
     @abstractmethod
     def files(self) -> Sized:
-        """All files, one item for each, in table order: paths, or what the format has of them."""
+        """All files, one item for each, in table order: paths, or the objects of its format."""
 
     @property
     @abstractmethod

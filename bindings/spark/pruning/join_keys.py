@@ -173,7 +173,7 @@ def _estimated_bytes(df: Any) -> int:
 def _collect_in_task(
     empty: DynamicFilterCollector,
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return the function by which each task turns its rows into a pickled collector."""
+    """Return the function that turns the rows of a task into a pickled collector."""
     blank = pickle.dumps(empty)
 
     def collect(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -78,13 +78,7 @@ def prune(
             where time_hour IS NOT NULL AND time_hour >= TIMESTAMP '2013-12-24 00:00:00+00:00'
     """
     require_pyspark()
-    if where is not None:
-        if not (isinstance(where, str) or is_column(where)):
-            raise PredicateError(
-                f"where is {type(where).__name__} {where!r:.80}; "
-                "expected a Column or SQL text, as for DataFrame.where"
-            )
-        df = df.where(where)
+    df = filtered(df, where)
     if is_connect(df):
         from skipstone.bindings.spark.pruning.prune_connect import prune_remote
 
@@ -122,6 +116,22 @@ def pruned(df: DataFrame) -> Pruned:
             "the DataFrame does not come from prune() or prune_join(); pass the DataFrame that "
             "they returned, not one derived from it"
         ) from None
+
+
+def filtered(df: Any, where: Any) -> Any:
+    """Return `df.where(where)`, or `df` if the condition is None.
+
+    Raises:
+        PredicateError: the condition is neither a Column nor text.
+    """
+    if where is None:
+        return df
+    if not (isinstance(where, str) or is_column(where)):
+        raise PredicateError(
+            f"where is {type(where).__name__} {where!r:.80}; "
+            "expected a Column or SQL text, as for DataFrame.where"
+        )
+    return df.where(where)
 
 
 def prune_classic(

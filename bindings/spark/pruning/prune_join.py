@@ -32,7 +32,7 @@ from skipstone.bindings.spark.pruning.joins import (
     session_of,
     targets_of,
 )
-from skipstone.bindings.spark.pruning.prune import prune_classic, with_report
+from skipstone.bindings.spark.pruning.prune import filtered, prune_classic, with_report
 from skipstone.bindings.spark.pruning.reports import Pruned, not_pruned
 from skipstone.bindings.spark.pruning.scans import Scan, scans_of
 from skipstone.bindings.spark.session.jvm import frame_of
@@ -142,13 +142,7 @@ def prune_join(
         if isinstance(fact, Shards):
             return join_shards(fact, dim, request, read)
         return join_table(fact, dim, request)
-    if where is not None:
-        if not (isinstance(where, str) or is_column(where)):
-            raise PredicateError(
-                f"where is {type(where).__name__} {where!r:.80}; "
-                "expected a Column or SQL text, as for DataFrame.where"
-            )
-        fact = fact.where(where)
+    fact = filtered(fact, where)
     plain = joined_frames(fact, dim, on, kind, side, null_safe)
     if why := _why_unpruned(fact, dim, kind, side):
         return with_report(plain, Pruned((not_pruned(why),)))

@@ -176,7 +176,7 @@ class Scan:
 
     @property
     def dynamic(self) -> list[tuple[int, bool]]:
-        """Columns by which Spark prunes partitions while the query runs.
+        """The columns that Spark prunes partitions by while the query runs.
 
         Each is a pair: the column's id, and whether Spark prunes only if it broadcasts the keys.
         """
