@@ -237,15 +237,9 @@ class _Box:
     def of(cls, column: Column, values: list[Any], n: int, at: Positions) -> _Box:
         low, high = places_of(column, values, at)
         high = high - 1
-        has_values, nans, nulls, may_raise = (
-            mask_of(p, n)[at]
-            for p in (
-                column.may_hold_value,
-                column.may_hold_nan,
-                column.may_hold_null,
-                column.may_raise,
-            )
-        )
+        c = column
+        planes = (c.may_hold_value, c.may_hold_nan, c.may_hold_null, c.may_raise)
+        has_values, nans, nulls, may_raise = (mask_of(p, n)[at] for p in planes)
         single = has_values & ~nans & ~nulls & ~may_raise & (low == high)
         if column.low is None or column.high is None:
             single = np.zeros(len(at), np.bool_)
@@ -262,14 +256,8 @@ def _by_tuples(bound: BoundFilter, stats: Statistics, at: Positions) -> Verdicts
     boxes = []
     for term, values, numbers in zip(bound.terms, tuples.values, tuples.numbers, strict=True):
         assert term.dtype is not None
-        boxes.append(
-            _Box.of(
-                stats.column(_statistics_key(term), term.dtype),
-                axis_of(values.slice(0, numbers), term.dtype),
-                n,
-                at,
-            )
-        )
+        column = stats.column(_statistics_key(term), term.dtype)
+        boxes.append(_Box.of(column, axis_of(values.slice(0, numbers), term.dtype), n, at))
     may_match: Mask = np.logical_or.reduce([b.may_raise for b in boxes])
     for group in tuples.groups:
         _mark_possible(group, boxes, may_match)

@@ -154,13 +154,9 @@ def lanes_of(array: pa.Array) -> pa.Array:
         case Kind.BINARY:
             return array.cast(pa.large_binary())
         case Kind.OTHER | Kind.NULL:
-            return pa.array(
-                [
-                    None if v is None else repr(_normalized(v)).encode("utf-8", "surrogatepass")
-                    for v in array.to_pylist()
-                ],
-                pa.large_binary(),
-            )
+            texts = (None if v is None else repr(_normalized(v)) for v in array.to_pylist())
+            keys = [None if v is None else v.encode("utf-8", "surrogatepass") for v in texts]
+            return pa.array(keys, pa.large_binary())
         case Kind.DECIMAL:
             words = unscaled(array.cast(pa.decimal128(38, dtype.scale)))
             if not dtype.coded:

@@ -205,13 +205,8 @@ class DynamicFilters:
 
     def leave(self, statistics: Statistics) -> Mask:
         """Return which containers the filters leave, judged by some of their statistics."""
-        return np.asarray(
-            np.minimum.reduce(
-                [self._verdicts(f, statistics, lambda e, count: None) for f in self.filters]
-            )
-            != Verdict.NEVER,
-            np.bool_,
-        )
+        verdicts = [self._verdicts(f, statistics, lambda e, count: None) for f in self.filters]
+        return np.asarray(np.minimum.reduce(verdicts) != Verdict.NEVER, np.bool_)
 
     def bound(self, f: DynamicFilter) -> BoundKeys:
         """Bind a filter's keys to the columns that they are compared with; see `bind_filter`."""

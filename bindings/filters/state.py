@@ -86,19 +86,11 @@ class CollectedKeys:
 
     def fingerprint(self) -> str:
         """Return a hash that is equal for equal keys, in whatever order they came."""
-        digest = hashlib.sha256(
-            repr(
-                (
-                    self.dtypes,
-                    self.has_rows,
-                    self.null_dropped,
-                    self.all_null_row,
-                    bool(self.failure),
-                    self.as_text,
-                    self.rows is None,
-                )
-            ).encode()
-        )
+        flags = (
+            self.dtypes, self.has_rows, self.null_dropped, self.all_null_row, bool(self.failure),
+            self.as_text, self.rows is None,
+        )  # fmt: skip
+        digest = hashlib.sha256(repr(flags).encode())
         arrays: list[pa.Array] = []
         if self.rows is not None:
             table = self.ordered()
@@ -113,11 +105,8 @@ class CollectedKeys:
                 digest.update(pc.binary_length(array).fill_null(-1).to_numpy().tobytes())
                 digest.update(b"".join(v.as_buffer() for v in array.drop_null()))
             else:
-                digest.update(
-                    np.ascontiguousarray(
-                        array.fill_null(0).to_numpy(zero_copy_only=False)
-                    ).tobytes()
-                )
+                values = array.fill_null(0).to_numpy(zero_copy_only=False)
+                digest.update(np.ascontiguousarray(values).tobytes())
         return digest.hexdigest()
 
 
@@ -169,13 +158,8 @@ def bounded(state: CollectedKeys) -> CollectedKeys:
     n = len(state.dtypes)
     if not limits.degrade:
         return replace(state, rows=None, domains=(ALL,) * n)
-    return replace(
-        state,
-        rows=None,
-        domains=tuple(
-            domain_of(_column(rows, i), t, limits, n) for i, t in enumerate(state.dtypes)
-        ),
-    )
+    domains = (domain_of(_column(rows, i), t, limits, n) for i, t in enumerate(state.dtypes))
+    return replace(state, rows=None, domains=tuple(domains))
 
 
 def union(a: CollectedKeys, b: CollectedKeys) -> CollectedKeys:
@@ -208,14 +192,9 @@ def union(a: CollectedKeys, b: CollectedKeys) -> CollectedKeys:
         or tuple(domain_of(_column(s.rows, i), t, s.limits, n) for i, t in enumerate(s.dtypes))
         for s in (a, b)
     ]
-    return replace(
-        a,
-        rows=None,
-        domains=tuple(
-            union_domains(x, y, t, a.limits, n) for x, y, t in zip(*parts, a.dtypes, strict=True)
-        ),
-        **flags,
-    )
+    pairs = zip(*parts, a.dtypes, strict=True)
+    domains = tuple(union_domains(x, y, t, a.limits, n) for x, y, t in pairs)
+    return replace(a, rows=None, domains=domains, **flags)
 
 
 def _flags(states: list[CollectedKeys]) -> dict[str, Any]:

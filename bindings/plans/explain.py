@@ -57,19 +57,11 @@ def judge_conjuncts(predicate: PruningPredicate, stats: Statistics) -> list[Conj
     out = []
     for part, v in zip(parts, verdicts, strict=True):
         pruned = v == Verdict.NEVER
+        undecided = _undecided_reasons(part, stats, kept & (v == Verdict.MAYBE))
+        reasons = {reason: int(where.sum()) for reason, where in undecided}
+        always = int((kept & (v == Verdict.ALWAYS)).sum())
         out.append(
-            Conjunct(
-                show(part),
-                int(pruned.sum()),
-                int((pruned & left).sum()),
-                int((kept & (v == Verdict.ALWAYS)).sum()),
-                {
-                    reason: int(where.sum())
-                    for reason, where in _undecided_reasons(
-                        part, stats, kept & (v == Verdict.MAYBE)
-                    )
-                },
-            )
+            Conjunct(show(part), int(pruned.sum()), int((pruned & left).sum()), always, reasons)
         )
         left &= ~pruned
     return out

@@ -148,14 +148,14 @@ def prune_classic(
         The DataFrame with fewer files, and the report of each scan.
     """
     if df.isStreaming:
-        return df, Pruned((not_pruned("it is streaming"),))
+        return df, not_pruned("it is streaming")
     from py4j.protocol import Py4JError
 
     try:
         return _prune_plan(df, plan_gateway(df.sparkSession), filesystem, joins)
     # The plan is nested too deeply to serialise, or this Spark has other classes.
     except (BackendMissing, Py4JError, RecursionError) as e:
-        return df, Pruned((not_pruned(f"its plan cannot be read ({describe_error(e)})"),))
+        return df, not_pruned(f"its plan cannot be read ({describe_error(e)})")
 
 
 def _prune_plan(
@@ -164,13 +164,9 @@ def _prune_plan(
     spark, execution = df.sparkSession, df._jdf.queryExecution()
     until = gateway.until(execution.analyzed())
     if not until:
-        return df, Pruned(
-            (
-                not_pruned(
-                    "it calls a function that changes with every action, such as "
-                    "current_timestamp(); write the time as a literal, or call current_date()"
-                ),
-            )
+        return df, not_pruned(
+            "it calls a function that changes with every action, such as current_timestamp(); "
+            "write the time as a literal, or call current_date()"
         )
     if until < FOREVER:  # an earlier optimisation may hold the date of another day
         execution = frame_of(spark, execution.analyzed())._jdf.queryExecution()
@@ -181,17 +177,10 @@ def _prune_plan(
         scan.judge(context)
     if joins is not None:
         joins(context, execution, scans, jvm_scans)
-    indexes = (
-        _new_indexes(
-            gateway,
-            analysed,
-            scans,
-            until,
-            _may_read_elsewhere(jvm_analysed.leaves(), jvm_scans.leaves()),
-        )
-        if any(scan.pruned for scan in scans)
-        else {}
-    )
+    indexes = {}
+    if any(scan.pruned for scan in scans):
+        elsewhere = _may_read_elsewhere(jvm_analysed.leaves(), jvm_scans.leaves())
+        indexes = _new_indexes(gateway, analysed, scans, until, elsewhere)
     report = Pruned(scan.report for scan in scans)
     return (
         frame_of(spark, gateway.replaced(execution.analyzed(), indexes)) if indexes else df

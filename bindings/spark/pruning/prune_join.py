@@ -33,7 +33,7 @@ from skipstone.bindings.spark.pruning.joins import (
     targets_of,
 )
 from skipstone.bindings.spark.pruning.prune import filtered, prune_classic, with_report
-from skipstone.bindings.spark.pruning.reports import Pruned, not_pruned
+from skipstone.bindings.spark.pruning.reports import not_pruned
 from skipstone.bindings.spark.pruning.scans import Scan, scans_of
 from skipstone.bindings.spark.session.jvm import frame_of
 from skipstone.bindings.spark.session.session import is_connect, require_pyspark
@@ -145,7 +145,7 @@ def prune_join(
     fact = filtered(fact, where)
     plain = joined_frames(fact, dim, on, kind, side, null_safe)
     if why := _why_unpruned(fact, dim, kind, side):
-        return with_report(plain, Pruned((not_pruned(why),)))
+        return with_report(plain, not_pruned(why))
     dry_run = _TopJoin(side, threshold, max_values)
     found, report = prune_classic(plain, filesystem, dry_run)
     if not dry_run.targets:
@@ -160,9 +160,8 @@ def prune_join(
             *prune_classic(joined, filesystem, _TopJoin(side, threshold, max_values, watches))
         )
     except job_errors() as e:
-        return with_report(
-            plain, Pruned((not_pruned(f"its keys cannot be collected ({describe_error(e)})"),))
-        )
+        why = f"its keys cannot be collected ({describe_error(e)})"
+        return with_report(plain, not_pruned(why))
 
 
 def _is_frame(fact: Any) -> bool:

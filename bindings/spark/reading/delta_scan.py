@@ -172,13 +172,10 @@ def files_for_scan(
     found, settings = _delta(table, version), settings_of(spark)
     plan = found.plan(_combined_predicate(filters, found.schema, settings), limit=limit, **settings)
     files = found.files.select(list(FILE_COLUMNS)).take(pa.array(plan.kept))
-    numbers = (
-        found.files_and_num_records.column("num_physical_records")
-        .take(pa.array(plan.kept))
-        .to_pylist()
-        if keep_num_records
-        else [None] * len(files)
-    )
+    numbers = [None] * len(files)
+    if keep_num_records:
+        records = found.files_and_num_records.column("num_physical_records")
+        numbers = records.take(pa.array(plan.kept)).to_pylist()
     files = files.append_column(
         "stats",
         pa.array([None if n is None else f'{{"numRecords":{n}}}' for n in numbers], pa.string()),

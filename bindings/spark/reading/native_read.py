@@ -58,18 +58,9 @@ def read_natively(
                 for path in guarded
                 if path[0] not in constants
             }
-            frames.append(
-                rows.select(
-                    *(
-                        constants.get(n)
-                        if n in constants
-                        else guards[n]
-                        if n in guards
-                        else F.col(quoted_name(n))
-                        for n in schema.names
-                    )
-                )
-            )
+            known = {**guards, **constants}
+            read = (known[n] if n in known else F.col(quoted_name(n)) for n in schema.names)
+            frames.append(rows.select(*read))
     out = frames[0]
     for frame in frames[1:]:
         out = out.union(frame)

@@ -111,22 +111,14 @@ def _parquet(
         if len(bases) > 1 or None in bases:
             return Split([], kept, "partition folders below several base folders")
         if any(map(_has_escaped_unicode, folders)):
-            return Split(
-                [],
-                kept,
+            why = (
                 "percent signs in a folder's name that encode non-ASCII characters, "
-                "which Spark decodes byte by byte",
+                "which Spark decodes byte by byte"
             )
+            return Split([], kept, why)
     base = next(iter(bases))
-    return Split(
-        [
-            NativeScan(
-                [spark_path(p, scheme or "") for p in paths],
-                None if base is None else spark_path(base, scheme or "", glob=False),
-            )
-        ],
-        [],
-    )
+    folder = None if base is None else spark_path(base, scheme or "", glob=False)
+    return Split([NativeScan([spark_path(p, scheme or "") for p in paths], folder)], [])
 
 
 def _read_differently(

@@ -219,13 +219,8 @@ class Manifest:
             sizes = self._chosen(self._records.slots[slot.at + 1])
         else:
             sizes = np.full(len(self), slot.width)
-        return (
-            slot,
-            Entry(
-                self._records.data, values, sizes if known is None else np.where(known, sizes, -1)
-            ),
-            known,
-        )
+        known_sizes = sizes if known is None else np.where(known, sizes, -1)
+        return slot, Entry(self._records.data, values, known_sizes), known
 
     @cached_property
     def keys(self) -> list[Hashable]:
