@@ -29,6 +29,10 @@ class PrunedScan:
             many.
         nbytes: Bytes of the dynamic filters.
         seconds: Wall-clock time of collecting the keys.
+
+    Example:
+        >>> print(PrunedScan("flights", "x > 5", None, None, "its files are not listed"))
+        flights: not pruned, where x > 5, its files are not listed
     """
 
     table: str
