@@ -42,9 +42,8 @@ class PredicateError(SkipstoneError, ValueError):
         shown = self.text[start:].split("\n", 1)[0]
         column = self.position - start
         cut = max(0, column - 40)
-        part = (
-            shown[cut : cut + 100].encode(errors="replace").decode()
-        )  # A lone surrogate cannot be printed.
+        # A lone surrogate cannot be printed.
+        part = shown[cut : cut + 100].encode(errors="replace").decode()
         position = f"(line {line}, column {column + 1})"
         return f"{self.message} {position}\n  {part}\n  {' ' * (column - cut)}^"
 

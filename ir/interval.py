@@ -12,7 +12,7 @@ import numpy as np
 
 from skipstone.ir.function import LOST, Call, Function
 from skipstone.ir.types import DType, Kind
-from skipstone.ir.values import NO, TEXT, YES, Data, Mask, Values, constant, filler, lane_of
+from skipstone.ir.values import NO, TEXT, YES, Data, Mask, Values, constant, filler, lane_type_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,6 +64,14 @@ class Interval:
             | (np.asarray(self.low == self.high, np.bool_) & ~self.unbounded_above)
         )
 
+    def with_bounds(
+        self, dtype: DType, low: Data, high: Data, unbounded_above: Mask = NO
+    ) -> Interval:
+        """Return the interval of a function's results: other bounds, the same NULLs, no NaN."""
+        return replace(
+            self, dtype=dtype, low=low, high=high, unbounded_above=unbounded_above, may_hold_nan=NO
+        )
+
     def take(self, where: Mask) -> Interval:
         """Return the containers of a mask of shape (n,)."""
         parts = (a if len(a) == 1 else a[where] for a in self.arrays)
@@ -75,7 +83,7 @@ def end(dtype: DType, *, high: bool) -> Data:
 
     Text has no highest value; the result is then a filler.
     """
-    out = np.empty(1, lane_of(dtype))
+    out = np.empty(1, lane_type_of(dtype))
     value = dtype.highest if high else dtype.lowest
     out[0] = filler(dtype) if value is None else value
     return out
@@ -90,16 +98,9 @@ def point(value: object, dtype: DType) -> Interval:
 
 def unknown(dtype: DType) -> Interval:
     """Return the interval of any value, NULL and NaN included."""
-    return Interval(
-        dtype,
-        end(dtype, high=False),
-        end(dtype, high=True),
-        YES if dtype.kind in TEXT else NO,
-        YES,
-        YES,
-        YES & (dtype.kind is Kind.FLOAT),
-        NO,
-    )
+    low, high = end(dtype, high=False), end(dtype, high=True)
+    above, nan = YES & (dtype.kind in TEXT), YES & (dtype.kind is Kind.FLOAT)
+    return Interval(dtype, low, high, above, YES, YES, nan, NO)
 
 
 def hull(dtype: DType, parts: Iterable[tuple[Interval, Mask]]) -> Interval:
@@ -111,11 +112,9 @@ def hull(dtype: DType, parts: Iterable[tuple[Interval, Mask]]) -> Interval:
         low = np.where(use & (~seen | less(p.low, low)), p.low, low)
         high = np.where(use & (~seen | less(high, p.high)), p.high, high)
         seen, above = seen | use, above | (use & p.unbounded_above)
-        nulls, nans, may_raise = (
-            nulls | (p.may_hold_null & where),
-            nans | (p.may_hold_nan & where),
-            may_raise | (p.may_raise & where),
-        )
+        nulls = nulls | (p.may_hold_null & where)
+        nans = nans | (p.may_hold_nan & where)
+        may_raise = may_raise | (p.may_raise & where)
     return Interval(dtype, low, high, above, seen, nulls, nans, may_raise)
 
 
@@ -152,8 +151,8 @@ def merge(where: Mask, chosen: Interval, other: Interval) -> Interval:
     `chosen` has one entry for each container that the mask sets.
     """
     parts: list[Any] = []
-    lane = lane_of(chosen.dtype)
-    dtypes = (lane, lane, *[np.dtype(np.bool_)] * 5)
+    lane_type = lane_type_of(chosen.dtype)
+    dtypes = (lane_type, lane_type, *[np.dtype(np.bool_)] * 5)
     for a, b, dtype in zip(chosen.arrays, other.arrays, dtypes, strict=True):
         out = np.array(np.broadcast_to(b, len(where)), dtype)
         out[where] = a
@@ -227,25 +226,15 @@ def corners(call: Call, f: Function, args: tuple[Interval, ...]) -> Interval:
     if not saturates:
         unbounded = unbounded | bad_seen
     unbounded = unbounded & ~empty & ~single
-    real = alive & (seen | unbounded) & ~empty
-    low, high = (
-        np.where(unbounded, end(call.dtype, high=False), low),
-        np.where(unbounded, end(call.dtype, high=True), high),
-    )
+    has_values = alive & (seen | unbounded) & ~empty
+    low = np.where(unbounded, end(call.dtype, high=False), low)
+    high = np.where(unbounded, end(call.dtype, high=True), high)
     floating = call.dtype.kind is Kind.FLOAT
     above = unbounded if call.dtype.kind in TEXT else NO
     nulls = nulls | (bad_seen & alive) if policy == "null" else nulls
     may_raise = may_raise | (bad_seen & alive) if policy in ("raise", "unknown") else may_raise
-    return Interval(
-        call.dtype,
-        low,
-        high,
-        above,
-        real,
-        nulls,
-        alive & (nan_seen | (unbounded & floating)),
-        may_raise,
-    )
+    nans = alive & (nan_seen | (unbounded & floating))
+    return Interval(call.dtype, low, high, above, has_values, nulls, nans, may_raise)
 
 
 def _candidates(a: Interval) -> list[tuple[Data, Mask, bool]]:
@@ -258,7 +247,7 @@ def _candidates(a: Interval) -> list[tuple[Data, Mask, bool]]:
     if a.low is not a.high:
         out.append((a.high, a.may_hold_value, False))
     if a.may_hold_nan.any():
-        nan = np.full(1, np.nan, lane_of(a.dtype))
+        nan = np.full(1, np.nan, lane_type_of(a.dtype))
         out.append((nan, a.may_hold_nan, True))
     return out
 
@@ -277,7 +266,7 @@ def evaluate_points(call: Call, f: Function, data: list[Data]) -> tuple[Data, Ma
     assert bad is NO or f.policy(call) != "never" or not bad.any(), (
         f"{call.name} returned bad results, but declares no policy for them"
     )
-    return np.asarray(values, lane_of(call.dtype)), bad > 0, bad == LOST
+    return np.asarray(values, lane_type_of(call.dtype)), bad > 0, bad == LOST
 
 
 def evaluate_rows(call: Call, f: Function, args: tuple[Values, ...]) -> Values:

@@ -59,11 +59,9 @@ class Pattern:
         """The text of `%text` or `%text%`; None for any other pattern."""
         inner = [text for wild, text in self.tokens if not wild]
         wild = tuple(wild for wild, _ in self.tokens)
-        return (
-            inner[0]
-            if wild in ((True, False), (True, False, True)) and (True, "_") not in self.tokens
-            else None
-        )
+        if wild in ((True, False), (True, False, True)) and (True, "_") not in self.tokens:
+            return inner[0]
+        return None
 
     @property
     def regex(self) -> str:
@@ -120,11 +118,9 @@ def fits(pattern: Pattern, texts: pa.Array) -> pa.BooleanArray:
     if pattern.is_prefix:
         return pc.starts_with(texts, pattern=pattern.prefix)
     if (inner := pattern.inner) is not None:
-        return (
-            pc.ends_with(texts, pattern=inner)
-            if len(pattern.tokens) == 2
-            else pc.match_substring(texts, pattern=inner)
-        )
+        if len(pattern.tokens) == 2:
+            return pc.ends_with(texts, pattern=inner)
+        return pc.match_substring(texts, pattern=inner)
     return pc.match_substring_regex(texts, pattern=rf"\A{pattern.regex}\z")
 
 
@@ -177,7 +173,5 @@ def after_prefix(prefix: bytes) -> bytes | None:
     if not text:
         return None
     point = ord(text[-1]) + 1
-    return (
-        text[:-1] + chr(0xE000 if point == 0xD800 else point)
-        # Surrogates are not characters.
-    ).encode()
+    # Surrogates are not characters.
+    return (text[:-1] + chr(0xE000 if point == 0xD800 else point)).encode()

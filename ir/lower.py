@@ -109,7 +109,7 @@ class Program:
 
 
 def lower(
-    n: Node, guarantees: tuple[LiteralGuarantee, ...] | None = (), *, both: bool = True
+    n: Node, guarantees: tuple[LiteralGuarantee, ...] | None = (), *, with_can_miss: bool = True
 ) -> Program:
     """Lower a bound predicate.
 
@@ -117,14 +117,14 @@ def lower(
         n: The bound predicate.
         guarantees: Its literal guarantees; a container that breaks one cannot match. None: they
             contradict each other.
-        both: Build `can_miss` as well; pruning alone does not need it.
+        with_can_miss: Lower `can_miss` as well; pruning alone does not need it.
 
     Raises:
         PredicateTooDeep: kernels could not follow the nesting.
     """
     rows = Node(Op.MAY_HOLD_ROWS)
     if guarantees is None:
-        return Program(FALSE, TRUE if both else None)
+        return Program(FALSE, TRUE if with_can_miss else None)
     guarantee_slots = [
         Node(
             Op.MAY_CONTAIN if g.kind == "in" else Op.MAY_CONTAIN_OTHER,
@@ -135,7 +135,7 @@ def lower(
     ]
     program = Program(
         _and(rows, condition_of(n, Want.T), *guarantee_slots),
-        condition_of(n, Want.NOT_TRUE) if both else None,
+        condition_of(n, Want.NOT_TRUE) if with_can_miss else None,
     )
     if _depth(program) > MAX_DEPTH:
         raise PredicateTooDeep(
@@ -185,13 +185,11 @@ def condition_of(n: Node, want: Want) -> Node:
             }[want]()
         case Op.IS_NULL if n.args[0].op not in TERMS:
             arg, can_be = n.args[0], want in (Want.T, Want.NOT_FALSE)
-            return (
-                FALSE
-                if want is Want.N
-                else condition_of(arg, Want.N)
-                if can_be
-                else _or(condition_of(arg, Want.T), condition_of(arg, Want.F))
-            )
+            if want is Want.N:
+                return FALSE
+            if can_be:
+                return condition_of(arg, Want.N)
+            return _or(condition_of(arg, Want.T), condition_of(arg, Want.F))
     term = n.args[0]
     may_raise = (_slot(Op.MAY_RAISE, term),) if term.op is Op.CALL else ()
     return _or(_test(n, want), *may_raise)
@@ -200,13 +198,11 @@ def condition_of(n: Node, want: Want) -> Node:
 def _test(n: Node, want: Want) -> Node:
     """Return the condition for a test on one column or call, for rows that are known."""
     if n.op is Op.IS_NULL:
-        return (
-            FALSE
-            if want is Want.N
-            else _slot(Op.MAY_HOLD_NULL, n.args[0])
-            if want in (Want.T, Want.NOT_FALSE)
-            else _may_be_defined(n.args[0])
-        )
+        if want is Want.N:
+            return FALSE
+        if want in (Want.T, Want.NOT_FALSE):
+            return _slot(Op.MAY_HOLD_NULL, n.args[0])
+        return _may_be_defined(n.args[0])
     match want:
         case Want.N:
             return _slot(Op.MAY_HOLD_NULL, n.args[0])
@@ -238,11 +234,9 @@ def _slot(op: Op, term: Node) -> Node:
 
 def _member(op: Op, column: Node, values: tuple[object, ...]) -> Node:
     """Return the slot of a provider's answer about a set; TRUE for calls, which lack providers."""
-    return (
-        Node(op, value=(column.value, values), dtype=column.dtype)
-        if column.op is Op.COLUMN
-        else TRUE
-    )
+    if column.op is Op.COLUMN:
+        return Node(op, value=(column.value, values), dtype=column.dtype)
+    return TRUE
 
 
 def _may_be_defined(column: Node) -> Node:
@@ -253,11 +247,9 @@ def _may_be_defined(column: Node) -> Node:
 def _nan_slots(column: Node) -> tuple[Node, ...]:
     from skipstone.ir.types import Kind
 
-    return (
-        (_slot(Op.MAY_HOLD_NAN, column),)
-        if column.dtype and column.dtype.kind is Kind.FLOAT
-        else ()
-    )
+    if column.dtype and column.dtype.kind is Kind.FLOAT:
+        return (_slot(Op.MAY_HOLD_NAN, column),)
+    return ()
 
 
 def _leaf(n: Node, want: Want) -> Node:
@@ -266,12 +258,10 @@ def _leaf(n: Node, want: Want) -> Node:
     NaN is greater than every number.
     """
     column = n.args[0]
-    low, high, has_value, nan_slots = (
-        _slot(Op.MIN, column),
-        _slot(Op.MAX, column),
-        _slot(Op.MAY_HOLD_VALUE, column),
-        _nan_slots(column),
-    )
+    low = _slot(Op.MIN, column)
+    high = _slot(Op.MAX, column)
+    has_value = _slot(Op.MAY_HOLD_VALUE, column)
+    nan_slots = _nan_slots(column)
     true = want is Want.T
     match n.op:
         case Op.DEFINED:
@@ -283,17 +273,13 @@ def _leaf(n: Node, want: Want) -> Node:
             # x < v can be false if some value is not; the greatest is max:  max >= v, or NaN.
             # x >= v is its negation.
             v = n.args[1]
-            below, above = (
-                _and(has_value, Node(Op.LT, (low, v))),
-                _or(_and(has_value, Node(Op.GE, (high, v))), *nan_slots),
-            )
+            below = _and(has_value, Node(Op.LT, (low, v)))
+            above = _or(_and(has_value, Node(Op.GE, (high, v))), *nan_slots)
             return below if true is (n.op is Op.LT) else above
         case Op.LE | Op.GT:
             v = n.args[1]
-            below, above = (
-                _and(has_value, Node(Op.LE, (low, v))),
-                _or(_and(has_value, Node(Op.GT, (high, v))), *nan_slots),
-            )
+            below = _and(has_value, Node(Op.LE, (low, v)))
+            above = _or(_and(has_value, Node(Op.GT, (high, v))), *nan_slots)
             return below if true is (n.op is Op.LE) else above
         case Op.EQ:
             # x = v can be true if v lies in [min, max].
@@ -342,11 +328,9 @@ def _leaf(n: Node, want: Want) -> Node:
 def _prefix(n: Node, true: bool) -> Node:
     """Return the condition of LIKE 'p%', which is the range [p, after p)."""
     column, pattern = n.args[0], pattern_of(n)
-    low, high, has_value = (
-        _slot(Op.MIN, column),
-        _slot(Op.MAX, column),
-        _slot(Op.MAY_HOLD_VALUE, column),
-    )
+    low = _slot(Op.MIN, column)
+    high = _slot(Op.MAX, column)
+    has_value = _slot(Op.MAY_HOLD_VALUE, column)
     assert column.dtype
     prefix = pattern.prefix.encode()
     after = after_prefix(prefix) if prefix else None

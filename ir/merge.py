@@ -86,11 +86,9 @@ def _merge_group(n: Node, values: ValueSet, term: Node) -> Node:
     if merged == n or (plain and len(_leaves(merged)) == len(leaves)):
         return n
     # Providers and bloom filters may know more about the members of a list than bounds do.
-    return (
-        Node(Op.BOTH, (n, merged))
-        if lists and term.op is Op.COLUMN and _lists(merged) != _lists(n)
-        else merged
-    )
+    if lists and term.op is Op.COLUMN and _lists(merged) != _lists(n):
+        return Node(Op.BOTH, (n, merged))
+    return merged
 
 
 def _leaves(n: Node) -> list[Node]:

@@ -50,17 +50,17 @@ def after(v: Any, dtype: DType) -> Any:
     if dtype.kind is Kind.FLOAT:
         if v == math.inf:
             return None
-        lane = np.dtype(dtype.lane).type
+        lane_type = np.dtype(dtype.lane_type).type
         with np.errstate(over="ignore", under="ignore"):
-            return float(np.nextafter(lane(v), lane(math.inf))) + 0.0
+            return float(np.nextafter(lane_type(v), lane_type(math.inf))) + 0.0
     return None if v == dtype.highest else v + 1
 
 
 def _before(v: float, dtype: DType) -> float:
     """Return the greatest float below v."""
-    lane = np.dtype(dtype.lane).type
+    lane_type = np.dtype(dtype.lane_type).type
     with np.errstate(over="ignore", under="ignore"):
-        return float(np.nextafter(lane(v), lane(-math.inf))) + 0.0
+        return float(np.nextafter(lane_type(v), lane_type(-math.inf))) + 0.0
 
 
 def _cut_before(v: Any, dtype: DType) -> Any:
@@ -172,11 +172,9 @@ def as_tests(p: ValueSet, term: Node, members: int) -> Node:
         return values
     # TRUE where NULL: the predicate is not FALSE. OR with a null test means the same, but its two
     # inputs would be judged independently.
-    return (
-        Node(Op.IS_TRUE, (values,))
-        if not p.null
-        else Node(Op.NOT, (Node(Op.IS_TRUE, (Node(Op.NOT, (values,)),)),))
-    )
+    if not p.null:
+        return Node(Op.IS_TRUE, (values,))
+    return Node(Op.NOT, (Node(Op.IS_TRUE, (Node(Op.NOT, (values,)),)),))
 
 
 def _value_tests(p: ValueSet, term: Node, members: int) -> Node:
@@ -238,12 +236,10 @@ def _range_test(low: Any, high: Any, term: Node, nan: bool) -> Node:
     ):
         # Two tests would be judged independently, and NaN passes the first of them.
         last = math.inf if high is None else _before(high, dtype)
-        return (
-            is_in(term, [low])
-            if low == last
-            else Node(
-                Op.WITHIN, (term, *(Node(Op.LITERAL, value=v, dtype=dtype) for v in (low, last)))
-            )
+        if low == last:
+            return is_in(term, [low])
+        return Node(
+            Op.WITHIN, (term, *(Node(Op.LITERAL, value=v, dtype=dtype) for v in (low, last)))
         )
     if low is not None:
         if high is not None and dtype is not None and after(low, dtype) == high:

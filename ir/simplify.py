@@ -110,15 +110,9 @@ def _members(n: Node) -> tuple[object, ...]:
 
 
 SIMPLIFY: tuple[Callable[[Node], Node | None], ...] = (
-    flatten,
-    unwrap,
-    double_not,
-    not_literal,
-    absorb_literals,
-    drop_repeats,
-    null_tests,
+    flatten, unwrap, double_not, not_literal, absorb_literals, drop_repeats, null_tests,
     equalities_to_in,
-)
+)  # fmt: skip
 
 
 def is_in(column: Node, values: list[object] | tuple[object, ...]) -> Node:

@@ -12,14 +12,9 @@ from skipstone.ir.types import DType, Kind
 COMPARISONS: Final = (Op.LT, Op.LE, Op.GT, Op.GE, Op.EQ)
 LEAVES: Final = (*COMPARISONS, Op.IN, Op.LIKE, Op.NAN, Op.DEFINED)
 FLAGS: Final = (
-    Op.MAY_HOLD_VALUE,
-    Op.MAY_HOLD_NULL,
-    Op.MAY_HOLD_NAN,
-    Op.MAY_RAISE,
-    Op.MAY_HOLD_ROWS,
-    Op.MAY_CONTAIN,
-    Op.MAY_CONTAIN_OTHER,
-)
+    Op.MAY_HOLD_VALUE, Op.MAY_HOLD_NULL, Op.MAY_HOLD_NAN, Op.MAY_RAISE, Op.MAY_HOLD_ROWS,
+    Op.MAY_CONTAIN, Op.MAY_CONTAIN_OTHER,
+)  # fmt: skip
 
 
 class SpecError(AssertionError):

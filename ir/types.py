@@ -123,7 +123,7 @@ class DType:
         )
 
     @property
-    def lane(self) -> str:
+    def lane_type(self) -> str:
         """NumPy's name of the type that a kernel compares; codes take int32 or int64, as needed."""
         match self.kind:
             case Kind.BOOL:
@@ -321,10 +321,7 @@ def to_axis(value: object, dtype: DType) -> int | float | bytes:
             if rest == 0:
                 return ticks
         case Kind.STRING, str():
-            return (
-                value.encode()
-                # A lone surrogate is not a character: UnicodeEncodeError, a ValueError.
-            )
+            return value.encode()  # of a lone surrogate: UnicodeEncodeError, a ValueError
         case Kind.BINARY, bytes() | bytearray() | memoryview():
             return bytes(value)
     raise ValueError(f"{value!r} is not a value of {dtype}")

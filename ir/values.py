@@ -47,10 +47,10 @@ NO: Mask = np.zeros(1, np.bool_)
 YES: Mask = np.ones(1, np.bool_)
 
 
-def lane_of(dtype: DType) -> np.dtype[Any]:
+def lane_type_of(dtype: DType) -> np.dtype[Any]:
     """Return the NumPy type of axis values."""
     if dtype.kind is Kind.FLOAT:
-        return np.dtype(dtype.lane)
+        return np.dtype(dtype.lane_type)
     wide = (
         dtype.kind in TEXT
         or (dtype.kind is Kind.DECIMAL and dtype.precision > 18)
@@ -66,7 +66,7 @@ def filler(dtype: DType) -> object:
 
 def constant(value: object, dtype: DType) -> Values:
     """Return a literal as one value for all rows; None is NULL."""
-    data = np.empty(1, lane_of(dtype))
+    data = np.empty(1, lane_type_of(dtype))
     data[0] = filler(dtype) if value is None else value
     return Values(dtype, data, NO if value is None else YES, NO)
 
@@ -108,11 +108,10 @@ def _is_malformed(raw: bytes | None) -> bool:
 def _data(array: pa.Array, dtype: DType) -> Data:
     match dtype.kind:
         case Kind.STRING | Kind.BINARY:
-            raw = (
-                array.cast(pa.large_string()).view(pa.large_binary())
-                if dtype.kind is Kind.STRING
-                else array.cast(pa.large_binary())
-            )
+            if dtype.kind is Kind.STRING:
+                raw = array.cast(pa.large_string()).view(pa.large_binary())
+            else:
+                raw = array.cast(pa.large_binary())
             return np.asarray(raw.fill_null(b"").to_numpy(zero_copy_only=False), object)
         case Kind.DECIMAL:
             words = unscaled(array.cast(pa.decimal128(38, dtype.scale)))
@@ -128,7 +127,7 @@ def _data(array: pa.Array, dtype: DType) -> Data:
         case Kind.BOOL:
             array = array.cast(pa.uint8())
     values = array.fill_null(0).to_numpy(zero_copy_only=False)
-    return np.asarray(values.astype(lane_of(dtype)))
+    return np.asarray(values.astype(lane_type_of(dtype)))
 
 
 def unscaled(array: pa.Array) -> npt.NDArray[np.uint64]:
@@ -152,10 +151,8 @@ def unscaled(array: pa.Array) -> npt.NDArray[np.uint64]:
 def to_array(values: Values, n: int) -> pa.Array:
     """Convert values to an Arrow array of length n; NULL where they are not valid, or unknown."""
     dtype = values.dtype
-    data, mask = (
-        np.broadcast_to(values.data, n),
-        np.broadcast_to(~values.valid | values.may_raise, n),
-    )
+    data = np.broadcast_to(values.data, n)
+    mask = np.broadcast_to(~values.valid | values.may_raise, n)
     match dtype.kind:
         case Kind.STRING | Kind.BINARY:
             raw = pa.array(data, pa.large_binary(), mask=mask)
@@ -178,7 +175,7 @@ def to_array(values: Values, n: int) -> pa.Array:
             return pa.array(
                 [None if m else int(v) for v, m in zip(data, mask, strict=True)], pa.uint64()
             )
-    return pa.array(data.astype(dtype.lane), mask=mask)
+    return pa.array(data.astype(dtype.lane_type), mask=mask)
 
 
 def python_values(data: Data, dtype: DType) -> list[object]:

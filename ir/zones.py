@@ -154,10 +154,8 @@ class Shift:
         least, most = self(low), self(high)
         if not len(self.switches):
             return least, most
-        after, before = (
-            np.searchsorted(self.switches, low, "right"),
-            np.searchsorted(self.switches, high, "right") - 1,
-        )
+        after = np.searchsorted(self.switches, low, "right")
+        before = np.searchsorted(self.switches, high, "right") - 1
         end = len(self.switches) - 1
         for step in range(2):
             s = self.switches[np.minimum(after + step, end)]
@@ -183,11 +181,10 @@ def shifts_of(name: str) -> tuple[Shift, Shift]:
                 low, high = moment, ahead
                 while high - low > 1:
                     middle = (low + high) // 2
-                    low, high = (
-                        (middle, high)
-                        if offset_at(middle, zone, local=False) == offsets[-1]
-                        else (low, middle)
-                    )
+                    if offset_at(middle, zone, local=False) == offsets[-1]:
+                        low, high = (middle, high)
+                    else:
+                        low, high = (low, middle)
                 switches.append(high)
                 offsets.append(offset_at(high, zone, local=False) or 0)
                 ahead = high
@@ -195,10 +192,9 @@ def shifts_of(name: str) -> tuple[Shift, Shift]:
     # A wall reading that occurs twice is the earlier instant; one that never occurs takes the
     # offset before.
     walls = [t + max(a, b) for t, a, b in zip(switches, offsets, offsets[1:], strict=False)]
-    ends = (
-        (-(2**63) + abs(offsets[0]), 2**63 - 1 - abs(offsets[0]))
-        if is_fixed(zone)
-        else (FIRST, LAST)
-    )
+    if is_fixed(zone):
+        ends = (-(2**63) + abs(offsets[0]), 2**63 - 1 - abs(offsets[0]))
+    else:
+        ends = (FIRST, LAST)
     at, shift = np.array(switches, np.int64), np.array(offsets, np.int64)
     return Shift(at, shift, *ends), Shift(np.array(walls, np.int64), -shift, *ends)

@@ -115,8 +115,6 @@ def column_node(name: str, schema: pa.Schema, session: Session) -> Node:
     field.
     """
     fold = (lambda s: s) if session.case_sensitive else str.lower
-    return (
-        Node(Op.COLUMN, value=Name((name,)))
-        if fold(name) in map(fold, schema.names)
-        else col(name).node
-    )
+    if fold(name) in map(fold, schema.names):
+        return Node(Op.COLUMN, value=Name((name,)))
+    return col(name).node

@@ -42,16 +42,10 @@ def _of_ranges(column: Expr, d: Domain, dtype: DType) -> Expr | None:
     """Return the condition that the column lies in one of the ranges; None for no range."""
     ends = list(zip(axis_of(d.firsts, dtype), axis_of(d.lasts, dtype), strict=True))
     ends = ends if len(ends) <= MAX_SHOWN_RANGES else [(ends[0][0], ends[-1][1])]
-    parts = [
-        Node(
-            Op.AND,
-            (
-                Node(Op.GE, (column.node, literal(a, dtype))),
-                Node(Op.LE, (column.node, literal(b, dtype))),
-            ),
-        )
-        for a, b in ends
-    ]
+    parts = []
+    for a, b in ends:
+        least = Node(Op.GE, (column.node, literal(a, dtype)))
+        parts.append(Node(Op.AND, (least, Node(Op.LE, (column.node, literal(b, dtype))))))
     parts += [Node(Op.EQ, (column.node, literal(NAN_VALUE, dtype)))] if d.nan else []
     if not parts:
         return None

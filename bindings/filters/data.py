@@ -281,11 +281,9 @@ class DynamicFilterData:
                 raise DynamicFilterError(
                     f"{other} was merged into {self}; expected the same columns, types and settings"
                 )
-            state, rows, seconds = (
-                union(state, other.state),
-                rows + other.rows_seen,
-                max(seconds, other.seconds),
-            )
+            state = union(state, other.state)
+            rows = rows + other.rows_seen
+            seconds = max(seconds, other.seconds)
         return DynamicFilterData(self._fields, state, rows, seconds)
 
     def __eq__(self, other: object) -> bool:
@@ -316,7 +314,7 @@ class DynamicFilterData:
 
 @dataclass(frozen=True)
 class DynamicFilteringEvent:
-    """The event by which a collector sends keys to the enumerators of scans.
+    """The event that carries the keys of a collector to the enumerators of scans.
 
     Source: Flink FLIP-248, `DynamicFilteringEvent`.
     """

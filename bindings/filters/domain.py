@@ -164,10 +164,8 @@ def _shared_levels(points: pa.Array, dtype: DType) -> npt.NDArray[np.int64]:
         )
     bits = points.to_numpy(zero_copy_only=False).view(np.uint64) ^ np.uint64(1 << 63)
     different = bits[1:] ^ bits[:-1]
-    high, low = (
-        (different >> np.uint64(32)).astype(np.float64),
-        (different & np.uint64(0xFFFFFFFF)).astype(np.float64),
-    )
+    high = (different >> np.uint64(32)).astype(np.float64)
+    low = (different & np.uint64(0xFFFFFFFF)).astype(np.float64)
     return np.asarray(np.where(high > 0, 32 + np.frexp(high)[1], np.frexp(low)[1]), np.int64)
 
 

@@ -94,8 +94,8 @@ class DynamicFilter:
             Whether the keys are new: False for the same keys again, and after a failure.
 
         Raises:
-            DynamicFilterError: the builder reported other keys before, by which rows may already
-                have been left out; or all builders have reported.
+            DynamicFilterError: the builder reported other keys before, and rows may already have
+                been left out by them; or all builders have reported.
 
         Source: Flink FLIP-248 and `DynamicFilteringDataCollectorCoordinator`, which refuses other
         data too.

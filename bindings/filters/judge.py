@@ -54,11 +54,9 @@ def evaluate(bound: BoundFilter, stats: Statistics) -> Verdicts:
         return np.full(n, Verdict.NEVER, np.uint8)
     if data.exact and len(bound.terms) == 1:
         verdicts = predicate_of(bound, 0, stats.schema).evaluate(stats)
-        return (
-            verdicts
-            if bound.terms[0].dtype is not None and bound.terms[0].dtype.ordered
-            else np.minimum(verdicts, np.uint8(Verdict.MAYBE))
-        )
+        if bound.terms[0].dtype is not None and bound.terms[0].dtype.ordered:
+            return verdicts
+        return np.minimum(verdicts, np.uint8(Verdict.MAYBE))
     may_match = np.ones(n, np.bool_)
     for i, (term, domain) in enumerate(zip(bound.terms, data.domains, strict=True)):
         if domain.kind == "set" or (domain.kind == "ranges" and not len(domain.firsts)):
@@ -239,23 +237,17 @@ class _Box:
     def of(cls, column: Column, values: list[Any], n: int, at: Positions) -> _Box:
         low, high = places_of(column, values, at)
         high = high - 1
-        real, nans, nulls, may_raise = (
-            mask_of(p, n)[at]
-            for p in (
-                column.may_hold_value,
-                column.may_hold_nan,
-                column.may_hold_null,
-                column.may_raise,
-            )
-        )
-        single = real & ~nans & ~nulls & ~may_raise & (low == high)
+        c = column
+        planes = (c.may_hold_value, c.may_hold_nan, c.may_hold_null, c.may_raise)
+        has_values, nans, nulls, may_raise = (mask_of(p, n)[at] for p in planes)
+        single = has_values & ~nans & ~nulls & ~may_raise & (low == high)
         if column.low is None or column.high is None:
             single = np.zeros(len(at), np.bool_)
         else:
             known_low, known_high = column.known(high=False), column.known(high=True)
             single &= column.low[at] == column.high[at]
             single &= known_low[at] & known_high[at]  # type: ignore[index]
-        return cls(low, high, real, nans, nulls, may_raise, single)
+        return cls(low, high, has_values, nans, nulls, may_raise, single)
 
 
 def _by_tuples(bound: BoundFilter, stats: Statistics, at: Positions) -> Verdicts:
@@ -264,14 +256,8 @@ def _by_tuples(bound: BoundFilter, stats: Statistics, at: Positions) -> Verdicts
     boxes = []
     for term, values, numbers in zip(bound.terms, tuples.values, tuples.numbers, strict=True):
         assert term.dtype is not None
-        boxes.append(
-            _Box.of(
-                stats.column(_statistics_key(term), term.dtype),
-                axis_of(values.slice(0, numbers), term.dtype),
-                n,
-                at,
-            )
-        )
+        column = stats.column(_statistics_key(term), term.dtype)
+        boxes.append(_Box.of(column, axis_of(values.slice(0, numbers), term.dtype), n, at))
     may_match: Mask = np.logical_or.reduce([b.may_raise for b in boxes])
     for group in tuples.groups:
         _mark_possible(group, boxes, may_match)

@@ -22,7 +22,7 @@ from skipstone.ir.node import Node, Op
 from skipstone.ir.rows import values_of
 from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import DType, Kind, from_arrow, plain, whole
-from skipstone.ir.values import Values, lane_of, to_array, unscaled
+from skipstone.ir.values import Values, lane_type_of, to_array, unscaled
 
 NAN_LANE: Final = np.iinfo(np.int64).max  # above the lane of infinity
 MAGNITUDE_MASK: Final = np.int64(2**63 - 1)
@@ -37,13 +37,8 @@ def in_bytes(dtype: DType) -> bool:
 # How Arrow's names begin of types without an order whose values are compared as they are stored.
 # Maps and special types, such as collated text, are not compared.
 COMPARABLE_PREFIXES: Final = (
-    "struct<",
-    "list<",
-    "large_list<",
-    "fixed_size_list<",
-    "time",
-    "duration",
-)
+    "struct<", "list<", "large_list<", "fixed_size_list<", "time", "duration",
+)  # fmt: skip
 
 
 def width_of(dtype: DType) -> int:
@@ -116,13 +111,14 @@ def cast_array(array: pa.Array, to: DType, session: Session, name: str = "cast")
     source = from_arrow(array.type)
     if source == to:
         return array
-    encoded = (
-        pa.nulls(len(array), pa.bool_()).dictionary_encode()
-        if source.kind is Kind.NULL
-        else array.dictionary_encode()
-    )
+    if source.kind is Kind.NULL:
+        encoded = pa.nulls(len(array), pa.bool_()).dictionary_encode()
+    else:
+        encoded = array.dictionary_encode()
     if not len(encoded.dictionary):
-        empty = Values(to, np.empty(1, lane_of(to)), np.zeros(1, np.bool_), np.zeros(1, np.bool_))
+        empty = Values(
+            to, np.empty(1, lane_type_of(to)), np.zeros(1, np.bool_), np.zeros(1, np.bool_)
+        )
         empty.data[0] = b"" if to.kind in (Kind.STRING, Kind.BINARY) else 0
         return to_array(empty, len(array))
     node = cast(Node(Op.COLUMN, value=("key",), dtype=source), to, session, name)
@@ -158,13 +154,9 @@ def lanes_of(array: pa.Array) -> pa.Array:
         case Kind.BINARY:
             return array.cast(pa.large_binary())
         case Kind.OTHER | Kind.NULL:
-            return pa.array(
-                [
-                    None if v is None else repr(_normalized(v)).encode("utf-8", "surrogatepass")
-                    for v in array.to_pylist()
-                ],
-                pa.large_binary(),
-            )
+            texts = (None if v is None else repr(_normalized(v)) for v in array.to_pylist())
+            keys = [None if v is None else v.encode("utf-8", "surrogatepass") for v in texts]
+            return pa.array(keys, pa.large_binary())
         case Kind.DECIMAL:
             words = unscaled(array.cast(pa.decimal128(38, dtype.scale)))
             if not dtype.coded:
@@ -222,12 +214,10 @@ def float_lanes(values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
 def axis_of(lanes: pa.Array, dtype: DType) -> list[Any]:
     """Return lanes without NULL as values of the type's axis, in the same order."""
     if in_bytes(dtype):
-        values = lanes.to_pylist()
-        return (
-            [int.from_bytes(v, "big") - 2**127 for v in values]
-            if dtype.kind is Kind.DECIMAL
-            else values
-        )
+        values: list[Any] = lanes.to_pylist()
+        if dtype.kind is Kind.DECIMAL:
+            return [int.from_bytes(v, "big") - 2**127 for v in values]
+        return values
     numbers = lanes.to_numpy(zero_copy_only=False)
     numbers = floats_of(numbers) if dtype.kind is Kind.FLOAT else numbers
     return numbers.tolist()  # type: ignore[no-any-return]
@@ -248,7 +238,7 @@ def array_of(lanes: pa.Array, dtype: DType) -> pa.Array:
     if not dtype.ordered:
         return lanes
     filled = lanes.fill_null(bytes(16) if in_bytes(dtype) else 0)
-    data = np.empty(len(lanes), lane_of(dtype))
+    data = np.empty(len(lanes), lane_type_of(dtype))
     data[:] = axis_of(filled, dtype)
     return to_array(Values(dtype, data, valid, np.zeros(len(lanes), np.bool_)), len(lanes))
 
@@ -298,8 +288,6 @@ def join_keys(array: pa.Array | pa.ChunkedArray, other: DType, session: Session)
 
 def nulls_of(array: pa.Array) -> Mask | None:
     """Return which values of an array are NULL; None if there are none."""
-    return (
-        np.asarray(array.is_null().to_numpy(zero_copy_only=False), np.bool_)
-        if array.null_count
-        else None
-    )
+    if array.null_count:
+        return np.asarray(array.is_null().to_numpy(zero_copy_only=False), np.bool_)
+    return None

@@ -41,13 +41,12 @@ def table_of(rows: Any) -> pa.Table:
     """
     table = _table_of(rows)
     for i, f in enumerate(table.schema):
-        kind = (
-            pa.large_string()
-            if pa.types.is_string_view(f.type)
-            else pa.large_binary()
-            if pa.types.is_binary_view(f.type)
-            else None
-        )
+        if pa.types.is_string_view(f.type):
+            kind = pa.large_string()
+        elif pa.types.is_binary_view(f.type):
+            kind = pa.large_binary()
+        else:
+            kind = None
         if kind is not None:
             table = table.set_column(i, f.with_type(kind), table.column(i).cast(kind))
     return table

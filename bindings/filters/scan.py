@@ -31,7 +31,7 @@ from skipstone.bindings.filters.keys import Mask, compared_in
 from skipstone.bindings.filters.kinds import Needs
 from skipstone.bindings.filters.parts import by_parts
 from skipstone.ir.bind import bind_scalar
-from skipstone.ir.errors import DynamicFilterError, UnknownColumn
+from skipstone.ir.errors import DynamicFilterError, UnknownColumn, describe_error
 from skipstone.ir.node import Op
 from skipstone.ir.outcome import Verdict
 from skipstone.ir.rows import column_at
@@ -145,7 +145,7 @@ class DynamicFilters:
         self, f: DynamicFilter, kept: Counter[str], error: Exception, count: int
     ) -> None:
         """Note why a number of containers are kept, and warn."""
-        reason = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:200]}"
+        reason = describe_error(error)
         if reason not in kept:
             self.errors.append(error)
             f.warn_once(f"a dynamic filter cannot be evaluated ({reason}); containers are kept")
@@ -205,13 +205,8 @@ class DynamicFilters:
 
     def leave(self, statistics: Statistics) -> Mask:
         """Return which containers the filters leave, judged by some of their statistics."""
-        return np.asarray(
-            np.minimum.reduce(
-                [self._verdicts(f, statistics, lambda e, count: None) for f in self.filters]
-            )
-            != Verdict.NEVER,
-            np.bool_,
-        )
+        verdicts = [self._verdicts(f, statistics, lambda e, count: None) for f in self.filters]
+        return np.asarray(np.minimum.reduce(verdicts) != Verdict.NEVER, np.bool_)
 
     def bound(self, f: DynamicFilter) -> BoundKeys:
         """Bind a filter's keys to the columns that they are compared with; see `bind_filter`."""

@@ -53,11 +53,9 @@ class CollectedKeys:
     @property
     def nbytes(self) -> int:
         """Bytes of the distinct rows, or of the domains if there are no rows."""
-        return (
-            sum(d.nbytes for d in self.domains)
-            if self.rows is None
-            else row_bytes(self.rows, self.dtypes)
-        )
+        if self.rows is None:
+            return sum(d.nbytes for d in self.domains)
+        return row_bytes(self.rows, self.dtypes)
 
     def of_column(self, i: int) -> Domain:
         """Return the domain of one column; with distinct rows it is the set of its values."""
@@ -82,27 +80,17 @@ class CollectedKeys:
         """Return the distinct rows, ascending by the first key, then the next; NULL last."""
         assert self.rows is not None
         names = self.rows.column_names
-        return (
-            self.rows.sort_by([(name, "ascending") for name in names]).combine_chunks()
-            if names
-            else self.rows
-        )
+        if names:
+            return self.rows.sort_by([(name, "ascending") for name in names]).combine_chunks()
+        return self.rows
 
     def fingerprint(self) -> str:
         """Return a hash that is equal for equal keys, in whatever order they came."""
-        digest = hashlib.sha256(
-            repr(
-                (
-                    self.dtypes,
-                    self.has_rows,
-                    self.null_dropped,
-                    self.all_null_row,
-                    bool(self.failure),
-                    self.as_text,
-                    self.rows is None,
-                )
-            ).encode()
-        )
+        flags = (
+            self.dtypes, self.has_rows, self.null_dropped, self.all_null_row, bool(self.failure),
+            self.as_text, self.rows is None,
+        )  # fmt: skip
+        digest = hashlib.sha256(repr(flags).encode())
         arrays: list[pa.Array] = []
         if self.rows is not None:
             table = self.ordered()
@@ -117,11 +105,8 @@ class CollectedKeys:
                 digest.update(pc.binary_length(array).fill_null(-1).to_numpy().tobytes())
                 digest.update(b"".join(v.as_buffer() for v in array.drop_null()))
             else:
-                digest.update(
-                    np.ascontiguousarray(
-                        array.fill_null(0).to_numpy(zero_copy_only=False)
-                    ).tobytes()
-                )
+                values = array.fill_null(0).to_numpy(zero_copy_only=False)
+                digest.update(np.ascontiguousarray(values).tobytes())
         return digest.hexdigest()
 
 
@@ -173,13 +158,8 @@ def bounded(state: CollectedKeys) -> CollectedKeys:
     n = len(state.dtypes)
     if not limits.degrade:
         return replace(state, rows=None, domains=(ALL,) * n)
-    return replace(
-        state,
-        rows=None,
-        domains=tuple(
-            domain_of(_column(rows, i), t, limits, n) for i, t in enumerate(state.dtypes)
-        ),
-    )
+    domains = (domain_of(_column(rows, i), t, limits, n) for i, t in enumerate(state.dtypes))
+    return replace(state, rows=None, domains=tuple(domains))
 
 
 def union(a: CollectedKeys, b: CollectedKeys) -> CollectedKeys:
@@ -212,14 +192,9 @@ def union(a: CollectedKeys, b: CollectedKeys) -> CollectedKeys:
         or tuple(domain_of(_column(s.rows, i), t, s.limits, n) for i, t in enumerate(s.dtypes))
         for s in (a, b)
     ]
-    return replace(
-        a,
-        rows=None,
-        domains=tuple(
-            union_domains(x, y, t, a.limits, n) for x, y, t in zip(*parts, a.dtypes, strict=True)
-        ),
-        **flags,
-    )
+    pairs = zip(*parts, a.dtypes, strict=True)
+    domains = tuple(union_domains(x, y, t, a.limits, n) for x, y, t in pairs)
+    return replace(a, rows=None, domains=domains, **flags)
 
 
 def _flags(states: list[CollectedKeys]) -> dict[str, Any]:

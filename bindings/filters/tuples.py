@@ -31,10 +31,8 @@ def positions_in(ascending: pa.Array, values: pa.Array, side: Literal["left", "r
         return np.asarray(np.searchsorted(*arrays, side=side), np.int64)
     if hasattr(pc, "search_sorted"):  # pyarrow 26
         return np.asarray(pc.search_sorted(ascending, values, side=side).to_numpy(), np.int64)
-    keys, find = (
-        ascending.to_pylist(),
-        bisect.bisect_left if side == "left" else bisect.bisect_right,
-    )
+    keys = ascending.to_pylist()
+    find = bisect.bisect_left if side == "left" else bisect.bisect_right
     return np.array([find(keys, v) for v in values.to_pylist()], np.int64)
 
 

@@ -20,7 +20,7 @@ from skipstone.ir.rows import matching_rows
 from skipstone.ir.session import Session
 
 if TYPE_CHECKING:
-    from skipstone.bindings.predicates.predicate import Source
+    from skipstone.bindings.predicates.predicate import PredicateSource
 
 On: TypeAlias = str | Sequence[str] | Mapping[str, str]
 TableLike: TypeAlias = Any  # a Skipstone table, or rows: Arrow, pandas, Polars
@@ -43,7 +43,7 @@ class BuildSide:
     table: TableLike
     on: dict[str, str]
     how: str
-    where: Source | None
+    where: PredicateSource | None
     columns: list[str] | None
     rows: pa.Table | None = None
     filter: DynamicFilter | None = None
@@ -127,11 +127,10 @@ def build_sides(dim: Any, on: Any, how: Any, where: Any, columns: Any) -> list[B
         raise PredicateError(f"on is {on!r}; expected one entry for each of {n} dimensions")
     hows = [how] * n if isinstance(how, str) else list(how)
     wheres = list(where) if isinstance(where, list | tuple) else [where] * n
-    chosen = (
-        list(columns)
-        if isinstance(columns, list | tuple) and not all(isinstance(c, str) for c in columns)
-        else [columns] * n
-    )
+    if isinstance(columns, list | tuple) and not all(isinstance(c, str) for c in columns):
+        chosen = list(columns)
+    else:
+        chosen = [columns] * n
     if {len(hows), len(wheres), len(chosen)} != {n}:
         raise PredicateError(
             f"how, where_dim and columns_dim have {len(hows)}, {len(wheres)} and {len(chosen)} "
@@ -149,7 +148,7 @@ def build_sides(dim: Any, on: Any, how: Any, where: Any, columns: Any) -> list[B
 
 
 def read_side(
-    table: TableLike, where: Source | None, columns: list[str] | None, session: Session
+    table: TableLike, where: PredicateSource | None, columns: list[str] | None, session: Session
 ) -> pa.Table:
     """Return the rows of one side of a join that match its condition."""
     settings: dict[str, Any] = {

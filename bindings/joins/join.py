@@ -27,7 +27,7 @@ from skipstone.kernels.run.pool import threads
 
 if TYPE_CHECKING:
     from skipstone.bindings.plans.plan import Plan
-    from skipstone.bindings.predicates.predicate import Source
+    from skipstone.bindings.predicates.predicate import PredicateSource
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -55,8 +55,8 @@ def join_explained(
     on: On | Sequence[On],
     how: str | Sequence[str] = "inner",
     *,
-    where_fact: Source | None = None,
-    where_dim: Source | Sequence[Source | None] | None = None,
+    where_fact: PredicateSource | None = None,
+    where_dim: PredicateSource | Sequence[PredicateSource | None] | None = None,
     columns_fact: list[str] | None = None,
     columns_dim: list[str] | Sequence[list[str] | None] | None = None,
     null_safe: bool = False,
@@ -128,9 +128,7 @@ def join_explained(
     return JoinResult(rows, plan, filters)
 
 
-def _with_parameters_of(
-    model: Callable[P, object],
-) -> Callable[[Callable[..., T]], Callable[P, T]]:
+def _with_parameters_of(model: Callable[P, object]) -> Callable[[Callable[..., T]], Callable[P, T]]:
     """Give a function the parameters of another one, for type checkers and `help`."""
 
     def decorate(function: Callable[..., T]) -> Callable[P, T]:
@@ -273,11 +271,10 @@ def _join_with(
     first, second = take_rows(left, pairs.left), take_rows(right, pairs.right)
     out = {name: first.column(name) for name in first.column_names}
     for b, a in shared.items() if build.how in ("right", "full") else ():
-        out[a] = (
-            second.column(b)
-            if build.how == "right"
-            else _coalesce_keys(first.column(a), second.column(b), session)
-        )
+        if build.how == "right":
+            out[a] = second.column(b)
+        else:
+            out[a] = _coalesce_keys(first.column(a), second.column(b), session)
     for name in second.column_names:
         if name in shared:
             continue

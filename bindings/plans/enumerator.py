@@ -155,11 +155,10 @@ class SplitEnumerator:
             queue = self._remaining_splits()
             if not queue:
                 return None
-            at = (
-                0
-                if hostname is None
-                else next((i for i, s in enumerate(queue) if hostname in s.hosts), 0)
-            )
+            if hostname is None:
+                at = 0
+            else:
+                at = next((i for i, s in enumerate(queue) if hostname in s.hosts), 0)
             split = queue[at]
             del queue[at]
             self._handed_out[list(split.containers)] = True

@@ -57,19 +57,11 @@ def judge_conjuncts(predicate: PruningPredicate, stats: Statistics) -> list[Conj
     out = []
     for part, v in zip(parts, verdicts, strict=True):
         pruned = v == Verdict.NEVER
+        undecided = _undecided_reasons(part, stats, kept & (v == Verdict.MAYBE))
+        reasons = {reason: int(where.sum()) for reason, where in undecided}
+        always = int((kept & (v == Verdict.ALWAYS)).sum())
         out.append(
-            Conjunct(
-                show(part),
-                int(pruned.sum()),
-                int((pruned & left).sum()),
-                int((kept & (v == Verdict.ALWAYS)).sum()),
-                {
-                    reason: int(where.sum())
-                    for reason, where in _undecided_reasons(
-                        part, stats, kept & (v == Verdict.MAYBE)
-                    )
-                },
-            )
+            Conjunct(show(part), int(pruned.sum()), int((pruned & left).sum()), always, reasons)
         )
         left &= ~pruned
     return out
@@ -158,11 +150,10 @@ def _container_lines(
     verdicts = predicate.evaluate(stats)
     n = len(verdicts)
     counts = {v: int((verdicts == v).sum()) for v in Verdict}
-    lines = (
-        []
-        if stats.device is None
-        else [f"device      {stats.device} holds {stats.device_nbytes} bytes of the statistics"]
-    )
+    if stats.device is None:
+        lines = []
+    else:
+        lines = [f"device      {stats.device} holds {stats.device_nbytes} bytes of the statistics"]
     lines += [
         f"containers  {n}: {counts[Verdict.NEVER]} pruned, {counts[Verdict.MAYBE]} to filter, "
         f"{counts[Verdict.ALWAYS]} fully matched"
@@ -191,11 +182,10 @@ def explain_plan(plan: Plan) -> str:
     if plan.order:
         lines.append(f"order       {', '.join(map(str, plan.order))}")
     if plan.cut is not None:
-        reached = (
-            f"reached by {plan.cut.logical_rows} rows of fully matched containers"
-            if plan.cut.reached
-            else "not reached by rows of fully matched containers"
-        )
+        if plan.cut.reached:
+            reached = f"reached by {plan.cut.logical_rows} rows of fully matched containers"
+        else:
+            reached = "not reached by rows of fully matched containers"
         lines.append(f"limit       {plan.cut.limit}: {reached}")
     if plan.deferred is not None:
         lines.append(

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from skipstone.bindings.filters.option import enabled
-from skipstone.bindings.predicates.predicate import PruningPredicate
+from skipstone.bindings.predicates.predicate import Condition, PruningPredicate
 from skipstone.ir.errors import PredicateError, unknown_column
 from skipstone.ir.session import Session
 from skipstone.ir.types import leaves_of
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from skipstone.bindings.filters.filter import DynamicFilter
     from skipstone.bindings.filters.scan import DynamicFilters
     from skipstone.bindings.plans.table_protocol import Refinement
-    from skipstone.bindings.predicates.predicate import Source
 
 Dynamic: TypeAlias = (
     "Sequence[DynamicFilter | DynamicFilterData] | DynamicFilter | DynamicFilterData | None"
@@ -44,7 +43,7 @@ class PlanRequest:
         timezone, ansi, case_sensitive: Spark's settings.
     """
 
-    where: Source | PruningPredicate | None = None
+    where: Condition | None = None
     columns: list[str] | None = None
     limit: int | None = None
     order_by: str | Sequence[str] | None = None
@@ -135,12 +134,7 @@ def check_columns(columns: list[str] | None, names: list[str]) -> list[str]:
 
 
 def predicate_over(
-    schema: pa.Schema,
-    where: Source | PruningPredicate,
-    *,
-    timezone: str,
-    ansi: bool,
-    case_sensitive: bool,
+    schema: pa.Schema, where: Condition, *, timezone: str, ansi: bool, case_sensitive: bool
 ) -> PruningPredicate:
     """Return a condition as a predicate over a table's schema.
 

@@ -8,19 +8,9 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import numpy.typing as npt
 
-from skipstone.bindings.plans.explain import (
-    Conjunct,
-    conjuncts_of,
-    judge_conjuncts,
-    kept_because,
-)
+from skipstone.bindings.plans.explain import Conjunct, conjuncts_of, judge_conjuncts, kept_because
 from skipstone.bindings.plans.order import SortKey, limit_cutoff
-from skipstone.bindings.plans.table_protocol import (
-    Mask,
-    PlannedTable,
-    Positions,
-    Sizes,
-)
+from skipstone.bindings.plans.table_protocol import Mask, PlannedTable, Positions, Sizes
 from skipstone.ir.cached import cached_property
 from skipstone.ir.node import Node, Op, columns_of
 from skipstone.ir.outcome import Verdict
@@ -153,11 +143,9 @@ class Selection:
                 return "partitionFilteringOnlyV1"
             case "limit":
                 return "filteredLimit" if filtered else "limit"
-        return (
-            "dataSkippingAndPartitionFilteringV1"
-            if any(map(self.is_of_partitions, self._conjuncts))
-            else "dataSkippingOnlyV1"
-        )
+        if any(map(self.is_of_partitions, self._conjuncts)):
+            return "dataSkippingAndPartitionFilteringV1"
+        return "dataSkippingOnlyV1"
 
     @property
     def unused(self) -> tuple[str, ...]:
@@ -168,11 +156,9 @@ class Selection:
         Source: Delta Lake, `DeltaScan.unusedFilters`.
         """
         p = self.predicate
-        return (
-            ()
-            if p is None
-            else tuple(show(c) for c in self._conjuncts if c != TRUE and p.part(c).always_true)
-        )
+        if p is None:
+            return ()
+        return tuple(show(c) for c in self._conjuncts if c != TRUE and p.part(c).always_true)
 
     @property
     def _conjuncts(self) -> tuple[Node, ...]:
@@ -214,11 +200,9 @@ class Selection:
         Each has the number of containers that it prunes alone and after the conjuncts before it,
         and the reasons why it keeps the others.
         """
-        return (
-            ()
-            if self.predicate is None
-            else tuple(judge_conjuncts(self.predicate, self.statistics))
-        )
+        if self.predicate is None:
+            return ()
+        return tuple(judge_conjuncts(self.predicate, self.statistics))
 
     @cached_property
     def kept_because(self) -> dict[str, int]:
@@ -236,11 +220,10 @@ class Selection:
         s, unlisted = self.sizes, self.table.skipped_folders
         of_files = "" if unlisted else f" of {s.total.files}"
         folders = f" {unlisted} folders not listed," if unlisted else ""
-        finer = (
-            ""
-            if self.table.unit == "files"
-            else f" {len(self.kept)} of {len(self.verdicts)} {self.table.unit},"
-        )
+        if self.table.unit == "files":
+            finer = ""
+        else:
+            finer = f" {len(self.kept)} of {len(self.verdicts)} {self.table.unit},"
         return f"Plan({s.scan.files}{of_files} files,{finer}{folders} skipping={self.skipping!r})"
 
 
@@ -252,13 +235,13 @@ def _limit_containers(
     If they have too few rows, keep every container that may match. Only the live rows of
     fully matched containers count.
     """
-    certain = np.flatnonzero((verdicts == Verdict.ALWAYS) & (rows >= 0))
-    ends = np.cumsum(rows[certain])
+    always = np.flatnonzero((verdicts == Verdict.ALWAYS) & (rows >= 0))
+    ends = np.cumsum(rows[always])
     enough = int(np.searchsorted(ends, limit)) if limit else -1
     selected = verdicts != Verdict.NEVER
-    if enough < len(certain):
+    if enough < len(always):
         selected = np.zeros(len(verdicts), np.bool_)
-        selected[certain[: enough + 1]] = True
+        selected[always[: enough + 1]] = True
         return Cut(limit, int(ends[enough]) if limit else 0, reached=True), selected
     return Cut(limit, int(ends[-1]) if len(ends) else 0, reached=False), selected
 

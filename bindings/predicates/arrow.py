@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from skipstone.bindings.statistics.members import typed_array
 from skipstone.ir import types as ty
 from skipstone.ir.coercion.literals import literal_type
-from skipstone.ir.errors import PredicateError
+from skipstone.ir.errors import PredicateError, describe_error
 from skipstone.ir.node import Name, Node, Op, literal, unknown
 
 COMPARISONS: Final = {
@@ -58,7 +58,7 @@ def from_expression(expression: pc.Expression) -> Node:
         _, (buffer,) = expression.__reduce__()
     except pa.ArrowException as e:
         raise PredicateError(
-            f"the pyarrow expression {expression} cannot be read ({e}); "
+            f"the pyarrow expression {expression} cannot be read ({describe_error(e)}); "
             "name its columns, or write it as SQL text"
         ) from None
     batch = pa.ipc.open_file(buffer).get_batch(0)
@@ -67,7 +67,7 @@ def from_expression(expression: pc.Expression) -> Node:
         node = _read(tokens, batch, str(expression))
     except (KeyError, IndexError, ValueError) as e:
         raise PredicateError(
-            f"the pyarrow expression {expression} cannot be read ({e!r}); "
+            f"the pyarrow expression {expression} cannot be read ({describe_error(e)}); "
             "write it as SQL text or with col()"
         ) from e
     if tokens:

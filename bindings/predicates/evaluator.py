@@ -21,15 +21,15 @@ class Evaluator:
     """Runs the programs of one predicate over statistics, and counts which backends answered.
 
     Args:
-        can_match: The program with one root, "can match".
-        both: The program with two roots, "can match" and "can miss".
+        match_program: The program with one root, "can match".
+        verdict_program: The program with two roots, "can match" and "can miss".
 
     Attributes:
         answered: How often each backend answered, by name; "levels" counts answers by an index.
     """
 
-    def __init__(self, can_match: Program, both: Program) -> None:
-        self._can_match, self._both = can_match, both
+    def __init__(self, match_program: Program, verdict_program: Program) -> None:
+        self._match_program, self._verdict_program = match_program, verdict_program
         self.answered: dict[str, int] = {}
 
     def verdicts(
@@ -42,7 +42,7 @@ class Evaluator:
             backend, out: As in `PruningPredicate.prune`.
             fully_matched: True: tell ALWAYS from MAYBE. False: both are 1.
         """
-        program = self._both if fully_matched else self._can_match
+        program = self._verdict_program if fully_matched else self._match_program
         if not stays_here(out):
             from skipstone.kernels.gpu import gpu
 
@@ -61,22 +61,24 @@ class Evaluator:
             from skipstone.kernels.gpu import gpu
 
             on_gpu: npt.NDArray[np.int64] = self._on_device(
-                stats.launch(self._can_match), backend, gpu.survivors
+                stats.launch(self._match_program), backend, gpu.survivors
             )
             return on_gpu
-        found = self._descend(stats, backend, self._can_match, dense=False)
+        found = self._descend(stats, backend, self._match_program, dense=False)
         if found is not None:
             return found.survivors()
-        positions, name = survivors(stats.launch(self._can_match), backend)
+        positions, name = survivors(stats.launch(self._match_program), backend)
         self._count(name)
         return positions
 
     def find(self, stats: Statistics, backend: Backend) -> Found:
         """Return the verdicts as packed words, without those that hold no container to keep."""
-        found = self._descend(stats, backend, self._both, dense=False)
+        found = self._descend(stats, backend, self._verdict_program, dense=False)
         if found is not None:
             return found.in_place()
-        return found_in(self._run(self._both, stats, backend, verdicts=False).planes, len(stats))
+        return found_in(
+            self._run(self._verdict_program, stats, backend, verdicts=False).planes, len(stats)
+        )
 
     def _descend(
         self, stats: Statistics, backend: Backend, program: Program, *, dense: bool
@@ -84,7 +86,7 @@ class Evaluator:
         """Judge by the index; None: there is no index, or the flat kernel is faster."""
         if stats.levels is None:
             return None
-        found = descend(stats.levels, self._both, program, dense=dense, backend=backend)
+        found = descend(stats.levels, self._verdict_program, program, dense=dense, backend=backend)
         if found is not None:
             self._count("levels")
         return found

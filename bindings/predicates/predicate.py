@@ -12,7 +12,8 @@ import pyarrow as pa
 from skipstone.bindings import hooks
 from skipstone.bindings.predicates.evaluator import Evaluator
 from skipstone.bindings.predicates.source import Bound, bind_source
-from skipstone.bindings.predicates.source import Source as Source
+from skipstone.bindings.predicates.source import Condition as Condition
+from skipstone.bindings.predicates.source import PredicateSource as PredicateSource
 from skipstone.bindings.predicates.source import is_column as is_column
 from skipstone.bindings.statistics.statistics import PruningStatistics, Statistics
 from skipstone.ir import spec
@@ -89,7 +90,7 @@ class PruningPredicate:
 
     def __init__(
         self,
-        predicate: Source,
+        predicate: PredicateSource,
         schema: pa.Schema,
         *,
         timezone: str = "UTC",
@@ -209,11 +210,9 @@ class PruningPredicate:
         return self._evaluator.find(self._statistics(stats), backend)
 
     def _statistics(self, stats: Statistics | PruningStatistics) -> Statistics:
-        return (
-            stats
-            if isinstance(stats, Statistics)
-            else Statistics.from_provider(stats, self._schema, self._columns)
-        )
+        if isinstance(stats, Statistics):
+            return stats
+        return Statistics.from_provider(stats, self._schema, self._columns)
 
     # Properties of the predicate.
 

@@ -72,20 +72,10 @@ FAMILIES: Final = {
 # Functions that other forms become; people do not write them.
 INTERNAL: Final = frozenset(
     [
-        "compare",
-        "case",
-        "widen",
-        "wall_trunc",
-        "whole_seconds",
-        "later",
-        "move",
-        "has_prefix",
-        "has_suffix",
-        "has_part",
-        "fits",
-        "matches",
+        "compare", "case", "widen", "wall_trunc", "whole_seconds", "later", "move", "has_prefix",
+        "has_suffix", "has_part", "fits", "matches",
     ]
-)
+)  # fmt: skip
 OPERATORS: Final = {"add": "x + y", "subtract": "x - y", "multiply": "x * y", "divide": "x / y"}
 
 

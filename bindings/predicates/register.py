@@ -18,7 +18,7 @@ from skipstone.ir.interval import Interval, corners, end, merge, opaque
 from skipstone.ir.node import Node
 from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import DType, Kind, from_arrow, to_axis
-from skipstone.ir.values import NO, TEXT, Data, Mask, filler, lane_of, python_values
+from skipstone.ir.values import NO, TEXT, Data, Mask, filler, lane_type_of, python_values
 
 Monotone: TypeAlias = Literal["increasing", "decreasing"] | None
 Fn: TypeAlias = Callable[..., Any]
@@ -130,11 +130,11 @@ def _function(name: str, fn: Fn, dtype: DType, monotone: bool, bounds: Fn | None
                 warn,
             )
             if other is None:
-                return np.full(n, filler(dtype), lane_of(dtype)), np.full(n, LOST, np.uint8)
+                return np.full(n, filler(dtype), lane_type_of(dtype)), np.full(n, LOST, np.uint8)
             same = _equal(result[0], other[0]) & (result[1] == other[1])
             return result[0], np.where(same, np.where(result[1], 1, 0), LOST)
         if result is None:
-            out = np.empty(n, lane_of(dtype))
+            out = np.empty(n, lane_type_of(dtype))
             out[:] = filler(dtype)
             return out, np.full(n, LOST, np.uint8)
         return result[0], result[1].astype(np.uint8)
@@ -238,7 +238,7 @@ def _axis_values(result: Any, dtype: DType, n: int, warn: _WarnOnce) -> tuple[Da
                 missing, 0, values.astype(f"datetime64[{unit}]").astype(np.int64)
             ), missing
         if values.dtype.kind in "biuf" and dtype.kind in (Kind.INT, Kind.FLOAT, Kind.BOOL):
-            typed = values.astype(lane_of(dtype))
+            typed = values.astype(lane_type_of(dtype))
             if (
                 dtype.kind is not Kind.FLOAT
                 and values.dtype.kind == "f"
@@ -249,7 +249,7 @@ def _axis_values(result: Any, dtype: DType, n: int, warn: _WarnOnce) -> tuple[Da
                 raise ValueError(f"numbers beyond {dtype}")
             return typed, np.zeros(n, np.bool_)
         missing = np.array([v is None for v in values.tolist()], np.bool_)
-        out = np.empty(n, lane_of(dtype))
+        out = np.empty(n, lane_type_of(dtype))
         out[:] = [filler(dtype) if v is None else to_axis(v, dtype) for v in values.tolist()]
         return out, missing
     except (ValueError, TypeError, OverflowError) as e:
@@ -283,19 +283,7 @@ def _range_interval(
         return rest
     (lows, no_low), (highs, no_high) = ends[0], ends[1]
     sound = np.asarray(lows <= highs, np.bool_) & ~no_low & ~no_high
-    lows, highs = (
-        np.where(sound, lows, end(call.dtype, high=False)),
-        np.where(sound, highs, end(call.dtype, high=True)),
-    )
+    lows = np.where(sound, lows, end(call.dtype, high=False))
+    highs = np.where(sound, highs, end(call.dtype, high=True))
     above = ~sound if call.dtype.kind in TEXT else NO
-    chosen = Interval(
-        call.dtype,
-        lows,
-        highs,
-        above,
-        taken.may_hold_value,
-        taken.may_hold_null,
-        NO,
-        taken.may_raise,
-    )
-    return merge(use, chosen, rest)
+    return merge(use, taken.with_bounds(call.dtype, lows, highs, above), rest)

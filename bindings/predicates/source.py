@@ -21,7 +21,12 @@ if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
     from pyspark.sql import Column
 
-Source: TypeAlias = "str | Expr | pc.Expression | Sequence[Any] | BooleanExpression | Column | Node"
+    from skipstone.bindings.predicates.predicate import PruningPredicate
+
+PredicateSource: TypeAlias = (
+    "str | Expr | pc.Expression | Sequence[Any] | BooleanExpression | Column | Node"
+)
+Condition: TypeAlias = "PruningPredicate | PredicateSource"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +40,7 @@ def bind_source(predicate: object, leaves: Mapping[Path, Leaf], session: Session
     """Return a predicate of any form as a bound tree.
 
     Args:
-        predicate: A `Source`, or a `Bound`.
+        predicate: A `PredicateSource`, or a `Bound`.
         leaves: The schema's columns.
         session: The session's settings.
 

@@ -192,15 +192,8 @@ def _parser() -> type[Any]:
 
     base = type(Spark().parser())
     with_own_syntax = (
-        "CAST",
-        "TRY_CAST",
-        "EXTRACT",
-        "TRIM",
-        "SUBSTRING",
-        "SUBSTR",
-        "POSITION",
-        "OVERLAY",
-    )
+        "CAST", "TRY_CAST", "EXTRACT", "TRIM", "SUBSTRING", "SUBSTR", "POSITION", "OVERLAY",
+    )  # fmt: skip
 
     def positive(parser: Any) -> Any:
         operand = parser._parse_unary()

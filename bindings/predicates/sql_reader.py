@@ -56,17 +56,9 @@ class Reader:
         self.shifts = (exp.BitwiseLeftShift, exp.BitwiseRightShift)
         self.compared = (*self.binary, exp.NullSafeNEQ)
         self.loose = (
-            exp.NullSafeEQ,
-            exp.NullSafeNEQ,
-            exp.Between,
-            exp.In,
-            exp.Is,
-            exp.Like,
-            exp.ILike,
-            exp.RegexpLike,
-            exp.Escape,
-            exp.Not,
-        )
+            exp.NullSafeEQ, exp.NullSafeNEQ, exp.Between, exp.In, exp.Is, exp.Like, exp.ILike,
+            exp.RegexpLike, exp.Escape, exp.Not,
+        )  # fmt: skip
 
     def node(self, e: sg.Expression) -> Node:
         """Read one form; UNKNOWN if it is not understood."""
@@ -323,11 +315,9 @@ class Reader:
         if not isinstance(b, self.exp.Interval) or name not in ("+", "-"):
             return self.call(name, a, b)
         shifted = self.shifted(a, b, -1 if name == "-" else 1)
-        return (
-            shifted
-            if shifted is not None
-            else self.unknown_form(e, "the interval is not understood")
-        )
+        if shifted is not None:
+            return shifted
+        return self.unknown_form(e, "the interval is not understood")
 
     def shifted(self, e: sg.Expression, interval: sg.Expression, sign: int) -> Node | None:
         """Return a value shifted by an interval; None unless it is one number and one unit."""
@@ -356,8 +346,6 @@ def _parts(e: sg.Expression) -> list[sg.Expression]:
 
 def _whole(e: sg.Expression) -> sg.Expression:
     """Return the outermost Dot around a column."""
-    return (
-        _whole(e.parent)
-        if e.parent is not None and e.parent.key == "dot" and e.parent.this is e
-        else e
-    )
+    if e.parent is not None and e.parent.key == "dot" and e.parent.this is e:
+        return _whole(e.parent)
+    return e

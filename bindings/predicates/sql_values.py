@@ -96,6 +96,5 @@ def _number(text: str) -> Node | None:
         dtype, axis = literal_type(value)
     except (ValueError, TypeError, decimal.InvalidOperation):
         return None
-    return (
-        literal(axis, dtype) if axis not in (math.inf, -math.inf) else None
-    )  # Spark refuses 1e400
+    # Spark refuses 1e400.
+    return None if axis in (math.inf, -math.inf) else literal(axis, dtype)

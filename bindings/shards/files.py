@@ -15,7 +15,7 @@ from skipstone.bindings.statistics.statistics import Statistics
 from skipstone.bindings.statistics.store.layout import wrong
 from skipstone.bindings.statistics.store.load import load
 from skipstone.bindings.statistics.store.table_file import read_table
-from skipstone.ir.errors import StatisticsError
+from skipstone.ir.errors import StatisticsError, describe_error
 from skipstone.kernels.run.lru_cache import LruCache
 
 OnError = Literal["keep", "raise"]
@@ -110,7 +110,7 @@ class ShardFiles:
             with open(path, "rb") as f:
                 data = pa.py_buffer(f.read())
         except OSError as e:
-            raise wrong(path, f"cannot be opened ({e})", SAVE_AGAIN) from e
+            raise wrong(path, f"cannot be opened ({describe_error(e)})", SAVE_AGAIN) from e
         table = read_table(path, data, SAVE_AGAIN, shard.about)
         if table.num_rows != shard.rows:
             raise wrong(
@@ -147,11 +147,10 @@ class ShardFiles:
             path = self._place.at(shard.file)
             if self.local:  # a file changed in place may be repaired by its next use
                 _mapped.drop((path, shard.identity))
-            error = (
-                e
-                if isinstance(e, StatisticsError)
-                else wrong(path, f"cannot be read ({e})", SAVE_AGAIN)
-            )
+            if isinstance(e, StatisticsError):
+                error = e
+            else:
+                error = wrong(path, f"cannot be read ({describe_error(e)})", SAVE_AGAIN)
             if on_error == "raise":
                 raise error from e
             unreadable[shard.file] = error

@@ -77,15 +77,15 @@ class Manifest:
         schema: The table's columns.
         shards: In the order of the containers.
         summary: The stem and the identity of a file of statistics with one container per shard.
-        certain: True if a shard's verdict ALWAYS holds for its containers. Their value lists and
-            bloom filters may contradict it.
+        always_holds: True if a shard's verdict ALWAYS holds for its containers. False: their value
+            lists and bloom filters may contradict it.
         about: The columns that describe containers; None: there are none.
     """
 
     schema: pa.Schema
     shards: tuple[Shard, ...]
     summary: tuple[str, int] | None
-    certain: bool
+    always_holds: bool
     about: pa.Schema | None
 
     @cached_property
@@ -106,7 +106,7 @@ class Manifest:
             "schema": _text(self.schema),
             "about": None if self.about is None else _text(self.about),
             "containers": int(self.starts[-1]),
-            "certain": self.certain,
+            "certain": self.always_holds,
             "summary": None
             if self.summary is None
             else [self.summary[0], f"{self.summary[1]:016x}"],
@@ -142,9 +142,7 @@ def parse(path: str, data: bytes) -> Manifest:
         version = document["skipstone shards"]
     except MALFORMED as e:
         raise wrong(
-            path,
-            f"holds no manifest of shards, or is torn ({describe_error(e)})",
-            SAVE_AGAIN,
+            path, f"holds no manifest of shards, or is torn ({describe_error(e)})", SAVE_AGAIN
         ) from e
     if version != VERSION:
         raise wrong(
@@ -169,9 +167,10 @@ def _read(path: str, body: dict[str, Any]) -> Manifest:
     summary = None if entry is None else (_stem(entry[0]), _identity(entry[1]))
     manifest = Manifest(_schema(body["schema"]), shards, summary, body["certain"], about)
     stems = {s.stem for s in shards}
-    if type(manifest.certain) is not bool or len(stems) != len(shards):
+    if type(manifest.always_holds) is not bool or len(stems) != len(shards):
         raise ValueError(
-            f"certain is {manifest.certain!r}, and {len(shards)} shards have {len(stems)} names"
+            f"certain is {manifest.always_holds!r}, and "
+            f"{len(shards)} shards have {len(stems)} names"
         )
     if int(manifest.starts[-1]) != body["containers"]:
         raise wrong(

@@ -19,6 +19,7 @@ from skipstone.bindings.location import FileSystemLike, Location, in_folder, res
 from skipstone.bindings.statistics.store.atomic import replacing
 from skipstone.bindings.statistics.store.folder import kept_in
 from skipstone.bindings.statistics.store.layout import wrong
+from skipstone.ir.errors import describe_error
 from skipstone.kernels.run.compile_cache import directory
 
 WAY_OUT: Final = "name a folder that save_shards or write_shards wrote"
@@ -77,7 +78,7 @@ class ShardFolder:
             with self.filesystem.open_input_stream(self.at(name)) as f:
                 return bytes(f.read())
         except OSError as e:
-            raise wrong(self.at(name), f"cannot be read ({e})", WAY_OUT) from e
+            raise wrong(self.at(name), f"cannot be read ({describe_error(e)})", WAY_OUT) from e
 
     def put(self, name: str, data: bytes) -> None:
         """Write a small file, which replaces any file of its name once it is complete.
@@ -135,12 +136,12 @@ class ShardFolder:
             folder = kept_in("shards") or str(directory("shards"))
             os.makedirs(folder, mode=0o700, exist_ok=True)
         except OSError as e:
-            raise wrong(self.at(name), f"cannot be downloaded ({e})") from e
+            raise wrong(self.at(name), f"cannot be downloaded ({describe_error(e)})") from e
         path = os.path.join(folder, f"{key}-{name}")
         if not os.path.exists(path):
             try:
                 with self.filesystem.open_input_stream(self.at(name)) as f, replacing(path) as to:
                     shutil.copyfileobj(f, to, COPY_BYTES)
             except OSError as e:
-                raise wrong(self.at(name), f"cannot be downloaded ({e})") from e
+                raise wrong(self.at(name), f"cannot be downloaded ({describe_error(e)})") from e
         return path

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from skipstone.bindings.predicates.predicate import PruningPredicate, Source
+from skipstone.bindings.predicates.predicate import Condition, PruningPredicate
 from skipstone.bindings.shards.files import OnError, ShardFiles
 from skipstone.bindings.shards.manifest import NAME, parse
 from skipstone.bindings.shards.place import ShardFolder
@@ -68,20 +68,14 @@ class Shards(ShardFiles):
         place = ShardFolder.of(where, filesystem)
         return cls(place, parse(place.at(NAME), place.read(NAME)))
 
-    def predicate(self, predicate: PruningPredicate | Source) -> PruningPredicate:
+    def predicate(self, predicate: Condition) -> PruningPredicate:
         """Return a predicate over these columns; a `PruningPredicate` is returned unchanged."""
-        return (
-            predicate
-            if isinstance(predicate, PruningPredicate)
-            else PruningPredicate(predicate, self.schema)
-        )
+        if isinstance(predicate, PruningPredicate):
+            return predicate
+        return PruningPredicate(predicate, self.schema)
 
     def judge(
-        self,
-        predicate: PruningPredicate | Source,
-        *,
-        backend: Backend = "auto",
-        on_error: OnError = "keep",
+        self, predicate: Condition, *, backend: Backend = "auto", on_error: OnError = "keep"
     ) -> ShardVerdicts:
         """Judge all containers.
 
@@ -115,11 +109,7 @@ class Shards(ShardFiles):
         return ShardVerdicts(self.starts, parts, dict(sorted(unreadable.items())), len(open_shards))
 
     def evaluate(
-        self,
-        predicate: PruningPredicate | Source,
-        *,
-        backend: Backend = "auto",
-        on_error: OnError = "keep",
+        self, predicate: Condition, *, backend: Backend = "auto", on_error: OnError = "keep"
     ) -> npt.NDArray[np.uint8]:
         """Return the verdict of each container, as `PruningPredicate.evaluate` does.
 
@@ -135,11 +125,7 @@ class Shards(ShardFiles):
         return self.judge(predicate, backend=backend, on_error=on_error).verdicts
 
     def prune(
-        self,
-        predicate: PruningPredicate | Source,
-        *,
-        backend: Backend = "auto",
-        on_error: OnError = "keep",
+        self, predicate: Condition, *, backend: Backend = "auto", on_error: OnError = "keep"
     ) -> npt.NDArray[np.bool_]:
         """Decide which containers to keep, as `PruningPredicate.prune` does.
 
@@ -156,11 +142,7 @@ class Shards(ShardFiles):
         return np.asarray(verdicts != Verdict.NEVER, np.bool_)
 
     def survivors(
-        self,
-        predicate: PruningPredicate | Source,
-        *,
-        backend: Backend = "auto",
-        on_error: OnError = "keep",
+        self, predicate: Condition, *, backend: Backend = "auto", on_error: OnError = "keep"
     ) -> npt.NDArray[np.int64]:
         """Return the positions of the containers to keep, as `PruningPredicate.survivors` does.
 
@@ -176,11 +158,7 @@ class Shards(ShardFiles):
         return self.judge(predicate, backend=backend, on_error=on_error).survivors
 
     def table(
-        self,
-        predicate: PruningPredicate | Source,
-        *,
-        backend: Backend = "auto",
-        on_error: OnError = "keep",
+        self, predicate: Condition, *, backend: Backend = "auto", on_error: OnError = "keep"
     ) -> pa.Table:
         """Return the containers to keep, with the columns that describe them.
 
@@ -226,12 +204,12 @@ class Shards(ShardFiles):
             return maybe
         if len(verdicts) != self.num_shards:
             return maybe
-        certain = self._manifest.certain
+        always_holds = self._manifest.always_holds
         return [
             Verdict.NEVER
             if v == Verdict.NEVER
             else Verdict.ALWAYS
-            if v == Verdict.ALWAYS and certain and s.no_empty
+            if v == Verdict.ALWAYS and always_holds and s.no_empty
             else Verdict.MAYBE
             for v, s in zip(verdicts.tolist(), self.shards, strict=True)
         ]
@@ -263,17 +241,15 @@ class Shards(ShardFiles):
         kept = survivors_of(part, shard.rows)
         if not len(kept):
             return self.frame_schema.empty_table()
-        verdicts = (
-            part.verdicts()[kept].astype(np.int32)
-            if isinstance(part, Found)
-            else np.full(len(kept), int(part), np.int32)
-        )
+        if isinstance(part, Found):
+            verdicts = part.verdicts()[kept].astype(np.int32)
+        else:
+            verdicts = np.full(len(kept), int(part), np.int32)
         reason = None if unreadable is None else str(unreadable)
         reasons = pa.array([reason] * len(kept), pa.string())
         about = [] if shard.about is None else self.about(i).take(pa.array(kept)).columns
         return pa.table(
-            [pa.array(kept + start), pa.array(verdicts), reasons, *about],
-            schema=self.frame_schema,
+            [pa.array(kept + start), pa.array(verdicts), reasons, *about], schema=self.frame_schema
         )
 
 

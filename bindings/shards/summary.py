@@ -1,8 +1,7 @@
 """Summarise the containers of a shard as one container, for the level above the shards.
 
-The level that an index would put above the containers (kernels/index/levels.py) computes what they
-may hold together. The summary stores that as statistics again; packed by kernels, these are equally
-wide or wider.
+An index level above the containers (kernels/index/levels.py) computes the statistics of all of them
+together. The summary stores these. When kernels pack them again, bounds stay or become wider.
 """
 
 from __future__ import annotations
@@ -60,17 +59,17 @@ def _unknown() -> list[pa.Array]:
 
 def _column(c: Column, leaf: Leaf) -> list[pa.Array]:
     """Return the statistics, in the order of PACKED, of a packed column of one container."""
-    real, nulls, nans = (
+    has_values, nulls, nans = (
         p if isinstance(p, bool) else bool(p[0] & np.uint64(1))
         for p in (c.may_hold_value, c.may_hold_null, c.may_hold_nan)
     )
     counts: tuple[int | None, ...]
-    if real:
+    if has_values:
         counts = (None if leaf.nullable else 1) if nulls else 0, None, None if nans else 0
     else:
         counts = int(nulls), int(nulls) + int(nans), int(nans)
     bounds = [
-        _bound(c, bound, high) if real else _array(None, c.dtype)
+        _bound(c, bound, high) if has_values else _array(None, c.dtype)
         for high, bound in enumerate((c.low, c.high))
     ]
     return [*bounds, *(pa.array([count], pa.int64()) for count in counts)]

@@ -68,11 +68,10 @@ class ShardVerdicts:
         return self.num_containers
 
     def __repr__(self) -> str:
-        unread = (
-            f"; {len(self.unreadable)} shards could not be read and are kept"
-            if self.unreadable
-            else ""
-        )
+        if self.unreadable:
+            unread = f"; {len(self.unreadable)} shards could not be read and are kept"
+        else:
+            unread = ""
         return (
             f"ShardVerdicts({self.kept:,} of {self.num_containers:,} containers kept; "
             f"{self.opened} of {len(self.parts)} shards opened{unread})"
@@ -89,11 +88,9 @@ def survivors_of(part: Found | Verdict, n: int) -> npt.NDArray[np.int64]:
 def _count(part: Found | Verdict, n: int) -> int:
     """Return how many of a shard's n containers are kept."""
     if isinstance(part, Found):
-        return (
-            int(np.bitwise_count(part.match).sum())
-            if hasattr(np, "bitwise_count")
-            else len(part.survivors())
-        )
+        if hasattr(np, "bitwise_count"):
+            return int(np.bitwise_count(part.match).sum())
+        return len(part.survivors())
     return 0 if part is Verdict.NEVER else n
 
 
@@ -104,16 +101,16 @@ def as_bytes(found: Found) -> tuple[bytes, bytes, bytes]:
         The numbers of the words, empty if all words are present; the bits of containers that may
         match; the bits of fully matched containers, empty if there are none.
     """
-    words = (
-        b""
-        if len(found.words) == word_count(found.n)
-        else found.words.astype(np.uint32, copy=False).tobytes()
-    )
-    sure = b"" if found.sure is None or not found.sure.any() else found.sure.tobytes()
-    return words, found.match.tobytes(), sure
+    if len(found.words) == word_count(found.n):
+        words = b""
+    else:
+        words = found.words.astype(np.uint32, copy=False).tobytes()
+    full = found.fully_matched
+    whole = b"" if full is None or not full.any() else full.tobytes()
+    return words, found.match.tobytes(), whole
 
 
-def from_bytes(n: int, words: bytes, match: bytes, sure: bytes) -> Found:
+def from_bytes(n: int, words: bytes, match: bytes, fully_matched: bytes) -> Found:
     """Read the verdicts that `as_bytes` serialised, of a shard of n containers.
 
     Raises:
@@ -121,7 +118,7 @@ def from_bytes(n: int, words: bytes, match: bytes, sure: bytes) -> Found:
     """
     bits = np.frombuffer(match, np.uint64)
     numbers = np.frombuffer(words, np.uint32) if words else np.arange(len(bits), dtype=np.uint32)
-    whole = np.frombuffer(sure, np.uint64) if sure else np.zeros_like(bits)
+    whole = np.frombuffer(fully_matched, np.uint64) if fully_matched else np.zeros_like(bits)
     if (
         not len(numbers) == len(bits) == len(whole)
         or (not words and len(bits) not in (0, word_count(n)))

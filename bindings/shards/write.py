@@ -41,13 +41,13 @@ class Written:
         shard: The manifest's entry.
         paths: The columns that have statistics.
         summary: All of its containers as one (summary.py).
-        certain: True if it has neither value lists nor bloom filters.
+        always_holds: True if it has neither value lists nor bloom filters.
     """
 
     shard: Shard
     paths: tuple[Path, ...]
     summary: pa.Table
-    certain: bool
+    always_holds: bool
 
 
 def save_shards(
@@ -144,7 +144,7 @@ def write_shard(
         OSError: a file cannot be written.
     """
     stem = f"shard-{save}-{new_token()}"
-    certain, no_empty = not stats.has_members, stats.rows_plane() is True
+    always_holds, no_empty = not stats.has_members, stats.rows_plane() is True
     stats = stats.index(order_by=order_by)
     with place.writing(f"{stem}.stats") as path:
         stats.save(path)
@@ -154,7 +154,7 @@ def write_shard(
         with place.writing(f"{stem}.about") as path, replacing(path) as f:
             checksum = write_table(f, about)
     shard = Shard(stem, stats.num_containers, size, identity, no_empty, checksum)
-    return Written(shard, stats.leaf_paths(), summary_of(stats), certain)
+    return Written(shard, stats.leaf_paths(), summary_of(stats), always_holds)
 
 
 def commit(
@@ -188,7 +188,11 @@ def commit(
             stack_summaries(schema, written[0].paths, summaries).save(path)
             summary = stem, open_file(path).identity
     manifest = Manifest(
-        schema, tuple(w.shard for w in written), summary, all(w.certain for w in written), about
+        schema,
+        tuple(w.shard for w in written),
+        summary,
+        all(w.always_holds for w in written),
+        about,
     )
     if gone := manifest.files - place.names():
         raise StatisticsError(

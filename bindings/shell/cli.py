@@ -3,6 +3,7 @@
 import json
 import sys
 import time
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
@@ -11,7 +12,6 @@ from rich.progress import Progress
 from rich.table import Table
 
 from skipstone.bindings.plans.plan import Plan
-from skipstone.bindings.plans.table_protocol import DataSize
 from skipstone.bindings.tables.delta.table import DeltaTable, scan_delta
 from skipstone.bindings.tables.detect import format_of
 from skipstone.bindings.tables.iceberg.table import IcebergTable, scan_iceberg
@@ -39,8 +39,7 @@ TimeZone = Annotated[str, typer.Option(help="The Spark session's time zone.")]
 KeepUnreadable = Annotated[
     bool,
     typer.Option(
-        "--keep-unreadable",
-        help="Keep files whose footers cannot be read, instead of failing.",
+        "--keep-unreadable", help="Keep files whose footers cannot be read, instead of failing."
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -121,7 +120,7 @@ def _scan(
 
 
 def _plan_json(plan: Plan, scanned: float, planned: float) -> str:
-    sizes = {k: _size_dict(getattr(plan.sizes, k)) for k in ("total", "partition", "scan")}
+    sizes = {k: asdict(getattr(plan.sizes, k)) for k in ("total", "partition", "scan")}
     return json.dumps(
         {
             "predicate": plan.predicate.expr if plan.predicate else None,
@@ -143,10 +142,6 @@ def _groups(plan: Plan) -> dict[str, Any]:
         "row_groups_total": len(plan.verdicts),
         "row_groups_kept": len(plan.kept),
     }
-
-
-def _size_dict(s: DataSize) -> dict[str, int | None]:
-    return {"files": s.files, "bytes": s.bytes, "rows": s.rows, "logical_rows": s.logical_rows}
 
 
 def _show_plan(plan: Plan, scanned: float, planned: float, files: bool) -> None:

@@ -58,21 +58,9 @@ LINEITEM: Final = {
 }
 MEASURED_ROUNDS: Final = 3
 INTEGER_COLUMNS: Final = (
-    "year",
-    "month",
-    "day",
-    "dep_time",
-    "sched_dep_time",
-    "dep_delay",
-    "arr_time",
-    "sched_arr_time",
-    "arr_delay",
-    "flight",
-    "air_time",
-    "distance",
-    "hour",
-    "minute",
-)
+    "year", "month", "day", "dep_time", "sched_dep_time", "dep_delay", "arr_time", "sched_arr_time",
+    "arr_delay", "flight", "air_time", "distance", "hour", "minute",
+)  # fmt: skip
 
 
 def run(folder: str, scale: float) -> None:
@@ -232,7 +220,7 @@ MEMORY_MAPPED: Final = ("Polars",)
 
 
 def _other_engines(path: Path, where: str) -> dict[str, Callable[[], pa.Table]]:
-    """Return functions by which other installed engines read the rows, starting from the path."""
+    """Return functions that read the rows with other installed engines, starting from the path."""
     engines: dict[str, Callable[[], pa.Table]] = {}
     files = f"{path}/**/*.parquet"
     if importlib.util.find_spec("duckdb") is not None:

@@ -85,7 +85,7 @@ class DeviceBounds(Mapping[Path, Raw]):
             low, high = lanes_there(
                 self._resident.device, dtype, bounds.get("min"), bounds.get("max")
             )
-            return replace(planes, lane=dtype.lane, low=low, high=high)
+            return replace(planes, lane_type=dtype.lane_type, low=low, high=high)
 
         return self._columns.get((path, dtype), make)
 
@@ -167,13 +167,11 @@ def _foreign(value: Any, name: str, device: Device) -> Foreign | None:
     """Return an array that lies on the device; None for any other value."""
     from skipstone.kernels.gpu.device_arrays import Foreign, foreign_of, lies_there
 
-    return (
-        value
-        if isinstance(value, Foreign)
-        else foreign_of(value, name, device)
-        if lies_there(value)
-        else None
-    )
+    if isinstance(value, Foreign):
+        return value
+    if lies_there(value):
+        return foreign_of(value, name, device)
+    return None
 
 
 def _by_column(given: Any) -> tuple[dict[str, dict[str, Any]], Any]:

@@ -27,17 +27,11 @@ from skipstone.kernels.pack.planes import Mask
 BLOCK: Final = 32
 SALT: Final = np.array(
     [
-        0x47B6137B,
-        0x44974D91,
-        0x8824AD5B,
-        0xA2B7289D,
-        0x705495C7,
-        0x2DF1424B,
-        0x9EFC4947,
+        0x47B6137B, 0x44974D91, 0x8824AD5B, 0xA2B7289D, 0x705495C7, 0x2DF1424B, 0x9EFC4947,
         0x5C6BFB31,
     ],
     np.uint32,
-)
+)  # fmt: skip
 MAX_PROBES_PER_STEP: Final = 1 << 17  # pairs of container and value
 
 
@@ -96,13 +90,11 @@ def _among(flat: Any, values: Iterable[Any], dtype: DType) -> Mask:
     if not dtype.coded:
         # Sorting members that are mostly in order is fast; for a million of them, numpy's `isin`
         # takes seconds.
-        members = np.sort(np.array(list(values), dtype.lane))
+        members = np.sort(np.array(list(values), dtype.lane_type))
         at = np.minimum(np.searchsorted(members, flat), len(members) - 1)
-        return (
-            np.asarray(members[at] == flat, np.bool_)
-            if len(members)
-            else np.zeros(len(flat), np.bool_)
-        )
+        if len(members):
+            return np.asarray(members[at] == flat, np.bool_)
+        return np.zeros(len(flat), np.bool_)
     keys = [v if isinstance(v, bytes) else (v + 2**127).to_bytes(16, "big") for v in values]
     return np.asarray(
         pc.is_in(flat, value_set=pa.array(keys, pa.large_binary())).to_numpy(zero_copy_only=False),
@@ -236,13 +228,11 @@ def _widths(dtype: DType, physical: str | None) -> tuple[int, ...]:
         return {"INT32": (4,), "INT64": (8,)}.get(physical, ())
     if dtype.kind is Kind.INT and dtype.bits == 64:
         return 8, 4
-    return (
-        (4, 8)
-        if dtype.kind is Kind.UINT and dtype.bits == 32
-        else (8,)
-        if dtype.bits == 64
-        else (4,)
-    )
+    if dtype.kind is Kind.UINT and dtype.bits == 32:
+        return (4, 8)
+    if dtype.bits == 64:
+        return (8,)
+    return (4,)
 
 
 def _integer(value: int, width: int) -> bytes | None:
@@ -251,25 +241,22 @@ def _integer(value: int, width: int) -> bytes | None:
     Unsigned numbers are stored by their bits.
     """
     bits = 8 * width
-    return (
-        (value % (1 << bits)).to_bytes(width, "little")
-        if -(1 << (bits - 1)) <= value < 1 << bits
-        else None
-    )
+    if -(1 << (bits - 1)) <= value < 1 << bits:
+        return (value % (1 << bits)).to_bytes(width, "little")
+    return None
 
 
 def _float(value: float, dtype: DType, physical: str | None) -> list[bytes] | None:
     """Encode a float in each form that a writer may have chosen and that holds it exactly."""
     forms = {"FLOAT": "<f", "DOUBLE": "<d"}
-    chosen = (
-        [forms[physical]]
-        if physical in forms
-        else []
-        if physical
-        else ["<f"]
-        if dtype.bits == 32
-        else ["<d", "<f"]
-    )
+    if physical in forms:
+        chosen = [forms[physical]]
+    elif physical:
+        chosen = []
+    elif dtype.bits == 32:
+        chosen = ["<f"]
+    else:
+        chosen = ["<d", "<f"]
     out = []
     for form in chosen:
         try:
@@ -338,8 +325,6 @@ def same_axis(a: DType, b: DType) -> bool:
 
 def none_of(absent: Mask | None) -> pa.BooleanArray | None:
     """Convert a mask of containers that hold no value of a set to an answer: false, else null."""
-    return (
-        None
-        if absent is None
-        else pa.array(np.zeros(len(absent), np.bool_), pa.bool_(), mask=~absent)
-    )
+    if absent is None:
+        return None
+    return pa.array(np.zeros(len(absent), np.bool_), pa.bool_(), mask=~absent)

@@ -231,11 +231,9 @@ class PackableStatistics(DeviceSupport):
             if field is not None and field.null_count is not None:
                 field_no_null = pc.equal(field.null_count, 0).fill_null(False)
                 no_null = field_no_null if no_null is None else pc.or_(no_null, field_no_null)
-        return (
-            Raw()
-            if no_null is None
-            else Raw(null_count=pc.if_else(no_null, pa.scalar(0, pa.int64()), None))
-        )
+        if no_null is None:
+            return Raw()
+        return Raw(null_count=pc.if_else(no_null, pa.scalar(0, pa.int64()), None))
 
     def pack_rows(self) -> Plane:
         """Pack the flag "may hold rows" of each container."""

@@ -117,7 +117,7 @@ class Statistics(PackableStatistics):
     def from_provider(
         cls, provider: PruningStatistics, schema: pa.Schema, columns: Iterable[str]
     ) -> Statistics:
-        """Make statistics from a provider, each of whose methods is called once per column.
+        """Make statistics from a provider; each of its methods is called once per column.
 
         The provider is kept: predicates with `=` and IN call its method `contained`.
 
@@ -195,9 +195,9 @@ class Statistics(PackableStatistics):
                 of files, the files of partitions): int64 of shape (blocks,), ascending up to n. Or
                 several such arrays, finest first, each grouping the blocks of the one before.
                 Further levels are added on top as needed.
-            order_by: For tables in no useful order: a column by which a copy of the statistics is
-                sorted, or several columns, which a Hilbert curve keeps close together. The copy
-                takes the bytes of the statistics once more, and 4 for each container.
+            order_by: For tables in no useful order: a column. A copy of the statistics is sorted by
+                it; for several columns, a Hilbert curve keeps similar containers close together.
+                The copy takes the bytes of the statistics once more, and 4 for each container.
 
         Returns:
             New statistics. The levels of all columns that have statistics are built now, in host

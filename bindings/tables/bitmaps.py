@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from skipstone.bindings.tables.row_ranges import Longs, RowRanges
-from skipstone.ir.errors import SourceError
+from skipstone.ir.errors import SourceError, describe_error
 
 MAGIC: Final = 1681511377
 FRAME: Final = 8  # bytes around a vector: its length before, a checksum after
@@ -97,7 +97,7 @@ def rows_of(data: bytes, count: int, name: str) -> RowRanges:
     try:
         rows = _BitmapReader(data, 4).bitmaps()
     except (ValueError, struct.error) as e:
-        raise SourceError(f"{name} is not a Roaring bitmap ({e})") from e
+        raise SourceError(f"{name} is not a Roaring bitmap ({describe_error(e)})") from e
     if rows.count != count:
         raise SourceError(f"{name} names {rows.count} rows; the table says {count}")
     return rows

@@ -169,9 +169,9 @@ def _instant(local: int, zone: dt.tzinfo) -> int | None:
     If the clock shows the time twice, that is the first instant. If it skips the time, that is as
     much later as the gap is long.
     """
-    certain = to_instant(local, zone)
-    if certain is not None or local < WHOLE_MINUTES:
-        return certain
+    instant = to_instant(local, zone)
+    if instant is not None or local < WHOLE_MINUTES:
+        return instant
     try:
         offset = (
             (dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=local))

@@ -161,11 +161,9 @@ def _double(text: str) -> float | None:
     text = text.strip(_JAVA_BLANKS)
     if _HEX_DOUBLE.fullmatch(text):
         return float.fromhex(text)
-    return (
-        float(text.rstrip("fFdD") if text[-1:] in "fFdD" else text)
-        if _DOUBLE.fullmatch(text)
-        else None
-    )
+    if _DOUBLE.fullmatch(text):
+        return float(text.rstrip("fFdD") if text[-1:] in "fFdD" else text)
+    return None
 
 
 def _wider(a: pa.DataType, b: pa.DataType) -> pa.DataType:
@@ -180,11 +178,9 @@ def _wider(a: pa.DataType, b: pa.DataType) -> pa.DataType:
     digits = [_digits(t) for t in (a, b)]
     if None not in digits:
         widest = max(digits)  # type: ignore[type-var]
-        return (
-            pa.decimal128(widest, 0)
-            if pa.types.is_decimal(a) or pa.types.is_decimal(b)
-            else pa.int64()
-        )
+        if pa.types.is_decimal(a) or pa.types.is_decimal(b):
+            return pa.decimal128(widest, 0)
+        return pa.int64()
     if {a, b} == {pa.int32(), pa.float64()}:
         return pa.float64()
     return INSTANT if {a, b} == {pa.date32(), INSTANT} else pa.string()
@@ -242,8 +238,6 @@ def _spelled(text: str | None, kind: pa.DataType) -> str | None:
         return text
     if _INTEGER.fullmatch(text):
         return str(int(text))
-    return (
-        format(Decimal(text), "f")
-        if pa.types.is_decimal(kind) and _DECIMAL.fullmatch(text)
-        else text
-    )
+    if pa.types.is_decimal(kind) and _DECIMAL.fullmatch(text):
+        return format(Decimal(text), "f")
+    return text

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from skipstone.bindings.plans.plan import Plan
     from skipstone.bindings.plans.request import Dynamic
-    from skipstone.bindings.predicates.predicate import PruningPredicate, Source
+    from skipstone.bindings.predicates.predicate import Condition
 
 MAX_FOOTERS: Final = 64  # of a Delta table; reading these files needs their footers too
 
@@ -48,7 +48,7 @@ class Table(ABC):
     @property
     @abstractmethod
     def files(self) -> Sized:
-        """All files, one item for each, in table order: paths, or what the format has of them."""
+        """All files, one item for each, in table order: paths, or the objects of its format."""
 
     @property
     @abstractmethod
@@ -62,7 +62,7 @@ class Table(ABC):
 
     def plan(
         self,
-        where: Source | PruningPredicate | None = None,
+        where: Condition | None = None,
         *,
         columns: list[str] | None = None,
         limit: int | None = None,

@@ -84,11 +84,9 @@ def common_type(column: DType, lit: DType, session: Session, digits: int | None 
 
 def _in_micros(t: DType) -> DType:
     """Return a timestamp type in microseconds, Spark's unit; nanoseconds, which are finer, stay."""
-    return (
-        t
-        if t.kind is not Kind.TIMESTAMP or t.unit == "ns"
-        else DType(t.kind, unit="us", zoned=t.zoned)
-    )
+    if t.kind is not Kind.TIMESTAMP or t.unit == "ns":
+        return t
+    return DType(t.kind, unit="us", zoned=t.zoned)
 
 
 def _as_decimal(t: DType, digits: int | None) -> DType:

@@ -53,19 +53,12 @@ def literal_type(value: object) -> tuple[DType, object]:
             return ty.NULL, None
         case dt.datetime():
             dtype = ty.TIMESTAMP if value.tzinfo else ty.TIMESTAMP_NTZ
-            return _nanoseconds(
-                dtype,
-                ty.to_axis(value, dtype),
-                getattr(value, "nanosecond", 0),
-                # pandas.Timestamp has nanoseconds.
-            )
+            nanosecond = getattr(value, "nanosecond", 0)  # of a pandas.Timestamp
+            return _nanoseconds(dtype, ty.to_axis(value, dtype), nanosecond)
         case dt.date():
             return ty.DATE, ty.to_axis(value, ty.DATE)
-        case str() if not any(
-            "\ud800" <= ch <= "\udfff"
-            for ch in value
-            # A lone surrogate is not a character.
-        ):
+        # A lone surrogate is not a character.
+        case str() if not any("\ud800" <= ch <= "\udfff" for ch in value):
             return ty.STRING, ty.to_axis(value, ty.STRING)
         case bytes() | bytearray() | memoryview():
             return ty.BINARY, bytes(value)
@@ -95,11 +88,9 @@ def _nanoseconds(dtype: DType, micros: int | float | bytes, rest: int) -> tuple[
     If `rest` is 0, Spark's unit, the microsecond, is enough.
     """
     assert isinstance(micros, int)
-    return (
-        (DType(Kind.TIMESTAMP, unit="ns", zoned=dtype.zoned), micros * 1000 + rest)
-        if rest
-        else (dtype, micros)
-    )
+    if rest:
+        return (DType(Kind.TIMESTAMP, unit="ns", zoned=dtype.zoned), micros * 1000 + rest)
+    return (dtype, micros)
 
 
 def to_float32(value: Fraction | int | float) -> float:
@@ -189,10 +180,8 @@ def from_text(text: str, to: DType, session: Session) -> int | float:
             return float(m[1]) if to.bits == 64 else to_float32(Fraction(m[1]))
         case Kind.DECIMAL if _DECIMAL.fullmatch(text):
             value: Fraction = Fraction(text) * 10**to.scale
-            digits = math.floor(
-                abs(value) + Fraction(1, 2)
-                # Half up. Where it overflows, Spark raises an error or gives NULL.
-            )
+            # Half up. Where it overflows, Spark raises an error or gives NULL.
+            digits = math.floor(abs(value) + Fraction(1, 2))
             if digits < 10**to.precision:
                 return digits if value > 0 else -digits
         case Kind.BOOL if text.lower() in ("true", "t", "yes", "y", "1"):

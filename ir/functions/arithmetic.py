@@ -17,7 +17,7 @@ from skipstone.ir.interval import Interval, corners
 from skipstone.ir.node import Node, Op
 from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import DType, Kind
-from skipstone.ir.values import Data, Mask, lane_of
+from skipstone.ir.values import Data, Mask, lane_type_of
 
 NUMERIC: Final = (Kind.INT, Kind.FLOAT, Kind.DECIMAL)
 
@@ -115,11 +115,11 @@ def wrap(values: Data, dtype: DType) -> tuple[Data, Mask]:
     low, high = dtype.lowest, dtype.highest
     bad = np.asarray((values < low) | (values > high), np.bool_)
     if not bad.any():
-        return values.astype(lane_of(dtype)), bad
+        return values.astype(lane_type_of(dtype)), bad
     span = 2**dtype.bits
     out = values.astype(object)
     out[bad] = (out[bad] - low) % span + low
-    return out.astype(lane_of(dtype)), bad
+    return out.astype(lane_type_of(dtype)), bad
 
 
 def towards_zero(a: Data, unit: int) -> Data:
@@ -136,7 +136,7 @@ def half_up(a: Data, unit: int) -> Data:
 def exact(op: Any, a: Data, b: Data, bits: int) -> Data:
     """Apply an integer operation without overflow.
 
-    The result is int64 if it surely fits, otherwise an object array of Python integers.
+    The result is int64 if it certainly fits, otherwise an object array of Python integers.
     """
     if a.dtype != object and b.dtype != object and len(a) and len(b):
         reach = [max(abs(int(x.min())), abs(int(x.max()))) for x in (a, b)]
@@ -168,11 +168,9 @@ def _integers_or_floats(op: Any) -> Any:
 
 def rescale(a: Data, digits: int) -> Data:
     """Return decimals with more digits after the point."""
-    return (
-        a
-        if digits == 0
-        else exact(np.multiply, a, np.array([10**digits], object if digits > 18 else np.int64), 64)
-    )
+    if digits == 0:
+        return a
+    return exact(np.multiply, a, np.array([10**digits], object if digits > 18 else np.int64), 64)
 
 
 _TIMES: Final = Function(_product, _integers_or_floats(np.multiply), monotone=True, bad=overflow)
@@ -203,11 +201,9 @@ def _holds_infinity(a: Interval) -> Mask:
 def _negate(call: Call, a: Data) -> Any:
     if call.dtype.kind is Kind.DECIMAL:
         return -a, _mark_long(a)
-    return (
-        -a
-        if call.dtype.kind is not Kind.INT
-        else wrap(exact(np.subtract, np.zeros(1, np.int64), a, 64), call.dtype)
-    )
+    if call.dtype.kind is not Kind.INT:
+        return -a
+    return wrap(exact(np.subtract, np.zeros(1, np.int64), a, 64), call.dtype)
 
 
 def _mark_long(a: Data) -> Data:
@@ -215,23 +211,17 @@ def _mark_long(a: Data) -> Data:
 
     Source: Scala, `BigDecimal.unary_-`; seen in 4.3.
     """
-    return (
-        np.where(np.asarray(np.abs(a) >= 10**34, np.bool_), LOST, 0)
-        if a.dtype == object
-        else np.zeros(len(a), np.uint8)
-    )
+    if a.dtype == object:
+        return np.where(np.asarray(np.abs(a) >= 10**34, np.bool_), LOST, 0)
+    return np.zeros(len(a), np.uint8)
 
 
 def _abs(call: Call, a: Data) -> Any:
     if call.dtype.kind is Kind.DECIMAL:
         return np.abs(a), _mark_long(a)
-    return (
-        np.abs(a)
-        if call.dtype.kind is not Kind.INT
-        else wrap(
-            np.abs(a.astype(object) if (a == np.iinfo(np.int64).min).any() else a), call.dtype
-        )
-    )
+    if call.dtype.kind is not Kind.INT:
+        return np.abs(a)
+    return wrap(np.abs(a.astype(object) if (a == np.iinfo(np.int64).min).any() else a), call.dtype)
 
 
 _ABS: Final = Function(_unary, _abs, bad=overflow)

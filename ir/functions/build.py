@@ -194,10 +194,8 @@ def _add_interval(args: tuple[Node, ...], session: Session) -> Node:
     """Build `x + INTERVAL n unit` from a date or timestamp, a number and a unit."""
     at, count, unit = args[0], int_literal(args[1]), text_literal(args[2])
     source = at.dtype
-    days, micros = (
-        {"day": 1, "week": 7}.get(unit),
-        {"hour": 3600, "minute": 60, "second": 1}.get(unit),
-    )
+    days = {"day": 1, "week": 7}.get(unit)
+    micros = {"hour": 3600, "minute": 60, "second": 1}.get(unit)
     if source == ty.DATE and days:
         return build("date_add", (at, literal(count * days, ty.INT32)), session)
     if source == ty.DATE and unit in ("month", "year"):

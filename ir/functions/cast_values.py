@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Final
 
@@ -22,7 +23,7 @@ from skipstone.ir.functions.arithmetic import exact, half_up, towards_zero
 from skipstone.ir.interval import Interval, unknown
 from skipstone.ir.session import CannotJudge
 from skipstone.ir.types import DType, Kind
-from skipstone.ir.values import NO, Data, lane_of
+from skipstone.ir.values import NO, Data, lane_type_of
 from skipstone.ir.zones import DAY, shifts_of
 
 MICROS: Final = 10**6
@@ -30,7 +31,7 @@ MICROS: Final = 10**6
 
 def unchanged(call: Call, a: Data) -> Any:
     """Keep the values and change their NumPy type only."""
-    return a.astype(lane_of(call.dtype))
+    return a.astype(lane_type_of(call.dtype))
 
 
 def clipped(call: Call, a: Data) -> Any:
@@ -106,19 +107,19 @@ def float_to_decimal(call: Call, a: Data) -> Any:
         size = max(sizes)
         bad[i] = LOST if len(sizes) > 1 else size > most
         out[i] = min(size, most) * (1 if x > 0 else -1)
-    return out.astype(lane_of(call.dtype)), bad
+    return out.astype(lane_type_of(call.dtype)), bad
 
 
 def number_to_float(call: Call, a: Data) -> Any:
     """Cast integers, booleans and decimals to a float, rounded once."""
     source, to = call.types[0], call.dtype
     if source.kind is not Kind.DECIMAL:
-        return a.astype(lane_of(to))
+        return a.astype(lane_type_of(to))
     unit = 10**source.scale
     # If both are exact as doubles, their quotient is rounded only once.
     if to.bits == 64 and source.scale <= 22 and a.dtype != object and (np.abs(a) <= 2**53).all():
         return a.astype(np.float64) / unit
-    return np.array([to_float(Fraction(int(v), unit), to) for v in a], lane_of(to))
+    return np.array([to_float(Fraction(int(v), unit), to) for v in a], lane_type_of(to))
 
 
 def to_boolean(call: Call, a: Data) -> Any:
@@ -131,16 +132,8 @@ def to_boolean_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     (a,) = args
     zero = a.may_hold_value & np.asarray((a.low <= 0) & (a.high >= 0), np.bool_)
     other = a.may_hold_nan | (a.may_hold_value & np.asarray((a.low != 0) | (a.high != 0), np.bool_))
-    return Interval(
-        ty.BOOL,
-        (~zero).astype(np.int64),
-        other.astype(np.int64),
-        NO,
-        a.some,
-        a.may_hold_null,
-        NO,
-        a.may_raise,
-    )
+    truth = a.with_bounds(ty.BOOL, (~zero).astype(np.int64), other.astype(np.int64))
+    return replace(truth, may_hold_value=a.some)
 
 
 def seconds_to_timestamp(call: Call, a: Data) -> Any:
@@ -171,11 +164,9 @@ def decimal_to_timestamp(call: Call, a: Data) -> Any:
 def change_unit(call: Call, a: Data) -> Any:
     """Convert between units of timestamps; Spark's is the microsecond."""
     source, to = (ty.PER_SECOND[t.unit] for t in (call.types[0], call.dtype))
-    return (
-        a // (source // to)
-        if source >= to
-        else clipped(call, exact(np.multiply, a, np.full(1, to // source), 64))
-    )
+    if source >= to:
+        return a // (source // to)
+    return clipped(call, exact(np.multiply, a, np.full(1, to // source), 64))
 
 
 def _shift(call: Call) -> Any:
@@ -196,16 +187,8 @@ def change_clock_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     low, high = shift.around(a.low, a.high)
     fits = shift.certain(a.low) & shift.certain(a.high)
     u = unknown(call.dtype)
-    return Interval(
-        call.dtype,
-        np.where(fits, low, u.low),
-        np.where(fits, high, u.high),
-        NO,
-        a.may_hold_value,
-        a.may_hold_null,
-        NO,
-        a.may_raise | (a.may_hold_value & ~fits),
-    )
+    clock = a.with_bounds(call.dtype, np.where(fits, low, u.low), np.where(fits, high, u.high))
+    return replace(clock, may_raise=a.may_raise | (a.may_hold_value & ~fits))
 
 
 def date_to_wall(call: Call, a: Data) -> Any:
@@ -224,7 +207,7 @@ def text_to(call: Call, a: Data) -> Any:
     For TRY_CAST, text that certainly has no value is bad. All other text that is not plain is
     unknown.
     """
-    out, bad = np.empty(len(a), lane_of(call.dtype)), np.zeros(len(a), np.uint8)
+    out, bad = np.empty(len(a), lane_type_of(call.dtype)), np.zeros(len(a), np.uint8)
     for i, raw in enumerate(a.tolist()):
         try:
             out[i] = from_text(raw.decode("utf-8", "strict"), call.dtype, call.session)
@@ -250,11 +233,9 @@ def to_text(show: Callable[[Any, DType], str | None]) -> Callable[[Call, Data], 
 
 def show_date(days: int, t: DType) -> str | None:
     """Return a date as Spark's text; None beyond the years 1 to 9999."""
-    return (
-        (dt.date(1970, 1, 1) + dt.timedelta(days=days)).isoformat()
-        if -719162 <= days <= 2932896
-        else None
-    )
+    if -719162 <= days <= 2932896:
+        return (dt.date(1970, 1, 1) + dt.timedelta(days=days)).isoformat()
+    return None
 
 
 def show_wall(micros: int, t: DType) -> str | None:
@@ -288,24 +269,7 @@ def text_bytes_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     """Return the interval of a cast between text and binary."""
     (a,) = args
     if call.dtype.kind is Kind.BINARY:
-        return Interval(
-            call.dtype,
-            a.low,
-            a.high,
-            a.unbounded_above,
-            a.may_hold_value,
-            a.may_hold_null,
-            NO,
-            a.may_raise,
-        )
+        return replace(a, dtype=call.dtype)
     u = unknown(call.dtype)  # not all bytes between two texts are text
-    return Interval(
-        call.dtype,
-        u.low,
-        u.high,
-        u.unbounded_above,
-        a.may_hold_value,
-        a.may_hold_null,
-        NO,
-        a.may_raise | a.may_hold_value,
-    )
+    text = a.with_bounds(call.dtype, u.low, u.high, u.unbounded_above)
+    return replace(text, may_raise=a.may_raise | a.may_hold_value)

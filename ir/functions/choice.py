@@ -17,7 +17,7 @@ from skipstone.ir.interval import Interval, hull, less
 from skipstone.ir.node import Node
 from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import DType, Kind
-from skipstone.ir.values import NO, TEXT, YES, Mask, Values, lane_of
+from skipstone.ir.values import NO, TEXT, YES, Mask, Values, lane_type_of
 
 
 def common(args: tuple[Node, ...], session: Session) -> DType:
@@ -57,7 +57,7 @@ def _case_signature(args: tuple[Node, ...], session: Session) -> Signature:
 
 
 def _case_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
-    """Return the hull of the values whose condition may be TRUE while no earlier one surely is."""
+    """Return the hull of the values that CASE may give: no earlier condition is always TRUE."""
     undecided, may_raise, parts = YES, NO, []
     for condition, value in zip(args[:-1:2], args[1::2], strict=False):
         may_hold = condition.may_hold_value & (condition.high != 0)
@@ -85,7 +85,7 @@ def _case_rows(call: Call, args: tuple[Values, ...]) -> Values:
 def _pick(dtype: DType, picks: list[tuple[Values, Mask]], may_raise: Mask) -> Values:
     """Take each row from the one value whose mask is set."""
     n = max(max(len(v.data), len(v.valid), len(v.may_raise), len(m)) for v, m in picks)
-    data = np.empty(n, lane_of(dtype))
+    data = np.empty(n, lane_type_of(dtype))
     data[:] = b"" if dtype.kind in TEXT else 0
     valid, lost_rows = np.zeros(n, np.bool_), np.array(np.broadcast_to(may_raise, n))
     for v, mask in picks:
@@ -180,17 +180,8 @@ def _compare_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     equal = (both & ~apart) | (a.may_hold_nan & b.may_hold_nan)
     low = np.where(lesser, -1, np.where(equal, 0, 1))
     high = np.where(greater, 1, np.where(equal, 0, -1))
-    alive = lesser | equal | greater
-    return Interval(
-        ty.INT8,
-        low,
-        high,
-        NO,
-        alive,
-        a.may_hold_null | b.may_hold_null,
-        NO,
-        a.may_raise | b.may_raise,
-    )
+    nulls, may_raise = a.may_hold_null | b.may_hold_null, a.may_raise | b.may_raise
+    return Interval(ty.INT8, low, high, NO, lesser | equal | greater, nulls, NO, may_raise)
 
 
 def _compare_rows(call: Call, args: tuple[Values, ...]) -> Values:

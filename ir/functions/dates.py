@@ -27,7 +27,7 @@ from skipstone.ir.interval import Interval, corners, merge
 from skipstone.ir.node import Node
 from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import DType, Kind
-from skipstone.ir.values import NO, Data
+from skipstone.ir.values import Data
 from skipstone.ir.zones import DAY
 
 SECOND: Final = 10**6
@@ -98,16 +98,7 @@ def _field(
     def interval(call: Call, args: tuple[Interval, ...]) -> Interval:
         (a,) = args
         within = np.asarray(period(a.low) == period(a.high), np.bool_) | ~a.may_hold_value
-        whole = Interval(
-            ty.INT32,
-            np.full(1, first),
-            np.full(1, last),
-            NO,
-            a.may_hold_value,
-            a.may_hold_null,
-            NO,
-            a.may_raise,
-        )
+        whole = a.with_bounds(ty.INT32, np.full(1, first), np.full(1, last))
         if within.all():
             return corners(call, base, args)
         where = np.broadcast_to(within, len(a))

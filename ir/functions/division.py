@@ -107,10 +107,8 @@ def _pmod(call: Call, a: Data, b: Data) -> Any:
     else:
         again = np.fmod(r + d, d)
     out = np.where(np.asarray(r < 0, np.bool_), again, r)
-    if (
-        call.dtype.kind is Kind.DECIMAL
+    if call.dtype.kind is Kind.DECIMAL:
         # For a negative dividend the result may have as many digits as the divisor.
-    ):
         beyond = np.asarray(np.abs(out) > call.dtype.highest, np.bool_)
         out, bad = np.where(beyond, np.zeros(1, out.dtype), out), bad | beyond
     return out, bad
@@ -128,10 +126,8 @@ def _clear_of_zero(call: Call, args: tuple[Interval, ...]) -> Interval:
         clear = clear & ~np.asarray(
             (a.low == np.iinfo(np.int64).min) & (b.low <= -1) & (b.high >= -1), np.bool_
         )
-    if (
-        call.name == "div" and call.types[0].kind is Kind.DECIMAL and not call.session.ansi
+    if call.name == "div" and call.types[0].kind is Kind.DECIMAL and not call.session.ansi:
         # A quotient beyond BIGINT wraps.
-    ):
         unit = 10 ** (max(t.scale for t in call.types) - call.types[0].scale)
         reach = np.maximum(np.abs(a.low.astype(object)), np.abs(a.high.astype(object))) * unit
         clear = clear & np.asarray(reach < 2**63, np.bool_)
@@ -165,17 +161,13 @@ def _mod_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     most = np.maximum(np.abs(b.low.astype(object)), np.abs(b.high.astype(object))) - 1
     low = np.where(a.low >= 0, 0, np.maximum(-most, np.minimum(a.low, 0)))
     high = np.where(a.high <= 0, 0, np.minimum(most, np.maximum(a.high, 0)))
-    if (
-        call.name == "pmod"
+    if call.name == "pmod":
         # A positive divisor moves values below 0 up; a negative one may do so.
-    ):
         low, high = np.where(b.low > 0, 0, low), np.where(a.low >= 0, high, most)
     # If the whole dividend lies below the divisor, the remainder is the dividend.
     small = (a.low >= 0) & (b.low > 0) & (a.high < b.low)
-    low, high = (
-        np.where(small, a.low, low).astype(np.int64),
-        np.where(small, a.high, high).astype(np.int64),
-    )
+    low = np.where(small, a.low, low).astype(np.int64)
+    high = np.where(small, a.high, high).astype(np.int64)
     use = clear & ~exact_at
     return replace(
         interval,

@@ -7,6 +7,7 @@ session's time zone is. `system.days` returns the number of days; beside a DATE 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -28,7 +29,7 @@ from skipstone.ir.node import Node
 from skipstone.ir.partitioning.transforms import Transform
 from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import DType
-from skipstone.ir.values import NO, TEXT, Data, lane_of
+from skipstone.ir.values import TEXT, Data, lane_type_of
 
 TIMES: Final = {
     "system.years": "year",
@@ -83,8 +84,8 @@ def _transformed(name: str, call: Call, width: Data, a: Data) -> Data:
     transform = Transform(name, int(only_value(width)))
     if call.types[1].kind in TEXT:
         result = transform.apply(pa.array(a, pa.large_binary()), call.types[1])
-        return np.asarray(result.to_numpy(zero_copy_only=False), lane_of(call.dtype))
-    return np.asarray(transform.apply(a, call.types[1]), lane_of(call.dtype))
+        return np.asarray(result.to_numpy(zero_copy_only=False), lane_type_of(call.dtype))
+    return np.asarray(transform.apply(a, call.types[1]), lane_type_of(call.dtype))
 
 
 def _truncate(call: Call, width: Data, a: Data) -> Any:
@@ -106,9 +107,7 @@ def _truncate_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     if call.dtype.kind not in TEXT:
         return apply(call, _TRUNCATE, args)
     low, high = (_transformed("truncate", call, width.low, d) for d in (a.low, a.high))
-    return Interval(
-        call.dtype, low, high, a.unbounded_above, a.may_hold_value, a.may_hold_null, NO, a.may_raise
-    )
+    return a.with_bounds(call.dtype, low, high, a.unbounded_above)
 
 
 _BUCKET: Final = Function(
@@ -118,16 +117,7 @@ _BUCKET: Final = Function(
 
 def _bucket_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     bucket, last = apply(call, _BUCKET, args), int(args[0].low[0]) - 1
-    return Interval(
-        bucket.dtype,
-        np.maximum(bucket.low, 0),
-        np.minimum(bucket.high, last),
-        NO,
-        bucket.may_hold_value,
-        bucket.may_hold_null,
-        NO,
-        bucket.may_raise,
-    )
+    return replace(bucket, low=np.maximum(bucket.low, 0), high=np.minimum(bucket.high, last))
 
 
 FUNCTIONS: Final = {

@@ -23,7 +23,7 @@ from skipstone.ir.interval import Interval
 from skipstone.ir.node import Node
 from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import Kind
-from skipstone.ir.values import NO, Data, lane_of
+from skipstone.ir.values import NO, Data, lane_type_of
 
 
 def _whole(args: tuple[Node, ...], session: Session) -> Signature:
@@ -80,7 +80,7 @@ def _round(call: Call, a: Data, digits: Data | None = None) -> Any:
         return half_up(a, 10 ** (call.types[0].scale - call.dtype.scale))
     # Spark rounds the number's shortest text half up. Where its exact value rounds differently, the
     # result is unknown.
-    out, bad = np.array(a, lane_of(call.dtype)), np.zeros(len(a), np.uint8)
+    out, bad = np.array(a, lane_type_of(call.dtype)), np.zeros(len(a), np.uint8)
     for i, x in enumerate(np.asarray(a, np.float64).tolist()):
         if np.isfinite(x):
             sizes = {
@@ -102,10 +102,8 @@ def _sqrt_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     """Return the interval of a root; the root of a number below 0 is NaN."""
     (a,) = args
     low, high = (np.sqrt(np.maximum(bound, 0)) for bound in (a.low, a.high))
-    below, above = (
-        a.may_hold_value & np.asarray(a.low < 0, np.bool_),
-        a.may_hold_value & np.asarray(a.high >= 0, np.bool_),
-    )
+    below = a.may_hold_value & np.asarray(a.low < 0, np.bool_)
+    above = a.may_hold_value & np.asarray(a.high >= 0, np.bool_)
     return Interval(
         ty.DOUBLE, low, high, NO, above, a.may_hold_null, a.may_hold_nan | below, a.may_raise
     )

@@ -15,14 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from skipstone.ir import types as ty
-from skipstone.ir.function import (
-    LOST,
-    Call,
-    Function,
-    Signature,
-    check_arity,
-    fixed,
-)
+from skipstone.ir.function import LOST, Call, Function, Signature, check_arity, fixed
 from skipstone.ir.interval import Interval, apply, merge
 from skipstone.ir.node import Node
 from skipstone.ir.session import CannotJudge, Session
@@ -117,16 +110,7 @@ def _substring_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     low, high = (
         _substring(call, d, at.low, *(c.low for c in count)) for d in (text.low, text.high)
     )
-    cut = Interval(
-        ty.STRING,
-        low,
-        high,
-        text.unbounded_above,
-        text.may_hold_value,
-        text.may_hold_null,
-        NO,
-        text.may_raise,
-    )
+    cut = text.with_bounds(ty.STRING, low, high, text.unbounded_above)
     if at.low[0] < 2:
         return cut
     before = (
@@ -136,11 +120,9 @@ def _substring_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
         )
         & ~text.unbounded_above
     )
-    return (
-        merge(before, cut.take(before), apply(call, plain, args))
-        if before.any()
-        else apply(call, plain, args)
-    )
+    if before.any():
+        return merge(before, cut.take(before), apply(call, plain, args))
+    return apply(call, plain, args)
 
 
 def _common_characters(a: bytes, b: bytes) -> int:
@@ -211,16 +193,7 @@ def _change_case(upper: bool) -> Function:
         ]
         low, high = np.empty(n, object), np.empty(n, object)
         low[:], high[:] = [r[0] for r in rows], [r[1] for r in rows]
-        near = Interval(
-            ty.STRING,
-            low,
-            high,
-            np.array([r[2] for r in rows]),
-            a.may_hold_value,
-            a.may_hold_null,
-            NO,
-            a.may_raise,
-        )
+        near = a.with_bounds(ty.STRING, low, high, np.array([r[2] for r in rows]))
         where = np.broadcast_to(exact, n)
         if not where.any():
             return near
@@ -253,11 +226,9 @@ def _concat_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     """
     nulls, may_raise, alive = NO, NO, np.ones(1, np.bool_)
     for a in args:
-        nulls, may_raise, alive = (
-            nulls | a.may_hold_null,
-            may_raise | a.may_raise,
-            alive & a.may_hold_value,
-        )
+        nulls = nulls | a.may_hold_null
+        may_raise = may_raise | a.may_raise
+        alive = alive & a.may_hold_value
     n = max(map(len, args))
     columns = [
         [np.broadcast_to(x, n).tolist() for x in (a.low, a.high, a.unbounded_above)] for a in args

@@ -61,11 +61,9 @@ def may_have_outcome(leaf: Node, outcome: bool, transform: Transform, column: No
     if not outcome and op in OPPOSITE:
         op, outcome = OPPOSITE[op], True
     if transform.name == "bucket":
-        return (
-            is_in(column, _buckets(_members(leaf), source, transform))
-            if outcome and op in (Op.EQ, Op.IN)
-            else non_null(column)
-        )
+        if outcome and op in (Op.EQ, Op.IN):
+            return is_in(column, _buckets(_members(leaf), source, transform))
+        return non_null(column)
     if source.kind in TEXT:
         return _text_condition(leaf, op, outcome, transform.width, column)
     return _number_condition(leaf, op, transform, source, column) if outcome else non_null(column)
@@ -96,13 +94,11 @@ def _either(column: Node, *conditions: Node) -> Node:
     remaining = tuple(dict.fromkeys(c for c in conditions if c != never(column)))
     if non_null(column) in remaining:
         return non_null(column)
-    return (
-        Node(Op.OR, remaining)
-        if len(remaining) > 1
-        else remaining[0]
-        if remaining
-        else never(column)
-    )
+    if len(remaining) > 1:
+        return Node(Op.OR, remaining)
+    if remaining:
+        return remaining[0]
+    return never(column)
 
 
 def _members(leaf: Node) -> tuple[object, ...]:
@@ -157,15 +153,11 @@ class _PartitionValues:
         assert isinstance(first, int) and isinstance(last, int)
         self.low, self.high, self.first, self.last = low, high, first, last
         self.wraps_low = self.wraps_high = never(column)
-        if (
-            source.kind is not Kind.DECIMAL
+        if source.kind is not Kind.DECIMAL:
             # Digits are not lost: a partition value below the type is one digit longer.
-        ):
             turn = high - low + 1
-            least, most = (
-                transform.floor(first, source) + turn,
-                transform.floor(last, source) - turn,
-            )
+            least = transform.floor(first, source) + turn
+            most = transform.floor(last, source) - turn
             if least <= high:
                 self.wraps_low = self.at_least(max(least, low))
             if most >= low:
@@ -176,18 +168,14 @@ class _PartitionValues:
         return place + 1 if place < 0 and self.transform.name in TIME else place
 
     def at_most(self, place: int) -> Node:
-        return (
-            against_span(Op.LE, self.column, Span(place, min(place, self.high)))
-            if place >= self.low
-            else never(self.column)
-        )
+        if place >= self.low:
+            return against_span(Op.LE, self.column, Span(place, min(place, self.high)))
+        return never(self.column)
 
     def at_least(self, place: int) -> Node:
-        return (
-            against_span(Op.GE, self.column, Span(max(place, self.low), place))
-            if place <= self.high
-            else never(self.column)
-        )
+        if place <= self.high:
+            return against_span(Op.GE, self.column, Span(max(place, self.low), place))
+        return never(self.column)
 
     def up_to(self, v: int) -> Node:
         """Match rows with values <= v.

@@ -164,11 +164,9 @@ def _call_condition(
     def moved(a: Node) -> Node:
         if a.op is Op.COLUMN and isinstance(a.value, tuple) and a.dtype is not None:
             f = sources.get(a.value)
-            return (
-                Node(a.op, value=(f.name,), dtype=a.dtype)
-                if f is not None and f.transform.exact(a.dtype)
-                else missing
-            )
+            if f is not None and f.transform.exact(a.dtype):
+                return Node(a.op, value=(f.name,), dtype=a.dtype)
+            return missing
         return Node(a.op, tuple(map(moved, a.args)), a.value, a.dtype)
 
     missing = Node(Op.UNKNOWN)
@@ -195,26 +193,23 @@ def _field_condition(n: Node, wanted: Outcomes, field: PartitionField, strict: b
     null = Node(Op.IS_NULL, (column,))
     not_null = Node(Op.NOT, (null,))
     if n.op is Op.IS_NULL:  # IS NULL is never NULL
-        return (
-            TRUE
-            if wanted >= NOT_NULL
-            else null
-            if True in wanted
-            else not_null
-            if False in wanted
-            else FALSE
-        )
+        if wanted >= NOT_NULL:
+            return TRUE
+        if True in wanted:
+            return null
+        if False in wanted:
+            return not_null
+        return FALSE
     parts = [null] if None in wanted else []
     if wanted >= NOT_NULL:
         parts.append(not_null)
     elif True in wanted or False in wanted:
         outcome = True in wanted
         # If no row can have the other outcome, every row with a value has this one.
-        condition = (
-            negated(may_have_outcome(n, not outcome, field.transform, column))
-            if strict
-            else may_have_outcome(n, outcome, field.transform, column)
-        )
+        if strict:
+            condition = negated(may_have_outcome(n, not outcome, field.transform, column))
+        else:
+            condition = may_have_outcome(n, outcome, field.transform, column)
         parts.append(_readable(condition, not_null))
     return Node(Op.OR, tuple(parts))
 

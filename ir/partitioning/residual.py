@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 import math
-import operator
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 import pyarrow as pa
 
+from skipstone.ir.comparisons import COMPARE
 from skipstone.ir.errors import PredicateTooDeep
 from skipstone.ir.like import fits, pattern_of
 from skipstone.ir.node import TERMS, Node, Op, Path
@@ -25,13 +25,6 @@ from skipstone.ir.session import CannotJudge
 from skipstone.ir.simplify import FALSE, NULL, TRUE, simplify
 from skipstone.ir.spec import LEAVES, check_bound
 
-COMPARE: Final[dict[Op, Callable[[Any, Any], bool]]] = {
-    Op.LT: operator.lt,
-    Op.LE: operator.le,
-    Op.GT: operator.gt,
-    Op.GE: operator.ge,
-    Op.EQ: operator.eq,
-}
 PROOFS: Final = ((IS_TRUE, TRUE), (IS_FALSE, FALSE), (IS_NULL, NULL))
 
 

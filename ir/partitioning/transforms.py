@@ -93,11 +93,9 @@ class Transform:
         if self.name == "day":
             return DATE
         if self.name in ("identity", "truncate", "void"):
-            return (
-                INT32
-                if self.name == "truncate" and source.kind is Kind.INT and source.bits < 32
-                else source
-            )
+            if self.name == "truncate" and source.kind is Kind.INT and source.bits < 32:
+                return INT32
+            return source
         return INT32
 
     def apply(self, values: Any, source: DType) -> Any:
@@ -146,7 +144,7 @@ class Transform:
             steps = self.floor(
                 numbers if numbers.dtype == object else numbers.astype(np.int64), source
             )
-        return steps if steps.dtype == object else steps.astype(result.lane)
+        return steps if steps.dtype == object else steps.astype(result.lane_type)
 
     def floor(self, v: Any, source: DType) -> Any:
         """Return the partition value before it is fitted into a type.

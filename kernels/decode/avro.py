@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from skipstone.ir.cached import cached_property
-from skipstone.ir.errors import SourceError
+from skipstone.ir.errors import SourceError, describe_error
 from skipstone.kernels.decode import avro_loops
 from skipstone.kernels.decode.avro_loops import (
     BRANCH,
@@ -90,7 +90,7 @@ class Container:
         try:
             schema = json.loads(self.header.get("avro.schema", ""))
         except (ValueError, RecursionError) as e:
-            raise SourceError(f"its schema is not JSON ({e})") from None
+            raise SourceError(f"its schema is not JSON ({describe_error(e)})") from None
         return program_of(schema, self.unused)
 
     def records(self) -> Records:

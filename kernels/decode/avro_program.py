@@ -174,11 +174,10 @@ class _Writer:
                 and items.get("type") == "record"
                 and [f["name"] for f in items["fields"]] == ["key", "value"]
             )
-            texts = (
-                {(LONG, LONG): False, (LONG, BYTES): True}.get((body[0], body[1]))
-                if pairs and len(body) == 2
-                else None
-            )
+            if pairs and len(body) == 2:
+                texts = {(LONG, LONG): False, (LONG, BYTES): True}.get((body[0], body[1]))
+            else:
+                texts = None
             self.fields[number] = Slot("array", slot, present, 0, described, texts)
         return 1
 

@@ -77,11 +77,10 @@ class Records:
         For all records, or for the given rows.
         """
         chosen = self.slots if rows is None else self.slots[:, rows]
-        sizes = (
-            chosen[slot.at + 1]
-            if slot.kind in ("string", "bytes")
-            else np.full(chosen.shape[1], slot.width)
-        )
+        if slot.kind in ("string", "bytes"):
+            sizes = chosen[slot.at + 1]
+        else:
+            sizes = np.full(chosen.shape[1], slot.width)
         return gathered(
             self.data,
             chosen[slot.at],
@@ -106,10 +105,8 @@ class Records:
         if slot.texts is None:
             raise Unsupported("the field is not a map of numbers or bytes")
         known, starts = self.known(slot), self.slots[slot.at]
-        first, second = (
-            np.zeros(len(self), np.int64),
-            np.full(len(self), -1 if slot.texts else 0, np.int64),
-        )
+        first = np.zeros(len(self), np.int64)
+        second = np.full(len(self), -1 if slot.texts else 0, np.int64)
         compiled(ENTRIES)(
             self.data,
             starts if known is None else np.where(known, starts, -1),

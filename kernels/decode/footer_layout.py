@@ -183,11 +183,9 @@ def structures_of(
         walk: The loop; None: the compiled one.
     """
     walk = walk or compiled(WALK)
-    stack, now, capacity = (
-        np.empty((at.DEPTH, 4), np.int64),
-        np.empty(at.SLOTS, np.int64),
-        len(data) // TYPICAL + 16,
-    )
+    stack = np.empty((at.DEPTH, 4), np.int64)
+    now = np.empty(at.SLOTS, np.int64)
+    capacity = len(data) // TYPICAL + 16
     while True:
         groups, chunks = np.empty((capacity, 3), np.int64), np.empty((capacity, at.WIDTH), np.int64)
         marks, totals = np.zeros((at.FIELDS, 2), np.int64), np.zeros(3, np.int64)

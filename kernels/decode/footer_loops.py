@@ -92,11 +92,9 @@ def ended(structure: int, fields: int, now: Any, groups: Any, chunks: Any, total
         totals[1] += 1
     elif structure == GROUP:
         if totals[0] < len(groups):
-            groups[totals[0], 0], groups[totals[0], 1], groups[totals[0], 2] = (
-                now[ROWS],
-                now[TOTAL],
-                totals[1],
-            )
+            groups[totals[0], 0] = now[ROWS]
+            groups[totals[0], 1] = now[TOTAL]
+            groups[totals[0], 2] = totals[1]
         totals[0] += 1
         now[TOTAL] = 0
     elif structure == ORDER:
@@ -216,12 +214,10 @@ def walk(
             depth += 1
             if depth == DEPTH:
                 return -1
-            stack[depth, 0], stack[depth, 1], stack[depth, 2], stack[depth, 3] = (
-                item,
-                inner,
-                size,
-                0,
-            )
+            stack[depth, 0] = item
+            stack[depth, 1] = inner
+            stack[depth, 2] = size
+            stack[depth, 3] = 0
         elif kind != TRUE:
             return -1
         if pos < 0 or pos > end:

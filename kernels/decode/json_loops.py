@@ -164,10 +164,8 @@ def texts(data: Any, places: Any, rows: Any, form: Any, program: Any, out: Any, 
                 if pos == first or pos - first > 18 or (data[first] == 48 and pos - first > 1):
                     pos = -1
                 out[2 * v, r], out[2 * v + 1, r] = -value if sign else value, 1
-            elif (
-                kind in (NUMBER, EXACT) and pos < end and data[pos] == 34
+            elif kind in (NUMBER, EXACT) and pos < end and data[pos] == 34:
                 # NaN and infinities, which JSON writes as texts.
-            ):
                 pos = text(data, pos, end)
                 if pos >= 0 and not named(data, start + 1, pos - 1):
                     pos = -1

@@ -63,12 +63,10 @@ def form_of(text: bytes, kind: pa.StructType) -> TextForm | None:
 
     None: it is not an object of objects, or a value does not fit `kind`.
     """
-    leaves, values, keys, last = (
-        dict(_leaves(kind, ())),
-        list[tuple[int, int, int, Path | None]](),
-        list[str | None](),
-        0,
-    )
+    leaves = dict(_leaves(kind, ()))
+    values = list[tuple[int, int, int, Path | None]]()
+    keys = list[str | None]()
+    last = 0
     seen, objects = set[Path](), set[Path]()
     key: str | None = None
     pos, expects = 0, "value"
@@ -181,10 +179,8 @@ def read_texts(
             left = left[1:]
             continue
         # Rows of a power of two in length would all start in one set of the cache.
-        out, odd = (
-            np.empty((2 * len(form.paths), len(left) + PAD), np.int64),
-            np.empty(len(left), np.bool_),
-        )
+        out = np.empty((2 * len(form.paths), len(left) + PAD), np.int64)
+        odd = np.empty(len(left), np.bool_)
         other = compiled(TEXTS)(data, places, left, form.constants, form.program, out, odd)
         chosen = slice(len(left)) if not other else np.flatnonzero(~odd)
         slots = {
@@ -232,11 +228,9 @@ def _struct_array(
             columns.append(pa.nulls(n, f.type))
         else:
             columns.append(_column(f.type, *slots[path], data))
-    return (
-        pa.StructArray.from_arrays(columns, fields=list(kind))
-        if columns
-        else pa.array([{}] * n, kind)
-    )
+    if columns:
+        return pa.StructArray.from_arrays(columns, fields=list(kind))
+    return pa.array([{}] * n, kind)
 
 
 def _column(kind: pa.DataType, first: Longs, second: Longs, data: Bytes) -> pa.Array:

@@ -12,7 +12,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from skipstone.ir.errors import SourceError
+from skipstone.ir.errors import SourceError, describe_error
 
 
 def unpacked(codec: str, block: bytes, most: int) -> bytes:
@@ -33,7 +33,7 @@ def unpacked(codec: str, block: bytes, most: int) -> bytes:
     try:
         found = CODECS[codec](block, most + 1)
     except (zlib.error, ValueError, OSError, EOFError, pa.ArrowException) as e:
-        raise SourceError(f"a block cannot be unpacked ({str(e)[:200]})") from None
+        raise SourceError(f"a block cannot be unpacked ({describe_error(e)})") from None
     if len(found) > most:
         raise SourceError(
             f"it takes more than {most} bytes unpacked; expected less from so few packed bytes"

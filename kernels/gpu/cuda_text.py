@@ -54,9 +54,9 @@ TILE: Final = 8
 # lanes. Up to this number they do not reduce the number of lanes: words of one test take at most 32
 # registers.
 LOAD_AHEAD: Final = 64
-# Largest number of masks of which a lane keeps its own words. More masks take so many registers
-# that few lanes fit on a multiprocessor. Then words are joined one by one: some 15 % more
-# instructions, and a third to a half of the registers.
+# A lane keeps its own words of at most this many masks. More masks take so many registers that few
+# lanes fit on a multiprocessor. Then words are joined one by one: some 15 % more instructions, and
+# a third to a half of the registers.
 MAX_MASKS: Final = 8
 # Largest number of masks that are unrolled; longer texts take seconds to compile.
 MAX_TESTS: Final = 128
@@ -106,11 +106,9 @@ def tile(shape: DeviceShape) -> int:
     """Return the number of words of 32 containers that a warp judges."""
     if not _width(shape):
         return 32  # planes only: one word for each lane
-    return (
-        TILE
-        if shape.form != "many"
-        else max(min(TILE, KEPT_BYTES // _width(shape), MAX_TESTS // _masks(shape)), 1)
-    )
+    if shape.form != "many":
+        return TILE
+    return max(min(TILE, KEPT_BYTES // _width(shape), MAX_TESTS // _masks(shape)), 1)
 
 
 def tables(rows: Sequence[Sequence[np.generic]]) -> list[npt.NDArray[np.generic]]:
@@ -124,8 +122,8 @@ def tables(rows: Sequence[Sequence[np.generic]]) -> list[npt.NDArray[np.generic]
             then those in the second, and so on.
     """
     return [
-        np.array([p for row in rows for p in row if p.dtype == lane], lane)
-        for lane in dict.fromkeys(p.dtype for p in rows[0])
+        np.array([p for row in rows for p in row if p.dtype == lane_type], lane_type)
+        for lane_type in dict.fromkeys(p.dtype for p in rows[0])
     ]
 
 
@@ -266,11 +264,9 @@ def _ranks(shape: DeviceShape) -> list[str]:
 
 
 def _all(shape: DeviceShape, body: Body) -> list[str]:
-    chosen, kinds, logic = (
-        shape.form == "chosen",
-        input_lanes(shape.roots, Op.ARRAY),
-        _logic(shape, body),
-    )
+    chosen = shape.form == "chosen"
+    kinds = input_lanes(shape.roots, Op.ARRAY)
+    logic = _logic(shape, body)
     # Each array has one address, and all words lie at fixed distances from it. That takes half the
     # instructions of an address for each word.
     base = [

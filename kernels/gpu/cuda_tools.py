@@ -120,7 +120,7 @@ def positions_text() -> str:
     )
 
 
-def check_text(lane: str, sides: tuple[str | None, str | None]) -> str:
+def check_text(lane_type: str, sides: tuple[str | None, str | None]) -> str:
     """Return the kernel that finds unknown bounds.
 
     `kernel(n, low_lost, high_lost, low, high, low_mask, low_first, high_mask, high_first)` sets a
@@ -129,13 +129,13 @@ def check_text(lane: str, sides: tuple[str | None, str | None]) -> str:
 
 
     Args:
-        lane: The type of the bounds. "bool": bytes, unknown unless 0 or 1. "datetime64": NumPy's,
-            where NaT is unknown.
+        lane_type: The type of the bounds. "bool": bytes, unknown unless 0 or 1. "datetime64":
+            NumPy's, where NaT is unknown.
         sides: One for the lower and one for the upper bound. "all": there is no mask. "bits" or
             "bytes": there is a mask, in which the first bound has number `first`. None: there is no
             such bound, and the kernel lacks its arguments.
     """
-    kind = TYPES[{"bool": "uint8", "datetime64": "int64"}.get(lane, lane)]
+    kind = TYPES[{"bool": "uint8", "datetime64": "int64"}.get(lane_type, lane_type)]
     names = [
         (name, side) for name, side in zip(("low", "high"), sides, strict=True) if side is not None
     ]
@@ -145,12 +145,10 @@ def check_text(lane: str, sides: tuple[str | None, str | None]) -> str:
         "bytes": "{0}_mask[{0}_first + at] != 0",
         "all": "true",
     }
-    nan, nat = (
-        " && {0}[at] == {0}[at]",
-        " && {0}[at] > -9223372036854775807ll - 1",
-    )  # NaN differs from itself
+    nan = " && {0}[at] == {0}[at]"  # NaN differs from itself
+    nat = " && {0}[at] > -9223372036854775807ll - 1"
     proper = {"bool": " && {0}[at] <= 1", "datetime64": nat, "float32": nan, "float64": nan}.get(
-        lane, ""
+        lane_type, ""
     )
     inverted = (
         "here && knows_low && knows_high && low[at] > high[at]" if len(names) == 2 else "false"
@@ -187,14 +185,14 @@ def check_text(lane: str, sides: tuple[str | None, str | None]) -> str:
     )
 
 
-def mend_text(lane: str) -> str:
+def mend_text(lane_type: str) -> str:
     """Return `kernel(n, out, values, lost, end)`, which replaces unknown bounds.
 
     They become the end of their type.
 
     A bound is unknown where its bit in `lost` is set. A thread writes one value.
     """
-    kind = TYPES[lane]
+    kind = TYPES[lane_type]
     return _text(
         [
             "const i64 n",

@@ -29,12 +29,7 @@ EXTRAS: Final = (
 # Values of cudaError_t and CUresult, which use the same numbers.
 NO_MEMORY, NOT_INITIALIZED, OLD_DRIVER, BUSY, NO_DEVICE, NO_SUCH_DEVICE = 2, 3, 35, 46, 100, 101
 # The kernel is for another architecture, or from another CUDA version.
-NO_IMAGE: Final = (
-    200,
-    209,
-    218,
-    222,
-)
+NO_IMAGE: Final = (200, 209, 218, 222)
 
 _devices: dict[int, CupyDevice] = {}
 _process: int | None = None  # the process that used CUDA first
@@ -177,12 +172,12 @@ class CupyDevice:
             self._cupy.cuda.get_current_stream().synchronize()
             return out
 
-    def empty(self, count: int, lane: str) -> DeviceArray:
+    def empty(self, count: int, lane_type: str) -> DeviceArray:
         """Allocate an uninitialized array from CuPy's current memory pool."""
-        with self._on_device(f"allocate {count * np.dtype(lane).itemsize:,} bytes"):
-            return self._cupy.empty(count, lane)
+        with self._on_device(f"allocate {count * np.dtype(lane_type).itemsize:,} bytes"):
+            return self._cupy.empty(count, lane_type)
 
-    def adopt(self, pointer: int, count: int, lane: str, owner: object) -> DeviceArray:
+    def adopt(self, pointer: int, count: int, lane_type: str, owner: object) -> DeviceArray:
         """Return an array over memory that another library allocated.
 
         Unaligned memory is copied, and the stream is synchronized as in `upload`.
@@ -190,19 +185,16 @@ class CupyDevice:
         Raises:
             DeviceError: the memory lies on another device or on the host.
         """
-        size = np.dtype(lane).itemsize
+        size = np.dtype(lane_type).itemsize
         with self._on_device("use an array of another library"):
             cuda = self._cupy.cuda
             lies = cuda.runtime.pointerGetAttributes(pointer).device
-            if (
-                lies != self._number
+            if lies != self._number:
                 # A kernel that reads another device's memory ends this device's context.
-            ):
-                where = (
-                    f"on device {lies}; give device={lies}"
-                    if lies >= 0
-                    else "in host memory that CUDA does not know"
-                )
+                if lies >= 0:
+                    where = f"on device {lies}; give device={lies}"
+                else:
+                    where = "in host memory that CUDA does not know"
                 raise DeviceError(
                     f"statistics for device {self._number} got an array that lies {where}"
                 )
@@ -210,10 +202,10 @@ class CupyDevice:
                 cuda.UnownedMemory(pointer, count * size, owner, self._number), 0
             )
             if pointer % size:
-                copy = self._cupy.ndarray((count * size,), np.uint8, memory).copy().view(lane)
+                copy = self._cupy.ndarray((count * size,), np.uint8, memory).copy().view(lane_type)
                 cuda.get_current_stream().synchronize()
                 return copy
-            return self._cupy.ndarray((count,), lane, memory)
+            return self._cupy.ndarray((count,), lane_type, memory)
 
     def from_dlpack(self, given: Any) -> Any:
         """Convert a DLPack object to an array with `__cuda_array_interface__`."""

@@ -59,7 +59,7 @@ class Foreign:
             return False
         return (
             from_arrow(self.type) == dtype
-            and np.dtype(self.numpy_type).itemsize == np.dtype(dtype.lane).itemsize
+            and np.dtype(self.numpy_type).itemsize == np.dtype(dtype.lane_type).itemsize
         )
 
     def look(self, device: Device) -> None:
@@ -68,11 +68,8 @@ class Foreign:
         Raises:
             DeviceError: it belongs to another device.
         """
-        for place in (
-            *self.data[:1],
-            *([] if self.mask is None else [self.mask]),
-            # The buffer of a text's bytes may be empty.
-        ):
+        # Only the first buffer of the data: that of a text's bytes may be empty.
+        for place in (*self.data[:1], *([] if self.mask is None else [self.mask])):
             if self.n:
                 device.adopt(place, 1, "uint8", self.owner)
 
@@ -112,24 +109,19 @@ class Foreign:
         if self.mask is None:
             return None
         found = device.download(self.mask_bytes(device))
-        return (
-            np.unpackbits(found, count=self.first + self.n, bitorder="little").view(np.bool_)[
-                self.first :
-            ]
-            if self.bits
-            else found != 0
-        )
+        if not self.bits:
+            return np.asarray(found != 0)
+        bits = np.unpackbits(found, count=self.first + self.n, bitorder="little")
+        return bits[self.first :].view(np.bool_)
 
     def _buffers(self, device: Device) -> list[pa.Buffer]:
         """Copy buffers that Arrow reads: bits, values of 16 bytes, or offsets and their bytes."""
         count = self.first + self.n
 
         def read(place: int, size: int) -> npt.NDArray[Any]:
-            return (
-                device.download(device.adopt(place, size, "uint8", self.owner))
-                if size and place
-                else np.empty(0, np.uint8)
-            )
+            if size and place:
+                return device.download(device.adopt(place, size, "uint8", self.owner))
+            return np.empty(0, np.uint8)
 
         if len(self.data) == 1:
             return [pa.py_buffer(read(self.data[0], (count * self.type.bit_width + 7) // 8))]
@@ -206,8 +198,8 @@ def _has_dlpack(given: Any) -> bool:
 
 def _of_interface(given: Any, interface: Any, name: str) -> Foreign:
     try:
-        lane = np.dtype(interface["typestr"])
-        kind = pa.from_numpy_dtype(lane) if lane.isnative else None
+        lane_type = np.dtype(interface["typestr"])
+        kind = pa.from_numpy_dtype(lane_type) if lane_type.isnative else None
     except (TypeError, pa.ArrowException):
         kind = None
     if kind is None:
@@ -216,7 +208,9 @@ def _of_interface(given: Any, interface: Any, name: str) -> Foreign:
             "datetime64, in this machine's byte order"
         )
     shape, strides = tuple(interface["shape"]), interface.get("strides")
-    if len(shape) != 1 or (strides is not None and shape[0] > 1 and strides[0] != lane.itemsize):
+    if len(shape) != 1 or (
+        strides is not None and shape[0] > 1 and strides[0] != lane_type.itemsize
+    ):
         raise StatisticsError(
             f"{name} is an array of shape {shape} and strides {strides}; expected one dimension "
             "without gaps between values"
@@ -231,7 +225,7 @@ def _of_interface(given: Any, interface: Any, name: str) -> Foreign:
     return Foreign(
         kind,
         shape[0],
-        lane.name,
+        lane_type.name,
         (interface["data"][0],),
         None if mask is None else mask["data"][0],
         bits,
@@ -348,8 +342,8 @@ def _of_arrow(
             prefix = "float"
         elif pa.types.is_unsigned_integer(kind):
             prefix = "uint"
-        lane = f"{prefix}{width * 8}"
-        return Foreign(kind, n, lane, (buffers[1] + first * width,), mask, True, first, owner)
+        lane_type = f"{prefix}{width * 8}"
+        return Foreign(kind, n, lane_type, (buffers[1] + first * width,), mask, True, first, owner)
     texts = (
         pa.types.is_string(kind)
         or pa.types.is_binary(kind)

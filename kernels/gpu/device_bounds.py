@@ -77,12 +77,10 @@ def _mend(
         return None
     if not unknown:
         return values
-    out, end = (
-        device.empty(n, dtype.lane),
-        np.dtype(dtype.lane).type(end_of(dtype, dtype.lane, high=high)),
-    )
+    out = device.empty(n, dtype.lane_type)
+    end = np.dtype(dtype.lane_type).type(end_of(dtype, dtype.lane_type, high=high))
     device.start(
-        device.function(cuda_tools.mend_text(dtype.lane)),
+        device.function(cuda_tools.mend_text(dtype.lane_type)),
         -(-n // THREADS),
         [np.int64(n), out, values, lost, end],
     )

@@ -212,10 +212,8 @@ def _launch_kernel(
     form: Form = (
         "chosen" if todo is not None else "all" if rows == 1 and literals_fit(one) else "many"
     )
-    shape, words = (
-        DeviceShape(one.shape, form),
-        2 * (word_count(one.n) if todo is None else len(todo)),
-    )
+    shape = DeviceShape(one.shape, form)
+    words = 2 * (word_count(one.n) if todo is None else len(todo))
     which: list[Any] = (
         [np.int64(rows)]
         if form == "many"

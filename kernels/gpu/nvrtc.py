@@ -21,7 +21,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from skipstone.ir.errors import BackendMissing, DeviceError
+from skipstone.ir.errors import BackendMissing, DeviceError, describe_error
 from skipstone.kernels.run import compile_cache
 
 # The result of a comparison must not depend on where it runs: products are not fused with sums, and
@@ -248,13 +248,10 @@ def _library(major: int | None) -> _Library:
         for path in _paths(number):
             try:
                 return _Library(path)
-            except (
-                OSError,
-                AttributeError,
-                # It cannot be loaded, or is too old to list the architectures that it supports.
-            ) as e:
+            # It cannot be loaded, or is too old to list the architectures that it supports.
+            except (OSError, AttributeError) as e:
                 if os.path.exists(path):
-                    failed = f" ({path}: {e})"
+                    failed = f" ({path}: {describe_error(e)})"
     of = "" if major is None else f" of CUDA {major}"
     install = " or ".join(
         f"pip install 'skipstone[gpu-cuda{m}]'" for m in (MAJORS if major is None else (major,))

@@ -72,10 +72,8 @@ def tree_of(points: Points) -> Tree:
         within = np.argsort(keys, axis=1)
         order = np.take_along_axis(order.reshape(1 << level, -1), within, axis=1).reshape(-1)
     leaves = np.ascontiguousarray(points[order])
-    least, most = (
-        [leaves.reshape(-1, LEAF, d).min(axis=1)],
-        [leaves.reshape(-1, LEAF, d).max(axis=1)],
-    )
+    least = [leaves.reshape(-1, LEAF, d).min(axis=1)]
+    most = [leaves.reshape(-1, LEAF, d).max(axis=1)]
     for _ in range(depth):
         least.append(least[-1].reshape(-1, 2, d).min(axis=1))
         most.append(most[-1].reshape(-1, 2, d).max(axis=1))
@@ -104,12 +102,10 @@ def any_inside(tree: Tree, low: Points, high: Points, *, compiling: bool | None 
     n = len(low)
     out = np.zeros(n, np.bool_)
     if (n >= MIN_TO_COMPILE and at_hand(SEARCH)) if compiling is None else compiling:
-        loop, low, high, found = (
-            compiled(SEARCH),
-            np.ascontiguousarray(low),
-            np.ascontiguousarray(high),
-            out.view(np.uint8),
-        )
+        loop = compiled(SEARCH)
+        low = np.ascontiguousarray(low)
+        high = np.ascontiguousarray(high)
+        found = out.view(np.uint8)
 
         def search(first: int, stop: int) -> None:
             loop(

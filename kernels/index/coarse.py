@@ -60,7 +60,7 @@ class Grid:
         """Return the place of one value of the lane's kind, of any size."""
         if isinstance(self.base, int):
             return max(0, min((int(value) - self.base) >> self.shift, LAST))
-        return int(self.places(np.array([value], self.of.lane))[0])
+        return int(self.places(np.array([value], self.of.lane_type))[0])
 
     def places(self, values: Lanes) -> Places:
         """Return the places of lanes."""
@@ -83,37 +83,37 @@ class Grid:
         steps = (clipped.view(np.uint64) - base) >> np.uint64(self.shift)
         return np.asarray(np.minimum(steps, LAST), np.uint16)
 
-    def rank(self, op: Op, axis: Any, *, certain: bool = False) -> int:
+    def rank(self, op: Op, axis: Any, *, definite: bool = False) -> int:
         """Return the place that replaces a value in a comparison.
 
         LT and LE become place < rank, GE and GT become place >= rank. The comparison of places
-        holds wherever that of the bounds does; with `certain`, it holds only there.
+        holds wherever that of the bounds does; with `definite`, it holds only there.
         """
         below = op in (Op.LT, Op.LE)
         if not isinstance(self.base, int):
             # Of two values at one place, either may be the greater.
-            return self.place(axis) + (below is not certain)
+            return self.place(axis) + (below is not definite)
         if self.of.codes is not None:
             axis = self.of.codes.rank(op, axis)
             # The least code that is not below the value, or the least that is above it.
             least = axis
         else:
             if self.of.narrowed:
-                axis = clamp(op, axis, self.of.dtype, self.of.lane)
+                axis = clamp(op, axis, self.of.dtype, self.of.lane_type)
             least = axis + (op in (Op.LE, Op.GT))
         # LT and LE are bound < least. The others are bound >= least; for integers, bound > least -
         # 1.
-        return self.place(least - (below is not certain)) + (below is not certain)
+        return self.place(least - (below is not definite)) + (below is not definite)
 
     def runs(self, values: tuple[object, ...]) -> tuple[Places, Places]:
         """Return ascending values as runs of places (kernels/pack/keys.py)."""
         if self.of.codes is not None:
             firsts, lasts = (self.places(codes) for codes in self.of.codes.runs(values))
         else:
-            lanes = np.asarray(values, self.of.dtype.lane)
+            lanes = np.asarray(values, self.of.dtype.lane_type)
             if self.of.narrowed:
                 lanes = lanes.clip(self.of.end(high=False), self.of.end(high=True))
-            firsts = lasts = self.places(lanes.astype(self.of.lane))
+            firsts = lasts = self.places(lanes.astype(self.of.lane_type))
         apart = firsts[1:] > lasts[:-1]
         return firsts[np.append(True, apart)], lasts[np.append(apart, True)]
 

@@ -57,7 +57,7 @@ class Found:
         n: The number of containers.
         words: The numbers of the words, ascending, shape (k,).
         match: For each word the containers that may match, shape (k,).
-        sure: For each word the containers in which every row matches; None if not requested.
+        fully_matched: For each word the containers in which every row matches; None: not requested.
         order: The position of each container in the table; None: the same.
         guard: The guard of the order, if it comes from a file.
     """
@@ -65,7 +65,7 @@ class Found:
     n: int
     words: WordNumbers
     match: Words
-    sure: Words | None = None
+    fully_matched: Words | None = None
     order: Order | None = None
     guard: Guard | None = None
 
@@ -78,17 +78,17 @@ class Found:
         )
 
     def verdicts(self) -> Verdicts:
-        """Return 0, 1 or 2 for each of the n containers; only 0 or 1 if `sure` is None."""
+        """Return 0, 1 or 2 for each of the n containers; only 0 or 1 if `fully_matched` is None."""
         out = np.zeros(word_count(self.n) * 64, np.uint8)
         self._touch()
         if self.order is not None:
-            for words, verdict in ((self.match, 1), (self.sure, 2)):
+            for words, verdict in ((self.match, 1), (self.fully_matched, 2)):
                 if words is not None:
                     out[self.order[positions(words, self.n, self.words)]] = verdict
             return out[: self.n]
         bits = _bytes(self.match)
-        if self.sure is not None:
-            bits = bits + _bytes(self.sure)
+        if self.fully_matched is not None:
+            bits = bits + _bytes(self.fully_matched)
         out.reshape(-1, 64)[self.words] = bits
         return out[: self.n]
 
@@ -100,7 +100,9 @@ class Found:
         nothing = np.zeros_like(self.match)
         bits = np.zeros((2, word_count(self.n) * 64), np.bool_)
         for mask, words in zip(
-            bits, (self.match, nothing if self.sure is None else self.sure), strict=True
+            bits,
+            (self.match, nothing if self.fully_matched is None else self.fully_matched),
+            strict=True,
         ):
             mask[self.order[positions(words, self.n, self.words)]] = True
         return found_in((pack(bits[0]), pack(bits[0] & ~bits[1])), self.n)
@@ -121,13 +123,13 @@ def found_in(planes: Sequence[Plane], n: int) -> Found:
 
 
 def descend(
-    index: Index, both: Program, wanted: Program, *, dense: bool, backend: Backend
+    index: Index, for_blocks: Program, wanted: Program, *, dense: bool, backend: Backend
 ) -> Found | None:
     """Return the containers that may match, by levels.
 
     Args:
         index: The levels.
-        both: The program that judges blocks: can match, can miss.
+        for_blocks: The program that judges blocks: can match, can miss.
         wanted: The program that judges containers: the same, or only `can match`.
         dense: True if the result will be spread over all containers; levels then pay only if little
             is found.
@@ -136,7 +138,7 @@ def descend(
     Returns:
         None if the flat kernel should be used instead.
     """
-    search = _Search(index, both, wanted, backend)
+    search = _Search(index, for_blocks, wanted, backend)
     if search.n < MIN_CONTAINERS:
         return None
     search.levels()
@@ -148,36 +150,41 @@ def descend(
 class _Search:
     """The state of one descent."""
 
-    def __init__(self, index: Index, both: Program, wanted: Program, backend: Backend) -> None:
-        self.index, self.both, self.wanted, self.backend = index, both, wanted, backend
+    def __init__(
+        self, index: Index, for_blocks: Program, wanted: Program, backend: Backend
+    ) -> None:
+        self.index, self.for_blocks, self.wanted, self.backend = index, for_blocks, wanted, backend
         self.n = index.leaf.num_containers
         self.todo: Todo = None
         # Words that settled blocks share with other blocks.
         self.edges: list[WordNumbers] = []
         # Words whose containers are all settled, and their containers in which every row matches.
         self.settled: list[tuple[WordNumbers, Words]] = []
-        # Value lists and bloom filters may contradict what bounds make certain.
-        self.certain = not (
+        # True if ALWAYS of a block settles its containers: no value lists or bloom filters may
+        # contradict the bounds.
+        self.blocks_settle = not (
             index.leaf.has_members
             and any(
-                n.op in (Op.MAY_CONTAIN, Op.MAY_CONTAIN_OTHER) for r in both.roots for n in r.walk()
+                n.op in (Op.MAY_CONTAIN, Op.MAY_CONTAIN_OTHER)
+                for r in for_blocks.roots
+                for n in r.walk()
             )
         )
 
     def levels(self) -> None:
         """Judge the levels, except those that are known to settle too little."""
         levels = self.index.levels
-        first = self.index.starts.find(self.both) or 0
+        first = self.index.starts.find(self.for_blocks) or 0
         for i, level in enumerate(levels[first:], first):
-            match, sure = self._blocks(level, self.both)
+            match, full = self._blocks(level, self.for_blocks)
             n = level.num_containers
-            open_ = positions(match & ~sure, n, self.todo)
+            open_ = positions(match & ~full, n, self.todo)
             if len(open_) > MAX_OPEN_SHARE * n:
                 self.todo, self.edges, self.settled = None, [], []
-                self.index.starts.put(self.both, i + 1)
+                self.index.starts.put(self.for_blocks, i + 1)
                 continue
-            if sure.any():
-                self._settle(positions(sure, n, self.todo), levels[i:])
+            if full.any():
+                self._settle(positions(full, n, self.todo), levels[i:])
             self.todo = level.blocks.words(open_)
 
     def _settle(self, blocks: Positions, levels: tuple[Level, ...]) -> None:
@@ -188,11 +195,10 @@ class _Search:
         whole, shared = words_inside(first, stop, self.n)
         self.edges.append(shared)
         rows = self.index.leaf.rows_plane()
-        bits = (
-            np.full(len(whole), -bool(rows), np.int64).view(np.uint64)
-            if isinstance(rows, bool)
-            else rows[whole]
-        )
+        if isinstance(rows, bool):
+            bits = np.full(len(whole), -bool(rows), np.int64).view(np.uint64)
+        else:
+            bits = rows[whole]
         self.settled.append((whole, clear_tail(bits, self.n, whole)))
 
     def codes(self, dense: bool) -> bool:
@@ -204,7 +210,7 @@ class _Search:
         coarse = self.index.coarse
         if (
             coarse is not None
-            and not self.both.derived
+            and not self.for_blocks.derived
             and self.index.pays.get((self.wanted, dense), lambda: self._pays(coarse, dense))
         ):
             words, match, left = self._coarse(coarse, self.todo)
@@ -239,7 +245,7 @@ class _Search:
         assert result.words is not None
         match, *others = (_words(p, len(result.words)) for p in result.planes)
         clear_tail(match, self.n, result.words)
-        if not self.certain:
+        if not self.blocks_settle:
             return result.words, match, match
         # If "can miss" is not requested, a container is settled once it is certain that it can
         # match; otherwise, once it is certain that all its rows do.
@@ -266,32 +272,31 @@ class _Search:
             subset = Subset(self.index.leaf, left)
             # Statistics that are made for this call are not worth an upload, unless "cupy" is
             # requested.
-            launch = (
-                self.index.launch(subset, self.wanted)
-                if self.backend == "cupy"
-                else subset.launch(self.wanted)
-            )
+            if self.backend == "cupy":
+                launch = self.index.launch(subset, self.wanted)
+            else:
+                launch = subset.launch(self.wanted)
             match, miss = self._ask(subset, launch, None)
         else:
             match, miss = self._ask(
                 self.index.leaf, self.index.launch(self.index.leaf, self.wanted), left
             )
-        sure = np.zeros_like(match) if miss is None else match & ~miss
+        full = np.zeros_like(match) if miss is None else match & ~miss
         if done:
             words = np.concatenate([left, *(w for w, _ in done)])
-            match, sure = (np.concatenate([own, *(b for _, b in done)]) for own in (match, sure))
+            match, full = (np.concatenate([own, *(b for _, b in done)]) for own in (match, full))
             order = np.argsort(words, kind="stable")
-            words, match, sure = words[order], match[order], sure[order]
+            words, match, full = words[order], match[order], full[order]
             once = np.ones(len(words), np.bool_)
             once[1:] = words[1:] != words[:-1]
-            left, match, sure = words[once], match[once], sure[once]
+            left, match, full = words[once], match[once], full[once]
         clear_tail(match, self.n, left)
-        sure &= match
+        full &= match
         return Found(
             self.n,
             left,
             match,
-            None if self.wanted.can_miss is None else sure,
+            None if self.wanted.can_miss is None else full,
             self.index.order,
             self.index.guard,
         )
@@ -305,7 +310,9 @@ class _Search:
     def _blocks(self, source: Packed, program: Program) -> tuple[Words, Words]:
         """Return words of the blocks that may match, and of those in which every row does."""
         match, miss = self._ask(source, self.index.launch(source, program), self.todo)
-        return match, match & ~miss if self.certain and miss is not None else np.zeros_like(match)
+        if miss is None or not self.blocks_settle:
+            return match, np.zeros_like(match)
+        return match, match & ~miss
 
     def _ask(self, source: Packed, launch: Launch, todo: Todo) -> tuple[Words, Words | None]:
         """Return words of containers that can match, and of those that can miss, if requested."""

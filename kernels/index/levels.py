@@ -74,18 +74,15 @@ class Coarse(Packed):
         if grid is None:
             return column
         low, high = (None if b is None else encoded(b, grid) for b in (column.low, column.high))
-        return replace(column, lane=LANE, low=low, high=high, codes=grid)
+        return replace(column, lane_type=LANE, low=low, high=high, codes=grid)
 
     def pack_rows(self) -> Plane:
         """Return the source's plane of containers that may hold rows."""
         return self.full.rows_plane()
 
     def prepared(self, program: Program) -> Launch:
-        """Return the program's launch with one more root.
-
-        It holds where `can_match` holds for certain.
-        """
-        return prepare(program, self, self.peek, certain=True)
+        """Return the program's launch, with the root "can match with full bounds" added."""
+        return prepare(program, self, self.peek, definite=True)
 
 
 def levels_over(leaf: Packed, grouped: list[Blocks], fan: int) -> tuple[Level, ...]:
@@ -103,19 +100,16 @@ def levels_over(leaf: Packed, grouped: list[Blocks], fan: int) -> tuple[Level, .
 
 def summary(c: Column, rows: Plane, blocks: Blocks) -> Column:
     """Return a column's statistics in blocks of containers."""
-    alive = both(c.may_hold_value, rows)
-    real = any_of(alive, blocks)
+    alive = conjunction(c.may_hold_value, rows)
+    has_values = any_of(alive, blocks)
     low = None if c.low is None else _ends(c.low, alive, blocks, np.minimum, _last(c.low.dtype, 1))
-    high = (
-        None
-        if c.high is None
-        else _ends(c.high, alive, blocks, np.maximum, _last(c.high.dtype, -1))
-    )
-    if (
-        not isinstance(real, bool) or not real
+    if c.high is None:
+        high = None
+    else:
+        high = _ends(c.high, alive, blocks, np.maximum, _last(c.high.dtype, -1))
+    if not isinstance(has_values, bool) or not has_values:
         # The bounds of blocks without any value are unknown.
-    ):
-        none = ~_bits(real, 0, blocks.count)
+        none = ~_bits(has_values, 0, blocks.count)
         for bounds, is_high in ((low, False), (high, True)):
             if bounds is not None:
                 bounds[none] = c.end(is_high)
@@ -123,14 +117,14 @@ def summary(c: Column, rows: Plane, blocks: Blocks) -> Column:
         c,
         low=low,
         high=high,
-        may_hold_value=real,
-        may_hold_null=any_of(both(c.may_hold_null, rows), blocks),
-        may_hold_nan=any_of(both(c.may_hold_nan, rows), blocks),
+        may_hold_value=has_values,
+        may_hold_null=any_of(conjunction(c.may_hold_null, rows), blocks),
+        may_hold_nan=any_of(conjunction(c.may_hold_nan, rows), blocks),
         may_raise=False,
     )
 
 
-def both(a: Plane, b: Plane) -> Plane:
+def conjunction(a: Plane, b: Plane) -> Plane:
     """Return the conjunction of two planes."""
     if isinstance(a, bool):
         return b if a else False
@@ -195,8 +189,8 @@ def _bits(plane: Plane, start: int, stop: int) -> Mask:
     return unpack(plane[first : word_count(stop)], stop - first * 64)[start - first * 64 :]
 
 
-def _last(lane: np.dtype[Any], sign: int) -> float | int:
+def _last(lane_type: np.dtype[Any], sign: int) -> float | int:
     """Return the greatest value of a lane, or the least."""
-    if lane.kind == "f":
+    if lane_type.kind == "f":
         return sign * np.inf
-    return int(np.iinfo(lane).max if sign > 0 else np.iinfo(lane).min)
+    return int(np.iinfo(lane_type).max if sign > 0 else np.iinfo(lane_type).min)

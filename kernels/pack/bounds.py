@@ -84,16 +84,16 @@ def bounds_of(array: Given, dtype: DType, side: Side) -> Bounds | None:
 
 def lanes_in_place(array: Given, dtype: DType) -> Lanes | None:
     """Return the bounds in place if they are lanes of the type and all known, else None."""
-    kind, lane = array.type, np.dtype(dtype.lane)
+    kind, lane_type = array.type, np.dtype(dtype.lane_type)
     if (
         not pa.types.is_primitive(kind)
-        or kind.bit_width != lane.itemsize * 8
+        or kind.bit_width != lane_type.itemsize * 8
         or from_arrow(kind) != dtype
     ):
         return None
     if array.null_count or (isinstance(array, pa.ChunkedArray) and array.num_chunks != 1):
         return None
-    return values_of(whole(array).view(pa.from_numpy_dtype(lane)))
+    return values_of(whole(array).view(pa.from_numpy_dtype(lane_type)))
 
 
 def known_of(array: pa.Array) -> Mask | None:
@@ -125,8 +125,8 @@ def values_of(array: pa.Array) -> Lanes:
 
 
 def _integers(values: npt.NDArray[np.generic], dtype: DType, known: Mask | None) -> Bounds:
-    lane = np.dtype(dtype.lane)
-    if values.dtype == lane:
+    lane_type = np.dtype(dtype.lane_type)
+    if values.dtype == lane_type:
         return Bounds(values, known)
     info = np.iinfo(values.dtype)  # type: ignore[type-var]
     fits: Mask | None = None
@@ -138,7 +138,7 @@ def _integers(values: npt.NDArray[np.generic], dtype: DType, known: Mask | None)
     if fits is not None and fits.all():
         fits = None
     return Bounds(
-        values.astype(lane), fits if known is None else known if fits is None else known & fits
+        values.astype(lane_type), fits if known is None else known if fits is None else known & fits
     )
 
 
@@ -147,7 +147,7 @@ def _floats(array: pa.Array, source: DType, dtype: DType, known: Mask | None) ->
         return None
     with np.errstate(over="ignore", under="ignore"):
         # Rounds to nearest: JSON's double 0.1 becomes the FLOAT nearest to 0.1 again.
-        return Bounds(values_of(array).astype(dtype.lane, copy=False), known)
+        return Bounds(values_of(array).astype(dtype.lane_type, copy=False), known)
 
 
 def _rescaled(

@@ -37,7 +37,7 @@ class Column:
 
     Attributes:
         dtype: The column's type.
-        lane: The type of the arrays of bounds: `dtype.lane`, a narrower one
+        lane_type: The type of the arrays of bounds: `dtype.lane_type`, a narrower one
             (kernels/pack/narrow.py), or the type of codes.
         low: The lower bounds, shape (n,); None if unknown everywhere.
         high: The upper bounds, shape (n,); None if unknown everywhere.
@@ -52,7 +52,7 @@ class Column:
     """
 
     dtype: DType
-    lane: str
+    lane_type: str
     low: Lanes | None
     high: Lanes | None
     may_hold_value: Plane
@@ -66,20 +66,16 @@ class Column:
     def nbytes(self) -> int:
         """Bytes of the arrays, the planes and the dictionary."""
         arrays = (
-            self.low,
-            self.high,
-            self.may_hold_value,
-            self.may_hold_null,
-            self.may_hold_nan,
+            self.low, self.high, self.may_hold_value, self.may_hold_null, self.may_hold_nan,
             self.may_raise,
-        )
+        )  # fmt: skip
         own = sum(a.nbytes for a in arrays if isinstance(a, np.ndarray))
         return own + (0 if self.codes is None else self.codes.nbytes)
 
     @property
     def narrowed(self) -> bool:
         """True if lanes are narrower than the type's own, so that literals may need clamping."""
-        return self.codes is None and self.lane != self.dtype.lane
+        return self.codes is None and self.lane_type != self.dtype.lane_type
 
     def known(self, high: bool) -> Mask | None:
         """Return the mask of known bounds of a side, shape (n,); None: none is known.
@@ -93,7 +89,7 @@ class Column:
         """Return the value or code that replaces an unknown bound in the lanes."""
         if self.codes is not None:
             return self.codes.end(high)
-        return end_of(self.dtype, self.lane, high=high)
+        return end_of(self.dtype, self.lane_type, high=high)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +141,7 @@ def pack_column(
                 out |= _known(bounds_of(_take(a, at), dtype, side), dtype, len(at))
         return out
 
-    real, nulls, nans, contradictions = planes_of(
+    has_values, nulls, nans, contradictions = planes_of(
         raw.null_count,
         raw.row_count,
         raw.nan_count if floating else None,
@@ -160,7 +156,7 @@ def pack_column(
             None if a is None else without(bounds_of(a, dtype, side), contradictions, n)
             for a, side in given
         )
-        return column_of(dtype, low, high, real, parent_may_be_null or nulls, nans)
+        return column_of(dtype, low, high, has_values, parent_may_be_null or nulls, nans)
 
     def read(first: int, stop: int) -> Pair:
         low, high = (
@@ -176,12 +172,11 @@ def pack_column(
         return _drop_invalid(low, high, dtype)
 
     a, b = (None if a is None else lanes_in_place(a, dtype) for a, _ in given)
-    bounds = (
-        lanes_of(read, dtype, n, (raw.min is not None, raw.max is not None), (a, b))
-        if dtype.ordered
-        else (dtype.lane, None, None)
-    )
-    return Column(dtype, *bounds, real, parent_may_be_null or nulls, nans)
+    if dtype.ordered:
+        bounds = lanes_of(read, dtype, n, (raw.min is not None, raw.max is not None), (a, b))
+    else:
+        bounds = (dtype.lane_type, None, None)
+    return Column(dtype, *bounds, has_values, parent_may_be_null or nulls, nans)
 
 
 def may_contradict(raw: Raw, dtype: DType, rows: Given | None, n: int) -> bool:
@@ -200,19 +195,17 @@ def may_contradict(raw: Raw, dtype: DType, rows: Given | None, n: int) -> bool:
 
 
 def column_of(
-    dtype: DType, low: Bounds | None, high: Bounds | None, real: Plane, nulls: Plane, nans: Plane
+    dtype: DType, low: Bounds | None, high: Bounds | None, values: Plane, nulls: Plane, nans: Plane
 ) -> Column:
     """Return a column from planes and from bounds that are in order."""
     if dtype.coded:
         a, b, codes = encode(low, high, dtype)
         if a is not None and b is not None and (disorder := a > b).any():
-            a, b = (
-                np.where(disorder, 0, a).astype(np.int32),
-                np.where(disorder, codes.end(high=True), b).astype(np.int32),
-            )
-        return Column(dtype, "int32", a, b, real, nulls, nans, codes)
+            a = np.where(disorder, 0, a).astype(np.int32)
+            b = np.where(disorder, codes.end(high=True), b).astype(np.int32)
+        return Column(dtype, "int32", a, b, values, nulls, nans, codes)
     if not dtype.ordered or (low is None and high is None):
-        return Column(dtype, dtype.lane, None, None, real, nulls, nans)
+        return Column(dtype, dtype.lane_type, None, None, values, nulls, nans)
     bounds = (low, high)
 
     def read(first: int, stop: int) -> Pair:
@@ -232,7 +225,7 @@ def column_of(
     return Column(
         dtype,
         *lanes_of(read, dtype, n, (low is not None, high is not None), lanes_in_place),
-        real,
+        values,
         nulls,
         nans,
     )

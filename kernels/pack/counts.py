@@ -75,9 +75,9 @@ def planes_of(
             found[first] = at + first
         return out
 
-    real, nulls, nans = _by_blocks(masks, n) or (True, nullable, floating)
+    has_values, nulls, nans = _by_blocks(masks, n) or (True, nullable, floating)
     wrong = [found[first] for first in sorted(found)]
-    return real, nulls, nans, np.concatenate(wrong) if wrong else NO_POSITIONS
+    return has_values, nulls, nans, np.concatenate(wrong) if wrong else NO_POSITIONS
 
 
 def _masks(
@@ -103,10 +103,8 @@ def _masks(
         over, full = counted & (less > rows), counted & (less == rows)
         return (~full, nulls | empty, NO_NANS), full, over
     left, gone = rows - np.minimum(less, rows), np.maximum(nan, 0)
-    over, full = (
-        counted & ((less > rows) | (gone > left)),
-        counted & (less <= rows) & (gone == left),
-    )
+    over = counted & ((less > rows) | (gone > left))
+    full = counted & (less <= rows) & (gone == left)
     all_null = counted & (null == rows)
     nulls &= ~(full & (nan == rows))
     return (~full, nulls | empty, (nan != 0) & ~all_null & ~empty), full, over

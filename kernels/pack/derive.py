@@ -22,7 +22,7 @@ from skipstone.ir.lower import Program, Want, condition_of
 from skipstone.ir.merge import merge
 from skipstone.ir.node import Node, Op
 from skipstone.ir.types import DType, Kind
-from skipstone.ir.values import NO, TEXT, Data, Mask, lane_of
+from skipstone.ir.values import NO, TEXT, Data, Mask, lane_type_of
 from skipstone.kernels.pack.bounds import Bounds
 from skipstone.kernels.pack.codes import Dictionary, key_of
 from skipstone.kernels.pack.columns import Column, column_of
@@ -31,7 +31,7 @@ from skipstone.kernels.pack.planes import Plane, plane_of, unpack, word_count
 from skipstone.kernels.run import numpy_cpu, pool
 
 if TYPE_CHECKING:
-    from skipstone.kernels.run.launch import Source
+    from skipstone.kernels.run.launch import PackedStatistics
 
 
 # Returns the interval of a leaf in containers [first, stop).
@@ -40,12 +40,12 @@ LeafReader = Callable[[int, int], Interval]
 BLOCK: Final = 1 << 15
 
 
-def derive(n: Node, source: Source) -> Column:
+def derive(n: Node, source: PackedStatistics) -> Column:
     """Return the packed statistics of a call."""
     return packed(interval_of(n, source), source.num_containers)
 
 
-def interval_of(n: Node, source: Source) -> Interval:
+def interval_of(n: Node, source: PackedStatistics) -> Interval:
     """Return the interval of a bound scalar in each container, computed block by block."""
     leaves = {leaf: _leaf(leaf, source) for leaf in _leaves(n)}
     count = source.num_containers
@@ -61,7 +61,7 @@ def interval_of(n: Node, source: Source) -> Interval:
     return _in_blocks(n, leaves, count)
 
 
-def _by_distinct(n: Node, leaf: Node, source: Source) -> Interval:
+def _by_distinct(n: Node, leaf: Node, source: PackedStatistics) -> Interval:
     """Evaluate each distinct pair of bounds of one text or long decimal column once.
 
     Such bounds repeat, and they take long to evaluate.
@@ -85,18 +85,15 @@ def _by_distinct(n: Node, leaf: Node, source: Source) -> Interval:
         plane_of(np.broadcast_to(_mask(p, count), count)[first])
         for p in (column.may_hold_value, column.may_hold_null)
     )
-    real, nulls = planes
+    has_values, nulls = planes
     bounds = (b if b is None else b[first] for b in (column.low, column.high))
     distinct = replace(
-        column, low=next(bounds), high=next(bounds), may_hold_value=real, may_hold_null=nulls
+        column, low=next(bounds), high=next(bounds), may_hold_value=has_values, may_hold_null=nulls
     )
     keys = _keys(column)
     parts = {leaf: lambda start, stop: unpacked(_slice(distinct, start, stop), stop - start, keys)}
     v = _in_blocks(n, parts, len(first))
-    return Interval(
-        v.dtype,
-        *(np.broadcast_to(a, len(first))[inverse] for a in v.arrays),
-    )
+    return Interval(v.dtype, *(np.broadcast_to(a, len(first))[inverse] for a in v.arrays))
 
 
 def _in_blocks(n: Node, leaves: dict[Node, LeafReader], count: int) -> Interval:
@@ -104,15 +101,11 @@ def _in_blocks(n: Node, leaves: dict[Node, LeafReader], count: int) -> Interval:
 
     def work(first: int, stop: int) -> None:
         v = _evaluate(n, leaves, first, stop)
-        for whole, part in zip(
-            out,
-            v.arrays,
-            strict=True,
-        ):
+        for whole, part in zip(out, v.arrays, strict=True):
             whole[first:stop] = part
 
     assert n.dtype is not None
-    out += [np.empty(count, lane_of(n.dtype)) for _ in range(2)] + [
+    out += [np.empty(count, lane_type_of(n.dtype)) for _ in range(2)] + [
         np.empty(count, np.bool_) for _ in range(5)
     ]
     pool.run_chunks(work, count, BLOCK if _is_builtin(n) else count)
@@ -139,7 +132,7 @@ def _is_builtin(n: Node) -> bool:
     )
 
 
-def _leaf(n: Node, source: Source) -> LeafReader:
+def _leaf(n: Node, source: PackedStatistics) -> LeafReader:
     if n.op is Op.CALL:
         return functools.partial(_slice_interval, _truth(n.args[0], source))
     assert isinstance(n.value, tuple) and n.dtype is not None
@@ -149,10 +142,7 @@ def _leaf(n: Node, source: Source) -> LeafReader:
 
 
 def _slice_interval(v: Interval, first: int, stop: int) -> Interval:
-    return Interval(
-        v.dtype,
-        *(a if len(a) == 1 else a[first:stop] for a in v.arrays),
-    )
+    return Interval(v.dtype, *(a if len(a) == 1 else a[first:stop] for a in v.arrays))
 
 
 def _slice(c: Column, first: int, stop: int) -> Column:
@@ -160,13 +150,13 @@ def _slice(c: Column, first: int, stop: int) -> Column:
         p if isinstance(p, bool) else p[first // 64 : word_count(stop)]
         for p in (c.may_hold_value, c.may_hold_null, c.may_hold_nan, c.may_raise)
     )
-    real, nulls, nans, may_raise = planes
+    has_values, nulls, nans, may_raise = planes
     low, high = (b if b is None else b[first:stop] for b in (c.low, c.high))
     return replace(
         c,
         low=low,
         high=high,
-        may_hold_value=real,
+        may_hold_value=has_values,
         may_hold_null=nulls,
         may_hold_nan=nans,
         may_raise=may_raise,
@@ -188,7 +178,7 @@ def _evaluate(n: Node, leaves: dict[Node, LeafReader], first: int, stop: int) ->
     return apply(call, found, args)
 
 
-def _truth(condition: Node, source: Source) -> Interval:
+def _truth(condition: Node, source: PackedStatistics) -> Interval:
     """Return a condition as a BOOLEAN interval.
 
     Its three outcomes are computed as for any predicate.
@@ -201,19 +191,11 @@ def _truth(condition: Node, source: Source) -> Interval:
         for want in (Want.T, Want.F, Want.N)
     )
     may_raise = functools.reduce(np.logical_or, _may_raise(merged, source), NO)
-    return Interval(
-        ty.BOOL,
-        (~false).astype(np.int64),
-        true.astype(np.int64),
-        NO,
-        true | false,
-        null,
-        NO,
-        may_raise,
-    )
+    low, high = (~false).astype(np.int64), true.astype(np.int64)
+    return Interval(ty.BOOL, low, high, NO, true | false, null, NO, may_raise)
 
 
-def _may_raise(condition: Node, source: Source) -> Iterator[Mask]:
+def _may_raise(condition: Node, source: PackedStatistics) -> Iterator[Mask]:
     """Yield the masks of containers where calls in a condition may raise.
 
     There the condition has no outcome, and neither does anything that depends on it.
@@ -228,7 +210,7 @@ def _may_raise(condition: Node, source: Source) -> Iterator[Mask]:
             yield from _may_raise(a, source)
 
 
-def _plane(program: Program, source: Source, prepare: Any) -> Mask:
+def _plane(program: Program, source: PackedStatistics, prepare: Any) -> Mask:
     launch = prepare(program, source)
     root = launch.roots[0]
     if root.op is Op.LITERAL:
@@ -245,21 +227,19 @@ def _mask(plane: Plane, n: int) -> Mask:
 def unpacked(c: Column, n: int, keys: Data | None = None) -> Interval:
     """Return a packed column as an interval; codes become the values in `keys` (see `_keys`)."""
     dtype = c.dtype
-    real, nulls, nans, may_raise = (
+    has_values, nulls, nans, may_raise = (
         _mask(p, n) for p in (c.may_hold_value, c.may_hold_null, c.may_hold_nan, c.may_raise)
     )
     if not dtype.ordered:  # such a column only has null tests
-        return Interval(
-            dtype, np.zeros(1, np.int64), np.zeros(1, np.int64), NO, real, nulls, nans, may_raise
-        )
+        zero = np.zeros(1, np.int64)
+        return Interval(dtype, zero, zero, NO, has_values, nulls, nans, may_raise)
     low, high = (_values(c, keys, high=h) for h in (False, True))
     above = NO
     if dtype.kind in TEXT:
-        above = (
-            np.ones(1, np.bool_)
-            if c.high is None
-            else np.asarray(c.high == c.end(high=True), np.bool_)
-        )
+        if c.high is None:
+            above = np.ones(1, np.bool_)
+        else:
+            above = np.asarray(c.high == c.end(high=True), np.bool_)
     if (
         dtype.kind is not Kind.FLOAT
         and c.low is not None
@@ -267,7 +247,7 @@ def unpacked(c: Column, n: int, keys: Data | None = None) -> Interval:
         and np.array_equal(c.low, c.high)
     ):
         high = low  # one value per container: functions then evaluate it once
-    return Interval(dtype, low, high, above, real, nulls, nans, may_raise)
+    return Interval(dtype, low, high, above, has_values, nulls, nans, may_raise)
 
 
 def _keys(c: Column) -> Data | None:
@@ -289,8 +269,8 @@ def _values(c: Column, keys: Data | None, *, high: bool) -> Data:
         return end(c.dtype, high=high)
     if keys is not None:
         return np.asarray(keys[np.asarray(lanes)])
-    out = np.asarray(lanes, lane_of(c.dtype))
-    if c.narrowed and is_open(c.dtype, c.lane)[high]:
+    out = np.asarray(lanes, lane_type_of(c.dtype))
+    if c.narrowed and is_open(c.dtype, c.lane_type)[high]:
         out = np.where(lanes == c.end(high), end(c.dtype, high=high), out)
     return out
 
@@ -298,7 +278,7 @@ def _values(c: Column, keys: Data | None, *, high: bool) -> Data:
 def packed(v: Interval, n: int) -> Column:
     """Return an interval as a packed column of n containers."""
     dtype = v.dtype
-    real, nulls, nans, may_raise = (
+    has_values, nulls, nans, may_raise = (
         plane_of(np.broadcast_to(m, n))
         for m in (v.may_hold_value, v.may_hold_null, v.may_hold_nan, v.may_raise)
     )
@@ -308,10 +288,7 @@ def packed(v: Interval, n: int) -> Column:
     high = _bounds(
         np.broadcast_to(v.high, n), known & ~np.broadcast_to(v.unbounded_above, n), dtype
     )
-    column = column_of(dtype, low, high, real, nulls, nans)
-    return Column(
-        dtype, column.lane, column.low, column.high, real, nulls, nans, column.codes, may_raise
-    )
+    return replace(column_of(dtype, low, high, has_values, nulls, nans), may_raise=may_raise)
 
 
 def _bounds(values: Data, known: Mask, dtype: DType) -> Bounds:
@@ -322,8 +299,9 @@ def _bounds(values: Data, known: Mask, dtype: DType) -> Bounds:
         ]
         return Bounds(pa.array(keys, pa.large_binary()), known)
     if dtype.kind is Kind.FLOAT:
-        return Bounds(np.where(known, values, 0).astype(dtype.lane), known)
+        return Bounds(np.where(known, values, 0).astype(dtype.lane_type), known)
     low, high = dtype.lowest, dtype.highest
     return Bounds(
-        np.clip(np.where(known, values, 0).astype(np.int64), low, high).astype(dtype.lane), known
+        np.clip(np.where(known, values, 0).astype(np.int64), low, high).astype(dtype.lane_type),
+        known,
     )

@@ -19,7 +19,7 @@ from skipstone.kernels.run import pool
 # Containers of a task of the pool, a multiple of 64. A few arrays of them, 8 bytes each, stay in
 # the L2 cache. In smaller blocks, threads wait for each other between NumPy's loops.
 BLOCK: Final = 1 << 16
-# Places where bounds are sampled before a lane is chosen.
+# Places where bounds are sampled before a lane type is chosen.
 SAMPLES: Final = 8
 SAMPLE: Final = 1 << 10  # containers at each place
 
@@ -34,10 +34,10 @@ def lanes_of(
     given: tuple[bool, bool],
     in_place: tuple[Lanes | None, Lanes | None],
 ) -> tuple[str, Lanes | None, Lanes | None]:
-    """Return the narrowest lane that holds all bounds, and the bounds in it.
+    """Return the narrowest lane type that holds all bounds, and the bounds in it.
 
-    A sample decides which lane is written first. If a sweep over the blocks finds a bound that
-    needs a wider lane, another sweep follows.
+    A sample decides which type is written first. If a sweep over the blocks finds a bound that
+    needs a wider type, another sweep follows.
 
     Args:
         read: Returns the bounds of containers [first, stop).
@@ -48,44 +48,44 @@ def lanes_of(
             narrowed, or `read` drops some of them.
 
     Returns:
-        The lane, the lower bounds and the upper bounds; None for a side that is unknown everywhere.
+        The lane type, the lower bounds and the upper bounds; None for a side without known bounds.
     """
-    lane = _guess(read, dtype, n)
+    lane_type = _guess(read, dtype, n)
     while True:
-        stays = [lanes is not None and lane == dtype.lane for lanes in in_place]
+        stays = [lanes is not None and lane_type == dtype.lane_type for lanes in in_place]
         out = [
-            lanes if stay else np.empty(n, lane) if there else None
+            lanes if stay else np.empty(n, lane_type) if there else None
             for lanes, stay, there in zip(in_place, stays, given, strict=True)
         ]
-        known, ends = _sweep(read, dtype, n, lane, out, stays)
+        known, ends = _sweep(read, dtype, n, lane_type, out, stays)
         if not any(known):
-            return dtype.lane, None, None
-        fits = narrowest(min(ends), max(ends), dtype) if lane != dtype.lane else lane
+            return dtype.lane_type, None, None
+        fits = narrowest(min(ends), max(ends), dtype) if lane_type != dtype.lane_type else lane_type
         dropped = [stay and count < n for stay, count in zip(stays, known, strict=True)]
-        if lane == fits and not any(dropped):
+        if lane_type == fits and not any(dropped):
             low, high = (lanes if count else None for lanes, count in zip(out, known, strict=True))
-            return lane, low, high
-        lane = fits
+            return lane_type, low, high
+        lane_type = fits
         low, high = (None if drop else lanes for drop, lanes in zip(dropped, in_place, strict=True))
         in_place = (low, high)
 
 
 def _guess(read: Read, dtype: DType, n: int) -> str:
-    """Return a lane that is not too wide, from a sample."""
+    """Return a lane type that is not too wide, from a sample."""
     if not narrows(dtype):
-        return dtype.lane
+        return dtype.lane_type
     starts = (*range(0, n, max(n // SAMPLES, BLOCK)), max(n - SAMPLE, 0))
     ends = [end for first in starts for end in _ends(read(first, min(first + SAMPLE, n)))]
     return narrowest(min(ends), max(ends), dtype) if ends else CANDIDATES[0]
 
 
 def _sweep(
-    read: Read, dtype: DType, n: int, lane: str, out: list[Lanes | None], stays: list[bool]
+    read: Read, dtype: DType, n: int, lane_type: str, out: list[Lanes | None], stays: list[bool]
 ) -> tuple[list[int], list[int]]:
     """Write all bounds in a lane.
 
     Returns:
-        The numbers of known lower and upper bounds; and, unless the lane is the widest, values
+        The numbers of known lower and upper bounds; and, unless the type is the widest, values
         between which all bounds lie.
     """
     known: tuple[list[int], list[int]] = ([], [])
@@ -93,7 +93,7 @@ def _sweep(
 
     def work(first: int, stop: int) -> None:
         pair = read(first, stop)
-        if lane != dtype.lane:
+        if lane_type != dtype.lane_type:
             ends.extend(_ends(pair))
         for high, b in enumerate(pair):
             lanes = out[high]
@@ -106,7 +106,7 @@ def _sweep(
             if b is not None and b.known is None:
                 lanes[first:stop] = b.values
                 continue
-            lanes[first:stop] = end_of(dtype, lane, high=high == 1)
+            lanes[first:stop] = end_of(dtype, lane_type, high=high == 1)
             if b is not None:
                 np.copyto(lanes[first:stop], b.values, casting="unsafe", where=b.known)
 

@@ -27,11 +27,11 @@ def narrowest(least: int | None, most: int | None, dtype: DType) -> str:
         dtype: The column's type.
 
     Returns:
-        `dtype.lane`, or a narrower type whose open ends no bound uses.
+        `dtype.lane_type`, or a narrower type whose open ends no bound uses.
     """
-    own = np.dtype(dtype.lane)
+    own = np.dtype(dtype.lane_type)
     if least is None or most is None or not narrows(dtype):
-        return dtype.lane
+        return dtype.lane_type
     for name in CANDIDATES:
         info = np.iinfo(name)
         open_low, open_high = is_open(dtype, name)
@@ -41,32 +41,32 @@ def narrowest(least: int | None, most: int | None, dtype: DType) -> str:
             and most <= info.max - open_high
         ):
             return name
-    return dtype.lane
+    return dtype.lane_type
 
 
 def narrows(dtype: DType) -> bool:
     """Return True if bounds of a type may have a lane narrower than its own."""
-    return dtype.discrete and np.dtype(dtype.lane).itemsize >= 4
+    return dtype.discrete and np.dtype(dtype.lane_type).itemsize >= 4
 
 
-def end_of(dtype: DType, lane: str, *, high: bool) -> int | float:
+def end_of(dtype: DType, lane_type: str, *, high: bool) -> int | float:
     """Return the value that replaces an unknown bound in a lane."""
     value = dtype.highest if high else dtype.lowest
     assert isinstance(value, int | float)
     if not dtype.discrete:
         return value
-    info = np.iinfo(lane)
+    info = np.iinfo(lane_type)
     return int(max(info.min, min(value, info.max)))
 
 
-def is_open(dtype: DType, lane: str) -> tuple[bool, bool]:
+def is_open(dtype: DType, lane_type: str) -> tuple[bool, bool]:
     """Return whether the lower and the upper end of the type lie beyond the lane."""
-    info, low, high = np.iinfo(lane), dtype.lowest, dtype.highest
+    info, low, high = np.iinfo(lane_type), dtype.lowest, dtype.highest
     assert isinstance(low, int) and isinstance(high, int)
     return low < info.min, high > info.max
 
 
-def clamp(op: Op, value: int, dtype: DType, lane: str) -> int:
+def clamp(op: Op, value: int, dtype: DType, lane_type: str) -> int:
     """Return a literal of the type clamped to a narrow lane, for one comparison with a bound.
 
     Let A and B be open ends. A < bound if the bound is known, and A replaces an unknown lower
@@ -76,8 +76,8 @@ def clamp(op: Op, value: int, dtype: DType, lane: str) -> int:
       low <= v, high > v   keep it for v clamped to [A, B - 1].
     No value is below the type's lowest: low < lowest is FALSE, as is low < A. The highest likewise.
     """
-    info = np.iinfo(lane)
-    open_low, open_high = is_open(dtype, lane)
+    info = np.iinfo(lane_type)
+    open_low, open_high = is_open(dtype, lane_type)
     first = info.min + (open_low and op in (Op.LT, Op.GE) and value != dtype.lowest)
     last = info.max - (open_high and op in (Op.LE, Op.GT) and value != dtype.highest)
     return int(max(first, min(value, last)))

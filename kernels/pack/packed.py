@@ -18,7 +18,7 @@ from skipstone.ir.types import DType
 from skipstone.kernels.pack.columns import Column
 from skipstone.kernels.pack.derive import derive
 from skipstone.kernels.pack.planes import Plane
-from skipstone.kernels.run.guard import Checked, Guard
+from skipstone.kernels.run.guard import ChecksummedFile, Guard
 from skipstone.kernels.run.launch import Key, Launch
 from skipstone.kernels.run.lru_cache import LruCache
 from skipstone.kernels.run.prepare import prepare
@@ -28,7 +28,7 @@ DERIVED: Final = 16  # cached statistics of calls, and cached launches over them
 
 
 class Packed(ABC):
-    """A `Source` (kernels/run/launch.py) that caches columns, calls and launches.
+    """A `PackedStatistics` (kernels/run/launch.py) that caches columns, calls and launches.
 
     Threads may share it.
 
@@ -36,7 +36,7 @@ class Packed(ABC):
         files: The files that hold its arrays.
     """
 
-    def __init__(self, files: Sequence[Checked] = ()) -> None:
+    def __init__(self, files: Sequence[ChecksummedFile] = ()) -> None:
         self.files = files
         self._rows_plane: Plane | None = None
         self._rows_guard: Guard | None = None
@@ -111,7 +111,7 @@ class Packed(ABC):
         columns: Mapping[tuple[Path, DType], Column],
         rows: Plane,
         guard: Guard | None,
-        file: Checked,
+        file: ChecksummedFile,
     ) -> None:
         """Use columns and the plane of rows that were packed before.
 
@@ -144,14 +144,9 @@ class Packed(ABC):
 
     def __getstate__(self) -> dict[str, Any]:
         own = (
-            "files",
-            "_rows_plane",
-            "_rows_guard",
-            "_columns",
-            "_calls",
-            "_launches",
+            "files", "_rows_plane", "_rows_guard", "_columns", "_calls", "_launches",
             "_launches_of_calls",
-        )
+        )  # fmt: skip
         return {k: v for k, v in self.__dict__.items() if k not in own}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

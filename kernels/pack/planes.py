@@ -63,10 +63,10 @@ def verdicts(planes: Sequence[Plane], n: int) -> Verdicts:
         uint8 array, shape (n,), host memory: 0 NEVER, 1 MAYBE, 2 ALWAYS.
     """
     match, *misses = (mask_of(p, n).view(np.uint8) for p in planes)
-    for sure in misses:
-        sure ^= 1
-        sure &= match
-        match += sure
+    for fully_matched in misses:
+        fully_matched ^= 1
+        fully_matched &= match
+        match += fully_matched
     return match
 
 

@@ -32,18 +32,16 @@ def places_of(column: Column, values: list[Any], at: Positions) -> tuple[Positio
         first, last = column.codes.runs(tuple(values))
         lefts, rights = first, last + np.int32(1)
     else:
-        lefts = rights = np.asarray(values, column.dtype.lane)
+        lefts = rights = np.asarray(values, column.dtype.lane_type)
     low, high = np.zeros(len(at), np.int64), np.full(len(at), len(values), np.int64)
     for out, lanes, upper in ((low, column.low, False), (high, column.high, True)):
         known = column.known(upper)
         if lanes is None or known is None:
             continue
         bound, known = lanes[at], known[at]
-        if (
-            column.codes is not None
+        if column.codes is not None:
             # A value is below a code if all entries up to the value come before the code. It is not
             # above the code if all entries below the value do.
-        ):
             found = _search(lefts if upper else rights, bound, right=True)
         else:
             found = _search(lefts, bound.astype(lefts.dtype, copy=False), right=upper)

@@ -23,7 +23,7 @@ from collections.abc import Callable, Hashable, Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
-from skipstone.ir.errors import BackendMissing
+from skipstone.ir.errors import BackendMissing, describe_error
 from skipstone.ir.node import Node
 from skipstone.kernels.run import forks
 from skipstone.kernels.run.first_import import first_import
@@ -107,7 +107,7 @@ def _import_numba() -> None:
     except Exception as e:  # an import can raise anything
         raise BackendMissing(
             f"backend 'numba' cannot be used: importing the numba package failed "
-            f"({type(e).__name__}: {e}); install or repair it, or free memory if that was short, "
+            f"({describe_error(e)}); install or repair it, or free memory if that was short, "
             "or use backend='numpy'"
         ) from e
 
@@ -160,7 +160,7 @@ def _load_or_compile(module: types.ModuleType) -> Kernel:
             try:
                 return _jit(module, keep=True)
             except OSError as e:  # the disk is full, or the user may not read or write the files
-                warn_once(f"skipstone does not keep kernels on disk: {e}")
+                warn_once(f"skipstone does not keep kernels on disk: {describe_error(e)}")
                 break
             except Exception:
                 # Machine code that a crash damaged fails in many ways: discard it and compile the
@@ -216,7 +216,7 @@ def directory(kind: str = "kernels") -> Path:
         else:
             return path
     except (OSError, RuntimeError) as e:  # RuntimeError: the user has no home directory
-        reason = str(e)
+        reason = describe_error(e)
     warnings.warn(
         f"skipstone does not keep {kind}: {reason}. "
         "Set SKIPSTONE_CACHE_DIR to a directory of your own.",
@@ -268,7 +268,7 @@ def _module(text: str) -> types.ModuleType:
             write_whole(path, text.encode())
         module.__file__ = str(path)
     except OSError as e:
-        warn_once(f"skipstone does not keep kernels on disk: {e}")
+        warn_once(f"skipstone does not keep kernels on disk: {describe_error(e)}")
     exec(compile(text, module.__file__ or f"<{name}>", "exec"), module.__dict__)
     return module
 

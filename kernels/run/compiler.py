@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable, Hashable
 from typing import Any, Final, NamedTuple, TypeVar
 
+from skipstone.ir.errors import describe_error
 from skipstone.kernels.run import forks
 from skipstone.kernels.run.compile_cache import Shape
 
@@ -126,7 +127,7 @@ def _compile(task: Task) -> None:
             _failed_keys.clear()
         _failed_keys.add(task.key)
         warnings.warn(
-            f"skipstone could not compile a kernel and continues with NumPy: {e}",
+            f"skipstone could not compile a kernel and continues with NumPy: {describe_error(e)}",
             RuntimeWarning,
             stacklevel=2,
         )

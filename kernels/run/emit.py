@@ -20,8 +20,8 @@ REQUIRED = (Op.LT, Op.LE, Op.GT, Op.GE, Op.AND, Op.OR, Op.ANY_IN, Op.NOT_ALL_IN)
 
 
 @dataclass(frozen=True, slots=True)
-class Mask:
-    """Lane tests that are packed into one mask.
+class MaskTests:
+    """The tests whose results are packed into one mask.
 
     Attributes:
         op: AND or OR, which combines the tests; AND for a single test.
@@ -43,7 +43,7 @@ class Body:
         outputs: For each root, its expression over masks and planes `k0`, ...; None for a constant.
     """
 
-    masks: tuple[Mask, ...]
+    masks: tuple[MaskTests, ...]
     outputs: tuple[str | None, ...]
 
 
@@ -54,7 +54,7 @@ def emit(roots: tuple[Node, ...], table: Table) -> Body:
         roots: `Launch.roots`.
         table: The backend's operations, as templates over the text of their inputs.
     """
-    masks: dict[Node, Mask] = {}
+    masks: dict[Node, MaskTests] = {}
 
     def text(n: Node) -> str:
         if n.op in INPUTS:
@@ -66,10 +66,10 @@ def emit(roots: tuple[Node, ...], table: Table) -> Body:
             return emit_runs(n.op, [text(a) for a in n.args], table)
         return join(n.op, [text(a) for a in n.args], table, n.value)
 
-    def mask(n: Node) -> Mask:
+    def mask(n: Node) -> MaskTests:
         tests = n.args if n.op in (Op.AND, Op.OR) else (n,)
         arrays = tuple(tuple(input_number(a) for a in t.args if a.op is Op.ARRAY) for t in tests)
-        return Mask(n.op if len(tests) > 1 else Op.AND, tuple(map(text, tests)), arrays)
+        return MaskTests(n.op if len(tests) > 1 else Op.AND, tuple(map(text, tests)), arrays)
 
     outputs = tuple(None if r in (TRUE, FALSE) else text(r) for r in roots)
     return Body(tuple(masks.values()), outputs)
@@ -84,11 +84,9 @@ def join(op: Op, args: list[str], table: Table, value: object = None) -> str:
     if op not in (Op.AND, Op.OR):
         return table[op].format(*args, value=value)
     half = len(args) // 2
-    return (
-        args[0]
-        if len(args) == 1
-        else table[op].format(join(op, args[:half], table), join(op, args[half:], table))
-    )
+    if len(args) == 1:
+        return args[0]
+    return table[op].format(join(op, args[:half], table), join(op, args[half:], table))
 
 
 def emit_runs(op: Op, args: list[str], table: Table) -> str:

@@ -41,7 +41,7 @@ class Descriptor:
         return info.st_size, info.st_mtime_ns
 
 
-class Checked:
+class ChecksummedFile:
     """The bytes of a file, and which of its blocks are verified.
 
     Threads may share it: two of them may verify the same block.
@@ -148,7 +148,7 @@ class Guard:
         done: True if the whole array is verified.
     """
 
-    file: Checked
+    file: ChecksummedFile
     what: str
     start: int
     size: int
@@ -172,10 +172,8 @@ class Guard:
             self.done = True
             return
         at = todo.astype(np.int64) * self.step + self.start
-        first, last = (
-            at >> SHIFT,
-            np.minimum(at + (self.step - 1), self.start + self.size - 1) >> SHIFT,
-        )
+        first = at >> SHIFT
+        last = np.minimum(at + (self.step - 1), self.start + self.size - 1) >> SHIFT
         seen = self.file.seen
         if not (seen[first].all() and seen[last].all()):
             needed = np.zeros(len(seen), np.bool_)

@@ -17,7 +17,7 @@ from skipstone.ir.simplify import TRUE
 from skipstone.ir.types import DType
 from skipstone.kernels.pack.columns import Column
 from skipstone.kernels.pack.planes import Plane, Words
-from skipstone.kernels.run.guard import Checked, Guard
+from skipstone.kernels.run.guard import ChecksummedFile, Guard
 
 if TYPE_CHECKING:
     from skipstone.kernels.gpu.resident import Resident
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 Key: TypeAlias = Path | Node
 
 
-class Source(Protocol):
+class PackedStatistics(Protocol):
     """Statistics of n containers in the form that kernels use."""
 
     @property
-    def files(self) -> Sequence[Checked]:
+    def files(self) -> Sequence[ChecksummedFile]:
         """The files that hold its arrays."""
         ...
 
@@ -87,7 +87,7 @@ class Launch:
     params: list[np.generic] = field(default_factory=list)
     sets: list[npt.NDArray[np.generic]] = field(default_factory=list)
     guards: list[Guard] = field(default_factory=list)
-    files: Sequence[Checked] = ()
+    files: Sequence[ChecksummedFile] = ()
     on: Resident | None = None
     host_twin: Callable[[], Launch] | None = None
     failed: SkipstoneError | None = None

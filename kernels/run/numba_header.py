@@ -70,7 +70,7 @@ def fetch(context, array, i):
 
 
 @intrinsic
-def spread(context, match, sure, verdicts, i):
+def spread(context, match, full, verdicts, i):
     """Write 64 verdicts from the i-th on: a bit of each word adds one."""
 
     def codegen(target, builder, signature, args):

@@ -11,7 +11,7 @@ import numpy as np
 from skipstone.ir.node import Node, Op
 from skipstone.ir.simplify import TRUE
 from skipstone.kernels.run.compile_cache import Shape
-from skipstone.kernels.run.emit import Mask, emit, input_lanes, join
+from skipstone.kernels.run.emit import MaskTests, emit, input_lanes, join
 from skipstone.kernels.run.numba_header import HEADER
 from skipstone.kernels.run.numba_sets import SETS
 from skipstone.kernels.run.result_pool import CACHE_LINE, MAX_SMALL
@@ -62,7 +62,7 @@ class _Kernel(NamedTuple):
 
     roots: tuple[Node, ...]
     many: bool
-    masks: tuple[Mask, ...]
+    masks: tuple[MaskTests, ...]
     outs: list[str]
     arrays: list[str]
     planes: int

@@ -144,10 +144,8 @@ def run(launch: Launch, outs: list[Words], todo: Todo = None) -> None:
     def some(first: int, stop: int) -> None:
         assert todo is not None
         words = todo[first:stop]
-        arrays, planes = (
-            [gather(a, words) for a in launch.arrays],
-            [p[words].view(np.uint8) for p in launch.planes],
-        )
+        arrays = [gather(a, words) for a in launch.arrays]
+        planes = [p[words].view(np.uint8) for p in launch.planes]
         kernel(arrays, planes, scalars, sets, [v[first * 8 : stop * 8] for v in views])
 
     if todo is not None:

@@ -24,7 +24,7 @@ from skipstone.kernels.pack.keys import keys_of, runs_of
 from skipstone.kernels.pack.narrow import clamp, is_open
 from skipstone.kernels.pack.planes import Plane, plane_of
 from skipstone.kernels.run.guard import Guard
-from skipstone.kernels.run.launch import Key, Launch, Source
+from skipstone.kernels.run.launch import Key, Launch, PackedStatistics
 
 COMPARE: Final[dict[Op, Callable[[Any, Any], bool]]] = {
     Op.LT: operator.lt,
@@ -45,10 +45,10 @@ TESTS: Final = (*COMPARE, Op.ANY_IN, Op.NOT_ALL_IN)
 
 def prepare(
     program: Program,
-    source: Source,
+    source: PackedStatistics,
     look: Callable[[Key, DType], Column] | None = None,
     *,
-    certain: bool = False,
+    definite: bool = False,
 ) -> Launch:
     """Fold a program over the statistics that it runs on, and collect the inputs that are left.
 
@@ -57,13 +57,13 @@ def prepare(
         source: The statistics.
         look: Returns columns, possibly with guards; None: the source's `column`, whose arrays need
             no guards.
-        certain: Add one root: which containers match for certain if bounds are coarse. `can_match`
-            then says which may match.
+        definite: Add one root, for coarse bounds: the containers that `can_match` would hold for
+            with full bounds as well. The root of `can_match` then holds for more containers.
     """
     builder = _Builder(source, look or source.column)
     roots = tuple(builder.as_words(builder.fold(root)) for root in program.roots)
-    if certain:
-        builder.certain, builder.folded = True, {}
+    if definite:
+        builder.definite, builder.folded = True, {}
         roots = (*roots, builder.as_words(builder.fold(program.can_match)))
     out = _compact(roots, builder.launch)
     out.files = source.files
@@ -105,12 +105,12 @@ def _compact(roots: tuple[Node, ...], gathered: Launch) -> Launch:
 class _Builder:
     """Folds conditions over a source and collects the inputs of a launch."""
 
-    def __init__(self, source: Source, look: Callable[[Key, DType], Column]) -> None:
+    def __init__(self, source: PackedStatistics, look: Callable[[Key, DType], Column]) -> None:
         self.source, self.look = source, look
         self.launch = Launch(source.num_containers)
         self.inputs: dict[object, Node] = {}
         self.folded: dict[Node, Node] = {}
-        self.certain = False
+        self.definite = False
         self.guards: dict[int, Guard] = {}  # id of an input of the launch -> its guard
 
     def fold(self, n: Node) -> Node:
@@ -155,11 +155,10 @@ class _Builder:
             return Node(op, tuple(kept))
         # Tests of one level share a mask. Masks of other levels, and planes, are combined with it
         # as words.
-        packed = (
-            [Node(Op.PACK, (tests[0] if len(tests) == 1 else Node(op, tuple(tests)),))]
-            if tests
-            else []
-        )
+        if tests:
+            packed = [Node(Op.PACK, (tests[0] if len(tests) == 1 else Node(op, tuple(tests)),))]
+        else:
+            packed = []
         return Node(op, (*packed, *(self.as_words(a) for a in kept if a.op not in TESTS)))
 
     def as_words(self, n: Node) -> Node:
@@ -182,8 +181,8 @@ class _Builder:
     def input(self, op: Op, key: object, into: list[Any], value: Any) -> Node:
         key = (op, key)
         if key not in self.inputs:
-            lane = "" if op is Op.PLANE else str(value.dtype)
-            self.inputs[key] = Node(op, value=(len(into), lane))
+            lane_type = "" if op is Op.PLANE else str(value.dtype)
+            self.inputs[key] = Node(op, value=(len(into), lane_type))
             into.append(value)
         return self.inputs[key]
 
@@ -192,12 +191,12 @@ class _Builder:
         high = slot.op is Op.MAX
         values = c.high if high else c.low
         if values is None:
-            values = np.full(self.launch.n, c.end(high), c.lane)
+            values = np.full(self.launch.n, c.end(high), c.lane_type)
         self.guard(c, "high" if high else "low", values)
         return self.input(Op.ARRAY, (slot.op, slot.value), self.launch.arrays, values)
 
-    def param(self, slot: Node, key: object, value: int | float, lane: str) -> Node:
-        scalar = np.dtype(lane).type(value)
+    def param(self, slot: Node, key: object, value: int | float, lane_type: str) -> Node:
+        scalar = np.dtype(lane_type).type(value)
         return self.input(Op.PARAM, (slot.value, key), self.launch.params, scalar)
 
     def compare(self, n: Node) -> Node:
@@ -209,17 +208,21 @@ class _Builder:
             return TRUE if end is None or COMPARE[n.op](end, lit.value) else FALSE
         if c.codes is None:
             assert isinstance(lit.value, int | float)
-            value = clamp(n.op, int(lit.value), c.dtype, c.lane) if c.narrowed else lit.value
+            value = clamp(n.op, int(lit.value), c.dtype, c.lane_type) if c.narrowed else lit.value
             return Node(
-                n.op, (self.bound(slot, c), self.param(slot, (lit.value, value), value, c.lane))
+                n.op,
+                (self.bound(slot, c), self.param(slot, (lit.value, value), value, c.lane_type)),
             )
         op = Op.LT if n.op in (Op.LT, Op.LE) else Op.GE
         same: object = n.op in (Op.LE, Op.GT)  # one rank serves a comparison and its negation
         if isinstance(c.codes, Grid):
-            rank, same = c.codes.rank(n.op, lit.value, certain=self.certain), (n.op, self.certain)
+            rank = c.codes.rank(n.op, lit.value, definite=self.definite)
+            same = (n.op, self.definite)
         else:
             rank = c.codes.rank(n.op, lit.value)
-        return Node(op, (self.bound(slot, c), self.param(slot, (lit.value, same), rank, c.lane)))
+        return Node(
+            op, (self.bound(slot, c), self.param(slot, (lit.value, same), rank, c.lane_type))
+        )
 
     def in_set(self, n: Node) -> Node:
         low, high = n.args
@@ -228,23 +231,28 @@ class _Builder:
         assert isinstance(values, tuple)
         if c.low is None and c.high is None:
             return self.in_range(n.op, c.dtype, values)
-        if isinstance(c.codes, Grid) and (self.certain or n.op is Op.NOT_ALL_IN):
+        if isinstance(c.codes, Grid) and (self.definite or n.op is Op.NOT_ALL_IN):
             # other values may have the same coarse codes as members
-            return FALSE if self.certain else TRUE
+            return FALSE if self.definite else TRUE
         members = self.members((n.value, low.value), low, values, c)
         test = Node(n.op, (self.bound(low, c), self.bound(high, c), *members))
         if n.op is Op.ANY_IN:
             return test
-        open_low, open_high = is_open(c.dtype, c.lane) if c.narrowed else (False, False)
+        open_low, open_high = is_open(c.dtype, c.lane_type) if c.narrowed else (False, False)
         # A range that reaches an open end of the lane reaches the end of the type, so it is wider
         # than any list of values.
         beyond = (
-            [Node(Op.LE, (test.args[0], self.param(low, "least", c.end(high=False), c.lane)))]
+            [Node(Op.LE, (test.args[0], self.param(low, "least", c.end(high=False), c.lane_type)))]
             if open_low
             else []
         )
         beyond += (
-            [Node(Op.GE, (test.args[1], self.param(high, "greatest", c.end(high=True), c.lane)))]
+            [
+                Node(
+                    Op.GE,
+                    (test.args[1], self.param(high, "greatest", c.end(high=True), c.lane_type)),
+                )
+            ]
             if open_high
             else []
         )
@@ -255,9 +263,9 @@ class _Builder:
     ) -> Iterator[Node]:
         """Yield the inputs of a set: the ends of a few runs, or all runs and their directory."""
         if c.codes is None:
-            lanes = np.asarray(values, c.dtype.lane)
+            lanes = np.asarray(values, c.dtype.lane_type)
             if c.narrowed:
-                lanes = lanes.clip(c.end(high=False), c.end(high=True)).astype(c.lane)
+                lanes = lanes.clip(c.end(high=False), c.end(high=True)).astype(c.lane_type)
             firsts, lasts = runs_of(lanes, c.dtype.discrete)
         else:
             firsts, lasts = c.codes.runs(values)
@@ -266,9 +274,11 @@ class _Builder:
             count, points = 1 << (len(lasts) - 1).bit_length(), np.array_equal(firsts, lasts)
             for i in range(count):
                 at = min(i, len(lasts) - 1)
-                last = self.param(slot, (key, i, "last"), lasts[at], c.lane)
+                last = self.param(slot, (key, i, "last"), lasts[at], c.lane_type)
                 yield from (
-                    last if points else self.param(slot, (key, i, "first"), firsts[at], c.lane),
+                    last
+                    if points
+                    else self.param(slot, (key, i, "first"), firsts[at], c.lane_type),
                     last,
                 )
             return

@@ -124,4 +124,4 @@ def test_every_set_of_outcomes_is_tried():
 
 
 def test_pruning_builds_one_condition():
-    assert lower(AND(A, B), both=False).can_miss is None
+    assert lower(AND(A, B), with_can_miss=False).can_miss is None

@@ -193,7 +193,7 @@ def contents(c):
         a if a is None or isinstance(a, bool) else (a.dtype, a.tobytes())
         for a in (c.low, c.high, c.may_hold_value, c.may_hold_null, c.may_hold_nan)
     )
-    return c.lane, *arrays, None if c.codes is None else c.codes.keys.to_pylist()
+    return c.lane_type, *arrays, None if c.codes is None else c.codes.keys.to_pylist()
 
 
 @pytest.mark.parametrize("n", [0, 1, 63, 64, 65, 127, 128, 129, 500])
@@ -225,7 +225,7 @@ def test_what_a_sample_misses(odd, lane, at, monkeypatch):
     high = [9] * 1000
     high[at] = odd
     c = pack_column(Raw(pa.array([0] * 1000), pa.array(high)), from_arrow(pa.int64()), 1000)
-    assert c.lane == lane and str(c.low.dtype) == str(c.high.dtype) == lane
+    assert c.lane_type == lane and str(c.low.dtype) == str(c.high.dtype) == lane
     assert c.high.tolist() == [c.end(high=True) if v is None else v for v in high]
 
 

@@ -89,14 +89,14 @@ def test_bounds_are_mended_as_on_the_host(arrow, where):
     if dtype.kind is Kind.DATE:
         ways = ways[2:]  # days have 8 bytes in NumPy
     if hasattr(where, "compile"):
-        kind = {Kind.BOOL: "bool", Kind.TIMESTAMP: "datetime64"}.get(dtype.kind, dtype.lane)
+        kind = {Kind.BOOL: "bool", Kind.TIMESTAMP: "datetime64"}.get(dtype.kind, dtype.lane_type)
         checks = {
             cuda_tools.check_text(k, (side, other))
-            for k in (kind, dtype.lane)
+            for k in (kind, dtype.lane_type)
             for side in ("bits", "bytes")
             for other in (side, None)
         }
-        where.compile([*checks, cuda_tools.mend_text(dtype.lane)])
+        where.compile([*checks, cuda_tools.mend_text(dtype.lane_type)])
     for way in ways:
         f = [foreign_of(way(a), "x", where) for a in (low, high)]
         assert all(one.suits(dtype) for one in f)

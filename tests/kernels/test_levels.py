@@ -312,8 +312,8 @@ def test_a_coarse_test_holds_where_the_exact_one_does(arrow, spread):
                 places = grid.places(side)
                 loose, sure = (
                     places < rank if op in (Op.LT, Op.LE) else places >= rank
-                    for certain in (False, True)
-                    if 0 <= (rank := grid.rank(op, at, certain=certain)) <= coarse.LAST + 1
+                    for definite in (False, True)
+                    if 0 <= (rank := grid.rank(op, at, definite=definite)) <= coarse.LAST + 1
                 )
                 assert not (exact & ~loose).any() and not (sure & ~exact).any(), (op, at)
 
@@ -325,8 +325,8 @@ def exact_test(column, side, op, at):
     if column.codes is not None:
         rank = column.codes.rank(op, at)
         return side < rank if op in (Op.LT, Op.LE) else side >= rank
-    value = clamp(op, at, column.dtype, column.lane) if column.narrowed else at
-    return COMPARE[op](side, np.dtype(column.lane).type(value))
+    value = clamp(op, at, column.dtype, column.lane_type) if column.narrowed else at
+    return COMPARE[op](side, np.dtype(column.lane_type).type(value))
 
 
 @pytest.mark.parametrize(("axes", "bits"), [(1, 5), (2, 4), (3, 3), (4, 2)])

@@ -47,7 +47,7 @@ LANES = [
 @pytest.mark.parametrize("name, low, high, lane", LANES)
 def test_the_narrowest_lane_is_taken(name, low, high, lane):
     packed = column(TYPES[name], low, high)
-    assert packed.lane == lane
+    assert packed.lane_type == lane
     assert all(a is None or str(a.dtype) == lane for a in (packed.low, packed.high))
 
 
@@ -55,7 +55,7 @@ def test_garbage_under_nulls_does_not_widen():
     values = pa.Array.from_buffers(
         pa.int64(), 2, [pa.py_buffer(b"\x01"), pa.py_buffer(np.array([5, 2**60]).tobytes())]
     )
-    assert pack_column(Raw(values, values), ty.INT64, 2).lane == "int8"
+    assert pack_column(Raw(values, values), ty.INT64, 2).lane_type == "int8"
 
 
 def test_small_types_stay():

@@ -149,11 +149,9 @@ class _Reader:
 
     def as_AttributeReference(self, tree: Tree) -> Node:
         name = self.columns.get(tree["id"])
-        return (
-            opaque(tree["parts"][0], "statistics say nothing of it")
-            if name is None
-            else Node(Op.COLUMN, value=Name((name,)))
-        )
+        if name is None:
+            return opaque(tree["parts"][0], "statistics say nothing of it")
+        return Node(Op.COLUMN, value=Name((name,)))
 
     def as_GetStructField(self, tree: Tree) -> Node:
         found = field(self.node(tree["parts"][0]), literal(tree["field"].encode(), ty.STRING))
@@ -186,11 +184,9 @@ class _Reader:
         dtype = type_named(tree["subject"])
         values = [None if dtype is None else value_of(m, dtype) for m in members]
         known = [v for v in values if v is not None]
-        return (
-            member(subject, known)
-            if len(known) == len(values)
-            else self.opaque(tree, "the values are not understood")
-        )
+        if len(known) == len(values):
+            return member(subject, known)
+        return self.opaque(tree, "the values are not understood")
 
     def as_Like(self, tree: Tree) -> Node:
         subject, pattern, escape = tree["parts"]
@@ -218,11 +214,9 @@ class _Reader:
 
     def as_StringTrim(self, tree: Tree) -> Node:
         text, characters = tree["parts"]
-        return (
-            Node(Op.CALL, (self.node(text),), TRIMS[tree["class"]])
-            if characters is None
-            else self.opaque(tree, "the characters to trim are not understood")
-        )
+        if characters is None:
+            return Node(Op.CALL, (self.node(text),), TRIMS[tree["class"]])
+        return self.opaque(tree, "the characters to trim are not understood")
 
     as_StringTrimLeft = as_StringTrimRight = as_StringTrim
 

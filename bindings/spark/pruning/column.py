@@ -56,11 +56,9 @@ def from_column(column: Any) -> Node:
     from py4j.protocol import Py4JError
 
     try:
-        return (
-            _Connect().node(column._expr)
-            if is_connect(column)
-            else _Classic().node(column._jc.node())
-        )
+        if is_connect(column):
+            return _Connect().node(column._expr)
+        return _Classic().node(column._jc.node())
     except (AttributeError, TypeError, Py4JError) as e:
         raise PredicateError(
             f"a PySpark Column cannot be read ({e!r:.200}); "
@@ -171,11 +169,9 @@ class _Classic(_Walker):
         else:
             found = _python_value(value)
         if not given.isEmpty() and found.dtype != (to := type_named(given.get().sql())):
-            return (
-                literal(None, to)
-                if value is None and to is not None
-                else unknown(str(value)[:80], "the literal's type differs from its value's type")
-            )
+            if value is None and to is not None:
+                return literal(None, to)
+            return unknown(str(value)[:80], "the literal's type differs from its value's type")
         return found
 
 
@@ -217,11 +213,9 @@ class _Connect(_Walker):
     def literal(self, n: Any) -> Node:
         value, to = n._value, type_named(n._dataType.simpleString())
         if to is None or value is None:
-            return (
-                unknown(str(value)[:80], f"a literal of type {n._dataType.simpleString()}")
-                if to is None
-                else literal(None, to)
-            )
+            if to is None:
+                return unknown(str(value)[:80], f"a literal of type {n._dataType.simpleString()}")
+            return literal(None, to)
         if isinstance(value, Decimal):
             # The literal's type is at least the declared one, DECIMAL(10,0) by default.
             # Source: Spark, LiteralValueProtoConverter.
@@ -280,10 +274,8 @@ def name_of(column: Any) -> str | None:
         while n.productPrefix() == "UnresolvedExtractValue":
             n, extracted = n.child(), extracted + 1
         walker: _Walker = _Classic()
-        plain, tree = (
-            n.productPrefix() == "UnresolvedAttribute" and n.planId().isEmpty(),
-            column._jc.node(),
-        )
+        plain = n.productPrefix() == "UnresolvedAttribute" and n.planId().isEmpty()
+        tree = column._jc.node()
     else:
         n = column._expr
         while type(n).__name__ == "UnresolvedExtractValue":
@@ -319,10 +311,8 @@ def opaque(what: str, why: str, *inputs: Node) -> Node:
 def cast(inner: Node, to: str, mode: str) -> Node:
     """Return CAST or TRY_CAST to a type given by its name."""
     modes = {"ansi": "cast", "try": "try_cast"}  # in Java the mode prints as Cast$Ansi$@...
-    dtype, name = (
-        type_named(to),
-        next((modes[m] for m in modes if m in mode.lower().split("cast")[-1]), None),
-    )
+    dtype = type_named(to)
+    name = next((modes[m] for m in modes if m in mode.lower().split("cast")[-1]), None)
     if dtype is None or name is None:
         return opaque(f"CAST(... AS {to})", "the cast is not understood", inner)
     return Node(Op.CAST, (inner,), name, dtype)
@@ -373,9 +363,7 @@ def type_named(name: str) -> DType | None:
     sized = re.fullmatch(r"(?:decimal|dec|numeric) ?\( ?(\d+) ?(?:, ?(\d+) ?)?\)", name)
     if sized:
         precision, scale = int(sized[1]), int(sized[2] or 0)
-        return (
-            ty.decimal_type(precision, scale)
-            if 0 < precision <= 38 and scale <= precision
-            else None
-        )
+        if 0 < precision <= 38 and scale <= precision:
+            return ty.decimal_type(precision, scale)
+        return None
     return TYPES.get(name)

@@ -56,13 +56,12 @@ def columns_in(predicate: PruningPredicate) -> list[str] | None:
         ['x', 'y']
     """
     source, names = predicate.source, predicate.schema.names
-    node = (
-        parse(source)[0]
-        if isinstance(source, str)
-        else from_column(source)
-        if is_column(source)
-        else predicate.node
-    )
+    if isinstance(source, str):
+        node = parse(source)[0]
+    elif is_column(source):
+        node = from_column(source)
+    else:
+        node = predicate.node
     if predicate.has_unknown or any(n.op is Op.UNKNOWN for n in node.walk()):
         return None
     named = {

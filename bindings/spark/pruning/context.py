@@ -62,11 +62,7 @@ def unusual_option(options: Mapping[str, str]) -> str:
     Args:
         options: The read's options, with names in lower case.
     """
-    return next(
-        (
-            f"the option {k} is {options[k]}"
-            for k, usual in USUAL_OPTIONS.items()
-            if options.get(k, usual[0]).upper() not in usual
-        ),
-        "",
-    )
+    for name, usual in USUAL_OPTIONS.items():
+        if options.get(name, usual[0]).upper() not in usual:
+            return f"the option {name} is {options[name]}"
+    return ""

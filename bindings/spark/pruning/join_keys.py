@@ -165,17 +165,15 @@ def collect_keys(
 
 def _estimated_bytes(df: Any) -> int:
     """Return Spark's estimate of a DataFrame's size; in Spark Connect, more than the limit."""
-    return (
-        MAX_RAW_BYTES + 1
-        if is_connect(df)
-        else int(str(df._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
-    )
+    if is_connect(df):
+        return MAX_RAW_BYTES + 1
+    return int(str(df._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
 
 
 def _collect_in_task(
     empty: DynamicFilterCollector,
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return the function by which each task turns its rows into a pickled collector."""
+    """Return the function that turns the rows of a task into a pickled collector."""
     blank = pickle.dumps(empty)
 
     def collect(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -119,24 +119,11 @@ def _rows(spark: Any, shards: Shards, paths: list[str], read: ReadPaths | None) 
     """Return a DataFrame over some files."""
     if paths:
         return _read_parquet(spark, shards, paths) if read is None else read(paths)
-    some = (
-        None
-        if read is None
-        else next(
-            (
-                table.column(PATH_COLUMN)[0].as_py()
-                for table in map(shards.about, range(shards.num_shards))
-                if len(table)
-            ),
-            None,
-        )
-    )
-    # If no file is left, reading any one file gives the columns.
-    return (
-        spark.createDataFrame([], spark_schema(carried(shards.schema)))
-        if read is None or some is None
-        else read([some]).where("false")
-    )
+    if read is not None:  # no file is left, and reading any one file gives the columns
+        for i in range(shards.num_shards):
+            if len(table := shards.about(i)):
+                return read([table.column(PATH_COLUMN)[0].as_py()]).where("false")
+    return spark.createDataFrame([], spark_schema(carried(shards.schema)))
 
 
 def _read_parquet(spark: Any, shards: Shards, paths: Sequence[str]) -> DataFrame:

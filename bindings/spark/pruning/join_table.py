@@ -30,7 +30,7 @@ from skipstone.bindings.spark.reading.tables import table_of
 from skipstone.bindings.spark.session.session import settings_of
 from skipstone.bindings.spark.session.types import carried_type
 from skipstone.ir.coercion.coerce import in_spark
-from skipstone.ir.errors import PredicateError
+from skipstone.ir.errors import PredicateError, describe_error
 from skipstone.ir.node import quoted_name
 from skipstone.ir.types import from_arrow
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from skipstone.bindings.predicates.predicate import PruningPredicate, Source
+    from skipstone.bindings.predicates.predicate import PredicateSource, PruningPredicate
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class JoinRequest:
     on: Mapping[str, str]
     kind: str
     side: Side
-    where: Source | None
+    where: PredicateSource | None
     threshold: str | int | None
     max_rows: int
     null_safe: bool
@@ -139,7 +139,7 @@ def filters_for(
             settings,
         )
     except job_errors() as e:
-        return JoinFilters(where, (), build, f"its keys cannot be collected ({str(e)[:300]})")
+        return JoinFilters(where, (), build, f"its keys cannot be collected ({describe_error(e)})")
     one = DynamicFilter(
         data, columns={str(i): a for i, a in enumerate(names)}, how=request.kind, side=request.side
     )
@@ -173,11 +173,9 @@ def _decided_by_where(
     """Return why the condition leaves nothing for the keys to prune; "" if it does not."""
     if where is None or needs_of(request.kind, request.side) is not Needs.MATCHED:
         return ""
-    return (
-        f"its partition is chosen by {where.expr}"
-        if set(names) <= set(partition_columns) and fixes_columns(where, names)
-        else ""
-    )
+    if set(names) <= set(partition_columns) and fixes_columns(where, names):
+        return f"its partition is chosen by {where.expr}"
+    return ""
 
 
 def join_report(name: str, join_filters: JoinFilters, files: int | None, kept: int) -> PrunedScan:

@@ -82,11 +82,10 @@ class Listing:
         }
         self.partitions = len(rows)
         self.filesystem, self._own = own_paths(self.paths, filesystem)
-        root = (
-            own_paths(roots, self.filesystem)[1][0]
-            if len(roots) == 1 and self._is_folder(roots[0])
-            else None
-        )
+        if len(roots) == 1 and self._is_folder(roots[0]):
+            root = own_paths(roots, self.filesystem)[1][0]
+        else:
+            root = None
         self._footers = FooterCache(
             root, self.filesystem, None, Meter(), summaries=False, keep=True
         )
@@ -174,42 +173,26 @@ class Listing:
                 predicate's only in case; or a file lacks a required column.
         """
         with self._lock:
-            return self._keep_mask(predicate, candidates, case_sensitive, require_columns, filters)
-
-    def _keep_mask(
-        self,
-        predicate: PruningPredicate,
-        candidates: Mask,
-        case_sensitive: bool,
-        require_columns: bool,
-        filters: DynamicFilters | None,
-    ) -> Mask:
-        same = self.unchanged()
-        chosen = np.flatnonzero(candidates & same)
-        out = candidates & ~same
-        if len(chosen):
-            table = self._table(chosen)
-            used = columns_of(predicate.node)
-            if case_sensitive:
-                _check_case(
-                    table,
-                    [
-                        *used,
-                        *((name,) for name in (filters.columns if filters is not None else ())),
-                    ],
-                )
-            if require_columns:
-                _check_present(table, predicate)
-            statistics = table.statistics_in(predicate.timezone)
-            found = predicate.survivors(statistics)
-            if filters is not None:
-                verdicts = np.zeros(statistics.num_containers, np.uint8)
-                verdicts[found] = Verdict.MAYBE
-                found = np.flatnonzero(filters.judged(statistics, verdicts))
-            out[chosen[table.groups.file[found]]] = True
-        if not self.settled:
-            self.forget()
-        return out
+            same = self.unchanged()
+            chosen = np.flatnonzero(candidates & same)
+            out = candidates & ~same
+            if len(chosen):
+                table = self._table(chosen)
+                keys = () if filters is None else filters.columns
+                if case_sensitive:
+                    _check_case(table, [*columns_of(predicate.node), *((name,) for name in keys)])
+                if require_columns:
+                    _check_present(table, predicate)
+                statistics = table.statistics_in(predicate.timezone)
+                found = predicate.survivors(statistics)
+                if filters is not None:
+                    verdicts = np.zeros(statistics.num_containers, np.uint8)
+                    verdicts[found] = Verdict.MAYBE
+                    found = np.flatnonzero(filters.judged(statistics, verdicts))
+                out[chosen[table.groups.file[found]]] = True
+            if not self.settled:
+                self.forget()
+            return out
 
     def _table(self, chosen: Ints) -> ParquetTable:
         key = chosen.tobytes()

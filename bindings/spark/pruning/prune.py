@@ -17,7 +17,7 @@ from skipstone.bindings.spark.pruning.reports import Pruned, not_pruned
 from skipstone.bindings.spark.pruning.scans import FOREVER, Scan, scans_of, validity_of
 from skipstone.bindings.spark.session.jvm import frame_of, plan_gateway
 from skipstone.bindings.spark.session.session import is_connect, require_pyspark
-from skipstone.ir.errors import BackendMissing, PredicateError
+from skipstone.ir.errors import BackendMissing, PredicateError, describe_error
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -78,13 +78,7 @@ def prune(
             where time_hour IS NOT NULL AND time_hour >= TIMESTAMP '2013-12-24 00:00:00+00:00'
     """
     require_pyspark()
-    if where is not None:
-        if not (isinstance(where, str) or is_column(where)):
-            raise PredicateError(
-                f"where is {type(where).__name__} {where!r:.80}; "
-                "expected a Column or SQL text, as for DataFrame.where"
-            )
-        df = df.where(where)
+    df = filtered(df, where)
     if is_connect(df):
         from skipstone.bindings.spark.pruning.prune_connect import prune_remote
 
@@ -124,6 +118,22 @@ def pruned(df: DataFrame) -> Pruned:
         ) from None
 
 
+def filtered(df: Any, where: Any) -> Any:
+    """Return `df.where(where)`, or `df` if the condition is None.
+
+    Raises:
+        PredicateError: the condition is neither a Column nor text.
+    """
+    if where is None:
+        return df
+    if not (isinstance(where, str) or is_column(where)):
+        raise PredicateError(
+            f"where is {type(where).__name__} {where!r:.80}; "
+            "expected a Column or SQL text, as for DataFrame.where"
+        )
+    return df.where(where)
+
+
 def prune_classic(
     df: Any, filesystem: pafs.FileSystem | None, joins: JoinJudge | None = None
 ) -> tuple[Any, Pruned]:
@@ -138,14 +148,14 @@ def prune_classic(
         The DataFrame with fewer files, and the report of each scan.
     """
     if df.isStreaming:
-        return df, Pruned((not_pruned("it is streaming"),))
+        return df, not_pruned("it is streaming")
     from py4j.protocol import Py4JError
 
     try:
         return _prune_plan(df, plan_gateway(df.sparkSession), filesystem, joins)
     # The plan is nested too deeply to serialise, or this Spark has other classes.
     except (BackendMissing, Py4JError, RecursionError) as e:
-        return df, Pruned((not_pruned(f"its plan cannot be read ({str(e)[:300]})"),))
+        return df, not_pruned(f"its plan cannot be read ({describe_error(e)})")
 
 
 def _prune_plan(
@@ -154,13 +164,9 @@ def _prune_plan(
     spark, execution = df.sparkSession, df._jdf.queryExecution()
     until = gateway.until(execution.analyzed())
     if not until:
-        return df, Pruned(
-            (
-                not_pruned(
-                    "it calls a function that changes with every action, such as "
-                    "current_timestamp(); write the time as a literal, or call current_date()"
-                ),
-            )
+        return df, not_pruned(
+            "it calls a function that changes with every action, such as current_timestamp(); "
+            "write the time as a literal, or call current_date()"
         )
     if until < FOREVER:  # an earlier optimisation may hold the date of another day
         execution = frame_of(spark, execution.analyzed())._jdf.queryExecution()
@@ -171,17 +177,10 @@ def _prune_plan(
         scan.judge(context)
     if joins is not None:
         joins(context, execution, scans, jvm_scans)
-    indexes = (
-        _new_indexes(
-            gateway,
-            analysed,
-            scans,
-            until,
-            _may_read_elsewhere(jvm_analysed.leaves(), jvm_scans.leaves()),
-        )
-        if any(scan.pruned for scan in scans)
-        else {}
-    )
+    indexes = {}
+    if any(scan.pruned for scan in scans):
+        elsewhere = _may_read_elsewhere(jvm_analysed.leaves(), jvm_scans.leaves())
+        indexes = _new_indexes(gateway, analysed, scans, until, elsewhere)
     report = Pruned(scan.report for scan in scans)
     return (
         frame_of(spark, gateway.replaced(execution.analyzed(), indexes)) if indexes else df

@@ -202,11 +202,10 @@ class _Source:
     def _predicate(
         self, conditions: list[Any], schema: pa.Schema, context: Context
     ) -> PruningPredicate:
-        node = (
-            Node(Op.AND, tuple(map(from_column, conditions)))
-            if len(conditions) > 1
-            else from_column(conditions[0])
-        )
+        if len(conditions) > 1:
+            node = Node(Op.AND, tuple(map(from_column, conditions)))
+        else:
+            node = from_column(conditions[0])
         predicate = PruningPredicate(node, schema, **context.settings)
         if predicate.always_true:
             whys = "; ".join(

@@ -32,19 +32,19 @@ from skipstone.bindings.spark.pruning.joins import (
     session_of,
     targets_of,
 )
-from skipstone.bindings.spark.pruning.prune import prune_classic, with_report
-from skipstone.bindings.spark.pruning.reports import Pruned, not_pruned
+from skipstone.bindings.spark.pruning.prune import filtered, prune_classic, with_report
+from skipstone.bindings.spark.pruning.reports import not_pruned
 from skipstone.bindings.spark.pruning.scans import Scan, scans_of
 from skipstone.bindings.spark.session.jvm import frame_of
 from skipstone.bindings.spark.session.session import is_connect, require_pyspark
-from skipstone.ir.errors import PredicateError, SkipstoneError
+from skipstone.ir.errors import PredicateError, SkipstoneError, describe_error
 from skipstone.ir.node import quoted_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from skipstone.bindings.filters.filter import DynamicFilter
-    from skipstone.bindings.predicates.predicate import Source
+    from skipstone.bindings.predicates.predicate import PredicateSource
 
 On: TypeAlias = "str | Sequence[str] | Mapping[str, str] | Column"
 MAX_KEYS: Final = 1_000_000  # distinct rows of keys that come to the driver
@@ -57,7 +57,7 @@ def prune_join(
     how: str = "inner",
     *,
     side: Side = "left",
-    where: Source | None = None,
+    where: PredicateSource | None = None,
     null_safe: bool = False,
     threshold: str | int | None = "32MiB",
     max_values: int = MAX_KEYS,
@@ -139,39 +139,29 @@ def prune_join(
             null_safe,
             lambda a, b: joined_frames(a, b, on, kind, side, null_safe),
         )
-        return (
-            join_shards(fact, dim, request, read)
-            if isinstance(fact, Shards)
-            else join_table(fact, dim, request)
-        )
-    if where is not None:
-        if not (isinstance(where, str) or is_column(where)):
-            raise PredicateError(
-                f"where is {type(where).__name__} {where!r:.80}; "
-                "expected a Column or SQL text, as for DataFrame.where"
-            )
-        fact = fact.where(where)
+        if isinstance(fact, Shards):
+            return join_shards(fact, dim, request, read)
+        return join_table(fact, dim, request)
+    fact = filtered(fact, where)
     plain = joined_frames(fact, dim, on, kind, side, null_safe)
     if why := _why_unpruned(fact, dim, kind, side):
-        return with_report(plain, Pruned((not_pruned(why),)))
+        return with_report(plain, not_pruned(why))
     dry_run = _TopJoin(side, threshold, max_values)
     found, report = prune_classic(plain, filesystem, dry_run)
     if not dry_run.targets:
         return with_report(found, report)
     try:
         repeatable_dim, watches = repeatable(dim)
-        joined = (
-            plain
-            if repeatable_dim is dim
-            else joined_frames(fact, repeatable_dim, on, kind, side, null_safe)
-        )
+        if repeatable_dim is dim:
+            joined = plain
+        else:
+            joined = joined_frames(fact, repeatable_dim, on, kind, side, null_safe)
         return with_report(
             *prune_classic(joined, filesystem, _TopJoin(side, threshold, max_values, watches))
         )
     except job_errors() as e:
-        return with_report(
-            plain, Pruned((not_pruned(f"its keys cannot be collected ({str(e)[:300]})"),))
-        )
+        why = f"its keys cannot be collected ({describe_error(e)})"
+        return with_report(plain, not_pruned(why))
 
 
 def _is_frame(fact: Any) -> bool:

@@ -21,7 +21,7 @@ from skipstone.bindings.spark.pruning.joins import (
 )
 from skipstone.bindings.spark.pruning.scans import FOREVER, Scan, validity_of
 from skipstone.bindings.spark.session.jvm import frame_of
-from skipstone.ir.errors import SkipstoneError
+from skipstone.ir.errors import SkipstoneError, describe_error
 
 THRESHOLD: Final = "32MiB"  # of a filter
 MAX_KEYS: Final = 1_000_000  # distinct rows of keys that come to the driver
@@ -79,7 +79,7 @@ def star(context: Context, execution: Any, scans: list[Scan], jvm_scans: Any) ->
         ).collect(expected)
     except expected as e:
         for scan in scans:
-            scan.note_join(f"its joins cannot be read ({str(e)[:300]})")
+            scan.note_join(f"its joins cannot be read ({describe_error(e)})")
 
 
 class _Star:
@@ -104,7 +104,8 @@ class _Star:
             try:
                 self._collect(build)
             except expected as e:
-                self._note_all(build, f"the keys of a join cannot be collected ({str(e)[:300]})")
+                why = f"the keys of a join cannot be collected ({describe_error(e)})"
+                self._note_all(build, why)
 
     def _build_sides(self) -> Iterator[BuildSide]:
         for join in self.joins.each:

@@ -29,6 +29,10 @@ class PrunedScan:
             many.
         nbytes: Bytes of the dynamic filters.
         seconds: Wall-clock time of collecting the keys.
+
+    Example:
+        >>> print(PrunedScan("flights", "x > 5", None, None, "its files are not listed"))
+        flights: not pruned, where x > 5, its files are not listed
     """
 
     table: str
@@ -42,23 +46,14 @@ class PrunedScan:
     seconds: float = 0.0
 
     def __str__(self) -> str:
-        counts = (
-            ""
-            if self.kept is None
-            else f"{self.kept} of {'?' if self.files is None else self.files} files"
+        counts = f"{self.kept} of {'?' if self.files is None else self.files} files"
+        parts = (
+            f"{self.table}: {'not pruned' if self.kept is None else counts}",
+            self.where and f"where {self.where}",
+            self.keys and f"joined by {self.keys}, collected in {self.seconds:.2f} s",
+            self.why,
         )
-        keys = self.keys and f"joined by {self.keys}, collected in {self.seconds:.2f} s"
-        return ", ".join(
-            filter(
-                None,
-                (
-                    f"{self.table}: {counts or 'not_pruned'}",
-                    self.where and f"where {self.where}",
-                    keys,
-                    self.why,
-                ),
-            )
-        )
+        return ", ".join(filter(None, parts))
 
 
 def with_join(scan: PrunedScan, filters: Sequence[DynamicFilter]) -> PrunedScan:
@@ -82,11 +77,6 @@ def joined_reasons(*whys: str) -> str:
     return "; ".join(dict.fromkeys(filter(None, whys)))
 
 
-def not_pruned(why: str) -> PrunedScan:
-    """Return the report of a DataFrame whose scans were not examined."""
-    return PrunedScan("the DataFrame", "", None, None, why)
-
-
 class Pruned(tuple[PrunedScan, ...]):
     """The reports of `prune`, one per scan; prints as text."""
 
@@ -104,3 +94,8 @@ class Pruned(tuple[PrunedScan, ...]):
 
     def __str__(self) -> str:
         return "\n".join(map(str, self)) or "no scan of files"
+
+
+def not_pruned(why: str) -> Pruned:
+    """Return the reports of a DataFrame whose scans were not examined."""
+    return Pruned((PrunedScan("the DataFrame", "", None, None, why),))

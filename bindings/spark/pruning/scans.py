@@ -170,15 +170,13 @@ class Scan:
     @property
     def nbytes(self) -> int:
         """Size of its files in bytes; Spark's estimate if they were not listed."""
-        return (
-            int(self._info["bytes"])
-            if self.listing is None or self.kept is None
-            else int(self.listing.sizes[self.kept].sum())
-        )
+        if self.listing is None or self.kept is None:
+            return int(self._info["bytes"])
+        return int(self.listing.sizes[self.kept].sum())
 
     @property
     def dynamic(self) -> list[tuple[int, bool]]:
-        """Columns by which Spark prunes partitions while the query runs.
+        """The columns that Spark prunes partitions by while the query runs.
 
         Each is a pair: the column's id, and whether Spark prunes only if it broadcasts the keys.
         """
@@ -306,11 +304,10 @@ class Scan:
             whys = "; ".join(
                 dict.fromkeys(f"{r.what}: {r.why}" for r in not_understood(predicate.node))
             )
-            spark = (
-                "Spark prunes by partition columns itself"
-                if used and not predicate.always_true
-                else "statistics cannot judge its condition"
-            )
+            if used and not predicate.always_true:
+                spark = "Spark prunes by partition columns itself"
+            else:
+                spark = "statistics cannot judge its condition"
             raise NotPruned(", ".join(filter(None, (spark, whys))))
 
     def _list_files(self, context: Context) -> Listing:

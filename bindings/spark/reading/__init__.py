@@ -1,1 +1,1 @@
-"""Read what a plan leaves as a Spark DataFrame."""
+"""Read the files that a plan keeps as a Spark DataFrame."""

@@ -32,17 +32,9 @@ if TYPE_CHECKING:
 
 NAME: Final = "skipstone"
 OPTIONS: Final = (
-    "path",
-    "paths",
-    "format",
-    "where",
-    "columns",
-    "version",
-    "snapshot",
-    "timezone",
-    "ansi",
+    "path", "paths", "format", "where", "columns", "version", "snapshot", "timezone", "ansi",
     "casesensitive",
-)
+)  # fmt: skip
 # Zones in which a time without a zone is two different instants.
 PROBE_ZONES: Final = ("Asia/Tokyo", "America/Los_Angeles")
 
@@ -116,11 +108,10 @@ class ReadRequest:
             ansi=_flag(options_given, "ansi", True),
             case_sensitive=_flag(options_given, "casesensitive", False),
         )
-        names = (
-            [name.strip() for name in options_given["columns"].split(",")]
-            if options_given.get("columns", "").strip()
-            else None
-        )
+        if options_given.get("columns", "").strip():
+            names = [name.strip() for name in options_given["columns"].split(",")]
+        else:
+            names = None
         self.columns: list[str] = names or list(self.table.schema.names)
         if unknown_columns := [
             name for name in self.columns if name not in self.table.schema.names

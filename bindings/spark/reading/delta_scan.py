@@ -17,7 +17,7 @@ import pyarrow as pa
 from skipstone.bindings.plans.explain import conjuncts_of
 from skipstone.bindings.plans.plan import Plan
 from skipstone.bindings.plans.table_protocol import DataSize
-from skipstone.bindings.predicates.predicate import PruningPredicate
+from skipstone.bindings.predicates.predicate import Condition, PruningPredicate
 from skipstone.bindings.spark.reading.tables import table_of
 from skipstone.bindings.spark.session.frame import from_arrow, stats_frame
 from skipstone.bindings.spark.session.session import (
@@ -36,7 +36,7 @@ from skipstone.ir.text import show
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from skipstone.bindings.predicates.predicate import Source
+    from skipstone.bindings.predicates.predicate import PredicateSource
 
 FILE_COLUMNS: Final = ("path", "size", "modificationTime", "deletionVector", "partition")
 # Session -> name of a view -> the version of the table in it.
@@ -133,7 +133,7 @@ class DeltaScan:
 def files_for_scan(
     spark: Any,
     table: Any,
-    filters: Source | PruningPredicate | Sequence[Source] | None = None,
+    filters: Condition | Sequence[PredicateSource] | None = None,
     *,
     limit: int | None = None,
     keep_num_records: bool = False,
@@ -172,13 +172,10 @@ def files_for_scan(
     found, settings = _delta(table, version), settings_of(spark)
     plan = found.plan(_combined_predicate(filters, found.schema, settings), limit=limit, **settings)
     files = found.files.select(list(FILE_COLUMNS)).take(pa.array(plan.kept))
-    numbers = (
-        found.files_and_num_records.column("num_physical_records")
-        .take(pa.array(plan.kept))
-        .to_pylist()
-        if keep_num_records
-        else [None] * len(files)
-    )
+    numbers = [None] * len(files)
+    if keep_num_records:
+        records = found.files_and_num_records.column("num_physical_records")
+        numbers = records.take(pa.array(plan.kept)).to_pylist()
     files = files.append_column(
         "stats",
         pa.array([None if n is None else f'{{"numRecords":{n}}}' for n in numbers], pa.string()),

@@ -58,18 +58,9 @@ def read_natively(
                 for path in guarded
                 if path[0] not in constants
             }
-            frames.append(
-                rows.select(
-                    *(
-                        constants.get(n)
-                        if n in constants
-                        else guards[n]
-                        if n in guards
-                        else F.col(quoted_name(n))
-                        for n in schema.names
-                    )
-                )
-            )
+            known = {**guards, **constants}
+            read = (known[n] if n in known else F.col(quoted_name(n)) for n in schema.names)
+            frames.append(rows.select(*read))
     out = frames[0]
     for frame in frames[1:]:
         out = out.union(frame)
@@ -150,11 +141,10 @@ def literal(F: Any, value: pa.Scalar, kind: pa.DataType) -> Column:
         out = F.lit(None).cast(to)
     elif pa.types.is_timestamp(kind):
         micros = value.cast(kind).value
-        out = (
-            F.lit(_wall(micros)).cast("timestamp_ntz")
-            if kind.tz is None
-            else F.timestamp_micros(F.lit(micros))
-        )
+        if kind.tz is None:
+            out = F.lit(_wall(micros)).cast("timestamp_ntz")
+        else:
+            out = F.timestamp_micros(F.lit(micros))
     elif pa.types.is_date32(kind):
         out = F.date_from_unix_date(F.lit(value.cast(pa.int32()).as_py()))
     elif pa.types.is_decimal(kind):

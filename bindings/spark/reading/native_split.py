@@ -111,22 +111,14 @@ def _parquet(
         if len(bases) > 1 or None in bases:
             return Split([], kept, "partition folders below several base folders")
         if any(map(_has_escaped_unicode, folders)):
-            return Split(
-                [],
-                kept,
+            why = (
                 "percent signs in a folder's name that encode non-ASCII characters, "
-                "which Spark decodes byte by byte",
+                "which Spark decodes byte by byte"
             )
+            return Split([], kept, why)
     base = next(iter(bases))
-    return Split(
-        [
-            NativeScan(
-                [spark_path(p, scheme or "") for p in paths],
-                None if base is None else spark_path(base, scheme or "", glob=False),
-            )
-        ],
-        [],
-    )
+    folder = None if base is None else spark_path(base, scheme or "", glob=False)
+    return Split([NativeScan([spark_path(p, scheme or "") for p in paths], folder)], [])
 
 
 def _read_differently(
@@ -226,20 +218,18 @@ def _delta(table: DeltaTable, plan: Plan, kept: list[int], columns: Sequence[str
     unreadable = np.zeros(len(kept), np.bool_)
     for value, empty in values.values():
         unreadable |= np.asarray(pc.and_(pc.is_null(value), pc.invert(empty)))
-    keys = (
-        list(zip(*(texts[n].to_pylist() for n in partition_columns), strict=True))
-        if partition_columns
-        else [()] * len(kept)
-    )
+    if partition_columns:
+        keys = list(zip(*(texts[n].to_pylist() for n in partition_columns), strict=True))
+    else:
+        keys = [()] * len(kept)
     why, unfit = "", np.zeros(len(kept), np.bool_)
     for i, path in enumerate(paths):
-        problem = (
-            "deletion vectors"
-            if has_deletes[i]
-            else "a partition value that cannot be read"
-            if unreadable[i]
-            else why_unlisted(path)
-        )
+        if has_deletes[i]:
+            problem = "deletion vectors"
+        elif unreadable[i]:
+            problem = "a partition value that cannot be read"
+        else:
+            problem = why_unlisted(path)
         if problem := problem or (
             "an absolute path that names no storage" if is_uri and path.startswith("/") else ""
         ):
@@ -294,13 +284,12 @@ def _iceberg(files: IcebergFiles, kept: list[int], columns: Sequence[str]) -> Sp
         ((_, deletes),) = files.deletes.of_files(manifest, [row])
         # A file may lack the columns of its partition; their values are those of the partition.
         values = dict(partition_of(files, manifest, row, set(columns)))
-        problem = (
-            "deletes"
-            if deletes
-            else f"files of format {kind}"
-            if kind.upper() != "PARQUET"
-            else why_unlisted(path)
-        )
+        if deletes:
+            problem = "deletes"
+        elif kind.upper() != "PARQUET":
+            problem = f"files of format {kind}"
+        else:
+            problem = why_unlisted(path)
         if problem := problem or (
             "a partition value that cannot be read"
             if any(isinstance(v, str) for v in values.values())

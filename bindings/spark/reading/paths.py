@@ -37,8 +37,6 @@ def why_unlisted(path: str) -> str:
     """Return why Spark does not read a file that is named explicitly; "" if it does."""
     if is_hidden(path.rpartition("/")[2]):
         return HIDDEN
-    return (
-        COLON
-        if ":" in (path.partition("://")[2] if "://" in path else path.removeprefix("file:"))
-        else ""
-    )
+    if ":" in (path.partition("://")[2] if "://" in path else path.removeprefix("file:")):
+        return COLON
+    return ""

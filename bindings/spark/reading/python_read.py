@@ -90,7 +90,7 @@ def char_widths(notes: dict[str, dict[str, Any]], columns: Sequence[str]) -> dic
 def _task_reader(
     reader: Reader, to: pa.Schema, widths: dict[str, int]
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return the function by which a worker reads its tasks."""
+    """Return the function that reads the tasks of a worker."""
 
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from skipstone.bindings.plans.order import SortKey
     from skipstone.bindings.plans.plan import Plan
-    from skipstone.bindings.predicates.predicate import PruningPredicate, Source
+    from skipstone.bindings.predicates.predicate import Condition
 
 How = Literal["auto", "native", "python"]
 METHODS: Final = ("auto", "native", "python")
@@ -47,7 +47,7 @@ NOTED_KEYS: Final = (CHAR, "comment")
 def read(
     spark: Any,
     table: Any,
-    where: Source | PruningPredicate | None = None,
+    where: Condition | None = None,
     *,
     columns: list[str] | None = None,
     limit: int | None = None,

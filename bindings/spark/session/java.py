@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from skipstone.ir.errors import BackendMissing
+from skipstone.ir.errors import BackendMissing, describe_error
 from skipstone.kernels.run.private import exposed
 
 OLDEST: Final = 17  # the oldest Java that runs Spark 4
@@ -95,7 +95,7 @@ def _problem(java: str) -> str | None:
             check=False,
         )
     except (OSError, subprocess.SubprocessError) as e:
-        return f"it does not start ({e})"
+        return f"it does not start ({describe_error(e)})"
     output = ran.stderr + ran.stdout
     if ran.returncode:
         return f"it does not start ({output.strip()[:200]})"

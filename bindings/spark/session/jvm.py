@@ -7,7 +7,7 @@ from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from skipstone.bindings.spark.session.session import quiet
-from skipstone.ir.errors import BackendMissing
+from skipstone.ir.errors import BackendMissing, describe_error
 from skipstone.kernels.run import forks
 
 _gateways: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # by JVM
@@ -40,7 +40,7 @@ def _compiled(jvm: Any) -> Any:
         return loader.loadClass("skipstone.PlanGateway").newInstance()
     except (Py4JError, TypeError) as e:
         raise BackendMissing(
-            f"this Spark's plans cannot be changed ({str(e)[:300]}); "
+            f"this Spark's plans cannot be changed ({describe_error(e)}); "
             "prune() is tested with Spark 4.0 to 4.3"
         ) from e
 

@@ -84,11 +84,9 @@ def other_text(spark: Any) -> str:
         "spark.sql.ansi.enabled", "TRUE"
     ):
         return "spark.sql.ansi.doubleQuotedIdentifiers is true"
-    return (
-        ""
-        if is_set("spark.sql.timestampType", "TIMESTAMP_LTZ")
-        else "spark.sql.timestampType is not TIMESTAMP_LTZ"
-    )
+    if is_set("spark.sql.timestampType", "TIMESTAMP_LTZ"):
+        return ""
+    return "spark.sql.timestampType is not TIMESTAMP_LTZ"
 
 
 def require_usual_text(spark: Any) -> None:

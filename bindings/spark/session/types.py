@@ -211,11 +211,9 @@ def carried_type(t: pa.DataType) -> pa.DataType | None:
         return pa.struct(known) if len(known) == len(below) else None
     if is_.is_map(t):
         key, item = carried_type(t.key_type), carried_type(t.item_type)
-        return (
-            None
-            if key is None or item is None
-            else pa.map_(pa.field("key", key, nullable=False), pa.field("value", item))
-        )
+        if key is None or item is None:
+            return None
+        return pa.map_(pa.field("key", key, nullable=False), pa.field("value", item))
     if is_.is_list(t) or is_.is_large_list(t) or is_.is_fixed_size_list(t):
         item = carried_type(t.value_type)
         return None if item is None else pa.list_(pa.field("element", item))

@@ -132,11 +132,9 @@ def prune_shards(
         )
         if returns == "frame":
             return _frame(spark, opened, p, settled, on_error, where, on_driver, tasks)
-        return (
-            opened.judge(p, on_error=on_error)
-            if on_driver
-            else _judge_on_executors(spark, opened, p, settled, todo, on_error, tasks)
-        )
+        if on_driver:
+            return opened.judge(p, on_error=on_error)
+        return _judge_on_executors(spark, opened, p, settled, todo, on_error, tasks)
 
 
 def _check_one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
@@ -162,9 +160,9 @@ def _judge_on_executors(
     found = answer.toArrow()
     parts: list[Found | Verdict] = list(settled)
     unreadable: dict[str, StatisticsError] = {}
-    for i, words, match, sure, error in zip(*(c.to_pylist() for c in found.columns), strict=True):
+    for i, words, match, full, error in zip(*(c.to_pylist() for c in found.columns), strict=True):
         if error is None:
-            parts[i] = from_bytes(shards.shards[i].rows, words, match, sure)
+            parts[i] = from_bytes(shards.shards[i].rows, words, match, full)
         elif on_error == "raise":
             raise StatisticsError(error)
         else:

@@ -38,7 +38,7 @@ JUDGED: Final = pa.schema(
         ("shard", pa.int32()),
         ("words", pa.binary()),
         ("match", pa.binary()),
-        ("sure", pa.binary()),
+        ("fully_matched", pa.binary()),
         ("error", pa.string()),
     ]
 )
@@ -95,13 +95,10 @@ class Packing:
         self.place.make()
         for place, table in enumerate(_pieces(batches, self.rows)):
             given = [table.column(i) for i in range(len(self.slots))]
-            about = (
-                None
-                if self.about is None
-                else pa.table(list(table.columns[len(given) :]), names=self.about.names).cast(
-                    self.about
-                )
-            )
+            about = None
+            if self.about is not None:
+                others = list(table.columns[len(given) :])
+                about = pa.table(others, names=self.about.names).cast(self.about)
             written = write_shard(
                 self.place, self.save, self._statistics(given), about, self.order_by or None
             )

@@ -21,12 +21,10 @@ from skipstone.ir.types import Kind
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-DAYS, INSTANT, WALL, TEXT = (
-    pa.date32(),
-    pa.timestamp("us", "UTC"),
-    pa.timestamp("us"),
-    pa.large_string(),
-)
+DAYS = pa.date32()
+INSTANT = pa.timestamp("us", "UTC")
+WALL = pa.timestamp("us")
+TEXT = pa.large_string()
 NAMES: Final = {DAYS: "date", INSTANT: "timestamp", WALL: "timestamp_ntz", TEXT: "string"}
 
 

@@ -137,11 +137,9 @@ class DeltaStatistics(Mapping[str, "Column"]):
         path, statistic = self._names[name]
         leaf = self._leaves[path]
         logged = self._logged(leaf, statistic)
-        F, values, kind = (
-            self._F,
-            self._F.col("partitionValues"),
-            self._kinds.get("partitionValues"),
-        )
+        F = self._F
+        values = self._F.col("partitionValues")
+        kind = self._kinds.get("partitionValues")
         if len(path) == 1 and isinstance(kind, T.MapType):
             key = F.lit(leaf.physical[0])
             there = F.coalesce(F.map_contains_key(values, key), F.lit(False))
@@ -279,13 +277,11 @@ class DeltaStatistics(Mapping[str, "Column"]):
             case Kind.FLOAT if isinstance(kind, T.FloatType | T.DoubleType | T.IntegralType):
                 # The short text of a former FLOAT means the nearest FLOAT, not the nearest DOUBLE.
                 near = c.cast("float").cast("double")
-                return (
-                    c
-                    if "float" not in leaf.widened
-                    else F.greatest(c, near)
-                    if high
-                    else F.least(c, near)
-                )
+                if "float" not in leaf.widened:
+                    return c
+                if high:
+                    return F.greatest(c, near)
+                return F.least(c, near)
             case Kind.INT if isinstance(kind, T.IntegralType):
                 return c
         return None
@@ -332,11 +328,10 @@ class DeltaStatistics(Mapping[str, "Column"]):
             case "row_count":
                 return F.lit(1).cast("bigint")
             case "nan_count":
-                nan = (
-                    F.coalesce(F.isnan(value), F.lit(False))
-                    if from_arrow(leaf.type).kind is Kind.FLOAT
-                    else F.lit(False)
-                )
+                if from_arrow(leaf.type).kind is Kind.FLOAT:
+                    nan = F.coalesce(F.isnan(value), F.lit(False))
+                else:
+                    nan = F.lit(False)
                 return (readable * nan.cast("int")).cast("bigint")
         return value
 

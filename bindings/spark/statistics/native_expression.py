@@ -75,11 +75,10 @@ def to_column(
     with quiet():
         given = columns or {}
         predicate = predicate_of(predicate, schema, None if df is None else df.sparkSession)
-        found = (
-            assume(predicate, given)
-            if df is None
-            else locate(df, predicate.schema, slots_of(predicate, members=True), given)
-        )
+        if df is None:
+            found = assume(predicate, given)
+        else:
+            found = locate(df, predicate.schema, slots_of(predicate, members=True), given)
         for slot, place in found.items():
             if not place.name:
                 raise StatisticsError(
@@ -106,10 +105,8 @@ def text_of(
     Raises:
         UnsupportedForm: The predicate has no native form over these statistics.
     """
-    program, places = (
-        predicate.program,
-        {(s.path, s.statistic): place for s, place in found.items()},
-    )
+    program = predicate.program
+    places = {(s.path, s.statistic): place for s, place in found.items()}
     if (why := obstacle(program, places)) is not None:
         raise UnsupportedForm(
             f"{predicate.expr:.200} has no native Spark form: {why}. Use with_verdict with "

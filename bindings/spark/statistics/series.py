@@ -28,13 +28,9 @@ EXACT32: Final = 2.0**24  # the same for a float32
 INT64_END: Final = 2.0**63
 MAX_ZONE_OFFSET: Final = 18 * 3600  # seconds; Java's zones lie within 18 hours of UTC
 REFUSED: Final = (
-    pa.ArrowInvalid,
-    pa.ArrowTypeError,
-    pa.ArrowNotImplementedError,
-    OverflowError,
-    ValueError,
+    pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, ValueError,
     TypeError,
-)
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,20 +72,17 @@ def read(
         elif carrier.means is not None and pa.types.is_list(carrier.means):
             array = _lists(series, carrier.means)
         elif carrier.means is not None:
-            array = (
-                _numbers(series, slot.statistic)
-                if _is_number(series)
-                else pa.array(series, pa.large_binary(), from_pandas=True)
-            )
+            if _is_number(series):
+                array = _numbers(series, slot.statistic)
+            else:
+                array = pa.array(series, pa.large_binary(), from_pandas=True)
         else:
             array = _bounds(series, slot.dtype, slot.statistic)
         if isinstance(array, pa.ChunkedArray):
             array = array.combine_chunks()
-        return (
-            array
-            if array is None or carrier.means is None or array.type == carrier.means
-            else _reinterpret(carrier.means, array)
-        )
+        if array is None or carrier.means is None or array.type == carrier.means:
+            return array
+        return _reinterpret(carrier.means, array)
     except REFUSED:
         return None
 

@@ -29,7 +29,7 @@ import numpy as np
 
 from skipstone.ir.errors import StatisticsError, clip, describe_error
 from skipstone.ir.types import DType
-from skipstone.kernels.run.guard import SHIFT, Checked, Descriptor
+from skipstone.kernels.run.guard import SHIFT, ChecksummedFile, Descriptor
 
 MAGIC: Final = b"SKIPSTN\n"
 # In version 1, counts that contradict bounds were not yet unknown; in 2, planes had other names.
@@ -42,13 +42,8 @@ TAIL: Final = struct.Struct("<QQQII")
 END: Final = struct.Struct("<Q8s")  # checksum of footer and tail, magic
 # What code raises that uses malformed values as if they were well-formed.
 MALFORMED: Final = (
-    LookupError,
-    TypeError,
-    ValueError,
-    AttributeError,
-    OverflowError,
-    RecursionError,
-)
+    LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError,
+)  # fmt: skip
 
 
 def wrong(
@@ -102,7 +97,7 @@ class OpenedFile:
 
     data: mmap.mmap | bytes
     footer: dict[str, Any]
-    file: Checked
+    file: ChecksummedFile
     identity: int
 
 
@@ -151,7 +146,7 @@ def open_file(path: str) -> OpenedFile:
     return OpenedFile(
         data,
         footer,
-        Checked(path, data, np.frombuffer(table, "<u8"), at, descriptor),
+        ChecksummedFile(path, data, np.frombuffer(table, "<u8"), at, descriptor),
         END.unpack(data[-END.size :])[0],
     )
 
@@ -182,11 +177,10 @@ def _footer(path: str, data: mmap.mmap | bytes, size: int) -> bytes:
         raise wrong(path, f"{torn}: it ends with {magic!r}; expected {MAGIC!r}")
     at, length, written, version, _ = TAIL.unpack(data[-END.size - TAIL.size : -END.size])
     if version != VERSION:
-        newer = (
-            "a newer Skipstone wrote it: update Skipstone, or save the statistics again"
-            if version > VERSION
-            else "save the statistics again"
-        )
+        if version > VERSION:
+            newer = "a newer Skipstone wrote it: update Skipstone, or save the statistics again"
+        else:
+            newer = "save the statistics again"
         raise wrong(
             path, f"has format version {version}; this Skipstone reads version {VERSION}", newer
         )

@@ -115,8 +115,7 @@ class _StatisticsReader(PackedReader):
         for path, key, section in self.footer["extras"]:
             if key not in EXTRAS:
                 raise wrong(
-                    self.path,
-                    f"a statistic is named {key!r}; expected one of {', '.join(EXTRAS)}",
+                    self.path, f"a statistic is named {key!r}; expected one of {', '.join(EXTRAS)}"
                 )
             readers.setdefault(self.column_path(path), {})[key] = self.array_reader(section, 1, 0)
         extras = {path: LazyMapping(by_key, self.file.check) for path, by_key in readers.items()}

@@ -78,25 +78,25 @@ class PackedReader(SectionReader):
     ) -> Column:
         """Return a packed column of n containers from its footer entry `c`."""
         guards: dict[str, Guard] = {}
-        codes, lane, name = self.codes(c["codes"], dtype, full), c["lane"], show_path(path)
-        if lane not in _possible_lanes(dtype, codes):
+        codes, lane_type, name = self.codes(c["codes"], dtype, full), c["lane"], show_path(path)
+        if lane_type not in _possible_lanes(dtype, codes):
             raise wrong(
                 self.path,
-                f"column {name} of type {dtype} has lanes of type {lane!r}; "
+                f"column {name} of type {dtype} has lanes of type {lane_type!r}; "
                 f"expected one of {', '.join(_possible_lanes(dtype, codes))}",
             )
         parts: dict[str, Any] = {}
         for key in ("low", "high", *PLANES):
             what = f"{name}.{key}"
             part, guard = (
-                self.lanes(c[key], lane, n, what)
+                self.lanes(c[key], lane_type, n, what)
                 if key in ("low", "high")
                 else self.plane(c[key], n, what)
             )
             parts[key] = part
             if guard is not None:
                 guards[key] = guard
-        return Column(dtype, lane, **parts, codes=codes, guards=guards or None)
+        return Column(dtype, lane_type, **parts, codes=codes, guards=guards or None)
 
     def codes(
         self, entry: list[Any] | None, dtype: DType, full: Column | None
@@ -125,7 +125,7 @@ class PackedReader(SectionReader):
                     may_raise=False,
                     guards=None,
                 )
-                info = np.iinfo(full.lane) if full.lane[0] in "iu" else None
+                info = np.iinfo(full.lane_type) if full.lane_type[0] in "iu" else None
                 fits = (
                     type(base) is float
                     if info is None
@@ -159,13 +159,13 @@ class PackedReader(SectionReader):
         return words, guard
 
     def lanes(
-        self, entry: Any, lane: str, count: int, what: str, step: int = 0
+        self, entry: Any, lane_type: str, count: int, what: str, step: int = 0
     ) -> tuple[npt.NDArray[Any] | None, Guard | None]:
         """Return an array in place, not yet verified, and its guard.
 
         Args:
             entry: The array's first byte, type and length; None: there is no array.
-            lane: The expected type.
+            lane_type: The expected type.
             count: The expected length.
             what: The array's name, for errors.
             step: Bytes of the array for 64 containers; 0: those of 64 lanes.
@@ -173,11 +173,11 @@ class PackedReader(SectionReader):
         if entry is None:
             return None, None
         at, type_name, rows = entry
-        dtype = np.dtype(lane)
-        if type_name != lane or rows != count or type(rows) is not int:
+        dtype = np.dtype(lane_type)
+        if type_name != lane_type or rows != count or type(rows) is not int:
             raise wrong(
                 self.path,
-                f"{what} is an array of {rows!r} {type_name!r}; expected {count} {lane!r}",
+                f"{what} is an array of {rows!r} {type_name!r}; expected {count} {lane_type!r}",
             )
         last = self.file.stop - count * dtype.itemsize
         self.check_integer(at, last, f"the first byte of {what}")
@@ -237,10 +237,10 @@ def _possible_lanes(dtype: DType, codes: Dictionary | Grid | None) -> tuple[str,
     """Return the lane types that a column may have."""
     if codes is not None:
         return ("int32",) if isinstance(codes, Dictionary) else (LANE,)
-    own = np.dtype(dtype.lane)
+    own = np.dtype(dtype.lane_type)
     narrow = (
         [c for c in CANDIDATES if np.dtype(c).itemsize < own.itemsize]
         if dtype.discrete and own.itemsize >= 4
         else []
     )
-    return (dtype.lane, *narrow)
+    return (dtype.lane_type, *narrow)

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from skipstone.bindings.statistics.store.layout import MAGIC, MAX_CONTAINERS, OpenedFile, wrong
+from skipstone.ir.errors import describe_error
 from skipstone.ir.node import Path
 from skipstone.ir.types import leaves_of
 
@@ -90,9 +91,8 @@ class SectionReader:
             for column in batch.columns:
                 _validate(column)
         except (pa.ArrowException, OSError, StopIteration) as e:
-            raise wrong(
-                self.path, f"section {name!r} is not an Arrow IPC stream ({e})"[:300]
-            ) from e
+            problem = f"section {name!r} is not an Arrow IPC stream ({describe_error(e)})"
+            raise wrong(self.path, problem) from e
         if (batch.num_rows, batch.num_columns) != (rows, columns):
             raise wrong(
                 self.path,

@@ -230,7 +230,7 @@ class _Writer:
             entry = {
                 "path": path,
                 "type": type_as_json(leaf.dtype),
-                "lane": column.lane,
+                "lane": column.lane_type,
                 "codes": self.codes(path, column),
             }
             parts = {key: getattr(column, key) for key in ("low", "high", *PLANES)}

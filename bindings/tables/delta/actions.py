@@ -123,24 +123,22 @@ def read_commits(
             stop += 1
         tables += _parse_commits(texts[start:stop], names[start:stop], schema)
         start = stop
-    whole = (
-        pa.concat_tables(tables)
-        if tables
-        else schema.empty_table().append_column("spark", pa.array([], pa.bool_()))
-    )
+    if tables:
+        whole = pa.concat_tables(tables)
+    else:
+        whole = schema.empty_table().append_column("spark", pa.array([], pa.bool_()))
     whole = whole.append_column("order", pa.array(np.arange(whole.num_rows)))
     return _actions(whole, "add", names), _actions(whole, "remove", names)
 
 
 def _check_actions(rows: pa.StructArray, names: Sequence[str]) -> None:
     """Raise SourceError if an action lacks its path, its vector's location or partition values."""
-    where = (
-        f"the commits {names[0]} to {names[-1]}"
-        if len(names) > 1
-        else f"the commit {names[0]}"
-        if names
-        else "the log"
-    )
+    if len(names) > 1:
+        where = f"the commits {names[0]} to {names[-1]}"
+    elif names:
+        where = f"the commit {names[0]}"
+    else:
+        where = "the log"
     paths, vectors = rows.field("path"), rows.field("deletionVector")
     try:
         paths.validate(full=True)
@@ -168,13 +166,12 @@ def _actions(whole: pa.Table, kind: str, names: Sequence[str]) -> pa.Table:
     column = whole.column(kind)
     present = pc.is_valid(column)
     rows = column.filter(present).combine_chunks()
-    rows = (
-        rows
-        if isinstance(rows, pa.StructArray)
-        else pa.concat_arrays(rows.chunks)
-        if rows.num_chunks
-        else pa.array([], column.type)
-    )
+    if isinstance(rows, pa.StructArray):
+        rows = rows
+    elif rows.num_chunks:
+        rows = pa.concat_arrays(rows.chunks)
+    else:
+        rows = pa.array([], column.type)
     _check_actions(rows, names)
     arrays = {
         "partition" if f.name == "partitionValues" else f.name: rows.field(f.name)
@@ -310,17 +307,11 @@ def computed_by_spark(
 # Operations that compute the statistics of the files that they add.
 COMPUTING_OPERATIONS: Final = frozenset(
     {
-        "WRITE",
-        "STREAMING UPDATE",
-        "MERGE",
-        "UPDATE",
-        "DELETE",
-        "OPTIMIZE",
-        "CREATE TABLE AS SELECT",
-        "REPLACE TABLE AS SELECT",
+        "WRITE", "STREAMING UPDATE", "MERGE", "UPDATE", "DELETE", "OPTIMIZE",
+        "CREATE TABLE AS SELECT", "REPLACE TABLE AS SELECT",
     }
     | {"CREATE OR REPLACE TABLE AS SELECT"}
-)
+)  # fmt: skip
 
 
 def parse_lines(data: bytes, schema: pa.Schema) -> pa.Table:

@@ -48,11 +48,10 @@ def cached_table(
             for k in _live_tables
             if k.uri == request.uri and k.options == request.options and k.version < request.version
         ]
-        base = (
-            _live_tables.get(max(older, key=lambda k: k.version))
-            if older and table is None
-            else None
-        )
+        if older and table is None:
+            base = _live_tables.get(max(older, key=lambda k: k.version))
+        else:
+            base = None
     if table is None:
         table = read(base)
     with _lock:

@@ -139,15 +139,11 @@ def _read_part(
             columns = [
                 f"add.{name}"
                 for name in (
-                    "path",
-                    "size",
-                    "modificationTime",
-                    "deletionVector",
-                    "partitionValues",
+                    "path", "size", "modificationTime", "deletionVector", "partitionValues",
                     "stats_parsed",
                 )
                 if name in add
-            ]
+            ]  # fmt: skip
             if "stats" in add and "stats_parsed" not in add:
                 columns.append("add.stats")
             sidecar = ["sidecar.path"] if "sidecar" in top else []
@@ -301,11 +297,10 @@ def _add_columns(rows: pa.StructArray, partitions: Sequence[str]) -> pa.Table:
             )
         values = rows.field("partitionValues").cast(pa.map_(pa.string(), pa.string()))
         texts = [pc.map_lookup(values, pa.scalar(p), "first") for p in partitions]
-    out["partition"] = (
-        pa.StructArray.from_arrays(texts, list(partitions))
-        if partitions
-        else pa.array([{}] * n, pa.struct([]))
-    )
+    if partitions:
+        out["partition"] = pa.StructArray.from_arrays(texts, list(partitions))
+    else:
+        out["partition"] = pa.array([{}] * n, pa.struct([]))
     if "stats_parsed" in have:
         out["stats_parsed"] = rows.field("stats_parsed")
     return pa.table(out)

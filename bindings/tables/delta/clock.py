@@ -237,9 +237,10 @@ def _with_skipped_day(days: ClockInterval) -> ClockInterval:
 def _instants_truncated_to(instant: Ticks, known: Mask, unit: str) -> ClockInterval:
     """Return the instants that `date_trunc` may have cut to an instant.
 
-    None is earlier. The last one lies a unit later on the clock, plus what the clock was put back
-    meanwhile: at most a day and a daylight saving change, where an island crosses the date line.
-    Within an hour that is less than an hour since 1900, and within a minute clocks do not change.
+    None is earlier. The last one lies a unit later on the clock, or later still if the clock was
+    put back meanwhile: by at most a day and a daylight saving change, where an island crosses the
+    date line. Since 1900, clocks were put back less than an hour within an hour, and never within a
+    minute.
     """
     start, known = _within(instant, known, MAX_DAYS * DAY)
     stop = start + MAX_LENGTH[unit]

@@ -260,9 +260,8 @@ def partition_raw(texts: Given, kind: pa.DataType, timezone: str) -> Raw:
     unread = pc.and_(pc.is_null(values), pc.invert(empty))
     nulls = pc.if_else(unread, None, empty.cast(pa.int64()))
     ones = pa.chunked_array([pa.repeat(pa.scalar(1, pa.int64()), len(texts))])
-    nans = (
-        pc.if_else(unread, None, pc.is_nan(values).fill_null(False).cast(pa.int64()))
-        if pa.types.is_floating(kind)
-        else None
-    )
+    if pa.types.is_floating(kind):
+        nans = pc.if_else(unread, None, pc.is_nan(values).fill_null(False).cast(pa.int64()))
+    else:
+        nans = None
     return Raw(values, values, nulls, ones, nans)

@@ -83,11 +83,10 @@ def parse_statistics(
     floating = any(pa.types.is_floating(leaf.type) for leaf in leaves)
     chunks = texts.chunks if isinstance(texts, pa.ChunkedArray) else [texts]
     parts = [chunk.slice(start, CHUNK) for chunk in chunks for start in range(0, len(chunk), CHUNK)]
-    read = (
-        _parse_compiled
-        if len(texts) >= MIN_COMPILED and (len(texts) >= MIN_COMPILING or at_hand())
-        else _parse_with_arrow
-    )
+    if len(texts) >= MIN_COMPILED and (len(texts) >= MIN_COMPILING or at_hand()):
+        read = _parse_compiled
+    else:
+        read = _parse_with_arrow
     with ThreadPoolExecutor(threads(), "skipstone-log") as pool:
         found = list(pool.map(lambda part: list(read(part, kind, floating)), parts))
     return pa.chunked_array([rows for part in found for rows in part], kind)
@@ -167,11 +166,9 @@ def _parse_with_arrow(
 
 
 def _has_decimals(kind: pa.DataType) -> bool:
-    return (
-        any(map(_has_decimals, (f.type for f in kind)))
-        if pa.types.is_struct(kind)
-        else bool(pa.types.is_decimal(kind))
-    )
+    if pa.types.is_struct(kind):
+        return any(map(_has_decimals, (f.type for f in kind)))
+    return bool(pa.types.is_decimal(kind))
 
 
 def _parse_in_python(text: str, kind: pa.StructType) -> dict[str, Any] | None:
@@ -185,11 +182,9 @@ def _parse_in_python(text: str, kind: pa.StructType) -> dict[str, Any] | None:
 
 def _convert(found: Any, kind: pa.DataType) -> Any:
     if pa.types.is_struct(kind):
-        return (
-            {f.name: _convert(found.get(f.name), f.type) for f in kind}
-            if isinstance(found, Mapping)
-            else None
-        )
+        if isinstance(found, Mapping):
+            return {f.name: _convert(found.get(f.name), f.type) for f in kind}
+        return None
     if isinstance(found, bool) is not pa.types.is_boolean(kind):
         return None
     if isinstance(found, decimal.Decimal) and abs(found.adjusted()) > MAX_EXPONENT:

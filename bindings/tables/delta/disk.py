@@ -104,8 +104,8 @@ def save(table: DeltaTable, place: LogLocation) -> DeltaTable:
         return _open(path, request, place)
     except (StatisticsError, OSError) as e:  # a full disk, or another process cleans up
         warnings.warn(
-            f"skipstone cannot save {table.redacted_path} in {folder}: {e}; the table was read "
-            "from its log, and will be again",
+            f"skipstone cannot save {table.redacted_path} in {folder} ({describe_error(e)}); "
+            "the table was read from its log, and will be again",
             RuntimeWarning,
             stacklevel=2,
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -23,7 +22,7 @@ from skipstone.bindings.tables.delta.snapshot import MAPPING, Snapshot, logical_
 from skipstone.bindings.tables.parquet.footers import Footer
 from skipstone.bindings.tables.table import Table
 from skipstone.ir.cached import cached_property
-from skipstone.ir.errors import StatisticsError
+from skipstone.ir.errors import StatisticsError, without_secrets
 from skipstone.ir.node import Path, show_path
 from skipstone.ir.types import Kind
 
@@ -80,13 +79,13 @@ class DeltaFiles(Table, CompleteTable):
 
     @property
     def redacted_path(self) -> str:
-        """The path without the parts of a URI that may be secret: user, password and query.
+        """The path without the user, the password and the values of the query of a URI.
 
         Example:
-            >>> redacted("s3://key:secret@bucket/t?token=x")
-            's3://bucket/t'
+            >>> without_secrets("s3://key:secret@bucket/t?token=x")
+            's3://bucket/t?token=...'
         """
-        return redacted(self.path)
+        return without_secrets(self.path)
 
     @property
     def name(self) -> str:
@@ -315,11 +314,10 @@ class DeltaFiles(Table, CompleteTable):
             and own is not None
             and not own.widened
         )
-        occurs = (
-            np.asarray(self._all_live.to_numpy(), np.bool_) & exact
-            if path[0] not in self.partition_columns
-            else np.ones(self.num_files, np.bool_)
-        )
+        if path[0] not in self.partition_columns:
+            occurs = np.asarray(self._all_live.to_numpy(), np.bool_) & exact
+        else:
+            occurs = np.ones(self.num_files, np.bool_)
         return occurs, occurs
 
     @cached_property
@@ -330,8 +328,3 @@ class DeltaFiles(Table, CompleteTable):
     def row_groups_of(self, kept: npt.NDArray[np.int64]) -> dict[str, list[int]]:
         """Return path -> an empty list for the kept files: each is read whole."""
         return {path: [] for path in self.files.column("path").take(pa.array(kept)).to_pylist()}
-
-
-def redacted(uri: str) -> str:
-    """Return a path or URI without user, password and query."""
-    return re.sub(r"[?#].*$", "", re.sub(r"(?<=://)[^/@]*@", "", uri)) if "://" in uri else uri

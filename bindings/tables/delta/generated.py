@@ -220,14 +220,8 @@ def bounds_from_substring(texts: Given, part: Substring) -> Raw:
     ends = (
         pc.is_valid(filled) if part.count is None else pc.less(pc.utf8_length(filled), part.count)
     )
-    return Raw(
-        low,
-        pc.if_else(
-            ends, low, pc.binary_join_element_wise(low, *pa.array([PAST, b""], pa.large_binary()))
-        ),
-        nulls,
-        ones,
-    )
+    past = pc.binary_join_element_wise(low, *pa.array([PAST, b""], pa.large_binary()))
+    return Raw(low, pc.if_else(ends, low, past), nulls, ones)
 
 
 def substring_of(value: bytes, part: Substring) -> bytes:

@@ -104,13 +104,9 @@ class FileReader(Reader):
             fs, path = self._locate(path)
             with fs.open_input_file(path) as source:
                 file = pq.ParquetFile(source, coerce_int96_timestamp_unit="us")
-                deleted = (
-                    None
-                    if action["deletionVector"] is None
-                    else deleted_rows(
-                        action["deletionVector"], self.fs, self.root, file.metadata.num_rows
-                    )
-                )
+                deleted = None
+                if (vector := action["deletionVector"]) is not None:
+                    deleted = deleted_rows(vector, self.fs, self.root, file.metadata.num_rows)
                 fields = [f for f in self.fields.described if f["name"] in needed]
                 own = {
                     f["name"]: name
@@ -172,15 +168,8 @@ class FileReader(Reader):
                     )
                 columns.append(pa.repeat(value[0], n))
             elif f["name"] in own:
-                columns.append(
-                    conform(
-                        batch.column(own[f["name"]]),
-                        f["type"],
-                        kind,
-                        self.fields.mapped,
-                        self.by_id,
-                    )
-                )
+                column = batch.column(own[f["name"]])
+                columns.append(conform(column, f["type"], kind, self.fields.mapped, self.by_id))
             else:
                 columns.append(pa.nulls(n, kind))
         return pa.RecordBatch.from_arrays(

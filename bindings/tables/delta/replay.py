@@ -52,10 +52,8 @@ def keys_of(table: pa.Table, *, decoded: bool = False) -> pa.ChunkedArray:
         table: Actions, with `path` and `deletionVector`.
         decoded: Whether the paths are percent-decoded already.
     """
-    paths, vectors = (
-        table.column("path") if decoded else paths_of(table),
-        table.column("deletionVector"),
-    )
+    paths = table.column("path") if decoded else paths_of(table)
+    vectors = table.column("deletionVector")
     if pc.any(pc.starts_with(paths, "file:/")).as_py():
         paths = pc.replace_substring_regex(paths, r"^file:/+", "file:/")
     if vectors.null_count == len(vectors):

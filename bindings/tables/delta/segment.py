@@ -108,11 +108,10 @@ def segment(names: Iterable[str], version: int, log: str, after: int | None = No
             checkpoints.setdefault(at, []).append(
                 tuple(found_parts[i] for i in range(1, count + 1))
             )
-    starts = (
-        [after]
-        if after is not None
-        else [*sorted((c for c in checkpoints if c <= version), reverse=True), -1]
-    )
+    if after is not None:
+        starts = [after]
+    else:
+        starts = [*sorted((c for c in checkpoints if c <= version), reverse=True), -1]
     missing = version
     for start in starts:
         chosen: list[Commits] = []

@@ -27,16 +27,11 @@ from skipstone.ir.errors import SourceError, clip, describe_error
 # Features".
 FEATURES: Final = frozenset(
     {
-        "columnMapping",
-        "deletionVectors",
-        "timestampNtz",
-        "v2Checkpoint",
-        "vacuumProtocolCheck",
-        "typeWidening",
-        "typeWidening-preview",
+        "columnMapping", "deletionVectors", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck",
+        "typeWidening", "typeWidening-preview",
     }
     | {"variantType", "variantType-preview", "variantShredding-preview"}
-)
+)  # fmt: skip
 
 MAX_READER_VERSION: Final = 3  # of the protocol
 
@@ -298,9 +293,8 @@ def _read_settings(
         raise SourceError(
             f"{uri}: the protocol has the reader version {clip(repr(least))}; expected 1, 2 or 3"
         )
-    if (features is None and least == MAX_READER_VERSION) or not (
-        features is None or (isinstance(features, list) and all(map(_is_name, features)))
-    ):
+    named = isinstance(features, list) and all(isinstance(f, str) for f in features)
+    if not named and (features is not None or least == MAX_READER_VERSION):
         raise SourceError(
             f"{uri}: the protocol has the reader version {least} and the readerFeatures "
             f"{clip(repr(features))}; expected names"
@@ -318,10 +312,6 @@ def _read_settings(
     return known_metadata, fields_of(
         json.loads(metadata["schemaString"]), list(known_metadata["partitionColumns"] or ()), mapped
     )
-
-
-def _is_name(feature: object) -> bool:
-    return isinstance(feature, str)
 
 
 def logical_rows(rows: pa.ChunkedArray, vectors: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -24,7 +24,7 @@ from skipstone.ir.errors import StatisticsError
 if TYPE_CHECKING:
     from skipstone.bindings.plans.readers import ReaderName
     from skipstone.bindings.plans.request import PlanRequest
-    from skipstone.bindings.predicates.predicate import PruningPredicate, Source
+    from skipstone.bindings.predicates.predicate import Condition, PruningPredicate
     from skipstone.bindings.tables.read import Tasks
 
 
@@ -58,7 +58,7 @@ class DeltaTable(DeltaFiles):
         )
 
     def files_with_stats_for_scan(
-        self, where: Source | PruningPredicate | None = None, **settings: Any
+        self, where: Condition | None = None, **settings: Any
     ) -> pa.Table:
         """Return the rows of `with_stats` that the condition's partition filters keep.
 
@@ -73,11 +73,7 @@ class DeltaTable(DeltaFiles):
         )
 
     def filter_on_partitions(
-        self,
-        where: Source | PruningPredicate | None = None,
-        *,
-        keep_num_records: bool = False,
-        **settings: Any,
+        self, where: Condition | None = None, *, keep_num_records: bool = False, **settings: Any
     ) -> pa.Table:
         """Return the files that the condition's partition filters keep.
 
@@ -88,11 +84,10 @@ class DeltaTable(DeltaFiles):
 
         Source: Delta Lake, `filterOnPartitions`.
         """
-        files = (
-            self.files.append_column("num_records", self._physical)
-            if keep_num_records
-            else self.files
-        )
+        if keep_num_records:
+            files = self.files.append_column("num_records", self._physical)
+        else:
+            files = self.files
         return files.filter(
             pa.array(self.plan(where, stats_skipping=False, **settings).verdicts != 0)
         )

@@ -50,16 +50,11 @@ def deleted_rows(vector: Mapping[str, Any], fs: pafs.FileSystem, root: str, rows
 def _deleted(vector: Mapping[str, Any], fs: pafs.FileSystem, root: str) -> RowRanges:
     kind, where = vector["storageType"], vector["pathOrInlineDv"]
     name = f"the deletion vector {clip(kind)}:{clip(where)}"
-    data = (
-        _inline(where, vector["sizeInBytes"], name)
-        if kind == "i"
-        else _stored(vector, fs, root, name)
-    )
+    if kind == "i":
+        data = z85(where, name)[: vector["sizeInBytes"]]
+    else:
+        data = _stored(vector, fs, root, name)
     return rows_of(data, vector["cardinality"], name)
-
-
-def _inline(text: str, size: int, name: str) -> bytes:
-    return z85(text, name)[:size]
 
 
 def _stored(vector: Mapping[str, Any], fs: pafs.FileSystem, root: str, name: str) -> bytes:
@@ -71,11 +66,10 @@ def _stored(vector: Mapping[str, Any], fs: pafs.FileSystem, root: str, name: str
         file = f"deletion_vector_{uuid.UUID(bytes=z85(last, name))}.bin"
         path = "/".join(p for p in (root, prefix, file) if p)
     elif vector["storageType"] == "p":
-        fs, path = (
-            pafs.FileSystem.from_uri(where)
-            if "://" in where or where.startswith("file:")
-            else (fs, where)
-        )
+        if "://" in where or where.startswith("file:"):
+            fs, path = pafs.FileSystem.from_uri(where)
+        else:
+            fs, path = (fs, where)
     else:
         raise SourceError(
             f"{name} is stored as {vector['storageType']!r}; expected 'u', 'i' or 'p'"

@@ -1,4 +1,4 @@
-"""The columns of an Iceberg schema: their Arrow types, and the ids by which files know them."""
+"""The columns of an Iceberg schema: their Arrow types, and the ids that files use for them."""
 
 from __future__ import annotations
 

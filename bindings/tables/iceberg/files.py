@@ -149,11 +149,10 @@ class IcebergFiles(CompleteTable):
         """
         leaf = self.statistics.leaf(path)
         exact = leaf is not None and leaf.dtype.kind not in (Kind.STRING, Kind.BINARY)
-        occurs = (
-            self._all_live & exact
-            if path[0] not in self.partition_columns
-            else np.ones(len(self), np.bool_)
-        )
+        if path[0] not in self.partition_columns:
+            occurs = self._all_live & exact
+        else:
+            occurs = np.ones(len(self), np.bool_)
         return occurs, occurs
 
     @cached_property

@@ -67,8 +67,6 @@ def read_list(path: str, storage: Any) -> Sequence[Any]:
         with storage.new_input(path).open() as f:
             data = f.read()
         return decode(data)
-    except SourceError as e:
-        raise SourceError(f"{clip(path, MAX_PATH)}: the manifest list cannot be read: {e}") from e
     except (OSError, ValueError, pa.ArrowException) as e:
         raise SourceError(
             f"{clip(path, MAX_PATH)}: the manifest list cannot be read ({describe_error(e)})"
@@ -94,11 +92,9 @@ def _listed(found: Records) -> list[Listed]:
 
     def numbers(number: int, missing: int | None) -> list[Any]:
         slot = found.field(number, "int", "long")
-        return (
-            [missing] * n
-            if slot is None
-            else [missing if v is None else v for v in found.numbers(slot).to_pylist()]
-        )
+        if slot is None:
+            return [missing] * n
+        return [missing if v is None else v for v in found.numbers(slot).to_pylist()]
 
     slot = found.field(PATH, "string")
     if (
@@ -168,11 +164,10 @@ def listed_size(manifests: Sequence[Any], snapshot: Any) -> DataSize | None:
     if not all(map(_all_known, files)):
         return None
     physical = sum(map(sum, rows)) if all(map(_all_known, rows)) else None
-    total_size = (
-        snapshot.summary["total-files-size"]
-        if snapshot is not None and snapshot.summary is not None
-        else "0"
-    )
+    if snapshot is not None and snapshot.summary is not None:
+        total_size = snapshot.summary["total-files-size"]
+    else:
+        total_size = "0"
     known = not deletes and total_size is not None and str(total_size).isdigit()
     return DataSize(
         sum(map(sum, files)),

@@ -98,11 +98,9 @@ class Manifest:
         slot = self._records.field(number, "array")
         row = i if self._live is None else int(self._live[i])
         known = None if slot is None else self._records.known(slot)
-        return (
-            []
-            if slot is None or (known is not None and not known[row])
-            else self._records.items(slot, row)
-        )
+        if slot is None or (known is not None and not known[row]):
+            return []
+        return self._records.items(slot, row)
 
     def _chosen(self, values: Longs) -> Longs:
         return values if self._live is None else values[self._live]
@@ -153,11 +151,10 @@ class Manifest:
     def references(self) -> list[str | None]:
         """The one data file that each delete file applies to; None if it is not named."""
         slot = self._records.field(REFERENCED, "string")
-        return (
-            [None] * len(self)
-            if slot is None
-            else strings(self._records.texts(slot, self._live)).to_pylist()
-        )
+        if slot is None:
+            return [None] * len(self)
+        found: list[str | None] = strings(self._records.texts(slot, self._live)).to_pylist()
+        return found
 
     @cached_property
     def places(self) -> tuple[Longs, Longs]:
@@ -194,11 +191,9 @@ class Manifest:
         if slot is None:
             return None
         found = self._records.entry(slot, column)
-        return (
-            found
-            if self._live is None
-            else Entry(found.data, found.first[self._live], found.second[self._live])
-        )
+        if self._live is None:
+            return found
+        return Entry(found.data, found.first[self._live], found.second[self._live])
 
     @property
     def partition_ids(self) -> Sequence[int]:
@@ -220,18 +215,12 @@ class Manifest:
         known = known if known is None or self._live is None else known[self._live]
         if slot.kind in ("int", "long"):
             return slot, pa.array(values), known
-        sizes = (
-            self._chosen(self._records.slots[slot.at + 1])
-            if slot.kind in ("string", "bytes")
-            else np.full(len(self), slot.width)
-        )
-        return (
-            slot,
-            Entry(
-                self._records.data, values, sizes if known is None else np.where(known, sizes, -1)
-            ),
-            known,
-        )
+        if slot.kind in ("string", "bytes"):
+            sizes = self._chosen(self._records.slots[slot.at + 1])
+        else:
+            sizes = np.full(len(self), slot.width)
+        known_sizes = sizes if known is None else np.where(known, sizes, -1)
+        return slot, Entry(self._records.data, values, known_sizes), known
 
     @cached_property
     def keys(self) -> list[Hashable]:
@@ -258,13 +247,11 @@ def _comparable(
         values, _ = stored.of_width("<f4" if slot.kind == "float" else "<f8")
         stored = pa.array(values.astype(np.float64).view(np.int64))
     if isinstance(stored, Entry):
-        found = stored.texts().to_pylist()
+        found: list[Any] = stored.texts().to_pylist()
         digits = isinstance(slot.described, dict) and slot.described.get("logicalType") == "decimal"
-        return (
-            [None if v is None else int.from_bytes(v, "big", signed=True) for v in found]
-            if digits
-            else found
-        )
+        if digits:
+            return [None if v is None else int.from_bytes(v, "big", signed=True) for v in found]
+        return found
     return list(
         (stored if known is None else pa.array(np.asarray(stored), mask=~known)).to_pylist()
     )
@@ -332,8 +319,6 @@ def _read_manifest(listed: Any, storage: Any, meter: Meter) -> Manifest:
                 f"it has {len(data)} bytes; the manifest list says {listed.manifest_length}"
             )
         manifest = decode(data, path, listed.partition_spec_id, listed.sequence_number or 0)
-    except SourceError as e:
-        raise SourceError(f"{clip(path, MAX_PATH)}: the manifest cannot be read: {e}") from e
     except (OSError, ValueError, pa.ArrowException) as e:
         raise SourceError(
             f"{clip(path, MAX_PATH)}: the manifest cannot be read ({describe_error(e)})"

@@ -197,10 +197,8 @@ def concatenate(parts: Sequence[Raw], lengths: Sequence[int], kind: pa.DataType)
     """
 
     def whole(name: str) -> pa.ChunkedArray | None:
-        found, to = (
-            [getattr(p, name) for p in parts],
-            kind if name in ("min", "max") else pa.int64(),
-        )
+        found = [getattr(p, name) for p in parts]
+        to = kind if name in ("min", "max") else pa.int64()
         if all(a is None for a in found):
             return None
         return pa.chunked_array(
@@ -223,11 +221,10 @@ def partition_raw(f: SpecField, files: Manifest) -> Raw:
     readable = pc.or_(valid, null)
     zero, one = (pa.scalar(v, pa.int64()) for v in (0, 1))
     nulls = pc.if_else(readable, pc.if_else(null, one, zero), None)
-    nans = (
-        pc.if_else(readable, pc.is_nan(values).fill_null(False).cast(pa.int64()), None)
-        if pa.types.is_floating(f.type)
-        else None
-    )
+    if pa.types.is_floating(f.type):
+        nans = pc.if_else(readable, pc.is_nan(values).fill_null(False).cast(pa.int64()), None)
+    else:
+        nans = None
     return Raw(values, values, nulls, pa.repeat(one, len(files)), nans)
 
 

@@ -212,27 +212,16 @@ class FileReader(Reader):
                         "set the table property schema.name-mapping.default"
                     )
                 own = columns_by_id(file.schema_arrow, mapping)
-                names = list(
-                    dict.fromkeys(
-                        file.schema_arrow.names[own[f.field_id][0]]
-                        for f in fields
-                        if f.field_id in own
-                    )
-                )
+                found = [own[f.field_id][0] for f in fields if f.field_id in own]
+                names = list(dict.fromkeys(file.schema_arrow.names[at] for at in found))
                 for batch in batches_of(file, path, names):
                     by_id = columns_by_id(batch.schema, mapping)
                     columns = []
                     for f in fields:
                         if f.field_id in by_id:
                             at, below = by_id[f.field_id]
-                            columns.append(
-                                conform(
-                                    batch.column(at),
-                                    batch.schema.field(at).type,
-                                    f.field_type,
-                                    below,
-                                )
-                            )
+                            kind = batch.schema.field(at).type
+                            columns.append(conform(batch.column(at), kind, f.field_type, below))
                         else:
                             columns.append(repeated(missing(f), batch.num_rows))
                     yield pa.RecordBatch.from_arrays(columns, schema=schema)

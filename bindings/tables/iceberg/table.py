@@ -109,13 +109,11 @@ class IcebergTable(Table):
             ) from None
         return tuple(
             (
-                names.get(f.source_id, str(f.source_id)),
-                str(f.transform),
-                str(f.direction.value),
+                names.get(f.source_id, str(f.source_id)), str(f.transform), str(f.direction.value),
                 str(f.null_order.value),
             )
             for f in order
-        )
+        )  # fmt: skip
 
     @property
     def manifests_pruned(self) -> int:
@@ -152,11 +150,9 @@ class IcebergTable(Table):
     @property
     def size_in_bytes(self) -> int:
         """The total size of all data files, in bytes."""
-        return (
-            self.data_size.bytes
-            if self.data_size.bytes is not None
-            else int(self.files.sizes.sum())
-        )
+        if self.data_size.bytes is not None:
+            return self.data_size.bytes
+        return int(self.files.sizes.sum())
 
     # Files and their statistics.
 
@@ -205,14 +201,9 @@ class IcebergTable(Table):
             read = [self._decoded_manifests[i] for i in chosen]
             view = self._views.pop(key, None)
             if view is None:
-                data, deletes = (
-                    [
-                        m
-                        for i, m in zip(chosen, read, strict=True)
-                        if int(self.manifests[i].content) == kind
-                    ]
-                    for kind in (0, 1)
-                )
+                kinds = [int(self.manifests[i].content) for i in chosen]
+                data = [m for m, kind in zip(read, kinds, strict=True) if kind == 0]
+                deletes = [m for m, kind in zip(read, kinds, strict=True) if kind == 1]
                 view = IcebergFiles(self, data, deletes, len(read) == len(self.manifests))
             self._views[key] = view
             if len(self._views) > MAX_VIEWS:
@@ -251,10 +242,7 @@ def _read_manifest_list(source: Any, snapshot: Any) -> Sequence[Any]:
 
 
 def scan_iceberg(
-    source: Any,
-    snapshot_id: int | None = None,
-    *,
-    storage_options: Mapping[str, str] | None = None,
+    source: Any, snapshot_id: int | None = None, *, storage_options: Mapping[str, str] | None = None
 ) -> IcebergTable:
     """Read the manifest list of an Iceberg table.
 

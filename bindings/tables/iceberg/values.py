@@ -56,11 +56,10 @@ def _numbers(found: Entry, widths: tuple[str, ...], to: pa.DataType) -> pa.Array
     for narrow in widths[1:]:
         small, here = found.of_width(narrow)
         if here.any():
-            wide, fits = (
-                _days(small, to.unit)
-                if pa.types.is_timestamp(to)
-                else (small.astype(values.dtype), here)
-            )
+            if pa.types.is_timestamp(to):
+                wide, fits = _days(small, to.unit)
+            else:
+                wide, fits = (small.astype(values.dtype), here)
             values, known = np.where(here, wide, values), known | (here & fits)
     return array(values, known, to)
 

@@ -37,11 +37,10 @@ def is_julian(key_values: KeyValues, *, int96: bool = False) -> bool:
         int96: Whether to answer for times of type INT96 instead of the other days and times.
     """
     version = key_values.get(VERSION)
-    key, first = (
-        (b"org.apache.spark.legacyINT96", b"3.1.0")
-        if int96
-        else (b"org.apache.spark.legacyDateTime", b"3.")
-    )
+    if int96:
+        key, first = (b"org.apache.spark.legacyINT96", b"3.1.0")
+    else:
+        key, first = (b"org.apache.spark.legacyDateTime", b"3.")
     return key in key_values or (version is not None and version < first)
 
 
@@ -60,11 +59,10 @@ def rebase_batch(
         SourceError: there are early values that only Spark can read: times in another zone, or days
             within lists and maps.
     """
-    julian = (
-        {old: is_julian(key_values, int96=old) for old in (False, True)}
-        if VERSION in key_values
-        else {}
-    )
+    if VERSION in key_values:
+        julian = {old: is_julian(key_values, int96=old) for old in (False, True)}
+    else:
+        julian = {}
     if not any(julian.values()):
         return batch
     for i, field in enumerate(batch.schema):

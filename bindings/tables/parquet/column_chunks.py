@@ -18,6 +18,7 @@ from skipstone.bindings.tables.files import Ints
 from skipstone.bindings.tables.parquet.encodings import POWERS, Encoding
 from skipstone.bindings.tables.parquet.footer import ParsedFooter
 from skipstone.ir.types import from_arrow
+from skipstone.ir.values import malformed
 from skipstone.kernels.decode.footer_loops import (
     MAX,
     MAX_SIZE,
@@ -215,9 +216,9 @@ def _decode(data: Bytes, places: Ints, sizes: Ints, encoding: Encoding) -> Any:
     size = int(sizes[0])
     spans = gathered(data, places, sizes, None).buffers()[2]
     raw = np.frombuffer(spans, np.uint8).reshape(-1, size)
-    if encoding.lane and not encoding.precision:
-        return raw.view(encoding.lane).reshape(-1)
-    if encoding.lane:
+    if encoding.lane_type and not encoding.precision:
+        return raw.view(encoding.lane_type).reshape(-1)
+    if encoding.lane_type:
         raw = raw[:, ::-1]  # integers have the lowest byte first, decimals as bytes the highest
     wide = np.repeat((raw[:, :1] >> 7) * np.uint8(255), DECIMAL_BYTES, axis=1)  # the sign
     wide[:, DECIMAL_BYTES - size :] = raw
@@ -249,28 +250,12 @@ def _byte_bounds(
     bounds = [gathered(data, starts, sizes, known) for starts, sizes in spans]
     if not pa.types.is_string(kind) and not pa.types.is_large_string(kind):
         return [b.cast(kind) for b in bounds]
-    undecodable = _undecodable(bounds[0]) | _undecodable(bounds[1])
+    undecodable = malformed(bounds[0].view(pa.string())) | malformed(bounds[1].view(pa.string()))
     if undecodable.any():
         unresolved |= undecodable
         known &= ~undecodable
         bounds = [gathered(data, starts, sizes, known) for starts, sizes in spans]
     return [b.view(pa.string()).cast(kind) for b in bounds]
-
-
-def _undecodable(values: pa.BinaryArray) -> Mask:
-    """Return a mask of the values that are not valid UTF-8."""
-    try:
-        values.view(pa.string()).validate(full=True)
-        return np.zeros(len(values), np.bool_)
-    except pa.ArrowInvalid:
-        return np.array([v is not None and not _decodes(v) for v in values.to_pylist()], np.bool_)
-
-
-def _decodes(value: bytes) -> bool:
-    try:
-        return value.decode() is not None
-    except UnicodeDecodeError:
-        return False
 
 
 def bound_array(

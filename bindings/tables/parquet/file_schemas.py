@@ -166,11 +166,10 @@ def common_schema(forms: Iterable[FileSchema]) -> pa.Schema:
             plain = _spelled_like(plain, merged)
             plain, merged = _with_shared_types(plain, merged), _with_shared_types(merged, plain)
         try:
-            merged = (
-                plain
-                if merged is None
-                else pa.unify_schemas([merged, plain], promote_options="permissive")
-            )
+            if merged is None:
+                merged = plain
+            else:
+                merged = pa.unify_schemas([merged, plain], promote_options="permissive")
         except (pa.ArrowInvalid, pa.ArrowTypeError) as e:
             raise SourceError(
                 f"{f.example}: its columns do not fit those of the other files "

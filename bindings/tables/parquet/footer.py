@@ -34,15 +34,8 @@ MAX_LAYOUT: Final = 1 << 26  # bytes; longer footers are left to pyarrow
 READ_ERRORS: Final = (OSError, pa.ArrowException, ValueError)  # how pyarrow refuses a footer
 # Parquet's types by number.
 PHYSICAL_TYPES: Final = (
-    "BOOLEAN",
-    "INT32",
-    "INT64",
-    "INT96",
-    "FLOAT",
-    "DOUBLE",
-    "BYTE_ARRAY",
-    "FIXED_LEN_BYTE_ARRAY",
-)
+    "BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY",
+)  # fmt: skip
 VALUE_SIZES: Final = (1, 4, 8, 12, 4, 8, 0)  # bytes of a value of each type; 0 is any number
 # Writers whose bounds pyarrow trusts in every order: these versions, and all writers with another
 # name (`ApplicationVersion::HasCorrectStatistics` of Arrow, PARQUET-251).
@@ -296,11 +289,10 @@ def read_tail(
     if end[-4:] != MAGIC or not 0 < length <= size - 8:
         pq.read_metadata(source)  # its error explains the problem
         raise ValueError("it does not end as a Parquet file")
-    footer = (
-        end[-8 - length : -8]
-        if length + 8 <= len(end)
-        else source.read_at(length, size - 8 - length)
-    )
+    if length + 8 <= len(end):
+        footer = end[-8 - length : -8]
+    else:
+        footer = source.read_at(length, size - 8 - length)
     return ParsedFooter(footer, heads), max(len(end), length + 8)
 
 

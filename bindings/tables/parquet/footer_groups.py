@@ -257,9 +257,7 @@ def _concat(arrays: Iterable[Ints]) -> Ints:
     return np.concatenate([np.zeros(0, np.int64), *arrays])
 
 
-def _distinct_heads(
-    footers: Sequence[Footer],
-) -> tuple[list[Head], Ints, list[FileSchema], Ints]:
+def _distinct_heads(footers: Sequence[Footer]) -> tuple[list[Head], Ints, list[FileSchema], Ints]:
     """Return the distinct heads and schemas of footers.
 
     Returns:

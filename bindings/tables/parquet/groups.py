@@ -12,11 +12,7 @@ import pyarrow.compute as pc
 from skipstone.bindings.plans.table_protocol import DataSize
 from skipstone.bindings.statistics.casts import cast_or_null, type_at
 from skipstone.bindings.tables.files import UNKNOWN, Files, Ints
-from skipstone.bindings.tables.parquet.file_schemas import (
-    BloomLocation,
-    FileSchema,
-    common_schema,
-)
+from skipstone.bindings.tables.parquet.file_schemas import BloomLocation, FileSchema, common_schema
 from skipstone.bindings.tables.partitions import partition_column
 from skipstone.ir.errors import SourceError
 from skipstone.ir.node import Path
@@ -201,11 +197,10 @@ class RowGroups:
             field: The column.
             timezone: The zone in which timestamps without a zone are read.
         """
-        values = (
-            partition_column(self.files.folders, field, timezone)
-            if self._values is None
-            else self._values[field.name]
-        )
+        if self._values is None:
+            values = partition_column(self.files.folders, field, timezone)
+        else:
+            values = self._values[field.name]
         return constant(values.take(pa.array(self.files.folder[self.file])))
 
     def size(self, chosen: Mask) -> DataSize:
@@ -246,11 +241,10 @@ def constant(values: pa.Array) -> Raw:
     """Return the statistics of containers that hold one value each."""
     nulls = values.is_null().cast(pa.int64())
     ones = pa.repeat(pa.scalar(1, pa.int64()), len(values))
-    nans = (
-        pc.is_nan(values).fill_null(False).cast(pa.int64())
-        if pa.types.is_floating(values.type)
-        else None
-    )
+    if pa.types.is_floating(values.type):
+        nans = pc.is_nan(values).fill_null(False).cast(pa.int64())
+    else:
+        nans = None
     return Raw(values, values, nulls, ones, nans)
 
 
@@ -320,9 +314,8 @@ class Exactness(Mapping[Path, Mapping[str, pa.Array]]):
             groups = self._columns.groups
             # A partition value occurs if the row group has a row.
             occurs = pa.array(groups.rows > 0, mask=groups.rows < 0)
-            self._flags[path] = (
-                {"min_exact": occurs, "max_exact": occurs}
-                if groups.is_partition(path)
-                else groups.exact(path)
-            )
+            if groups.is_partition(path):
+                self._flags[path] = {"min_exact": occurs, "max_exact": occurs}
+            else:
+                self._flags[path] = groups.exact(path)
         return self._flags[path]

@@ -335,11 +335,9 @@ def _widen(values: pa.Array | None, kind: pa.DataType) -> pa.Array | None:
         return values if (kind.tz is None) == (values.type.tz is None) else None
     # A snapshot stores integers as wide as the widest file has them.
     integers = pa.types.is_integer(kind) and pa.types.is_integer(values.type)
-    return (
-        cast_or_null(values, kind).combine_chunks()
-        if integers or widens(values.type, kind)
-        else None
-    )
+    if integers or widens(values.type, kind):
+        return cast_or_null(values, kind).combine_chunks()
+    return None
 
 
 def find_snapshot(
@@ -362,11 +360,10 @@ def find_snapshot(
     """
     if stats is False or (stats is None and root is None):
         return None
-    fs, path = (
-        (filesystem, in_folder(root or "", SNAPSHOT_NAME))
-        if not isinstance(stats, str)
-        else resolve(stats, None)
-    )
+    if not isinstance(stats, str):
+        fs, path = (filesystem, in_folder(root or "", SNAPSHOT_NAME))
+    else:
+        fs, path = resolve(stats, None)
     try:
         with fs.open_input_file(path) as source:
             data = source.read_buffer()

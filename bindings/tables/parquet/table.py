@@ -180,11 +180,10 @@ class ParquetTable(Table, CompleteTable):
         """
         leaf = self.statistics.leaf(path)
         whole = leaf is not None and leaf.dtype.kind not in (Kind.STRING, Kind.BINARY)
-        exact = (
-            self.statistics.extras(path)
-            if not whole or path[0] not in self.partition_columns
-            else {}
-        )
+        if not whole or path[0] not in self.partition_columns:
+            exact = self.statistics.extras(path)
+        else:
+            exact = {}
         low, high = (
             exact.get(key, pa.nulls(len(self.groups), pa.bool_())).fill_null(whole)
             for key in ("min_exact", "max_exact")
@@ -268,11 +267,10 @@ class ParquetTable(Table, CompleteTable):
                 "files were named, not a folder, so there is no place beside the data; "
                 "give save_stats a path"
             )
-        fs, where = (
-            (self.filesystem, in_folder(self._cache.root or "", SNAPSHOT_NAME))
-            if path is None
-            else resolve(path)
-        )
+        if path is None:
+            fs, where = (self.filesystem, in_folder(self._cache.root or "", SNAPSHOT_NAME))
+        else:
+            fs, where = resolve(path)
         groups = self.groups.with_all_columns()
         write_snapshot(groups, Exactness(LazyColumns(groups, "UTC")), self._listed, fs, where)
         return where

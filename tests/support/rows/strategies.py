@@ -253,7 +253,9 @@ def array_of(values: list[object], arrow: pa.DataType) -> pa.Array:
         case Kind.FLOAT:
             mask = np.array([v is None for v in values], np.bool_)
             return pa.array(
-                np.array([0.0 if v is None else v for v in values], dtype.lane), arrow, mask=mask
+                np.array([0.0 if v is None else v for v in values], dtype.lane_type),
+                arrow,
+                mask=mask,
             )
         case Kind.OTHER | Kind.NULL:
             return pa.nulls(len(values), arrow)
