@@ -8,6 +8,7 @@ from typing import Final
 from bench.files import files
 from bench.power.power import power
 from bench.report.report import Options, Report
+from bench.rows.rows import rows
 from bench.spark.shards import shards
 from bench.spark.spark_joins import spark_joins
 from bench.spark.spark_reads import spark_reads
@@ -48,6 +49,7 @@ WORKLOADS: Final[Mapping[str, Callable[[Options], Report]]] = {
     "lakes": lakes,
     "dynamic": dynamic,
     "power": power,
+    "rows": rows,
     "gpu": gpu,
     "shards": shards,
     "spark_reads": spark_reads,
