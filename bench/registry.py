@@ -24,6 +24,7 @@ from bench.statistics.scaling import scaling
 from bench.statistics.stored import stored
 from bench.tables.delta import delta
 from bench.tables.dynamic import dynamic
+from bench.tables.handover import handover
 from bench.tables.hive import hive
 from bench.tables.iceberg import iceberg
 from bench.tables.lakes import lakes
@@ -50,6 +51,7 @@ WORKLOADS: Final[Mapping[str, Callable[[Options], Report]]] = {
     "dynamic": dynamic,
     "power": power,
     "rows": rows,
+    "handover": handover,
     "gpu": gpu,
     "shards": shards,
     "spark_reads": spark_reads,

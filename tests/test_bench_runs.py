@@ -25,6 +25,7 @@ from bench.rows.data import Data, layouts
 from bench.statistics import gpu
 from bench.statistics.ingest import ingest
 from bench.statistics.scaling import scaling
+from bench.tables import handover
 from skipstone.ir.errors import BackendMissing
 from tests.support.bench_results import made_up
 
@@ -196,6 +197,14 @@ def test_rows_that_differ_are_not_timed() -> None:
     for x, y in [([1, 2], ["a", "b"]), ([1, 2, 2], ["a", "b", "b"]), ([1, 1, 2], ["a", "b", "c"])]:
         with pytest.raises(WrongAnswer, match="Other rows"):
             right.check("Other rows", pa.table({"x": x, "y": y}))
+
+
+def test_handover_in_small(tmp_path: Path) -> None:
+    for package in ("polars", "duckdb", "deltalake", "pyiceberg", "sqlalchemy"):
+        pytest.importorskip(package)
+    report = handover.measured(tmp_path, 40, Options(rounds=1))
+    assert {t.group for t in report.timings} == {"Delta", "Iceberg"}
+    assert len(report.rows) == 4 and report.absent == []
 
 
 def test_plots(measured: dict[str, Any], tmp_path: Path) -> None:

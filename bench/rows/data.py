@@ -16,6 +16,7 @@ from typing import Final, Literal
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from bench.report.results import CHECKOUT
 from bench.rows.lake import Kind, Lake
 from bench.tables.lake_data import as_delta, as_iceberg
 
@@ -41,6 +42,7 @@ SCHEMA: Final = pa.schema(
         ("l_comment", pa.string()),
     ]
 )
+FOLDER: Final = CHECKOUT / "bench-data"
 GROUP: Final = 1 << 20  # rows in a row group, if the file has as many
 COMPLETE: Final = "complete"  # a file that marks what was written whole
 
@@ -95,11 +97,11 @@ class Data:
     @property
     def original(self) -> Path:
         """The file that tpchgen-cli wrote."""
-        return _made(self.folder / "original", self._generate) / "lineitem.parquet"
+        return made(self.folder / "original", self._generate) / "lineitem.parquet"
 
     def lake(self, layout: Layout) -> Lake:
         """Return a lake, made if it is not there."""
-        folder = _made(
+        folder = made(
             self.folder / f"{layout.name}-{layout.files}",
             lambda folder: _write(read(self.original), layout, folder),
         )
@@ -122,7 +124,7 @@ class Data:
         )
 
 
-def _made(folder: Path, make: Callable[[Path], None]) -> Path:
+def made(folder: Path, make: Callable[[Path], None]) -> Path:
     """Return a folder that is complete; make it if it is not."""
     mark = folder / COMPLETE
     if not mark.exists():

@@ -18,6 +18,7 @@ from bench.rows.questions import Question
 
 Ask = Callable[[Lake, Question], Any]  # returns a pyarrow.Table
 OWN: Final = "Skipstone"  # as in bench.report.report, which imports NumPy
+NO_PLANNER: Final = "Polars plans Iceberg by pyiceberg, for polars_iceberg is not installed."
 CORES: Final = (
     len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 )
@@ -66,11 +67,23 @@ def polars(engine: Any, lake: Lake, question: Question) -> Any:
         case "Delta":
             frame = pl.scan_delta(lake.source)
         case "Iceberg":
-            if find_spec("polars_iceberg") is None:  # Polars would warn at each query
-                os.environ.setdefault("POLARS_ICEBERG_PLANNER", "pyiceberg")
-            frame = pl.scan_iceberg(lake.source)
+            frame = polars_iceberg(lake.source)
     rows = frame.filter(question.polars()).select(question.columns)
     return rows.collect(engine=engine).to_arrow()
+
+
+def polars_iceberg(source: str) -> Any:
+    """Open an Iceberg table in Polars; its faster planner is used if it is installed."""
+    import polars as pl
+
+    if not has_planner():  # Polars would warn at each query
+        os.environ.setdefault("POLARS_ICEBERG_PLANNER", "pyiceberg")
+    return pl.scan_iceberg(source)
+
+
+def has_planner() -> bool:
+    """Return True if Polars can plan Iceberg without pyiceberg, by a package of its own."""
+    return find_spec("polars_iceberg") is not None
 
 
 @cache

@@ -14,14 +14,12 @@ from typing import Any, Final
 
 from bench.report.measure import YARDSTICK, Timing
 from bench.report.report import OWN, Options, Report
-from bench.report.results import CHECKOUT
 from bench.rows import fresh
 from bench.rows.compete import Rows, compete, fastest, matching
-from bench.rows.data import Data, Layout, layouts
-from bench.rows.engines import ABSENT, CONTESTANTS
+from bench.rows.data import FOLDER, Data, Layout, layouts
+from bench.rows.engines import ABSENT, CONTESTANTS, NO_PLANNER, has_planner
 from bench.rows.questions import Question, questions
 
-FOLDER: Final = CHECKOUT / "bench-data"
 FRESH_LAKES: Final = ("one", "sorted")
 FRESH_QUESTIONS: Final = ("day", "point", "none")
 FRESH_ROUNDS: Final = 3
@@ -174,3 +172,5 @@ class _Run:
             "fresh: a Python process from start to end, with its imports. All files are in the "
             "system's cache.",
         ]
+        if not has_planner():
+            self.report.notes.append(NO_PLANNER)
