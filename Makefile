@@ -74,4 +74,4 @@ bench: $(VENV)/.dev ## measure, side by side with other engines; results and plo
 	$(BIN)/python -m bench --save
 
 clean:
-	rm -rf $(VENV) $(LOWEST) build dist demo-data .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(LOWEST) build dist demo-data bench-data .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -62,6 +62,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="the most containers (default: 10 million)",
     )
     parser.add_argument(
+        "--only",
+        nargs="+",
+        default=(),
+        metavar="NAME",
+        help="of `rows`, the lakes, questions, engines and parts to measure (default: all)",
+    )
+    parser.add_argument(
         "--json",
         type=Path,
         metavar="FOLDER",
@@ -82,7 +89,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"--rounds is {args.rounds}; expected at least 1")
     names = args.workload or (WORKLOADS if args.full else USUAL)
     return _measure(
-        list(names), Options(args.full, args.rounds, args.containers), args.json, args.save
+        list(names),
+        Options(args.full, args.rounds, args.containers, tuple(args.only)),
+        args.json,
+        args.save,
     )
 
 

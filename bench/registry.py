@@ -8,6 +8,7 @@ from typing import Final
 from bench.files import files
 from bench.power.power import power
 from bench.report.report import Options, Report
+from bench.rows.rows import rows
 from bench.spark.shards import shards
 from bench.spark.spark_joins import spark_joins
 from bench.spark.spark_reads import spark_reads
@@ -23,6 +24,7 @@ from bench.statistics.scaling import scaling
 from bench.statistics.stored import stored
 from bench.tables.delta import delta
 from bench.tables.dynamic import dynamic
+from bench.tables.handover import handover
 from bench.tables.hive import hive
 from bench.tables.iceberg import iceberg
 from bench.tables.lakes import lakes
@@ -48,6 +50,8 @@ WORKLOADS: Final[Mapping[str, Callable[[Options], Report]]] = {
     "lakes": lakes,
     "dynamic": dynamic,
     "power": power,
+    "rows": rows,
+    "handover": handover,
     "gpu": gpu,
     "shards": shards,
     "spark_reads": spark_reads,

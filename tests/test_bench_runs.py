@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from bench import __main__ as command
@@ -16,11 +17,15 @@ from bench.registry import USUAL, WORKLOADS
 from bench.report import markdown
 from bench.report.bandwidth import BANDWIDTH
 from bench.report.compare import compare
-from bench.report.report import OWN, Options, Report
+from bench.report.report import OWN, Options, Report, WrongAnswer
 from bench.report.results import FOLDER, as_json, load, machine, save
+from bench.rows import rows
+from bench.rows.compete import Rows
+from bench.rows.data import Data, layouts
 from bench.statistics import gpu
 from bench.statistics.ingest import ingest
 from bench.statistics.scaling import scaling
+from bench.tables import handover
 from skipstone.ir.errors import BackendMissing
 from tests.support.bench_results import made_up
 
@@ -154,6 +159,52 @@ def test_who_loses_rows_is_shown_and_who_is_missing_is_named(tmp_path: Path) -> 
         f"{SIZE:,}",
     ]
     assert [(a.engine, a.group) for a in report.absent] == [("DuckDB", "plan"), ("Another", "plan")]
+
+
+@pytest.fixture(scope="module")
+def lineitem(tmp_path_factory: pytest.TempPathFactory) -> Data:
+    for package in ("polars", "duckdb", "datafusion", "deltalake", "pyiceberg", "sqlalchemy"):
+        pytest.importorskip(package)
+    return Data(tmp_path_factory.mktemp("lineitem"), scale=0.01)
+
+
+def test_rows_in_small(lineitem: Data) -> None:
+    lakes = [x for x in layouts(4, 4) if x.name in ("sorted+pages", "delta", "iceberg")]
+    report = rows.measured(lineitem, lakes, Options(rounds=1, only=("warm",)))
+    assert {row[""].partition(", ")[0] for row in report.rows} == {x.name for x in lakes}
+    assert len(report.rows) == len(lakes) * 7 and all(row["/best"] > 0 for row in report.rows)
+    assert {t.engine for t in report.timings if t.group == "iceberg"} == {"Polars", "pyiceberg"}
+    assert {(a.engine, a.group) for a in report.absent} == {
+        (engine, lake)
+        for engine in ("DuckDB", "DataFusion", "pyarrow")
+        for lake in ("delta", "iceberg")
+    }
+
+
+def test_rows_of_one_engine_and_question(lineitem: Data) -> None:
+    one = layouts(4, 4)[:1]
+    report = rows.measured(lineitem, one, Options(rounds=1, only=("none", OWN)))
+    assert [row[""] for row in report.rows] == ["one, none", "one, none, fresh"]
+    assert all(row[OWN] > 0 and "Polars" not in row for row in report.rows)
+    assert report.rows[0]["MB"] == "" or 0 < report.rows[0]["MB"] < 1
+    with pytest.raises(ValueError, match="--only names 'noon'; expected any of one, day, "):
+        rows.measured(lineitem, one, Options(only=("noon",)))
+
+
+def test_rows_that_differ_are_not_timed() -> None:
+    right = Rows(pa.table({"x": [1, 2, 2], "y": ["a", "b", "c"]}))
+    right.check("Other order and types", pa.table({"x": [2.0, 2.0, 1.0], "y": ["c", "b", "a"]}))
+    for x, y in [([1, 2], ["a", "b"]), ([1, 2, 2], ["a", "b", "b"]), ([1, 1, 2], ["a", "b", "c"])]:
+        with pytest.raises(WrongAnswer, match="Other rows"):
+            right.check("Other rows", pa.table({"x": x, "y": y}))
+
+
+def test_handover_in_small(tmp_path: Path) -> None:
+    for package in ("polars", "duckdb", "deltalake", "pyiceberg", "sqlalchemy"):
+        pytest.importorskip(package)
+    report = handover.measured(tmp_path, 40, Options(rounds=1))
+    assert {t.group for t in report.timings} == {"Delta", "Iceberg"}
+    assert len(report.rows) == 4 and report.absent == []
 
 
 def test_plots(measured: dict[str, Any], tmp_path: Path) -> None:

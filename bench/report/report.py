@@ -19,6 +19,7 @@ class Options:
     full: bool = False
     rounds: int | None = None
     containers: int = 10_000_000
+    only: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,7 @@ def _rounded(value: Any) -> Any:
         return float(f"{value:.3g}")
     if isinstance(value, dict):
         return {key: _rounded(v) for key, v in value.items()}
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [_rounded(v) for v in value]
     return value
 

@@ -109,7 +109,7 @@ def as_delta(folder: Path) -> None:
     convert_to_deltalake(str(folder))
 
 
-def as_iceberg(folder: Path, paths: Sequence[Path]) -> Path:
+def as_iceberg(folder: Path, paths: Sequence[Path], schema: pa.Schema = SCHEMA) -> Path:
     """Make the files an Iceberg table; return the path of its metadata."""
     from pyiceberg.catalog.sql import SqlCatalog
 
@@ -118,6 +118,6 @@ def as_iceberg(folder: Path, paths: Sequence[Path]) -> Path:
         "bench", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}"
     )
     catalog.create_namespace("bench")
-    table = catalog.create_table("bench.t", SCHEMA)
+    table = catalog.create_table("bench.t", schema)
     table.add_files([str(p) for p in paths])
     return Path(table.metadata_location.removeprefix("file://"))
