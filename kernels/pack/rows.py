@@ -72,7 +72,7 @@ def _column(values: pa.Array, dtype: DType) -> Column:
     if dtype.kind is Kind.FLOAT and (not_a_number := np.isnan(lanes)).any():
         known = mask_of(valid, len(values))
         value, nan = plane_of(known & ~not_a_number), plane_of(known & not_a_number)
-    return Column(dtype, dtype.lane, lanes, lanes, value, _inverse(valid, len(values)), nan)
+    return Column(dtype, dtype.lane_type, lanes, lanes, value, _inverse(valid, len(values)), nan)
 
 
 def has_lanes(t: pa.DataType) -> bool:
@@ -115,7 +115,7 @@ def _lanes(values: pa.Array) -> Lanes:
         return np.unpackbits(bits, count=stop, bitorder="little")[values.offset :]
     if dtype.kind is not Kind.DECIMAL:
         return np.frombuffer(
-            data, dtype.lane, len(values), values.offset * np.dtype(dtype.lane).itemsize
+            data, dtype.lane_type, len(values), values.offset * np.dtype(dtype.lane_type).itemsize
         )
     words = np.frombuffer(data, np.int64, 2 * len(values), 16 * values.offset)
     low = np.ascontiguousarray(words[0::2])
