@@ -18,13 +18,7 @@ from skipstone.bindings.tables.files import UNKNOWN, check_unchanged
 from skipstone.bindings.tables.parquet.declared_types import why_not_judged, why_not_read
 from skipstone.bindings.tables.parquet.footer import schema_of
 from skipstone.bindings.tables.parquet.pages.ranges import Ranges, is_local
-from skipstone.bindings.tables.parquet.pages.read_pages import (
-    PageRead,
-    leaves_of,
-    row_groups_of,
-    rows_of,
-)
-from skipstone.bindings.tables.parquet.pages.row_groups import RowGroup, RowGroups
+from skipstone.bindings.tables.parquet.pages.read_pages import FileRead, read_files
 from skipstone.bindings.tables.partitions import Texts, partition_column
 from skipstone.bindings.tables.read import Reader, RowSelection, Tasks, batches_of, read_in_order
 from skipstone.bindings.tables.table_columns import file_names, to_table_columns
@@ -218,43 +212,25 @@ class GroupReader(Reader):
             SourceError, OSError, ArrowException, ValueError: the pages cannot be read.
         """
         first = tasks[0]
-        needed = self.wanted.needed(first.filtered)
-        fields = [f for f in self.schema if f.name in needed]
         if first.tail is None:
             return None
+        needed = self.wanted.needed(first.filtered)
+        fields = [f for f in self.schema if f.name in needed]
         filtered = self._can_judge(first, first.tail.head.columns, fields)
-        head, constants = first.tail.head, self._constants(first, fields)
+        constants = self._constants(first, fields)
         inner = [f for f in fields if f.name not in constants]
-        own_names = file_names(head.columns, inner, first.path)
-        leaves = leaves_of(first.tail, inner, own_names)
-        if leaves is None:
-            return None
-        absent = {f.name: pa.scalar(None, f.type) for f in inner if f.name not in own_names}
+        own_names = file_names(first.tail.head.columns, inner, first.path)
+        constants |= {f.name: pa.scalar(None, f.type) for f in inner if f.name not in own_names}
+        local = is_local(self.filesystem)
         with contextlib.ExitStack() as open_files:
-            groups: list[RowGroup] = []
+            files = []
             for task in tasks:
                 assert task.tail is not None
-                source = open_files.enter_context(self._open(task))
-                ranges = Ranges(source, is_local(self.filesystem))
-                found = row_groups_of(
-                    task.path, task.tail, ranges, source.size(), leaves, task.groups
+                ranges = Ranges(open_files.enter_context(self._open(task)), local)
+                files.append(
+                    FileRead(task.path, task.tail, ranges, task.groups, own_names, constants)
                 )
-                if found is None:
-                    return None
-                groups += found
-            types = {f.name: f.type for f in inner}
-            wanted = PageRead(
-                fields,
-                self.wanted.columns,
-                self.wanted.predicate if filtered else None,
-                self.wanted.lenient,
-            )
-            rows = rows_of(
-                RowGroups(head, leaves, types, groups, self.wanted.reader),
-                wanted,
-                constants | absent,
-            )
-        return [] if rows is None else [rows]
+            return read_files(files, fields, self.wanted, filtered=filtered)
 
     def _constants(self, task: GroupTask, fields: Sequence[pa.Field]) -> dict[str, pa.Scalar]:
         """Return the partition values of a task's file."""

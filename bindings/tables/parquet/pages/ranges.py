@@ -23,10 +23,13 @@ class Ranges:
     Args:
         source: The file.
         local: Whether requests cost little.
+
+    Attributes:
+        size: The size of the file, in bytes.
     """
 
     def __init__(self, source: pa.NativeFile, local: bool) -> None:
-        self._source, self.local = source, local
+        self._source, self.local, self.size = source, local, int(source.size())
 
     def read(self, spans: Sequence[Span]) -> list[memoryview]:
         """Read ranges.

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 
 from skipstone.bindings.predicates.predicate import PruningPredicate
@@ -14,112 +15,120 @@ from skipstone.bindings.tables.parquet.pages.chunk_pages import Chunk
 from skipstone.bindings.tables.parquet.pages.leaf_types import LeafType
 from skipstone.bindings.tables.parquet.pages.ranges import Ranges
 from skipstone.bindings.tables.parquet.pages.row_groups import RowGroup, RowGroups
+from skipstone.bindings.tables.read import RowSelection
 from skipstone.bindings.tables.row_filter import conjuncts
+from skipstone.bindings.tables.row_ranges import RowRanges
 from skipstone.ir.errors import UnsupportedForm
 from skipstone.ir.node import Node
 from skipstone.ir.rows import unjudged
 from skipstone.ir.session import Session
 
 
-@dataclass(frozen=True, slots=True)
-class PageRead:
-    """What to read from row groups.
+@dataclass(frozen=True, slots=True, eq=False)
+class FileRead:
+    """Row groups of an open file to read.
 
     Attributes:
+        path: The path, for messages.
+        tail: The footer.
+        ranges: Reads the file.
+        groups: The numbers of the row groups; None: all of them.
+        own_names: Table column -> its name in the file, for those that the file has.
+        constants: The values of the other columns: partition values, defaults, NULLs.
+        deleted: The rows of the file that are deleted; None if there are none.
+    """
+
+    path: str
+    tail: ParsedFooter
+    ranges: Ranges
+    groups: Sequence[int] | None
+    own_names: Mapping[str, str]
+    constants: Mapping[str, pa.Scalar]
+    deleted: RowRanges | None = None
+
+
+def read_files(
+    files: Sequence[FileRead], fields: Sequence[pa.Field], wanted: RowSelection, *, filtered: bool
+) -> list[pa.RecordBatch] | None:
+    """Return the wanted rows of files; None if they cannot be read by pages.
+
+    Args:
+        files: The files. They share the head of their footers, and the names of columns.
         fields: The table's columns that are needed.
-        columns: Those to return.
-        predicate: The condition that the rows are filtered by; None: all rows are returned.
-        lenient: Whether rows that cannot be judged are returned.
-    """
-
-    fields: Sequence[pa.Field]
-    columns: Sequence[str]
-    predicate: Node | None
-    lenient: bool = False
-
-
-def leaves_of(
-    tail: ParsedFooter, fields: Sequence[pa.Field], own_names: Mapping[str, str]
-) -> dict[str, LeafType] | None:
-    """Return the types of a file's columns; None if some of them cannot be read by pages.
-
-    Args:
-        tail: The file's footer.
-        fields: The table's columns that are not partition columns.
-        own_names: Their names in the file; absent columns have none.
-    """
-    if tail.head.julian or tail.places is None:
-        return None
-    known = tail.head.leaf_types
-    out = {f.name: known.get(own_names[f.name]) for f in fields if f.name in own_names}
-    return (
-        None if None in out.values() else {n: leaf for n, leaf in out.items() if leaf is not None}
-    )
-
-
-def row_groups_of(
-    path: str, tail: ParsedFooter, ranges: Ranges, size: int, leaves: Mapping[str, LeafType],
-    groups: Sequence[int],
-) -> list[RowGroup] | None:  # fmt: skip
-    """Return row groups of a file; None if the footer contradicts itself about one of them."""
-    places = tail.places
-    assert places is not None
-    out = []
-    for g in groups:
-        rows = int(tail.rows[g])
-        chunks = {name: Chunk.of(places[g, leaf.position], size) for name, leaf in leaves.items()}
-        if any(c is None or c.values != rows for c in chunks.values()):
-            return None
-        out.append(
-            RowGroup(
-                path, ranges, rows, tail, g, {n: c for n, c in chunks.items() if c is not None}
-            )
-        )
-    return out
-
-
-def rows_of(
-    rows: RowGroups, wanted: PageRead, constants: Mapping[str, pa.Scalar]
-) -> pa.RecordBatch | None:
-    """Return the wanted rows of row groups; None if there are none.
-
-    Args:
-        rows: The row groups.
-        wanted: What to read.
-        constants: The values of columns that the files lack: partition values, and NULLs.
+        wanted: The rows and columns to return.
+        filtered: Whether the rows are judged by the condition.
 
     Raises:
         UnsupportedForm: the rows cannot be judged here.
-        SourceError, OSError, ArrowException: the pages cannot be read.
+        SourceError, OSError, ArrowException, ValueError: the pages cannot be read.
     """
-    if wanted.predicate is not None:
-        rows.prune(_predicate(wanted.predicate, pa.schema(wanted.fields)))
-        _filter(rows, wanted.predicate, constants, lenient=wanted.lenient)
+    first = files[0]
+    leaves = _leaves_of(first, fields)
+    if leaves is None:
+        return None
+    groups: list[RowGroup] = []
+    for file in files:
+        found = _row_groups_of(file, leaves)
+        if found is None:
+            return None
+        groups += found
+    types = {f.name: f.type for f in fields}
+    rows = RowGroups(first.tail.head, leaves, types, groups, wanted.reader)
+    if wanted.predicate is not None and filtered:
+        rows.prune(_predicate(wanted.predicate, pa.schema(fields)))
+        _filter(rows, wanted.predicate, lenient=wanted.lenient)
     n = int(rows.alive.sum())
     if not n:
+        return []
+    rows.fetch([name for name in wanted.columns if name in leaves])
+    columns = rows.columns(wanted.columns)
+    schema = pa.schema([f for name in wanted.columns for f in fields if f.name == name])
+    return [pa.RecordBatch.from_arrays([columns[name] for name in wanted.columns], schema=schema)]
+
+
+def _leaves_of(file: FileRead, fields: Sequence[pa.Field]) -> dict[str, LeafType] | None:
+    """Return the types of a file's columns; None if some of them cannot be read by pages."""
+    tail = file.tail
+    if tail.head.julian or tail.places is None:
         return None
-    names = [name for name in wanted.columns if name not in constants]
-    rows.fetch(names)
-    own = rows.columns(names)
-    types = {f.name: f for f in wanted.fields}
-    arrays = [
-        pa.repeat(constants[name], n) if name in constants else own[name] for name in wanted.columns
-    ]
-    schema = pa.schema([types[name] for name in wanted.columns])
-    if not arrays:
-        return pa.record_batch([pa.nulls(n)], [""]).select([])
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+    out = {}
+    for f in fields:
+        if f.name in file.own_names:
+            leaf = tail.head.leaf_types.get(file.own_names[f.name])
+            if leaf is None:
+                return None
+            out[f.name] = leaf
+    return out
 
 
-def _filter(
-    rows: RowGroups, predicate: Node, constants: Mapping[str, pa.Scalar], *, lenient: bool
-) -> None:
+def _row_groups_of(file: FileRead, leaves: Mapping[str, LeafType]) -> list[RowGroup] | None:
+    """Return the row groups of a file; None if the footer contradicts itself about one of them."""
+    tail, places = file.tail, file.tail.places
+    if places is None:
+        return None
+    out, firsts = [], np.cumsum([0, *tail.rows])
+    for g in range(len(tail.rows)) if file.groups is None else file.groups:
+        rows = int(tail.rows[g])
+        chunks = {}
+        for name, leaf in leaves.items():
+            chunk = Chunk.of(places[g, leaf.position], file.ranges.size)
+            if chunk is None or chunk.values != rows:
+                return None
+            chunks[name] = chunk
+        live = None
+        if file.deleted is not None and (mask := file.deleted.mask(int(firsts[g]), rows)).any():
+            live = ~mask
+        out.append(RowGroup(file.path, file.ranges, rows, tail, g, chunks, file.constants, live))
+    return out
+
+
+def _filter(rows: RowGroups, predicate: Node, *, lenient: bool) -> None:
     open_ = None
     for part in conjuncts(predicate):
         if not rows.alive.any():
             return
         try:
-            raising = rows.filter(part, constants)
+            raising = rows.filter(part)
         except UnsupportedForm:
             if not lenient:
                 raise

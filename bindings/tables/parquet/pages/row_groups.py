@@ -57,6 +57,8 @@ class RowGroup:
         rows: The number of its rows.
         footer, number: The file's footer, and the number of the row group there.
         chunks: Table column -> its chunk.
+        constants: The values of columns that the file lacks.
+        live: The mask of the rows that are not deleted; None: all of them.
         pages: Table column -> its pages, as far as they were looked up; None: they are not known.
     """
 
@@ -66,6 +68,8 @@ class RowGroup:
     footer: ParsedFooter
     number: int
     chunks: Mapping[str, Chunk]
+    constants: Mapping[str, pa.Scalar]
+    live: Mask | None = None
     pages: dict[str, Pages | None] = field(default_factory=dict)
 
     def pages_of(self, name: str) -> Pages | None:
@@ -135,9 +139,19 @@ class RowGroups:
         reader: ReaderName = "auto",
     ) -> None:
         self._head, self._leaves, self._types, self._reader = head, leaves, types, reader
-        self._windows = [Window(g, 0, g.rows) for g in groups if g.rows]
         self._read: dict[str, _Read] = {}
-        self.alive: Mask = np.ones(sum(w.rows for w in self._windows), np.bool_)
+        self._windows: list[Window] = []
+        self.alive: Mask = np.ones(0, np.bool_)
+        self._open([Window(g, 0, g.rows) for g in groups if g.rows])
+
+    def _open(self, windows: list[Window]) -> None:
+        self._windows = windows
+        self.alive = np.ones(sum(w.rows for w in windows), np.bool_)
+        done = 0
+        for w in windows:
+            if w.group.live is not None:
+                self.alive[done : done + w.rows] = w.group.live[w.first : w.stop]
+            done += w.rows
 
     def prune(self, predicate: PruningPredicate) -> None:
         """Leave only the windows whose pages may hold a match."""
@@ -158,8 +172,7 @@ class RowGroups:
                 for a, b in windows_of(segments.starts[own], segments.stops[own], kept[own])
             ]
             done += count
-        self._windows = windows
-        self.alive = np.ones(sum(w.rows for w in windows), np.bool_)
+        self._open(windows)
 
     def _bounds(self, g: RowGroup, names: Sequence[str]) -> dict[str, PageBounds]:
         """Return the page statistics of columns, where there are any."""
@@ -176,12 +189,11 @@ class RowGroups:
                     out[name] = dataclasses.replace(one, chunk=chunk)
         return out
 
-    def filter(self, part: Conjunct, others: Mapping[str, pa.Scalar]) -> Mask | None:
+    def filter(self, part: Conjunct) -> Mask | None:
         """Let only rows live for which a conjunct is TRUE, or may raise an error.
 
         Args:
             part: The conjunct.
-            others: The columns that the files lack, as constants.
 
         Returns:
             The mask of rows for which Spark may raise an error; None if there are none.
@@ -195,9 +207,8 @@ class RowGroups:
         else:
             where = None if self.alive.all() else self.alive.copy()
         n = len(self.alive) if where is None else int(where.sum())
-        own = self._values([name for name in names if name in self._leaves], where)
-        columns = [own[name] if name in own else pa.repeat(others[name], n) for name in names]
-        rows = pa.record_batch(columns or [pa.nulls(n)], names or [""])
+        columns = self._values(names, where)
+        rows = pa.record_batch(columns or {"": pa.nulls(n)})
         truth = part.judge(rows)
         at = slice(None) if where is None else where
         self.alive[at] &= truth.true | truth.may_raise
@@ -216,13 +227,29 @@ class RowGroups:
         out = {}
         by_file: dict[int, list[str]] = {}
         for name in names:
-            by_file.setdefault(id(self._read[name].values), []).append(name)
+            if name in self._leaves:
+                by_file.setdefault(id(self._read[name].values), []).append(name)
+            else:
+                out[name] = self._constant(name, rows)
         for together in by_file.values():
             read = self._read[together[0]]
             found = read.values.select(together, read.placement.keep(rows))
             for name in together:
                 out[name] = to_table_type(_one(found.column(name)), self._types[name])
         return out
+
+    def _constant(self, name: str, rows: Mask | None) -> pa.Array:
+        """Return a column that the files lack, of some rows of the windows."""
+        values = [w.group.constants[name] for w in self._windows]
+        counts = np.array([w.rows for w in self._windows])
+        if rows is not None:
+            firsts = np.cumsum([0, *counts[:-1]])
+            counts = np.add.reduceat(rows.astype(np.int64), firsts) if len(firsts) else counts
+        if not values or all(v is values[0] or v.equals(values[0]) for v in values[1:]):
+            value = values[0] if values else pa.scalar(None, self._types[name])
+            return pa.repeat(value, int(counts.sum()))
+        distinct = pa.concat_arrays([pa.repeat(v, 1) for v in values])
+        return distinct.take(pa.array(np.repeat(np.arange(len(values)), counts)))
 
     def fetch(self, names: Sequence[str], *, text: bool = False) -> None:
         """Read columns, as far as rows are alive.
