@@ -5,7 +5,17 @@ import pyarrow.parquet as pq
 import pytest
 
 import skipstone as ss
+from skipstone.bindings.tables.parquet.pages import page_file, row_groups
 from tests.support.effort import LONG
+from tests.support.tables.page_indexes import (
+    MAX_VALUES,
+    MIN_VALUES,
+    NULL_COUNTS,
+    NULL_PAGES,
+    OFFSET_INDEX,
+    change_column_index,
+    index_span,
+)
 from tests.support.tables.pages import CONDITIONS, Pages, compile_loops, table, without_pages, write
 
 
@@ -40,39 +50,104 @@ def test_pages_have_the_rows_of_row_groups(seed, tmp_path, monkeypatch):
             assert seen.by_row_groups == 0, options
 
 
-@pytest.mark.parametrize("seed", range(200 if LONG else 12))
-def test_damaged_page_indexes_lose_no_row(seed, tmp_path):
-    """Change bytes of the page indexes, which lie between the pages and the footer."""
-    random = np.random.default_rng(seed)
-    path = tmp_path / "t.parquet"
+def index_file(path, seed, **options):
+    """Write a file of three row groups with page indexes."""
     pq.write_table(
         table(seed, 2000), path, row_group_size=700, max_rows_per_page=50, write_batch_size=25,
-        write_page_index=True, use_dictionary=bool(seed % 2),
+        write_page_index=True, **options,
     )  # fmt: skip
+    return str(path)
+
+
+CONDITIONS_OF_INDEXES = ("k = 250", "i > 20 AND k < 100", "s > 'text 5' OR i IS NULL", None)
+
+
+@pytest.mark.parametrize("seed", range(200 if LONG else 12))
+def test_damaged_offset_indexes_lose_no_row(seed, tmp_path):
+    random = np.random.default_rng(seed)
+    path = tmp_path / "t.parquet"
+    file = index_file(path, seed, use_dictionary=bool(seed % 2))
     good = path.read_bytes()
-    metadata = pq.read_metadata(path)
-    chunks = [
-        metadata.row_group(g).column(c)
-        for g in range(metadata.num_row_groups)
-        for c in range(metadata.num_columns)
-    ]
-    first = max(c.data_page_offset for c in chunks) + 1
-    first = max(
-        first,
-        *(
-            (c.dictionary_page_offset or c.data_page_offset) + c.total_compressed_size
-            for c in chunks
-        ),
-    )
-    stop = len(good) - 8 - int.from_bytes(good[-8:-4], "little")
-    assert stop - first > 1000
-    conditions = ("k = 250", "i > 20 AND k < 100", "s > 'text 5' OR i IS NULL", None)
-    expected = {w: rows([str(path)], w, ["k", "u"]) for w in conditions}
+    first, stop = index_span(path, OFFSET_INDEX)
+    expected = [rows([file], where, ["k", "u"]) for where in CONDITIONS_OF_INDEXES]
     for _ in range(20):
         data = bytearray(good)
         for at in random.integers(first, stop, random.integers(1, 30)):
             data[at] = random.integers(256)
         path.write_bytes(data)
-        for where in conditions:
-            got = rows([str(path)], where, ["k", "u"])
-            assert set(got["u"].to_pylist()) == set(expected[where]["u"].to_pylist()), where
+        for where, same in zip(CONDITIONS_OF_INDEXES, expected, strict=True):
+            assert rows([file], where, ["k", "u"]).equals(same), where
+
+
+def _cut(values):
+    return values[:-1]
+
+
+def _swap(index):
+    index[MIN_VALUES], index[MAX_VALUES] = index[MAX_VALUES], index[MIN_VALUES]
+
+
+def _all_null(index):
+    index[NULL_PAGES] = [True] * len(index[NULL_PAGES])
+
+
+def _set(field, change):
+    def edit(index):
+        index[field] = change(index[field])
+
+    return edit
+
+
+def _number(n):
+    return int(n).to_bytes(8, "little", signed=True)
+
+
+# What a column index says, against the pages, the footer or itself.
+WRONG_INDEXES = {
+    "inverted bounds": _swap,
+    "all pages hold only NULLs": _all_null,
+    "a page too few": _set(NULL_PAGES, _cut),
+    "a minimum too few": _set(MIN_VALUES, _cut),
+    "a maximum too few": _set(MAX_VALUES, _cut),
+    "minima below the chunk's": _set(MIN_VALUES, lambda v: [_number(-9)] * len(v)),
+    "maxima above the chunk's": _set(MAX_VALUES, lambda v: [_number(10**9)] * len(v)),
+    "one bound outside of the chunk": lambda index: (
+        _set(MIN_VALUES, lambda v: [_number(900), *v[1:]])(index),
+        _set(MAX_VALUES, lambda v: [_number(900), *v[1:]])(index),
+    ),
+    "bounds of too few bytes": _set(MIN_VALUES, lambda v: [b[:3] for b in v]),
+    "empty bounds": _set(MAX_VALUES, lambda v: [b""] * len(v)),
+    "more NULLs than the chunk has": _set(NULL_COUNTS, lambda v: [50] * len(v)),
+    "a negative number of NULLs": _set(NULL_COUNTS, lambda v: [-1] * len(v)),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG_INDEXES)
+def test_column_indexes_that_contradict_are_not_believed(wrong, tmp_path):
+    path = tmp_path / "t.parquet"
+    file = index_file(path, 5)
+    conditions = ("k = 250", "k < 5 OR k > 495", "k IS NULL", "k IS NOT NULL", "k >= 0")
+    expected = [rows([file], where, ["k", "u"]) for where in conditions]
+    assert len(expected[0]) and len(expected[1])
+    change_column_index(path, WRONG_INDEXES[wrong])
+    for where, same in zip(conditions, expected, strict=True):
+        assert rows([file], where, ["k", "u"]).equals(same), where
+
+
+@pytest.mark.parametrize("indexed", [True, False], ids=["indexed", "headers"])
+def test_only_pages_with_matching_rows_are_read(indexed, tmp_path, monkeypatch):
+    path = str(tmp_path / "t.parquet")
+    data = table(3, 20_000)
+    pq.write_table(data, path, max_rows_per_page=500, write_page_index=indexed)
+    read = []
+    inner = page_file.read_pages
+
+    def counted(columns, groups):
+        read.extend(part.values for g in groups for part in g.parts)
+        return inner(columns, groups)
+
+    monkeypatch.setattr(row_groups, "read_pages", counted)
+    found = rows([path], "k BETWEEN 250 AND 252", ["k", "u", "q"])
+    assert 50 < len(found) < 250
+    # The pages of k, and of the two other columns.
+    assert len(read) <= 3 and max(read) <= 1000
