@@ -17,10 +17,9 @@ import pyarrow as pa
 from skipstone.ir.errors import PredicateTooDeep
 from skipstone.ir.lower import Program, lower
 from skipstone.ir.node import Node, Op, Path, columns_of
-from skipstone.ir.outcome import Verdict
 from skipstone.ir.rows import Truth, judge, unjudged
 from skipstone.ir.session import CannotJudge
-from skipstone.kernels.pack.planes import Mask
+from skipstone.kernels.pack.planes import Mask, mask_of
 from skipstone.kernels.pack.rows import RowSource, has_lanes
 from skipstone.kernels.run.prepare import prepare
 from skipstone.kernels.run.run import run
@@ -70,13 +69,13 @@ class Conjunct:
         ):
             return None
         try:
-            verdicts = run(prepare(self.program, RowSource(rows)), verdicts=True).verdicts
+            can_match, can_miss = run(prepare(self.program, RowSource(rows))).planes
         except CannotJudge:
             return None
-        assert verdicts is not None
-        true, false = verdicts == Verdict.ALWAYS, verdicts == Verdict.NEVER
+        match, miss = (mask_of(p, rows.num_rows) for p in (can_match, can_miss))
+        true, false = match & ~miss, ~match
         may_raise = np.zeros(rows.num_rows, np.bool_)
-        open_ = np.flatnonzero(verdicts == Verdict.MAYBE)
+        open_ = np.flatnonzero(match & miss)
         if len(open_):
             rest = judge(self.node, rows.take(pa.array(open_)), {})
             true[open_], false[open_], may_raise[open_] = rest.true, rest.false, rest.may_raise

@@ -83,7 +83,8 @@ def read_files(
     rows.fetch([name for name in wanted.columns if name in leaves])
     columns = rows.columns(wanted.columns)
     schema = pa.schema([f for name in wanted.columns for f in fields if f.name == name])
-    return [pa.RecordBatch.from_arrays([columns[name] for name in wanted.columns], schema=schema)]
+    rows_found = pa.Table.from_arrays([columns[name] for name in wanted.columns], schema=schema)
+    return rows_found.to_batches()  # type: ignore[no-any-return]
 
 
 def _leaves_of(file: FileRead, fields: Sequence[pa.Field]) -> dict[str, LeafType] | None:

@@ -207,7 +207,7 @@ class RowGroups:
         else:
             where = None if self.alive.all() else self.alive.copy()
         n = len(self.alive) if where is None else int(where.sum())
-        columns = self._values(names, where)
+        columns = {name: _one(values) for name, values in self._values(names, where).items()}
         rows = pa.record_batch(columns or {"": pa.nulls(n)})
         truth = part.judge(rows)
         at = slice(None) if where is None else where
@@ -218,11 +218,13 @@ class RowGroups:
         open_[at] = truth.may_raise
         return open_
 
-    def columns(self, names: Sequence[str]) -> dict[str, pa.Array]:
+    def columns(self, names: Sequence[str]) -> dict[str, pa.Array | pa.ChunkedArray]:
         """Return columns of the rows that are alive, as the table has them."""
         return self._values(names, None if self.alive.all() else self.alive)
 
-    def _values(self, names: Sequence[str], rows: Mask | None) -> dict[str, pa.Array]:
+    def _values(
+        self, names: Sequence[str], rows: Mask | None
+    ) -> dict[str, pa.Array | pa.ChunkedArray]:
         """Return columns as the table has them, of some rows of the windows."""
         out = {}
         by_file: dict[int, list[str]] = {}
@@ -235,7 +237,7 @@ class RowGroups:
             read = self._read[together[0]]
             found = read.values.select(together, read.placement.keep(rows))
             for name in together:
-                out[name] = to_table_type(_one(found.column(name)), self._types[name])
+                out[name] = _as_type(found.column(name), self._types[name])
         return out
 
     def _constant(self, name: str, rows: Mask | None) -> pa.Array:
@@ -369,8 +371,17 @@ def _runs(
     return out
 
 
-def _one(values: pa.ChunkedArray) -> pa.Array:
+def _as_type(values: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    """Return a column as the table has it; dictionaries of text stay."""
+    if values.type == kind or pa.types.is_dictionary(values.type):
+        return values
+    return pa.chunked_array([to_table_type(chunk, kind) for chunk in values.chunks], kind)
+
+
+def _one(values: pa.Array | pa.ChunkedArray) -> pa.Array:
     """Return a column as one array; dictionaries of several row groups become one."""
+    if isinstance(values, pa.Array):
+        return values
     if values.num_chunks == 1:
         return values.chunk(0)
     if pa.types.is_dictionary(values.type):
