@@ -74,9 +74,9 @@ def test_a_predicate_over_another_schema(table):
     assert table.plan(same).count() == 1
 
 
-def test_without_pruning_verdicts_are_bytes(table):
+def test_verdicts_are_bytes(table):
     for plan in (table.plan("k = 1"), table.plan()):
-        assert plan.unpruned().verdicts.dtype == np.uint8
+        assert plan.verdicts.dtype == plan.unpruned().verdicts.dtype == np.uint8
 
 
 def test_planning_again_by_the_same_filters_lists_nothing_again(buckets):

@@ -4,6 +4,7 @@ import pyarrow as pa
 import pytest
 
 import skipstone as ss
+from skipstone.bindings.predicates import sql
 from skipstone.bindings.predicates.sql import parse_order
 from skipstone.ir.text import show
 
@@ -110,6 +111,42 @@ def test_a_moved_date_moves_its_bounds():
 def test_errors_say_where(text, line, column):
     with pytest.raises(ss.PredicateSyntaxError, match=rf"line {line}, column {column}"):
         read(text)
+
+
+#     text                the column of the error, if no name in backticks would help
+NO_ADVICE = [
+    ("from where",        6),  # `where` would be an alias, and an alias is no condition
+    ("where x",           1),
+    ("from > 1 AND",      6),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text, column", NO_ADVICE)
+def test_no_word_is_named_that_backticks_do_not_help(text, column):
+    with pytest.raises(ss.PredicateSyntaxError, match=rf"not expected here.*column {column}\)"):
+        read(text)
+
+
+def test_a_word_that_needs_backticks_is_sought_in_short_texts(monkeypatch):
+    monkeypatch.setattr(sql, "MAX_TOKENS_FOR_ADVICE", 3)
+    with pytest.raises(ss.PredicateSyntaxError, match="in backticks: `from`"):
+        read("x = from")
+    with pytest.raises(ss.PredicateSyntaxError, match=r"is missing here|not expected here"):
+        read("x = 1 AND y = from")
+
+
+@pytest.mark.parametrize(
+    "limit, text", [("MAX_CHARACTERS", "x = 1"), ("MAX_BACKSLASHES", r"s = '\\\\a'")]
+)
+def test_limits_of_text(limit, text, monkeypatch):
+    count = len(text) if limit == "MAX_CHARACTERS" else text.count("\\")
+    monkeypatch.setattr(sql, limit, count)
+    sql._parse(text)
+    monkeypatch.setattr(sql, limit, count - 1)
+    with pytest.raises(
+        ss.PredicateSyntaxError, match=r"characters; expected|more than 3 backslashes"
+    ):
+        sql._parse(text)
 
 
 @pytest.mark.parametrize("text", ["x LIMIT 1", "x) FROM (t", "x; SELECT 1", " "])
