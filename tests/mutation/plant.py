@@ -13,7 +13,7 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from tests.mutation.mutants import Mutant
-from tests.mutation.record import run_tests
+from tests.mutation.record import forget, run_tests
 from tests.mutation.targets import Target
 
 
@@ -42,8 +42,7 @@ def transplant(module: ModuleType, code: CodeType) -> None:
     for name, value in space.items():
         if isinstance(value, int | str | tuple | frozenset | dict) and not name.startswith("__"):
             setattr(module, name, value)
-    for value in vars(module).values():
-        getattr(value, "cache_clear", int)()
+    forget(module)
 
 
 def fork(work: Callable[[], int], log: Path) -> int:
