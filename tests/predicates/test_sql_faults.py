@@ -82,6 +82,7 @@ SAME = [
     ("d + INTERVAL 2 DAYS > DATE '2024-01-03'", "INTERVAL '2' DAY + d > DATE '2024-01-03'"),
     ("substring(s FROM 2) = 'a'",               "substring(s, 2) = 'a'"),
     ("substring(s FROM 2 FOR 1) = 'a'",         "substr(s, 2, 1) = 'a'"),
+    ("substr(s FROM 2) = 'a'",                  "substr(s, 2) = 'a'"),
     ("TRIM(LEADING FROM s) = 'a'",              "ltrim(s) = 'a'"),
     ("TRIM(TRAILING FROM s) = 'a'",             "rtrim(s) = 'a'"),
     ("TRIM(BOTH FROM s) = 'a'",                 "trim(s) = 'a'"),
@@ -107,7 +108,17 @@ def test_a_moved_date_moves_its_bounds():
         assert read(text).prune(stats).tolist() == [False, True]
 
 
-@pytest.mark.parametrize("text, line, column", [("x = 1 AND\n  )", 2, 3), ("x = (1", 1, 5)])
+#     text                       line, column of the error
+PLACES = [
+    ("x = 1 AND\n  )",           2, 3),
+    ("x = (1",                   1, 5),
+    ("x = 1\n AND from",         2, 6),
+    ("x =\n1 AND\n where",       3, 2),
+    ("x = 1 AND\n y = ",         2, 4),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text, line, column", PLACES)
 def test_errors_say_where(text, line, column):
     with pytest.raises(ss.PredicateSyntaxError, match=rf"line {line}, column {column}"):
         read(text)
