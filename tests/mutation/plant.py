@@ -24,7 +24,7 @@ def functions(space: dict[str, Any], module: str, prefix: str = "") -> Iterator[
         if isinstance(value, type) and value.__module__ == module:
             yield from functions(dict(vars(value)), module, f"{at}.")
             continue
-        for inner in ("fget", "func", "__func__", "__wrapped__"):
+        for inner in ("fget", "_compute", "__func__", "__wrapped__"):
             value = getattr(value, inner, value)
         if isinstance(value, FunctionType) and value.__module__ == module:
             yield at, value

@@ -51,7 +51,9 @@ TARGETS: Final = {
         "skipstone.bindings.predicates.predicate",
         50,
         (
-            *_of("statistics inputs many device_errors sql values conformance bind replanning"),
+            *_of(
+                "predicate_faults statistics inputs many device_errors sql values conformance bind"
+            ),
             "bindings/predicates/predicate.py",
         ),
     ),
