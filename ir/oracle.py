@@ -10,6 +10,8 @@ import itertools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, cast
 
 from skipstone.ir.guarantee import guarantees
 from skipstone.ir.like import after_prefix, pattern_of
@@ -155,14 +157,23 @@ def verdict(
     """
     if container_rows == 0:
         return Verdict.NEVER
-    literal_guarantees = guarantees(n)
+    literal_guarantees, merged = _prepared(n)
     if literal_guarantees is None:
         return Verdict.NEVER
-    for g in literal_guarantees:
-        values = tuple(sorted(g.values))  # type: ignore[type-var]
-        if facts[g.path].contained(values) is (g.kind == "not_in"):
+    for path, values, excluded in literal_guarantees:
+        if facts[path].contained(values) is excluded:
             return Verdict.NEVER
-    return verdict_of(outcomes(merge(n), facts))
+    return verdict_of(outcomes(merged, facts))
+
+
+@lru_cache(maxsize=16)  # the containers of one predicate follow each other
+def _prepared(n: Node) -> tuple[list[tuple[Path, tuple[Any, ...], bool]] | None, Node]:
+    """Return a predicate's guarantees as (path, sorted values, excluded), and its merged form."""
+    found = guarantees(n)
+    if found is None:
+        return None, n
+    ordered = [(g.path, tuple(sorted(cast(Any, g.values))), g.kind == "not_in") for g in found]
+    return ordered, merge(n)
 
 
 def _sql_and(a: Outcome, b: Outcome) -> Outcome:

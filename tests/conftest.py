@@ -1,8 +1,6 @@
 """What all tests share: Hypothesis profiles, and the backends that this machine has."""
 
 import os
-import re
-from pathlib import Path
 
 import hypothesis
 import pytest
@@ -17,6 +15,7 @@ from tests.support.cuda.emulated import device  # noqa: F401
 from tests.support.cuda.interpreted import interpreted  # noqa: F401
 from tests.support.cuda.where import where  # noqa: F401
 from tests.support.spark.session import connect, spark  # noqa: F401
+from tests.support.spark.takers import takes_spark
 from tests.support.statistics.levels import eager  # noqa: F401
 
 hypothesis.settings.register_profile(
@@ -64,33 +63,24 @@ def pytest_terminal_summary(terminalreporter):
             terminalreporter.write_line(f"not tested: {what}: {why}")
 
 
-def _of_spark(path):
-    """Return True if a file has tests or fixtures that take a session of Spark."""
-    return (
-        re.search(
-            r"^def \w+\([^)]*\b(spark|connect)\b", path.read_text(encoding="utf-8"), re.MULTILINE
-        )
-        is not None
-    )
-
-
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """Let one worker run all files of Spark, so that one Java serves them; others share the rest.
+    """Let one worker run all tests of Spark, so that one Java serves them; others share the rest.
 
     pytest-xdist 3.8 has groups of its own (`--dist loadgroup`), which do nothing under pytest 9.2.
     """
     from xdist.scheduler import LoadScopeScheduling
 
-    here = Path(__file__).parent
-    files = {
-        path.relative_to(here.parent).as_posix()
-        for path in here.rglob("test_*.py")
-        if _of_spark(path)
-    }
-
     class Scheduling(LoadScopeScheduling):
         def _split_scope(self, nodeid):
-            return "spark" if nodeid.partition("::")[0] in files else nodeid
+            return "spark" if takes_spark(nodeid) else nodeid
+
+        def mark_test_complete(self, node, item_index, duration=0):
+            super().mark_test_complete(node, item_index, duration)
+            # After each test, all scopes of its worker are counted: thousands, if those remain.
+            work = self.assigned_work[node]
+            scope = self._split_scope(self.registered_collections[node][item_index])
+            if all(work[scope].values()):
+                del work[scope]
 
     return Scheduling(config, log)

@@ -113,8 +113,9 @@ def encode(
         [] if dtype.highest is None else [key_of(dtype.highest, dtype)]
     )
     parts = [pa.array(ends, pa.large_binary())]
+    # Not `if_else`, which puts a slice's values beyond its data (pyarrow 19).
     parts += [
-        b.values if b.known is None else pc.if_else(pa.array(b.known), b.values, None)
+        b.values if b.known is None else pc.case_when(pc.make_struct(b.known), b.values)
         for b in (low, high)
         if b is not None
     ]

@@ -94,6 +94,7 @@ def make_once(key: Hashable, make: Callable[[], T]) -> T:
                 "this process was forked while another thread compiled, and can compile nothing "
                 "itself: use backend='numpy' here, or start processes by 'spawn' or 'forkserver'"
             )
+        forks.release_imports()  # the thread that compiles may import modules
         with forks.compiling:
             found = _kernels.get(key)
             if found is None:

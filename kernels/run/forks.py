@@ -95,6 +95,7 @@ def _insist(step: Callable[[], None], seconds: float) -> None:
 
 
 def _wait_for_compiler() -> None:
+    release_imports()  # the compiler may import modules
     if not compiling._is_owned():  # type: ignore[attr-defined]
         compiling.acquire(timeout=max(_fork.end - time.monotonic(), 0))
 

@@ -160,7 +160,7 @@ def chosen(n: Node, side: int) -> Node:
     )
 
 
-@pytest.mark.parametrize("seed", range(4 if LONG else 2))
+@pytest.mark.parametrize("seed", range(4 if LONG else 1))
 def test_no_row_changes_and_nothing_is_weaker(seed):
     r = random.Random(seed)
     changed = 0

@@ -61,9 +61,9 @@ def test_sizes(n, backend):
     assert p.survivors(stats, backend).tolist() == np.flatnonzero(expected).tolist()
 
 
-@pytest.mark.parametrize("part", range(5 if LONG else 2))
+@pytest.mark.parametrize("part", range(5 if LONG else 1))
 def test_numpy_equals_the_oracle(part):
-    # 50,000 in all parts, 125,000 in a long run; `make fuzz` judges 10 million.
+    # 25,000, and 125,000 in a long run; `make fuzz` judges 10 million.
     assert sum(numpy_verdicts(1000 * part + seed) for seed in range(9)) >= 25_000
 
 

@@ -11,6 +11,7 @@ from skipstone.ir import oracle
 from skipstone.ir import types as ty
 from skipstone.kernels.pack.columns import Raw, pack_column
 from skipstone.kernels.pack.narrow import narrowest
+from tests.support.effort import LONG
 
 TYPES = {
     "int32": pa.int32(),
@@ -83,14 +84,17 @@ def near(edge, dtype):
 
 @pytest.mark.parametrize("name", ["int32", "int64", "uint32", "uint64", "decimal(3,0)"])
 def test_outcomes_around_the_ends(name, backend):
-    """All bounds near one end, and all literals near every end, against the oracle."""
+    """All bounds near one end, and literals near every end, against the oracle."""
     arrow = TYPES[name]
     dtype = ty.from_arrow(arrow)
     schema = pa.schema([("x", arrow)])
     literals = sorted({v for e in [*EDGES, dtype.lowest, dtype.highest] for v in near(e, dtype)})
-    predicates = [
-        ss.PruningPredicate(t.format(v), schema) for t, v in itertools.product(TESTS, literals)
-    ]
+    predicates = {
+        (t, v): ss.PruningPredicate(t.format(v), schema)
+        for t, v in itertools.product(TESTS, literals)
+    }
+    if backend == "numba":
+        predicates = dict(list(predicates.items())[:: len(literals) // 2])
     for edge in EDGES:
         values = [None, *near(edge, dtype)]
         pairs = [
@@ -109,7 +113,10 @@ def test_outcomes_around_the_ends(name, backend):
         facts = [
             {("x",): oracle.column_facts(dtype, low=a, high=b, null_count=0)} for a, b in pairs
         ]
-        for p in predicates if backend == "numpy" else predicates[:: len(literals) // 2]:
+        here = near(edge, dtype)
+        for k, ((_, literal), p) in enumerate(predicates.items()):
+            if not LONG and literal not in here and k % 5:
+                continue
             assert p.evaluate(stats, backend).tolist() == [
                 oracle.verdict(p.node, f) for f in facts
             ], (p, edge)

@@ -247,6 +247,35 @@ def test_ctrl_c_while_a_fork_waits_for_the_compiler():
     assert ran(CTRL_C)[:2] == (0, ["interrupted", "True", "500"])
 
 
+LEFT_LOCK = """
+import _imp, threading, time
+from skipstone.kernels.run import forks
+p.prune(stats, "numba")
+held = threading.Event()
+def compile():
+    with forks.compiling:
+        held.set()
+        time.sleep(0.5)
+        import colorsys
+thread = threading.Thread(target=compile, daemon=True)
+thread.start()
+held.wait()
+_imp.acquire_lock()
+{use}
+"""
+USES = {
+    "compile": "print(ss.PruningPredicate('x < 9 OR y = 3', schema).prune(stats, 'numba').sum())",
+    "fork": "os.fork() or os._exit(0)\nprint(9 if not thread.is_alive() else 'waited in vain')",
+}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.parametrize("use", USES.values(), ids=USES)
+def test_the_lock_of_imports_that_ctrl_c_left_held(use):
+    """Ctrl-C within importlib may leave it held (CPython 3.11); the compiler imports modules."""
+    assert ran(LEFT_LOCK.replace("{use}", use))[:2] == (0, ["9"])
+
+
 # pyarrow imports pandas when it first makes an array from NumPy, behind a C++ lock.
 ARROW = """
 import os, signal, sys, threading, time, warnings

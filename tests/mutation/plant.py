@@ -13,7 +13,7 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from tests.mutation.mutants import Mutant
-from tests.mutation.record import run_tests
+from tests.mutation.record import forget, run_tests
 from tests.mutation.targets import Target
 
 
@@ -24,7 +24,7 @@ def functions(space: dict[str, Any], module: str, prefix: str = "") -> Iterator[
         if isinstance(value, type) and value.__module__ == module:
             yield from functions(dict(vars(value)), module, f"{at}.")
             continue
-        for inner in ("fget", "func", "__func__", "__wrapped__"):
+        for inner in ("fget", "_compute", "__func__", "__wrapped__"):
             value = getattr(value, inner, value)
         if isinstance(value, FunctionType) and value.__module__ == module:
             yield at, value
@@ -42,8 +42,7 @@ def transplant(module: ModuleType, code: CodeType) -> None:
     for name, value in space.items():
         if isinstance(value, int | str | tuple | frozenset | dict) and not name.startswith("__"):
             setattr(module, name, value)
-    for value in vars(module).values():
-        getattr(value, "cache_clear", int)()
+    forget(module)
 
 
 def fork(work: Callable[[], int], log: Path) -> int:

@@ -7,7 +7,7 @@ import sys
 import threading
 from collections import defaultdict
 from dataclasses import dataclass, field
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import Any
 
 import pytest
@@ -15,10 +15,17 @@ import pytest
 from tests.mutation.mutants import Mutant
 
 
+def forget(module: ModuleType) -> None:
+    """Empty the caches of a module's functions."""
+    for value in vars(module).values():
+        getattr(value, "cache_clear", int)()
+
+
 @dataclass(eq=False)
 class Recorder:
-    """A plugin: which lines of a file each test reaches, and how long it takes."""
+    """A plugin: which lines of a module each test reaches, and how long it takes."""
 
+    module: ModuleType
     path: str
     reached: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
     seconds: dict[str, float] = field(default_factory=dict)
@@ -34,6 +41,7 @@ class Recorder:
 
     def _traced(self, key: str) -> Any:
         self.now = self.reached[key]
+        forget(self.module)  # or only the first test would reach what is cached
         sys.settrace(self._call)
         threading.settrace(self._call)
         try:

@@ -43,21 +43,21 @@ class Server:
         phases = (hypothesis.Phase.explicit, hypothesis.Phase.generate)  # what failed is not shrunk
         hypothesis.settings.register_profile("mutants", hypothesis.settings(), phases=phases)
         hypothesis.settings.load_profile("mutants")
-        importlib.import_module(self.target.module)
         warm(self.target.spark)
         self.found = run(self, {i.nodeid: i for i in session.items}, self.recorded(session))
         return True
 
     def recorded(self, session: pytest.Session) -> dict[str, Any]:
         """Return which tests reach which lines: as saved, or by running all of them once."""
+        module = importlib.import_module(self.target.module)
         digest = hashlib.sha256(self.target.path.read_bytes())
-        for test in tests_of(self.target):
+        for test in (Path(__file__).parent / "record.py", *tests_of(self.target)):
             digest.update((ROOT / test).read_bytes())
         kept = RECORDS / f"{self.name}-{digest.hexdigest()[:16]}.json"
         if not kept.exists():
 
             def work() -> int:
-                recorder = Recorder(str(self.target.path))
+                recorder = Recorder(module, str(self.target.path))
                 session.config.pluginmanager.register(recorder)
                 run_tests(session.items, first=False)
                 kept.write_text(json.dumps(recorder.record()))

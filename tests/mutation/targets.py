@@ -30,7 +30,10 @@ def _of(names: str) -> tuple[str, ...]:
     return tuple(found[f"test_{name}"].relative_to(ROOT).as_posix() for name in names.split())
 
 
-PLAN_TESTS: Final = "plan_faults parquet order dynamic_plans dynamic_splits delta_plan work hive"
+PLAN_TESTS: Final = (
+    "plan_faults parquet order dynamic_plans dynamic_splits delta_plan work hive replanning "
+    "stale_plans"
+)
 TARGETS: Final = {
     "plan": Target(
         "skipstone.bindings.plans.plan", 70, (*_of(PLAN_TESTS), "bindings/plans/plan.py")
@@ -39,12 +42,20 @@ TARGETS: Final = {
     "sql": Target(
         "skipstone.bindings.predicates.sql",
         70,
-        (*_of("sql_faults sql inputs bind like peer_bugs"), "bindings/predicates/sql.py"),
+        (
+            *_of("sql_faults sql sql_forms inputs bind like peer_bugs order"),
+            "bindings/predicates/sql.py",
+        ),
     ),
     "predicate": Target(
         "skipstone.bindings.predicates.predicate",
         50,
-        (*_of("statistics inputs many device_errors sql"), "bindings/predicates/predicate.py"),
+        (
+            *_of(
+                "predicate_faults statistics inputs many device_errors sql values conformance bind"
+            ),
+            "bindings/predicates/predicate.py",
+        ),
     ),
     "source": Target("skipstone.bindings.predicates.source", 40, _of("inputs sql many hostile")),
     "evaluator": Target(

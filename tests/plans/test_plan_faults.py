@@ -74,9 +74,22 @@ def test_a_predicate_over_another_schema(table):
     assert table.plan(same).count() == 1
 
 
-def test_without_pruning_verdicts_are_bytes(table):
+def test_verdicts_are_bytes(table):
     for plan in (table.plan("k = 1"), table.plan()):
-        assert plan.unpruned().verdicts.dtype == np.uint8
+        assert plan.verdicts.dtype == plan.unpruned().verdicts.dtype == np.uint8
+
+
+def test_kinds_of_skipping(tmp_path):
+    (tmp_path / "bare").mkdir()
+    pq.write_table(pa.table({}), tmp_path / "bare/a.parquet")
+    assert ss.scan_parquet(tmp_path / "bare").plan("1 = 0").skipping == "none"
+    for i in (1, 2):
+        (tmp_path / f"hive/k={i}").mkdir(parents=True)
+        pq.write_table(pa.table({"v": [i]}), tmp_path / f"hive/k={i}/a.parquet")
+    table = ss.scan_parquet(tmp_path / "hive", partition_schema=KEY)
+    assert table.plan(dynamic=[keys(2)]).skipping == "partition"
+    of_data = collected(schema(v=pa.int64()), {"v": [2]})
+    assert table.plan(dynamic=[of_data]).skipping == "data"
 
 
 def test_planning_again_by_the_same_filters_lists_nothing_again(buckets):
@@ -155,3 +168,27 @@ def test_files_of_one_row_group_beside_others_stay_whole(tmp_path):
         pq.write_table(rows, tmp_path / f"{i}.parquet", row_group_size=size)
     splits = list(ss.scan_parquet(str(tmp_path)).plan().splits())
     assert [len(s.row_groups) for s in splits] == [1, 5, 1, 2]
+
+
+def test_splits_of_limits_and_orders(table):
+    """Only both together are handed out by the best bound first."""
+    for options in ({"limit": 15}, {"order_by": "k"}, {"order_by": "k DESC", "limit": 15}):
+        plan = table.plan(**options)
+        found = [split.containers[0] for split in plan.splits()]
+        assert sorted(found) == plan.kept.tolist(), options
+    assert found == [3, 2]
+
+
+def test_readers_register(table):
+    splits = table.plan().splits([1])
+    assert splits.next_split(reader=2) is None
+    splits.register(2)
+    assert splits.next_split(reader=1) and splits.next_split(reader=2)
+    splits.stop()
+    assert splits.next_split(reader=1) is None and splits.remaining == 0
+
+
+def test_a_split_of_an_empty_file_has_no_rows(tmp_path):
+    pq.write_table(pa.table({"k": pa.array([], pa.int64())}), tmp_path / "0.parquet")
+    pq.write_table(pa.table({"k": [1]}), tmp_path / "1.parquet")
+    assert [s.rows for s in ss.scan_parquet(tmp_path).plan().splits()] == [0, 1]

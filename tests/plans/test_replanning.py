@@ -86,6 +86,30 @@ def test_forced_filtering_is_kept(table, monkeypatch):
         assert again.count() == 8
 
 
+def test_only_a_removed_filter_may_list_the_table_again(table, monkeypatch):
+    options = {"dynamic_filtering": True, "case_sensitive": True}
+    plan = table.plan(dynamic=[filter_of("p", 2)], **options)
+
+    def listed(self, request):
+        raise AssertionError("listed again")
+
+    monkeypatch.setattr(type(plan.table), "replan", listed)
+    same = plan.dynamic.filters
+    for filters in (same, (*same, filter_of("k", 3))):
+        assert plan.with_dynamic(filters).dynamic.filters == filters
+    with pytest.raises(AssertionError, match="listed again"):
+        plan.with_dynamic(())
+
+
+def test_skipping_stays_off(table):
+    """Without statistics of files, filters prune by partitions alone, in later plans too."""
+    options = {"stats_skipping": False, "dynamic_filtering": True, "case_sensitive": True}
+    plan = table.plan(dynamic=[filter_of("k", 99)], **options)
+    more = (*plan.dynamic.filters, filter_of("p", 3))
+    for again in (plan, plan.replanned(), plan.with_dynamic(plan.dynamic.filters).replanned()):
+        assert (len(again.kept), len(again.with_dynamic(more).kept)) == (4, 1)
+
+
 def test_names_of_min_and_max_follow_the_case(table):
     plan = table.plan(case_sensitive=True)
     assert plan.max("k") == 13

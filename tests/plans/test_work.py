@@ -3,9 +3,6 @@
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 import skipstone as ss
 from skipstone.bindings.plans.work import Meter
 from tests.support.tables.lazy import years
@@ -45,14 +42,3 @@ def test_what_a_scan_counts(tmp_path):
     assert set(scanned.seconds) == {"listing", "footers"}
     table.plan("x = 5")
     assert set((table.work - scanned).seconds) == {"planning"}
-
-
-def test_bloom_filters_are_counted(tmp_path):
-    pq.write_table(
-        pa.table({"s": ["a", "c"]}), tmp_path / "a.parquet", bloom_filter_options={"s": True}
-    )
-    table = ss.scan_parquet(tmp_path)
-    before = table.work
-    assert table.plan("s = 'b'").files == ()
-    assert (table.work - before)["bloom filters"] == 1
-    assert (table.work - before).bytes > 0

@@ -124,7 +124,7 @@ def judge(seed: int, containers: int = 24, predicates: int = 40):
     return checked, empty, pruned, full, always
 
 
-@pytest.mark.parametrize("part", range(4 if LONG else 2))
+@pytest.mark.parametrize("part", range(4 if LONG else 1))
 def test_no_verdict_contradicts_the_count(part):
     totals = [
         sum(column) for column in zip(*(judge(100 * part + seed) for seed in range(8)), strict=True)

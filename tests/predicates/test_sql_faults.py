@@ -4,6 +4,7 @@ import pyarrow as pa
 import pytest
 
 import skipstone as ss
+from skipstone.bindings.predicates import sql
 from skipstone.bindings.predicates.sql import parse_order
 from skipstone.ir.text import show
 
@@ -81,6 +82,7 @@ SAME = [
     ("d + INTERVAL 2 DAYS > DATE '2024-01-03'", "INTERVAL '2' DAY + d > DATE '2024-01-03'"),
     ("substring(s FROM 2) = 'a'",               "substring(s, 2) = 'a'"),
     ("substring(s FROM 2 FOR 1) = 'a'",         "substr(s, 2, 1) = 'a'"),
+    ("substr(s FROM 2) = 'a'",                  "substr(s, 2) = 'a'"),
     ("TRIM(LEADING FROM s) = 'a'",              "ltrim(s) = 'a'"),
     ("TRIM(TRAILING FROM s) = 'a'",             "rtrim(s) = 'a'"),
     ("TRIM(BOTH FROM s) = 'a'",                 "trim(s) = 'a'"),
@@ -106,10 +108,56 @@ def test_a_moved_date_moves_its_bounds():
         assert read(text).prune(stats).tolist() == [False, True]
 
 
-@pytest.mark.parametrize("text, line, column", [("x = 1 AND\n  )", 2, 3), ("x = (1", 1, 5)])
+#     text                       line, column of the error
+PLACES = [
+    ("x = 1 AND\n  )",           2, 3),
+    ("x = (1",                   1, 5),
+    ("x = 1\n AND from",         2, 6),
+    ("x =\n1 AND\n where",       3, 2),
+    ("x = 1 AND\n y = ",         2, 4),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text, line, column", PLACES)
 def test_errors_say_where(text, line, column):
     with pytest.raises(ss.PredicateSyntaxError, match=rf"line {line}, column {column}"):
         read(text)
+
+
+#     text                the column of the error, if no name in backticks would help
+NO_ADVICE = [
+    ("from where",        6),  # `where` would be an alias, and an alias is no condition
+    ("where x",           1),
+    ("from > 1 AND",      6),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text, column", NO_ADVICE)
+def test_no_word_is_named_that_backticks_do_not_help(text, column):
+    with pytest.raises(ss.PredicateSyntaxError, match=rf"not expected here.*column {column}\)"):
+        read(text)
+
+
+def test_a_word_that_needs_backticks_is_sought_in_short_texts(monkeypatch):
+    monkeypatch.setattr(sql, "MAX_TOKENS_FOR_ADVICE", 3)
+    with pytest.raises(ss.PredicateSyntaxError, match="in backticks: `from`"):
+        read("x = from")
+    with pytest.raises(ss.PredicateSyntaxError, match=r"is missing here|not expected here"):
+        read("x = 1 AND y = from")
+
+
+@pytest.mark.parametrize(
+    "limit, text", [("MAX_CHARACTERS", "x = 1"), ("MAX_BACKSLASHES", r"s = '\\\\a'")]
+)
+def test_limits_of_text(limit, text, monkeypatch):
+    count = len(text) if limit == "MAX_CHARACTERS" else text.count("\\")
+    monkeypatch.setattr(sql, limit, count)
+    sql._parse(text)
+    monkeypatch.setattr(sql, limit, count - 1)
+    with pytest.raises(
+        ss.PredicateSyntaxError, match=r"characters; expected|more than 3 backslashes"
+    ):
+        sql._parse(text)
 
 
 @pytest.mark.parametrize("text", ["x LIMIT 1", "x) FROM (t", "x; SELECT 1", " "])

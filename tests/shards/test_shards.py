@@ -24,7 +24,7 @@ from tests.support.statistics.shard_checks import fresh, matches
 from tests.support.statistics.shards import SCHEMA, about_of, clustered, files
 
 
-@pytest.mark.parametrize("seed", range(60 if LONG else 7))
+@pytest.mark.parametrize("seed", range(60 if LONG else 4))
 def test_shards_judge_as_statistics_do(seed, tmp_path, eager):
     r = random.Random(seed)
     containers = r.choice((1, 2, 63, 64, 65, 200, 500))

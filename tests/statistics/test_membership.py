@@ -179,7 +179,7 @@ def test_ticks_between_those_of_the_column():
     assert in_lists(lists, (1,), ty.TIMESTAMP_NTZ).to_pylist() == [True, None, False]
 
 
-@pytest.mark.parametrize("seed", range(20 if LONG else 8))
+@pytest.mark.parametrize("seed", range(20 if LONG else 4))
 def test_random_lists_equal_the_oracle(seed, backend):
     """One line of Python defines `contained` for the oracle; the oracle does the rest."""
     r = random.Random(seed)

@@ -245,3 +245,14 @@ def test_scans_of_spark(spark, tmp_path):
     assert all(len(table.plan(ss.col("k") == v).kept) == 1 for v in values[:50])
     middle = [v for v in sorted(values)[100] + np.arange(1, 200) if v not in values]
     assert sum(len(table.plan(ss.col("k") == v).kept) for v in middle) < 20
+
+
+def test_bloom_filters_are_counted(tmp_path):
+    pq.write_table(
+        pa.table({"s": ["a", "c"]}), tmp_path / "a.parquet", bloom_filter_options={"s": True}
+    )
+    table = ss.scan_parquet(tmp_path)
+    before = table.work
+    assert table.plan("s = 'b'").files == ()
+    assert (table.work - before)["bloom filters"] == 1
+    assert (table.work - before).bytes > 0

@@ -238,8 +238,9 @@ class FooterPart:
             for i in np.flatnonzero(slots[:, TOLD] >> BLOOM & 1).tolist()
         }
         for i, _, chunk in self._from_pyarrow((position >= 0) & ~present, position):
-            if chunk.bloom_filter_offset is not None:
-                spans[i] = chunk.bloom_filter_offset, chunk.bloom_filter_length
+            at = getattr(chunk, "bloom_filter_offset", None)  # pyarrow 19 does not tell
+            if at is not None:
+                spans[i] = at, chunk.bloom_filter_length
         return {
             i: BloomLocation(*span, kind)
             for i, span in sorted(spans.items())

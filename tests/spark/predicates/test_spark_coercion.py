@@ -20,6 +20,7 @@ from skipstone.bindings.statistics.statistics import Statistics
 from skipstone.ir.errors import UnsupportedForm
 from skipstone.ir.outcome import Verdict
 from skipstone.ir.rows import evaluate_rows
+from tests.support.effort import LONG
 from tests.support.spark.coercion import BATCH, COLUMNS, ROWS, SCHEMA, SETTINGS, WALLS, judging
 from tests.support.spark.session import QUIET
 
@@ -122,9 +123,11 @@ def test_understood_expressions_equal_spark(judge: Judge) -> None:
 
 def test_every_literal_against_every_column(judge: Judge) -> None:
     texts = [f"{c} {op} {v}" for c in COLUMNS for v in cases("literals") for op in ("=", "<")]
-    judged = [t for t in texts if judge.ours(t) is not None]
     assert len(texts) == 1980
-    assert len(judged) >= 820
+    # Each mode has two zones, which share the texts in a short run.
+    part = SETTINGS.index((judge.ansi, judge.zone)) // 2
+    judged = [t for t in (texts if LONG else texts[part::2]) if judge.ours(t) is not None]
+    assert len(judged) >= (820 if LONG else 400)
     assert [
         d for i in range(0, len(judged), 400) for d in judge.disagreements(judged[i : i + 400])
     ] == []

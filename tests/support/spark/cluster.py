@@ -26,6 +26,7 @@ from typing import Any, Final
 
 import pytest
 
+from tests.support.effort import LONG
 from tests.support.spark.session import free_port
 
 WORKER: Final = "SKIPSTONE_TESTS_WORKER"  # the worker's number, in the environment of its processes
@@ -192,14 +193,14 @@ def lose(group: int) -> None:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    """Yield a cluster of three workers with a CPU each, for one module of tests."""
+    """Yield a cluster of two or three workers with a CPU each, for one module of tests."""
     pytest.importorskip("pyspark")
     if os.name != "posix":
         pytest.skip("Spark's scripts and process groups are those of POSIX systems")
     from skipstone.spark import ensure_java
 
     ensure_java()
-    with Cluster(3) as running:
+    with Cluster(3 if LONG else 2) as running:
         yield running
 
 
