@@ -21,7 +21,7 @@ from skipstone.ir.functions.build import cast
 from skipstone.ir.node import Node, Op
 from skipstone.ir.rows import values_of
 from skipstone.ir.session import CannotJudge, Session
-from skipstone.ir.types import DType, Kind, from_arrow, plain, whole
+from skipstone.ir.types import DType, Kind, from_arrow, null_where, plain, whole
 from skipstone.ir.values import Values, lane_type_of, to_array, unscaled
 
 NAN_LANE: Final = np.iinfo(np.int64).max  # above the lane of infinity
@@ -166,7 +166,7 @@ def lanes_of(array: pa.Array) -> pa.Array:
             keys = pa.Array.from_buffers(
                 pa.binary(16), len(array), [None, pa.py_buffer(flipped.tobytes())]
             ).cast(pa.large_binary())
-            return pc.if_else(array.is_valid(), keys, None)
+            return null_where(array.is_null(), keys)
         case Kind.DATE:
             array = array.cast(pa.date32()).view(pa.int32())
         case Kind.TIMESTAMP:

@@ -47,6 +47,8 @@ Verdicts = npt.NDArray[np.uint8]
 OnFailure = Callable[[Exception, int], None]
 MAX_PROJECTED_KEYS: Final = 10_000  # each key is turned into a partition value by itself
 INEQUALITIES: Final = ("<", "<=", ">", ">=")
+# Comparisons of the keys of one batch; more than one only where some keys cannot be compared.
+MAX_COMPARISONS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,17 +299,35 @@ def _needed_rows(f: DynamicFilter, data: DynamicFilterData, columns: list[pa.Arr
         return None
     if f.needs is Needs.ABSENT and (data.null_safe or data.state.as_text):
         return None
-    matched = data.matched(rows)
-    if matched is None:
-        return None
+    matched, unknown = _matched(data, rows)
     unmatched = ~matched
     if f.needs is Needs.UNMATCHED or data.empty:
-        return unmatched
+        return unmatched | unknown
     if data.state.all_null_row:
-        return np.zeros(len(unmatched), np.bool_)
+        return unknown
     if len(columns) == 1:  # with several keys, the others may prove that a row with NULL differs
         unmatched &= np.asarray(columns[0].is_valid().to_numpy(zero_copy_only=False), np.bool_)
-    return unmatched
+    return unmatched | unknown
+
+
+def _matched(data: DynamicFilterData, rows: pa.Table) -> tuple[Mask, Mask]:
+    """Return which rows have a match, and which cannot be compared.
+
+    The keys are compared all at once. Where some cannot be, each half is compared by itself, and so
+    on, a bounded number of times.
+    """
+    out, unknown = np.zeros(rows.num_rows, np.bool_), np.ones(rows.num_rows, np.bool_)
+    parts, comparisons = [(0, rows.num_rows)], 0
+    while parts and comparisons < MAX_COMPARISONS:
+        first, stop = parts.pop(0)
+        comparisons += 1
+        matched = data.matched(rows.slice(first, stop - first))
+        if matched is not None:
+            out[first:stop], unknown[first:stop] = matched, False
+        elif stop - first > 1:
+            middle = (first + stop) // 2
+            parts += [(first, middle), (middle, stop)]
+    return out, unknown
 
 
 def filters_of(dynamic: Sequence[Any] | Any | None) -> tuple[DynamicFilter, ...]:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skipstone.bindings.statistics.casts import as_spark, cast_or_null, chunks_of
+from skipstone.ir.types import null_where
 from skipstone.ir.zones import DAY, to_instant, zone_of
 from skipstone.kernels.pack.bounds import Given
 
@@ -42,26 +43,22 @@ def partition_values(
     texts = texts if isinstance(texts, pa.ChunkedArray) else pa.chunked_array([texts])
     empty = pc.or_(pc.is_null(texts), pc.equal(texts, "").fill_null(True))
     if pa.types.is_string(kind):
-        return pc.if_else(empty, pa.scalar(None, kind), texts), empty
+        return null_where(empty, texts), empty
     if pa.types.is_binary(kind):
         # Spark reads the bytes of the text. A text beyond ASCII may stand for other bytes.
         readable = pc.and_(pc.string_is_ascii(texts), pc.invert(empty))
-        return cast_or_null(pc.if_else(readable, texts, None), kind), empty
+        return cast_or_null(null_where(pc.invert(readable), texts), kind), empty
     # Few texts are distinct, so each is cast once.
     coded = texts.dictionary_encode().unify_dictionaries()
     out = []
     for chunk in coded.chunks:
-        words = pc.utf8_trim(
-            pc.if_else(pc.equal(chunk.dictionary, ""), None, chunk.dictionary), ASCII_BLANKS
-        )
+        filled = null_where(pc.equal(chunk.dictionary, ""), chunk.dictionary)
+        words = pc.utf8_trim(filled, ASCII_BLANKS)
         if pa.types.is_integer(kind):  # Arrow reads hexadecimal numbers too, Spark does not
-            words = pc.if_else(
-                pc.match_substring_regex(words, r"^[+-]?[0-9]+$"),
-                pc.replace_substring_regex(words, r"^\+", ""),
-                None,
-            )
+            is_number = pc.match_substring_regex(words, r"^[+-]?[0-9]+$")
+            words = null_where(pc.invert(is_number), pc.replace_substring_regex(words, r"^\+", ""))
         elif pa.types.is_floating(kind):  # Arrow reads NaN with a sign or a payload, Spark does not
-            words = pc.if_else(pc.match_substring_regex(words, r"(?i)[+-]nan|nan\("), None, words)
+            words = null_where(pc.match_substring_regex(words, r"(?i)[+-]nan|nan\("), words)
         if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
             words = _pad_dates(words)
         if pa.types.is_timestamp(kind):
@@ -93,12 +90,12 @@ def _parse_timestamps(words: pa.Array, kind: pa.TimestampType, timezone: str) ->
     """Parse timestamps; those without a zone are local to `timezone`."""
     zoned = is_zoned(words)
     if kind.tz is None:
-        return cast_or_null(pc.if_else(zoned, None, words), kind).combine_chunks()
-    unzoned = pc.if_else(zoned, None, words)
+        return cast_or_null(null_where(zoned, words), kind).combine_chunks()
+    unzoned = null_where(zoned, words)
     bare = _with_far_years(
         cast_or_null(unzoned, pa.timestamp("us")).combine_chunks(), unzoned, "us"
     )
-    absolute = cast_or_null(pc.if_else(zoned, words, None), kind).combine_chunks()
+    absolute = cast_or_null(null_where(pc.invert(zoned), words), kind).combine_chunks()
     zone = zone_of(timezone)
     local = [
         None if v is None else _instant(v, zone)

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skipstone.ir.node import Op
-from skipstone.ir.types import DType, Kind
+from skipstone.ir.types import DType, Kind, null_where
 from skipstone.kernels.pack.bounds import Bounds
 
 
@@ -113,9 +113,8 @@ def encode(
         [] if dtype.highest is None else [key_of(dtype.highest, dtype)]
     )
     parts = [pa.array(ends, pa.large_binary())]
-    # Not `if_else`, which puts a slice's values beyond its data (pyarrow 19).
     parts += [
-        b.values if b.known is None else pc.case_when(pc.make_struct(b.known), b.values)
+        b.values if b.known is None else null_where(pa.array(~b.known), b.values)
         for b in (low, high)
         if b is not None
     ]

@@ -29,6 +29,7 @@ from skipstone.bindings.tables.delta.actions import (
 from skipstone.bindings.tables.parquet.footer import ParsedFooter, read_tail
 from skipstone.bindings.tables.parquet.thrift import BYTES
 from skipstone.ir.errors import SourceError, clip, describe_error
+from skipstone.ir.types import null_where
 from skipstone.kernels.run.pool import threads
 
 
@@ -158,7 +159,7 @@ def _read_part(
                 adds = adds.set_column(
                     adds.schema.get_field_index("stats"),
                     "stats",
-                    pc.if_else(pc.is_null(adds.column("stats_parsed")), texts, None),
+                    null_where(pc.is_valid(adds.column("stats_parsed")), texts),
                 )
     except SourceError:
         raise

@@ -18,6 +18,7 @@ from skipstone.bindings.statistics.coerce_inputs import MAX_ROWS
 from skipstone.bindings.tables.delta.fields import LeafField
 from skipstone.bindings.tables.partition_values import WHOLE_MINUTES, partition_values
 from skipstone.ir.node import Path
+from skipstone.ir.types import null_where
 from skipstone.kernels.pack.bounds import Given
 from skipstone.kernels.pack.columns import Raw
 
@@ -166,7 +167,7 @@ def _bounds(values: Given | None, leaf: LeafField, *, high: bool) -> Given | Non
         )
     if pa.types.is_string(kind):
         values = cast_or_null(values, kind)
-        return pc.if_else(pc.ends_with(values, REPLACEMENT), None, values) if high else values
+        return null_where(pc.ends_with(values, REPLACEMENT), values) if high else values
     if pa.types.is_decimal(kind) and kind.precision > EXACT:
         return pa.chunked_array(
             [_decimal_bounds(part, kind, high=high) for part in cast_or_null(values, kind).chunks],

@@ -111,10 +111,10 @@ class Pages:
         inner = read_groups.GroupReader._by_pages
 
         def counted(reader, tasks):
-            found = inner(reader, tasks)
-            if found is None:
-                self.by_row_groups += 1
-            else:
+            self.by_row_groups += 1
+            found = inner(reader, tasks)  # an error leads to row groups, too
+            if found is not None:
+                self.by_row_groups -= 1
                 self.by_pages += 1
             return found
 

@@ -207,7 +207,8 @@ class RowGroups:
         else:
             where = None if self.alive.all() else self.alive.copy()
         n = len(self.alive) if where is None else int(where.sum())
-        columns = {name: _one(values) for name, values in self._values(names, where).items()}
+        found = self._values(names, where, coded=True)
+        columns = {name: _one(values) for name, values in found.items()}
         rows = pa.record_batch(columns or {"": pa.nulls(n)})
         truth = part.judge(rows)
         at = slice(None) if where is None else where
@@ -223,9 +224,15 @@ class RowGroups:
         return self._values(names, None if self.alive.all() else self.alive)
 
     def _values(
-        self, names: Sequence[str], rows: Mask | None
+        self, names: Sequence[str], rows: Mask | None, *, coded: bool = False
     ) -> dict[str, pa.Array | pa.ChunkedArray]:
-        """Return columns as the table has them, of some rows of the windows."""
+        """Return columns as the table has them, of some rows of the windows.
+
+        Args:
+            names: The columns.
+            rows: The mask of the rows.
+            coded: Whether text may be a dictionary.
+        """
         out = {}
         by_file: dict[int, list[str]] = {}
         for name in names:
@@ -237,7 +244,9 @@ class RowGroups:
             read = self._read[together[0]]
             found = read.values.select(together, read.placement.keep(rows))
             for name in together:
-                out[name] = _as_type(found.column(name), self._types[name])
+                values = found.column(name)
+                is_judged = coded and pa.types.is_dictionary(values.type)
+                out[name] = values if is_judged else _as_type(values, self._types[name])
         return out
 
     def _constant(self, name: str, rows: Mask | None) -> pa.Array:
@@ -372,8 +381,8 @@ def _runs(
 
 
 def _as_type(values: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    """Return a column as the table has it; dictionaries of text stay."""
-    if values.type == kind or pa.types.is_dictionary(values.type):
+    """Return a column as the table has it."""
+    if values.type == kind:
         return values
     return pa.chunked_array([to_table_type(chunk, kind) for chunk in values.chunks], kind)
 
