@@ -6,6 +6,7 @@ Neither is believed: pages must follow each other within the chunk and hold its 
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -23,8 +24,8 @@ Ints = npt.NDArray[np.int64]
 DICTIONARY_ENCODINGS: Final = (2, 8)
 # Bytes that are read to find a header, and then if it does not end there.
 HEADER_BYTES: Final = (1 << 8, 1 << 12, 1 << 16)
-# Chunks up to this size are read whole to find their headers.
-SMALL_CHUNK: Final = 1 << 17
+# Chunks up to this size are read whole to find their headers: any, and those of conditions.
+SMALL_CHUNK, JUDGED_CHUNK = 1 << 17, 1 << 22
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +82,15 @@ class Chunk:
         """The bytes of all pages."""
         return self.stop - self.start
 
-    @property
-    def whole(self) -> ChunkPart:
-        """All pages."""
-        return ChunkPart(self.codec, self.values, self.unpacked, [(self.start, self.stop)])
+    def whole(self, data: memoryview | None) -> ChunkPart:
+        """Return all pages.
+
+        Args:
+            data: The bytes of the chunk; None: they were not read yet.
+        """
+        known = None if data is None else (self.start, data)
+        spans = [(self.start, self.stop)]
+        return ChunkPart(self.codec, self.values, self.unpacked, spans, chunk=known)
 
 
 def _span(slots: Ints, offset: int, length: int, size: int) -> Span | None:
@@ -105,6 +111,7 @@ class Pages:
         headers: Slots of the pages' headers (kernels/decode/page_layout.py), shape (pages, any);
             None if they were not read. Their bounds are positions in `data`.
         data: The bytes that hold the headers.
+        chunk: All bytes of the chunk, if they were read.
     """
 
     dictionary: Span | None
@@ -113,6 +120,7 @@ class Pages:
     rows: Ints
     headers: Ints | None = None
     data: bytes | memoryview = b""
+    chunk: memoryview | None = None
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -148,8 +156,13 @@ class Pages:
         return [*out, *zip(starts, stops, strict=True)]
 
 
-def pages_of(chunk: Chunk, ranges: Ranges) -> Pages | None:
+def pages_of(chunk: Chunk, ranges: Ranges, *, judged: bool = False) -> Pages | None:
     """Return the pages of a flat column chunk; None if they cannot be found.
+
+    Args:
+        chunk: The chunk.
+        ranges: Reads its file.
+        judged: Whether a condition tests the column, so that most of its pages are read.
 
     Raises:
         OSError: the file cannot be read.
@@ -157,10 +170,11 @@ def pages_of(chunk: Chunk, ranges: Ranges) -> Pages | None:
     if chunk.offset_index is not None:
         (data,) = ranges.read([chunk.offset_index])
         return _from_index(chunk, data)
-    if chunk.nbytes <= SMALL_CHUNK or not ranges.local:
+    if chunk.nbytes <= (JUDGED_CHUNK if judged else SMALL_CHUNK) or not ranges.local:
         (data,) = ranges.read([(chunk.start, chunk.stop)])
         headers = layout.headers_of(np.frombuffer(data, np.uint8), chunk.values)
-        return None if headers is None else _from_headers(chunk, headers, chunk.start, data)
+        pages = None if headers is None else _from_headers(chunk, headers, chunk.start, data)
+        return pages and dataclasses.replace(pages, chunk=data)
     return _from_file(chunk, ranges)
 
 
@@ -261,7 +275,8 @@ def part_of(chunk: Chunk, pages: Pages, chosen: Ints) -> ChunkPart:
     spans = pages.spans(chosen)
     nbytes = sum(stop - start for start, stop in spans)
     unpacked = max(nbytes, chunk.unpacked * nbytes // max(chunk.nbytes, 1))
-    return ChunkPart(chunk.codec, values, unpacked, spans, pages.dictionary is not None)
+    known = None if pages.chunk is None else (chunk.start, pages.chunk)
+    return ChunkPart(chunk.codec, values, unpacked, spans, pages.dictionary is not None, known)
 
 
 def is_as_listed(pages: Pages, chosen: Ints, data: memoryview) -> bool:

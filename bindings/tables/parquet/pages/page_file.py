@@ -30,6 +30,7 @@ class ChunkPart:
         unpacked: The approximate number of bytes after decompression.
         spans: Where the pages lie with their headers; the dictionary page comes first.
         dictionary: Whether the first span is a dictionary page and nothing else.
+        chunk: The bytes of the chunk if they were read before, and where they begin; else None.
     """
 
     codec: int
@@ -37,6 +38,7 @@ class ChunkPart:
     unpacked: int
     spans: Sequence[Span]
     dictionary: bool = False
+    chunk: tuple[int, memoryview] | None = None
 
     @property
     def nbytes(self) -> int:
@@ -85,19 +87,25 @@ def read_pages(
             wanted: list[tuple[Span, memoryview]] = []
             for part in group.parts:
                 for start, stop in part.spans:
-                    wanted.append(((start, stop), buffer[at : at + stop - start]))
+                    into = buffer[at : at + stop - start]
                     at += stop - start
+                    if part.chunk is None:
+                        wanted.append(((start, stop), into))
+                    else:
+                        first, data = part.chunk
+                        into[:] = data[start - first : stop - first]
+                        into.release()
             group.ranges.read_into(wanted)
             for _, view in wanted:
                 view.release()
-    data = out.getvalue()  # shares the memory
-    whole, at = memoryview(data), len(MAGIC)
+    file = out.getvalue()  # shares the memory
+    whole, at = memoryview(file), len(MAGIC)
     for group in groups:
         views.append([])
         for part in group.parts:
             views[-1].append(whole[at : at + part.nbytes])
             at += part.nbytes
-    return data, views
+    return file, views
 
 
 def _footer(

@@ -44,6 +44,7 @@ from skipstone.ir.node import columns_of
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
+SMALL_PAGE: Final = 1000  # rows; pages mostly have 20,000
 BYTE_ARRAY: Final = PHYSICAL["BYTE_ARRAY"]
 
 
@@ -72,10 +73,15 @@ class RowGroup:
     live: Mask | None = None
     pages: dict[str, Pages | None] = field(default_factory=dict)
 
-    def pages_of(self, name: str) -> Pages | None:
-        """Return the pages of a column; None if they are not known."""
+    def pages_of(self, name: str, *, judged: bool = False) -> Pages | None:
+        """Return the pages of a column; None if they are not known.
+
+        Args:
+            name: The column.
+            judged: Whether the condition tests it, so that its pages are mostly read.
+        """
         if name not in self.pages:
-            self.pages[name] = pages_of(self.chunks[name], self.ranges)
+            self.pages[name] = pages_of(self.chunks[name], self.ranges, judged=judged)
         return self.pages[name]
 
 
@@ -178,7 +184,7 @@ class RowGroups:
         """Return the page statistics of columns, where there are any."""
         out = {}
         for name in names:
-            pages = g.pages_of(name)
+            pages = g.pages_of(name, judged=True)
             if pages is not None and len(pages) > 1:
                 leaf = self._leaves[name]
                 one = bounds_of(g.chunks[name], pages, g.ranges, leaf.physical)
@@ -297,8 +303,8 @@ class RowGroups:
             is_dictionary_coded(part, group[0])
             for (_, part, _), group in zip(columns[0].parts, views, strict=True)
         )
-        unpacked = sum(part.unpacked for g in groups for part in g.parts)
-        values = decode(data, unpacked, self._reader, [columns[0].name] if coded else ())
+        count = sum(part.values for g in groups for part in g.parts)
+        values = decode(data, count, self._reader, [columns[0].name] if coded else ())
         placement = columns[0].placement
         if values.rows != placement.rows:
             raise SourceError(
@@ -339,18 +345,25 @@ PageRows = Sequence[tuple[int, int]]  # the rows of pages that were read, in the
 def _pages_to_read(windows: Sequence[Window], name: str, alive: Mask) -> tuple[_Part, PageRows]:
     """Return the pages of a row group's column that hold living rows of its windows."""
     g, chunk = windows[0].group, windows[0].group.chunks[name]
-    whole = (g.ranges, chunk.whole, None), [(0, g.rows)]
-    if alive.all() and windows[0].rows == g.rows:
-        return whole
-    pages = g.pages_of(name)
-    if pages is None:
-        return whole
-    chosen = pages.living([(w.first, w.stop) for w in windows], alive)
-    if len(chosen) == len(pages):
-        return whole
+    chosen = None
+    pages = g.pages.get(name)
+    if pages is None and name not in g.pages and (windows[0].rows < g.rows or _has_gap(alive)):
+        pages = g.pages_of(name)
+    if pages is not None:
+        chosen = pages.living([(w.first, w.stop) for w in windows], alive)
+    if pages is None or chosen is None or len(chosen) == len(pages):
+        data = None if pages is None else pages.chunk
+        return (g.ranges, chunk.whole(data), None), [(0, g.rows)]
     rows = zip(pages.rows[chosen].tolist(), pages.rows[chosen + 1].tolist(), strict=True)
     listed = None if pages.headers is not None else (pages, chosen)
     return (g.ranges, part_of(chunk, pages, chosen), listed), list(rows)
+
+
+def _has_gap(alive: Mask) -> bool:
+    """Return True if so many rows in a row are dead that they may fill a page."""
+    at = np.flatnonzero(alive)
+    edges = np.concatenate([[-1], at, [len(alive)]])
+    return int(np.diff(edges).max()) > SMALL_PAGE
 
 
 def _runs(
