@@ -17,10 +17,10 @@ import pyarrow.parquet as pq
 from skipstone.bindings.plans.readers import ReaderName, has_polars
 
 Mask = npt.NDArray[np.bool_]
-# Values from which Polars is faster than Arrow: it takes 0.3 ms to begin, and less for each value.
-POLARS_FROM: Final = 1 << 15
-# Values from which Polars is worth its import, which takes some 60 ms.
-IMPORT_FROM: Final = 1 << 22
+# Bytes from which Polars is faster than Arrow: it takes 0.3 ms to begin, and less for each value.
+POLARS_FROM: Final = 1 << 18
+# Bytes from which Polars is worth its import, which takes some 60 ms.
+IMPORT_FROM: Final = 1 << 25
 
 
 class Decoded(Protocol):
@@ -68,20 +68,20 @@ class PolarsColumns:
 
 
 def decode(
-    data: bytes, values: int, reader: ReaderName, dictionaries: Collection[str] = ()
+    data: bytes, size: int, reader: ReaderName, dictionaries: Collection[str] = ()
 ) -> Decoded:
     """Decode a file in memory.
 
     Args:
         data: The file.
-        values: The number of values in it.
+        size: The approximate size of its columns and dictionaries once decoded, in bytes.
         reader: "polars" and "arrow" choose a decoder; "auto" chooses by size.
         dictionaries: Text columns to return as dictionaries, if Arrow decodes them.
 
     Raises:
         BackendMissing: Polars was asked for and is not installed.
     """
-    if dictionaries or not _uses_polars(values, reader):
+    if dictionaries or not _uses_polars(size, reader):
         return ArrowColumns(data, dictionaries)
     try:
         return PolarsColumns(data)
@@ -91,9 +91,9 @@ def decode(
         return ArrowColumns(data)  # Arrow decides what is damaged
 
 
-def _uses_polars(values: int, reader: ReaderName) -> bool:
+def _uses_polars(size: int, reader: ReaderName) -> bool:
     if reader != "auto":
         return reader == "polars"
-    if values < POLARS_FROM:
+    if size < POLARS_FROM:
         return False
-    return "polars" in sys.modules or (values >= IMPORT_FROM and has_polars())
+    return "polars" in sys.modules or (size >= IMPORT_FROM and has_polars())

@@ -303,8 +303,8 @@ class RowGroups:
             is_dictionary_coded(part, group[0])
             for (_, part, _), group in zip(columns[0].parts, views, strict=True)
         )
-        count = sum(part.values for g in groups for part in g.parts)
-        values = decode(data, count, self._reader, [columns[0].name] if coded else ())
+        size = sum(max(8 * part.values, part.unpacked) for g in groups for part in g.parts)
+        values = decode(data, size, self._reader, [columns[0].name] if coded else ())
         placement = columns[0].placement
         if values.rows != placement.rows:
             raise SourceError(
