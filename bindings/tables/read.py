@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 BATCH_ROWS: Final = 1 << 16
+GROUP_BYTES: Final = 1 << 24  # of tasks that are read together
 # The first Julian day, in microseconds since 1970. Spark writes earlier days as negative numbers,
 # and also days so late that their number overflows. Arrow takes both for other days; it takes the
 # late ones always for days before the first.
@@ -53,6 +54,25 @@ def read_in_order(
         finally:  # a caller that has enough rows does not wait for more files
             for one in waiting:
                 one.cancel()
+
+
+def together(tasks: Sequence[T], sizes: Sequence[int]) -> Iterator[list[T]]:
+    """Yield neighbouring tasks in groups of some megabytes.
+
+    Args:
+        tasks: The tasks.
+        sizes: The bytes that each reads.
+    """
+    group: list[T] = []
+    nbytes = 0
+    for task, size in zip(tasks, sizes, strict=True):
+        if group and nbytes + size > GROUP_BYTES:
+            yield group
+            group, nbytes = [], 0
+        group.append(task)
+        nbytes += size
+    if group:
+        yield group
 
 
 @dataclass(frozen=True, slots=True)

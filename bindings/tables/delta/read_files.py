@@ -18,8 +18,19 @@ import pyarrow.parquet as pq
 
 from skipstone.bindings.tables.delta.fields import TableFields, physical_name
 from skipstone.bindings.tables.delta.vectors import deleted_rows
+from skipstone.bindings.tables.parquet.footer import read_tail
+from skipstone.bindings.tables.parquet.pages.ranges import Ranges, is_local
+from skipstone.bindings.tables.parquet.pages.read_pages import FileRead, Heads, read_by_pages
 from skipstone.bindings.tables.partition_values import partition_values
-from skipstone.bindings.tables.read import Reader, RowSelection, Tasks, batches_of, offsets_of
+from skipstone.bindings.tables.read import (
+    Reader,
+    RowSelection,
+    Tasks,
+    batches_of,
+    offsets_of,
+    read_in_order,
+    together,
+)
 from skipstone.bindings.tables.row_ranges import RowRanges
 from skipstone.ir.errors import SourceError, clip, describe_error
 from skipstone.ir.outcome import Verdict
@@ -92,6 +103,41 @@ class FileReader(Reader):
     timezone: str
     by_id: bool
 
+    def read_all(self, tasks: Sequence[FileTask]) -> Iterator[pa.RecordBatch]:
+        """Yield the selected rows of all tasks, in order; several are read at once."""
+        sizes = [int(task.action["size"] or 0) for task in tasks]
+        return read_in_order(self._read_together, together(tasks, sizes))
+
+    def _read_together(self, tasks: Sequence[FileTask]) -> list[pa.RecordBatch]:
+        by_pages = read_by_pages(self._open, tasks, self.wanted, self.fields.schema)
+        out = []
+        for task, rows in zip(tasks, by_pages, strict=True):
+            out += list(self.read(task)) if rows is None else rows
+        return out
+
+    def _open(self, task: FileTask, heads: Heads) -> tuple[pa.NativeFile, FileRead]:
+        """Open a file and read its footer."""
+        action, fields = task.action, self.wanted.needed(task.filtered)
+        fs, path = self._locate(action["path"])
+        source = fs.open_input_file(path)
+        tail, _ = read_tail(source, heads)
+        deleted = None
+        if (vector := action["deletionVector"]) is not None:
+            deleted = deleted_rows(vector, self.fs, self.root, int(tail.rows.sum()))
+        own, constants = {}, {}
+        for f in self.fields.described:
+            name = f["name"]
+            if name not in fields:
+                continue
+            if name in self.fields.partitions:
+                constants[name] = self._partition_value(name, action["partition"])
+            elif (own_name := self._name_in_file(f, tail.head.columns)) is not None:
+                own[name] = own_name
+            else:
+                constants[name] = pa.scalar(None, self.fields.schema.field(name).type)
+        ranges = Ranges(source, is_local(fs))
+        return source, FileRead(path, tail, ranges, None, own, constants, deleted)
+
     def read(self, task: FileTask) -> Iterator[pa.RecordBatch]:
         """Yield the selected rows of one file.
 
@@ -159,14 +205,7 @@ class FileReader(Reader):
         for f in fields:
             kind = schema.field(f["name"]).type
             if f["name"] in physical:
-                text = pa.array([(partition or {}).get(physical[f["name"]])], pa.string())
-                value, empty = partition_values(text, kind, self.timezone)
-                if not value[0].is_valid and not empty[0].as_py():
-                    raise SourceError(
-                        f"the partition value {f['name']}={text[0].as_py()!r} is not a {kind}; "
-                        "expected a text that Spark casts to it"
-                    )
-                columns.append(pa.repeat(value[0], n))
+                columns.append(pa.repeat(self._partition_value(f["name"], partition), n))
             elif f["name"] in own:
                 column = batch.column(own[f["name"]])
                 columns.append(conform(column, f["type"], kind, self.fields.mapped, self.by_id))
@@ -175,6 +214,22 @@ class FileReader(Reader):
         return pa.RecordBatch.from_arrays(
             columns, schema=pa.schema([schema.field(f["name"]) for f in fields])
         )
+
+    def _partition_value(self, name: str, partition: Mapping[str, str]) -> pa.Scalar:
+        """Return a file's value of a partition column.
+
+        Raises:
+            SourceError: its text is not a value of the column's type.
+        """
+        kind = self.fields.schema.field(name).type
+        text = pa.array([(partition or {}).get(self.fields.partitions[name])], pa.string())
+        value, empty = partition_values(text, kind, self.timezone)
+        if not value[0].is_valid and not empty[0].as_py():
+            raise SourceError(
+                f"the partition value {name}={text[0].as_py()!r} is not a {kind}; "
+                "expected a text that Spark casts to it"
+            )
+        return value[0]
 
 
 def _live_rows(batch: pa.RecordBatch, deleted: RowRanges, start: int) -> pa.RecordBatch:

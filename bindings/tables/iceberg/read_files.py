@@ -29,7 +29,17 @@ from skipstone.bindings.tables.iceberg.removed import (
     equal_rows,
     vector_positions,
 )
-from skipstone.bindings.tables.read import Reader, RowSelection, Tasks, batches_of
+from skipstone.bindings.tables.parquet.footer import read_tail
+from skipstone.bindings.tables.parquet.pages.ranges import Ranges
+from skipstone.bindings.tables.parquet.pages.read_pages import FileRead, Heads, read_by_pages
+from skipstone.bindings.tables.read import (
+    Reader,
+    RowSelection,
+    Tasks,
+    batches_of,
+    read_in_order,
+    together,
+)
 from skipstone.bindings.tables.row_ranges import RowRanges
 from skipstone.ir.errors import SourceError, describe_error
 from skipstone.ir.outcome import Verdict
@@ -47,6 +57,7 @@ class FileTask:
     Attributes:
         path, kind: Its path and format.
         rows: Its physical rows; -1 is unknown.
+        size: Its bytes.
         filtered: Whether its rows must be filtered by the condition.
         deletes: The deletes that may apply to it.
         partition: Column name -> the value that all its rows have; a string says instead why the
@@ -56,6 +67,7 @@ class FileTask:
     path: str
     kind: str
     rows: int
+    size: int
     filtered: bool
     deletes: Sequence[Delete]
     partition: Mapping[str, pa.Scalar | str]
@@ -81,6 +93,7 @@ def tasks_of(files: IcebergFiles, wanted: RowSelection, plan: Plan) -> Tasks:
                 manifest.paths[row].as_py(),
                 manifest.formats[row].as_py(),
                 int(manifest.rows[row]),
+                int(files.sizes[i]),
                 filtered,
                 deletes,
                 partition,
@@ -139,6 +152,46 @@ class FileReader(Reader):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return FileReader, (self.wanted, self.storage, self.fields, self.mapping)
+
+    def read_all(self, tasks: Sequence[FileTask]) -> Iterator[pa.RecordBatch]:
+        """Yield the selected rows of all tasks, in order; several are read at once."""
+        return read_in_order(self._read_together, together(tasks, [t.size for t in tasks]))
+
+    def _read_together(self, tasks: Sequence[FileTask]) -> list[pa.RecordBatch]:
+        schema = _schema(self.fields.iceberg.fields)
+        by_pages = read_by_pages(self._open, tasks, self.wanted, schema)
+        out = []
+        for task, rows in zip(tasks, by_pages, strict=True):
+            out += list(self.read(task)) if rows is None else rows
+        return out
+
+    def _open(self, task: FileTask, heads: Heads) -> tuple[pa.NativeFile, FileRead]:
+        """Open a file and read its footer.
+
+        Raises:
+            ValueError: the file is read by row groups: rows are deleted by values, or its columns
+                have no ids.
+        """
+        if task.kind.upper() != "PARQUET" or any(d.equality for d in task.deletes):
+            raise ValueError("read by row groups")
+        source = self.storage.new_input(task.path).open()
+        if not isinstance(source, pa.NativeFile):
+            source.close()
+            raise ValueError("read by row groups")
+        tail, _ = read_tail(source, heads)
+        deleted = self._deleted_by_position(task) if task.deletes else None
+        schema, needed = tail.head.columns, self.wanted.needed(task.filtered)
+        if not any(f.metadata and FIELD_ID in f.metadata for f in schema):
+            raise ValueError("read by row groups")
+        by_id = columns_by_id(schema, None)
+        own, constants = {}, {}
+        for f in self.fields.iceberg.fields:
+            if f.name in needed and f.field_id in by_id:
+                own[f.name] = schema.names[by_id[f.field_id][0]]
+            elif f.name in needed:
+                constants[f.name] = _missing_value(f, task)
+        ranges = Ranges(source, task.path.startswith(("/", "file:")))
+        return source, FileRead(task.path, tail, ranges, None, own, constants, deleted)
 
     def read(self, task: FileTask) -> Iterator[pa.RecordBatch]:
         """Yield the selected rows of one file.

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from skipstone.bindings.predicates.predicate import PruningPredicate
-from skipstone.bindings.tables.parquet.footer import ParsedFooter
+from skipstone.bindings.tables.parquet.footer import Head, ParsedFooter
 from skipstone.bindings.tables.parquet.pages.chunk_pages import Chunk
 from skipstone.bindings.tables.parquet.pages.leaf_types import LeafType
+from skipstone.bindings.tables.parquet.pages.page_choice import RowGroup
 from skipstone.bindings.tables.parquet.pages.ranges import Ranges
-from skipstone.bindings.tables.parquet.pages.row_groups import RowGroup, RowGroups
+from skipstone.bindings.tables.parquet.pages.row_groups import RowGroups
 from skipstone.bindings.tables.read import RowSelection
 from skipstone.bindings.tables.row_filter import conjuncts
 from skipstone.bindings.tables.row_ranges import RowRanges
@@ -22,6 +26,10 @@ from skipstone.ir.errors import UnsupportedForm
 from skipstone.ir.node import Node
 from skipstone.ir.rows import unjudged
 from skipstone.ir.session import Session
+
+Heads = dict[bytes, Head]
+# How a file that cannot be read by pages shows it.
+UNREADABLE: Final = (OSError, pa.ArrowException, ValueError, IndexError)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,6 +53,72 @@ class FileRead:
     own_names: Mapping[str, str]
     constants: Mapping[str, pa.Scalar]
     deleted: RowRanges | None = None
+
+
+class FileTask(Protocol):
+    """A file to read, of any table format."""
+
+    @property
+    def filtered(self) -> bool:
+        """Whether its rows are judged by the condition."""
+        ...
+
+
+Task = TypeVar("Task", bound=FileTask)
+Open = Callable[[Task, Heads], tuple[pa.NativeFile, FileRead]]
+
+
+def read_by_pages(
+    open_file: Open[Task], tasks: Sequence[Task], wanted: RowSelection, schema: pa.Schema
+) -> list[list[pa.RecordBatch] | None]:
+    """Return the wanted rows of files; None for those that cannot be read by pages.
+
+    Neighbours whose footers share a head are read together. Their rows stand at the first of them.
+
+    Args:
+        open_file: Opens the file of a task and reads its footer.
+        tasks: The tasks.
+        wanted: The rows and columns to return.
+        schema: The table's columns.
+
+    Raises:
+        UnsupportedForm: the rows cannot be judged here.
+    """
+    heads: Heads = {}
+    out: list[list[pa.RecordBatch] | None] = [None] * len(tasks)
+    with contextlib.ExitStack() as stack:
+        files: list[FileRead | None] = []
+        for task in tasks:
+            try:
+                source, file = open_file(task, heads)
+                stack.enter_context(source)
+            except UNREADABLE:
+                files.append(None)  # the format's own reader says what is wrong
+                continue
+            files.append(file)
+
+        def alike(i: int) -> object:
+            one = files[i]
+            return None if one is None else (id(one.tail.head), tasks[i].filtered)
+
+        for key, members in itertools.groupby(range(len(tasks)), alike):
+            numbers = list(members)
+            if key is None:
+                continue
+            needed = wanted.needed(tasks[numbers[0]].filtered)
+            fields = [f for f in schema if f.name in needed]
+            found = [one for i in numbers if (one := files[i]) is not None]
+            try:
+                rows = read_files(found, fields, wanted, filtered=tasks[numbers[0]].filtered)
+            except UnsupportedForm:
+                raise
+            except UNREADABLE:
+                continue
+            if rows is not None:
+                out[numbers[0]] = rows
+                for i in numbers[1:]:
+                    out[i] = []
+    return out
 
 
 def read_files(

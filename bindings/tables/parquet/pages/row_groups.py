@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -18,24 +18,26 @@ import pyarrow as pa
 
 from skipstone.bindings.plans.readers import ReaderName
 from skipstone.bindings.predicates.predicate import PruningPredicate
-from skipstone.bindings.tables.parquet.footer import Head, ParsedFooter
+from skipstone.bindings.tables.parquet.footer import Head
 from skipstone.bindings.tables.parquet.pages.chunk_pages import (
-    Chunk,
-    Pages,
     is_as_listed,
     is_dictionary_coded,
-    pages_of,
-    part_of,
 )
 from skipstone.bindings.tables.parquet.pages.decoders import Decoded, decode
 from skipstone.bindings.tables.parquet.pages.leaf_types import PHYSICAL, LeafType
-from skipstone.bindings.tables.parquet.pages.page_file import ChunkPart, GroupPart, read_pages
+from skipstone.bindings.tables.parquet.pages.page_choice import (
+    Part,
+    RowGroup,
+    Window,
+    pages_to_read,
+    runs_of,
+)
+from skipstone.bindings.tables.parquet.pages.page_file import GroupPart, read_pages
 from skipstone.bindings.tables.parquet.pages.page_statistics import (
     PageBounds,
     bounds_of,
     segments_of,
 )
-from skipstone.bindings.tables.parquet.pages.ranges import Ranges
 from skipstone.bindings.tables.parquet.pages.windows import Placement, windows_of
 from skipstone.bindings.tables.row_filter import Conjunct
 from skipstone.bindings.tables.table_columns import to_table_type
@@ -44,59 +46,7 @@ from skipstone.ir.node import columns_of
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
-SMALL_PAGE: Final = 1000  # rows; pages mostly have 20,000
 BYTE_ARRAY: Final = PHYSICAL["BYTE_ARRAY"]
-
-
-@dataclass(slots=True)
-class RowGroup:
-    """A row group of an open file.
-
-    Attributes:
-        path: The file's path, for messages.
-        ranges: Reads the file.
-        rows: The number of its rows.
-        footer, number: The file's footer, and the number of the row group there.
-        chunks: Table column -> its chunk.
-        constants: The values of columns that the file lacks.
-        live: The mask of the rows that are not deleted; None: all of them.
-        pages: Table column -> its pages, as far as they were looked up; None: they are not known.
-    """
-
-    path: str
-    ranges: Ranges
-    rows: int
-    footer: ParsedFooter
-    number: int
-    chunks: Mapping[str, Chunk]
-    constants: Mapping[str, pa.Scalar]
-    live: Mask | None = None
-    pages: dict[str, Pages | None] = field(default_factory=dict)
-
-    def pages_of(self, name: str, *, judged: bool = False) -> Pages | None:
-        """Return the pages of a column; None if they are not known.
-
-        Args:
-            name: The column.
-            judged: Whether the condition tests it, so that its pages are mostly read.
-        """
-        if name not in self.pages:
-            self.pages[name] = pages_of(self.chunks[name], self.ranges, judged=judged)
-        return self.pages[name]
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """The rows `first` to `stop - 1` of a row group."""
-
-    group: RowGroup
-    first: int
-    stop: int
-
-    @property
-    def rows(self) -> int:
-        """The number of rows."""
-        return self.stop - self.first
 
 
 @dataclass(slots=True)
@@ -108,16 +58,12 @@ class _Read:
     covered: Mask | None  # the rows of windows that were decoded; None: all
 
 
-# A part of a chunk, with its file, and with its pages if an offset index lists them.
-_Part = tuple[Ranges, ChunkPart, "tuple[Pages, Ints] | None"]
-
-
 @dataclass(slots=True)
 class _Wanted:
     """A column to decode: its parts, and where their rows lie in the windows."""
 
     name: str
-    parts: list[_Part]
+    parts: list[Part]
     placement: Placement
     text: bool = False  # may be decoded as a dictionary
 
@@ -264,8 +210,8 @@ class RowGroups:
             counts = np.add.reduceat(rows.astype(np.int64), firsts) if len(firsts) else counts
         if not values or all(v is values[0] or v.equals(values[0]) for v in values[1:]):
             value = values[0] if values else pa.scalar(None, self._types[name])
-            return pa.repeat(value, int(counts.sum()))
-        distinct = pa.concat_arrays([pa.repeat(v, 1) for v in values])
+            return _repeated(value, int(counts.sum()))
+        distinct = pa.concat_arrays([_repeated(v, 1) for v in values])
         return distinct.take(pa.array(np.repeat(np.arange(len(values)), counts)))
 
     def fetch(self, names: Sequence[str], *, text: bool = False) -> None:
@@ -322,7 +268,7 @@ class RowGroups:
         """Return the pages of columns that hold living rows."""
         out = []
         for name in names:
-            parts: list[_Part] = []
+            parts: list[Part] = []
             runs: list[tuple[int, int, int]] = []
             decoded = done = 0
             for _, members in itertools.groupby(self._windows, lambda w: id(w.group)):
@@ -330,67 +276,13 @@ class RowGroups:
                 rows = sum(w.rows for w in windows)
                 alive = self.alive[done : done + rows]
                 if alive.any():
-                    part, page_rows = _pages_to_read(windows, name, alive)
+                    part, page_rows = pages_to_read(windows, name, alive)
                     parts.append(part)
-                    runs += _runs(windows, page_rows, decoded, done)
+                    runs += runs_of(windows, page_rows, decoded, done)
                     decoded += part[1].values
                 done += rows
             out.append(_Wanted(name, parts, Placement.of(runs, decoded)))
         return out
-
-
-PageRows = Sequence[tuple[int, int]]  # the rows of pages that were read, in the row group
-
-
-def _pages_to_read(windows: Sequence[Window], name: str, alive: Mask) -> tuple[_Part, PageRows]:
-    """Return the pages of a row group's column that hold living rows of its windows."""
-    g, chunk = windows[0].group, windows[0].group.chunks[name]
-    chosen = None
-    pages = g.pages.get(name)
-    if pages is None and name not in g.pages and (windows[0].rows < g.rows or _has_gap(alive)):
-        pages = g.pages_of(name)
-    if pages is not None:
-        chosen = pages.living([(w.first, w.stop) for w in windows], alive)
-    if pages is None or chosen is None or len(chosen) == len(pages):
-        data = None if pages is None else pages.chunk
-        return (g.ranges, chunk.whole(data), None), [(0, g.rows)]
-    rows = zip(pages.rows[chosen].tolist(), pages.rows[chosen + 1].tolist(), strict=True)
-    listed = None if pages.headers is not None else (pages, chosen)
-    return (g.ranges, part_of(chunk, pages, chosen), listed), list(rows)
-
-
-def _has_gap(alive: Mask) -> bool:
-    """Return True if so many rows in a row are dead that they may fill a page."""
-    at = np.flatnonzero(alive)
-    edges = np.concatenate([[-1], at, [len(alive)]])
-    return int(np.diff(edges).max()) > SMALL_PAGE
-
-
-def _runs(
-    windows: Sequence[Window], pages: PageRows, decoded: int, done: int
-) -> list[tuple[int, int, int]]:
-    """Relate the rows of decoded pages to those of windows, both ascending.
-
-    Args:
-        windows: The windows of a row group.
-        pages: The rows of the pages that were read.
-        decoded: The rows that were decoded before them.
-        done: The rows of the windows before them.
-    """
-    out, w = [], 0
-    for first, stop in pages:
-        while w < len(windows) and windows[w].stop <= first:
-            done += windows[w].rows
-            w += 1
-        at, before = w, done
-        while at < len(windows) and windows[at].first < stop:
-            one = windows[at]
-            a, b = max(first, one.first), min(stop, one.stop)
-            out.append((decoded + a - first, before + a - one.first, b - a))
-            before += one.rows
-            at += 1
-        decoded += stop - first
-    return out
 
 
 def _as_type(values: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
@@ -398,6 +290,11 @@ def _as_type(values: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     if values.type == kind:
         return values
     return pa.chunked_array([to_table_type(chunk, kind) for chunk in values.chunks], kind)
+
+
+def _repeated(value: pa.Scalar, n: int) -> pa.Array:
+    """Return an array of one value, of any type."""
+    return pa.repeat(value, n) if value.is_valid else pa.nulls(n, value.type)
 
 
 def _one(values: pa.Array | pa.ChunkedArray) -> pa.Array:

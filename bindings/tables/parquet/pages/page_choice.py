@@ -1,0 +1,129 @@
+"""Windows of row groups, and which pages of them to read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skipstone.bindings.tables.parquet.footer import ParsedFooter
+from skipstone.bindings.tables.parquet.pages.chunk_pages import Chunk, Pages, pages_of, part_of
+from skipstone.bindings.tables.parquet.pages.page_file import ChunkPart
+from skipstone.bindings.tables.parquet.pages.ranges import Ranges
+
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+SMALL_PAGE: Final = 1000  # rows; pages mostly have 20,000
+
+
+@dataclass(slots=True)
+class RowGroup:
+    """A row group of an open file.
+
+    Attributes:
+        path: The file's path, for messages.
+        ranges: Reads the file.
+        rows: The number of its rows.
+        footer, number: The file's footer, and the number of the row group there.
+        chunks: Table column -> its chunk.
+        constants: The values of columns that the file lacks.
+        live: The mask of the rows that are not deleted; None: all of them.
+        pages: Table column -> its pages, as far as they were looked up; None: they are not known.
+    """
+
+    path: str
+    ranges: Ranges
+    rows: int
+    footer: ParsedFooter
+    number: int
+    chunks: Mapping[str, Chunk]
+    constants: Mapping[str, pa.Scalar]
+    live: Mask | None = None
+    pages: dict[str, Pages | None] = field(default_factory=dict)
+
+    def pages_of(self, name: str, *, judged: bool = False) -> Pages | None:
+        """Return the pages of a column; None if they are not known.
+
+        Args:
+            name: The column.
+            judged: Whether the condition tests it, so that its pages are mostly read.
+        """
+        if name not in self.pages:
+            self.pages[name] = pages_of(self.chunks[name], self.ranges, judged=judged)
+        return self.pages[name]
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The rows `first` to `stop - 1` of a row group."""
+
+    group: RowGroup
+    first: int
+    stop: int
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return self.stop - self.first
+
+
+# A part of a chunk, with its file, and with its pages if an offset index lists them.
+Part = tuple[Ranges, ChunkPart, "tuple[Pages, Ints] | None"]
+
+
+PageRows = Sequence[tuple[int, int]]  # the rows of pages that were read, in the row group
+
+
+def pages_to_read(windows: Sequence[Window], name: str, alive: Mask) -> tuple[Part, PageRows]:
+    """Return the pages of a row group's column that hold living rows of its windows."""
+    g, chunk = windows[0].group, windows[0].group.chunks[name]
+    chosen = None
+    pages = g.pages.get(name)
+    if pages is None and name not in g.pages and (windows[0].rows < g.rows or _has_gap(alive)):
+        pages = g.pages_of(name)
+    if pages is not None:
+        chosen = pages.living([(w.first, w.stop) for w in windows], alive)
+    if pages is None or chosen is None or len(chosen) == len(pages):
+        data = None if pages is None else pages.chunk
+        return (g.ranges, chunk.whole(data), None), [(0, g.rows)]
+    rows = zip(pages.rows[chosen].tolist(), pages.rows[chosen + 1].tolist(), strict=True)
+    listed = None if pages.headers is not None else (pages, chosen)
+    return (g.ranges, part_of(chunk, pages, chosen), listed), list(rows)
+
+
+def _has_gap(alive: Mask) -> bool:
+    """Return True if so many rows in a row are dead that they may fill a page."""
+    at = np.flatnonzero(alive)
+    edges = np.concatenate([[-1], at, [len(alive)]])
+    return int(np.diff(edges).max()) > SMALL_PAGE
+
+
+def runs_of(
+    windows: Sequence[Window], pages: PageRows, decoded: int, done: int
+) -> list[tuple[int, int, int]]:
+    """Relate the rows of decoded pages to those of windows, both ascending.
+
+    Args:
+        windows: The windows of a row group.
+        pages: The rows of the pages that were read.
+        decoded: The rows that were decoded before them.
+        done: The rows of the windows before them.
+    """
+    out, w = [], 0
+    for first, stop in pages:
+        while w < len(windows) and windows[w].stop <= first:
+            done += windows[w].rows
+            w += 1
+        at, before = w, done
+        while at < len(windows) and windows[at].first < stop:
+            one = windows[at]
+            a, b = max(first, one.first), min(stop, one.stop)
+            out.append((decoded + a - first, before + a - one.first, b - a))
+            before += one.rows
+            at += 1
+        decoded += stop - first
+    return out

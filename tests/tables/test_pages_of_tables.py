@@ -1,0 +1,82 @@
+"""Delta, Iceberg and Hive tables read by pages have the rows that their own readers give."""
+
+import os
+
+import deltalake
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+
+import skipstone as ss
+from skipstone.bindings.tables.delta import read_files as delta
+from skipstone.bindings.tables.iceberg import read_files as iceberg
+from skipstone.bindings.tables.parquet import read_groups
+from tests.support.tables.pages import CONDITIONS, compile_loops, table
+
+DATA = table(1, 3000).add_column(0, "part", pa.array([i % 3 for i in range(3000)], pa.int32()))
+MORE = ("part = 1 AND k < 50", "part = 2 OR k = 250", "extra IS NULL AND k > 400", "extra = 1")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _loops():
+    compile_loops()
+
+
+def delta_table(folder):
+    path = os.path.join(folder, "delta")
+    for i in range(3):
+        rows = DATA.slice(i * 1000, 1000)
+        if i == 2:
+            rows = rows.append_column("extra", pa.array(range(1000), pa.int32()))
+        deltalake.write_deltalake(
+            path, rows, mode="append", partition_by=["part"], schema_mode="merge",
+        )  # fmt: skip
+    return ss.scan_delta(path)
+
+
+def iceberg_table(folder):
+    catalog = SqlCatalog("c", uri=f"sqlite:///{folder}/c.db", warehouse=f"file://{folder}/ice")
+    catalog.create_namespace("n")
+    made = catalog.create_table("n.t", DATA.schema)
+    for i in range(3):
+        if i == 2:
+            with made.update_schema() as update:
+                update.union_by_name(pa.schema([("extra", pa.int32())]))
+        rows = DATA.slice(i * 1000, 1000)
+        made.append(
+            rows if i < 2 else rows.append_column("extra", pa.array(range(1000), pa.int32()))
+        )
+    made.delete("k = 77")
+    return ss.scan_iceberg(made)
+
+
+def hive_table(folder):
+    pq.write_to_dataset(
+        DATA.append_column("extra", pa.array(range(3000), pa.int32())),
+        os.path.join(folder, "hive"), partition_cols=["part"], max_rows_per_group=400,
+    )  # fmt: skip
+    return ss.scan_hive(os.path.join(folder, "hive"))
+
+
+KINDS = {
+    "delta": (delta_table, delta.FileReader, "read"),
+    "iceberg": (iceberg_table, iceberg.FileReader, "read"),
+    "hive": (hive_table, read_groups.GroupReader, "_by_row_groups"),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_by_pages_are_those_of_the_tables_own_reader(kind, tmp_path, monkeypatch):
+    make, reader, by_files = KINDS[kind]
+    scan = make(str(tmp_path))
+    own = getattr(reader, by_files)
+    for where in (*CONDITIONS, *MORE):
+        plan = scan.plan(where)
+        with monkeypatch.context() as patch:
+            tasks = plan.table.tasks(plan)
+            expected = [b for t in tasks.each for b in own(tasks.reader, t)]
+            patch.setattr(reader, by_files, None)  # so that only pages can give rows
+            got = plan.to_arrow()
+        wanted = pa.Table.from_batches(expected, got.schema)
+        assert str(got.to_pylist()) == str(wanted.to_pylist()), where
