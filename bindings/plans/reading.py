@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import pandas as pd
+    from duckdb import DuckDBPyConnection
+    from polars import LazyFrame
+    from pyarrow.dataset import Dataset
 
     from skipstone.bindings.filters.scan import DynamicFilters
     from skipstone.bindings.plans.plan import Plan
@@ -175,6 +178,78 @@ class Reading(Selection, ABC):
                 "to_pandas needs the package pandas: pip install pandas, or "
                 'pip install "skipstone[spark]", which includes it'
             ) from e
+
+    def to_dataset(self) -> Dataset:
+        """Return the kept files and row groups as a dataset of pyarrow, for Dask and others.
+
+        Its rows are neither filtered by the condition nor sorted nor limited. Its scans prune
+        further by their own filters. It does not notice files that are replaced later.
+
+        Raises:
+            UnsupportedForm: Arrow would read a file differently: it has deleted rows, renamed
+                columns, widened types, lists, INT96 timestamps, or columns that Spark describes
+                otherwise.
+            SourceError: a footer cannot be read.
+            StaleFile: a file was replaced after it was planned.
+
+        Example:
+            >>> import pyarrow as pa, pyarrow.compute as pc, pyarrow.parquet as pq
+            >>> import tempfile, os, skipstone as ss
+            >>> path = os.path.join(tempfile.mkdtemp(), "t.parquet")
+            >>> pq.write_table(pa.table({"x": range(100)}), path, row_group_size=10)
+            >>> rest = ss.scan_parquet(path).plan("x >= 85").to_dataset()
+            >>> rest.count_rows(), rest.to_table(filter=pc.field("x") > 97).num_rows
+            (20, 2)
+        """
+        return hooks.call("plan to dataset", self)
+
+    def to_duckdb(self, con: DuckDBPyConnection | None = None, *, filter: bool = True) -> Any:
+        """Return the matching rows as a relation of DuckDB, which reads them at each query.
+
+        Args:
+            con: The connection; None is DuckDB's default connection.
+            filter: See `to_batches`.
+
+        Raises:
+            BackendMissing: DuckDB is not installed.
+
+        Example:
+            >>> import pyarrow as pa, pyarrow.parquet as pq, tempfile, os, skipstone as ss
+            >>> path = os.path.join(tempfile.mkdtemp(), "t.parquet")
+            >>> pq.write_table(pa.table({"x": range(100)}), path, row_group_size=10)
+            >>> ss.scan_parquet(path).plan("x >= 95").to_duckdb().aggregate("sum(x)").fetchall()
+            [(485,)]
+        """
+        try:
+            import duckdb
+        except ImportError as e:
+            raise BackendMissing("to_duckdb needs the package duckdb: pip install duckdb") from e
+        return (con or duckdb).from_arrow(self if filter else self._unfiltered())
+
+    def to_polars(self, *, filter: bool = True) -> LazyFrame:
+        """Return the matching rows as a lazy frame of Polars.
+
+        Each query reads the columns that it needs, and plans anew with its filters and its limit,
+        unless the plan has a limit or an order. `to_polars().collect()` is a DataFrame.
+
+        Args:
+            filter: See `to_batches`.
+
+        Raises:
+            BackendMissing: Polars is not installed, or too old.
+
+        Example:
+            >>> import pyarrow as pa, pyarrow.parquet as pq, tempfile, os, skipstone as ss
+            >>> import polars as pl
+            >>> path = os.path.join(tempfile.mkdtemp(), "t.parquet")
+            >>> pq.write_table(pa.table({"x": range(100)}), path, row_group_size=10)
+            >>> frame = ss.scan_parquet(path).plan("x >= 15").to_polars()
+            >>> frame.filter(pl.col("x") < 18).collect()["x"].to_list()
+            [15, 16, 17]
+        """
+        from skipstone.bindings.plans.polars_source import frame_of_plan
+
+        return frame_of_plan(self._plan if filter else self._unfiltered())
 
     def to_spark(self, spark: Any, *, how: Literal["auto", "native", "python"] = "auto") -> Any:
         """Return the matching rows as a Spark DataFrame, with the plan's order and limit.
