@@ -14,6 +14,7 @@ HOOKS: Final = {
     "predicate from Column": "spark.pruning.column:from_column",
     "save shards": "shards.write:save_shards",
     "plan to Spark": "spark.reading.read_frame:read_plan",
+    "plan to dataset": "tables.dataset:dataset_of",
     "statistics to Spark": "spark.session.frame:stats_frame",
 }
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,10 @@ from skipstone.ir.types import DType, Kind, from_arrow, plain, to_python
 from skipstone.ir.values import NO, Values, constant, from_array, malformed, to_array
 
 Mask = npt.NDArray[np.bool_]
+FILTER_ELSEWHERE: Final = (
+    "Filter the rows elsewhere: plan.to_spark(spark) does; to_arrow, to_polars and to_duckdb "
+    "return them unfiltered with filter=False"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +86,7 @@ def unjudged(predicate: Node, rows: int) -> UnsupportedForm:
         f"{rows} rows cannot be judged by {show(predicate):.300}: "
         "Spark raises an error for them in ANSI mode (overflow, division by zero, "
         "a failed cast), or its result is not known here (text that is not UTF-8). "
-        "Guard the expression (TRY_CAST, nullif), or filter with another engine."
+        f"Guard the expression (TRY_CAST, nullif). {FILTER_ELSEWHERE}."
     )
 
 
@@ -105,8 +109,8 @@ def judge(n: Node, batch: pa.RecordBatch, cache: Cache) -> Truth:
         case Op.UNKNOWN:
             assert isinstance(n.value, Reason)
             raise UnsupportedForm(
-                f"rows cannot be judged by {n.value.what!r}: {n.value.why}. "
-                "Plan with it and filter the rows with another engine, or leave this condition out."
+                f"rows cannot be judged by {n.value.what!r}: {n.value.why}. {FILTER_ELSEWHERE}, or "
+                "leave this condition out."
             )
         case Op.NOT:
             p = judge(n.args[0], batch, cache)

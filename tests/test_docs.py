@@ -12,7 +12,12 @@ from skipstone.ir.node import Op
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted(p for p in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")))
-RUN = ("concepts", "statistics", "tables")  # pages whose Python blocks run, one after the other
+RUN = (
+    "concepts",
+    "handover",
+    "statistics",
+    "tables",
+)  # pages whose Python blocks run, one after the other
 
 
 @pytest.mark.parametrize("name", RUN)

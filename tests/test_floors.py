@@ -36,6 +36,14 @@ HOMES = {
         "bindings/predicates/source.py",
         "bindings/tables/iceberg/",
     ),
+    "polars": (
+        "bindings/plans/polars_source.py",
+        "bindings/plans/reading.py",  # only types
+        "bindings/shell/demo.py",
+        "bindings/tables/parquet/pages/decoders.py",
+        "bindings/tables/table.py",  # only types
+    ),
+    "duckdb": ("bindings/plans/reading.py", "bindings/shell/demo.py"),
     "typer": "bindings/shell/cli.py",
     "xxhash": (
         "bindings/statistics/membership.py",

@@ -50,8 +50,8 @@ class Split:
     hosts: tuple[str, ...] = ()
     plan: Plan | None = field(default=None, repr=False, compare=False)
 
-    def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the split's rows that match the plan's condition.
+    def to_batches(self) -> pa.RecordBatchReader:
+        """Return the split's rows that match the plan's condition, as a stream of batches.
 
         Some may be rows that joins do not need.
         """

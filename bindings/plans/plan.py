@@ -2,42 +2,36 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
-from skipstone.bindings import hooks
 from skipstone.bindings.filters.option import enabled
 from skipstone.bindings.plans.aggregate import extreme
 from skipstone.bindings.plans.explain import explain_plan
-from skipstone.bindings.plans.order import read_in_order, sort_keys
-from skipstone.bindings.plans.readers import ReaderName, check_reader
+from skipstone.bindings.plans.order import sort_keys
+from skipstone.bindings.plans.reading import Reading
 from skipstone.bindings.plans.request import Dynamic as Dynamic
 from skipstone.bindings.plans.request import PlanRequest, check_columns, check_limit
 from skipstone.bindings.plans.request import predicate_over as predicate_over
 from skipstone.bindings.plans.request import same_columns as same_columns
 from skipstone.bindings.plans.selection import Cut as Cut
-from skipstone.bindings.plans.selection import Selection
 from skipstone.bindings.plans.table_protocol import PlannedTable, Positions
 from skipstone.bindings.predicates.predicate import PruningPredicate
 from skipstone.bindings.statistics.statistics import Statistics
-from skipstone.ir.errors import BackendMissing
 from skipstone.ir.node import columns_of
 from skipstone.ir.outcome import Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    import pandas as pd
+    from collections.abc import Callable, Iterable, Sequence
 
     from skipstone.bindings.filters.filter import DynamicFilter
     from skipstone.bindings.filters.scan import DynamicFilters
     from skipstone.bindings.plans.enumerator import SplitEnumerator
 
 
-class Plan(Selection):
+class Plan(Reading):
     """The files and row groups of a table that can hold a matching row, and how to read them.
 
     Tables make plans: `table.plan("x > 5")`. A plan reads no data until one of its `to_` methods,
@@ -59,103 +53,6 @@ class Plan(Selection):
         deferred: A limit that is left to the join, because it is not certain which rows have a
             match; else None.
     """
-
-    def to_batches(self, *, reader: ReaderName = "auto") -> Iterator[pa.RecordBatch]:
-        """Yield the matching rows batch by batch, in table order or sorted, up to the limit.
-
-        Sorted rows without a limit are all in memory at once.
-
-        Args:
-            reader: Decodes Parquet pages: "arrow", "polars", or "auto", which takes Polars for
-                large reads if it is installed. All give the same rows.
-
-        Raises:
-            BackendMissing: `reader` is "polars", and Polars is not installed.
-            UnsupportedForm: rows of a container must be filtered by a form that only planning
-                understands.
-            SourceError: a file can no longer be read.
-        """
-        if self.order:
-            yield from read_in_order(self)
-            return
-        remaining = None if self.cut is None else self.cut.limit
-        for batch in self._matching_batches(check_reader(reader)):
-            if remaining is None:
-                yield batch
-                continue
-            if remaining:
-                yield batch.slice(0, remaining)
-            remaining -= min(remaining, batch.num_rows)
-            if not remaining:
-                return
-
-    def _matching_batches(self, reader: ReaderName) -> Iterator[pa.RecordBatch]:
-        """Yield the rows that match the condition and that joins may need."""
-        if self.dynamic is None or not self.dynamic.columns:
-            yield from self.table.tasks(self, reader=reader).batches()
-            return
-        names = list(dict.fromkeys([*self.columns, *self.dynamic.columns]))
-        wider = self._restricted(self.kept, names, None)
-        for batch in self.table.tasks(wider, reader=reader).batches():
-            needed = self.dynamic.needed_rows(batch)
-            if needed.num_rows:
-                yield needed.select(self.columns)
-
-    def to_arrow(self, *, reader: ReaderName = "auto") -> pa.Table:
-        """Return the matching rows as an Arrow table.
-
-        They are the rows that Spark returns when it reads and filters the whole table.
-
-        Args:
-            reader: See `to_batches`.
-
-        Raises:
-            BackendMissing: `reader` is "polars", and Polars is not installed.
-            UnsupportedForm: see `to_batches`.
-            SourceError: a file can no longer be read.
-        """
-        return pa.Table.from_batches(
-            self.to_batches(reader=reader),
-            pa.schema([self.table.schema.field(name) for name in self.columns]),
-        )
-
-    def to_pandas(self) -> pd.DataFrame:
-        """Return the matching rows as a pandas DataFrame.
-
-        Raises:
-            BackendMissing: pandas is not installed.
-            UnsupportedForm: see `to_batches`.
-            SourceError: a file can no longer be read.
-        """
-        rows = self.to_arrow()
-        try:
-            return rows.to_pandas()
-        except ImportError as e:
-            raise BackendMissing(
-                "to_pandas needs the package pandas: pip install pandas, or "
-                'pip install "skipstone[spark]", which includes it'
-            ) from e
-
-    def to_spark(self, spark: Any, *, how: Literal["auto", "native", "python"] = "auto") -> Any:
-        """Return the matching rows as a Spark DataFrame, with the plan's order and limit.
-
-        Spark applies the condition to the rows in any case.
-
-        Args:
-            spark: The session, classic or of Spark Connect.
-            how: See `skipstone.spark.read`.
-
-        Raises:
-            UnsupportedForm: `how` is "native", and Spark would read a file differently; or the
-                condition cannot be expressed in Spark.
-            SourceError: partition values without a zone were read in another zone than the
-                session's.
-            BackendMissing: PySpark or pandas is not installed.
-
-        Example:
-            >>> plan.to_spark(spark).groupBy("dest").count().show()  # doctest: +SKIP
-        """
-        return hooks.call("plan to Spark", spark, self, how)
 
     def count(self) -> int:
         """Return the number of matching rows, at most the limit.
@@ -224,14 +121,17 @@ class Plan(Selection):
         """
         return self._restricted(containers, columns, self.dynamic)
 
-    def _restricted(
-        self, containers: Positions, columns: list[str], dynamic: DynamicFilters | None
+    def _judged(
+        self,
+        predicate: PruningPredicate | None,
+        verdicts: npt.NDArray[np.uint8],
+        columns: list[str],
+        dynamic: DynamicFilters | None = None,
+        limit: int | None = None,
     ) -> Plan:
-        verdicts = np.zeros_like(self.verdicts)
-        verdicts[containers] = self.verdicts[containers]
         return Plan(
-            self.table, self.predicate, verdicts, columns, self.statistics,
-            timezone=self.timezone, dynamic=dynamic, settings=self.settings,
+            self.table, predicate, verdicts, columns, self.statistics, limit, self.timezone,
+            dynamic=dynamic, settings=self.settings,
         )  # fmt: skip
 
     def replanned(self) -> Plan:

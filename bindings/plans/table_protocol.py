@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from skipstone.bindings.plans.plan import Plan
     from skipstone.bindings.plans.readers import ReaderName
@@ -60,6 +60,26 @@ class Sizes:
     total: DataSize
     partition: DataSize
     scan: DataSize
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetFile:
+    """What pyarrow.dataset must know about a file of a plan.
+
+    Attributes:
+        path, filesystem: Where it is.
+        metadata: Its footer, possibly without row groups; None if there is a problem.
+        groups: The row groups to read; None or an empty list reads all.
+        values: Column -> the value that all rows have, of columns that are not in the file.
+        problem: Says why a dataset cannot read it, in the form of what it cannot say; "" if it can.
+    """
+
+    path: str
+    filesystem: Any
+    metadata: Any
+    groups: list[int] | None = None
+    values: Mapping[str, pa.Scalar] = field(default_factory=dict)
+    problem: str = ""
 
 
 class PlannedTable(Protocol):
@@ -124,6 +144,10 @@ class PlannedTable(Protocol):
             plan: The plan.
             lenient: Whether to return rows that cannot be filtered here, too.
         """
+        ...
+
+    def dataset_files(self, plan: Plan) -> Iterable[DatasetFile]:
+        """Return what pyarrow.dataset must know about the files of a plan."""
         ...
 
     def check_unchanged(self, containers: Positions) -> None:

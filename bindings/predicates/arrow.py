@@ -102,7 +102,7 @@ def _read(tokens: Tokens, batch: pa.RecordBatch, text: str) -> Node:
             case "end":
                 done = _call(open_calls.pop(), text)
             case "literal":
-                done = _literal(batch.column(int(value))[0])
+                done = literal_of(batch.column(int(value))[0])
             case "field_ref":
                 done = Node(Op.COLUMN, value=Name((value,)))
             case "nested_field_ref":
@@ -182,7 +182,7 @@ def _members(values: pa.Array) -> list[tuple[ty.DType, Any] | Node]:
         return [literal_type(v) for v in values.to_pylist()]
     if dtype.kind is ty.Kind.STRING:
         return [(ty.NULL, None) if v is None else (dtype, v.encode()) for v in values.to_pylist()]
-    nodes = map(_literal, values)
+    nodes = map(literal_of, values)
     return [(m.dtype, m.value) if m.op is Op.LITERAL and m.dtype is not None else m for m in nodes]
 
 
@@ -194,7 +194,7 @@ def _text(value: object) -> str:
     return value.decode() if isinstance(value, bytes) else str(value)
 
 
-def _literal(scalar: pa.Scalar) -> Node:
+def literal_of(scalar: pa.Scalar) -> Node:
     """Return a scalar as a literal; UNKNOWN if SQL has no such literal."""
     try:
         dtype, axis = _typed(scalar)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence, Sized
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from skipstone.bindings.filters.option import enabled
 from skipstone.bindings.plans.request import PlanRequest
@@ -12,6 +12,7 @@ from skipstone.ir.session import Session
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from polars import LazyFrame
 
     from skipstone.bindings.plans.plan import Plan
     from skipstone.bindings.plans.request import Dynamic
@@ -124,6 +125,38 @@ class Table(ABC):
             enabled(dynamic_filtering, self.dynamic_filtering), timezone, ansi, case_sensitive,
         )  # fmt: skip
         return self.answer(request)
+
+    def to_polars(self, *, timezone: str = "UTC") -> LazyFrame:
+        """Return the table as a lazy frame of Polars, whose queries plan by their filters.
+
+        A query reads only the columns that it needs, of the files and row groups that its filters
+        and its limit leave. Polars decides what a filter means; a part that Spark may understand
+        otherwise prunes nothing.
+
+        Args:
+            timezone: The zone in which partition values without a zone are read.
+
+        Raises:
+            BackendMissing: Polars is not installed, or too old.
+
+        Example:
+            >>> import pyarrow as pa, pyarrow.parquet as pq, tempfile, os, skipstone as ss
+            >>> import polars as pl
+            >>> path = os.path.join(tempfile.mkdtemp(), "t.parquet")
+            >>> pq.write_table(pa.table({"x": range(100)}), path, row_group_size=10)
+            >>> frame = ss.scan_parquet(path).to_polars()
+            >>> frame.filter(pl.col("x") >= 98).collect()["x"].to_list()
+            [98, 99]
+        """
+        from skipstone.bindings.plans.polars_source import lazy_frame, without_unjudged
+
+        def read(columns: list[str], condition: Any, limit: int | None) -> pa.RecordBatchReader:
+            plan = self.plan(
+                condition, columns=columns, limit=limit, timezone=timezone, case_sensitive=True
+            )
+            return (plan if condition is None else without_unjudged(plan)).to_batches()
+
+        return lazy_frame(self.schema, read)
 
     @abstractmethod
     def answer(self, request: PlanRequest) -> Plan:

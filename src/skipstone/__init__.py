@@ -167,8 +167,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name == "spark":  # a separate module, so that PySpark is imported only on request
-        return importlib.import_module("skipstone.spark")
+    if name in ("polars", "spark"):  # separate modules, imported only on request
+        return importlib.import_module(f"skipstone.{name}")
     home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(f"module 'skipstone' has no attribute {name!r}")
@@ -178,7 +178,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "__version__", "cache_dir", "spark"]
+    return [*__all__, "__version__", "cache_dir", "polars", "spark"]
 
 
 class _Package(types.ModuleType):

@@ -195,7 +195,10 @@ def test_min_and_max_read_only_what_may_hold_them(tmp_path, monkeypatch):
     monkeypatch.setattr(
         ss.DeltaTable,
         "tasks",
-        lambda self, plan: (read.extend(plan.kept.tolist()), original(self, plan))[1],
+        lambda self, plan, **how: (
+            read.extend(plan.kept.tolist()),
+            original(self, plan, **how),
+        )[1],
     )
     table = ss.scan_delta(log.folder)
     plan = table.plan("x >= 5 AND s LIKE 't%'")

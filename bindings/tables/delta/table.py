@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from skipstone.ir.errors import StatisticsError
 if TYPE_CHECKING:
     from skipstone.bindings.plans.readers import ReaderName
     from skipstone.bindings.plans.request import PlanRequest
+    from skipstone.bindings.plans.table_protocol import DatasetFile
     from skipstone.bindings.predicates.predicate import Condition, PruningPredicate
     from skipstone.bindings.tables.read import Tasks
 
@@ -103,6 +104,12 @@ class DeltaTable(DeltaFiles):
         from skipstone.bindings.tables.read import RowSelection
 
         return tasks_of(self, RowSelection.of(plan, lenient, reader), plan)
+
+    def dataset_files(self, plan: Plan) -> Iterator[DatasetFile]:
+        """Yield what pyarrow.dataset must know about the files of a plan."""
+        from skipstone.bindings.tables.delta.dataset_files import dataset_files
+
+        return dataset_files(self, plan)
 
     def __repr__(self) -> str:
         return (

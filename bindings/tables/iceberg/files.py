@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skipstone.bindings.plans.plan import Plan
-from skipstone.bindings.plans.table_protocol import CompleteTable, DataSize
+from skipstone.bindings.plans.table_protocol import CompleteTable, DatasetFile, DataSize
 from skipstone.bindings.plans.work import Work
 from skipstone.bindings.statistics.coerce_inputs import KEYS
 from skipstone.bindings.statistics.statistics import Statistics
@@ -242,6 +242,12 @@ class IcebergFiles(CompleteTable):
         from skipstone.bindings.tables.read import RowSelection
 
         return tasks_of(self, RowSelection.of(plan, lenient, reader), plan)
+
+    def dataset_files(self, plan: Plan) -> Iterator[DatasetFile]:
+        """Yield what pyarrow.dataset must know about the files of a plan."""
+        from skipstone.bindings.tables.iceberg.dataset_files import dataset_files
+
+        return dataset_files(self, plan)
 
     def stats_table(self) -> pa.Table:
         """Return the files with their statistics (`IcebergTable.with_stats`)."""

@@ -18,6 +18,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from skipstone.ir.node import Path
+from skipstone.ir.rows import FILTER_ELSEWHERE
 from skipstone.ir.types import NOTE
 
 SCHEMA: Final = b"org.apache.spark.sql.parquet.row.metadata"
@@ -210,7 +211,7 @@ def why_not_judged(table: Iterable[pa.Field], file: pa.Schema, judged: Iterable[
         ):
             return (
                 f"its column {'.'.join(path)!r} is {meaning_of(field)}; the table has it as a "
-                "plain column"
+                f"plain column. {FILTER_ELSEWHERE}"
             )
     return ""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from skipstone.bindings.location import FileSystemLike, Location, in_folder, resolve
 from skipstone.bindings.plans.plan import Plan, plan_table
-from skipstone.bindings.plans.table_protocol import CompleteTable, DataSize
+from skipstone.bindings.plans.table_protocol import CompleteTable, DatasetFile, DataSize
 from skipstone.bindings.plans.work import Meter, Work
 from skipstone.bindings.statistics.statistics import Statistics
 from skipstone.bindings.tables.files import (
@@ -229,6 +229,12 @@ class ParquetTable(Table, CompleteTable):
         from skipstone.bindings.tables.read import RowSelection
 
         return tasks_of(self, RowSelection.of(plan, lenient, reader), plan)
+
+    def dataset_files(self, plan: Plan) -> Iterator[DatasetFile]:
+        """Yield what pyarrow.dataset must know about the files of a plan."""
+        from skipstone.bindings.tables.parquet.dataset_files import dataset_files
+
+        return dataset_files(self, plan)
 
     def save_stats(self, path: Location | None = None) -> str:
         """Save the footers' statistics, so that later scans read only new and changed footers.

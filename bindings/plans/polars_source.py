@@ -1,0 +1,124 @@
+"""Polars: lazy frames that plan anew for the columns, filters and limit of each query."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from skipstone.bindings.predicates.polars_expr import from_polars
+from skipstone.bindings.predicates.predicate import PruningPredicate
+from skipstone.ir.errors import BackendMissing
+from skipstone.ir.node import Node, Op
+from skipstone.ir.simplify import TRUE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from polars import DataFrame, Expr, LazyFrame
+
+    from skipstone.bindings.plans.plan import Plan
+
+# Columns to read, what is understood of a filter, and the number of rows that suffice.
+Read: TypeAlias = "Callable[[list[str], Node | None, int | None], Iterable[pa.RecordBatch]]"
+# Polars filters the rows anyway, so only comparisons, which cost little, are made before.
+NOT_ON_ROWS: Final = frozenset({Op.UNKNOWN, Op.CALL, Op.CAST})
+
+
+def lazy_frame(schema: pa.Schema, read: Read) -> LazyFrame:
+    """Return a lazy frame whose queries call `read`.
+
+    Args:
+        schema: The columns.
+        read: Returns at least the rows of a query.
+
+    Raises:
+        BackendMissing: Polars is not installed, or too old.
+    """
+    try:
+        import polars as pl
+        from polars.io.plugins import register_io_source
+    except ImportError as e:
+        raise BackendMissing(
+            "to_polars needs the package polars, version 1.20 or newer: pip install -U polars"
+        ) from e
+
+    def source(
+        columns: list[str] | None,
+        predicate: Expr | None,
+        n_rows: int | None,
+        batch_size: int | None,
+    ) -> Iterator[DataFrame]:
+        names = list(schema.names) if columns is None else columns
+        condition = None if predicate is None else from_polars(predicate, schema)
+        used = set(names) if predicate is None else {*names, *predicate.meta.root_names()}
+        needed = [name for name in schema.names if name in used] or schema.names[:1]
+        left = n_rows
+        for batch in read(needed, condition, n_rows if predicate is None else None):
+            frame: Any = pl.from_arrow(batch)
+            rows = frame if predicate is None else frame.filter(predicate)
+            rows = rows.select(names).head(rows.height if left is None else left)
+            yield rows
+            left = None if left is None else left - rows.height
+            if left == 0:
+                return
+
+    kinds: Any = pl.from_arrow(schema.empty_table())
+    return register_io_source(source, schema=kinds.schema, validate_schema=True)
+
+
+def frame_of_plan(plan: Plan) -> LazyFrame:
+    """Return a lazy frame of a plan's matching rows."""
+
+    def read(
+        columns: list[str], condition: Node | None, limit: int | None
+    ) -> Iterator[pa.RecordBatch]:
+        if plan.order or plan.cut is not None or plan.deferred is not None:
+            yield from (batch.select(columns) for batch in plan.to_batches())
+        else:
+            yield from narrowed(plan, condition, columns, limit).to_batches()
+
+    return lazy_frame(plan.schema, read)
+
+
+def narrowed(plan: Plan, condition: Node | None, columns: list[str], limit: int | None) -> Plan:
+    """Return a plan of at least the rows of a plan that match another condition.
+
+    Args:
+        plan: A plan without an order and a limit.
+        condition: An unbound condition; parts of it may be UNKNOWN.
+        columns: Names of the columns that reading returns.
+        limit: The number of rows that suffice; without a condition only.
+    """
+    verdicts, predicate = plan.verdicts, plan.predicate
+    if condition is not None:
+        asked = PruningPredicate(
+            condition,
+            plan.table.schema,
+            timezone=plan.timezone,
+            ansi=plan.settings.ansi,
+            case_sensitive=True,
+        )
+        verdicts = np.minimum(verdicts, asked.evaluate(plan.statistics))
+        predicate = _filter_of_rows(asked, () if predicate is None else _conjuncts(predicate.node))
+    limit = limit if plan.dynamic is None else None
+    return plan._judged(predicate, verdicts, columns, plan.dynamic, limit)
+
+
+def without_unjudged(plan: Plan) -> Plan:
+    """Return a plan of at least the rows of a plan, which filters no row by an unknown form."""
+    if plan.predicate is None:
+        return plan
+    return plan._judged(_filter_of_rows(plan.predicate), plan.verdicts, plan.columns)
+
+
+def _filter_of_rows(asked: PruningPredicate, own: tuple[Node, ...] = ()) -> PruningPredicate:
+    """Return some conjuncts and the plain conjuncts of a condition as one predicate."""
+    plain = [c for c in _conjuncts(asked.node) if NOT_ON_ROWS.isdisjoint(n.op for n in c.walk())]
+    parts = tuple(dict.fromkeys([*own, *plain])) or (TRUE,)
+    return asked.part(Node(Op.AND, parts) if len(parts) > 1 else parts[0])
+
+
+def _conjuncts(node: Node) -> tuple[Node, ...]:
+    return node.args if node.op is Op.AND else (node,)

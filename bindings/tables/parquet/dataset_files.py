@@ -1,0 +1,42 @@
+"""Describe the files of a Parquet plan to pyarrow.dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pyarrow.parquet as pq
+
+from skipstone.bindings.plans.table_protocol import DatasetFile
+from skipstone.bindings.tables.partitions import partition_column
+from skipstone.ir.errors import SourceError, describe_error
+
+if TYPE_CHECKING:
+    from skipstone.bindings.plans.plan import Plan
+    from skipstone.bindings.tables.parquet.table import ParquetTable
+
+
+def dataset_files(table: ParquetTable, plan: Plan) -> Iterator[DatasetFile]:
+    """Yield the kept row groups of each file.
+
+    Raises:
+        SourceError: a footer or a partition value cannot be read.
+    """
+    wanted = [table.schema.field(c) for c in plan.columns if c in table.partition_columns]
+    groups = table.groups
+    folders = dict(zip(groups.files.paths.to_pylist(), groups.files.folder.tolist(), strict=True))
+    for path, kept in plan.row_groups.items():
+        if path in table.unreadable:
+            raise table.unreadable[path]
+        folder = groups.files.folders[folders[path]]
+        footer = table.footers.get(path)
+        try:
+            metadata = (
+                pq.read_metadata(path, filesystem=table.filesystem)
+                if footer is None
+                else footer.head.metadata
+            )
+        except (OSError, ValueError) as e:
+            raise SourceError(f"{path}: reading the footer failed ({describe_error(e)})") from e
+        values = {f.name: partition_column([folder], f, plan.timezone)[0] for f in wanted}
+        yield DatasetFile(path, table.filesystem, metadata, kept, values)
