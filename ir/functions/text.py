@@ -13,9 +13,11 @@ from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
+import pyarrow.compute as pc
 
 from skipstone.ir import types as ty
 from skipstone.ir.function import LOST, Call, Function, Signature, check_arity, fixed
+from skipstone.ir.functions import text_columns
 from skipstone.ir.interval import Interval, apply, merge
 from skipstone.ir.node import Node
 from skipstone.ir.session import CannotJudge, Session
@@ -69,7 +71,7 @@ def _ranged(f: Function, low: int, high: int) -> Function:
         result = apply(call, f, args)
         return replace(result, low=np.maximum(result.low, low), high=np.minimum(result.high, high))
 
-    return Function(f.signature, f.point, bad=f.bad, interval=interval)
+    return replace(f, interval=interval)
 
 
 def _substring_of(raw: bytes, at: int, count: int) -> bytes:
@@ -202,7 +204,8 @@ def _change_case(upper: bool) -> Function:
         known[where] = ~value.may_raise  # where the value is unknown, its bounds still hold
         return merge(known, value.take(~value.may_raise), near)
 
-    return Function(base.signature, base.point, bad="unknown", interval=interval)
+    column = text_columns.change_case(upper)
+    return Function(base.signature, base.point, bad="unknown", interval=interval, column=column)
 
 
 def _texts(args: tuple[Node, ...], session: Session) -> Signature:
@@ -272,8 +275,9 @@ def _upper_bound(low: bytes, high: bytes, rest: bytes | None) -> bytes | None:
     return start + max(*ends, tail[:MAX_BOUND_TAIL] + PAST if len(tail) > MAX_BOUND_TAIL else b"")
 
 
-def _text_map(strip: Callable[[bytes], bytes]) -> Function:
-    return Function(_text_to_text, lambda call, a: map_elements(strip, a))
+def _text_map(strip: Callable[[bytes], bytes], kernel: Callable[[Any], Any]) -> Function:
+    column = text_columns.of_one(kernel)
+    return Function(_text_to_text, lambda call, a: map_elements(strip, a), column=column)
 
 
 def _text_to_text(args: tuple[Node, ...], session: Session) -> Signature:
@@ -282,20 +286,32 @@ def _text_to_text(args: tuple[Node, ...], session: Session) -> Signature:
 
 
 FUNCTIONS: Final = {
-    "length": _ranged(Function(_length_signature, _length), 0, MAX_LENGTH),
+    "length": _ranged(
+        Function(_length_signature, _length, column=text_columns.length), 0, MAX_LENGTH
+    ),
     "octet_length": _ranged(
-        Function(_length_signature, lambda call, a: map_elements(len, a, to=np.int64)),
+        Function(
+            _length_signature,
+            lambda call, a: map_elements(len, a, to=np.int64),
+            column=text_columns.count_of(pc.binary_length),
+        ),
         0,
         MAX_LENGTH,
     ),
-    "substring": Function(_substring_signature, _substring, interval=_substring_interval),
+    "substring": Function(
+        _substring_signature,
+        _substring,
+        interval=_substring_interval,
+        column=text_columns.substring,
+    ),
     "upper": _change_case(True),
     "lower": _change_case(False),
-    "concat": Function(_texts, _concat, interval=_concat_interval),
-    "trim": _text_map(lambda raw: raw.strip(b" ")),
-    "ltrim": _text_map(lambda raw: raw.lstrip(b" ")),
-    "rtrim": _text_map(lambda raw: raw.rstrip(b" ")),
+    "concat": Function(_texts, _concat, interval=_concat_interval, column=text_columns.concat),
+    "trim": _text_map(lambda raw: raw.strip(b" "), lambda a: pc.ascii_trim(a, characters=" ")),
+    "ltrim": _text_map(lambda raw: raw.lstrip(b" "), lambda a: pc.ascii_ltrim(a, characters=" ")),
+    "rtrim": _text_map(lambda raw: raw.rstrip(b" "), lambda a: pc.ascii_rtrim(a, characters=" ")),
     "reverse": _text_map(
-        lambda raw: raw.decode("utf-8", "surrogateescape")[::-1].encode("utf-8", "surrogateescape")
+        lambda raw: raw.decode("utf-8", "surrogateescape")[::-1].encode("utf-8", "surrogateescape"),
+        pc.utf8_reverse,
     ),
 }

@@ -6,12 +6,14 @@ They work on rows, and on containers in which all rows have one value.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 
 from skipstone.ir import types as ty
 from skipstone.ir.function import LOST, Call, Function, Signature, check_arity
+from skipstone.ir.functions import text_columns
 from skipstone.ir.functions.arithmetic import number
 from skipstone.ir.functions.text import map_elements
 from skipstone.ir.node import Node
@@ -140,12 +142,15 @@ def _power(call: Call, a: Data, b: Data) -> Any:
 
 FUNCTIONS: Final = {
     "pow": Function(_two_doubles, _power, bad="unknown"),
-    "replace": _characters(_replace, S, S, S, least=2),
+    "replace": replace(_characters(_replace, S, S, S, least=2), column=text_columns.replace),
     "repeat": _characters(_repeat, S, I),
     "right": _characters(_right, S, I),
     "split_part": _characters(_split_part, S, S, I),
-    "instr": _number(_position, (S, S), I),
-    "locate": _number(lambda part, text: _position(text, part), (S, S), I),
+    "instr": replace(_number(_position, (S, S), I), column=text_columns.position),
+    "locate": replace(
+        _number(lambda part, text: _position(text, part), (S, S), I),
+        column=lambda call, part, text: text_columns.position(call, text, part),
+    ),
     "ascii": _number(_first_code_point, (S,), I),
     "&": _bits(np.bitwise_and),
     "|": _bits(np.bitwise_or),
