@@ -15,12 +15,12 @@ import pyarrow.compute as pc
 
 from skipstone.ir import types as ty
 from skipstone.ir.errors import UnsupportedForm
+from skipstone.ir.evaluation.leaves import fits_array, fits_data, mask_of
+from skipstone.ir.evaluation.parts import Truth as Truth
+from skipstone.ir.evaluation.parts import in_parts
 from skipstone.ir.functions.build import TRUTH, call_of, evaluate
 from skipstone.ir.like import pattern_of
 from skipstone.ir.node import TERMS, Node, Op, Path, Reason, show_path
-from skipstone.ir.row_parts import Truth as Truth
-from skipstone.ir.row_parts import in_parts
-from skipstone.ir.row_tests import fits_array, fits_data, mask_of
 from skipstone.ir.text import show
 from skipstone.ir.types import DType, Kind, from_arrow, plain
 from skipstone.ir.values import (

@@ -273,6 +273,9 @@ FUNCTIONS: Final = {
     "add": Function(_sum, _integers_or_floats(np.add), monotone=True, bad=overflow),
     "subtract": Function(_sum, _integers_or_floats(np.subtract), monotone=True, bad=overflow),
     "multiply": replace(_TIMES, interval=_product_interval),
+    "try_add": Function(_sum, _integers_or_floats(np.add), bad="null"),
+    "try_subtract": Function(_sum, _integers_or_floats(np.subtract), bad="null"),
+    "try_multiply": Function(_product, _integers_or_floats(np.multiply), bad="null"),
     "negative": Function(_unary, _negate, monotone=True, bad=overflow),
     "abs": Function(_unary, _abs, bad=overflow, interval=_abs_interval),
 }

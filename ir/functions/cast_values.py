@@ -214,19 +214,24 @@ def wall_to_date(call: Call, a: Data) -> Any:
 def text_to(call: Call, a: Data) -> Any:
     """Cast text to another type.
 
-    For TRY_CAST, text that certainly has no value is bad. All other text that is not plain is
-    unknown.
+    Unless a CAST raises errors, text that certainly has no value is bad. All other text that is not
+    plain is unknown.
     """
     out, bad = np.empty(len(a), lane_type_of(call.dtype)), np.zeros(len(a), np.uint8)
     for i, raw in enumerate(a.tolist()):
         try:
             out[i] = from_text(raw.decode("utf-8", "strict"), call.dtype, call.session)
         except (CannotJudge, ValueError, OverflowError):
-            none = call.name == "try_cast" and is_no_value(
-                raw.decode("utf-8", "replace"), call.dtype
-            )
-            out[i], bad[i] = 0, 1 if none else LOST
+            out[i], bad[i] = 0, 1 if _is_null(call, raw.decode("utf-8", "replace")) else LOST
     return out, bad
+
+
+def _is_null(call: Call, text: str) -> bool:
+    if call.name != "try_cast":
+        # Without ANSI mode, CAST('.' AS INT) is 0.
+        if call.session.ansi or (call.dtype.kind is Kind.INT and "." in text):
+            return False
+    return is_no_value(text, call.dtype)
 
 
 def to_text(show: Callable[[Any, DType], str | None]) -> Callable[[Call, Data], Any]:

@@ -88,7 +88,11 @@ def _text_to_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     return replace(interval, may_raise=interval.may_raise | (a.some & ~a.single))
 
 
-_TEXT_TO: Final = _rule(text_to, bad=lambda call: "null" if call.name == "try_cast" else "unknown")
+def _none_or_lost(call: Call) -> Policy:
+    return "unknown" if call.session.ansi and call.name != "try_cast" else "null"
+
+
+_TEXT_TO: Final = _rule(text_to, bad=_none_or_lost)
 RULES: Final[dict[tuple[Kind, Kind], Function]] = {
     (_INT, _INT): _rule(_integer, monotone=True, bad=_fails, saturates=True),
     (_INT, _FLOAT): _rule(number_to_float, monotone=True),

@@ -191,6 +191,10 @@ def _mod_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
 
 
 FUNCTIONS: Final = {
-    name: replace(f, interval=_clear_of_zero if name in ("divide", "div") else _mod_interval)
-    for name, f in _BY_CORNERS.items()
+    **{
+        name: replace(f, interval=_clear_of_zero if name in ("divide", "div") else _mod_interval)
+        for name, f in _BY_CORNERS.items()
+    },
+    "try_divide": Function(_quotient, _divide, bad="null"),
+    "try_mod": Function(_remainder_signature, _mod, bad="null"),
 }

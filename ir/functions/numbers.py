@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import decimal
+import math
 from fractions import Fraction
 from typing import Any, Final
 
@@ -123,5 +124,8 @@ FUNCTIONS: Final = {
     "ceil": Function(_whole, _ceil, monotone=True, bad="raise", saturates=True),
     "round": Function(_round_signature, _round, monotone=True, bad="unknown"),
     "sign": Function(_double, lambda call, a: np.sign(a), monotone=True),
+    "degrees": Function(_double, lambda call, a: a * (180 / math.pi), monotone=True),
+    "radians": Function(_double, lambda call, a: a * (math.pi / 180), monotone=True),
+    "rint": Function(_double, lambda call, a: np.rint(a), monotone=True),
     "sqrt": Function(_double, lambda call, a: np.sqrt(a), interval=_sqrt_interval),
 }

@@ -61,8 +61,8 @@ def _texts_of(a: Data) -> pa.Array:
 # The syntax that Java and RE2 read alike: no classes of letters, groups with options, references or
 # lookaround.
 _SAFE_REGEX: Final = re.compile(
-    r"(?:[^\\()\[\]{}?*+|.^$]|\\[.^$*+?()\[\]{}|\\/-]|\((?:\?:|(?!\?))|[|.)]"
-    r"|[\^$](?![?*+])|[?*+]\??(?![?*+])"
+    r"(?:[^\\()\[\]{}?*+|.^$]|\\[.^$*+?()\[\]{}|\\/dD-]|\((?:\?:|(?!\?))|[|.)]"
+    r"|[\^$](?![?*+{])|(?:[?*+]|\{\d{1,2}(?:,\d{0,2})?\})\??(?![?*+{])"
     r"|\[\^?(?:[A-Za-z0-9 _]-[A-Za-z0-9]|[A-Za-z0-9 _])+\])*"
 )
 # Java's `.` and `$` recognize more line ends than RE2's.
@@ -87,12 +87,14 @@ def _rlike_column(call: Call, a: Any, pattern: bytes) -> Any:
 
 
 def _matches(shown: pa.Array, text: str) -> tuple[Data, Data]:
-    if len(text) <= _MAX_REGEX_LENGTH and text.isascii() and _SAFE_REGEX.fullmatch(text):
+    if len(text) <= _MAX_REGEX_LENGTH and _SAFE_REGEX.fullmatch(text):
         # A pattern that RE2 refuses is an error in Spark, or uses a form that RE2 lacks.
         with contextlib.suppress(pa.ArrowInvalid):
-            return text_columns.numbers(
-                pc.match_substring_regex(shown, pattern=text)
-            ), text_columns.numbers(pc.match_substring_regex(shown, pattern=_LINE_END)) * LOST
+            found = text_columns.numbers(pc.match_substring_regex(shown, pattern=text))
+            if not re.search(r"[.$]", text):
+                return found, np.zeros(1, np.uint8)
+            ends = pc.match_substring_regex(shown, pattern=_LINE_END)
+            return found, text_columns.numbers(ends) * LOST
     return np.zeros(len(shown), np.int64), np.full(len(shown), LOST, np.uint8)
 
 

@@ -10,7 +10,7 @@ import functools
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import pyarrow.compute as pc
@@ -25,6 +25,7 @@ from skipstone.ir.types import Kind
 from skipstone.ir.values import NO, TEXT, Data
 
 MAX_LENGTH: Final = 2**31 - 1
+Cut = TypeVar("Cut", str, bytes)
 PAST: Final = (
     # Above every byte of UTF-8; appended to a prefix, above all texts that start with it.
     b"\xff"
@@ -74,26 +75,32 @@ def _ranged(f: Function, low: int, high: int) -> Function:
     return replace(f, interval=interval)
 
 
-def _substring_of(raw: bytes, at: int, count: int) -> bytes:
+def substring_of(raw: bytes, at: int, count: int) -> bytes:
     """Return Spark's substring: positions from 1, 0 means 1, negative ones count from the end."""
-    text = raw.decode("utf-8", "surrogateescape")
+    return cut(raw.decode("utf-8", "surrogateescape"), at, count).encode("utf-8", "surrogateescape")
+
+
+def cut(text: Cut, at: int, count: int) -> Cut:
+    """Return a substring of characters or bytes."""
     start = at - 1 if at > 0 else len(text) + at if at < 0 else 0
     stop = start + count
-    return text[max(start, 0) : max(stop, 0)].encode("utf-8", "surrogateescape")
+    return text[max(start, 0) : max(stop, 0)]
 
 
 def _substring_signature(args: tuple[Node, ...], session: Session) -> Signature:
     check_arity(args, 2, 3)
-    if args[0].dtype != ty.STRING:
-        raise CannotJudge(f"substring expects STRING, got {args[0].dtype}")
+    t = args[0].dtype
+    if t is None or t.kind not in TEXT:
+        raise CannotJudge(f"substring expects text, got {t}")
     for a in args[1:]:
         if a.dtype is None or a.dtype.kind is not Kind.INT:
             raise CannotJudge("positions and lengths must be integers")
-    return (ty.STRING, *(ty.INT32,) * (len(args) - 1)), ty.STRING
+    return (t, *(ty.INT32,) * (len(args) - 1)), t
 
 
 def _substring(call: Call, a: Data, at: Data, count: Data | None = None) -> Any:
-    return map_elements(_substring_of, a, at, np.full(1, MAX_LENGTH) if count is None else count)
+    of = cut if call.dtype.kind is Kind.BINARY else substring_of
+    return map_elements(of, a, at, np.full(1, MAX_LENGTH) if count is None else count)
 
 
 def _substring_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
@@ -107,7 +114,7 @@ def _substring_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
         len(a.low) == 1 and a.low is a.high and not a.may_hold_null.any() for a in (at, *count)
     )
     plain = Function(_substring_signature, _substring)
-    if not literals or at.low[0] < 0:
+    if not literals or at.low[0] < 0 or call.dtype.kind is Kind.BINARY:
         return apply(call, plain, args)
     low, high = (
         _substring(call, d, at.low, *(c.low for c in count)) for d in (text.low, text.high)
@@ -211,6 +218,8 @@ def _change_case(upper: bool) -> Function:
 def _texts(args: tuple[Node, ...], session: Session) -> Signature:
     if not args:
         raise CannotJudge("expected at least one argument")
+    if all(a.dtype == ty.BINARY for a in args):
+        return (ty.BINARY,) * len(args), ty.BINARY
     for a in args:
         if a.dtype != ty.STRING:
             raise CannotJudge(f"expected STRING, got {a.dtype}")
@@ -243,7 +252,7 @@ def _concat_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     low, high = np.empty(n, object), np.empty(n, object)
     low[:], high[:] = [r[0] for r in rows], [r[1] or b"" for r in rows]
     return Interval(
-        ty.STRING, low, high, np.array([r[1] is None for r in rows]), alive, nulls, NO, may_raise
+        call.dtype, low, high, np.array([r[1] is None for r in rows]), alive, nulls, NO, may_raise
     )
 
 

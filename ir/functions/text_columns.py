@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from skipstone.ir.function import Call
 from skipstone.ir.like import decode, fits
+from skipstone.ir.types import Kind
 from skipstone.ir.values import Data
 
 Column: TypeAlias = Callable[..., Any]
@@ -29,8 +30,8 @@ def numbers(found: pa.Array) -> Data:
     return np.asarray(found.fill_null(0).to_numpy(zero_copy_only=False), np.int64)
 
 
-def _is_text(*args: object) -> bool:
-    return all(isinstance(a, pa.Array) for a in args)
+def _is_text(a: object) -> bool:
+    return isinstance(a, pa.Array)
 
 
 def is_ascii(texts: pa.Array) -> bool:
@@ -67,10 +68,14 @@ def substring(call: Call, a: Any, at: Any, count: Any = MAX_LENGTH) -> Any:
     if not _is_text(a) or isinstance(at, (np.ndarray, pa.Array)) or isinstance(count, np.ndarray):
         return None
     at, count = int(at), int(count)
+    if at < 0 and pa.types.is_large_binary(a.type):
+        return None
     if at < 0:
         return pc.utf8_slice_codeunits(a, at) if count == MAX_LENGTH else None
     start = max(at - 1, 0)
     stop = start + max(count, 0)
+    if pa.types.is_large_binary(a.type):
+        return pc.binary_slice(a, start, stop)
     if is_ascii(a):
         return pc.binary_slice(a.view(pa.large_binary()), start, stop).view(pa.large_string())
     return pc.utf8_slice_codeunits(a, start, stop)
@@ -78,6 +83,8 @@ def substring(call: Call, a: Any, at: Any, count: Any = MAX_LENGTH) -> Any:
 
 def concat(call: Call, *parts: Any) -> Any:
     """Join texts."""
+    if call.dtype.kind is Kind.BINARY:
+        return None
     columns = [_scalar(p) if isinstance(p, bytes) else p for p in parts]
     if any(isinstance(c, np.ndarray) or c is None for c in columns):
         return None

@@ -8,9 +8,9 @@ import pytest
 
 import skipstone as ss
 from skipstone.bindings.predicates.sql import parse
-from skipstone.ir import row_parts
 from skipstone.ir.bind import bind_scalar
 from skipstone.ir.errors import UnsupportedForm
+from skipstone.ir.evaluation import parts
 from skipstone.ir.node import Op
 from skipstone.ir.rows import judge, values_of
 from skipstone.ir.types import leaves_of
@@ -65,9 +65,9 @@ def test_conditions(text, ansi, monkeypatch):
     node = ss.PruningPredicate(text, batch.schema, ansi=ansi).node
     expected = alone(node, batch)
     for block, few in ((1 << 20, 4), (9, 1 << 20), (9, 1)):
-        monkeypatch.setattr(row_parts, "BLOCK", block)
-        monkeypatch.setattr(row_parts, "THREADS_FROM", 2 * block)
-        monkeypatch.setattr(row_parts, "FEW", few)
+        monkeypatch.setattr(parts, "BLOCK", block)
+        monkeypatch.setattr(parts, "THREADS_FROM", 2 * block)
+        monkeypatch.setattr(parts, "FEW", few)
         truth = judge(node, batch, {})
         assert np.transpose([truth.true, truth.false, truth.may_raise]).tolist() == expected
 
