@@ -218,12 +218,16 @@ def _change_case(upper: bool) -> Function:
 def _texts(args: tuple[Node, ...], session: Session) -> Signature:
     if not args:
         raise CannotJudge("expected at least one argument")
-    if all(a.dtype == ty.BINARY for a in args):
-        return (ty.BINARY,) * len(args), ty.BINARY
     for a in args:
         if a.dtype != ty.STRING:
             raise CannotJudge(f"expected STRING, got {a.dtype}")
     return (ty.STRING,) * len(args), ty.STRING
+
+
+def _texts_or_binary(args: tuple[Node, ...], session: Session) -> Signature:
+    if args and all(a.dtype == ty.BINARY for a in args):
+        return (ty.BINARY,) * len(args), ty.BINARY
+    return _texts(args, session)
 
 
 def _concat(call: Call, *data: Data) -> Any:

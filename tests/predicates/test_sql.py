@@ -133,7 +133,8 @@ UNKNOWN = [
     "x = INTERVAL 1 DAY", "x = '\ud800'", "s LIKE '\ud800%'", "s LIKE 'a%' ESCAPE ''",
     "s LIKE 'a%' ESCAPE 'ab'", "x < 1 < 2", "x = 9999999999999999999999999999999999999999",
     "b = TRUE IN (TRUE, NULL)", "b BETWEEN FALSE AND FALSE = FALSE", "s LIKE 'a' = TRUE",
-    "b = NOT b", "b = x IS NOT DISTINCT FROM 1 = TRUE", "soundex(s) = 'a'", "mask(s) = 'a'",
+    "b = NOT b", "b = x IS NOT DISTINCT FROM 1 = TRUE", "soundex(s) = 'a'", "reverse(y1) = X'61'",
+    "trim(y1 || y1) = X'61'", "mask(s) = 'a'",
     "hash(s) = 1", "elt(1, s, 'x') = 'xxa'", "initcap(s) = 'a  '",
 ]  # fmt: skip
 
