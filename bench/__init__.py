@@ -9,7 +9,8 @@ requirements.
     tables/       workloads over Delta, Hive and Iceberg tables, and joins
     files/        `files`: planning and counting over real files, compared with other engines
     power/        `power`: which row groups each engine leaves out, by form of predicate
-    rows/         `rows`: from paths to rows, compared with other engines
+    rows/         `rows`: from paths to rows, compared with other engines; `computed`: conditions
+                  on computed values over rows in memory
     spark/        workloads in a Spark session
     report/       everything that workloads share:
         measure.py   time contestants in turn, beside a reference such as a yardstick

@@ -8,6 +8,7 @@ from typing import Final
 from bench.files import files
 from bench.power.power import power
 from bench.report.report import Options, Report
+from bench.rows.computed import computed
 from bench.rows.rows import rows
 from bench.spark.shards import shards
 from bench.spark.spark_joins import spark_joins
@@ -51,6 +52,7 @@ WORKLOADS: Final[Mapping[str, Callable[[Options], Report]]] = {
     "dynamic": dynamic,
     "power": power,
     "rows": rows,
+    "computed": computed,
     "handover": handover,
     "gpu": gpu,
     "shards": shards,

@@ -69,6 +69,9 @@ class Function:
         interval: (call, intervals) -> interval; replaces the corners.
         rows: (call, values) -> values; replaces `point` for functions that are not strict. A
             strict function is NULL if any argument is NULL.
+        column: (call, *arguments) -> Arrow text, data, (data, bad) or None; replaces `point` for
+            many rows of text. An argument is large Arrow text, data, or a value that all rows
+            share. None: `point` has to compute these rows.
     """
 
     signature: Callable[[tuple[Node, ...], Session], Signature]
@@ -78,6 +81,7 @@ class Function:
     saturates: bool = False
     interval: Callable[[Call, tuple[Interval, ...]], Interval] | None = None
     rows: Callable[[Call, tuple[Values, ...]], Values] | None = None
+    column: Callable[..., Any] | None = None
 
     def policy(self, call: Call) -> Policy:
         """Return the meaning of a bad result of this call."""

@@ -9,10 +9,22 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from skipstone.ir.function import LOST, Call, Function
 from skipstone.ir.types import DType, Kind
-from skipstone.ir.values import NO, TEXT, YES, Data, Mask, Values, constant, filler, lane_type_of
+from skipstone.ir.values import (
+    NO,
+    TEXT,
+    YES,
+    Data,
+    Mask,
+    Values,
+    constant,
+    filler,
+    lane_type_of,
+    text_array,
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -258,6 +270,11 @@ def evaluate_points(call: Call, f: Function, data: list[Data]) -> tuple[Data, Ma
     Returns:
         Its values, a mask of the bad ones, and a mask of those that are not known here.
     """
+    values, bad, not_known = _points(call, f, data)
+    return np.asarray(values, lane_type_of(call.dtype)), bad, not_known
+
+
+def _points(call: Call, f: Function, data: list[Data]) -> tuple[Data, Mask, Mask]:
     assert f.point is not None
     with np.errstate(all="ignore"):
         out = f.point(call, *data)
@@ -266,7 +283,7 @@ def evaluate_points(call: Call, f: Function, data: list[Data]) -> tuple[Data, Ma
     assert bad is NO or f.policy(call) != "never" or not bad.any(), (
         f"{call.name} returned bad results, but declares no policy for them"
     )
-    return np.asarray(values, lane_type_of(call.dtype)), bad > 0, bad == LOST
+    return np.asarray(values), bad > 0, bad == LOST
 
 
 def evaluate_rows(call: Call, f: Function, args: tuple[Values, ...]) -> Values:
@@ -276,8 +293,17 @@ def evaluate_rows(call: Call, f: Function, args: tuple[Values, ...]) -> Values:
     valid, may_raise = YES, NO
     for a in args:
         valid, may_raise = valid & a.valid, may_raise | a.may_raise
+    if f.column is not None and max(map(len, args)) > 1:
+        found = f.column(call, *map(_argument, args))
+        if found is not None:
+            lanes, lost = found if isinstance(found, tuple) else (found, NO)
+            return Values(call.dtype, lanes, valid, may_raise | (valid & (lost == LOST)))
     use = valid & ~may_raise
-    data, bad, not_known = evaluate_points(call, f, [_with_fillers(a, use) for a in args])
+    data, bad, not_known = _points(call, f, [_with_fillers(a, use) for a in args])
+    if not (call.dtype.kind is Kind.DECIMAL and data.dtype == np.int64):  # of any precision
+        data = np.asarray(data, lane_type_of(call.dtype))
+    if not bad.any():
+        return Values(call.dtype, data, valid, may_raise)
     policy = f.policy(call)
     bad, may_raise = bad & use & ~not_known, may_raise | (not_known & use)
     if policy == "null":
@@ -287,10 +313,23 @@ def evaluate_rows(call: Call, f: Function, args: tuple[Values, ...]) -> Values:
     return Values(call.dtype, data, valid, may_raise)
 
 
+def _argument(a: Values) -> Any:
+    """Return an argument of `Function.column`."""
+    if len(a) == 1:
+        return a.data[0]
+    if a.dtype.kind is not Kind.STRING or not isinstance(a.lanes, np.ndarray):
+        return a.lanes
+    try:
+        return text_array(a.lanes)
+    except pa.ArrowInvalid:  # not UTF-8
+        return a.lanes
+
+
 def _with_fillers(a: Values, use: Mask) -> Data:
     """Replace unused values by fillers, so that nothing is computed on arbitrary data."""
-    if len(a.data) == 1 or use.all():
-        return a.data
-    fill = np.empty(1, a.data.dtype)
+    data = a.points
+    if len(data) == 1 or use.all():
+        return data
+    fill = np.empty(1, data.dtype)
     fill[0] = filler(a.dtype)
-    return np.where(np.broadcast_to(use, len(a.data)) if len(use) == 1 else use, a.data, fill)
+    return np.where(np.broadcast_to(use, len(data)) if len(use) == 1 else use, data, fill)

@@ -6,43 +6,38 @@ Literals already lie on their columns' axes, so no data is cast.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import functools
 from typing import Final, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from skipstone.ir import types as ty
 from skipstone.ir.errors import UnsupportedForm
+from skipstone.ir.evaluation.leaves import fits_array, fits_data, mask_of
+from skipstone.ir.evaluation.parts import Truth as Truth
+from skipstone.ir.evaluation.parts import in_parts
 from skipstone.ir.functions.build import TRUTH, call_of, evaluate
-from skipstone.ir.like import fits, pattern_of
+from skipstone.ir.like import pattern_of
 from skipstone.ir.node import TERMS, Node, Op, Path, Reason, show_path
-from skipstone.ir.session import CannotJudge
 from skipstone.ir.text import show
-from skipstone.ir.types import DType, Kind, from_arrow, plain, to_python
-from skipstone.ir.values import NO, Values, constant, from_array, malformed, to_array
+from skipstone.ir.types import DType, Kind, from_arrow, plain
+from skipstone.ir.values import (
+    NO,
+    TEXT,
+    Mask,
+    Values,
+    constant,
+    from_array,
+    malformed,
+    to_array,
+)
 
-Mask = npt.NDArray[np.bool_]
 FILTER_ELSEWHERE: Final = (
     "Filter the rows elsewhere: plan.to_spark(spark) does; to_arrow, to_polars and to_duckdb "
     "return them unfiltered with filter=False"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Truth:
-    """Masks of shape (rows,): the rows that are TRUE, that are FALSE, and that may raise an error.
-
-    `may_raise` marks rows for which Spark may raise an error, or whose value is not known here. All
-    other rows are NULL.
-    """
-
-    true: Mask
-    false: Mask
-    may_raise: Mask
 
 
 def evaluate_rows(predicate: Node, batch: pa.RecordBatch) -> pa.BooleanArray:
@@ -131,24 +126,36 @@ def judge(n: Node, batch: pa.RecordBatch, cache: Cache) -> Truth:
         case Op.IS_NULL if n.args[0].op not in TERMS:
             p = judge(n.args[0], batch, cache)
             return Truth(~(p.true | p.false | p.may_raise), p.true | p.false, p.may_raise)
-    values, may_raise = _term_values(n.args[0], batch, cache)
+    if n.args[0].op is Op.COLUMN:
+        array = _column(n.args[0], batch, cache)
+        return _judge_array(n, array, pc.is_valid(array), none)
+    return in_parts(n, batch, functools.partial(_judge_call, n))
+
+
+def _judge_array(n: Node, array: pa.Array, valid: Mask | pa.Array, may_raise: Mask) -> Truth:
     if n.op is Op.LIKE and not pattern_of(n).by_bytes:
-        may_raise = may_raise | malformed(values)
-    valid = _mask(pc.is_valid(values)) & ~may_raise
+        may_raise = may_raise | malformed(array)
+    valid = (valid if isinstance(valid, np.ndarray) else mask_of(valid)) & ~may_raise
     if n.op is Op.IS_NULL:
         return Truth(~valid & ~may_raise, valid, may_raise)
-    true = valid & _test(n, values)
+    true = valid & fits_array(n, array)
     return Truth(true, valid & ~true, may_raise)
 
 
-def _term_values(term: Node, batch: pa.RecordBatch, cache: Cache) -> tuple[pa.Array, Mask]:
-    """Return the values of a column or call, and a mask of the unknown ones."""
-    if term.op is Op.COLUMN:
-        return _column(term, batch, cache), np.zeros(batch.num_rows, np.bool_)
-    values = values_of(term, batch, cache)
-    return to_array(values, batch.num_rows), np.array(
-        np.broadcast_to(values.may_raise, batch.num_rows)
+def _judge_call(n: Node, batch: pa.RecordBatch) -> Truth:
+    """Judge each row by a test of a call."""
+    size = batch.num_rows
+    values = values_of(n.args[0], batch, {})
+    valid, may_raise = (
+        np.array(np.broadcast_to(m, size)) for m in (values.valid, values.may_raise)
     )
+    if values.dtype.kind in TEXT:
+        return _judge_array(n, to_array(values, size), valid, may_raise)
+    valid &= ~may_raise
+    if n.op is Op.IS_NULL:
+        return Truth(~valid & ~may_raise, valid, may_raise)
+    true = valid & fits_data(n, values.points)
+    return Truth(true, valid & ~true, may_raise)
 
 
 def _column(n: Node, batch: pa.RecordBatch, cache: Cache) -> pa.Array:
@@ -168,7 +175,7 @@ def values_of(n: Node, batch: pa.RecordBatch, cache: Cache) -> Values:
         case Op.COLUMN:
             array = _column(n, batch, cache)
             if n.dtype is None or not n.dtype.ordered:
-                return Values(ty.NULL, np.zeros(1, np.int64), _mask(pc.is_valid(array)), NO)
+                return Values(ty.NULL, np.zeros(1, np.int64), mask_of(pc.is_valid(array)), NO)
             return from_array(array)
     call = call_of(n)
     if call.name == TRUTH:
@@ -208,64 +215,3 @@ def column_at(batch: pa.RecordBatch, path: Path) -> pa.Array:
         case DType(Kind.DECIMAL, precision=p, scale=s):
             return values.cast(pa.decimal128(p, s))
     return values
-
-
-def _mask(values: pa.Array) -> Mask:
-    return np.asarray(values.fill_null(False).to_numpy(zero_copy_only=False), dtype=np.bool_)
-
-
-def _test(n: Node, values: pa.Array) -> Mask:
-    """Test values; the result for NULL is arbitrary."""
-    if n.op in (Op.GT, Op.GE):
-        # Spark's order is total, so these are the negations, and NaN passes them.
-        return ~_test(Node(Op.LE if n.op is Op.GT else Op.LT, n.args), values)
-    match n.op:
-        case Op.DEFINED:
-            return np.ones(len(values), np.bool_)
-        case Op.NAN:
-            return _mask(pc.is_nan(values))
-        case Op.WITHIN:
-            x, low, high = n.args
-            return ~_test(Node(Op.LT, (x, low)), values) & _test(Node(Op.LE, (x, high)), values)
-        case Op.IN:
-            assert isinstance(n.value, tuple)
-            return _is_in(n.value, values)
-        case Op.LIKE:
-            try:
-                return _mask(fits(pattern_of(n), values))
-            except CannotJudge as e:
-                raise UnsupportedForm(f"rows cannot be judged by {e}") from e
-    compare: Callable[..., pa.Array] = {Op.LT: pc.less, Op.LE: pc.less_equal, Op.EQ: pc.equal}[n.op]
-    return _mask(compare(values, scalar_of(n.args[1].value, values.type)))
-
-
-def _is_in(members: tuple[object, ...], values: pa.Array) -> Mask:
-    dtype = from_arrow(values.type)
-    if dtype.kind is Kind.FLOAT:
-        floats = np.asarray(values.fill_null(np.nan).to_numpy(zero_copy_only=False))
-        return np.isin(floats, np.asarray(members, floats.dtype))
-    storage = {
-        Kind.DATE: pa.int32(),
-        Kind.TIMESTAMP: pa.int64(),
-        Kind.STRING: pa.large_binary(),
-        Kind.BINARY: pa.large_binary(),
-    }.get(dtype.kind)
-    wanted = (
-        pa.array(members, storage).cast(values.type)
-        if storage
-        else pa.array([to_python(m, dtype) for m in members], values.type)
-    )
-    return _mask(pc.is_in(values, value_set=wanted))
-
-
-def scalar_of(axis: object, arrow: pa.DataType) -> pa.Scalar:
-    """Convert an axis value to an Arrow scalar of a column's type."""
-    dtype = from_arrow(arrow)
-    match dtype.kind:
-        case Kind.DATE:
-            return pa.scalar(axis, pa.int32()).cast(arrow)
-        case Kind.TIMESTAMP:
-            return pa.scalar(axis, pa.int64()).cast(arrow)
-        case Kind.STRING | Kind.BINARY:
-            return pa.scalar(axis, pa.large_binary()).cast(arrow)
-    return pa.scalar(to_python(axis, dtype), arrow)

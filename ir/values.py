@@ -1,21 +1,22 @@
-"""Values: n axis values of one type as NumPy arrays, the inputs and outputs of functions.
+"""Values: n axis values of one type, the inputs and outputs of functions.
 
 Integers, dates, timestamps, booleans and decimals of up to 18 digits are int64. Longer decimals are
 Python integers and text is bytes, both in object arrays. Floats keep their width, so that FLOAT
 rounds as Spark's does.
+
+Rows may be stored in less: long decimals whose values are short as int64, text as Arrow has it.
 """
 
 from __future__ import annotations
 
-import decimal
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from skipstone.ir import types as ty
 from skipstone.ir.types import DType, Kind, from_arrow, plain, to_python
 
 Data: TypeAlias = npt.NDArray[Any]
@@ -29,18 +30,28 @@ class Values:
 
     Attributes:
         dtype: The type.
-        data: Axis values; arbitrary where not valid.
+        lanes: Axis values; arbitrary where not valid. Text may be a large Arrow array.
         valid: Not NULL.
         may_raise: Spark raises an error for the row, or its value is not known here.
     """
 
     dtype: DType
-    data: Data
+    lanes: Data | pa.Array
     valid: Mask
     may_raise: Mask
 
     def __len__(self) -> int:
-        return len(self.data)
+        return len(self.lanes)
+
+    @property
+    def data(self) -> Data:
+        """The axis values in the NumPy type of `lane_type_of`."""
+        return np.asarray(self.points, lane_type_of(self.dtype))
+
+    @property
+    def points(self) -> Data:
+        """The axis values as NumPy array, as short as they are stored; text is converted."""
+        return self.lanes if isinstance(self.lanes, np.ndarray) else bytes_of(self.lanes)
 
 
 NO: Mask = np.zeros(1, np.bool_)
@@ -66,7 +77,8 @@ def filler(dtype: DType) -> object:
 
 def constant(value: object, dtype: DType) -> Values:
     """Return a literal as one value for all rows; None is NULL."""
-    data = np.empty(1, lane_type_of(dtype))
+    short = isinstance(value, int) and dtype.kind is Kind.DECIMAL and abs(value) < 2**62
+    data = np.empty(1, np.int64 if short else lane_type_of(dtype))
     data[0] = filler(dtype) if value is None else value
     return Values(dtype, data, NO if value is None else YES, NO)
 
@@ -75,9 +87,29 @@ def from_array(array: pa.Array) -> Values:
     """Convert an Arrow array of an ordered type; text that is not UTF-8 is unknown."""
     array = plain(array)
     dtype = from_arrow(array.type)
-    valid = np.asarray(array.is_valid().to_numpy(zero_copy_only=False), np.bool_)
-    may_raise = malformed(array) if dtype.kind is Kind.STRING else np.zeros(len(array), np.bool_)
-    return Values(dtype, _data(array, dtype), valid, may_raise)
+    valid, may_raise = _validity(array), NO
+    if dtype.kind is Kind.STRING:
+        array = array.cast(pa.large_string())
+        if (bad := malformed(array)).any():
+            may_raise, array = bad, pc.if_else(pa.array(bad), pa.scalar("", array.type), array)
+    return Values(dtype, _lanes(array, dtype), valid, may_raise)
+
+
+def _validity(array: pa.Array) -> Mask:
+    if not array.null_count:
+        return YES
+    return np.asarray(array.is_valid().to_numpy(zero_copy_only=False), np.bool_)
+
+
+def bytes_of(texts: pa.Array) -> Data:
+    """Return large text or binary as an object array of bytes; NULL is empty."""
+    raw = texts.view(pa.large_binary()) if pa.types.is_large_string(texts.type) else texts
+    return np.asarray(raw.fill_null(b"").to_numpy(zero_copy_only=False), object)
+
+
+def text_array(data: Data) -> pa.Array:
+    """Return an object array of UTF-8 as Arrow text."""
+    return pa.array(data, pa.large_binary()).cast(pa.large_string())
 
 
 def malformed(texts: pa.Array) -> Mask:
@@ -105,21 +137,16 @@ def _is_malformed(raw: bytes | None) -> bool:
         return True
 
 
-def _data(array: pa.Array, dtype: DType) -> Data:
+def _lanes(array: pa.Array, dtype: DType) -> Data | pa.Array:
     match dtype.kind:
-        case Kind.STRING | Kind.BINARY:
-            if dtype.kind is Kind.STRING:
-                raw = array.cast(pa.large_string()).view(pa.large_binary())
-            else:
-                raw = array.cast(pa.large_binary())
-            return np.asarray(raw.fill_null(b"").to_numpy(zero_copy_only=False), object)
+        case Kind.STRING:
+            return _from_zero(array)
+        case Kind.BINARY:
+            return _from_zero(array.cast(pa.large_binary()))
         case Kind.DECIMAL:
-            words = unscaled(array.cast(pa.decimal128(38, dtype.scale)))
-            if dtype.precision <= 18:
-                return words[:, 0].astype(np.int64)
-            return np.asarray(
-                words[:, 1].astype(np.int64).astype(object) * 2**64 + words[:, 0].astype(object)
-            )
+            if not pa.types.is_decimal128(array.type):
+                array = array.cast(pa.decimal128(dtype.precision, dtype.scale))
+            return _digits(unscaled(array), dtype)
         case Kind.DATE:
             array = array.cast(pa.date32()).view(pa.int32())
         case Kind.TIMESTAMP:
@@ -127,7 +154,32 @@ def _data(array: pa.Array, dtype: DType) -> Data:
         case Kind.BOOL:
             array = array.cast(pa.uint8())
     values = array.fill_null(0).to_numpy(zero_copy_only=False)
-    return np.asarray(values.astype(lane_type_of(dtype)))
+    return np.asarray(values, lane_type_of(dtype))
+
+
+def _from_zero(texts: pa.Array) -> pa.Array:
+    """Return large text whose offsets start at 0, with no NULL.
+
+    The result of pc.ascii_lower has wrong offsets otherwise (pyarrow 26).
+    """
+    if texts.null_count:
+        texts = texts.fill_null(b"" if pa.types.is_large_binary(texts.type) else "")
+    _, buffer, data = texts.buffers()
+    if buffer is None or data is None:
+        return pa.array([b""] * len(texts), pa.large_binary()).cast(texts.type)
+    offsets = np.frombuffer(buffer, np.int64, len(texts) + 1, texts.offset * 8)
+    first, last = offsets[[0, -1]].tolist()
+    if first:
+        offsets = offsets - first
+    held = [None, pa.py_buffer(offsets), data.slice(first, last - first)]
+    return pa.Array.from_buffers(texts.type, len(texts), held)
+
+
+def _digits(words: npt.NDArray[np.uint64], dtype: DType) -> Data:
+    low, high = np.ascontiguousarray(words[:, 0]).view(np.int64), words[:, 1].view(np.int64)
+    if dtype.precision <= 18 or bool((high == low >> 62).all()):
+        return low
+    return np.asarray(high.astype(object) * 2**64 + words[:, 0].astype(object))
 
 
 def unscaled(array: pa.Array) -> npt.NDArray[np.uint64]:
@@ -151,18 +203,16 @@ def unscaled(array: pa.Array) -> npt.NDArray[np.uint64]:
 def to_array(values: Values, n: int) -> pa.Array:
     """Convert values to an Arrow array of length n; NULL where they are not valid, or unknown."""
     dtype = values.dtype
-    data = np.broadcast_to(values.data, n)
     mask = np.broadcast_to(~values.valid | values.may_raise, n)
+    if not isinstance(values.lanes, np.ndarray) and len(values) == n:
+        return pc.if_else(pa.array(mask), pa.scalar(None, values.lanes.type), values.lanes)
+    data = np.broadcast_to(values.points, n)
     match dtype.kind:
         case Kind.STRING | Kind.BINARY:
             raw = pa.array(data, pa.large_binary(), mask=mask)
             return raw.cast(pa.large_string()) if dtype.kind is Kind.STRING else raw
         case Kind.DECIMAL:
-            digits = [
-                None if m else decimal.Decimal(int(v)).scaleb(-dtype.scale, ty.EXACT)
-                for v, m in zip(data, mask, strict=True)
-            ]
-            return pa.array(digits, pa.decimal128(dtype.precision, dtype.scale))
+            return _decimals(data, mask, pa.decimal128(dtype.precision, dtype.scale))
         case Kind.DATE:
             return pa.array(data.astype(np.int32), pa.int32(), mask=mask).cast(pa.date32())
         case Kind.TIMESTAMP:
@@ -176,6 +226,15 @@ def to_array(values: Values, n: int) -> pa.Array:
                 [None if m else int(v) for v, m in zip(data, mask, strict=True)], pa.uint64()
             )
     return pa.array(data.astype(dtype.lane_type), mask=mask)
+
+
+def _decimals(data: Data, mask: Mask, to: pa.DataType) -> pa.Array:
+    words = np.zeros((len(data), 2), np.int64)
+    words[:, 0] = data if data.dtype != object else (data & (2**64 - 1)).astype(np.uint64)
+    words[:, 1] = (data >> 63 if data.dtype != object else data >> 64).astype(np.int64)
+    words[mask] = 0
+    found = pa.Array.from_buffers(to, len(data), [None, pa.py_buffer(words)])
+    return pc.if_else(pa.array(mask), pa.scalar(None, to), found) if mask.any() else found
 
 
 def python_values(data: Data, dtype: DType) -> list[object]:

@@ -19,7 +19,7 @@ from bench.report.bandwidth import BANDWIDTH
 from bench.report.compare import compare
 from bench.report.report import OWN, Options, Report, WrongAnswer
 from bench.report.results import FOLDER, as_json, load, machine, save
-from bench.rows import rows
+from bench.rows import computed, rows
 from bench.rows.compete import Rows
 from bench.rows.data import Data, layouts
 from bench.statistics import gpu
@@ -197,6 +197,13 @@ def test_rows_that_differ_are_not_timed() -> None:
     for x, y in [([1, 2], ["a", "b"]), ([1, 2, 2], ["a", "b", "b"]), ([1, 1, 2], ["a", "b", "c"])]:
         with pytest.raises(WrongAnswer, match="Other rows"):
             right.check("Other rows", pa.table({"x": x, "y": y}))
+
+
+def test_computed_in_small() -> None:
+    pytest.importorskip("duckdb")
+    report = computed.measured(300_000, Options(rounds=1, only=("decimal / int", "lower, LIKE")))
+    assert [row[""] for row in report.rows] == ["decimal / int", "lower, LIKE"]
+    assert all(row["/DuckDB"] > 0 for row in report.rows) and len(report.requirements) == 1
 
 
 def test_handover_in_small(tmp_path: Path) -> None:

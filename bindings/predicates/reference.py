@@ -17,6 +17,7 @@ from skipstone.ir.functions import (
     arithmetic,
     casts,
     choice,
+    codes,
     dates,
     division,
     iceberg,
@@ -64,7 +65,7 @@ FORMS: Final = (
 )
 FAMILIES: Final = {
     "Arithmetic": (arithmetic, division, numbers_),
-    "Text": (text, patterns, words),
+    "Text": (text, patterns, words, codes),
     "Dates and timestamps": (dates,),
     "Choice and casts": (choice, casts),
     "Iceberg's transforms": (iceberg,),
@@ -72,7 +73,9 @@ FAMILIES: Final = {
 # Functions that other forms become; people do not write them.
 INTERNAL: Final = frozenset(
     [
-        "compare", "case", "widen", "wall_trunc", "whole_seconds", "later", "move", "has_prefix",
+        "compare", "case", "widen", "wall_trunc", "wall_add_months",
+        "micros_between", "months_apart", "seconds_of", "trim_of", "ltrim_of", "rtrim_of",
+        "add_units", "units_between", "whole_seconds", "later", "move", "has_prefix",
         "has_suffix", "has_part", "fits", "matches",
     ]
 )  # fmt: skip

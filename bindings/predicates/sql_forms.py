@@ -34,7 +34,8 @@ READ: Final[dict[str, frozenset[str]]] = {
         ("Null", ""),
         ("Case", "this ifs default"),
         ("If", "this true false"),
-        ("Trim", "this position"),
+        ("Trim", "this position expression"),
+        ("Overlay", "this expression from_ for_"),
         ("Substring", "this start length"),
         ("Interval", "this unit"),
         ("Order", "expressions"),
@@ -68,7 +69,7 @@ UNREAD: Final[dict[str, frozenset[str]]] = {
         "Ordered": "with_fill",
         "RegexpLike": "flag full_match",
         "Substring": "zero_start",
-        "Trim": "expression collation",
+        "Trim": "collation",
     }.items()
 }
 
@@ -80,9 +81,8 @@ PARTS: Final = frozenset((
 
 # Functions whose first argument of three is a unit.
 # Source: Spark, `SqlBaseParser.g4`, `primaryExpression`.
-_UNIT_FUNCTIONS: Final = frozenset((
-    "dateadd", "date_add", "timestampadd", "datediff", "date_diff", "timediff", "timestampdiff",
-))  # fmt: skip
+DIFFERENCES: Final = frozenset(("datediff", "date_diff", "timediff", "timestampdiff"))
+_UNIT_FUNCTIONS: Final = DIFFERENCES | {"dateadd", "date_add", "timestampadd"}
 # Source: Spark, `SqlBaseParser.g4`, `datetimeUnit`.
 _UNITS: Final = frozenset((
     "year", "quarter", "month", "week", "day", "dayofyear",

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from skipstone.bindings.predicates.sql_forms import is_name, not_understood
+from skipstone.bindings.predicates.sql_forms import DIFFERENCES, is_name, not_understood
 from skipstone.bindings.predicates.sql_values import is_pattern, literal_of, rounds_twice, type_of
 from skipstone.ir import types as ty
 from skipstone.ir.errors import PredicateSyntaxError
@@ -116,9 +116,14 @@ class Reader:
                 return self.call("substring", e.this, e.args["start"], *length)
             case exp.Trim():
                 side = str(e.args.get("position") or "").upper()
-                return self.call(
-                    {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(side, "trim"), e.this
-                )
+                name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(side, "trim")
+                characters = e.args.get("expression")
+                if characters is not None:
+                    return self.call(f"{name}_of", e.this, characters)
+                return self.call(name, e.this)
+            case exp.Overlay():
+                count = filter(None, (e.args.get("for_"),))
+                return self.call("overlay", e.this, e.expression, e.args["from_"], *count)
             case exp.Case() | exp.If():
                 return self.choice(e)
             case exp.Extract() if isinstance(e.this, exp.Var):
@@ -263,11 +268,13 @@ class Reader:
         return self.unknown_form(e, "the form is not understood")
 
     def function(self, e: sg.Expression) -> Node:
-        """Read a function by its name; a unit as its first argument is not understood."""
-        unit = e.expressions and isinstance(e.expressions[0], self.exp.Column)
-        if unit and not is_name(e.expressions[0]):
-            return self.unknown_form(e, "functions that take a unit are not understood")
-        return self.call(e.this.lower(), *e.expressions)
+        """Read a function by its name; its first argument may be a unit."""
+        unit = e.expressions[0] if e.expressions else None
+        if not isinstance(unit, self.exp.Column) or is_name(unit):
+            return self.call(e.this.lower(), *e.expressions)
+        name = "units_between" if e.this.lower() in DIFFERENCES else "add_units"
+        word = literal(unit.name.lower().encode(), ty.STRING)
+        return Node(Op.CALL, (word, *map(self.node, e.expressions[1:])), name)
 
     def cast(self, e: sg.Expression) -> Node:
         """Read CAST, TRY_CAST, ::, typed literals, and numbers with a suffix."""

@@ -125,6 +125,17 @@ def unsigned_shift(tokens: list[Any], at: int, text: str) -> tuple[Any, int] | N
     return three[0], at + 2
 
 
+def not_less(tokens: list[Any], at: int, text: str) -> tuple[Any, int] | None:
+    """`!<` is `>=`, and `!>` is `<=`.
+
+    Source: Spark, `SqlBaseLexer.g4`, `GTE` and `LTE`.
+    """
+    kind = {"LT": "GTE", "GT": "LTE"}.get(_kind(tokens, at + 1))
+    if kind is None or text[tokens[at].start : tokens[at + 1].end + 1] not in ("!<", "!>"):
+        return None
+    return _made(kind, {"GTE": ">=", "LTE": "<="}[kind], tokens[at], tokens[at + 1]), at + 2
+
+
 def timestamp_ntz(tokens: list[Any], at: int, text: str) -> tuple[Any, int] | None:
     """Read TIMESTAMP WITHOUT TIME ZONE as TIMESTAMP_NTZ; sqlglot takes it for TIMESTAMP."""
     words = [t.text.upper() for t in tokens[at : at + 4]]
@@ -140,6 +151,7 @@ CORRECTIONS: Final[dict[str, Correction]] = {
     "VAR": hex_string,
     "HEX_STRING": hexadecimal_name,
     "GT": unsigned_shift,
+    "NOT": not_less,
     "TIMESTAMP": timestamp_ntz,
     "TIMESTAMPTZ": timestamp_ntz,
     "TIMESTAMPLTZ": timestamp_ntz,

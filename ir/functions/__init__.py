@@ -9,6 +9,7 @@ from skipstone.ir.functions import (
     arithmetic,
     casts,
     choice,
+    codes,
     dates,
     division,
     iceberg,
@@ -20,6 +21,7 @@ from skipstone.ir.functions import (
 
 FUNCTIONS: Final[dict[str, Function]] = {
     **words.FUNCTIONS,
+    **codes.FUNCTIONS,
     **casts.FUNCTIONS,
     **arithmetic.FUNCTIONS,
     **division.FUNCTIONS,

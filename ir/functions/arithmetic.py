@@ -17,7 +17,7 @@ from skipstone.ir.interval import Interval, corners
 from skipstone.ir.node import Node, Op
 from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import DType, Kind
-from skipstone.ir.values import Data, Mask, lane_type_of
+from skipstone.ir.values import NO, Data, Mask, lane_type_of
 
 NUMERIC: Final = (Kind.INT, Kind.FLOAT, Kind.DECIMAL)
 
@@ -112,6 +112,8 @@ def wrap(values: Data, dtype: DType) -> tuple[Data, Mask]:
     Returns:
         The wrapped values, and a mask of those that were outside the range.
     """
+    if dtype.bits == 64 and values.dtype == np.int64:
+        return values, NO
     low, high = dtype.lowest, dtype.highest
     bad = np.asarray((values < low) | (values > high), np.bool_)
     if not bad.any():
@@ -122,15 +124,46 @@ def wrap(values: Data, dtype: DType) -> tuple[Data, Mask]:
     return out.astype(lane_type_of(dtype)), bad
 
 
+def wide_for(a: Data, unit: int) -> Data:
+    """Return integers in a type that holds `unit` too."""
+    return a.astype(object) if unit >= 2**63 else a
+
+
 def towards_zero(a: Data, unit: int) -> Data:
     """Divide integers by a positive one and drop the remainder."""
+    a = wide_for(a, unit)
     return np.where(np.asarray(a < 0, np.bool_), -(-a // unit), a // unit)
 
 
 def half_up(a: Data, unit: int) -> Data:
     """Divide integers by a positive one and round to the nearest; halves away from zero."""
-    size = (np.abs(a) + unit // 2) // unit
+    if unit == 1:
+        return a
+    size = np.abs(wide_for(a, unit))
+    whole = size // unit
+    size = whole + np.asarray((size - whole * unit) >= unit - unit // 2, np.bool_)
     return np.where(np.asarray(a < 0, np.bool_), -size, size)
+
+
+def rounded(x: Data, places: int, bits: int) -> tuple[Data, Mask]:
+    """Round the sizes of doubles half up to whole units of 10^-places.
+
+    Returns:
+        The numbers of units, and a mask of those that are certain: the exact value of a number and
+        its shortest text as a float of this many bits round alike. 10^22 is the greatest exact
+        power, and the products of units below 2^50 are then exact to one part in 2^52.
+    """
+    with np.errstate(all="ignore"):
+        units = np.abs(x) * 10.0 ** min(places, 22)
+        whole = np.floor(units)
+        margin = units * (2.0**-50 if bits == 64 else 2.0**-22)
+        certain = (np.abs(units - whole - 0.5) > margin) & (units < 2.0**50) & (places <= 22)
+        return whole + (units - whole >= 0.5), np.asarray(certain, np.bool_)
+
+
+def reach(a: Data) -> int:
+    """Return the greatest size of some integers."""
+    return max(abs(int(a.min())), abs(int(a.max()))) if len(a) else 0
 
 
 def exact(op: Any, a: Data, b: Data, bits: int) -> Data:
@@ -139,8 +172,7 @@ def exact(op: Any, a: Data, b: Data, bits: int) -> Data:
     The result is int64 if it certainly fits, otherwise an object array of Python integers.
     """
     if a.dtype != object and b.dtype != object and len(a) and len(b):
-        reach = [max(abs(int(x.min())), abs(int(x.max()))) for x in (a, b)]
-        most = reach[0] * reach[1] if op is np.multiply else reach[0] + reach[1]
+        most = reach(a) * reach(b) if op is np.multiply else reach(a) + reach(b)
         if most < 2**63:
             return np.asarray(op(a, b))
         if bits == 64:
@@ -241,6 +273,9 @@ FUNCTIONS: Final = {
     "add": Function(_sum, _integers_or_floats(np.add), monotone=True, bad=overflow),
     "subtract": Function(_sum, _integers_or_floats(np.subtract), monotone=True, bad=overflow),
     "multiply": replace(_TIMES, interval=_product_interval),
+    "try_add": Function(_sum, _integers_or_floats(np.add), bad="null"),
+    "try_subtract": Function(_sum, _integers_or_floats(np.subtract), bad="null"),
+    "try_multiply": Function(_product, _integers_or_floats(np.multiply), bad="null"),
     "negative": Function(_unary, _negate, monotone=True, bad=overflow),
     "abs": Function(_unary, _abs, bad=overflow, interval=_abs_interval),
 }

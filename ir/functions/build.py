@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Final
 
@@ -10,7 +11,7 @@ import numpy as np
 from skipstone.ir import types as ty
 from skipstone.ir.coercion.coerce import in_spark
 from skipstone.ir.function import Call, Function, check_arity, int_literal, text_literal
-from skipstone.ir.functions import FUNCTIONS
+from skipstone.ir.functions import FUNCTIONS, clocks
 from skipstone.ir.functions.arithmetic import number
 from skipstone.ir.functions.casts import check_cast, steps
 from skipstone.ir.functions.dates import FIELDS, STEPS, UNITS
@@ -129,7 +130,7 @@ def evaluate(n: Node, args: tuple[Values, ...]) -> Values:
     if function is None:  # a user-defined function that this process has not registered
         return Values(
             call_of(n).dtype,
-            constant(None, call_of(n).dtype).data,
+            constant(None, call_of(n).dtype).lanes,
             np.ones(1, np.bool_),
             np.ones(1, np.bool_),
         )
@@ -271,6 +272,52 @@ def _negative(args: tuple[Node, ...], session: Session) -> Node:
     return plain_call("negative", args, session)
 
 
+def _in_utf8(args: tuple[Node, ...], session: Session) -> Node:
+    """Build encode and to_binary, whose result for UTF-8 is the text's bytes."""
+    check_arity(args, 2)
+    if text_literal(args[1]).lower() not in ("utf-8", "utf8") or args[0].dtype != ty.STRING:
+        raise CannotJudge("only text in UTF-8 is understood")
+    return cast(args[0], ty.BINARY, session)
+
+
+def _tried(to: DType) -> Build:
+    def make(args: tuple[Node, ...], session: Session) -> Node:
+        check_arity(args, 1)
+        return cast(args[0], to, session, "try_cast")
+
+    return make
+
+
+def _by_clock(make: Callable[..., Node]) -> Build:
+    return lambda args, session: make(args, session, build, cast)
+
+
+def _trim(name: str) -> Build:
+    """Build ltrim and rtrim, whose characters come before the text."""
+
+    def make(args: tuple[Node, ...], session: Session) -> Node:
+        if len(args) == 2:
+            return build(f"{name}_of", args[::-1], session)
+        return plain_call(name, args, session)
+
+    return make
+
+
+def _btrim(args: tuple[Node, ...], session: Session) -> Node:
+    return build("trim_of" if len(args) == 2 else "trim", args, session)
+
+
+def _pi(args: tuple[Node, ...], session: Session) -> Node:
+    check_arity(args, 0)
+    return literal(math.pi, ty.DOUBLE)
+
+
+def _or_zero(args: tuple[Node, ...], session: Session) -> Node:
+    check_arity(args, 1)
+    number(args[0].dtype)
+    return build("coalesce", (args[0], literal(0, ty.INT32)), session)
+
+
 def _positive(args: tuple[Node, ...], session: Session) -> Node:
     """Return a number unchanged.
 
@@ -293,8 +340,9 @@ SYNONYMS: Final = {
     "ucase": "upper", "lcase": "lower",
     "substr": "substring", "dayofmonth": "day", "dateadd": "date_add", "date_diff": "datediff",
     "nvl": "coalesce", "ifnull": "coalesce",
-    "signum": "sign", "power": "pow", "btrim": "trim", "||": "concat",
+    "signum": "sign", "power": "pow", "||": "concat",
     "*": "multiply", "/": "divide", "%": "remainder", "mod": "remainder",
+    "sha": "sha1", "char": "chr",
 }  # fmt: skip
 ALIASES: Final[dict[str, Build]] = {
     **{alias: _alias(name) for alias, name in SYNONYMS.items()},
@@ -307,6 +355,21 @@ ALIASES: Final[dict[str, Build]] = {
     "double": _cast_to(ty.DOUBLE), "float": _cast_to(ty.FLOAT), "string": _cast_to(ty.STRING),
     "boolean": _cast_to(ty.BOOL),
     "binary": _cast_to(ty.BINARY),
+    "to_timestamp_ntz": _cast_to(ty.TIMESTAMP_NTZ),
+    "try_to_date": _tried(ty.DATE),
+    "try_to_timestamp": _tried(ty.TIMESTAMP),
+    "add_units": _by_clock(clocks.add_units),
+    "units_between": _by_clock(clocks.units_between),
+    "convert_timezone": _by_clock(clocks.convert_timezone),
+    "to_utc_timestamp": _by_clock(clocks.shifted(True)),
+    "from_utc_timestamp": _by_clock(clocks.shifted(False)),
+    "encode": _in_utf8,
+    "to_binary": _in_utf8,
+    "btrim": _btrim,
+    "ltrim": _trim("ltrim"),
+    "rtrim": _trim("rtrim"),
+    "pi": _pi,
+    "zeroifnull": _or_zero,
     "if": _if,
     "date_trunc": _date_trunc,
     "unix_timestamp": _unix_timestamp,

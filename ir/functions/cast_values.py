@@ -19,7 +19,7 @@ import numpy as np
 from skipstone.ir import types as ty
 from skipstone.ir.coercion.literals import from_text, is_no_value, to_float
 from skipstone.ir.function import LOST, Call
-from skipstone.ir.functions.arithmetic import exact, half_up, towards_zero
+from skipstone.ir.functions.arithmetic import exact, half_up, reach, rounded, towards_zero
 from skipstone.ir.interval import Interval, unknown
 from skipstone.ir.session import CannotJudge
 from skipstone.ir.types import DType, Kind
@@ -96,16 +96,22 @@ def float_to_decimal(call: Call, a: Data) -> Any:
     Spark rounds the shortest text of the number. Where its exact value rounds differently, the
     result is unknown.
     """
-    out, bad = np.zeros(len(a), object), np.zeros(len(a), np.uint8)
-    unit, most = 10**call.dtype.scale, int(call.dtype.highest or 0)
-    for i, x in enumerate(a.tolist()):
+    bits, unit, most = call.types[0].bits, 10**call.dtype.scale, int(call.dtype.highest or 0)
+    sizes, certain = rounded(a.astype(np.float64), call.dtype.scale, bits)
+    certain &= sizes <= min(most, 2**50)
+    signed = np.copysign(np.where(certain, sizes, 0), a).astype(np.int64)
+    if certain.all():
+        return signed, NO
+    out, bad = signed.astype(object), np.zeros(len(a), np.uint8)
+    for i in np.flatnonzero(~certain).tolist():
+        x = a[i].item()
         if x != x or x in (np.inf, -np.inf):
             out[i], bad[i] = (0 if x != x else most if x > 0 else -most), 1
             continue
-        shown = decimal.Decimal(repr(x) if call.types[0].bits == 64 else str(np.float32(x)))
-        sizes = {int(abs(Fraction(v)) * unit + Fraction(1, 2)) for v in (shown, x)}
-        size = max(sizes)
-        bad[i] = LOST if len(sizes) > 1 else size > most
+        shown = decimal.Decimal(repr(x) if bits == 64 else str(np.float32(x)))
+        exact_sizes = {int(abs(Fraction(v)) * unit + Fraction(1, 2)) for v in (shown, x)}
+        size = max(exact_sizes)
+        bad[i] = LOST if len(exact_sizes) > 1 else size > most
         out[i] = min(size, most) * (1 if x > 0 else -1)
     return out.astype(lane_type_of(call.dtype)), bad
 
@@ -116,10 +122,14 @@ def number_to_float(call: Call, a: Data) -> Any:
     if source.kind is not Kind.DECIMAL:
         return a.astype(lane_type_of(to))
     unit = 10**source.scale
+    if to.bits != 64 or source.scale > 22 or a.dtype == object:
+        return np.array([to_float(Fraction(int(v), unit), to) for v in a], lane_type_of(to))
     # If both are exact as doubles, their quotient is rounded only once.
-    if to.bits == 64 and source.scale <= 22 and a.dtype != object and (np.abs(a) <= 2**53).all():
-        return a.astype(np.float64) / unit
-    return np.array([to_float(Fraction(int(v), unit), to) for v in a], lane_type_of(to))
+    out = a.astype(np.float64) / unit
+    if reach(a) > 2**53:
+        for i in np.flatnonzero(np.abs(a) > 2**53).tolist():
+            out[i] = to_float(Fraction(int(a[i]), unit), to)
+    return out
 
 
 def to_boolean(call: Call, a: Data) -> Any:
@@ -204,19 +214,24 @@ def wall_to_date(call: Call, a: Data) -> Any:
 def text_to(call: Call, a: Data) -> Any:
     """Cast text to another type.
 
-    For TRY_CAST, text that certainly has no value is bad. All other text that is not plain is
-    unknown.
+    Unless a CAST raises errors, text that certainly has no value is bad. All other text that is not
+    plain is unknown.
     """
     out, bad = np.empty(len(a), lane_type_of(call.dtype)), np.zeros(len(a), np.uint8)
     for i, raw in enumerate(a.tolist()):
         try:
             out[i] = from_text(raw.decode("utf-8", "strict"), call.dtype, call.session)
         except (CannotJudge, ValueError, OverflowError):
-            none = call.name == "try_cast" and is_no_value(
-                raw.decode("utf-8", "replace"), call.dtype
-            )
-            out[i], bad[i] = 0, 1 if none else LOST
+            out[i], bad[i] = 0, 1 if _is_null(call, raw.decode("utf-8", "replace")) else LOST
     return out, bad
+
+
+def _is_null(call: Call, text: str) -> bool:
+    if call.name != "try_cast":
+        # Without ANSI mode, CAST('.' AS INT) is 0.
+        if call.session.ansi or (call.dtype.kind is Kind.INT and "." in text):
+            return False
+    return is_no_value(text, call.dtype)
 
 
 def to_text(show: Callable[[Any, DType], str | None]) -> Callable[[Call, Data], Any]:

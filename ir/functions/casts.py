@@ -42,6 +42,7 @@ from skipstone.ir.functions.cast_values import (
     unchanged,
     wall_to_date,
 )
+from skipstone.ir.functions.text_columns import integer_text
 from skipstone.ir.interval import Interval, apply
 from skipstone.ir.node import Node
 from skipstone.ir.session import CannotJudge, Session
@@ -87,14 +88,18 @@ def _text_to_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     return replace(interval, may_raise=interval.may_raise | (a.some & ~a.single))
 
 
-_TEXT_TO: Final = _rule(text_to, bad=lambda call: "null" if call.name == "try_cast" else "unknown")
+def _none_or_lost(call: Call) -> Policy:
+    return "unknown" if call.session.ansi and call.name != "try_cast" else "null"
+
+
+_TEXT_TO: Final = _rule(text_to, bad=_none_or_lost)
 RULES: Final[dict[tuple[Kind, Kind], Function]] = {
     (_INT, _INT): _rule(_integer, monotone=True, bad=_fails, saturates=True),
     (_INT, _FLOAT): _rule(number_to_float, monotone=True),
     (_INT, _DECIMAL): _rule(to_decimal, monotone=True, bad=_fails_or_null, saturates=True),
     (_INT, _BOOL): _rule(to_boolean, interval=to_boolean_interval),
     (_INT, _STAMP): _rule(seconds_to_timestamp, monotone=True),
-    (_INT, _STRING): _rule(to_text(lambda v, t: str(v))),
+    (_INT, _STRING): _rule(to_text(lambda v, t: str(v)), column=integer_text),
     (_FLOAT, _INT): _rule(float_to_integer, monotone=True, bad=_fails_or_lost, saturates=True),
     (_FLOAT, _FLOAT): _rule(unchanged, monotone=True),
     (_FLOAT, _DECIMAL): _rule(float_to_decimal, monotone=True, bad=_fails_or_null, saturates=True),

@@ -9,6 +9,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from skipstone.ir import types as ty
 from skipstone.ir.coercion.coerce import common_type, in_spark
@@ -17,7 +19,7 @@ from skipstone.ir.interval import Interval, hull, less
 from skipstone.ir.node import Node
 from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import DType, Kind
-from skipstone.ir.values import NO, TEXT, YES, Mask, Values, lane_type_of
+from skipstone.ir.values import NO, YES, Mask, Values, constant
 
 
 def common(args: tuple[Node, ...], session: Session) -> DType:
@@ -75,7 +77,7 @@ def _case_rows(call: Call, args: tuple[Values, ...]) -> Values:
     picks, undecided, may_raise = [], YES, NO
     for condition, value in zip(args[:-1:2], args[1::2], strict=False):
         may_raise = may_raise | (undecided & condition.may_raise)
-        holds = undecided & condition.valid & (condition.data != 0)
+        holds = undecided & condition.valid & (condition.points != 0)
         picks.append((value, holds))
         undecided = undecided & ~holds
     picks.append((args[-1], undecided))
@@ -84,16 +86,35 @@ def _case_rows(call: Call, args: tuple[Values, ...]) -> Values:
 
 def _pick(dtype: DType, picks: list[tuple[Values, Mask]], may_raise: Mask) -> Values:
     """Take each row from the one value whose mask is set."""
-    n = max(max(len(v.data), len(v.valid), len(v.may_raise), len(m)) for v, m in picks)
-    data = np.empty(n, lane_type_of(dtype))
-    data[:] = b"" if dtype.kind in TEXT else 0
-    valid, lost_rows = np.zeros(n, np.bool_), np.array(np.broadcast_to(may_raise, n))
-    for v, mask in picks:
-        m = np.broadcast_to(mask, n)
-        data[m] = np.broadcast_to(v.data, n)[m]
-        valid[m] = np.broadcast_to(v.valid, n)[m]
-        lost_rows[m] |= np.broadcast_to(v.may_raise, n)[m]
-    return Values(dtype, data, valid, lost_rows)
+    data, valid, lost_rows = _stored(dtype, [v for v, _ in picks]), NO, may_raise
+    lanes = constant(None, dtype).lanes
+    for stored, (v, mask) in zip(data, picks, strict=True):
+        lanes = _where(mask, stored, lanes)
+        valid = valid | (mask & v.valid)
+        lost_rows = lost_rows | (mask & v.may_raise)
+    return Values(dtype, lanes, valid, lost_rows)
+
+
+def _stored(dtype: DType, values: list[Values]) -> list[Any]:
+    """Return the rows of several values, all as Arrow text or all as NumPy arrays."""
+    if not any(isinstance(v.lanes, pa.Array) for v in values):
+        return [v.lanes for v in values]
+    to = pa.large_string() if dtype.kind is Kind.STRING else pa.large_binary()
+    return [
+        v.lanes if isinstance(v.lanes, pa.Array) else pa.array(v.lanes, pa.large_binary()).cast(to)
+        for v in values
+    ]
+
+
+def _where(mask: Mask, chosen: Any, other: Any) -> Any:
+    """Take rows of `chosen` where the mask is set; `other` may still be one value."""
+    if not isinstance(chosen, pa.Array):
+        return np.where(mask, chosen, other)
+    if not isinstance(other, pa.Array):
+        other = pa.array(other, pa.large_binary()).cast(chosen.type)
+    n = max(len(mask), len(chosen), len(other))
+    chosen, other = (a if len(a) == n else a[0] for a in (chosen, other))
+    return pc.if_else(pa.array(np.broadcast_to(mask, n)), chosen, other)
 
 
 def _coalesce_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
@@ -157,9 +178,9 @@ def _extreme(greatest: bool) -> Function:
 
 def greater_than(a: Values, b: Values) -> Mask:
     """Return a > b where both are valid; NaN is the greatest."""
-    greater = less(b.data, a.data)
+    greater = less(b.points, a.points)
     if a.dtype.kind is Kind.FLOAT:
-        greater = greater | (np.isnan(a.data) & ~np.isnan(b.data))
+        greater = greater | (np.isnan(a.points) & ~np.isnan(b.points))
     return greater
 
 

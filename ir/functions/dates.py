@@ -6,6 +6,7 @@ is first cast to one of them, in the session's time zone.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -22,7 +23,7 @@ from skipstone.ir.function import (
     only_value,
     text_literal,
 )
-from skipstone.ir.functions.arithmetic import exact
+from skipstone.ir.functions.arithmetic import exact, towards_zero
 from skipstone.ir.interval import Interval, corners, merge
 from skipstone.ir.node import Node
 from skipstone.ir.session import CannotJudge, Session
@@ -30,6 +31,7 @@ from skipstone.ir.types import DType, Kind
 from skipstone.ir.values import Data
 from skipstone.ir.zones import DAY
 
+MANY: Final = 1000  # rows from which a table of their values is made
 SECOND: Final = 10**6
 HOUR: Final = 3600 * SECOND
 # Names of units, as trunc and date_trunc take them. Source: Spark, `DateTimeUtils.parseTruncLevel`.
@@ -48,6 +50,8 @@ FIELDS: Final = {
     "dayofweek": "dayofweek", "dow": "dayofweek",
     "doy": "dayofyear", "hour": "hour", "h": "hour", "hours": "hour", "minute": "minute",
     "min": "minute", "minutes": "minute",
+    "second": "seconds_of", "s": "seconds_of", "sec": "seconds_of", "seconds": "seconds_of",
+    "secs": "seconds_of",
 }  # fmt: skip
 STEPS: Final = {
     "microsecond": 1,
@@ -59,11 +63,31 @@ STEPS: Final = {
 }
 
 
+def _by_table(convert: Callable[[Data], Data]) -> Callable[[Data], Data]:
+    """Return a conversion that converts each value once if many rows have few values.
+
+    NumPy takes some 50 ns to convert a date.
+    """
+
+    @functools.wraps(convert)
+    def look_up(values: Data) -> Data:
+        if len(values) < MANY:
+            return convert(values)
+        low, high = int(values.min()), int(values.max())
+        if 2 * (high - low) > len(values):
+            return convert(values)
+        return convert(np.arange(low, high + 1)).take(values - low)
+
+    return look_up
+
+
+@_by_table
 def months(days: Data) -> Data:
     """Convert days since 1970 to months since January 1970."""
     return days.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
 
 
+@_by_table
 def month_start(month: Data) -> Data:
     """Return the first day of a month, in days since 1970."""
     return month.astype("datetime64[M]").astype("datetime64[D]").astype(np.int64)
@@ -161,6 +185,16 @@ def _add_months(call: Call, days: Data, count: Data) -> Any:
     return _in_days(first + np.minimum(days - month_start(m), length - 1))
 
 
+def _make_date(call: Call, year: Data, month: Data, day: Data) -> Any:
+    """Return the date of a year, month and day; bad where there is none."""
+    first = month_start((np.clip(year, -1_000_000, 1_000_000) - 1970) * 12 + month - 1)
+    length = month_start(months(first) + 1) - first
+    bad = (month < 1) | (month > 12) | (day < 1) | (day > length)
+    days, beyond = _in_days(np.where(bad, 0, first + day - 1))
+    beyond = np.where(np.abs(year) > 1_000_000, LOST, beyond)
+    return days, np.where(bad, 1, beyond).astype(np.uint8)
+
+
 def _instant_from(step: int) -> Function:
     """Return a function that reads whole numbers of a unit as an instant."""
     return Function(
@@ -192,6 +226,24 @@ def _whole_seconds_signature(args: tuple[Node, ...], session: Session) -> Signat
 
 def _whole_seconds(call: Call, a: Data) -> Any:
     return np.where(a < 0, -(-np.maximum(a, np.iinfo(np.int64).min + 1) // SECOND), a // SECOND)
+
+
+def _wall_add_months(call: Call, a: Data, count: Data) -> Any:
+    """Move clocks by months; the day is the last one of a shorter month."""
+    days, lost = _add_months(call, a // DAY, count)
+    return days * DAY + a % DAY, lost | np.where(np.abs(days) > (2**63 // DAY - 1), LOST, 0)
+
+
+def _months_between(call: Call, start: Data, end: Data) -> Any:
+    """Count the whole months between two clocks, as Java does."""
+    days = [a // DAY for a in (start, end)]
+    clocks = [a % DAY for a in (start, end)]
+    # The last day counts only if its clock reaches that of the first.
+    early = (days[1] > days[0]) & (clocks[1] < clocks[0])
+    late = (days[1] < days[0]) & (clocks[1] > clocks[0])
+    last = days[1] - early + late
+    packed = [months(d) * 32 + d - month_start(months(d)) + 1 for d in (days[0], last)]
+    return towards_zero(packed[1] - packed[0], 32)
 
 
 def _add_micros(call: Call, a: Data, micros: Data) -> Any:
@@ -261,6 +313,11 @@ FUNCTIONS: Final = {
         monotone=True,
         bad="unknown",
     ),
+    "make_date": Function(
+        fixed(ty.INT32, ty.INT32, ty.INT32, returns=ty.DATE),
+        _make_date,
+        bad=lambda call: "raise" if call.session.ansi else "null",
+    ),
     "unix_date": Function(fixed(ty.DATE, returns=ty.INT32), lambda call, a: a, monotone=True),
     "date_from_unix_date": Function(
         fixed(ty.INT32, returns=ty.DATE), lambda call, a: a, monotone=True
@@ -272,5 +329,21 @@ FUNCTIONS: Final = {
     "timestamp_seconds": _instant_from(SECOND),
     "timestamp_millis": _instant_from(1000),
     "timestamp_micros": _instant_from(1),
+    "micros_between": Function(
+        fixed(ty.TIMESTAMP_NTZ, ty.TIMESTAMP_NTZ, returns=ty.INT64),
+        lambda call, a, b: _instant(exact(np.subtract, b, a, 64)),
+        bad="raise",
+    ),
+    "months_apart": Function(
+        fixed(ty.TIMESTAMP_NTZ, ty.TIMESTAMP_NTZ, returns=ty.INT64), _months_between
+    ),
+    "wall_add_months": Function(
+        fixed(ty.TIMESTAMP_NTZ, ty.INT32, returns=ty.TIMESTAMP_NTZ),
+        _wall_add_months,
+        bad="unknown",
+    ),
+    "seconds_of": Function(
+        fixed(ty.TIMESTAMP_NTZ, returns=ty.decimal_type(8, 6)), lambda call, a: a % (60 * SECOND)
+    ),
     "later": Function(_add_micros_signature, _add_micros, monotone=True, bad="raise"),
 }

@@ -12,7 +12,14 @@ import numpy as np
 
 from skipstone.ir import types as ty
 from skipstone.ir.function import Call, Function, Policy, Signature
-from skipstone.ir.functions.arithmetic import decimal_result, exact, operands, rescale, wrap
+from skipstone.ir.functions.arithmetic import (
+    decimal_result,
+    exact,
+    operands,
+    reach,
+    rescale,
+    wrap,
+)
 from skipstone.ir.interval import Interval, corners_where
 from skipstone.ir.node import Node
 from skipstone.ir.session import CannotJudge, Session
@@ -51,23 +58,28 @@ def by_zero(call: Call) -> Policy:
 def divide(a: Data, b: Data) -> Data:
     """Divide integers, truncating towards zero as Java does; b is not 0.
 
-    The result is an array of Python integers.
+    The result is int64 if the operands are, otherwise an array of Python integers.
     """
-    a, b = a.astype(object), b.astype(object)
+    if object in (a.dtype, b.dtype) or max(reach(a), reach(b)) >= 2**63:
+        a, b = a.astype(object), b.astype(object)
     q = np.abs(a) // np.abs(b)
-    return np.asarray(np.where((a < 0) != (b < 0), -q, q))
+    return np.asarray(np.where(np.asarray((a < 0) != (b < 0), np.bool_), -q, q))
 
 
 def _divide(call: Call, a: Data, b: Data) -> Any:
     zero = np.asarray(b == 0, np.bool_)
-    b = np.where(zero, np.ones_like(b), b)
+    b = np.where(zero, np.ones_like(b), b) if zero.any() else b
     if call.dtype.kind is Kind.FLOAT:
         return a / b, np.broadcast_to(zero, np.broadcast(a, b).shape)
     # Half up, away from zero: the quotient of 10^k * a and b, for k extra digits.
     shift = call.dtype.scale - call.types[0].scale + call.types[1].scale
-    n, d = a.astype(object) * 10**shift, b.astype(object)
-    size = (2 * np.abs(n) + np.abs(d)) // (2 * np.abs(d))
-    return np.where((n < 0) != (d < 0), -size, size), np.broadcast_to(zero, size.shape)
+    n, d = np.abs(rescale(a, shift)), np.abs(b)
+    if n.dtype == object or 2 * reach(d) >= 2**63:
+        n, d = n.astype(object), d.astype(object)
+    q = n // d
+    size = q + np.asarray(2 * (n - q * d) >= d, np.bool_)
+    negative = np.asarray((a < 0) != (b < 0), np.bool_)
+    return np.where(negative, -size, size), np.broadcast_to(zero, size.shape)
 
 
 def _div(call: Call, a: Data, b: Data) -> Any:
@@ -179,6 +191,10 @@ def _mod_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
 
 
 FUNCTIONS: Final = {
-    name: replace(f, interval=_clear_of_zero if name in ("divide", "div") else _mod_interval)
-    for name, f in _BY_CORNERS.items()
+    **{
+        name: replace(f, interval=_clear_of_zero if name in ("divide", "div") else _mod_interval)
+        for name, f in _BY_CORNERS.items()
+    },
+    "try_divide": Function(_quotient, _divide, bad="null"),
+    "try_mod": Function(_remainder_signature, _mod, bad="null"),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import decimal
+import math
 from fractions import Fraction
 from typing import Any, Final
 
@@ -18,7 +19,7 @@ from skipstone.ir.function import (
     int_literal,
     only_value,
 )
-from skipstone.ir.functions.arithmetic import half_up, number
+from skipstone.ir.functions.arithmetic import half_up, number, rounded, wide_for
 from skipstone.ir.interval import Interval
 from skipstone.ir.node import Node
 from skipstone.ir.session import CannotJudge, Session
@@ -50,13 +51,15 @@ def _saturated(call: Call, x: Data) -> Any:
 def _floor(call: Call, a: Data) -> Any:
     if call.types[0].kind is Kind.FLOAT:
         return _saturated(call, np.floor(a))
-    return a // 10 ** call.types[0].scale
+    unit = 10 ** call.types[0].scale
+    return wide_for(a, unit) // unit
 
 
 def _ceil(call: Call, a: Data) -> Any:
     if call.types[0].kind is Kind.FLOAT:
         return _saturated(call, np.ceil(a))
-    return -(-a // 10 ** call.types[0].scale)
+    unit = 10 ** call.types[0].scale
+    return -(-wide_for(a, unit) // unit)
 
 
 def _round_signature(args: tuple[Node, ...], session: Session) -> Signature:
@@ -80,15 +83,22 @@ def _round(call: Call, a: Data, digits: Data | None = None) -> Any:
         return half_up(a, 10 ** (call.types[0].scale - call.dtype.scale))
     # Spark rounds the number's shortest text half up. Where its exact value rounds differently, the
     # result is unknown.
-    out, bad = np.array(a, lane_type_of(call.dtype)), np.zeros(len(a), np.uint8)
-    for i, x in enumerate(np.asarray(a, np.float64).tolist()):
-        if np.isfinite(x):
-            sizes = {
-                int(abs(Fraction(v)) * 10**places + Fraction(1, 2))
-                for v in (decimal.Decimal(repr(x)), x)
-            }
-            bad[i] = LOST * (len(sizes) > 1)
-            out[i] = np.copysign(float(Fraction(max(sizes), 10**places)), x)
+    values = np.asarray(a, np.float64)
+    sizes, certain = rounded(values, places, 64)
+    with np.errstate(all="ignore"):
+        near = np.copysign(sizes / 10.0**places, values)
+    out, bad = near.astype(lane_type_of(call.dtype)), np.zeros(len(a), np.uint8)
+    for i in np.flatnonzero(~certain).tolist():
+        x = float(values[i])
+        if not np.isfinite(x):
+            out[i] = x
+            continue
+        exact = {
+            int(abs(Fraction(v)) * 10**places + Fraction(1, 2))
+            for v in (decimal.Decimal(repr(x)), x)
+        }
+        bad[i] = LOST * (len(exact) > 1)
+        out[i] = np.copysign(float(Fraction(max(exact), 10**places)), x)
     return out, bad
 
 
@@ -114,5 +124,8 @@ FUNCTIONS: Final = {
     "ceil": Function(_whole, _ceil, monotone=True, bad="raise", saturates=True),
     "round": Function(_round_signature, _round, monotone=True, bad="unknown"),
     "sign": Function(_double, lambda call, a: np.sign(a), monotone=True),
+    "degrees": Function(_double, lambda call, a: a * (180 / math.pi), monotone=True),
+    "radians": Function(_double, lambda call, a: a * (math.pi / 180), monotone=True),
+    "rint": Function(_double, lambda call, a: np.rint(a), monotone=True),
     "sqrt": Function(_double, lambda call, a: np.sqrt(a), interval=_sqrt_interval),
 }

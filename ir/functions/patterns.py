@@ -22,6 +22,7 @@ from skipstone.ir.function import (
     only_value,
     text_literal,
 )
+from skipstone.ir.functions import text_columns
 from skipstone.ir.functions.text import map_elements
 from skipstone.ir.like import check_length, decode, fits
 from skipstone.ir.node import Node
@@ -29,10 +30,11 @@ from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.values import Data
 
 
-def _text_test(test: Callable[[bytes, bytes], bool]) -> Function:
+def _text_test(test: Callable[[bytes, bytes], bool], kernel: Callable[..., Any]) -> Function:
     return Function(
         fixed(ty.STRING, ty.STRING, returns=ty.BOOL),
         lambda call, a, b: map_elements(test, a, b, to=np.int64),
+        column=text_columns.tested(kernel),
     )
 
 
@@ -48,7 +50,7 @@ def _like_signature(args: tuple[Node, ...], session: Session) -> Signature:
 def _like(call: Call, a: Data, pattern: Data, escape: Data) -> Any:
     decoded = decode(only_value(pattern).decode(), only_value(escape).decode())
     assert decoded is not None
-    return _flags(fits(decoded, _texts_of(a)))
+    return text_columns.numbers(fits(decoded, _texts_of(a)))
 
 
 def _texts_of(a: Data) -> pa.Array:
@@ -56,15 +58,11 @@ def _texts_of(a: Data) -> pa.Array:
     return pa.array([raw.decode("utf-8", "replace") for raw in a.tolist()], pa.large_string())
 
 
-def _flags(mask: pa.BooleanArray) -> Data:
-    return np.asarray(mask.to_numpy(zero_copy_only=False), np.int64)
-
-
 # The syntax that Java and RE2 read alike: no classes of letters, groups with options, references or
 # lookaround.
 _SAFE_REGEX: Final = re.compile(
-    r"(?:[^\\()\[\]{}?*+|.^$]|\\[.^$*+?()\[\]{}|\\/-]|\((?:\?:|(?!\?))|[|.)]"
-    r"|[\^$](?![?*+])|[?*+]\??(?![?*+])"
+    r"(?:[^\\()\[\]{}?*+|.^$]|\\[.^$*+?()\[\]{}|\\/dD-]|\((?:\?:|(?!\?))|[|.)]"
+    r"|[\^$](?![?*+{])|(?:[?*+]|\{\d{1,2}(?:,\d{0,2})?\})\??(?![?*+{])"
     r"|\[\^?(?:[A-Za-z0-9 _]-[A-Za-z0-9]|[A-Za-z0-9 _])+\])*"
 )
 # Java's `.` and `$` recognize more line ends than RE2's.
@@ -81,14 +79,23 @@ def _rlike_signature(args: tuple[Node, ...], session: Session) -> Signature:
 
 
 def _rlike(call: Call, a: Data, pattern: Data) -> Any:
-    text, shown = only_value(pattern).decode(), _texts_of(a)
-    if len(text) <= _MAX_REGEX_LENGTH and text.isascii() and _SAFE_REGEX.fullmatch(text):
+    return _matches(_texts_of(a), only_value(pattern).decode())
+
+
+def _rlike_column(call: Call, a: Any, pattern: bytes) -> Any:
+    return _matches(a, pattern.decode()) if isinstance(a, pa.Array) else None
+
+
+def _matches(shown: pa.Array, text: str) -> tuple[Data, Data]:
+    if len(text) <= _MAX_REGEX_LENGTH and _SAFE_REGEX.fullmatch(text):
         # A pattern that RE2 refuses is an error in Spark, or uses a form that RE2 lacks.
         with contextlib.suppress(pa.ArrowInvalid):
-            return _flags(pc.match_substring_regex(shown, pattern=text)), _flags(
-                pc.match_substring_regex(shown, pattern=_LINE_END)
-            ) * LOST
-    return np.zeros(len(a), np.int64), np.full(len(a), LOST, np.uint8)
+            found = text_columns.numbers(pc.match_substring_regex(shown, pattern=text))
+            if not re.search(r"[.$]", text):
+                return found, np.zeros(1, np.uint8)
+            ends = pc.match_substring_regex(shown, pattern=_LINE_END)
+            return found, text_columns.numbers(ends) * LOST
+    return np.zeros(len(shown), np.int64), np.full(len(shown), LOST, np.uint8)
 
 
 def regex_prefix(pattern: str) -> tuple[str, bool]:
@@ -111,9 +118,9 @@ def regex_prefix(pattern: str) -> tuple[str, bool]:
 
 
 FUNCTIONS: Final = {
-    "has_prefix": _text_test(bytes.startswith),
-    "has_suffix": _text_test(bytes.endswith),
-    "has_part": _text_test(lambda a, b: b in a),
-    "fits": Function(_like_signature, _like),
-    "matches": Function(_rlike_signature, _rlike, bad="unknown"),
+    "has_prefix": _text_test(bytes.startswith, pc.starts_with),
+    "has_suffix": _text_test(bytes.endswith, pc.ends_with),
+    "has_part": _text_test(lambda a, b: b in a, pc.match_substring),
+    "fits": Function(_like_signature, _like, column=text_columns.like),
+    "matches": Function(_rlike_signature, _rlike, bad="unknown", column=_rlike_column),
 }

@@ -10,12 +10,14 @@ import functools
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
+import pyarrow.compute as pc
 
 from skipstone.ir import types as ty
 from skipstone.ir.function import LOST, Call, Function, Signature, check_arity, fixed
+from skipstone.ir.functions import text_columns
 from skipstone.ir.interval import Interval, apply, merge
 from skipstone.ir.node import Node
 from skipstone.ir.session import CannotJudge, Session
@@ -23,6 +25,7 @@ from skipstone.ir.types import Kind
 from skipstone.ir.values import NO, TEXT, Data
 
 MAX_LENGTH: Final = 2**31 - 1
+Cut = TypeVar("Cut", str, bytes)
 PAST: Final = (
     # Above every byte of UTF-8; appended to a prefix, above all texts that start with it.
     b"\xff"
@@ -69,29 +72,35 @@ def _ranged(f: Function, low: int, high: int) -> Function:
         result = apply(call, f, args)
         return replace(result, low=np.maximum(result.low, low), high=np.minimum(result.high, high))
 
-    return Function(f.signature, f.point, bad=f.bad, interval=interval)
+    return replace(f, interval=interval)
 
 
-def _substring_of(raw: bytes, at: int, count: int) -> bytes:
+def substring_of(raw: bytes, at: int, count: int) -> bytes:
     """Return Spark's substring: positions from 1, 0 means 1, negative ones count from the end."""
-    text = raw.decode("utf-8", "surrogateescape")
+    return cut(raw.decode("utf-8", "surrogateescape"), at, count).encode("utf-8", "surrogateescape")
+
+
+def cut(text: Cut, at: int, count: int) -> Cut:
+    """Return a substring of characters or bytes."""
     start = at - 1 if at > 0 else len(text) + at if at < 0 else 0
     stop = start + count
-    return text[max(start, 0) : max(stop, 0)].encode("utf-8", "surrogateescape")
+    return text[max(start, 0) : max(stop, 0)]
 
 
 def _substring_signature(args: tuple[Node, ...], session: Session) -> Signature:
     check_arity(args, 2, 3)
-    if args[0].dtype != ty.STRING:
-        raise CannotJudge(f"substring expects STRING, got {args[0].dtype}")
+    t = args[0].dtype
+    if t is None or t.kind not in TEXT:
+        raise CannotJudge(f"substring expects text, got {t}")
     for a in args[1:]:
         if a.dtype is None or a.dtype.kind is not Kind.INT:
             raise CannotJudge("positions and lengths must be integers")
-    return (ty.STRING, *(ty.INT32,) * (len(args) - 1)), ty.STRING
+    return (t, *(ty.INT32,) * (len(args) - 1)), t
 
 
 def _substring(call: Call, a: Data, at: Data, count: Data | None = None) -> Any:
-    return map_elements(_substring_of, a, at, np.full(1, MAX_LENGTH) if count is None else count)
+    of = cut if call.dtype.kind is Kind.BINARY else substring_of
+    return map_elements(of, a, at, np.full(1, MAX_LENGTH) if count is None else count)
 
 
 def _substring_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
@@ -105,7 +114,7 @@ def _substring_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
         len(a.low) == 1 and a.low is a.high and not a.may_hold_null.any() for a in (at, *count)
     )
     plain = Function(_substring_signature, _substring)
-    if not literals or at.low[0] < 0:
+    if not literals or at.low[0] < 0 or call.dtype.kind is Kind.BINARY:
         return apply(call, plain, args)
     low, high = (
         _substring(call, d, at.low, *(c.low for c in count)) for d in (text.low, text.high)
@@ -202,7 +211,8 @@ def _change_case(upper: bool) -> Function:
         known[where] = ~value.may_raise  # where the value is unknown, its bounds still hold
         return merge(known, value.take(~value.may_raise), near)
 
-    return Function(base.signature, base.point, bad="unknown", interval=interval)
+    column = text_columns.change_case(upper)
+    return Function(base.signature, base.point, bad="unknown", interval=interval, column=column)
 
 
 def _texts(args: tuple[Node, ...], session: Session) -> Signature:
@@ -212,6 +222,12 @@ def _texts(args: tuple[Node, ...], session: Session) -> Signature:
         if a.dtype != ty.STRING:
             raise CannotJudge(f"expected STRING, got {a.dtype}")
     return (ty.STRING,) * len(args), ty.STRING
+
+
+def _texts_or_binary(args: tuple[Node, ...], session: Session) -> Signature:
+    if args and all(a.dtype == ty.BINARY for a in args):
+        return (ty.BINARY,) * len(args), ty.BINARY
+    return _texts(args, session)
 
 
 def _concat(call: Call, *data: Data) -> Any:
@@ -240,7 +256,7 @@ def _concat_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     low, high = np.empty(n, object), np.empty(n, object)
     low[:], high[:] = [r[0] for r in rows], [r[1] or b"" for r in rows]
     return Interval(
-        ty.STRING, low, high, np.array([r[1] is None for r in rows]), alive, nulls, NO, may_raise
+        call.dtype, low, high, np.array([r[1] is None for r in rows]), alive, nulls, NO, may_raise
     )
 
 
@@ -272,8 +288,9 @@ def _upper_bound(low: bytes, high: bytes, rest: bytes | None) -> bytes | None:
     return start + max(*ends, tail[:MAX_BOUND_TAIL] + PAST if len(tail) > MAX_BOUND_TAIL else b"")
 
 
-def _text_map(strip: Callable[[bytes], bytes]) -> Function:
-    return Function(_text_to_text, lambda call, a: map_elements(strip, a))
+def _text_map(strip: Callable[[bytes], bytes], kernel: Callable[[Any], Any]) -> Function:
+    column = text_columns.of_one(kernel)
+    return Function(_text_to_text, lambda call, a: map_elements(strip, a), column=column)
 
 
 def _text_to_text(args: tuple[Node, ...], session: Session) -> Signature:
@@ -282,20 +299,32 @@ def _text_to_text(args: tuple[Node, ...], session: Session) -> Signature:
 
 
 FUNCTIONS: Final = {
-    "length": _ranged(Function(_length_signature, _length), 0, MAX_LENGTH),
+    "length": _ranged(
+        Function(_length_signature, _length, column=text_columns.length), 0, MAX_LENGTH
+    ),
     "octet_length": _ranged(
-        Function(_length_signature, lambda call, a: map_elements(len, a, to=np.int64)),
+        Function(
+            _length_signature,
+            lambda call, a: map_elements(len, a, to=np.int64),
+            column=text_columns.count_of(pc.binary_length),
+        ),
         0,
         MAX_LENGTH,
     ),
-    "substring": Function(_substring_signature, _substring, interval=_substring_interval),
+    "substring": Function(
+        _substring_signature,
+        _substring,
+        interval=_substring_interval,
+        column=text_columns.substring,
+    ),
     "upper": _change_case(True),
     "lower": _change_case(False),
-    "concat": Function(_texts, _concat, interval=_concat_interval),
-    "trim": _text_map(lambda raw: raw.strip(b" ")),
-    "ltrim": _text_map(lambda raw: raw.lstrip(b" ")),
-    "rtrim": _text_map(lambda raw: raw.rstrip(b" ")),
+    "concat": Function(_texts, _concat, interval=_concat_interval, column=text_columns.concat),
+    "trim": _text_map(lambda raw: raw.strip(b" "), lambda a: pc.ascii_trim(a, characters=" ")),
+    "ltrim": _text_map(lambda raw: raw.lstrip(b" "), lambda a: pc.ascii_ltrim(a, characters=" ")),
+    "rtrim": _text_map(lambda raw: raw.rstrip(b" "), lambda a: pc.ascii_rtrim(a, characters=" ")),
     "reverse": _text_map(
-        lambda raw: raw.decode("utf-8", "surrogateescape")[::-1].encode("utf-8", "surrogateescape")
+        lambda raw: raw.decode("utf-8", "surrogateescape")[::-1].encode("utf-8", "surrogateescape"),
+        pc.utf8_reverse,
     ),
 }

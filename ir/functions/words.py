@@ -6,14 +6,16 @@ They work on rows, and on containers in which all rows have one value.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 
 from skipstone.ir import types as ty
 from skipstone.ir.function import LOST, Call, Function, Signature, check_arity
+from skipstone.ir.functions import text_columns
 from skipstone.ir.functions.arithmetic import number
-from skipstone.ir.functions.text import map_elements
+from skipstone.ir.functions.text import MAX_LENGTH, cut, map_elements
 from skipstone.ir.node import Node
 from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import DType, Kind
@@ -83,6 +85,63 @@ def _split_part(text: str, by: str, n: int) -> str | None:
     return parts[at] if 0 <= at < len(parts) else ""
 
 
+def _overlay(text: str, by: str, at: int, count: int = -1) -> str:
+    """Replace characters from a position on; a negative count means as many as are put there."""
+    rest = at + (count if count >= 0 else len(by))
+    return cut(text, 1, at - 1) + by + cut(text, rest, MAX_LENGTH)
+
+
+def _stripped(left: bool, right: bool) -> Callable[[str, str], str]:
+    def strip(text: str, characters: str) -> str:
+        text = text.lstrip(characters) if left and characters else text
+        return text.rstrip(characters) if right and characters else text
+
+    return strip
+
+
+def _padded(left: bool) -> Callable[..., str | None]:
+    def pad(text: str, size: int, by: str = " ") -> str | None:
+        if size > MAX_RESULT:
+            return None
+        missing = max(size, 0) - len(text)
+        if missing <= 0 or not by:
+            return text[: max(size, 0)]
+        fill = (by * (missing // len(by) + 1))[:missing]
+        return fill + text if left else text + fill
+
+    return pad
+
+
+def _translated(text: str, old: str, new: str) -> str:
+    table: dict[int, str | None] = {}
+    for i, character in enumerate(old):
+        table.setdefault(ord(character), new[i] if i < len(new) else None)
+    return text.translate(table)
+
+
+def _before(text: bytes, by: bytes, count: int) -> bytes:
+    """Return the text before the n-th delimiter, or after the n-th from the end.
+
+    Delimiters may overlap. Source: Spark, `UTF8String.subStringIndex`.
+    """
+    if not by or not count:
+        return b""
+    at = -1 if count > 0 else len(text) - len(by) + 1
+    for _ in range(abs(count)):
+        at = text.find(by, at + 1) if count > 0 else text.rfind(by, 0, max(at - 1 + len(by), 0))
+        if at < 0:
+            return text
+    return text[:at] if count > 0 else text[at + len(by) :]
+
+
+def _in_set(part: bytes, texts: bytes) -> int:
+    return (
+        0
+        if b"," in part
+        else (texts.split(b",").index(part) + 1 if part in texts.split(b",") else 0)
+    )
+
+
 def _number(count: Callable[..., int], types: tuple[DType, ...], returns: DType) -> Function:
     return Function(
         _typed_signature(types, returns, len(types)),
@@ -140,12 +199,26 @@ def _power(call: Call, a: Data, b: Data) -> Any:
 
 FUNCTIONS: Final = {
     "pow": Function(_two_doubles, _power, bad="unknown"),
-    "replace": _characters(_replace, S, S, S, least=2),
+    "overlay": _characters(_overlay, S, S, I, I, least=3),
+    "trim_of": _characters(_stripped(True, True), S, S),
+    "ltrim_of": _characters(_stripped(True, False), S, S),
+    "rtrim_of": _characters(_stripped(False, True), S, S),
+    "lpad": _characters(_padded(True), S, I, S, least=2),
+    "rpad": _characters(_padded(False), S, I, S, least=2),
+    "translate": _characters(_translated, S, S, S),
+    "substring_index": Function(
+        _typed_signature((S, S, I), S, 3), lambda call, *data: map_elements(_before, *data)
+    ),
+    "find_in_set": _number(_in_set, (S, S), I),
+    "replace": replace(_characters(_replace, S, S, S, least=2), column=text_columns.replace),
     "repeat": _characters(_repeat, S, I),
     "right": _characters(_right, S, I),
     "split_part": _characters(_split_part, S, S, I),
-    "instr": _number(_position, (S, S), I),
-    "locate": _number(lambda part, text: _position(text, part), (S, S), I),
+    "instr": replace(_number(_position, (S, S), I), column=text_columns.position),
+    "locate": replace(
+        _number(lambda part, text: _position(text, part), (S, S), I),
+        column=lambda call, part, text: text_columns.position(call, text, part),
+    ),
     "ascii": _number(_first_code_point, (S,), I),
     "&": _bits(np.bitwise_and),
     "|": _bits(np.bitwise_or),

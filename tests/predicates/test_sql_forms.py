@@ -72,9 +72,7 @@ def test_every_other_class_is_unknown():
 
 # Text with a form that is not understood; the rest of the condition still prunes.
 UNKNOWN_FORMS = [
-    "dateadd(MONTH, 1, d) = e", "date_add(quarter, 1, d) = e", "timestampadd(HOUR, x, t) > t",
-    "timestampdiff(DAY, d, t) = 1", "datediff(DAY, d, t) = 1", "date_diff(MONTH, d, e) = 1",
-    "timediff(second, t, n) = 1", "abs(datediff(WEEK, d, e)) > 1", "NOT dateadd(YEAR, 1, d) > e",
+    "timestampadd(HOUR, x, t) > t",
     "x >>> 1 = 1", "x >> 1 = 1", "x << 1 = 1", "x >>> 1 & 1 = 0", "v:a::int = 1", "v:a = 1",
     "v:a.b[0].c::string = '1'", "v:['a'] = 1", "v:a['b c'] = 1", "parse_json(s):a::int = x",
     "exists(arr, v -> v = 1)", "aggregate(arr, 0, (p, q) -> p + q) = 1",
@@ -93,7 +91,7 @@ UNKNOWN_FORMS = [
     "EXISTS (SELECT 1 FROM u WHERE a ~~ b)", "x = (SELECT max(x) FROM u WHERE NOT NOT)",
     "x IN (SELECT nope nope nope FROM u)", "user = s", "current_user = s", "session_user = s",
     "t < current_timestamp", "d = current_date", "SUBSTRING(s, 1, 2, 3) = 'a'",
-    "TRIM(BOTH 'x' FROM s) = 'a'", "s LIKE 'a' ESCAPE NULL", "s LIKE ANY ('a%', 'a\\\\b')",
+    "s LIKE 'a' ESCAPE NULL", "s LIKE ANY ('a%', 'a\\\\b')",
     "s LIKE ALL ('a%') ESCAPE '!'", "s RLIKE ANY ('a')", "+s = '5'", "s = -5::string",
     "x || y + 1 = 2", "x & y || 1 = 2", "b <=> b <= b", "b <=> x BETWEEN 1 AND 2",
     "b <=> x IN (1)", "x IS DISTINCT FROM y = b", "b <=> b IS DISTINCT FROM b",
@@ -150,7 +148,7 @@ SYNTAX = [
     ("x IN (1]",                "this \\] closes nothing",                              7),
     ("s = ')' AND arr[1 = 2",   "this \\[ is never closed",                            15),
     ("x y",                     "the text is ALIAS",                                    0),
-    ("x !< 1",                  "this is not expected here",                            2),
+    ("x ! < 1",                 "this is not expected here",                            2),
     ("x XOR y",                 "this is not expected here",                            2),
     ("x = 1 ORDER BY x",        "this is not expected here",                            6),
     ("s = 'open",               "a string, a quoted name or a comment is not closed",   0),

@@ -83,6 +83,11 @@ CLOCKS = [
     "date_trunc('minute', t)",
     "date_trunc('hour', n)",
     "date_trunc('millisecond', n)",
+    "date_add(WEEK, 2, t)",
+    "dateadd(DAY, 3, d)",
+    "datediff(DAY, d, t)",
+    "datediff(MONTH, d, TIMESTAMP '2024-02-29 00:00:00')",
+    "timestampadd(YEAR, -1, d)",
 ]  # the zone's offset changes here
 
 

@@ -1,0 +1,1 @@
+"""Parts of the row evaluator (ir/rows.py)."""

@@ -1,0 +1,129 @@
+"""Tests of rows: the leaves of a bound predicate on the values of a column or call.
+
+The result for NULL is arbitrary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skipstone.ir.errors import UnsupportedForm
+from skipstone.ir.like import fits, pattern_of
+from skipstone.ir.node import Node, Op
+from skipstone.ir.session import CannotJudge
+from skipstone.ir.types import Kind, from_arrow, to_python
+from skipstone.ir.values import Data
+
+Mask: TypeAlias = npt.NDArray[np.bool_]
+FEW: Final = 8  # members of an IN list that are compared one by one
+
+
+def mask_of(values: pa.Array) -> Mask:
+    """Return an Arrow array of booleans as a mask; NULL is False."""
+    return np.asarray(values.fill_null(False).to_numpy(zero_copy_only=False), dtype=np.bool_)
+
+
+def fits_array(n: Node, values: pa.Array) -> Mask:
+    """Test an Arrow array by a leaf.
+
+    Raises:
+        UnsupportedForm: a pattern is too long.
+    """
+    if n.op in (Op.GT, Op.GE):
+        # Spark's order is total, so these are the negations, and NaN passes them.
+        return ~fits_array(Node(Op.LE if n.op is Op.GT else Op.LT, n.args), values)
+    match n.op:
+        case Op.DEFINED:
+            return np.ones(len(values), np.bool_)
+        case Op.NAN:
+            return mask_of(pc.is_nan(values))
+        case Op.WITHIN:
+            x, low, high = n.args
+            least, most = Node(Op.LT, (x, low)), Node(Op.LE, (x, high))
+            return ~fits_array(least, values) & fits_array(most, values)
+        case Op.IN:
+            assert isinstance(n.value, tuple)
+            return _is_in(n.value, values)
+        case Op.LIKE:
+            try:
+                return mask_of(fits(pattern_of(n), values))
+            except CannotJudge as e:
+                raise UnsupportedForm(f"rows cannot be judged by {e}") from e
+    compare: Callable[..., pa.Array] = {Op.LT: pc.less, Op.LE: pc.less_equal, Op.EQ: pc.equal}[n.op]
+    return mask_of(compare(values, scalar_of(n.args[1].value, values.type)))
+
+
+def fits_data(n: Node, data: Data) -> Mask:
+    """Test axis values by a leaf; they are not text."""
+    literals: list[Any] = [a.value for a in n.args[1:]]
+    match n.op:
+        case Op.DEFINED:
+            found = np.ones(len(data), np.bool_)
+        case Op.NAN:
+            found = np.isnan(data)
+        case Op.WITHIN:
+            found = ~(data < literals[0]) & (data <= literals[1])
+        case Op.IN:
+            assert isinstance(n.value, tuple)
+            found = _is_among(n.value, data)
+        case Op.LT:
+            found = data < literals[0]
+        case Op.LE:
+            found = data <= literals[0]
+        case Op.GT:  # NaN passes it, as above
+            found = ~(data <= literals[0])
+        case Op.GE:
+            found = ~(data < literals[0])
+        case _:
+            assert n.op is Op.EQ
+            found = data == literals[0]
+    return np.asarray(found, np.bool_)
+
+
+def _is_among(members: tuple[Any, ...], data: Data) -> Mask:
+    if len(members) <= FEW:
+        found = [np.asarray(data == m, np.bool_) for m in members]
+        return reduce(np.logical_or, found, np.zeros(len(data), np.bool_))
+    if data.dtype != object:
+        return np.isin(data, np.asarray(members, data.dtype))
+    known = frozenset(members)
+    return np.array([v in known for v in data.tolist()], np.bool_)
+
+
+def _is_in(members: tuple[object, ...], values: pa.Array) -> Mask:
+    dtype = from_arrow(values.type)
+    if dtype.kind is Kind.FLOAT:
+        floats = np.asarray(values.fill_null(np.nan).to_numpy(zero_copy_only=False))
+        return np.isin(floats, np.asarray(members, floats.dtype))
+    storage = {
+        Kind.DATE: pa.int32(),
+        Kind.TIMESTAMP: pa.int64(),
+        Kind.STRING: pa.large_binary(),
+        Kind.BINARY: pa.large_binary(),
+    }.get(dtype.kind)
+    wanted = (
+        pa.array(members, storage).cast(values.type)
+        if storage
+        else pa.array([to_python(m, dtype) for m in members], values.type)
+    )
+    return mask_of(pc.is_in(values, value_set=wanted))
+
+
+def scalar_of(axis: object, arrow: pa.DataType) -> pa.Scalar:
+    """Convert an axis value to an Arrow scalar of a column's type."""
+    dtype = from_arrow(arrow)
+    match dtype.kind:
+        case Kind.DATE:
+            return pa.scalar(axis, pa.int32()).cast(arrow)
+        case Kind.TIMESTAMP:
+            return pa.scalar(axis, pa.int64()).cast(arrow)
+        case Kind.STRING | Kind.BINARY:
+            return pa.scalar(axis, pa.large_binary()).cast(arrow)
+    return pa.scalar(to_python(axis, dtype), arrow)

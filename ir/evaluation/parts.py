@@ -1,0 +1,97 @@
+"""Judge rows in parts: by their distinct values where these are few, otherwise in blocks.
+
+A block's values stay in the cache of a core, and blocks of many rows run in threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skipstone.ir.node import Node, Path, columns_of
+
+Mask: TypeAlias = npt.NDArray[np.bool_]
+BLOCK: Final = 1 << 15  # rows
+THREADS_FROM: Final = 8 * BLOCK  # rows; starting threads takes some 100 us
+FEW: Final = 4  # rows of each distinct value from which the values are judged instead
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """Masks of shape (rows,): the rows that are TRUE, that are FALSE, and that may raise an error.
+
+    `may_raise` marks rows for which Spark may raise an error, or whose value is not known here. All
+    other rows are NULL.
+    """
+
+    true: Mask
+    false: Mask
+    may_raise: Mask
+
+
+Judge: TypeAlias = Callable[[pa.RecordBatch], Truth]
+
+
+def in_parts(n: Node, batch: pa.RecordBatch, judge: Judge) -> Truth:
+    """Judge rows by a condition that depends on nothing but the row, part by part."""
+    if batch.num_rows <= BLOCK:
+        return judge(batch)
+    paths = list(columns_of(n))
+    found = _by_values(paths[0], batch, judge) if len(paths) == 1 else None
+    return found or _in_blocks(batch.select(list({path[0]: None for path in paths})), judge)
+
+
+def _in_blocks(batch: pa.RecordBatch, judge: Judge) -> Truth:
+    blocks = [batch.slice(at, BLOCK) for at in range(0, batch.num_rows, BLOCK)]
+    if batch.num_rows < THREADS_FROM or pa.cpu_count() < 2:
+        parts = list(map(judge, blocks))
+    else:
+        with ThreadPoolExecutor(pa.cpu_count()) as threads:
+            parts = list(threads.map(judge, blocks))
+    return Truth(
+        np.concatenate([p.true for p in parts]),
+        np.concatenate([p.false for p in parts]),
+        np.concatenate([p.may_raise for p in parts]),
+    )
+
+
+def _by_values(path: Path, batch: pa.RecordBatch, judge: Judge) -> Truth | None:
+    """Judge the values that a column may hold, and NULL; None if they are not few."""
+    if len(path) > 1:
+        return None
+    values = batch.column(path[0])
+    if (found := _distinct(values)) is None:
+        return None
+    at, distinct = found
+    truth = judge(pa.record_batch([pa.concat_arrays([distinct, pa.nulls(1, distinct.type)])], path))
+    code = truth.true + truth.false * np.uint8(2) + truth.may_raise * np.uint8(4)
+    codes = code.take(at)
+    return Truth(codes == 1, codes == 2, codes == 4)
+
+
+def _distinct(values: pa.Array) -> tuple[npt.NDArray[np.integer], pa.Array] | None:
+    """Return a position for each row, and the values at these positions; NULL comes after them."""
+    if pa.types.is_dictionary(values.type):
+        distinct = values.dictionary
+        if len(distinct) * FEW > len(values):
+            return None
+        return np.asarray(values.indices.fill_null(len(distinct)).cast(pa.int64())), distinct
+    storage = pa.int32() if pa.types.is_date32(values.type) else values.type
+    if not pa.types.is_signed_integer(storage):
+        return None
+    ends = pc.min_max(values.view(storage)).as_py()
+    if ends["min"] is None or (ends["max"] - ends["min"] + 1) * FEW > len(values):
+        return None
+    low, high = ends["min"], ends["max"]
+    numbers = values.view(storage).fill_null(low).to_numpy().astype(np.intp)
+    numbers -= low
+    if values.null_count:
+        numbers[np.asarray(values.is_null())] = high - low + 1
+    return numbers, pa.array(np.arange(low, high + 1), storage).view(values.type)

@@ -1,0 +1,104 @@
+"""Calls that take a unit or a time zone, built from simpler calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from skipstone.ir import types as ty
+from skipstone.ir.function import check_arity, int_literal, text_literal
+from skipstone.ir.node import Node, literal
+from skipstone.ir.session import CannotJudge, Session
+from skipstone.ir.types import DType, Kind
+from skipstone.ir.zones import DAY, is_fixed, zone_of
+
+MICROS: Final = {
+    "microsecond": 1, "millisecond": 1000, "second": 10**6, "minute": 60 * 10**6,
+    "hour": 3600 * 10**6, "day": DAY, "dayofyear": DAY, "week": 7 * DAY,
+}  # fmt: skip
+MONTHS: Final = {"month": 1, "quarter": 3, "year": 12}
+
+Make = Callable[[str, tuple[Node, ...], Session], Node]
+Cast = Callable[[Node, DType, Session], Node]
+
+
+def _steady(at: Node, session: Session) -> None:
+    zoned = at.dtype is None or at.dtype.kind is not Kind.TIMESTAMP or at.dtype.zoned
+    if zoned and not is_fixed(session.zone):
+        raise CannotJudge("where the zone's offset changes, units of time differ in length")
+
+
+def _as_time(at: Node, session: Session, cast: Cast) -> Node:
+    if at.dtype is None or at.dtype.kind not in (Kind.DATE, Kind.TIMESTAMP):
+        raise CannotJudge(f"expected a date or timestamp, got {at.dtype}")
+    return at if at.dtype.kind is Kind.TIMESTAMP else cast(at, ty.TIMESTAMP, session)
+
+
+def add_units(args: tuple[Node, ...], session: Session, build: Make, cast: Cast) -> Node:
+    """Build dateadd(unit, count, time); a date becomes an instant."""
+    check_arity(args, 3)
+    unit, count = text_literal(args[0]), int_literal(args[1])
+    at = _as_time(args[2], session, cast)
+    if abs(count) * MICROS.get(unit, DAY) >= DAY:
+        _steady(at, session)
+    zoned = at.dtype is not None and at.dtype.zoned
+    if unit in MICROS:
+        micros = count * MICROS[unit]
+        if abs(micros) >= 2**63:
+            raise CannotJudge("the interval exceeds 64 bits")
+        at = cast(at, DType(Kind.TIMESTAMP, unit="us", zoned=zoned), session)
+        return build("later", (at, literal(micros, ty.INT64)), session)
+    months = count * MONTHS[unit]
+    if abs(months) >= 2**31:
+        raise CannotJudge("the interval exceeds 32 bits")
+    wall = cast(at, ty.TIMESTAMP_NTZ, session)
+    moved = build("wall_add_months", (wall, literal(months, ty.INT32)), session)
+    return cast(moved, ty.TIMESTAMP if zoned else ty.TIMESTAMP_NTZ, session)
+
+
+def units_between(args: tuple[Node, ...], session: Session, build: Make, cast: Cast) -> Node:
+    """Build datediff(unit, start, end): whole units, cut towards zero."""
+    check_arity(args, 3)
+    unit, ends = text_literal(args[0]), [_as_time(a, session, cast) for a in args[1:]]
+    if len({a.dtype.zoned for a in ends if a.dtype is not None}) > 1:
+        ends = [cast(a, ty.TIMESTAMP, session) for a in ends]
+    for a in ends:
+        _steady(a, session)
+    start, end = (cast(a, ty.TIMESTAMP_NTZ, session) for a in ends)
+    if unit in MICROS:
+        between = build("micros_between", (start, end), session)
+        return build("div", (between, literal(MICROS[unit], ty.INT64)), session)
+    between = build("months_apart", (start, end), session)
+    return build("div", (between, literal(MONTHS[unit], ty.INT64)), session)
+
+
+def _in(name: str, session: Session) -> Session:
+    try:
+        zone_of(name)
+    except ValueError as e:
+        raise CannotJudge(str(e)) from e
+    return replace(session, timezone=name)
+
+
+def convert_timezone(args: tuple[Node, ...], session: Session, build: Make, cast: Cast) -> Node:
+    """Build convert_timezone(from, to, clock), which reads and gives clocks."""
+    check_arity(args, 2, 3)
+    zones = [session.timezone] * (3 - len(args)) + [text_literal(a) for a in args[:-1]]
+    wall = cast(args[-1], ty.TIMESTAMP_NTZ, session)
+    instant = cast(wall, ty.TIMESTAMP, _in(zones[0], session))
+    return cast(instant, ty.TIMESTAMP_NTZ, _in(zones[1], session))
+
+
+def shifted(to_utc: bool) -> Callable[[tuple[Node, ...], Session, Make, Cast], Node]:
+    """Return the builder of to_utc_timestamp or from_utc_timestamp."""
+
+    def make(args: tuple[Node, ...], session: Session, build: Make, cast: Cast) -> Node:
+        check_arity(args, 2)
+        zone, utc = _in(text_literal(args[1]), session), _in("UTC", session)
+        source, to = (utc, zone) if to_utc else (zone, utc)
+        instant = _as_time(args[0], session, cast)
+        instant = cast(instant, ty.TIMESTAMP, session)
+        return cast(cast(instant, ty.TIMESTAMP_NTZ, source), ty.TIMESTAMP, to)
+
+    return make

@@ -1,0 +1,141 @@
+"""Functions of text on whole columns: Arrow's kernels, where they do what Spark does.
+
+They are the `column` of the functions in `ir/functions/text.py` and its neighbours. Each takes
+large Arrow text, valid UTF-8, or a value that all rows share, and returns None where another way
+is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skipstone.ir.function import Call
+from skipstone.ir.like import decode, fits
+from skipstone.ir.types import Kind
+from skipstone.ir.values import Data
+
+Column: TypeAlias = Callable[..., Any]
+MAX_LENGTH: Final = 2**31 - 1
+
+
+def numbers(found: pa.Array) -> Data:
+    """Return integers or booleans as axis values; NULL is 0."""
+    if pa.types.is_boolean(found.type):
+        found = found.cast(pa.uint8())
+    return np.asarray(found.fill_null(0).to_numpy(zero_copy_only=False), np.int64)
+
+
+def _is_text(a: object) -> bool:
+    return isinstance(a, pa.Array)
+
+
+def is_ascii(texts: pa.Array) -> bool:
+    """Return True if all texts are ASCII."""
+    return bool(pc.all(pc.string_is_ascii(texts)).as_py() in (True, None))
+
+
+def of_one(kernel: Callable[[pa.Array], pa.Array]) -> Column:
+    """Return a function of one text."""
+    return lambda call, a: kernel(a) if _is_text(a) else None
+
+
+def count_of(kernel: Callable[[pa.Array], pa.Array]) -> Column:
+    """Return a function from one text to a number."""
+    return lambda call, a: numbers(kernel(a)) if _is_text(a) else None
+
+
+def length(call: Call, a: Any) -> Data | None:
+    """Count characters, or the bytes of binary."""
+    if not _is_text(a):
+        return None
+    binary = pa.types.is_large_binary(a.type) or is_ascii(a)
+    return numbers((pc.binary_length if binary else pc.utf8_length)(a))
+
+
+def change_case(upper: bool) -> Column:
+    """Return upper or lower for ASCII."""
+    kernel = pc.ascii_upper if upper else pc.ascii_lower
+    return lambda call, a: kernel(a) if _is_text(a) and is_ascii(a) else None
+
+
+def substring(call: Call, a: Any, at: Any, count: Any = MAX_LENGTH) -> Any:
+    """Cut texts at positions that all rows share."""
+    if not _is_text(a) or isinstance(at, (np.ndarray, pa.Array)) or isinstance(count, np.ndarray):
+        return None
+    at, count = int(at), int(count)
+    if at < 0 and pa.types.is_large_binary(a.type):
+        return None
+    if at < 0:
+        return pc.utf8_slice_codeunits(a, at) if count == MAX_LENGTH else None
+    start = max(at - 1, 0)
+    stop = start + max(count, 0)
+    if pa.types.is_large_binary(a.type):
+        return pc.binary_slice(a, start, stop)
+    if is_ascii(a):
+        return pc.binary_slice(a.view(pa.large_binary()), start, stop).view(pa.large_string())
+    return pc.utf8_slice_codeunits(a, start, stop)
+
+
+def concat(call: Call, *parts: Any) -> Any:
+    """Join texts."""
+    if call.dtype.kind is Kind.BINARY:
+        return None
+    columns = [_scalar(p) if isinstance(p, bytes) else p for p in parts]
+    if any(isinstance(c, np.ndarray) or c is None for c in columns):
+        return None
+    return pc.binary_join_element_wise(*columns, pa.scalar("", pa.large_string()))
+
+
+def _scalar(text: bytes) -> pa.Scalar | None:
+    shown = _decoded(text)
+    return None if shown is None else pa.scalar(shown, pa.large_string())
+
+
+def _decoded(text: object) -> str | None:
+    try:
+        return text.decode() if isinstance(text, bytes) else None
+    except UnicodeDecodeError:
+        return None
+
+
+def replace(call: Call, a: Any, search: Any, by: Any = b"") -> Any:
+    """Replace a part by one that is no longer."""
+    old, new = _decoded(search), _decoded(by)
+    if not _is_text(a) or not old or new is None or len(new) > len(old):
+        return None
+    return pc.replace_substring(a, pattern=old, replacement=new)
+
+
+def position(call: Call, a: Any, part: Any) -> Any:
+    """Return the position of a part in ASCII texts from 1; 0 if it does not occur."""
+    shown = _decoded(part)
+    if shown is None or not _is_text(a) or not is_ascii(a):
+        return None
+    return numbers(pc.find_substring(a, pattern=shown)) + 1
+
+
+def tested(kernel: Column) -> Column:
+    """Return a test of texts for a part that all rows share."""
+
+    def column(call: Call, a: Any, part: Any) -> Any:
+        shown = _decoded(part)
+        return None if shown is None or not _is_text(a) else numbers(kernel(a, pattern=shown))
+
+    return column
+
+
+def like(call: Call, a: Any, pattern: bytes, escape: bytes) -> Any:
+    """Test texts by a pattern of LIKE."""
+    decoded = decode(pattern.decode(), escape.decode())
+    assert decoded is not None
+    return numbers(fits(decoded, a)) if _is_text(a) else None
+
+
+def integer_text(call: Call, a: Any) -> Any:
+    """Cast integers to text."""
+    return pa.array(a).cast(pa.large_string()) if isinstance(a, np.ndarray) else None
