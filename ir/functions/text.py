@@ -319,7 +319,9 @@ FUNCTIONS: Final = {
     ),
     "upper": _change_case(True),
     "lower": _change_case(False),
-    "concat": Function(_texts, _concat, interval=_concat_interval, column=text_columns.concat),
+    "concat": Function(
+        _texts_or_binary, _concat, interval=_concat_interval, column=text_columns.concat
+    ),
     "trim": _text_map(lambda raw: raw.strip(b" "), lambda a: pc.ascii_trim(a, characters=" ")),
     "ltrim": _text_map(lambda raw: raw.lstrip(b" "), lambda a: pc.ascii_ltrim(a, characters=" ")),
     "rtrim": _text_map(lambda raw: raw.rstrip(b" "), lambda a: pc.ascii_rtrim(a, characters=" ")),

@@ -479,11 +479,6 @@ s ILIKE 'É%'
 s ILIKE 'abc' ESCAPE 'A'
 s = -5::string
 i >>> 1 = 2
-dateadd(MONTH, 1, d) > d
-dateadd(DAY, i, d) > d
-timestampadd(HOUR, 1, t) > t
-datediff(MONTH, d, t) = 0
-timestampdiff(DAY, d, n) = 1
 parse_json('{"a": 5}'):a::int = i
 f = 1.00000017881393432617187499e0F
 user = s
