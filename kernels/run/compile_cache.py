@@ -73,9 +73,10 @@ def kernel(key: K, source_of: Callable[[K], str]) -> Kernel:
     found = find(key)
     if found is None:
         _import_numba()
-        module = _module(source_of(key))
+        text = source_of(key)
+        module = _module(text)
         with _module_lock(module):
-            found = make_once(key, lambda: _load_or_compile(module))
+            found = make_once(key, lambda: _load_or_compile(module, text))
     return found
 
 
@@ -155,7 +156,10 @@ def _module_lock(module: types.ModuleType) -> contextlib.AbstractContextManager[
     return contextlib.nullcontext() if path is None else process_lock(Path(path))
 
 
-def _load_or_compile(module: types.ModuleType) -> Kernel:
+def _load_or_compile(module: types.ModuleType, text: str) -> Kernel:
+    # The text may call Numba, whose locks a fork must not copy while they are held. So it runs
+    # only here, within `forks.compiling`.
+    exec(compile(text, module.__file__ or f"<{module.__name__}>", "exec"), module.__dict__)
     if module.__file__ is not None:
         for _ in range(2):
             try:
@@ -258,6 +262,7 @@ def _versions() -> str:
 
 
 def _module(text: str) -> types.ModuleType:
+    """Return a module whose file holds the text, which has not run yet."""
     import hashlib
 
     name = f"skipstone_kernel_{hashlib.sha256(text.encode()).hexdigest()[:32]}"
@@ -270,7 +275,6 @@ def _module(text: str) -> types.ModuleType:
         module.__file__ = str(path)
     except OSError as e:
         warn_once(f"skipstone does not keep kernels on disk: {describe_error(e)}")
-    exec(compile(text, module.__file__ or f"<{name}>", "exec"), module.__dict__)
     return module
 
 

@@ -56,8 +56,13 @@ def run(mode, seed, folder):
             process.kill()
             return f"{mode} {seed}: did not end"
     if process.returncode:
-        return f"{mode} {seed}: exit {process.returncode}: {err[-3000:]}"
+        return f"{mode} {seed}: exit {process.returncode}: {_ends(err)}"
     return None if not out else f"({mode} {seed}: {out.strip()})"
+
+
+def _ends(err):
+    """Return the first and the last stacks: the first one is the thread that hangs."""
+    return err if len(err) < 12_000 else f"{err[:6000]}\n...\n{err[-6000:]}"
 
 
 def fuzz(forks, interrupts, seed=0, jobs=2):

@@ -11,7 +11,7 @@ import time
 import pyarrow as pa
 import pytest
 
-from skipstone.kernels.run import compiler, pool
+from skipstone.kernels.run import compile_cache, compiler, pool
 from skipstone.kernels.run.compile_cache import Shape
 from skipstone.kernels.run.lru_cache import LruCache
 from tests.fuzz.processes import fuzz
@@ -245,6 +245,21 @@ print(os.read(out, 9).decode())
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_ctrl_c_while_a_fork_waits_for_the_compiler():
     assert ran(CTRL_C)[:2] == (0, ["interrupted", "True", "500"])
+
+
+HELD = """
+from skipstone.kernels.run import forks
+HELD = forks.compiling._is_owned()  # when the text runs
+def kernel(x): return x
+SIGNATURE, JIT = "int64(int64)", {}
+"""
+
+
+def test_no_text_runs_without_the_lock_that_forks_wait_for(tmp_path, monkeypatch):
+    """The text of a loop calls Numba for its inner functions, and Numba has locks of its own."""
+    monkeypatch.setenv("SKIPSTONE_CACHE_DIR", str(tmp_path))
+    found = compile_cache.kernel("test_no_text_runs", lambda key: HELD)
+    assert found(3) == 3 and found.py_func.__globals__["HELD"]
 
 
 LEFT_LOCK = """
