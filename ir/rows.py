@@ -17,7 +17,7 @@ from skipstone.ir import types as ty
 from skipstone.ir.errors import UnsupportedForm
 from skipstone.ir.evaluation.leaves import fits_array, fits_data, mask_of
 from skipstone.ir.evaluation.parts import Truth as Truth
-from skipstone.ir.evaluation.parts import in_parts
+from skipstone.ir.evaluation.parts import by_values, in_parts
 from skipstone.ir.functions.build import TRUTH, call_of, evaluate
 from skipstone.ir.like import pattern_of
 from skipstone.ir.node import TERMS, Node, Op, Path, Reason, show_path
@@ -127,9 +127,21 @@ def judge(n: Node, batch: pa.RecordBatch, cache: Cache) -> Truth:
             p = judge(n.args[0], batch, cache)
             return Truth(~(p.true | p.false | p.may_raise), p.true | p.false, p.may_raise)
     if n.args[0].op is Op.COLUMN:
-        array = _column(n.args[0], batch, cache)
-        return _judge_array(n, array, pc.is_valid(array), none)
+        return _judge_column(n, batch, cache)
     return in_parts(n, batch, functools.partial(_judge_call, n))
+
+
+def _judge_column(n: Node, batch: pa.RecordBatch, cache: Cache) -> Truth:
+    """Judge each row by a test of a column; those of a dictionary by its values, if few."""
+    path = n.args[0].value
+    assert isinstance(path, tuple)
+    if len(path) == 1 and path not in cache and path[0] in batch.schema.names:
+        if pa.types.is_dictionary(batch.schema.field(path[0]).type):
+            found = by_values(path, batch, lambda values: _judge_column(n, values, {}))
+            if found is not None:
+                return found
+    array = _column(n.args[0], batch, cache)
+    return _judge_array(n, array, pc.is_valid(array), np.zeros(batch.num_rows, np.bool_))
 
 
 def _judge_array(n: Node, array: pa.Array, valid: Mask | pa.Array, may_raise: Mask) -> Truth:

@@ -1,15 +1,14 @@
 """Filter rows: one conjunct after another, each on the rows that the ones before it left.
 
 Comparisons of numbers, days and times run in kernels, with a row as a container
-(kernels/pack/rows.py). The row evaluator judges the rest: a column of dictionary type by its
-distinct values.
+(kernels/pack/rows.py). The row evaluator judges the rest.
 """
 
 from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +16,7 @@ import pyarrow as pa
 from skipstone.ir.errors import PredicateTooDeep
 from skipstone.ir.lower import Program, lower
 from skipstone.ir.node import Node, Op, Path, columns_of
-from skipstone.ir.rows import Truth, judge, unjudged
+from skipstone.ir.rows import judge, unjudged
 from skipstone.ir.session import CannotJudge
 from skipstone.kernels.pack.planes import Mask, mask_of
 from skipstone.kernels.pack.rows import RowSource, has_lanes
@@ -26,6 +25,13 @@ from skipstone.kernels.run.run import run
 
 # Rows from which a kernel is faster than the evaluator: preparing a launch takes some 100 us.
 KERNEL_FROM: Final = 1 << 10
+
+
+class Judged(NamedTuple):
+    """Masks of n rows: those for which a condition is TRUE, and those that may raise an error."""
+
+    true: Mask
+    may_raise: Mask
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +53,7 @@ class Conjunct:
         """The top-level columns that it tests."""
         return list(dict.fromkeys(path[0] for path in self.columns))
 
-    def judge(self, rows: pa.RecordBatch) -> Truth:
+    def judge(self, rows: pa.RecordBatch) -> Judged:
         """Judge each row.
 
         Args:
@@ -57,11 +63,14 @@ class Conjunct:
             UnsupportedForm: only planning supports a form of the condition.
         """
         if not rows.num_rows:
-            none = np.zeros(0, np.bool_)
-            return Truth(none, none, none)
-        return self._by_kernel(rows) or self._by_dictionary(rows) or judge(self.node, rows, {})
+            return Judged(np.zeros(0, np.bool_), np.zeros(0, np.bool_))
+        found = self._by_kernel(rows)
+        if found is None:
+            truth = judge(self.node, rows, {})
+            found = Judged(truth.true, truth.may_raise)
+        return found
 
-    def _by_kernel(self, rows: pa.RecordBatch) -> Truth | None:
+    def _by_kernel(self, rows: pa.RecordBatch) -> Judged | None:
         if (
             self.program is None
             or rows.num_rows < KERNEL_FROM
@@ -73,25 +82,12 @@ class Conjunct:
         except CannotJudge:
             return None
         match, miss = (mask_of(p, rows.num_rows) for p in (can_match, can_miss))
-        true, false = match & ~miss, ~match
-        may_raise = np.zeros(rows.num_rows, np.bool_)
-        open_ = np.flatnonzero(match & miss)
-        if len(open_):
-            rest = judge(self.node, rows.take(pa.array(open_)), {})
-            true[open_], false[open_], may_raise[open_] = rest.true, rest.false, rest.may_raise
-        return Truth(true, false, may_raise)
-
-    def _by_dictionary(self, rows: pa.RecordBatch) -> Truth | None:
-        if len(self.columns) != 1 or len(self.columns[0]) != 1:
-            return None
-        values = rows.column(self.names[0])
-        if not pa.types.is_dictionary(values.type) or len(values.dictionary) >= len(values):
-            return None
-        null = pa.nulls(1, values.type.value_type)
-        distinct = pa.concat_arrays([values.dictionary, null])
-        truth = judge(self.node, pa.record_batch([distinct], self.names), {})
-        at = np.asarray(values.indices.fill_null(len(values.dictionary)))
-        return Truth(truth.true[at], truth.false[at], truth.may_raise[at])
+        true, may_raise = match & ~miss, np.zeros(rows.num_rows, np.bool_)
+        undecided = np.flatnonzero(match & miss)
+        if len(undecided):
+            rest = judge(self.node, rows.take(pa.array(undecided)), {})
+            true[undecided], may_raise[undecided] = rest.true, rest.may_raise
+        return Judged(true, may_raise)
 
 
 @functools.lru_cache(maxsize=256)

@@ -44,7 +44,7 @@ def in_parts(n: Node, batch: pa.RecordBatch, judge: Judge) -> Truth:
     if batch.num_rows <= BLOCK:
         return judge(batch)
     paths = list(columns_of(n))
-    found = _by_values(paths[0], batch, judge) if len(paths) == 1 else None
+    found = by_values(paths[0], batch, judge) if len(paths) == 1 else None
     return found or _in_blocks(batch.select(list({path[0]: None for path in paths})), judge)
 
 
@@ -62,7 +62,7 @@ def _in_blocks(batch: pa.RecordBatch, judge: Judge) -> Truth:
     )
 
 
-def _by_values(path: Path, batch: pa.RecordBatch, judge: Judge) -> Truth | None:
+def by_values(path: Path, batch: pa.RecordBatch, judge: Judge) -> Truth | None:
     """Judge the values that a column may hold, and NULL; None if they are not few."""
     if len(path) > 1:
         return None

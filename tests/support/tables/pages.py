@@ -13,7 +13,13 @@ from skipstone.kernels.decode.spans import GATHER
 from skipstone.kernels.run.loops import compiled
 
 DAY = dt.date(1995, 1, 1)
-TIME = dt.datetime(1995, 1, 1, tzinfo=dt.UTC)
+DATETIME = dt.datetime(1995, 1, 1)
+TIME = DATETIME.replace(tzinfo=dt.UTC)
+NANOS, WIDE = pa.timestamp("ns"), pa.decimal128(38, 0)
+ENDS = (-(2**63), -1, 0, 2**63 - 1)
+EDGES = (float("-inf"), -0.0, 0.0, 5e-324, float("inf"), float("nan"))
+WIDEST = (Decimal(0), Decimal("9" * 38), Decimal("-" + "9" * 38))
+FAR = (dt.date(1, 1, 1), dt.date(1582, 10, 4), dt.date(1582, 10, 15), dt.date(9999, 12, 31))
 
 
 def compile_loops():
@@ -50,6 +56,11 @@ def table(seed, n=3000):
             "s": column([f"text {v % 7}" for v in some], pa.string()),
             "u": column([f"{v} {i}" for i, v in enumerate(some)], pa.string()),
             "z": column([bytes([v % 5]) for v in some], pa.binary()),
+            "ends": column([ENDS[v % len(ENDS)] for v in some], pa.int64()),
+            "edge": column([EDGES[v % len(EDGES)] for v in some], pa.float64()),
+            "far": column([FAR[v % len(FAR)] for v in some], pa.date32()),
+            "ns": column([DATETIME + dt.timedelta(microseconds=int(v)) for v in some], NANOS),
+            "wide": column([WIDEST[int(np.sign(v))] for v in some], WIDE),
         }
     )
 
@@ -75,6 +86,11 @@ CONDITIONS = (
     "coalesce(i, 0) = 0 AND p IS NOT NULL",
     "k > 1000",
     "s > 'text 5' OR i IS NULL",
+    "ends = -9223372036854775808 OR ends >= 9223372036854775807",
+    "edge <= 0 AND NOT (edge < 0)",
+    "edge > 1e308 OR edge = CAST('NaN' AS DOUBLE)",
+    "far < DATE '1582-10-15' AND ns >= TIMESTAMP_NTZ '1995-01-01 00:00:00.000003'",
+    "wide > 0 AND k > 50",
 )
 
 

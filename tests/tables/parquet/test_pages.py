@@ -1,5 +1,7 @@
 """Reading by pages gives the rows that reading row groups gives, and reads less."""
 
+import struct
+
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -130,6 +132,32 @@ def test_column_indexes_that_contradict_are_not_believed(wrong, tmp_path):
     expected = [rows([file], where, ["k", "u"]) for where in conditions]
     assert len(expected[0]) and len(expected[1])
     change_column_index(path, WRONG_INDEXES[wrong])
+    for where, same in zip(conditions, expected, strict=True):
+        assert rows([file], where, ["k", "u"]).equals(same), where
+
+
+NAN = struct.pack("<d", float("nan"))
+WRONG_FLOATS = {
+    "minima are NaN": _set(MIN_VALUES, lambda v: [NAN] * len(v)),
+    "maxima are NaN": _set(MAX_VALUES, lambda v: [NAN] * len(v)),
+    "both are NaN": lambda index: (
+        _set(MIN_VALUES, lambda v: [NAN] * len(v))(index),
+        _set(MAX_VALUES, lambda v: [NAN] * len(v))(index),
+    ),
+    "inverted": _swap,
+    "all pages hold only NULLs": _all_null,
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG_FLOATS)
+def test_floats_that_contradict_are_not_believed(wrong, tmp_path):
+    path = tmp_path / "t.parquet"
+    file = index_file(path, 5)
+    column = pq.read_schema(path).names.index("d")
+    conditions = ("d > 10", "d = CAST('NaN' AS DOUBLE)", "NOT (d < 12)", "d IS NULL", "d < -12")
+    expected = [rows([file], where, ["k", "u"]) for where in conditions]
+    assert all(map(len, expected[:3]))
+    change_column_index(path, WRONG_FLOATS[wrong], column)
     for where, same in zip(conditions, expected, strict=True):
         assert rows([file], where, ["k", "u"]).equals(same), where
 

@@ -227,7 +227,9 @@ class RowGroups:
         wanted = self._parts([name for name in names if name not in self._read])
         together: dict[object, list[_Wanted]] = {}
         for one in wanted:
-            one.text = text and self._leaves[one.name].physical == BYTE_ARRAY
+            leaf = self._leaves[one.name]
+            is_text = leaf.physical == BYTE_ARRAY and leaf.arrow == self._types[one.name]
+            one.text = text and is_text
             values = tuple(part.values for _, part, _ in one.parts)
             key = one.name if one.text else (one.placement.key, values)
             together.setdefault(key, []).append(one)
