@@ -49,7 +49,7 @@ COMPLETE: Final = "complete"  # a file that marks what was written whole
 
 @dataclass(frozen=True)
 class Layout:
-    """How a lake is written.
+    """A lake to write.
 
     Attributes:
         name: The printed name, with which the command line chooses it.

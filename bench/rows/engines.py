@@ -1,4 +1,4 @@
-"""How each engine gets from the paths of a lake to rows in Arrow, in each of its good settings.
+"""Ask each engine, in each of its good settings, for rows in Arrow from the paths of a lake.
 
 An engine keeps what a process would keep between queries: a connection, a session, its caches.
 Nothing is imported before an engine is asked, for a fresh process counts its imports.

@@ -1,4 +1,4 @@
-"""How `lakes` learns which files an engine would read.
+"""Ask engines which files they would read, for `lakes`.
 
 `python -m bench.tables.lake_engines` asks Polars in a process of its own.
 """

@@ -64,7 +64,7 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class DatasetFile:
-    """What pyarrow.dataset must know about a file of a plan.
+    """A file of a plan, as pyarrow.dataset needs it described.
 
     Attributes:
         path, filesystem: Where it is.

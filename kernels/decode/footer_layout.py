@@ -157,7 +157,7 @@ def at_hand() -> bool:
 
 
 class Structures(NamedTuple):
-    """What the loop found in a footer, or in another list of structures.
+    """The structures that the loop found in a footer, or in another list of structures.
 
     Attributes:
         groups: The rows, bytes and last chunk of each row group, shape (g, 3).

@@ -62,7 +62,7 @@ def place(context, address, j):
 
 
 def slots(sign):
-    """Which SLOTS of a bucket compare so with a place: a bit each."""
+    """Return a function that compares each slot of a bucket with a place: a bit for each."""
 
     @intrinsic
     def compare(context, lines, place):
@@ -85,7 +85,7 @@ less, same = map(slots, ("<", "=="))
 
 @intrinsic
 def ones(context, bits):
-    """How many bits are set."""
+    """Return the number of bits that are set."""
 
     def codegen(target, builder, signature, args):
         return builder.zext(builder.ctpop(args[0]), ir.IntType(64))
@@ -95,13 +95,13 @@ def ones(context, bits):
 
 @nb.njit(**JIT)
 def count(lines, place):
-    """How many ends lie in the buckets before a place's; negative if its bucket is too full."""
+    """Return the number of ends in the buckets before a place's; negative: its bucket is full."""
     return np.int64(lines[np.uint64(place) >> np.uint64(16) << np.uint64(4)])
 
 
 @nb.njit(**JIT)
 def below(x, ends, lines, place):
-    """How many ends are less than x."""
+    """Return the number of ends less than x."""
     k, stop = count(lines, place), count(lines, place + 65536)
     k, stop = k ^ (k >> 63), stop ^ (stop >> 63)
     while k < stop:

@@ -160,6 +160,7 @@ def interrupted(uses, r, *, forks):
 def main(mode, seed, folder):
     warnings.simplefilter("ignore", DeprecationWarning)
     limit(2 * TIME)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's `&` ignores Ctrl-C
     seed = int(seed)
     uses, r = Uses(seed, folder), random.Random(seed)
     if mode == "fork":

@@ -167,9 +167,9 @@ class ParsedFooter:
 
     @cached_property
     def places(self) -> Ints | None:
-        """Where the pages of column chunks lie (kernels/decode/page_layout.py).
+        """The slots that say where the pages of column chunks lie (kernels/decode/page_layout.py).
 
-        None: it is not known, or the loops that find it are not compiled yet.
+        None if they are not known, or if the loops that find them are not compiled yet.
         """
         if len(self.data) > MAX_LAYOUT or not page_layout.at_hand():
             return None

@@ -26,6 +26,8 @@ DICTIONARY_ENCODINGS: Final = (2, 8)
 HEADER_BYTES: Final = (1 << 8, 1 << 12, 1 << 16)
 # Chunks up to this size are read whole to find their headers: any, and those of conditions.
 SMALL_CHUNK, JUDGED_CHUNK = 1 << 17, 1 << 22
+# Bytes of a page index; a longer one is not read. A million pages take some 20 MB.
+MAX_INDEX: Final = 1 << 25
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,7 @@ def _span(slots: Ints, offset: int, length: int, size: int) -> Span | None:
     if not slots[at.TOLD] >> offset & 1 or not slots[at.TOLD] >> length & 1:
         return None
     start, stop = int(slots[offset]), int(slots[offset] + slots[length])
-    return (start, stop) if 4 <= start < stop <= size else None
+    return (start, stop) if 4 <= start < stop <= min(size, start + MAX_INDEX) else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

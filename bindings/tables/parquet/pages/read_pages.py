@@ -19,7 +19,7 @@ from skipstone.bindings.tables.parquet.pages.leaf_types import LeafType
 from skipstone.bindings.tables.parquet.pages.page_choice import RowGroup
 from skipstone.bindings.tables.parquet.pages.ranges import Ranges
 from skipstone.bindings.tables.parquet.pages.row_groups import RowGroups
-from skipstone.bindings.tables.read import RowSelection
+from skipstone.bindings.tables.read import BATCH_ROWS, RowSelection
 from skipstone.bindings.tables.row_filter import conjuncts
 from skipstone.bindings.tables.row_ranges import RowRanges
 from skipstone.ir.errors import UnsupportedForm
@@ -28,7 +28,7 @@ from skipstone.ir.rows import unjudged
 from skipstone.ir.session import Session
 
 Heads = dict[bytes, Head]
-# How a file that cannot be read by pages shows it.
+# Errors of files that cannot be read by pages.
 UNREADABLE: Final = (OSError, pa.ArrowException, ValueError, IndexError)
 
 
@@ -60,7 +60,7 @@ class FileTask(Protocol):
 
     @property
     def filtered(self) -> bool:
-        """Whether its rows are judged by the condition."""
+        """True if the condition judges its rows."""
         ...
 
 
@@ -158,7 +158,7 @@ def read_files(
     columns = rows.columns(wanted.columns)
     schema = pa.schema([f for name in wanted.columns for f in fields if f.name == name])
     rows_found = pa.Table.from_arrays([columns[name] for name in wanted.columns], schema=schema)
-    return rows_found.to_batches()  # type: ignore[no-any-return]
+    return rows_found.to_batches(BATCH_ROWS)  # type: ignore[no-any-return]
 
 
 def _leaves_of(file: FileRead, fields: Sequence[pa.Field]) -> dict[str, LeafType] | None:
