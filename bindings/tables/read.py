@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from skipstone.bindings.plans.readers import ReaderName
 from skipstone.bindings.tables.parquet.calendar import leaf_values, rebase_batch
+from skipstone.bindings.tables.parquet.pages.page_history import PageHistory
 from skipstone.bindings.tables.row_filter import matching_rows
 from skipstone.ir.errors import SourceError, UnsupportedForm
 from skipstone.ir.node import Node, columns_of
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 BATCH_ROWS: Final = 1 << 16
-GROUP_BYTES: Final = 1 << 24  # of tasks that are read together
+GROUP_BYTES: Final = 1 << 26  # of tasks that are read together
 # The first Julian day, in microseconds since 1970. Spark writes earlier days as negative numbers,
 # and also days so late that their number overflows. Arrow takes both for other days; it takes the
 # late ones always for days before the first.
@@ -84,12 +85,14 @@ class RowSelection:
         predicate: The bound condition; None keeps every row.
         lenient: Whether rows that cannot be judged here are returned, for the caller to judge.
         reader: Decodes the files, where it can.
+        pages: What page statistics did for the files so far.
     """
 
     columns: tuple[str, ...]
     predicate: Node | None
     lenient: bool = False
     reader: ReaderName = "auto"
+    pages: PageHistory = field(default_factory=PageHistory, compare=False)
 
     @staticmethod
     def of(plan: Plan, lenient: bool = False, reader: ReaderName = "auto") -> RowSelection:

@@ -18,7 +18,7 @@ from skipstone.ir.lower import Program, lower
 from skipstone.ir.node import Node, Op, Path, columns_of
 from skipstone.ir.rows import judge, unjudged
 from skipstone.ir.session import CannotJudge
-from skipstone.kernels.pack.planes import Mask, mask_of
+from skipstone.kernels.pack.planes import Mask, both_of, mask_of
 from skipstone.kernels.pack.rows import RowSource, has_lanes
 from skipstone.kernels.run.prepare import prepare
 from skipstone.kernels.run.run import run
@@ -28,10 +28,18 @@ KERNEL_FROM: Final = 1 << 10
 
 
 class Judged(NamedTuple):
-    """Masks of n rows: those for which a condition is TRUE, and those that may raise an error."""
+    """Masks of n rows: those for which a condition is TRUE, and those that may raise an error.
+
+    None: no row may raise an error.
+    """
 
     true: Mask
-    may_raise: Mask
+    may_raise: Mask | None = None
+
+    @property
+    def alive(self) -> Mask:
+        """The mask of the rows to keep."""
+        return self.true if self.may_raise is None else self.true | self.may_raise
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +71,11 @@ class Conjunct:
             UnsupportedForm: only planning supports a form of the condition.
         """
         if not rows.num_rows:
-            return Judged(np.zeros(0, np.bool_), np.zeros(0, np.bool_))
+            return Judged(np.zeros(0, np.bool_))
         found = self._by_kernel(rows)
         if found is None:
             truth = judge(self.node, rows, {})
-            found = Judged(truth.true, truth.may_raise)
+            found = Judged(truth.true, truth.may_raise if truth.may_raise.any() else None)
         return found
 
     def _by_kernel(self, rows: pa.RecordBatch) -> Judged | None:
@@ -81,12 +89,14 @@ class Conjunct:
             can_match, can_miss = run(prepare(self.program, RowSource(rows))).planes
         except CannotJudge:
             return None
-        match, miss = (mask_of(p, rows.num_rows) for p in (can_match, can_miss))
-        true, may_raise = match & ~miss, np.zeros(rows.num_rows, np.bool_)
-        undecided = np.flatnonzero(match & miss)
-        if len(undecided):
-            rest = judge(self.node, rows.take(pa.array(undecided)), {})
-            true[undecided], may_raise[undecided] = rest.true, rest.may_raise
+        n = rows.num_rows
+        both = both_of(can_match, can_miss)
+        if both is False:
+            return Judged(mask_of(can_match, n))
+        undecided = mask_of(both, n)
+        rest = judge(self.node, rows.filter(pa.array(undecided)), {})
+        true, may_raise = mask_of(can_match, n) & ~undecided, np.zeros(n, np.bool_)
+        true[undecided], may_raise[undecided] = rest.true, rest.may_raise
         return Judged(true, may_raise)
 
 
@@ -154,10 +164,10 @@ def matches(node: Node, batch: pa.RecordBatch) -> Mask:
         whole = part.program is not None or alive.all()
         truth = part.judge(rows if whole else rows.filter(pa.array(alive)))
         where = slice(None) if whole else alive
-        if truth.may_raise.any():
+        if truth.may_raise is not None:
             open_ = np.zeros(batch.num_rows, np.bool_) if open_ is None else open_
             open_[where] |= truth.may_raise
-        alive[where] &= truth.true | truth.may_raise
+        alive[where] &= truth.alive
     if open_ is not None and (lost := int((open_ & alive).sum())):
         raise unjudged(node, lost)
     return alive

@@ -77,6 +77,16 @@ def plane_of(mask: Mask) -> Plane:
     return pack(mask) if mask.any() else False
 
 
+def both_of(a: Plane, b: Plane) -> Plane:
+    """Return the plane of the bits that both planes have; False if there are none."""
+    if isinstance(a, bool):
+        return b if a else False
+    if isinstance(b, bool):
+        return a if b else False
+    both: Words = a & b
+    return both if both.any() else False
+
+
 def join_parts(parts: Sequence[Plane], size: int, n: int) -> Plane:
     """Join the planes of parts into one plane of n containers.
 

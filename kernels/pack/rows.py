@@ -14,11 +14,14 @@ import pyarrow as pa
 from skipstone.ir.node import Node, Path
 from skipstone.ir.session import CannotJudge
 from skipstone.ir.types import DType, Kind, from_arrow
+from skipstone.kernels.pack import row_loops
 from skipstone.kernels.pack.bounds import Lanes
 from skipstone.kernels.pack.columns import Column
 from skipstone.kernels.pack.planes import Mask, Plane, Words, mask_of, pack, plane_of, word_count
 from skipstone.kernels.run.launch import Key
+from skipstone.kernels.run.loops import Loop, at_hand, compiled
 
+NARROW: Final = Loop(row_loops, "narrow", "i8(longs, array)")
 # Types whose values lie in Arrow's buffers as lanes.
 IN_PLACE: Final = (Kind.INT, Kind.UINT, Kind.FLOAT, Kind.DATE, Kind.TIMESTAMP)
 
@@ -118,6 +121,10 @@ def _lanes(values: pa.Array) -> Lanes:
             data, dtype.lane_type, len(values), values.offset * np.dtype(dtype.lane_type).itemsize
         )
     words = np.frombuffer(data, np.int64, 2 * len(values), 16 * values.offset)
+    if at_hand(NARROW):
+        low = np.empty(len(values), np.int64)
+        if not compiled(NARROW)(words, low):
+            return low
     low = np.ascontiguousarray(words[0::2])
     if (valid := validity(values)) is not False:
         wide: Mask = words[1::2] != low >> 63

@@ -21,6 +21,7 @@ import numba as nb
 i8 = nb.int64
 array, matrix = nb.types.Array(i8, 1, "C"), nb.types.Array(i8, 2, "C")
 readonly = nb.types.Array(nb.uint8, 1, "C", readonly=True)
+longs = nb.types.Array(i8, 1, "C", readonly=True)
 writable = nb.types.Array(nb.uint8, 1, "C")
 JIT = dict(_nrt=False, nogil=True, boundscheck=False, error_model="numpy")
 """

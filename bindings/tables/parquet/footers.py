@@ -24,6 +24,7 @@ SLOW_SECONDS, BATCH_FILES = 0.001, 16
 # Bytes of footers. Below SMALL no loop is compiled. At LARGE, Python would take more than a second
 # to read them, and keep 40 MB.
 SMALL, LARGE = 1 << 17, 1 << 22
+_asked = 0  # bytes that Python has read, or could have
 WAY_OUT: Final = (
     'leave it out by a glob such as folder/*.parquet, or plan to read it by on_error="keep" '
     "(--keep-unreadable)"
@@ -105,10 +106,12 @@ def read_footers(
 def is_worth_loop(nbytes: int) -> bool:
     """Return True if the loop should read this many bytes of footers.
 
-    This is so if they are large, or if they are not small and the loop is compiled. Otherwise it
-    may start compiling in the background.
+    This is so if they are large, or if the process has read many and the loop is compiled.
+    Otherwise it may start compiling in the background.
     """
-    return nbytes >= SMALL and (nbytes >= LARGE or at_hand())
+    global _asked
+    _asked += nbytes
+    return nbytes > 0 and (nbytes >= LARGE or (_asked >= SMALL and at_hand()))
 
 
 def _iter_footers(

@@ -7,7 +7,7 @@ import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -26,8 +26,9 @@ from skipstone.ir.errors import SourceError, StaleFile, UnsupportedForm, describ
 from skipstone.ir.node import columns_of
 from skipstone.ir.outcome import Verdict
 
-# Rows that are read together, at most, unless a row group has more.
-UNIT_ROWS: Final = 1 << 20
+# Rows, and compressed bytes of their columns, that are read together at most, unless a row group
+# has more. Decoders share the work of one unit among threads.
+UNIT_ROWS, UNIT_BYTES = 1 << 21, 1 << 26
 
 if TYPE_CHECKING:
     from skipstone.bindings.plans.plan import Plan
@@ -116,37 +117,42 @@ def tasks_of(table: ParquetTable, wanted: RowSelection, plan: Plan) -> Tasks:
     return Tasks(reader, each, containers, sizes)
 
 
-def units_of(tasks: Iterable[GroupTask]) -> Iterator[list[GroupTask]]:
+def units_of(tasks: Iterable[GroupTask], share: float = 1) -> Iterator[list[GroupTask]]:
     """Yield row groups to read together: neighbours of one schema, verdict and folder.
 
-    Their number of rows is bounded, so that memory is, and so that threads share a large file.
+    Their rows and bytes are bounded, so that memory is, and so that threads share a large file.
+
+    Args:
+        tasks: The tasks.
+        share: The share of the columns that is read.
     """
     unit: list[GroupTask] = []
-    rows = 0
+    size = 0.0
     for task in tasks:
-        for part in _split(task):
-            n = 0 if part.tail is None else int(part.tail.rows[part.groups].sum())
-            if unit and (rows + n > UNIT_ROWS or not _alike(unit[0], part)):
+        for part, own in _split(task, share):
+            if unit and (size + own > 1 or not _alike(unit[0], part)):
                 yield unit
-                unit, rows = [], 0
+                unit, size = [], 0.0
             unit.append(part)
-            rows += n
+            size += own
     if unit:
         yield unit
 
 
-def _split(task: GroupTask) -> Iterator[GroupTask]:
-    """Yield a task in parts of at most `UNIT_ROWS` rows, where it has several row groups."""
-    if task.tail is None or len(task.groups) < 2:
-        yield task
+def _split(task: GroupTask, share: float) -> Iterator[tuple[GroupTask, float]]:
+    """Yield a task in parts that fit into one unit, with their sizes; a unit has the size 1."""
+    if task.tail is None:
+        yield task, 0.0
         return
-    first, rows = 0, 0
-    for i, n in enumerate(task.tail.rows[task.groups].tolist()):
-        if i > first and rows + n > UNIT_ROWS:
-            yield dataclasses.replace(task, groups=task.groups[first:i])
-            first, rows = i, 0
-        rows += n
-    yield dataclasses.replace(task, groups=task.groups[first:]) if first else task
+    rows, nbytes = (np.maximum(n[task.groups], 0) for n in (task.tail.rows, task.tail.nbytes))
+    sizes = np.maximum(rows / UNIT_ROWS, nbytes * (share / UNIT_BYTES)).tolist()
+    first, size = 0, 0.0
+    for i, own in enumerate(sizes):
+        if i > first and size + own > 1:
+            yield dataclasses.replace(task, groups=task.groups[first:i]), size
+            first, size = i, 0.0
+        size += own
+    yield dataclasses.replace(task, groups=task.groups[first:]) if first else task, size
 
 
 def _alike(a: GroupTask, b: GroupTask) -> bool:
@@ -179,7 +185,7 @@ class GroupReader(Reader):
 
     def read_all(self, tasks: Sequence[GroupTask]) -> Iterator[pa.RecordBatch]:
         """Yield the wanted rows of all tasks, in order; several are read at once."""
-        return read_in_order(self._read_together, units_of(tasks))
+        return read_in_order(self._read_together, units_of(tasks, self._share))
 
     def read(self, task: GroupTask) -> Iterator[pa.RecordBatch]:
         """Yield the wanted rows of a task's row groups.
@@ -188,8 +194,12 @@ class GroupReader(Reader):
             SourceError: the file cannot be read, or is not the file that was planned.
             UnsupportedForm: a column of the file means something else than the table's column.
         """
-        for unit in units_of([task]):
+        for unit in units_of([task], self._share):
             yield from self._read_together(unit)
+
+    @property
+    def _share(self) -> float:
+        return len(self.wanted.needed(True)) / max(len(self.schema), 1)
 
     def _read_together(self, tasks: Sequence[GroupTask]) -> list[pa.RecordBatch]:
         """Return the wanted rows of tasks: by pages if that is possible, else by row groups."""

@@ -278,11 +278,18 @@ def test_footers_share_heads(tmp_path):
 
 
 def test_few_footers_need_no_loop(tmp_path, monkeypatch):
-    """Nothing is compiled or loaded for them."""
+    """Nothing is compiled or loaded for them, unless a process reads them again and again."""
     pq.write_table(pa.table({"x": range(10)}), tmp_path / "a.parquet", row_group_size=1)
+    expected = {str(tmp_path / "a.parquet"): [3]}
     monkeypatch.setattr(tails, "is_there", lambda: False)
+    monkeypatch.setattr(sources, "_asked", 0)
     monkeypatch.setattr(sources, "at_hand", lambda: pytest.fail("the loop was requested"))
-    assert ss.scan_parquet(tmp_path).plan("x = 3").row_groups == {str(tmp_path / "a.parquet"): [3]}
+    assert ss.scan_parquet(tmp_path).plan("x = 3").row_groups == expected
+    requests = []
+    monkeypatch.setattr(sources, "at_hand", lambda: requests.append(1))
+    while sources._asked < sources.SMALL:
+        assert ss.scan_parquet(tmp_path).plan("x = 3").row_groups == expected
+    assert len(requests) == 1
 
 
 def test_long_footers_take_a_second_fetch(tmp_path):

@@ -170,9 +170,9 @@ def test_only_pages_with_matching_rows_are_read(indexed, tmp_path, monkeypatch):
     read = []
     inner = page_file.read_pages
 
-    def counted(columns, groups):
+    def counted(columns, groups, keep=None):
         read.extend(part.values for g in groups for part in g.parts)
-        return inner(columns, groups)
+        return inner(columns, groups, keep)
 
     monkeypatch.setattr(row_groups, "read_pages", counted)
     found = rows([path], "k BETWEEN 250 AND 252", ["k", "u", "q"])

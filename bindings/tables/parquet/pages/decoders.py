@@ -7,24 +7,26 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Sequence
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from skipstone.bindings.plans.readers import ReaderName, has_polars
+from skipstone.bindings.tables.parquet.pages.page_file import Mask, PageFile
 
-Mask = npt.NDArray[np.bool_]
+if TYPE_CHECKING:
+    from polars import DataFrame
+
 # Bytes from which Polars is faster than Arrow: it takes 0.3 ms to begin, and less for each value.
 POLARS_FROM: Final = 1 << 18
-# Bytes from which Polars is worth its import, which takes some 60 ms.
+# Bytes of all files so far from which Polars is worth its import, which takes some 60 ms.
 IMPORT_FROM: Final = 1 << 25
+_decoded = 0
 
 
 class Decoded(Protocol):
-    """Columns of a file in memory."""
+    """Columns of a file in memory: all rows, or those that its mask keeps."""
 
     @property
     def rows(self) -> int:
@@ -39,9 +41,10 @@ class Decoded(Protocol):
 class ArrowColumns:
     """Columns that Arrow decoded."""
 
-    def __init__(self, data: bytes, dictionaries: Collection[str] = ()) -> None:
-        file = pq.ParquetFile(pa.BufferReader(data), read_dictionary=list(dictionaries))
-        self._table = file.read(use_threads=False)
+    def __init__(self, file: PageFile, dictionaries: Collection[str] = ()) -> None:
+        opened = pq.ParquetFile(pa.BufferReader(file.data), read_dictionary=list(dictionaries))
+        found = opened.read(columns=list(file.names), use_threads=False)
+        self._table = found if file.keep is None else found.filter(pa.array(file.keep))
         self.rows = int(self._table.num_rows)
 
     def select(self, names: Sequence[str], keep: Mask | None) -> pa.Table:
@@ -51,13 +54,34 @@ class ArrowColumns:
 
 
 class PolarsColumns:
-    """Columns that Polars decoded."""
+    """Columns that Polars decoded.
 
-    def __init__(self, data: bytes) -> None:
+    Args:
+        frame: A `polars.DataFrame`.
+    """
+
+    def __init__(self, frame: DataFrame) -> None:
+        self._frame = frame
+        self.rows = int(frame.height)
+
+    @staticmethod
+    def all_of(files: Sequence[PageFile]) -> list[PolarsColumns]:
+        """Decode several files at once."""
         import polars as pl
 
-        self._frame = pl.read_parquet(data, use_statistics=False)
-        self.rows = int(self._frame.height)
+        scans = []
+        for file in files:
+            scan = pl.scan_parquet(file.data, use_statistics=False)
+            if file.mask is not None:
+                scan = scan.filter(pl.col(file.mask))  # pushed into the other columns' decoder
+            scans.append(scan.select(file.names))
+        frames = [scans[0].collect()] if len(scans) == 1 else pl.collect_all(scans)
+        # Few rows of many row groups become one chunk.
+        masked = [file.mask is not None for file in files]
+        return [
+            PolarsColumns(frame.rechunk() if m else frame)
+            for frame, m in zip(frames, masked, strict=True)
+        ]
 
     def select(self, names: Sequence[str], keep: Mask | None) -> pa.Table:
         """Return columns, or the rows of them that the mask keeps."""
@@ -68,32 +92,41 @@ class PolarsColumns:
 
 
 def decode(
-    data: bytes, size: int, reader: ReaderName, dictionaries: Collection[str] = ()
-) -> Decoded:
-    """Decode a file in memory.
+    files: Sequence[PageFile], reader: ReaderName, dictionaries: Collection[str] = ()
+) -> list[Decoded]:
+    """Decode files in memory.
 
     Args:
-        data: The file.
-        size: The approximate size of its columns and dictionaries once decoded, in bytes.
+        files: The files.
         reader: "polars" and "arrow" choose a decoder; "auto" chooses by size.
-        dictionaries: Text columns to return as dictionaries, if Arrow decodes them.
+        dictionaries: Text columns to return as dictionaries, which Arrow decodes.
 
     Raises:
         BackendMissing: Polars was asked for and is not installed.
     """
-    if dictionaries or not _uses_polars(size, reader):
-        return ArrowColumns(data, dictionaries)
-    try:
-        return PolarsColumns(data)
-    except (ImportError, MemoryError, KeyboardInterrupt, SystemExit):
-        raise
-    except BaseException:  # its panics are no Exception
-        return ArrowColumns(data)  # Arrow decides what is damaged
+    out: dict[int, Decoded] = {}
+    rest = []
+    for i, file in enumerate(files):
+        if own := [name for name in file.names if name in dictionaries]:
+            out[i] = ArrowColumns(file, own)
+        else:
+            rest.append(i)
+    if rest and _uses_polars(sum(files[i].unpacked for i in rest), reader):
+        try:
+            found = PolarsColumns.all_of([files[i] for i in rest])
+            out.update(zip(rest, found, strict=True))
+        except (ImportError, MemoryError, KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException:  # its panics are no Exception
+            pass  # Arrow decides what is damaged
+    return [out[i] if i in out else ArrowColumns(file) for i, file in enumerate(files)]
 
 
 def _uses_polars(size: int, reader: ReaderName) -> bool:
+    global _decoded
     if reader != "auto":
         return reader == "polars"
     if size < POLARS_FROM:
         return False
-    return "polars" in sys.modules or (size >= IMPORT_FROM and has_polars())
+    _decoded += size
+    return "polars" in sys.modules or (_decoded >= IMPORT_FROM and has_polars())

@@ -17,7 +17,10 @@ from skipstone.bindings.tables.parquet.pages.ranges import Ranges
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
-SMALL_PAGE: Final = 1000  # rows; pages mostly have 20,000
+# Most writers end a page after 20,000 rows or 1 MB, whichever comes first.
+PAGE_ROWS, PAGE_BYTES = 1 << 14, 1 << 20
+# Pages are looked up if at least one in so many seems to have no living row.
+DEAD_SHARE: Final = 8
 
 
 @dataclass(slots=True)
@@ -83,7 +86,8 @@ def pages_to_read(windows: Sequence[Window], name: str, alive: Mask) -> tuple[Pa
     g, chunk = windows[0].group, windows[0].group.chunks[name]
     chosen = None
     pages = g.pages.get(name)
-    if pages is None and name not in g.pages and (windows[0].rows < g.rows or _has_gap(alive)):
+    is_new = pages is None and name not in g.pages
+    if is_new and (windows[0].rows < g.rows or _has_dead_pages(chunk, alive)):
         pages = g.pages_of(name)
     if pages is not None:
         chosen = pages.living([(w.first, w.stop) for w in windows], alive)
@@ -95,11 +99,12 @@ def pages_to_read(windows: Sequence[Window], name: str, alive: Mask) -> tuple[Pa
     return (g.ranges, part_of(chunk, pages, chosen), listed), list(rows)
 
 
-def _has_gap(alive: Mask) -> bool:
-    """Return True if so many rows in a row are dead that they may fill a page."""
-    at = np.flatnonzero(alive)
-    edges = np.concatenate([[-1], at, [len(alive)]])
-    return int(np.diff(edges).max()) > SMALL_PAGE
+def _has_dead_pages(chunk: Chunk, alive: Mask) -> bool:
+    """Return True if many pages seem to have no living row, judged by their usual size."""
+    rows = min(PAGE_ROWS, PAGE_BYTES * chunk.values // max(chunk.unpacked, 1) + 1)
+    pages = len(alive) // rows
+    living = np.any(alive[: pages * rows].reshape(pages, rows), axis=1)
+    return pages > 0 and int(np.count_nonzero(living)) * DEAD_SHARE <= pages * (DEAD_SHARE - 1)
 
 
 def runs_of(

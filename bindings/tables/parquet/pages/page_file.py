@@ -1,23 +1,41 @@
 """Chosen pages as a Parquet file in memory, which any decoder reads.
 
-The file has the pages' own bytes between a new head and a new footer.
+The file has the pages' own bytes, and a new footer at its end; what is between means nothing. A
+mask of the rows to return may be a column of its own, by which a decoder that knows filters decodes
+only those.
 """
 
 from __future__ import annotations
 
-import io
+import contextlib
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+import numpy.typing as npt
+
 from skipstone.bindings.tables.parquet.pages import thrift_writer as t
-from skipstone.bindings.tables.parquet.pages.leaf_types import CHILDREN, NAME, LeafType
+from skipstone.bindings.tables.parquet.pages.buffers import buffer
+from skipstone.bindings.tables.parquet.pages.leaf_types import (
+    CHILDREN,
+    NAME,
+    PHYSICAL,
+    REPETITION,
+    REQUIRED,
+    TYPE,
+    LeafType,
+)
 from skipstone.bindings.tables.parquet.pages.ranges import Ranges, Span
 
+Mask = npt.NDArray[np.bool_]
 MAGIC: Final = b"PAR1"
-# Encodings that a chunk may have: PLAIN, RLE and RLE_DICTIONARY. Pages say which they have.
-ENCODINGS: Final = (0, 3, 8)
+PLAIN, RLE, RLE_DICTIONARY = 0, 3, 8
+# Encodings that a chunk may have. Pages say which they have.
+ENCODINGS: Final = (PLAIN, RLE, RLE_DICTIONARY)
+UNCOMPRESSED: Final = 0
+BOOLEAN: Final = PHYSICAL["BOOLEAN"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,86 +77,151 @@ class GroupPart:
     parts: Sequence[ChunkPart]
 
 
+@dataclass(frozen=True, slots=True)
+class PageFile:
+    """A Parquet file in memory.
+
+    Attributes:
+        data: The file.
+        names: The columns.
+        views: The bytes of the pages in it: for each row group one view for each column.
+        unpacked: The approximate bytes of all columns after decompression.
+        mask: The name of a further column that is true for the rows to return; None: all rows.
+        keep: That mask, shape (rows,).
+    """
+
+    data: bytes
+    names: Sequence[str]
+    views: Sequence[Sequence[memoryview]]
+    unpacked: int
+    mask: str | None
+    keep: Mask | None
+
+
+@contextlib.contextmanager
 def read_pages(
-    columns: Sequence[tuple[str, LeafType]], groups: Sequence[GroupPart]
-) -> tuple[bytes, list[list[memoryview]]]:
-    """Read pages into a Parquet file.
+    columns: Sequence[tuple[str, LeafType]], groups: Sequence[GroupPart], keep: Mask | None = None
+) -> Iterator[PageFile]:
+    """Read pages into a Parquet file, whose memory is used again after the `with` block.
 
     Args:
         columns: Names and types.
         groups: The row groups.
-
-    Returns:
-        The file, and the bytes of the pages in it: for each row group one view for each column.
+        keep: The mask of the rows to return; None: all of them.
 
     Raises:
         OSError: a file cannot be read, or is shorter.
     """
-    footer = t.write_struct(_footer(columns, [g.parts for g in groups]))
-    end = b"".join((footer, struct.pack("<I", len(footer)), MAGIC))
-    out = io.BytesIO()
-    out.write(MAGIC)
-    out.seek(len(MAGIC) + sum(p.nbytes for g in groups for p in g.parts))
-    out.write(end)
-    views: list[list[memoryview]] = []
-    with out.getbuffer() as buffer:
-        at = len(MAGIC)
+    names = [name for name, _ in columns]
+    mask = None if keep is None else _unused(names)
+    masks = [] if keep is None else _mask_pages(keep, groups)
+    end = _end(columns, groups, mask, masks)
+    nbytes = sum(p.nbytes for g in groups for p in g.parts)
+    stop = len(MAGIC) + nbytes + sum(map(len, masks))
+    with buffer(stop + len(end)) as lent:
+        with lent.getbuffer() as into:
+            _read_into(groups, into)
+            into[len(MAGIC) + nbytes : stop] = b"".join(masks)
+            into[-len(end) :] = end
+        data = lent.getvalue()  # shares the memory
+        views: list[list[memoryview]] = []
+        at, whole = len(MAGIC), memoryview(data)
         for group in groups:
-            wanted: list[tuple[Span, memoryview]] = []
+            views.append([])
             for part in group.parts:
-                for start, stop in part.spans:
-                    into = buffer[at : at + stop - start]
-                    at += stop - start
-                    if part.chunk is None:
-                        wanted.append(((start, stop), into))
-                    else:
-                        first, data = part.chunk
-                        into[:] = data[start - first : stop - first]
-                        into.release()
-            group.ranges.read_into(wanted)
-            for _, view in wanted:
-                view.release()
-    file = out.getvalue()  # shares the memory
-    whole, at = memoryview(file), len(MAGIC)
-    for group in groups:
-        views.append([])
-        for part in group.parts:
-            views[-1].append(whole[at : at + part.nbytes])
-            at += part.nbytes
-    return file, views
+                views[-1].append(whole[at : at + part.nbytes])
+                at += part.nbytes
+        unpacked = sum(max(8 * p.values, p.unpacked) for g in groups for p in g.parts)
+        yield PageFile(data, names, views, unpacked, mask, keep)
 
 
-def _footer(
-    columns: Sequence[tuple[str, LeafType]], groups: Sequence[Sequence[ChunkPart]]
-) -> t.Fields:
+def _read_into(groups: Sequence[GroupPart], buffer: memoryview) -> None:
+    """Read the pages, one after another."""
     at = len(MAGIC)
-    row_groups = []
-    for parts in groups:
-        chunks = []
-        for (name, leaf), part in zip(columns, parts, strict=True):
-            chunks.append(_chunk(name, leaf, part, at))
+    for group in groups:
+        wanted: list[tuple[Span, memoryview]] = []
+        for part in group.parts:
+            for start, stop in part.spans:
+                into = buffer[at : at + stop - start]
+                at += stop - start
+                if part.chunk is None:
+                    wanted.append(((start, stop), into))
+                else:
+                    first, data = part.chunk
+                    into[:] = data[start - first : stop - first]
+                    into.release()
+        group.ranges.read_into(wanted)
+        for _, view in wanted:
+            view.release()
+
+
+def _unused(names: Sequence[str]) -> str:
+    """Return a name that no column has."""
+    name = "keep"
+    while name in names:
+        name += "_"
+    return name
+
+
+def _mask_pages(keep: Mask, groups: Sequence[GroupPart]) -> list[bytes]:
+    """Return a page of BOOLEAN values for each row group."""
+    out, done = [], 0
+    for group in groups:
+        n = group.parts[0].values
+        body = np.packbits(keep[done : done + n], bitorder="little").tobytes()
+        size = t.i32(len(body))
+        coding = {1: t.i32(n), 2: t.i32(PLAIN), 3: t.i32(RLE), 4: t.i32(RLE)}
+        out.append(t.write_struct({1: t.i32(0), 2: size, 3: size, 5: t.structure(coding)}) + body)
+        done += n
+    return out
+
+
+def _end(
+    columns: Sequence[tuple[str, LeafType]],
+    groups: Sequence[GroupPart],
+    mask: str | None,
+    masks: Sequence[bytes],
+) -> bytes:
+    """Return the footer, and what follows it."""
+    at, row_groups = len(MAGIC), []
+    at_mask = at + sum(p.nbytes for g in groups for p in g.parts)
+    for i, group in enumerate(groups):
+        chunks, values = [], group.parts[0].values
+        for (name, leaf), part in zip(columns, group.parts, strict=True):
+            chunks.append(_chunk(name, leaf.physical, part, at))
             at += part.nbytes
+        if mask is not None:
+            nbytes = len(masks[i])
+            page = ChunkPart(UNCOMPRESSED, values, nbytes, [(0, nbytes)])
+            chunks.append(_chunk(mask, BOOLEAN, page, at_mask))
+            at_mask += nbytes
         row_groups.append(
             {
                 1: t.structures(chunks),
-                2: t.i64(sum(part.unpacked for part in parts)),
-                3: t.i64(parts[0].values),
+                2: t.i64(sum(part.unpacked for part in group.parts)),
+                3: t.i64(values),
             }
         )
-    root: t.Fields = {NAME: t.binary(b"schema"), CHILDREN: t.i32(len(columns))}
     elements = [dict(leaf.element) | {NAME: t.binary(name.encode())} for name, leaf in columns]
-    return {
-        1: t.i32(2),
-        2: t.structures([root, *elements]),
-        3: t.i64(sum(parts[0].values for parts in groups)),
-        4: t.structures(row_groups),
-    }
+    if mask is not None:
+        required = {TYPE: t.i32(BOOLEAN), REPETITION: t.i32(REQUIRED)}
+        elements.append(required | {NAME: t.binary(mask.encode())})
+    root: t.Fields = {NAME: t.binary(b"schema"), CHILDREN: t.i32(len(elements))}
+    footer = t.write_struct(
+        {
+            1: t.i32(2),
+            2: t.structures([root, *elements]),
+            3: t.i64(sum(g.parts[0].values for g in groups)),
+            4: t.structures(row_groups),
+        }
+    )
+    return b"".join((footer, struct.pack("<I", len(footer)), MAGIC))
 
 
-def _chunk(name: str, leaf: LeafType, part: ChunkPart, first: int) -> t.Fields:
+def _chunk(name: str, physical: int, part: ChunkPart, first: int) -> t.Fields:
     start, stop = part.spans[0]
     metadata = {
-        1: t.i32(leaf.physical),
+        1: t.i32(physical),
         2: t.numbers(ENCODINGS),
         3: t.texts([name.encode()]),
         4: t.i32(part.codec),

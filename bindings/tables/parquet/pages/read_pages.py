@@ -149,10 +149,9 @@ def read_files(
     types = {f.name: f.type for f in fields}
     rows = RowGroups(first.tail.head, leaves, types, groups, wanted.reader)
     if wanted.predicate is not None and filtered:
-        rows.prune(_predicate(wanted.predicate, pa.schema(fields)))
+        rows.prune(_predicate(wanted.predicate, pa.schema(fields)), wanted.pages)
         _filter(rows, wanted.predicate, lenient=wanted.lenient)
-    n = int(rows.alive.sum())
-    if not n:
+    if not rows.alive.count:
         return []
     rows.fetch([name for name in wanted.columns if name in leaves])
     columns = rows.columns(wanted.columns)
@@ -200,7 +199,7 @@ def _row_groups_of(file: FileRead, leaves: Mapping[str, LeafType]) -> list[RowGr
 def _filter(rows: RowGroups, predicate: Node, *, lenient: bool) -> None:
     open_ = None
     for part in conjuncts(predicate):
-        if not rows.alive.any():
+        if not rows.alive.count:
             return
         try:
             raising = rows.filter(part)
@@ -210,7 +209,7 @@ def _filter(rows: RowGroups, predicate: Node, *, lenient: bool) -> None:
             continue
         if raising is not None:
             open_ = raising if open_ is None else open_ | raising
-    if open_ is not None and not lenient and (lost := int((open_ & rows.alive).sum())):
+    if open_ is not None and not lenient and (lost := int((open_ & rows.alive.mask).sum())):
         raise unjudged(predicate, lost)
 
 

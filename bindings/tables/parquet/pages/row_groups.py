@@ -6,9 +6,10 @@ Columns of the condition come first; of the others, only pages with a living row
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -25,6 +26,7 @@ from skipstone.bindings.tables.parquet.pages.chunk_pages import (
 )
 from skipstone.bindings.tables.parquet.pages.decoders import Decoded, decode
 from skipstone.bindings.tables.parquet.pages.leaf_types import PHYSICAL, LeafType
+from skipstone.bindings.tables.parquet.pages.living_rows import LivingRows
 from skipstone.bindings.tables.parquet.pages.page_choice import (
     Part,
     RowGroup,
@@ -32,7 +34,8 @@ from skipstone.bindings.tables.parquet.pages.page_choice import (
     pages_to_read,
     runs_of,
 )
-from skipstone.bindings.tables.parquet.pages.page_file import GroupPart, read_pages
+from skipstone.bindings.tables.parquet.pages.page_file import GroupPart, PageFile, read_pages
+from skipstone.bindings.tables.parquet.pages.page_history import PageHistory
 from skipstone.bindings.tables.parquet.pages.page_statistics import (
     PageBounds,
     bounds_of,
@@ -47,15 +50,16 @@ from skipstone.ir.node import columns_of
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 BYTE_ARRAY: Final = PHYSICAL["BYTE_ARRAY"]
+# The share of living rows below which decoders return only those.
+SPARSE: Final = 0.5
 
 
 @dataclass(slots=True)
 class _Read:
-    """A column as it was decoded, and where its rows lie in the windows."""
+    """A column as it was decoded, and which rows of the windows it holds; None: all of them."""
 
     values: Decoded
-    placement: Placement
-    covered: Mask | None  # the rows of windows that were decoded; None: all
+    rows: Ints | None
 
 
 @dataclass(slots=True)
@@ -79,7 +83,7 @@ class RowGroups:
         reader: Decodes the pages.
 
     Attributes:
-        alive: The rows of all windows that are still alive.
+        alive: The rows of all windows, and which are still alive.
     """
 
     def __init__(
@@ -93,24 +97,33 @@ class RowGroups:
         self._head, self._leaves, self._types, self._reader = head, leaves, types, reader
         self._read: dict[str, _Read] = {}
         self._windows: list[Window] = []
-        self.alive: Mask = np.ones(0, np.bool_)
+        self.alive = LivingRows(np.ones(0, np.bool_))
         self._open([Window(g, 0, g.rows) for g in groups if g.rows])
 
     def _open(self, windows: list[Window]) -> None:
         self._windows = windows
-        self.alive = np.ones(sum(w.rows for w in windows), np.bool_)
+        alive = np.ones(sum(w.rows for w in windows), np.bool_)
         done = 0
         for w in windows:
             if w.group.live is not None:
-                self.alive[done : done + w.rows] = w.group.live[w.first : w.stop]
+                alive[done : done + w.rows] = w.group.live[w.first : w.stop]
             done += w.rows
+        self.alive = LivingRows(alive)
 
-    def prune(self, predicate: PruningPredicate) -> None:
-        """Leave only the windows whose pages may hold a match."""
+    def prune(self, predicate: PruningPredicate, history: PageHistory) -> None:
+        """Leave only the windows whose pages may hold a match.
+
+        Args:
+            predicate: The condition.
+            history: Says whether to look at page statistics, and learns how many rows they leave.
+        """
+        if not history.is_worth_a_look():
+            return
         paths = columns_of(predicate.node)
         names = [path[0] for path in paths if len(path) == 1 and path[0] in self._leaves]
         found = [(w.group.rows, self._bounds(w.group, names)) for w in self._windows]
         if not any(bounds for _, bounds in found):
+            history.add(len(self.alive), len(self.alive))
             return
         positions = {name: self._leaves[name].position for name in names}
         segments = segments_of(predicate.schema, self._head, positions, found)
@@ -125,6 +138,7 @@ class RowGroups:
             ]
             done += count
         self._open(windows)
+        history.add(sum(rows for rows, _ in found), len(self.alive))
 
     def _bounds(self, g: RowGroup, names: Sequence[str]) -> dict[str, PageBounds]:
         """Return the page statistics of columns, where there are any."""
@@ -155,34 +169,33 @@ class RowGroups:
         read = self._read.get(names[0]) if len(names) == 1 else None
         if part.program is not None and read is not None:
             # A kernel judges all rows in less time than it takes to choose those alive.
-            where = read.covered
+            where = read.rows
         else:
-            where = None if self.alive.all() else self.alive.copy()
-        n = len(self.alive) if where is None else int(where.sum())
+            where = self.alive.positions
+        n = len(self.alive) if where is None else len(where)
         found = self._values(names, where, coded=True)
         columns = {name: _one(values) for name, values in found.items()}
         rows = pa.record_batch(columns or {"": pa.nulls(n)})
         truth = part.judge(rows)
-        at = slice(None) if where is None else where
-        self.alive[at] &= truth.true | truth.may_raise
-        if not truth.may_raise.any():
-            return None
-        open_ = np.zeros(len(self.alive), np.bool_)
-        open_[at] = truth.may_raise
-        return open_
+        self.alive.keep(truth.alive, where)
+        if truth.may_raise is None or where is None:
+            return truth.may_raise
+        may_raise = np.zeros(len(self.alive), np.bool_)
+        may_raise[where] = truth.may_raise
+        return may_raise
 
     def columns(self, names: Sequence[str]) -> dict[str, pa.Array | pa.ChunkedArray]:
         """Return columns of the rows that are alive, as the table has them."""
-        return self._values(names, None if self.alive.all() else self.alive)
+        return self._values(names, self.alive.positions)
 
     def _values(
-        self, names: Sequence[str], rows: Mask | None, *, coded: bool = False
+        self, names: Sequence[str], rows: Ints | None, *, coded: bool = False
     ) -> dict[str, pa.Array | pa.ChunkedArray]:
         """Return columns as the table has them, of some rows of the windows.
 
         Args:
             names: The columns.
-            rows: The mask of the rows.
+            rows: The rows: those alive, or all that the columns hold; None: all of the windows.
             coded: Whether text may be a dictionary.
         """
         out = {}
@@ -194,20 +207,23 @@ class RowGroups:
                 out[name] = self._constant(name, rows)
         for together in by_file.values():
             read = self._read[together[0]]
-            found = read.values.select(together, read.placement.keep(rows))
+            keep = None
+            if rows is not None and (read.rows is None or len(rows) < len(read.rows)):
+                mask = self.alive.mask
+                keep = mask if read.rows is None else mask[read.rows]
+            found = read.values.select(together, keep)
             for name in together:
                 values = found.column(name)
                 is_judged = coded and pa.types.is_dictionary(values.type)
                 out[name] = values if is_judged else _as_type(values, self._types[name])
         return out
 
-    def _constant(self, name: str, rows: Mask | None) -> pa.Array:
+    def _constant(self, name: str, rows: Ints | None) -> pa.Array:
         """Return a column that the files lack, of some rows of the windows."""
         values = [w.group.constants[name] for w in self._windows]
         counts = np.array([w.rows for w in self._windows])
         if rows is not None:
-            firsts = np.cumsum([0, *counts[:-1]])
-            counts = np.add.reduceat(rows.astype(np.int64), firsts) if len(firsts) else counts
+            counts = np.diff(np.searchsorted(rows, np.cumsum([0, *counts])))
         if not values or all(v is values[0] or v.equals(values[0]) for v in values[1:]):
             value = values[0] if values else pa.scalar(None, self._types[name])
             return _repeated(value, int(counts.sum()))
@@ -233,34 +249,53 @@ class RowGroups:
             values = tuple(part.values for _, part, _ in one.parts)
             key = one.name if one.text else (one.placement.key, values)
             together.setdefault(key, []).append(one)
-        for columns in together.values():
-            self._decode(columns)
+        self._decode(list(together.values()))
 
-    def _decode(self, columns: Sequence[_Wanted]) -> None:
+    def _decode(self, wanted: Sequence[Sequence[_Wanted]]) -> None:
+        """Decode columns: those together of which the same rows are decoded."""
+        sparse = self.alive.count < SPARSE * len(self.alive)
+        living = self.alive.mask if sparse else None
+        keeps = [of[0].placement.keep(living) for of in wanted]
+        with contextlib.ExitStack() as stack:
+            files = [
+                stack.enter_context(self._page_file(columns, keep))
+                for columns, keep in zip(wanted, keeps, strict=True)
+            ]
+            coded = {
+                columns[0].name
+                for columns, file in zip(wanted, files, strict=True)
+                if columns[0].text and _is_coded(columns[0], file)
+            }
+            decoded = decode(files, self._reader, coded)
+        for columns, keep, values in zip(wanted, keeps, decoded, strict=True):
+            placement = columns[0].placement
+            expected = placement.rows if keep is None else int(np.count_nonzero(keep))
+            if values.rows != expected:
+                raise SourceError(
+                    f"{self._path}: expected {expected} rows, its pages have {values.rows}"
+                )
+            rows = self.alive.positions if sparse else placement.covered(len(self.alive))
+            for c in columns:
+                self._read[c.name] = _Read(values, rows)
+
+    @contextlib.contextmanager
+    def _page_file(self, columns: Sequence[_Wanted], keep: Mask | None) -> Iterator[PageFile]:
+        """Read the pages of columns into a file.
+
+        Raises:
+            SourceError: an offset index lists other pages.
+        """
         groups = [
             GroupPart(ranges, [part for _, part, _ in parts])
             for parts in zip(*(c.parts for c in columns), strict=True)
             for ranges in [parts[0][0]]
         ]
-        data, views = read_pages([(c.name, self._leaves[c.name]) for c in columns], groups)
-        for i, c in enumerate(columns):
-            for (_, _, listed), group in zip(c.parts, views, strict=True):
-                if listed is not None and not is_as_listed(*listed, group[i]):
-                    raise SourceError(f"{self._path}: the offset index of {c.name} is wrong")
-        coded = columns[0].text and all(
-            is_dictionary_coded(part, group[0])
-            for (_, part, _), group in zip(columns[0].parts, views, strict=True)
-        )
-        size = sum(max(8 * part.values, part.unpacked) for g in groups for part in g.parts)
-        values = decode(data, size, self._reader, [columns[0].name] if coded else ())
-        placement = columns[0].placement
-        if values.rows != placement.rows:
-            raise SourceError(
-                f"{self._path}: expected {placement.rows} rows, its pages have {values.rows}"
-            )
-        covered = placement.covered(len(self.alive))
-        for c in columns:
-            self._read[c.name] = _Read(values, placement, covered)
+        with read_pages([(c.name, self._leaves[c.name]) for c in columns], groups, keep) as file:
+            for i, c in enumerate(columns):
+                for (_, _, listed), group in zip(c.parts, file.views, strict=True):
+                    if listed is not None and not is_as_listed(*listed, group[i]):
+                        raise SourceError(f"{self._path}: the offset index of {c.name} is wrong")
+            yield file
 
     @property
     def _path(self) -> str:
@@ -276,7 +311,7 @@ class RowGroups:
             for _, members in itertools.groupby(self._windows, lambda w: id(w.group)):
                 windows = list(members)
                 rows = sum(w.rows for w in windows)
-                alive = self.alive[done : done + rows]
+                alive = self.alive.mask[done : done + rows]
                 if alive.any():
                     part, page_rows = pages_to_read(windows, name, alive)
                     parts.append(part)
@@ -285,6 +320,14 @@ class RowGroups:
                 done += rows
             out.append(_Wanted(name, parts, Placement.of(runs, decoded)))
         return out
+
+
+def _is_coded(column: _Wanted, file: PageFile) -> bool:
+    """Return True if all pages of a file's only column are coded by dictionaries."""
+    return all(
+        is_dictionary_coded(part, group[0])
+        for (_, part, _), group in zip(column.parts, file.views, strict=True)
+    )
 
 
 def _as_type(values: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:

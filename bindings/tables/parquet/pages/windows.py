@@ -70,14 +70,14 @@ class Placement:
             out[a : a + n] = True if alive is None else alive[b : b + n]
         return out
 
-    def covered(self, n: int) -> Mask | None:
-        """Return the mask of the n rows of windows that were decoded; None: all of them."""
+    def covered(self, n: int) -> Ints | None:
+        """Return which of the n rows of windows were decoded, ascending; None: all of them."""
         if self._whole and self.rows == n:
             return None
         out = np.zeros(n, np.bool_)
         for _, b, length in self._runs():
             out[b : b + length] = True
-        return None if out.all() else out
+        return None if out.all() else np.flatnonzero(out)
 
     @property
     def _whole(self) -> bool:

@@ -21,7 +21,7 @@ from tests.support.effort import LONG
 
 needs_nvrtc = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
 
-# Some cases of tests/kernels/test_cuda.py; a long run includes all of them there.
+# Some cases of tests/kernels/gpu/test_cuda.py; a long run includes all of them there.
 
 
 @pytest.mark.parametrize("n", [1, 65, 4097])

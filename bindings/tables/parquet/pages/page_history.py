@@ -1,0 +1,41 @@
+"""Remember whether page statistics ruled out rows, so that they are not read in vain."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+# Rows after which it is judged whether page statistics help; a share of rows to rule out by then;
+# and how often they are tried again where they do not, for tables are not the same throughout.
+FIRST_ROWS: Final = 1 << 20
+LEAST_SHARE: Final = 8
+TRY_EVERY: Final = 8
+
+
+@dataclass(slots=True)
+class PageHistory:
+    """What page statistics did for the row groups of one query.
+
+    Attributes:
+        rows: The rows of the row groups whose page statistics were judged.
+        left: The rows that they left.
+        skipped: How many times in a row they were not looked at.
+    """
+
+    rows: int = 0
+    left: int = 0
+    skipped: int = 0
+
+    def is_worth_a_look(self) -> bool:
+        """Return True if page statistics may well rule out rows of the next row groups."""
+        helps = (self.rows - self.left) * LEAST_SHARE >= self.rows
+        if self.rows < FIRST_ROWS or helps or self.skipped >= TRY_EVERY:
+            self.skipped = 0
+            return True
+        self.skipped += 1
+        return False
+
+    def add(self, rows: int, left: int) -> None:
+        """Count rows that were judged by page statistics, and those that are left."""
+        self.rows += rows
+        self.left += left
