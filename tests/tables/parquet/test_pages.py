@@ -3,11 +3,13 @@
 import struct
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import skipstone as ss
 from skipstone.bindings.tables.parquet.pages import page_file, row_groups
+from skipstone.bindings.tables.parquet.pages.page_history import FIRST_ROWS, TRY_EVERY, PageHistory
 from tests.support.effort import LONG
 from tests.support.tables.page_indexes import (
     MAX_VALUES,
@@ -179,3 +181,28 @@ def test_only_pages_with_matching_rows_are_read(indexed, tmp_path, monkeypatch):
     assert 50 < len(found) < 250
     # The pages of k, and of the two other columns.
     assert len(read) <= 3 and max(read) <= 1000
+
+
+@pytest.mark.parametrize("reader", ["arrow", "polars"])
+@pytest.mark.parametrize("where", [None, "k % 3 = 0", "k % 300 = 0"])
+def test_rows_outlive_the_memory_that_they_were_read_from(reader, where, tmp_path):
+    """Buffers are used again; what is not compressed might be handed out as it lies there."""
+    n = 200_000
+    files = [str(tmp_path / f"{i}.parquet") for i in range(2)]
+    for i, file in enumerate(files):
+        k = np.arange(n) + i
+        data = pa.table({"k": k, "s": [f"{v:020}" for v in k]})
+        pq.write_table(data, file, compression="none", use_dictionary=False)
+    first = rows(files[:1], where, None, reader)
+    copy = pa.Table.from_pylist(first.to_pylist(), first.schema)
+    assert len(first) and rows(files[1:], where, None, reader).num_rows
+    assert first.equals(copy)
+
+
+def test_page_statistics_that_rule_out_nothing_are_left_alone():
+    history = PageHistory()
+    history.add(FIRST_ROWS, FIRST_ROWS - 1)
+    looks = [history.is_worth_a_look() for _ in range(2 * TRY_EVERY + 2)]
+    assert [i for i, look in enumerate(looks) if look] == [TRY_EVERY, 2 * TRY_EVERY + 1]
+    history.add(FIRST_ROWS, 0)  # another part of the table is sorted
+    assert history.is_worth_a_look() and history.is_worth_a_look()
