@@ -7,6 +7,7 @@ Comparisons of numbers, days and times run in kernels, with a row as a container
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -40,6 +41,17 @@ class Judged(NamedTuple):
     def alive(self) -> Mask:
         """The mask of the rows to keep."""
         return self.true if self.may_raise is None else self.true | self.may_raise
+
+
+def joined(parts: Sequence[Judged]) -> Judged:
+    """Join the masks of parts, in order."""
+    if len(parts) == 1:
+        return parts[0]
+    may_raise = None
+    if any(p.may_raise is not None for p in parts):
+        each = [np.zeros_like(p.true) if p.may_raise is None else p.may_raise for p in parts]
+        may_raise = np.concatenate(each)
+    return Judged(np.concatenate([p.true for p in parts]), may_raise)
 
 
 @dataclass(frozen=True, slots=True)

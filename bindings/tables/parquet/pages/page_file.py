@@ -8,6 +8,7 @@ only those.
 from __future__ import annotations
 
 import contextlib
+import functools
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -35,6 +36,7 @@ PLAIN, RLE, RLE_DICTIONARY = 0, 3, 8
 # Encodings that a chunk may have. Pages say which they have.
 ENCODINGS: Final = (PLAIN, RLE, RLE_DICTIONARY)
 UNCOMPRESSED: Final = 0
+CHUNK_METADATA: Final = b"\x1c"  # the head of a chunk's field 3, a structure, after field 2
 BOOLEAN: Final = PHYSICAL["BOOLEAN"]
 
 
@@ -184,16 +186,17 @@ def _end(
 ) -> bytes:
     """Return the footer, and what follows it."""
     at, row_groups = len(MAGIC), []
+    metadata = functools.cache(_metadata_of)
     at_mask = at + sum(p.nbytes for g in groups for p in g.parts)
     for i, group in enumerate(groups):
         chunks, values = [], group.parts[0].values
         for (name, leaf), part in zip(columns, group.parts, strict=True):
-            chunks.append(_chunk(name, leaf.physical, part, at))
+            chunks.append(_chunk(metadata(name, leaf.physical, part.codec), part, at))
             at += part.nbytes
         if mask is not None:
             nbytes = len(masks[i])
             page = ChunkPart(UNCOMPRESSED, values, nbytes, [(0, nbytes)])
-            chunks.append(_chunk(mask, BOOLEAN, page, at_mask))
+            chunks.append(_chunk(metadata(mask, BOOLEAN, page.codec), page, at_mask))
             at_mask += nbytes
         row_groups.append(
             {
@@ -218,18 +221,23 @@ def _end(
     return b"".join((footer, struct.pack("<I", len(footer)), MAGIC))
 
 
-def _chunk(name: str, physical: int, part: ChunkPart, first: int) -> t.Fields:
+def _metadata_of(name: str, physical: int, codec: int) -> bytes:
+    """Return the first fields of a chunk's metadata."""
+    return t.write_struct(
+        {
+            1: t.i32(physical),
+            2: t.numbers(ENCODINGS),
+            3: t.texts([name.encode()]),
+            4: t.i32(codec),
+        }
+    )
+
+
+def _chunk(metadata: bytes, part: ChunkPart, first: int) -> bytes:
+    """Return a column chunk whose pages begin at `first`."""
     start, stop = part.spans[0]
-    metadata = {
-        1: t.i32(physical),
-        2: t.numbers(ENCODINGS),
-        3: t.texts([name.encode()]),
-        4: t.i32(part.codec),
-        5: t.i64(part.values),
-        6: t.i64(part.unpacked),
-        7: t.i64(part.nbytes),
-        9: t.i64(first + (stop - start if part.dictionary else 0)),
-    }
-    if part.dictionary:
-        metadata[11] = t.i64(first)
-    return {2: t.i64(first), 3: t.structure(metadata)}
+    data = first + (stop - start if part.dictionary else 0)
+    places = {9: data, 11: first} if part.dictionary else {9: data}
+    numbers = {5: part.values, 6: part.unpacked, 7: part.nbytes, **places}
+    own = t.write_numbers(metadata, 4, numbers)
+    return b"".join((t.write_numbers(b"\0", 0, {2: first})[:-1], CHUNK_METADATA, own, b"\0"))

@@ -42,7 +42,7 @@ from skipstone.bindings.tables.parquet.pages.page_statistics import (
     segments_of,
 )
 from skipstone.bindings.tables.parquet.pages.windows import Placement, windows_of
-from skipstone.bindings.tables.row_filter import Conjunct
+from skipstone.bindings.tables.row_filter import Conjunct, joined
 from skipstone.bindings.tables.table_columns import to_table_type
 from skipstone.ir.errors import SourceError
 from skipstone.ir.node import columns_of
@@ -52,6 +52,8 @@ Mask = npt.NDArray[np.bool_]
 BYTE_ARRAY: Final = PHYSICAL["BYTE_ARRAY"]
 # The share of living rows below which decoders return only those.
 SPARSE: Final = 0.5
+# Rows of a batch from which it is judged by itself; smaller ones are joined first.
+BATCH_FROM: Final = 1 << 18
 
 
 @dataclass(slots=True)
@@ -174,9 +176,7 @@ class RowGroups:
             where = self.alive.positions
         n = len(self.alive) if where is None else len(where)
         found = self._values(names, where, coded=True)
-        columns = {name: _one(values) for name, values in found.items()}
-        rows = pa.record_batch(columns or {"": pa.nulls(n)})
-        truth = part.judge(rows)
+        truth = joined([part.judge(rows) for rows in _batches(found, n)])
         self.alive.keep(truth.alive, where)
         if truth.may_raise is None or where is None:
             return truth.may_raise
@@ -245,7 +245,7 @@ class RowGroups:
         for one in wanted:
             leaf = self._leaves[one.name]
             is_text = leaf.physical == BYTE_ARRAY and leaf.arrow == self._types[one.name]
-            one.text = text and is_text
+            one.text = text and is_text and not self._is_sparse
             values = tuple(part.values for _, part, _ in one.parts)
             key = one.name if one.text else (one.placement.key, values)
             together.setdefault(key, []).append(one)
@@ -253,7 +253,7 @@ class RowGroups:
 
     def _decode(self, wanted: Sequence[Sequence[_Wanted]]) -> None:
         """Decode columns: those together of which the same rows are decoded."""
-        sparse = self.alive.count < SPARSE * len(self.alive)
+        sparse = self._is_sparse
         living = self.alive.mask if sparse else None
         keeps = [of[0].placement.keep(living) for of in wanted]
         with contextlib.ExitStack() as stack:
@@ -298,6 +298,10 @@ class RowGroups:
             yield file
 
     @property
+    def _is_sparse(self) -> bool:
+        return self.alive.count < SPARSE * len(self.alive)
+
+    @property
     def _path(self) -> str:
         return self._windows[0].group.path
 
@@ -340,6 +344,16 @@ def _as_type(values: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
 def _repeated(value: pa.Scalar, n: int) -> pa.Array:
     """Return an array of one value, of any type."""
     return pa.repeat(value, n) if value.is_valid else pa.nulls(n, value.type)
+
+
+def _batches(columns: Mapping[str, pa.Array | pa.ChunkedArray], n: int) -> list[pa.RecordBatch]:
+    """Return n rows in batches, which share memory with the columns if they are large."""
+    if not columns:
+        return [pa.record_batch({"": pa.nulls(n)})]
+    batches = pa.table(dict(columns)).to_batches()
+    if len(batches) == 1 or n >= len(batches) * BATCH_FROM:
+        return list(batches)
+    return [pa.record_batch({name: _one(values) for name, values in columns.items()})]
 
 
 def _one(values: pa.Array | pa.ChunkedArray) -> pa.Array:

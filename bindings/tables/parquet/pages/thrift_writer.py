@@ -6,7 +6,7 @@ Source: Apache Thrift, `doc/specs/thrift-compact-protocol.md`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from skipstone.bindings.tables.parquet.thrift import (
     BINARY,
@@ -18,11 +18,13 @@ from skipstone.bindings.tables.parquet.thrift import (
     STRUCT,
 )
 
-# A value and its type; a list has the type of its items before them.
+# A value and its type; a list has the type of its items before them. A structure may be given as
+# bytes, already written.
 Value: TypeAlias = (
     "tuple[int, int | bool | bytes | Mapping[int, Value] | tuple[int, Sequence[object]]]"
 )
 Fields: TypeAlias = Mapping[int, Value]
+ONE_BYTE: Final = tuple(bytes((i,)) for i in range(128))
 
 
 def i32(value: int) -> Value:
@@ -60,7 +62,7 @@ def texts(values: Sequence[bytes]) -> Value:
     return LIST, (BINARY, values)
 
 
-def structures(values: Sequence[Fields]) -> Value:
+def structures(values: Sequence[Fields | bytes]) -> Value:
     """Return a list of structures."""
     return LIST, (STRUCT, values)
 
@@ -94,6 +96,8 @@ def _value(kind: int, value: object) -> bytes:
         assert isinstance(value, bytes)
         return _varint(len(value)) + value
     if kind == STRUCT:
+        if isinstance(value, bytes):
+            return value
         assert isinstance(value, Mapping)
         return write_struct(value)
     assert kind == LIST and isinstance(value, tuple)
@@ -106,11 +110,35 @@ def _value(kind: int, value: object) -> bytes:
     return head + b"".join(_value(item, one) for one in items)
 
 
+def write_numbers(before: bytes, last: int, numbers: Mapping[int, int]) -> bytes:
+    """Return a structure whose last fields are numbers of 64 bits.
+
+    Args:
+        before: Its other fields, as `write_struct` gives them.
+        last: The last of those fields.
+        numbers: The further fields, ascending, each at most 15 after the one before.
+
+    Example:
+        >>> before = write_struct({1: i32(5)})
+        >>> write_numbers(before, 1, {4: 300}) == write_struct({1: i32(5), 4: i64(300)})
+        True
+    """
+    out = [before[:-1]]
+    for field, number in numbers.items():
+        out += bytes((field - last << 4 | I64,)), _zigzag(number)
+        last = field
+    return b"".join((*out, b"\0"))
+
+
 def _zigzag(value: int) -> bytes:
     return _varint(value << 1 ^ value >> 63)
 
 
 def _varint(value: int) -> bytes:
+    if value < 128:
+        return ONE_BYTE[value]
+    if value < 1 << 14:
+        return bytes((value & 127 | 128, value >> 7))
     out = bytearray()
     while value > 127:
         out.append(value & 127 | 128)
