@@ -211,7 +211,9 @@ def test_handover_in_small(tmp_path: Path) -> None:
         pytest.importorskip(package)
     report = handover.measured(tmp_path, 40, Options(rounds=1))
     assert {t.group for t in report.timings} == {"Delta", "Iceberg"}
-    assert len(report.rows) == 4 and report.absent == []
+    opened = {row[""]: row["files opened"] for row in report.rows}
+    assert len(opened) == 8 and report.absent == []
+    assert all(n == 20 for name, n in opened.items() if OWN in name), opened
 
 
 def test_plots(measured: dict[str, Any], tmp_path: Path) -> None:

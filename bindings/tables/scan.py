@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from skipstone.bindings.tables.detect import FORMATS, format_of
+from skipstone.bindings.tables.table import Table
 from skipstone.ir.errors import SourceError
 
 if TYPE_CHECKING:
@@ -20,14 +21,15 @@ def scan(
     """Open a table of any format.
 
     Args:
-        source: A file, a folder, a glob or a list of them, by path or URI; or a pyiceberg table.
+        source: A file, a folder, a glob or a list of them, by path or URI; a pyiceberg table; or a
+            table that is open already.
         format: "parquet", "hive", "delta" or "iceberg". None detects it: a folder `_delta_log`
             means Delta, `metadata/*.metadata.json` means Iceberg, folders `key=value` mean Hive,
             everything else is Parquet.
 
     Returns:
         The table that `scan_parquet`, `scan_hive`, `scan_delta` or `scan_iceberg` returns. These
-        functions have more options.
+        functions have more options. An open table is returned as it is.
 
     Raises:
         SourceError: nothing exists at `source`, it cannot be read, or `format` is unknown.
@@ -44,6 +46,8 @@ def scan(
         raise SourceError(
             f"format is {format!r}; expected {', '.join(FORMATS)}, or None to detect it"
         )
+    if isinstance(source, Table):
+        return cast("ParquetTable | HiveTable | DeltaTable | IcebergTable", source)
     if format is None and (type(source).__module__ or "").startswith("pyiceberg."):
         format = "iceberg"
     match format or format_of(source):
