@@ -13,8 +13,8 @@ from skipstone.kernels.decode import footer_layout, footer_loops
 from skipstone.kernels.decode import footer_loops as at
 from skipstone.kernels.decode.footer_layout import Grammar, per_group, structures_of, table_of
 from skipstone.kernels.decode.spans import Bytes, Longs
-from skipstone.kernels.run import loops
-from skipstone.kernels.run.loops import Loop, compiled
+from skipstone.kernels.run import compile_cache, loops
+from skipstone.kernels.run.loops import Loop, suited
 
 HEADERS: Final = Loop(
     footer_loops,
@@ -29,6 +29,7 @@ OFFSET_INDEX, OFFSET_INDEX_SIZE, COLUMN_INDEX, COLUMN_INDEX_SIZE = range(8, 12)
 OFFSET, FIRST_ROW, SIZE = 2, 3, at.BYTES
 # Columns that follow the slots of a page.
 ENCODING, START, STOP = range(at.WIDTH, at.WIDTH + 3)
+PAGE_BYTES: Final = 1 << 8  # of small pages
 
 
 def _without_slots(grammar: Grammar) -> Grammar:
@@ -105,6 +106,11 @@ PAGE: Final = table_of(
 )
 
 
+def is_there() -> bool:
+    """Return True if the loops are compiled."""
+    return footer_layout.is_there() and compile_cache.find(HEADERS) is not None
+
+
 def at_hand() -> bool:
     """Return True if the loops are compiled; otherwise start compiling them in the background."""
     return all([footer_layout.at_hand(), loops.at_hand(HEADERS)])
@@ -128,15 +134,19 @@ def locations_of(index: Bytes) -> Longs | None:
     Returns:
         Slots, shape (pages, WIDTH): `OFFSET`, `SIZE` and `FIRST_ROW`. None: the index is damaged.
     """
-    found = structures_of(index, LOCATIONS)
+    found = structures_of(index, LOCATIONS, suited(footer_layout.WALK, len(index)))
     return None if found is None else found.chunks
 
 
 class HeaderReader:
-    """Reads the headers of pages; its buffers serve one thread."""
+    """Reads the headers of pages; its buffers serve one thread.
 
-    def __init__(self) -> None:
-        self._loop = compiled(HEADERS)
+    Args:
+        size: The number of pages, at most, that are expected.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._loop = suited(HEADERS, size)
         self._stack, self._now = np.empty((at.DEPTH, 4), np.int64), np.empty(at.SLOTS, np.int64)
         self._marks, self._totals = np.zeros((at.FIELDS, 2), np.int64), np.zeros(3, np.int64)
 
@@ -164,4 +174,4 @@ class HeaderReader:
 
 def headers_of(data: Bytes, values: int) -> Longs | None:
     """Read the headers of a column chunk's pages; see `HeaderReader.read`."""
-    return HeaderReader().read(data, values)
+    return HeaderReader(len(data) // PAGE_BYTES).read(data, values)

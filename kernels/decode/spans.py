@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from skipstone.ir.errors import SourceError
 from skipstone.kernels.decode import span_loops
-from skipstone.kernels.run.loops import Loop, compiled
+from skipstone.kernels.run.loops import Loop, suited
 
 GATHER: Final = Loop(span_loops, "gather", "i8(readonly, array, array, writable)")
 Bytes = npt.NDArray[np.uint8]
@@ -36,7 +36,8 @@ def gathered(
     if total >= 2**31:
         raise SourceError(f"its values take {total} bytes; expected less than 2 GiB")
     out = np.empty(total, np.uint8)
-    if compiled(GATHER)(data, np.ascontiguousarray(starts), ends, out) < 0:
+    gather = suited(GATHER, total + len(ends))
+    if gather(data, np.ascontiguousarray(starts), ends, out) < 0:
         raise SourceError("a value lies outside its data")
     offsets = np.zeros(len(ends) + 1, np.int32)
     offsets[1:] = ends

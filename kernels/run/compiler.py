@@ -20,9 +20,9 @@ from skipstone.kernels.run.compile_cache import Shape
 MAX_OPERATIONS: Final = 400
 # For fewer containers, NumPy takes less time than a compiled kernel could save in a session.
 MIN_CONTAINERS: Final = 100_000
-# A shape is compiled once NumPy has judged this many containers by it, over all calls. They take
-# NumPy some 5 ms; the compiler takes 0.2 s, and slows other threads through the GIL.
-COMPILE_AFTER: Final = 1_000_000
+# A shape is compiled once NumPy has judged this many containers, or rows, by it, over all calls.
+# They take NumPy some 40 ms; the compiler takes 0.2 s, and slows other threads through the GIL.
+COMPILE_AFTER: Final = 8_000_000
 # Tasks that wait for the compiler; beyond that the oldest is dropped.
 MAX_QUEUED: Final = 64
 MAX_COUNTED: Final = 4096  # shapes whose use is counted

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skipstone.ir.errors import BackendMissing
 from skipstone.kernels.run import compile_cache, compiler
@@ -15,6 +15,10 @@ from skipstone.kernels.run import compile_cache, compiler
 if TYPE_CHECKING:
     import types
 
+# Bytes or values that Python reads in some 20 ms; once it has read so many in a process, loops are
+# compiled in the background.
+PLAIN_SIZE: Final = 1 << 14
+_plain_size = 0
 HEADER = """
 import numba as nb
 
@@ -49,6 +53,23 @@ def at_hand(loop: Loop) -> bool:
         return True
     compiler.compile_in_background(loop, compiled)
     return False
+
+
+def suited(loop: Loop, size: int) -> Callable[..., int]:
+    """Return the compiled loop, or the plain function if it is not compiled and has little to do.
+
+    Args:
+        loop: The loop.
+        size: The bytes, or values, that it is to read.
+    """
+    global _plain_size
+    if size > PLAIN_SIZE or compile_cache.find(loop) is not None:
+        return compiled(loop)
+    _plain_size += size
+    if _plain_size > PLAIN_SIZE:
+        at_hand(loop)
+    plain: Callable[..., int] = getattr(loop.module, loop.name)
+    return plain
 
 
 def compiled(loop: Loop) -> Callable[..., int]:

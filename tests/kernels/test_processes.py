@@ -203,13 +203,13 @@ def test_shapes_earn_their_kernel_and_one_thread_compiles(monkeypatch):
 
     shapes = [Shape((), i) for i in range(300)]  # distinct shapes without operations
     for shape in shapes:
-        compiler.count_use(shape, 200_000, compile_now)
+        compiler.count_use(shape, compiler.COMPILE_AFTER // 5, compile_now)
         compiler.count_use(shape, compiler.MIN_CONTAINERS - 1, compile_now)
     named = lambda: [t for t in threading.enumerate() if t.name == "skipstone-compile"]
     assert not named() and not compiled
     for _ in range(4):
         for shape in shapes:
-            compiler.count_use(shape, 200_000, compile_now)
+            compiler.count_use(shape, compiler.COMPILE_AFTER // 5, compile_now)
     assert len(named()) == 1 and len(compiler._queue) == compiler.MAX_QUEUED
     hold.set()
     named()[0].join(20)

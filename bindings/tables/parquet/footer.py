@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from skipstone.bindings.tables.files import UNKNOWN, Ints
 from skipstone.bindings.tables.parquet import thrift
 from skipstone.bindings.tables.parquet.calendar import is_julian
+from skipstone.bindings.tables.parquet.chunk_places import places_in_python
 from skipstone.bindings.tables.parquet.declared_types import with_spark_types
 from skipstone.bindings.tables.parquet.pages.leaf_types import LeafType, leaf_types
 from skipstone.bindings.tables.parquet.thrift import Fields, ThriftError, column_chunks
@@ -31,6 +32,10 @@ from skipstone.kernels.decode.spans import Bytes
 FIRST_FETCH: Final = 1 << 16  # bytes that are read from a file's end at first
 MAGIC: Final = b"PAR1"
 MAX_LAYOUT: Final = 1 << 26  # bytes; longer footers are left to pyarrow
+# Bytes of footers, over all of a process, in which Python looks for pages before the loops are
+# compiled: up to `FEW` none is compiled. 1 KB takes 0.2 ms.
+FEW, MAX_PYTHON = 1 << 15, 1 << 18
+_read_by_python = 0
 READ_ERRORS: Final = (OSError, pa.ArrowException, ValueError)  # how pyarrow refuses a footer
 # Parquet's types by number.
 PHYSICAL_TYPES: Final = (
@@ -169,11 +174,16 @@ class ParsedFooter:
     def places(self) -> Ints | None:
         """The slots that say where the pages of column chunks lie (kernels/decode/page_layout.py).
 
-        None if they are not known, or if the loops that find them are not compiled yet.
+        None if they are not known, or if the loops that find them are not compiled yet and Python
+        would take long.
         """
-        if len(self.data) > MAX_LAYOUT or not page_layout.at_hand():
+        global _read_by_python
+        if len(self.data) > MAX_LAYOUT:
             return None
-        return page_layout.places_of(self.data)
+        _read_by_python += len(self.data)
+        if page_layout.is_there() or (_read_by_python > FEW and page_layout.at_hand()):
+            return page_layout.places_of(self.data)
+        return None if _read_by_python > MAX_PYTHON else places_in_python(self.data.tobytes())
 
     @cached_property
     def rows(self) -> Ints:

@@ -122,7 +122,7 @@ def sized_struct(data: bytes) -> tuple[dict[int, Any], int]:
 ROW_GROUPS, COLUMNS, META_DATA, CRYPTO_META_DATA = 4, 1, 3, 8
 # Of ColumnMetaData, and of its Statistics and SizeStatistics:
 TYPE, BYTES, STATISTICS, SIZES = 1, 7, 12, 16
-OLD_MAX, OLD_MIN, MAX, MIN, MAX_EXACT, MIN_EXACT = 1, 2, 5, 6, 7, 8
+OLD_MAX, OLD_MIN, NULLS, MAX, MIN, MAX_EXACT, MIN_EXACT = 1, 2, 3, 5, 6, 7, 8
 UNENCODED, REPEATED, DEFINED = 1, 2, 3
 # Lists of the footer, of a row group, and of a column chunk's metadata: field -> Python's type of
 # an item. Arrow's reader assumes these item types whatever the lists declare.

@@ -217,7 +217,7 @@ def _from_file(chunk: Chunk, ranges: Ranges) -> Pages | None:
     """Return pages by reading one header after another, without what lies between."""
     found, starts, bodies, pieces = [], [], [], []
     at_byte, left, origin = chunk.start, chunk.values, 0
-    reader = layout.HeaderReader()
+    reader = layout.HeaderReader(0)
     while left > 0:
         for size in HEADER_BYTES:
             stop = min(at_byte + size, chunk.stop)

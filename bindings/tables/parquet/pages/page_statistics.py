@@ -15,9 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skipstone.bindings.statistics.statistics import Statistics
+from skipstone.bindings.tables.parquet import thrift
 from skipstone.bindings.tables.parquet.column_chunks import bound_array, chunk_bounds
 from skipstone.bindings.tables.parquet.encodings import Encoding, encoding_of
-from skipstone.bindings.tables.parquet.footer import Head, physical_type_of
+from skipstone.bindings.tables.parquet.footer import Head, ParsedFooter, physical_type_of
 from skipstone.bindings.tables.parquet.pages.chunk_pages import Chunk, Pages
 from skipstone.bindings.tables.parquet.pages.ranges import Ranges
 from skipstone.bindings.tables.parquet.thrift import ThriftError, read_struct
@@ -27,6 +28,7 @@ from skipstone.kernels.pack.columns import Raw
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
+Bytes = npt.NDArray[np.uint8]
 NULL_PAGES, MIN_VALUES, MAX_VALUES, NULL_COUNTS = 1, 2, 3, 5  # fields of a ColumnIndex
 HAS_BOUNDS = 1 << at.SAID | 1 << at.MIN | 1 << at.MAX
 
@@ -103,6 +105,35 @@ def _of_index(index: dict[int, object], pages: Pages, physical: int) -> PageBoun
     slots[is_empty & ~counted, at.NULLS] = rows[is_empty & ~counted]
     slots[is_empty & ~counted, at.TOLD] |= 1 << at.NULLS
     return PageBounds(pages.rows, slots, np.frombuffer(joined, np.uint8))
+
+
+def bounds_of_chunk(footer: ParsedFooter, group: int, position: int) -> tuple[Ints, Bytes] | None:
+    """Return the slots of a whole chunk's statistics, and the bytes that hold its bounds.
+
+    None: the footer says nothing of it, or nothing that can be read safely.
+
+    Args:
+        footer: The footer.
+        group: The row group.
+        position: The column's position among the Parquet columns.
+    """
+    if footer.layout is not None:
+        return footer.layout.chunks[group, position], footer.data
+    if not footer.is_sound(group, position):
+        return None
+    chunk = footer.chunk(group, position)
+    stats = chunk.get(thrift.STATISTICS, {})
+    low, high, nulls = (stats.get(f) for f in (thrift.MIN, thrift.MAX, thrift.NULLS))
+    slots = np.zeros(at.WIDTH, np.int64)
+    slots[at.TYPE], slots[at.TOLD] = chunk[thrift.TYPE], 1 << at.SAID
+    if isinstance(low, bytes) and isinstance(high, bytes):
+        slots[at.TOLD] |= HAS_BOUNDS
+        slots[[at.MIN, at.MIN_SIZE, at.MAX, at.MAX_SIZE]] = 0, len(low), len(low), len(high)
+    else:
+        low = high = b""
+    if type(nulls) is int and 0 <= nulls < 1 << 63:
+        slots[at.NULLS], slots[at.TOLD] = nulls, slots[at.TOLD] | 1 << at.NULLS
+    return slots, np.frombuffer(low + high, np.uint8)
 
 
 def _is_list(values: object, kind: type, n: int) -> bool:

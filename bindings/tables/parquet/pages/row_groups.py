@@ -39,6 +39,7 @@ from skipstone.bindings.tables.parquet.pages.page_history import PageHistory
 from skipstone.bindings.tables.parquet.pages.page_statistics import (
     PageBounds,
     bounds_of,
+    bounds_of_chunk,
     segments_of,
 )
 from skipstone.bindings.tables.parquet.pages.windows import Placement, windows_of
@@ -150,10 +151,8 @@ class RowGroups:
             if pages is not None and len(pages) > 1:
                 leaf = self._leaves[name]
                 one = bounds_of(g.chunks[name], pages, g.ranges, leaf.physical)
-                if one is not None:
-                    layout = g.footer.layout
-                    stats = None if layout is None else layout.chunks[g.number, leaf.position]
-                    chunk = None if stats is None else (stats, g.footer.data)
+                chunk = bounds_of_chunk(g.footer, g.number, leaf.position)
+                if one is not None and chunk is not None:
                     out[name] = dataclasses.replace(one, chunk=chunk)
         return out
 

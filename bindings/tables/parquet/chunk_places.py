@@ -1,0 +1,68 @@
+"""Find the pages of a small footer's column chunks in Python, before any loop is compiled."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from skipstone.bindings.tables.parquet.thrift import ThriftError, read_struct
+from skipstone.kernels.decode import footer_loops as at
+from skipstone.kernels.decode import page_layout as layout
+
+# Slot -> field of a chunk, and of its metadata.
+CHUNK_FIELDS: Final = {
+    layout.OFFSET_INDEX: 4, layout.OFFSET_INDEX_SIZE: 5,
+    layout.COLUMN_INDEX: 6, layout.COLUMN_INDEX_SIZE: 7,
+}  # fmt: skip
+METADATA_FIELDS: Final = {
+    layout.CODEC: 4, layout.VALUES: 5, layout.UNCOMPRESSED: 6, at.BYTES: 7, layout.DATA: 9,
+    layout.DICTIONARY: 11,
+}  # fmt: skip
+NEEDED: Final = {layout.CODEC, layout.VALUES, layout.UNCOMPRESSED, at.BYTES, layout.DATA}
+FILE_PATH, METADATA, CRYPTO, ENCRYPTED = 1, 3, 8, 9
+ROW_GROUPS, COLUMNS = 4, 1
+
+
+def places_in_python(footer: bytes) -> npt.NDArray[np.int64] | None:
+    """Return where the pages and indexes of a footer's column chunks lie.
+
+    Args:
+        footer: FileMetaData in Thrift's compact protocol.
+
+    Returns:
+        As `page_layout.places_of` returns.
+    """
+    try:
+        groups = _list(read_struct(footer).get(ROW_GROUPS))
+        chunks = [[_slots(chunk) for chunk in _list(group.get(COLUMNS))] for group in groups]
+    except (ThriftError, AttributeError, OverflowError):  # a field of another type
+        return None
+    columns = len(chunks[0]) if chunks else 0
+    if any(len(group) != columns for group in chunks):
+        return None
+    return np.array(chunks, np.int64).reshape(len(chunks), columns, at.WIDTH)
+
+
+def _list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise ThriftError("a field is not a list")
+    return value
+
+
+def _slots(chunk: dict[int, Any]) -> list[int]:
+    metadata = chunk.get(METADATA)
+    if not isinstance(metadata, dict) or {FILE_PATH, CRYPTO, ENCRYPTED} & chunk.keys():
+        raise ThriftError("the pages of a chunk are encrypted, or in another file")
+    out = [0] * at.WIDTH
+    for fields, slots in ((chunk, CHUNK_FIELDS), (metadata, METADATA_FIELDS)):
+        for slot, field in slots.items():
+            value = fields.get(field)
+            if value is None and slot not in NEEDED:
+                continue
+            if type(value) is not int or not -(1 << 63) <= value < 1 << 63:
+                raise ThriftError(f"field {field} of a chunk is not a number")
+            out[slot] = value
+            out[at.TOLD] |= 1 << slot
+    return out
