@@ -175,6 +175,12 @@ class ParsedFooter:
             return None
         return page_layout.places_of(self.data)
 
+    def locate_pages(self) -> None:
+        """Locate statistics and pages now if the loops were not compiled when they were needed."""
+        self.lay_out()
+        if self.places is None and len(self.data) <= MAX_LAYOUT:
+            self.__dict__["places"] = page_layout.places_of(self.data)
+
     @cached_property
     def rows(self) -> Ints:
         """Rows of each row group."""

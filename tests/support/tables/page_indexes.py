@@ -2,6 +2,8 @@
 
 import struct
 
+import pyarrow.parquet as pq
+
 from tests.support.tables.footers import (
     BINARY,
     COLUMNS,
@@ -15,6 +17,7 @@ from tests.support.tables.footers import (
     write_footer,
     write_struct,
 )
+from tests.support.tables.pages import table
 
 NULL_PAGES, MIN_VALUES, MAX_VALUES, NULL_COUNTS = 1, 2, 3, 5
 OFFSET_INDEX, COLUMN_INDEX = 4, 6  # the fields of a column chunk; their sizes follow
@@ -55,3 +58,71 @@ def change_column_index(path, edit, column=0):
         chunk[COLUMN_INDEX] = I64, end
         chunk[COLUMN_INDEX + 1] = I32, len(new)
     write_footer(path, footer)
+
+
+def index_file(path, seed, **options):
+    """Write a file of three row groups with page indexes."""
+    pq.write_table(
+        table(seed, 2000), path, row_group_size=700, max_rows_per_page=50, write_batch_size=25,
+        write_page_index=True, **options,
+    )  # fmt: skip
+    return str(path)
+
+
+CONDITIONS_OF_INDEXES = ("k = 250", "i > 20 AND k < 100", "s > 'text 5' OR i IS NULL", None)
+
+
+def _cut(values):
+    return values[:-1]
+
+
+def _swap(index):
+    index[MIN_VALUES], index[MAX_VALUES] = index[MAX_VALUES], index[MIN_VALUES]
+
+
+def _all_null(index):
+    index[NULL_PAGES] = [True] * len(index[NULL_PAGES])
+
+
+def _set(field, change):
+    def edit(index):
+        index[field] = change(index[field])
+
+    return edit
+
+
+def _number(n):
+    return int(n).to_bytes(8, "little", signed=True)
+
+
+# What a column index says, against the pages, the footer or itself.
+WRONG_INDEXES = {
+    "inverted bounds": _swap,
+    "all pages hold only NULLs": _all_null,
+    "a page too few": _set(NULL_PAGES, _cut),
+    "a minimum too few": _set(MIN_VALUES, _cut),
+    "a maximum too few": _set(MAX_VALUES, _cut),
+    "minima below the chunk's": _set(MIN_VALUES, lambda v: [_number(-9)] * len(v)),
+    "maxima above the chunk's": _set(MAX_VALUES, lambda v: [_number(10**9)] * len(v)),
+    "one bound outside of the chunk": lambda index: (
+        _set(MIN_VALUES, lambda v: [_number(900), *v[1:]])(index),
+        _set(MAX_VALUES, lambda v: [_number(900), *v[1:]])(index),
+    ),
+    "bounds of too few bytes": _set(MIN_VALUES, lambda v: [b[:3] for b in v]),
+    "empty bounds": _set(MAX_VALUES, lambda v: [b""] * len(v)),
+    "more NULLs than the chunk has": _set(NULL_COUNTS, lambda v: [50] * len(v)),
+    "a negative number of NULLs": _set(NULL_COUNTS, lambda v: [-1] * len(v)),
+}
+
+
+NAN = struct.pack("<d", float("nan"))
+WRONG_FLOATS = {
+    "minima are NaN": _set(MIN_VALUES, lambda v: [NAN] * len(v)),
+    "maxima are NaN": _set(MAX_VALUES, lambda v: [NAN] * len(v)),
+    "both are NaN": lambda index: (
+        _set(MIN_VALUES, lambda v: [NAN] * len(v))(index),
+        _set(MAX_VALUES, lambda v: [NAN] * len(v))(index),
+    ),
+    "inverted": _swap,
+    "all pages hold only NULLs": _all_null,
+}

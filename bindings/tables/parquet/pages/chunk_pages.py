@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skipstone.bindings.tables.parquet.pages.page_file import ChunkPart
-from skipstone.bindings.tables.parquet.pages.ranges import Ranges, Span
+from skipstone.bindings.tables.parquet.pages.ranges import Ranges, ReadAhead, Span
 from skipstone.kernels.decode import footer_loops as at
 from skipstone.kernels.decode import page_layout as layout
 
@@ -219,17 +219,10 @@ def _from_file(chunk: Chunk, ranges: Ranges) -> Pages | None:
     at_byte, left, origin = chunk.start, chunk.values, 0
     reader = layout.HeaderReader()
     while left > 0:
-        for size in HEADER_BYTES:
-            stop = min(at_byte + size, chunk.stop)
-            if stop <= at_byte:
-                return None
-            (data,) = ranges.read([(at_byte, stop)])
-            header = reader.read(np.frombuffer(data, np.uint8), 1, room=2)
-            if header is not None or stop == chunk.stop:
-                break
-        if header is None or not len(header):
+        header = _header_at(reader, ranges, at_byte, chunk.stop)
+        if header is None:
             return None
-        one = header[:1].copy()
+        one, data = header
         body = at_byte + int(one[0, layout.STOP])
         one[0, [at.MIN, at.MAX]] += origin
         found.append(one)
@@ -243,6 +236,28 @@ def _from_file(chunk: Chunk, ranges: Ranges) -> Pages | None:
     return _of_headers(
         chunk, np.concatenate(found), np.array(starts), np.array(bodies), b"".join(pieces)
     )
+
+
+def _header_at(
+    reader: layout.HeaderReader, ranges: Ranges, start: int, stop: int
+) -> tuple[Ints, memoryview] | None:
+    """Return the header of a page, shape (1, any), and the bytes that hold it; None if damaged.
+
+    Args:
+        reader: Reads headers.
+        ranges: Reads the file.
+        start: Where the page begins.
+        stop: Where it must have ended.
+    """
+    for size in HEADER_BYTES:
+        end = min(start + size, stop)
+        if end <= start:
+            return None
+        (data,) = ranges.read([(start, end)])
+        header = reader.read(np.frombuffer(data, np.uint8), 1, room=2)
+        if header is not None or end == stop:
+            break
+    return None if header is None or not len(header) else (header[:1].copy(), data)
 
 
 def _is_data(headers: Ints) -> npt.NDArray[np.bool_]:
@@ -307,6 +322,32 @@ def is_as_listed(pages: Pages, chosen: Ints, data: memoryview) -> bool:
         and (body == sizes).all()
         and _is_data(headers[len(rows) - len(chosen) :]).all()
     )
+
+
+def have_listed_headers(pages: Pages, chosen: Ints, ranges: Ranges) -> bool:
+    """Return True if the headers of pages agree with the offset index that listed them.
+
+    Only the headers are read.
+
+    Args:
+        pages: The pages of a chunk, as an offset index lists them.
+        chosen: The numbers of the pages to look at, ascending.
+        ranges: Reads the file.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    listed = list(zip(pages.starts[chosen].tolist(), pages.stops[chosen].tolist(), strict=True))
+    ahead = ReadAhead(ranges, [(a, min(a + HEADER_BYTES[0], b)) for a, b in listed])
+    reader, rows = layout.HeaderReader(), np.diff(pages.rows)[chosen].tolist()
+    for (start, stop), count in zip(listed, rows, strict=True):
+        header = _header_at(reader, ahead, start, stop)
+        if header is None or not _is_data(header[0]).all():
+            return False
+        end, nbytes, values = header[0][0, [layout.STOP, at.BYTES, at.PAGE_VALUES]].tolist()
+        if start + end + nbytes != stop or values != count:
+            return False
+    return True
 
 
 def is_dictionary_coded(part: ChunkPart, data: memoryview) -> bool:
