@@ -169,11 +169,10 @@ class FileReader(Reader):
 
     def judge_pages(self, tasks: Sequence[FileTask]) -> Iterator[FilePages]:
         """Yield what pages leave of each file."""
-        return read_in_order(self._judge_pages, tasks)
-
-    def _judge_pages(self, task: FileTask) -> list[FilePages]:
         schema = _schema(self.fields.iceberg.fields)
-        return [judge_file(self._open, task, task.path, self.wanted, schema)]
+        return read_in_order(
+            lambda task: [judge_file(self._open, task, task.path, self.wanted, schema)], tasks
+        )
 
     def _open(self, task: FileTask, heads: Heads) -> tuple[pa.NativeFile, FileRead]:
         """Open a file and read its footer.

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skipstone.bindings.tables.parquet.pages.page_file import ChunkPart
-from skipstone.bindings.tables.parquet.pages.ranges import Ranges, ReadAhead, Span
+from skipstone.bindings.tables.parquet.pages.ranges import Ranges, Span
 from skipstone.kernels.decode import footer_loops as at
 from skipstone.kernels.decode import page_layout as layout
 
@@ -324,6 +324,17 @@ def is_as_listed(pages: Pages, chosen: Ints, data: memoryview) -> bool:
     )
 
 
+def header_spans(pages: Pages, chosen: Ints) -> list[Span]:
+    """Return where the headers of pages lie, as far as their usual size goes.
+
+    Args:
+        pages: The pages of a chunk.
+        chosen: The numbers of the pages.
+    """
+    stops = np.minimum(pages.starts[chosen] + HEADER_BYTES[0], pages.stops[chosen])
+    return list(zip(pages.starts[chosen].tolist(), stops.tolist(), strict=True))
+
+
 def have_listed_headers(pages: Pages, chosen: Ints, ranges: Ranges) -> bool:
     """Return True if the headers of pages agree with the offset index that listed them.
 
@@ -331,21 +342,20 @@ def have_listed_headers(pages: Pages, chosen: Ints, ranges: Ranges) -> bool:
 
     Args:
         pages: The pages of a chunk, as an offset index lists them.
-        chosen: The numbers of the pages to look at, ascending.
+        chosen: The numbers of the pages to look at.
         ranges: Reads the file.
 
     Raises:
         OSError: the file cannot be read.
     """
-    listed = list(zip(pages.starts[chosen].tolist(), pages.stops[chosen].tolist(), strict=True))
-    ahead = ReadAhead(ranges, [(a, min(a + HEADER_BYTES[0], b)) for a, b in listed])
-    reader, rows = layout.HeaderReader(), np.diff(pages.rows)[chosen].tolist()
-    for (start, stop), count in zip(listed, rows, strict=True):
-        header = _header_at(reader, ahead, start, stop)
-        if header is None or not _is_data(header[0]).all():
+    reader = layout.HeaderReader()
+    for i in chosen.tolist():
+        start, stop = int(pages.starts[i]), int(pages.stops[i])
+        found = _header_at(reader, ranges, start, stop)
+        if found is None or not _is_data(found[0]).all():
             return False
-        end, nbytes, values = header[0][0, [layout.STOP, at.BYTES, at.PAGE_VALUES]].tolist()
-        if start + end + nbytes != stop or values != count:
+        end, nbytes, values = found[0][0, [layout.STOP, at.BYTES, at.PAGE_VALUES]].tolist()
+        if start + end + nbytes != stop or values != pages.rows[i + 1] - pages.rows[i]:
             return False
     return True
 

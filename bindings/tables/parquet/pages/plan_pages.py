@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from skipstone.bindings.plans.pages import FilePages, GroupRanges
+from skipstone.bindings.plans.pages import FilePages
 from skipstone.bindings.tables.parquet.footer import ParsedFooter
-from skipstone.bindings.tables.parquet.pages.chunk_pages import have_listed_headers
+from skipstone.bindings.tables.parquet.pages.chunk_pages import (
+    Pages,
+    have_listed_headers,
+    header_spans,
+)
 from skipstone.bindings.tables.parquet.pages.leaf_types import LeafType
 from skipstone.bindings.tables.parquet.pages.page_choice import RowGroup, Window
 from skipstone.bindings.tables.parquet.pages.page_history import PageHistory
@@ -32,6 +37,8 @@ from skipstone.bindings.tables.parquet.pages.row_groups import RowGroups
 from skipstone.bindings.tables.read import RowSelection
 from skipstone.ir.errors import SourceError, describe_error
 from skipstone.ir.node import Node
+
+Ints = npt.NDArray[np.int64]
 
 
 def judge_file(
@@ -159,36 +166,34 @@ def _left(
     file: FileRead, groups: Sequence[RowGroup], windows: Mapping[int, Sequence[Window]]
 ) -> FilePages:
     """Return what the windows leave of a file."""
-    ranges: GroupRanges = {}
+    ranges = {g.number: [(w.first, w.stop) for w in windows.get(id(g), ())] for g in groups}
+    ends = [(g, *one) for g in groups for one in _listed_ends(g, ranges[g.number])]
+    ahead = ReadAhead(file.ranges, [s for _, found, at in ends for s in header_spans(found, at)])
+    for g, found, at in ends:
+        if not have_listed_headers(found, at, ahead):
+            ranges[g.number] = [(0, g.rows)]
     pages = left = 0
     for g in groups:
-        kept = [(w.first, w.stop) for w in windows.get(id(g), ())]
-        if not _have_true_ends(g, kept):
-            kept = [(0, g.rows)]
-        ranges[g.number] = kept
-        for found in g.pages.values():
-            if found is not None:
-                pages += len(found)
-                left += _count(found.rows, kept)
+        for known in g.pages.values():
+            if known is not None:
+                pages += len(known)
+                left += _count(known.rows, ranges[g.number])
     return FilePages(file.path, ranges, pages, left)
 
 
-def _have_true_ends(g: RowGroup, kept: Sequence[tuple[int, int]]) -> bool:
-    """Return True if the first and last pages of ranges hold as many rows as offset indexes say."""
+def _listed_ends(g: RowGroup, kept: Sequence[tuple[int, int]]) -> Iterator[tuple[Pages, Ints]]:
+    """Yield the pages that hold the first and last rows of ranges, where an index lists them."""
     if not kept or kept == [(0, g.rows)]:
-        return True
+        return
     firsts, stops = np.array(kept, np.int64).T
     for found in g.pages.values():
-        if found is None or found.headers is not None or len(found) < 2:
-            continue
-        first = np.searchsorted(found.rows, firsts, "right") - 1
-        last = np.searchsorted(found.rows, stops, "left") - 1
-        if not have_listed_headers(found, np.union1d(first, last), g.ranges):
-            return False
-    return True
+        if found is not None and found.headers is None and len(found) > 1:
+            first = np.searchsorted(found.rows, firsts, "right") - 1
+            last = np.searchsorted(found.rows, stops, "left") - 1
+            yield found, np.union1d(first, last)
 
 
-def _count(edges: np.ndarray, kept: Sequence[tuple[int, int]]) -> int:
+def _count(edges: Ints, kept: Sequence[tuple[int, int]]) -> int:
     """Return the number of pages that hold a row of ranges; pages lie between `edges`."""
     holds = np.zeros(len(edges), np.int64)
     for first, stop in kept:
