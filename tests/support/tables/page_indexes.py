@@ -21,6 +21,7 @@ from tests.support.tables.pages import table
 
 NULL_PAGES, MIN_VALUES, MAX_VALUES, NULL_COUNTS = 1, 2, 3, 5
 OFFSET_INDEX, COLUMN_INDEX = 4, 6  # the fields of a column chunk; their sizes follow
+LOCATIONS, FIRST_ROW = 1, 3  # the fields of an offset index and of a page in it
 ITEMS = {NULL_PAGES: TRUE, MIN_VALUES: BINARY, MAX_VALUES: BINARY, NULL_COUNTS: I64}
 
 
@@ -42,21 +43,48 @@ def change_column_index(path, edit, column=0):
         edit: Changes a dictionary of the lists NULL_PAGES, MIN_VALUES, MAX_VALUES, NULL_COUNTS.
         column: The position of the column.
     """
-    footer = read_footer(path)
-    for group in footer[ROW_GROUPS][1][1]:
-        chunk = group[COLUMNS][1][1][column]
-        data = path.read_bytes()
-        start = chunk[COLUMN_INDEX][1]
-        fields = _Reader(data[start : start + chunk[COLUMN_INDEX + 1][1]]).struct()
+
+    def change(fields):
         lists = {f: list(fields[f][1][1]) for f in ITEMS if f in fields}
         lists[NULL_PAGES] = [v not in (False, b"\x02", 2, b"\0") for v in lists[NULL_PAGES]]
         edit(lists)
         lists[NULL_PAGES] = [b"\x01" if v else b"\x02" for v in lists[NULL_PAGES]]
-        new = write_struct({**fields, **{f: (LIST, (ITEMS[f], v)) for f, v in lists.items()}})
+        return {**fields, **{f: (LIST, (ITEMS[f], v)) for f, v in lists.items()}}
+
+    _replace(path, COLUMN_INDEX, column, change)
+
+
+def change_offset_index(path, edit, column=0):
+    """Change the first rows of the pages that the offset index of one column lists.
+
+    Args:
+        path: The file.
+        edit: Returns the first rows of pages, given those that are right.
+        column: The position of the column.
+    """
+
+    def change(fields):
+        kind, pages = fields[LOCATIONS][1]
+        rows = edit([page[FIRST_ROW][1] for page in pages])
+        new = [{**p, FIRST_ROW: (I64, row)} for p, row in zip(pages, rows, strict=True)]
+        return {**fields, LOCATIONS: (LIST, (kind, new))}
+
+    _replace(path, OFFSET_INDEX, column, change)
+
+
+def _replace(path, field, column, change):
+    """Write an index of one column in each row group anew, behind the others."""
+    footer = read_footer(path)
+    for group in footer[ROW_GROUPS][1][1]:
+        chunk = group[COLUMNS][1][1][column]
+        data = path.read_bytes()
+        start = chunk[field][1]
+        old = _Reader(data[start : start + chunk[field + 1][1]]).struct()
+        new = write_struct(change(old))
         end = len(data) - 8 - struct.unpack("<I", data[-8:-4])[0]
         path.write_bytes(data[:end] + new + data[end:])
-        chunk[COLUMN_INDEX] = I64, end
-        chunk[COLUMN_INDEX + 1] = I32, len(new)
+        chunk[field] = I64, end
+        chunk[field + 1] = I32, len(new)
     write_footer(path, footer)
 
 

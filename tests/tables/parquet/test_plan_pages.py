@@ -21,6 +21,7 @@ from tests.support.tables.page_indexes import (
     WRONG_FLOATS,
     WRONG_INDEXES,
     change_column_index,
+    change_offset_index,
     index_file,
     index_span,
 )
@@ -167,6 +168,28 @@ def _all_are_held(file, where, data=None):
     pq.write_table(data, matching)
     rows = ss.scan_parquet(matching).plan(where, columns=["row"]).to_arrow()["row"]
     assert ranges_hold(ss.scan_parquet(file).plan(where), rows.to_numpy())[0], where
+
+
+# Where pages begin, if they begin at 0, 50, 100, ...
+WRONG_ROWS = {
+    "every other page begins too late": lambda r: [v + 40 * (i % 2) for i, v in enumerate(r)],
+    "every other page begins too early": lambda r: [v - 40 * (i % 2) for i, v in enumerate(r)],
+    "each page has one row but the last": lambda r: list(range(len(r))),
+    "pages begin together": lambda r: [0] * len(r),
+    "pages begin in falling order": lambda r: r[::-1],
+    "pages begin past the end": lambda r: [v * 50 for v in r],
+    "pages begin before the start": lambda r: [-v for v in r],
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG_ROWS)
+def test_offset_indexes_that_list_other_rows_lose_none(wrong, tmp_path):
+    path = tmp_path / "t.parquet"
+    file = index_file(path, 5)
+    change_offset_index(path, WRONG_ROWS[wrong])
+    for k in range(0, 500, 25):
+        _all_are_held(file, f"k = {k}")
+    _all_are_held(file, "k > 70 AND k < 130 AND i > 0")
 
 
 @pytest.mark.parametrize("field", [OFFSET_INDEX, COLUMN_INDEX], ids=["offset", "column"])
