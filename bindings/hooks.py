@@ -13,6 +13,7 @@ HOOKS: Final = {
     "explain predicate": "plans.explain:explain",
     "predicate from Column": "spark.pruning.column:from_column",
     "save shards": "shards.write:save_shards",
+    "pages of plan": "tables.pages:pages_of",
     "plan to Spark": "spark.reading.read_frame:read_plan",
     "plan to dataset": "tables.dataset:dataset_of",
     "statistics to Spark": "spark.session.frame:stats_frame",

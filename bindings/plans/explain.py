@@ -179,6 +179,7 @@ def explain_plan(plan: Plan) -> str:
         f"{name:<12}{_show_size(s)}"
         for name, s in (("total", size.total), ("partition", size.partition), ("scan", size.scan))
     ]
+    lines += _page_lines(plan)
     if plan.order:
         lines.append(f"order       {', '.join(map(str, plan.order))}")
     if plan.cut is not None:
@@ -204,6 +205,19 @@ def explain_plan(plan: Plan) -> str:
     if plan.table.skipped_folders:
         lines.append(f"folders     {plan.table.skipped_folders} not listed, by partition values")
     return "\n".join(lines)
+
+
+def _page_lines(plan: Plan) -> list[str]:
+    """Return the line about pages, if they are known."""
+    size, found = plan.sizes, plan._pages
+    if found is None or size.pages is None:
+        return []
+    groups, left = found.row_groups
+    rows = "unknown" if size.pages.rows is None else size.pages.rows
+    return [
+        f"pages       {size.pages.files} files, {left} of {groups} row groups, {rows} rows; "
+        f"{found.left} of {found.pages} judged pages"
+    ]
 
 
 def explain_dynamic(dynamic: DynamicFilters, columns: list[str], unit: str) -> Iterator[str]:

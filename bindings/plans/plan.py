@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from skipstone.bindings import hooks
 from skipstone.bindings.filters.option import enabled
 from skipstone.bindings.plans.aggregate import extreme
 from skipstone.bindings.plans.explain import explain_plan
@@ -231,8 +232,57 @@ class Plan(Reading):
             order=self.order, dynamic=self.dynamic, settings=self.settings,
         )  # fmt: skip
 
-    def explain(self) -> str:
-        """Return a report: which data is read and why, and what each conjunct prunes."""
+    @property
+    def pages(self) -> dict[str, dict[int, list[tuple[int, int]]]]:
+        """Path -> row group -> the ranges of its rows that pages leave, for the kept row groups.
+
+        Pages are containers within row groups. Those of several columns have different ends, so
+        verdicts are about ranges of rows: half-open, ascending, counted from the start of the row
+        group, deleted rows included. A row group has one range, all of its rows, if every row
+        matches or its pages rule out none, and an empty list if they rule out all. A file has an
+        empty mapping if nothing finer is known about it, so that it is kept whole: it could not
+        be read (`table.unreadable`), it is not Parquet, or Iceberg's equality deletes apply to it.
+
+        Each row group takes part in the condition alone; joins, order and limit do not count.
+        Reading rows by a plan prunes by pages anyway.
+
+        The first use reads the column indexes and offset indexes of the condition's columns, of
+        each file together; where a file has none and is local, the headers of these columns' pages;
+        and footers, of Delta and Iceberg tables and of files whose footer is known from a saved
+        file. Indexes that contradict the footer, themselves or the headers of pages at the ends of
+        ranges rule out nothing.
+
+        Raises:
+            SourceError: a file can no longer be read.
+            StaleFile: a file was replaced after it was planned.
+
+        Example:
+            >>> import pyarrow as pa, pyarrow.parquet as pq, tempfile, os, skipstone as ss
+            >>> path = os.path.join(tempfile.mkdtemp(), "t.parquet")
+            >>> rows = pa.table({"x": range(100)})
+            >>> pq.write_table(rows, path, row_group_size=50, max_rows_per_page=10,
+            ...                write_batch_size=10, write_page_index=True)
+            >>> plan = ss.scan_parquet(path).plan("x IN (12, 34) OR x >= 45")
+            >>> plan.pages[path]
+            {0: [(10, 20), (30, 50)], 1: [(0, 50)]}
+            >>> plan.sizes.scan.pages, plan.sizes.pages.pages, plan.sizes.pages.rows
+            (5, 3, 80)
+        """
+        if self._pages is None:
+            by_statistics = self._pruned_by is self.statistics
+            plan = self if by_statistics else self._unfiltered()
+            self._pages = hooks.call("pages of plan", plan)
+        return self._pages.ranges
+
+    def explain(self, *, pages: bool = False) -> str:
+        """Return a report: which data is read and why, and what each conjunct prunes.
+
+        Args:
+            pages: Whether to say what pages leave, which reads their statistics (see `pages`). If
+                `pages` was asked for before, the report says it anyway.
+        """
+        if pages and self._pages is None:
+            _ = self.pages
         return explain_plan(self)
 
 

@@ -20,6 +20,7 @@ from skipstone.ir.text import show
 
 if TYPE_CHECKING:
     from skipstone.bindings.filters.scan import DynamicFilters
+    from skipstone.bindings.plans.pages import PlanPages
     from skipstone.bindings.predicates.predicate import PruningPredicate
     from skipstone.bindings.statistics.statistics import Statistics
 
@@ -69,6 +70,7 @@ class Selection:
         self.table, self.predicate, self.statistics = table, predicate, statistics
         self.verdicts, self.columns = verdicts, columns
         self.cut: Cut | None = None
+        self._pages: PlanPages | None = None
         self._selected: Mask = verdicts != Verdict.NEVER
         self.deferred: int | None = None
         if dynamic is not None and not dynamic.decide_rows:
@@ -170,12 +172,19 @@ class Selection:
             self.table.partition_columns
         ) and not _has_unknown(n)
 
-    @cached_property
+    @property
     def sizes(self) -> Sizes:
         """Sizes of the whole table, of the containers left by partition filters, and of those read.
 
+        Once `Plan.pages` was asked for, they count pages, too.
+
         Source: Delta Lake, `DeltaScan` (total, partition, scanned).
         """
+        return self._sizes if self._pages is None else self._pages.within(self._sizes)
+
+    @cached_property
+    def _sizes(self) -> Sizes:
+        """The sizes without pages."""
         total = self.table.total(np.ones(len(self.verdicts), np.bool_))
         partition = self.table.size(self._kept_by_partition_values())
         return Sizes(total, partition, self.table.size(self._selected))

@@ -37,6 +37,8 @@ class DataSize:
         bytes: Compressed bytes of the row groups.
         rows: Physical rows.
         logical_rows: Live rows: physical rows without deleted ones.
+        pages: Pages of the condition's columns, whose statistics judge rows; known only of what is
+            read, and after `Plan.pages`.
 
     Source: Delta Lake, `DataSize`.
     """
@@ -45,6 +47,7 @@ class DataSize:
     bytes: int | None
     rows: int | None
     logical_rows: int | None
+    pages: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +58,14 @@ class Sizes:
         total: The whole table.
         partition: What partition filters leave.
         scan: The containers that are read.
+        pages: The ranges of rows that pages leave of these, without the number of their bytes; None
+            until `Plan.pages` was asked for.
     """
 
     total: DataSize
     partition: DataSize
     scan: DataSize
+    pages: DataSize | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from skipstone.bindings.plans.plan import Plan
 from skipstone.bindings.tables.delta.table import DeltaTable, scan_delta
 from skipstone.bindings.tables.detect import format_of
 from skipstone.bindings.tables.iceberg.table import IcebergTable, scan_iceberg
+from skipstone.bindings.tables.parquet.pages.indexed import count_page_indexes
 from skipstone.bindings.tables.parquet.table import ParquetTable, scan_parquet
 from skipstone.ir.node import show_path
 
@@ -49,6 +50,10 @@ Order = Annotated[
 ]
 Files = Annotated[bool, typer.Option("--files", help="List the files and row groups to read.")]
 
+Pages = Annotated[
+    bool, typer.Option("--pages", help="Read the statistics of pages, and say what they leave.")
+]
+
 
 @app.command()
 def plan(
@@ -69,16 +74,17 @@ def plan(
 
 @app.command()
 def explain(
-    path: Path, where: Where, timezone: TimeZone = "UTC", keep_unreadable: KeepUnreadable = False
-) -> None:
+    path: Path, where: Where, timezone: TimeZone = "UTC", keep_unreadable: KeepUnreadable = False,
+    pages: Pages = False,
+) -> None:  # fmt: skip
     """Explain how a condition is understood, and what each conjunct prunes."""
     table, _ = _scan(path, keep_unreadable)
-    print(table.plan(where=where, timezone=timezone).explain())
+    print(table.plan(where=where, timezone=timezone).explain(pages=pages))
 
 
 @app.command()
 def stats(path: Path, keep_unreadable: KeepUnreadable = False, as_json: AsJson = False) -> None:
-    """Show which statistics exist for each column."""
+    """Show which statistics exist for each column, and how many files have page indexes."""
     table, _ = _scan(path, keep_unreadable, quiet=as_json)
     _show_stats(table, as_json)
 
@@ -203,9 +209,11 @@ def _show_stats(table: ParquetTable | DeltaTable | IcebergTable, as_json: bool) 
             }
         )
     total = table.statistics.num_containers
+    indexes = count_page_indexes(table) if isinstance(table, ParquetTable) else None
     if as_json:
         groups = {"row_groups": total} if table.unit == "row groups" else {}
-        print(json.dumps({"files": table.num_files, **groups, "columns": rows}, indent=2))
+        pages = {} if indexes is None else {"page_indexes": asdict(indexes)}
+        print(json.dumps({"files": table.num_files, **groups, **pages, "columns": rows}, indent=2))
         return
     groups_too = f", {total} row groups" if table.unit == "row groups" else ""
     grid = Table(
@@ -221,3 +229,9 @@ def _show_stats(table: ParquetTable | DeltaTable | IcebergTable, as_json: bool) 
             *(str(r[k]) for k in ("min", "max", "null_count")),
         )
     Console().print(grid)
+    if indexes is not None:
+        unknown = f"; unknown in {indexes.unknown} files" if indexes.unknown else ""
+        Console().print(
+            f"page indexes in {indexes.files} of {table.num_files} files, "
+            f"{indexes.row_groups} of {total} row groups{unknown}"
+        )

@@ -24,9 +24,11 @@ from skipstone.ir.node import Node, columns_of
 from skipstone.kernels.run.pool import threads
 
 if TYPE_CHECKING:
+    from skipstone.bindings.plans.pages import FilePages
     from skipstone.bindings.plans.plan import Plan
 
 T = TypeVar("T")
+Result = TypeVar("Result")
 BATCH_ROWS: Final = 1 << 16
 GROUP_BYTES: Final = 1 << 26  # of tasks that are read together
 # The first Julian day, in microseconds since 1970. Spark writes earlier days as negative numbers,
@@ -35,16 +37,14 @@ GROUP_BYTES: Final = 1 << 26  # of tasks that are read together
 FIRST_JULIAN_DAY: Final = -210_866_803_200_000_000
 
 
-def read_in_order(
-    read: Callable[[T], list[pa.RecordBatch]], tasks: Iterable[T]
-) -> Iterator[pa.RecordBatch]:
-    """Run `read` on tasks in several threads and yield the batches in the order of the tasks.
+def read_in_order(read: Callable[[T], list[Result]], tasks: Iterable[T]) -> Iterator[Result]:
+    """Run `read` on tasks in several threads and yield the results in the order of the tasks.
 
     A few tasks are read ahead.
     """
     ahead = threads() + 1
     with ThreadPoolExecutor(threads(), "skipstone-read") as readers:
-        waiting: deque[Future[list[pa.RecordBatch]]] = deque()
+        waiting: deque[Future[list[Result]]] = deque()
         try:
             for task in tasks:
                 waiting.append(readers.submit(read, task))
@@ -138,6 +138,16 @@ class Reader(ABC):
     def read_all(self, tasks: Sequence[Any]) -> Iterator[pa.RecordBatch]:
         """Yield the wanted rows of all tasks, in order; several are read at once."""
         return read_in_order(lambda task: list(self.read(task)), tasks)
+
+    @abstractmethod
+    def judge_pages(self, tasks: Sequence[Any]) -> Iterator[FilePages]:
+        """Yield what pages leave of the files of tasks, in order; no rows are read.
+
+        A file may come several times, with different row groups.
+
+        Raises:
+            SourceError: a file cannot be read, or is not the file that was planned.
+        """
 
 
 @dataclass(frozen=True, slots=True)

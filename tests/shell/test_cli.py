@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import os
 import subprocess
 import sys
 from unittest import mock
@@ -11,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import skipstone as ss
 from skipstone.bindings.shell.main import main
 from tests.support.tables.iceberg_tables import make
 
@@ -95,7 +97,29 @@ def test_stats(data):
         "partition": False,
     }
     assert by_name["k"]["partition"]
+    assert output["page_indexes"] == {"files": 0, "row_groups": 0, "unknown": 0}
     assert "k (partition)" in run("stats", data).stdout
+
+
+def test_page_indexes(data, tmp_path):
+    """One of two files has them; once footers are saved, it is not known."""
+    rows = pa.table({"x": range(100, 200), "s": ["c"] * 100})
+    (tmp_path / "k=2").mkdir()
+    path = tmp_path / "k=2" / "p.parquet"
+    pq.write_table(
+        rows, path, row_group_size=50, max_rows_per_page=10, write_batch_size=10,
+        write_page_index=True,
+    )  # fmt: skip
+    output = json.loads(run("stats", data, "--json").stdout)
+    assert output["page_indexes"] == {"files": 1, "row_groups": 2, "unknown": 0}
+    assert "page indexes in 1 of 2 files, 2 of 12 row groups" in run("stats", data).stdout
+    explained = run("explain", data, "--where", "x = 117", "--pages").stdout
+    assert "pages       1 files, 1 of 1 row groups, 10 rows; 1 of 5 judged pages" in explained
+    assert "judged pages" not in run("explain", data, "--where", "x = 117").stdout
+    for file in (path, tmp_path / "k=1" / "p.parquet"):
+        os.utime(file, (1, 1))
+    ss.scan_parquet(data).save_stats()
+    assert "0 of 12 row groups; unknown in 2 files" in run("stats", data).stdout
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ DATA = table(1, 3000).add_column(0, "part", pa.array([i % 3 for i in range(3000)
 DATA = DATA.set_column(  # Iceberg's writer takes no nanoseconds
     DATA.schema.get_field_index("ns"), "ns", DATA["ns"].cast(pa.timestamp("us"))
 )
+DATA = DATA.append_column("row", pa.array(range(3000), pa.int64()))
 MORE = ("part = 1 AND k < 50", "part = 2 OR k = 250", "extra IS NULL AND k > 400", "extra = 1")
 
 
@@ -34,6 +35,9 @@ def delta_table(folder):
             rows = rows.append_column("extra", pa.array(range(1000), pa.int32()))
         deltalake.write_deltalake(
             path, rows, mode="append", partition_by=["part"], schema_mode="merge",
+            writer_properties=deltalake.WriterProperties(
+                data_page_row_count_limit=50, write_batch_size=25
+            ),
         )  # fmt: skip
     return ss.scan_delta(path)
 
@@ -41,7 +45,8 @@ def delta_table(folder):
 def iceberg_table(folder):
     catalog = SqlCatalog("c", uri=f"sqlite:///{folder}/c.db", warehouse=f"file://{folder}/ice")
     catalog.create_namespace("n")
-    made = catalog.create_table("n.t", DATA.schema)
+    pages = {"write.parquet.page-row-limit": "100", "write.parquet.page-size-bytes": "100"}
+    made = catalog.create_table("n.t", DATA.schema, properties=pages)
     for i in range(3):
         if i == 2:
             with made.update_schema() as update:
@@ -58,6 +63,7 @@ def hive_table(folder):
     pq.write_to_dataset(
         DATA.append_column("extra", pa.array(range(3000), pa.int32())),
         os.path.join(folder, "hive"), partition_cols=["part"], max_rows_per_group=400,
+        max_rows_per_page=50, write_batch_size=25, write_page_index=True,
     )  # fmt: skip
     return ss.scan_hive(os.path.join(folder, "hive"))
 
@@ -83,3 +89,29 @@ def test_rows_by_pages_are_those_of_the_tables_own_reader(kind, tmp_path, monkey
             got = plan.to_arrow()
         wanted = pa.Table.from_batches(expected, got.schema)
         assert str(got.to_pylist()) == str(wanted.to_pylist()), where
+
+
+def rows_in_ranges(scan, plan):
+    """Return the numbers of the rows that lie in the ranges of a plan."""
+    found, root = [], "" if scan.path.startswith("file:") else scan.path
+    for path, groups in plan.pages.items():
+        file = pq.ParquetFile(os.path.join(root, path.removeprefix("file://")))
+        assert list(groups) == plan.row_groups[path] or plan.row_groups[path] == []
+        for g, ranges in groups.items():
+            rows = file.read_row_group(g, ["row"])["row"].to_pylist()
+            found += [row for a, b in ranges for row in rows[a:b]]
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_pages_of_plans_leave_every_matching_row(kind, tmp_path):
+    make, _, _ = KINDS[kind]
+    scan = make(str(tmp_path))
+    left = 0
+    for where in (*CONDITIONS, *MORE):
+        plan = scan.plan(where, columns=["row"])
+        rows = rows_in_ranges(scan, plan)
+        assert set(plan.to_arrow()["row"].to_pylist()) <= set(rows), where
+        assert len(rows) == len(set(rows)) == plan.sizes.pages.rows
+        left += len(rows) < (plan.sizes.scan.rows or 0)
+    assert left > 5

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from skipstone.bindings.tables.delta.fields import TableFields, physical_name
 from skipstone.bindings.tables.delta.vectors import deleted_rows
 from skipstone.bindings.tables.parquet.footer import read_tail
+from skipstone.bindings.tables.parquet.pages.plan_pages import judge_file
 from skipstone.bindings.tables.parquet.pages.ranges import Ranges, is_local
 from skipstone.bindings.tables.parquet.pages.read_pages import FileRead, Heads, read_by_pages
 from skipstone.bindings.tables.partition_values import partition_values
@@ -36,6 +37,7 @@ from skipstone.ir.errors import SourceError, clip, describe_error
 from skipstone.ir.outcome import Verdict
 
 if TYPE_CHECKING:
+    from skipstone.bindings.plans.pages import FilePages
     from skipstone.bindings.plans.plan import Plan
     from skipstone.bindings.tables.delta.table import DeltaTable
 
@@ -114,6 +116,14 @@ class FileReader(Reader):
         for task, rows in zip(tasks, by_pages, strict=True):
             out += list(self.read(task)) if rows is None else rows
         return out
+
+    def judge_pages(self, tasks: Sequence[FileTask]) -> Iterator[FilePages]:
+        """Yield what pages leave of each file."""
+        schema = self.fields.schema
+        return read_in_order(
+            lambda task: [judge_file(self._open, task, task.action["path"], self.wanted, schema)],
+            tasks,
+        )
 
     def _open(self, task: FileTask, heads: Heads) -> tuple[pa.NativeFile, FileRead]:
         """Open a file and read its footer."""

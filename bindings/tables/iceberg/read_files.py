@@ -30,6 +30,7 @@ from skipstone.bindings.tables.iceberg.removed import (
     vector_positions,
 )
 from skipstone.bindings.tables.parquet.footer import read_tail
+from skipstone.bindings.tables.parquet.pages.plan_pages import judge_file
 from skipstone.bindings.tables.parquet.pages.ranges import Ranges
 from skipstone.bindings.tables.parquet.pages.read_pages import FileRead, Heads, read_by_pages
 from skipstone.bindings.tables.read import (
@@ -46,6 +47,7 @@ from skipstone.ir.outcome import Verdict
 from skipstone.kernels.run import forks
 
 if TYPE_CHECKING:
+    from skipstone.bindings.plans.pages import FilePages
     from skipstone.bindings.plans.plan import Plan
     from skipstone.bindings.tables.iceberg.files import IcebergFiles
 
@@ -164,6 +166,13 @@ class FileReader(Reader):
         for task, rows in zip(tasks, by_pages, strict=True):
             out += list(self.read(task)) if rows is None else rows
         return out
+
+    def judge_pages(self, tasks: Sequence[FileTask]) -> Iterator[FilePages]:
+        """Yield what pages leave of each file."""
+        schema = _schema(self.fields.iceberg.fields)
+        return read_in_order(
+            lambda task: [judge_file(self._open, task, task.path, self.wanted, schema)], tasks
+        )
 
     def _open(self, task: FileTask, heads: Heads) -> tuple[pa.NativeFile, FileRead]:
         """Open a file and read its footer.

@@ -185,6 +185,12 @@ class ParsedFooter:
             return page_layout.places_of(self.data)
         return None if _read_by_python > MAX_PYTHON else places_in_python(self.data.tobytes())
 
+    def locate_pages(self) -> None:
+        """Locate statistics and pages now if the loops were not compiled when they were needed."""
+        self.lay_out()
+        if self.places is None and len(self.data) <= MAX_LAYOUT:
+            self.__dict__["places"] = page_layout.places_of(self.data)
+
     @cached_property
     def rows(self) -> Ints:
         """Rows of each row group."""

@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 
 from skipstone.bindings.tables.files import UNKNOWN, check_unchanged
 from skipstone.bindings.tables.parquet.declared_types import why_not_judged, why_not_read
-from skipstone.bindings.tables.parquet.footer import schema_of
+from skipstone.bindings.tables.parquet.footer import read_tail, schema_of
+from skipstone.bindings.tables.parquet.pages.plan_pages import judge_pages, unreadable, whole
 from skipstone.bindings.tables.parquet.pages.ranges import Ranges, is_local
 from skipstone.bindings.tables.parquet.pages.read_pages import FileRead, read_files
 from skipstone.bindings.tables.partitions import Texts, partition_column
@@ -31,6 +32,7 @@ from skipstone.ir.outcome import Verdict
 UNIT_ROWS, UNIT_BYTES = 1 << 21, 1 << 26
 
 if TYPE_CHECKING:
+    from skipstone.bindings.plans.pages import FilePages
     from skipstone.bindings.plans.plan import Plan
     from skipstone.bindings.tables.parquet.footer import ParsedFooter
     from skipstone.bindings.tables.parquet.table import ParquetTable
@@ -221,9 +223,62 @@ class GroupReader(Reader):
             UnsupportedForm: the rows cannot be judged here.
             SourceError, OSError, ArrowException, ValueError: the pages cannot be read.
         """
-        first = tasks[0]
-        if first.tail is None:
+        if tasks[0].tail is None:
             return None
+        with self._opened(tasks) as (files, fields, filtered):
+            return read_files(files, fields, self.wanted, filtered=filtered)
+
+    def judge_pages(self, tasks: Sequence[GroupTask]) -> Iterator[FilePages]:
+        """Yield what pages leave of row groups; neighbours are judged together."""
+        return read_in_order(self._judge_together, units_of(tasks, 0))
+
+    def _judge_together(self, tasks: Sequence[GroupTask]) -> list[FilePages]:
+        """Return what pages leave of tasks of one verdict.
+
+        Raises:
+            SourceError: a file cannot be read, or is not the file that was planned.
+        """
+        try:
+            if not tasks[0].filtered or self.wanted.predicate is None:
+                return [_whole(task) for task in tasks]
+            with self._opened([self._with_footer(task) for task in tasks]) as opened:
+                files, fields, filtered = opened
+                return judge_pages(files, fields, self.wanted.predicate if filtered else None)
+        except SourceError:
+            raise
+        except OSError as e:
+            raise unreadable(tasks[0].path, e) from e
+        except (UnsupportedForm, pa.ArrowException, ValueError, IndexError):
+            return [_whole(task) for task in tasks]
+
+    def _with_footer(self, task: GroupTask) -> GroupTask:
+        """Return a task with its file's footer.
+
+        Raises:
+            SourceError: the file is not the file that was planned.
+        """
+        if task.tail is not None:
+            return task
+        with self._open(task) as source:
+            tail, _ = read_tail(source)
+        _check_row_counts(task, tail.rows.tolist())
+        return dataclasses.replace(task, tail=tail)
+
+    @contextlib.contextmanager
+    def _opened(
+        self, tasks: Sequence[GroupTask]
+    ) -> Iterator[tuple[list[FileRead], list[pa.Field], bool]]:
+        """Open the files of tasks whose footers are known.
+
+        Yields:
+            The files, the columns to read, and whether their rows are judged here.
+
+        Raises:
+            StaleFile: a file is not the one that was planned.
+            UnsupportedForm: a column of the files means something else than the table's column.
+        """
+        first = tasks[0]
+        assert first.tail is not None
         needed = self.wanted.needed(first.filtered)
         fields = [f for f in self.schema if f.name in needed]
         filtered = self._can_judge(first, first.tail.head.columns, fields)
@@ -240,7 +295,7 @@ class GroupReader(Reader):
                 files.append(
                     FileRead(task.path, task.tail, ranges, task.groups, own_names, constants)
                 )
-            return read_files(files, fields, self.wanted, filtered=filtered)
+            yield files, fields, filtered
 
     def _constants(self, task: GroupTask, fields: Sequence[pa.Field]) -> dict[str, pa.Scalar]:
         """Return the partition values of a task's file."""
@@ -282,7 +337,8 @@ class GroupReader(Reader):
                     metadata=None if task.tail is None else task.tail.metadata,
                     coerce_int96_timestamp_unit="us",
                 )
-                _check_row_counts(task, reader.metadata)
+                counts = map(reader.metadata.row_group, range(reader.metadata.num_row_groups))
+                _check_row_counts(task, [g.num_rows for g in counts])
                 own = schema_of(reader.metadata) if task.tail is None else task.tail.head.columns
                 filtered = self._can_judge(task, own, fields)
                 own_names = file_names(
@@ -315,12 +371,15 @@ class GroupReader(Reader):
         return task.filtered and not why
 
 
-def _check_row_counts(task: GroupTask, metadata: pq.FileMetaData) -> None:
+def _whole(task: GroupTask) -> FilePages:
+    """Return all rows of a task."""
+    rows = task.rows or [] if task.tail is None else task.tail.rows.tolist()
+    return whole(task.path, rows, task.groups)
+
+
+def _check_row_counts(task: GroupTask, rows: list[int]) -> None:
     """Raise an error if the row groups are not those of `_metadata`, which may be outdated."""
-    if (
-        task.rows is not None
-        and [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)] != task.rows
-    ):
+    if task.rows is not None and rows != task.rows:
         raise SourceError(
             f"{task.path}: its row groups differ from those in _metadata; write _metadata again, "
             "or scan with use_metadata=False"

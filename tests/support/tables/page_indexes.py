@@ -2,6 +2,8 @@
 
 import struct
 
+import pyarrow.parquet as pq
+
 from tests.support.tables.footers import (
     BINARY,
     COLUMNS,
@@ -15,9 +17,11 @@ from tests.support.tables.footers import (
     write_footer,
     write_struct,
 )
+from tests.support.tables.pages import table
 
 NULL_PAGES, MIN_VALUES, MAX_VALUES, NULL_COUNTS = 1, 2, 3, 5
 OFFSET_INDEX, COLUMN_INDEX = 4, 6  # the fields of a column chunk; their sizes follow
+LOCATIONS, FIRST_ROW = 1, 3  # the fields of an offset index and of a page in it
 ITEMS = {NULL_PAGES: TRUE, MIN_VALUES: BINARY, MAX_VALUES: BINARY, NULL_COUNTS: I64}
 
 
@@ -39,19 +43,114 @@ def change_column_index(path, edit, column=0):
         edit: Changes a dictionary of the lists NULL_PAGES, MIN_VALUES, MAX_VALUES, NULL_COUNTS.
         column: The position of the column.
     """
-    footer = read_footer(path)
-    for group in footer[ROW_GROUPS][1][1]:
-        chunk = group[COLUMNS][1][1][column]
-        data = path.read_bytes()
-        start = chunk[COLUMN_INDEX][1]
-        fields = _Reader(data[start : start + chunk[COLUMN_INDEX + 1][1]]).struct()
+
+    def change(fields):
         lists = {f: list(fields[f][1][1]) for f in ITEMS if f in fields}
         lists[NULL_PAGES] = [v not in (False, b"\x02", 2, b"\0") for v in lists[NULL_PAGES]]
         edit(lists)
         lists[NULL_PAGES] = [b"\x01" if v else b"\x02" for v in lists[NULL_PAGES]]
-        new = write_struct({**fields, **{f: (LIST, (ITEMS[f], v)) for f, v in lists.items()}})
+        return {**fields, **{f: (LIST, (ITEMS[f], v)) for f, v in lists.items()}}
+
+    _replace(path, COLUMN_INDEX, column, change)
+
+
+def change_offset_index(path, edit, column=0):
+    """Change the first rows of the pages that the offset index of one column lists.
+
+    Args:
+        path: The file.
+        edit: Returns the first rows of pages, given those that are right.
+        column: The position of the column.
+    """
+
+    def change(fields):
+        kind, pages = fields[LOCATIONS][1]
+        rows = edit([page[FIRST_ROW][1] for page in pages])
+        new = [{**p, FIRST_ROW: (I64, row)} for p, row in zip(pages, rows, strict=True)]
+        return {**fields, LOCATIONS: (LIST, (kind, new))}
+
+    _replace(path, OFFSET_INDEX, column, change)
+
+
+def _replace(path, field, column, change):
+    """Write an index of one column in each row group anew, behind the others."""
+    footer = read_footer(path)
+    for group in footer[ROW_GROUPS][1][1]:
+        chunk = group[COLUMNS][1][1][column]
+        data = path.read_bytes()
+        start = chunk[field][1]
+        old = _Reader(data[start : start + chunk[field + 1][1]]).struct()
+        new = write_struct(change(old))
         end = len(data) - 8 - struct.unpack("<I", data[-8:-4])[0]
         path.write_bytes(data[:end] + new + data[end:])
-        chunk[COLUMN_INDEX] = I64, end
-        chunk[COLUMN_INDEX + 1] = I32, len(new)
+        chunk[field] = I64, end
+        chunk[field + 1] = I32, len(new)
     write_footer(path, footer)
+
+
+def index_file(path, seed, **options):
+    """Write a file of three row groups with page indexes."""
+    pq.write_table(
+        table(seed, 2000), path, row_group_size=700, max_rows_per_page=50, write_batch_size=25,
+        write_page_index=True, **options,
+    )  # fmt: skip
+    return str(path)
+
+
+CONDITIONS_OF_INDEXES = ("k = 250", "i > 20 AND k < 100", "s > 'text 5' OR i IS NULL", None)
+
+
+def _cut(values):
+    return values[:-1]
+
+
+def _swap(index):
+    index[MIN_VALUES], index[MAX_VALUES] = index[MAX_VALUES], index[MIN_VALUES]
+
+
+def _all_null(index):
+    index[NULL_PAGES] = [True] * len(index[NULL_PAGES])
+
+
+def _set(field, change):
+    def edit(index):
+        index[field] = change(index[field])
+
+    return edit
+
+
+def _number(n):
+    return int(n).to_bytes(8, "little", signed=True)
+
+
+# What a column index says, against the pages, the footer or itself.
+WRONG_INDEXES = {
+    "inverted bounds": _swap,
+    "all pages hold only NULLs": _all_null,
+    "a page too few": _set(NULL_PAGES, _cut),
+    "a minimum too few": _set(MIN_VALUES, _cut),
+    "a maximum too few": _set(MAX_VALUES, _cut),
+    "minima below the chunk's": _set(MIN_VALUES, lambda v: [_number(-9)] * len(v)),
+    "maxima above the chunk's": _set(MAX_VALUES, lambda v: [_number(10**9)] * len(v)),
+    "one bound outside of the chunk": lambda index: (
+        _set(MIN_VALUES, lambda v: [_number(900), *v[1:]])(index),
+        _set(MAX_VALUES, lambda v: [_number(900), *v[1:]])(index),
+    ),
+    "bounds of too few bytes": _set(MIN_VALUES, lambda v: [b[:3] for b in v]),
+    "empty bounds": _set(MAX_VALUES, lambda v: [b""] * len(v)),
+    "more NULLs than the chunk has": _set(NULL_COUNTS, lambda v: [50] * len(v)),
+    "a negative number of NULLs": _set(NULL_COUNTS, lambda v: [-1] * len(v)),
+}
+
+
+NAN = struct.pack("<d", float("nan"))
+WRONG_FLOATS = {
+    "minima are NaN": _set(MIN_VALUES, lambda v: [NAN] * len(v)),
+    "maxima are NaN": _set(MAX_VALUES, lambda v: [NAN] * len(v)),
+    "both are NaN": lambda index: (
+        _set(MIN_VALUES, lambda v: [NAN] * len(v))(index),
+        _set(MAX_VALUES, lambda v: [NAN] * len(v))(index),
+    ),
+    "inverted": _swap,
+    "all pages hold only NULLs": _all_null,
+}

@@ -1,7 +1,5 @@
 """Reading by pages gives the rows that reading row groups gives, and reads less."""
 
-import struct
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,12 +10,12 @@ from skipstone.bindings.tables.parquet.pages import page_file, row_groups
 from skipstone.bindings.tables.parquet.pages.page_history import FIRST_ROWS, TRY_EVERY, PageHistory
 from tests.support.effort import LONG
 from tests.support.tables.page_indexes import (
-    MAX_VALUES,
-    MIN_VALUES,
-    NULL_COUNTS,
-    NULL_PAGES,
+    CONDITIONS_OF_INDEXES,
     OFFSET_INDEX,
+    WRONG_FLOATS,
+    WRONG_INDEXES,
     change_column_index,
+    index_file,
     index_span,
 )
 from tests.support.tables.pages import CONDITIONS, Pages, compile_loops, table, without_pages, write
@@ -54,18 +52,6 @@ def test_pages_have_the_rows_of_row_groups(seed, tmp_path, monkeypatch):
             assert seen.by_row_groups == 0, options
 
 
-def index_file(path, seed, **options):
-    """Write a file of three row groups with page indexes."""
-    pq.write_table(
-        table(seed, 2000), path, row_group_size=700, max_rows_per_page=50, write_batch_size=25,
-        write_page_index=True, **options,
-    )  # fmt: skip
-    return str(path)
-
-
-CONDITIONS_OF_INDEXES = ("k = 250", "i > 20 AND k < 100", "s > 'text 5' OR i IS NULL", None)
-
-
 @pytest.mark.parametrize("seed", range(200 if LONG else 12))
 def test_damaged_offset_indexes_lose_no_row(seed, tmp_path):
     random = np.random.default_rng(seed)
@@ -83,49 +69,6 @@ def test_damaged_offset_indexes_lose_no_row(seed, tmp_path):
             assert rows([file], where, ["k", "u"]).equals(same), where
 
 
-def _cut(values):
-    return values[:-1]
-
-
-def _swap(index):
-    index[MIN_VALUES], index[MAX_VALUES] = index[MAX_VALUES], index[MIN_VALUES]
-
-
-def _all_null(index):
-    index[NULL_PAGES] = [True] * len(index[NULL_PAGES])
-
-
-def _set(field, change):
-    def edit(index):
-        index[field] = change(index[field])
-
-    return edit
-
-
-def _number(n):
-    return int(n).to_bytes(8, "little", signed=True)
-
-
-# What a column index says, against the pages, the footer or itself.
-WRONG_INDEXES = {
-    "inverted bounds": _swap,
-    "all pages hold only NULLs": _all_null,
-    "a page too few": _set(NULL_PAGES, _cut),
-    "a minimum too few": _set(MIN_VALUES, _cut),
-    "a maximum too few": _set(MAX_VALUES, _cut),
-    "minima below the chunk's": _set(MIN_VALUES, lambda v: [_number(-9)] * len(v)),
-    "maxima above the chunk's": _set(MAX_VALUES, lambda v: [_number(10**9)] * len(v)),
-    "one bound outside of the chunk": lambda index: (
-        _set(MIN_VALUES, lambda v: [_number(900), *v[1:]])(index),
-        _set(MAX_VALUES, lambda v: [_number(900), *v[1:]])(index),
-    ),
-    "bounds of too few bytes": _set(MIN_VALUES, lambda v: [b[:3] for b in v]),
-    "empty bounds": _set(MAX_VALUES, lambda v: [b""] * len(v)),
-    "more NULLs than the chunk has": _set(NULL_COUNTS, lambda v: [50] * len(v)),
-    "a negative number of NULLs": _set(NULL_COUNTS, lambda v: [-1] * len(v)),
-}
-
-
 @pytest.mark.parametrize("wrong", WRONG_INDEXES)
 def test_column_indexes_that_contradict_are_not_believed(wrong, tmp_path):
     path = tmp_path / "t.parquet"
@@ -136,19 +79,6 @@ def test_column_indexes_that_contradict_are_not_believed(wrong, tmp_path):
     change_column_index(path, WRONG_INDEXES[wrong])
     for where, same in zip(conditions, expected, strict=True):
         assert rows([file], where, ["k", "u"]).equals(same), where
-
-
-NAN = struct.pack("<d", float("nan"))
-WRONG_FLOATS = {
-    "minima are NaN": _set(MIN_VALUES, lambda v: [NAN] * len(v)),
-    "maxima are NaN": _set(MAX_VALUES, lambda v: [NAN] * len(v)),
-    "both are NaN": lambda index: (
-        _set(MIN_VALUES, lambda v: [NAN] * len(v))(index),
-        _set(MAX_VALUES, lambda v: [NAN] * len(v))(index),
-    ),
-    "inverted": _swap,
-    "all pages hold only NULLs": _all_null,
-}
 
 
 @pytest.mark.parametrize("wrong", WRONG_FLOATS)

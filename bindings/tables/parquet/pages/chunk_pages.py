@@ -219,17 +219,10 @@ def _from_file(chunk: Chunk, ranges: Ranges) -> Pages | None:
     at_byte, left, origin = chunk.start, chunk.values, 0
     reader = layout.HeaderReader(0)
     while left > 0:
-        for size in HEADER_BYTES:
-            stop = min(at_byte + size, chunk.stop)
-            if stop <= at_byte:
-                return None
-            (data,) = ranges.read([(at_byte, stop)])
-            header = reader.read(np.frombuffer(data, np.uint8), 1, room=2)
-            if header is not None or stop == chunk.stop:
-                break
-        if header is None or not len(header):
+        header = _header_at(reader, ranges, at_byte, chunk.stop)
+        if header is None:
             return None
-        one = header[:1].copy()
+        one, data = header
         body = at_byte + int(one[0, layout.STOP])
         one[0, [at.MIN, at.MAX]] += origin
         found.append(one)
@@ -243,6 +236,28 @@ def _from_file(chunk: Chunk, ranges: Ranges) -> Pages | None:
     return _of_headers(
         chunk, np.concatenate(found), np.array(starts), np.array(bodies), b"".join(pieces)
     )
+
+
+def _header_at(
+    reader: layout.HeaderReader, ranges: Ranges, start: int, stop: int
+) -> tuple[Ints, memoryview] | None:
+    """Return the header of a page, shape (1, any), and the bytes that hold it; None if damaged.
+
+    Args:
+        reader: Reads headers.
+        ranges: Reads the file.
+        start: Where the page begins.
+        stop: Where it must have ended.
+    """
+    for size in HEADER_BYTES:
+        end = min(start + size, stop)
+        if end <= start:
+            return None
+        (data,) = ranges.read([(start, end)])
+        header = reader.read(np.frombuffer(data, np.uint8), 1, room=2)
+        if header is not None or end == stop:
+            break
+    return None if header is None or not len(header) else (header[:1].copy(), data)
 
 
 def _is_data(headers: Ints) -> npt.NDArray[np.bool_]:
@@ -307,6 +322,42 @@ def is_as_listed(pages: Pages, chosen: Ints, data: memoryview) -> bool:
         and (body == sizes).all()
         and _is_data(headers[len(rows) - len(chosen) :]).all()
     )
+
+
+def header_spans(pages: Pages, chosen: Ints) -> list[Span]:
+    """Return where the headers of pages lie, as far as their usual size goes.
+
+    Args:
+        pages: The pages of a chunk.
+        chosen: The numbers of the pages.
+    """
+    stops = np.minimum(pages.starts[chosen] + HEADER_BYTES[0], pages.stops[chosen])
+    return list(zip(pages.starts[chosen].tolist(), stops.tolist(), strict=True))
+
+
+def have_listed_headers(pages: Pages, chosen: Ints, ranges: Ranges) -> bool:
+    """Return True if the headers of pages agree with the offset index that listed them.
+
+    Only the headers are read.
+
+    Args:
+        pages: The pages of a chunk, as an offset index lists them.
+        chosen: The numbers of the pages to look at.
+        ranges: Reads the file.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    reader = layout.HeaderReader()
+    for i in chosen.tolist():
+        start, stop = int(pages.starts[i]), int(pages.stops[i])
+        found = _header_at(reader, ranges, start, stop)
+        if found is None or not _is_data(found[0]).all():
+            return False
+        end, nbytes, values = found[0][0, [layout.STOP, at.BYTES, at.PAGE_VALUES]].tolist()
+        if start + end + nbytes != stop or values != pages.rows[i + 1] - pages.rows[i]:
+            return False
+    return True
 
 
 def is_dictionary_coded(part: ChunkPart, data: memoryview) -> bool:

@@ -79,6 +79,25 @@ class Ranges:
         return data
 
 
+class ReadAhead(Ranges):
+    """Byte ranges of an open file, some of which are read in advance, together.
+
+    Args:
+        ranges: Reads the file.
+        spans: The ranges to read now.
+    """
+
+    def __init__(self, ranges: Ranges, spans: Sequence[Span]) -> None:
+        self._source, self.local, self.size = ranges._source, ranges.local, ranges.size
+        self._held = dict(zip(spans, ranges.read(spans), strict=True))
+
+    def read(self, spans: Sequence[Span]) -> list[memoryview]:
+        """Return ranges; see `Ranges.read`."""
+        if all(span in self._held for span in spans):
+            return [self._held[span] for span in spans]
+        return super().read(spans)
+
+
 def join_near(spans: Sequence[Span], gap: int) -> list[Span]:
     """Return ascending ranges that cover `spans`, joined where at most `gap` bytes lie between.
 

@@ -142,14 +142,14 @@ def read_files(
         return None
     groups: list[RowGroup] = []
     for file in files:
-        found = _row_groups_of(file, leaves)
+        found = row_groups_of(file, leaves)
         if found is None:
             return None
         groups += found
     types = {f.name: f.type for f in fields}
     rows = RowGroups(first.tail.head, leaves, types, groups, wanted.reader)
     if wanted.predicate is not None and filtered:
-        rows.prune(_predicate(wanted.predicate, pa.schema(fields)), wanted.pages)
+        rows.prune(predicate_of(wanted.predicate, pa.schema(fields)), wanted.pages)
         _filter(rows, wanted.predicate, lenient=wanted.lenient)
     if not rows.alive.count:
         return []
@@ -175,7 +175,7 @@ def _leaves_of(file: FileRead, fields: Sequence[pa.Field]) -> dict[str, LeafType
     return out
 
 
-def _row_groups_of(file: FileRead, leaves: Mapping[str, LeafType]) -> list[RowGroup] | None:
+def row_groups_of(file: FileRead, leaves: Mapping[str, LeafType]) -> list[RowGroup] | None:
     """Return the row groups of a file; None if the footer contradicts itself about one of them."""
     tail, places = file.tail, file.tail.places
     if places is None:
@@ -214,5 +214,6 @@ def _filter(rows: RowGroups, predicate: Node, *, lenient: bool) -> None:
 
 
 @functools.lru_cache(maxsize=64)
-def _predicate(node: Node, schema: pa.Schema) -> PruningPredicate:
+def predicate_of(node: Node, schema: pa.Schema) -> PruningPredicate:
+    """Return the predicate of a bound condition."""
     return PruningPredicate._from_bound(node, schema, Session())

@@ -113,6 +113,11 @@ class RowGroups:
             done += w.rows
         self.alive = LivingRows(alive)
 
+    @property
+    def windows(self) -> Sequence[Window]:
+        """The ranges of rows that pages leave, ascending."""
+        return self._windows
+
     def prune(self, predicate: PruningPredicate, history: PageHistory) -> None:
         """Leave only the windows whose pages may hold a match.
 

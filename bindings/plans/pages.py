@@ -1,0 +1,63 @@
+"""What pages leave of the files of a plan: ranges of rows, and how many pages hold them."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+from skipstone.bindings.plans.table_protocol import DataSize, Sizes
+
+# Number of a row group -> half-open ranges of its rows, ascending. None touches the next.
+GroupRanges = dict[int, list[tuple[int, int]]]
+
+
+@dataclass(frozen=True, slots=True)
+class FilePages:
+    """What pages leave of a file, or of some of its row groups.
+
+    Attributes:
+        path: The file's path, as the plan names it.
+        ranges: The ranges of rows of each row group; empty if only the whole file can be kept.
+        pages: The pages of the condition's columns that were found.
+        left: Those that hold a row of a range.
+    """
+
+    path: str
+    ranges: GroupRanges
+    pages: int = 0
+    left: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PlanPages:
+    """What pages leave of the files of a plan.
+
+    Attributes:
+        ranges: Path -> row group -> ranges of rows.
+        pages, left: As of `FilePages`, of all files.
+    """
+
+    ranges: dict[str, GroupRanges]
+    pages: int
+    left: int
+
+    @property
+    def row_groups(self) -> tuple[int, int]:
+        """The number of row groups whose rows are known, and of those with a range."""
+        groups = [ranges for file in self.ranges.values() for ranges in file.values()]
+        return len(groups), sum(map(bool, groups))
+
+    def within(self, sizes: Sizes) -> Sizes:
+        """Return the sizes of the plan, with those of its pages."""
+        files, rows = 0, 0
+        for groups in self.ranges.values():
+            files += not groups or any(groups.values())
+            rows += sum(stop - first for each in groups.values() for first, stop in each)
+        known = all(self.ranges.values())
+        is_live = known and sizes.scan.rows == sizes.scan.logical_rows
+        left = DataSize(
+            files, None, rows if known else None, rows if is_live else None, self.left
+        )  # fmt: skip
+        return dataclasses.replace(
+            sizes, scan=dataclasses.replace(sizes.scan, pages=self.pages), pages=left
+        )

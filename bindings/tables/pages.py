@@ -1,0 +1,40 @@
+"""Find out which rows pages leave of the files that a plan keeps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from skipstone.bindings.plans.pages import GroupRanges, PlanPages
+
+if TYPE_CHECKING:
+    from skipstone.bindings.plans.plan import Plan
+    from skipstone.bindings.plans.table_protocol import Positions
+
+
+def pages_of(plan: Plan) -> PlanPages:
+    """Return what pages leave of the files of a plan.
+
+    Raises:
+        SourceError: a file can no longer be read.
+        StaleFile: a file was replaced after it was planned.
+    """
+    table, kept = plan.table, _readable(plan)
+    table.check_unchanged(kept)
+    tasks = table.tasks(plan.only(kept, []), lenient=True)
+    ranges: dict[str, GroupRanges] = {path: {} for path in plan.row_groups}
+    pages = left = 0
+    for file in tasks.reader.judge_pages(tasks.each):
+        ranges[file.path] |= file.ranges
+        pages, left = pages + file.pages, left + file.left
+    return PlanPages(ranges, pages, left)
+
+
+def _readable(plan: Plan) -> Positions:
+    """Return the kept containers of files that could be read."""
+    table = plan.table
+    if not table.unreadable:
+        return plan.kept
+    paths = [next(iter(table.row_groups_of(np.array([i])))) for i in plan.kept.tolist()]
+    return plan.kept[[path not in table.unreadable for path in paths]]

@@ -1,0 +1,202 @@
+"""Judge the pages of row groups for a plan, which reads no rows: the ranges of rows they leave.
+
+`RowGroups.prune` judges them as it does when rows are read. Readers then find out where an offset
+index is wrong; here the headers of the pages at the ends of ranges are looked at instead.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skipstone.bindings.plans.pages import FilePages
+from skipstone.bindings.tables.parquet.footer import ParsedFooter
+from skipstone.bindings.tables.parquet.pages.chunk_pages import (
+    Pages,
+    have_listed_headers,
+    header_spans,
+)
+from skipstone.bindings.tables.parquet.pages.leaf_types import LeafType
+from skipstone.bindings.tables.parquet.pages.page_choice import RowGroup, Window
+from skipstone.bindings.tables.parquet.pages.page_history import PageHistory
+from skipstone.bindings.tables.parquet.pages.ranges import ReadAhead
+from skipstone.bindings.tables.parquet.pages.read_pages import (
+    UNREADABLE,
+    FileRead,
+    Open,
+    Task,
+    predicate_of,
+    row_groups_of,
+)
+from skipstone.bindings.tables.parquet.pages.row_groups import RowGroups
+from skipstone.bindings.tables.read import RowSelection
+from skipstone.ir.errors import SourceError, describe_error
+from skipstone.ir.node import Node
+
+Ints = npt.NDArray[np.int64]
+
+
+def judge_file(
+    open_file: Open[Task], task: Task, path: str, wanted: RowSelection, schema: pa.Schema
+) -> FilePages:
+    """Return what pages leave of a whole file.
+
+    Args:
+        open_file: Opens the file of a task and reads its footer.
+        task: The task.
+        path: The file's path, as the plan names it.
+        wanted: Holds the condition.
+        schema: The table's columns.
+
+    Raises:
+        SourceError: the file cannot be read.
+    """
+    try:
+        source, file = open_file(task, {})
+        with source:
+            needed = wanted.needed(task.filtered)
+            fields = [f for f in schema if f.name in needed]
+            condition = wanted.predicate if task.filtered else None
+            (found,) = judge_pages([file], fields, condition)
+    except SourceError:
+        raise
+    except OSError as e:
+        raise unreadable(path, e) from e
+    except UNREADABLE:
+        return FilePages(path, {})
+    return dataclasses.replace(found, path=path)
+
+
+def unreadable(path: str, e: OSError) -> SourceError:
+    """Return the error that says that the pages of a file cannot be read."""
+    return SourceError(f"{path}: reading its page indexes failed ({describe_error(e)})")
+
+
+def whole(path: str, rows: Sequence[int], groups: Iterable[int]) -> FilePages:
+    """Return all rows of row groups.
+
+    Args:
+        path: The file's path.
+        rows: The rows of each row group of the file.
+        groups: The row groups.
+    """
+    return FilePages(path, {g: [(0, rows[g])] if rows[g] > 0 else [] for g in groups})
+
+
+def judge_pages(
+    files: Sequence[FileRead], fields: Sequence[pa.Field], condition: Node | None
+) -> list[FilePages]:
+    """Return what pages leave of row groups; they leave all rows where they cannot be judged.
+
+    Args:
+        files: The files. They share the head of their footers, and the names of columns.
+        fields: The columns of the condition.
+        condition: The condition; None: every row matches.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    if condition is None:
+        return [_whole(file) for file in files]
+    for file in files:
+        file.tail.locate_pages()
+    leaves = _leaves_of(files[0], fields)
+    each = [row_groups_of(file, leaves) if _is_open(file.tail) else None for file in files]
+    judged = [(f, groups) for f, groups in zip(files, each, strict=True) if groups is not None]
+    for file, groups in judged:
+        _read_indexes(file, groups)
+    rows = RowGroups(
+        files[0].tail.head,
+        leaves,
+        {f.name: f.type for f in fields},
+        [g for _, groups in judged for g in groups],
+    )
+    rows.prune(predicate_of(condition, pa.schema(fields)), PageHistory())
+    windows = {
+        number: list(members)
+        for number, members in itertools.groupby(rows.windows, lambda w: id(w.group))
+    }
+    return [
+        _whole(file) if groups is None else _left(file, groups, windows)
+        for file, groups in zip(files, each, strict=True)
+    ]
+
+
+def _whole(file: FileRead) -> FilePages:
+    rows = file.tail.rows.tolist()
+    return whole(file.path, rows, range(len(rows)) if file.groups is None else file.groups)
+
+
+def _is_open(tail: ParsedFooter) -> bool:
+    """Return True if pages of a file can be judged: it has no legacy dates, and they are found."""
+    return not tail.head.julian and tail.places is not None
+
+
+def _leaves_of(file: FileRead, fields: Sequence[pa.Field]) -> dict[str, LeafType]:
+    """Return the types of those columns of a file whose pages can be judged."""
+    types, names = file.tail.head.leaf_types, file.own_names
+    return {
+        f.name: types[names[f.name]]
+        for f in fields
+        if f.name in names and names[f.name] in types
+    }  # fmt: skip
+
+
+def _read_indexes(file: FileRead, groups: Sequence[RowGroup]) -> None:
+    """Read the page indexes of row groups together.
+
+    Without an offset index, columns in remote storage count as one page: their headers lie between
+    all of their bytes.
+    """
+    chunks = [chunk for g in groups for chunk in g.chunks.values()]
+    spans = [s for c in chunks for s in (c.offset_index, c.column_index) if s is not None]
+    ahead = ReadAhead(file.ranges, spans)
+    for g in groups:
+        g.ranges = ahead
+        if not ahead.local:
+            g.pages |= {name: None for name, c in g.chunks.items() if c.offset_index is None}
+
+
+def _left(
+    file: FileRead, groups: Sequence[RowGroup], windows: Mapping[int, Sequence[Window]]
+) -> FilePages:
+    """Return what the windows leave of a file."""
+    ranges = {g.number: [(w.first, w.stop) for w in windows.get(id(g), ())] for g in groups}
+    ends = [(g, *one) for g in groups for one in _listed_ends(g, ranges[g.number])]
+    ahead = ReadAhead(file.ranges, [s for _, found, at in ends for s in header_spans(found, at)])
+    for g, found, at in ends:
+        if not have_listed_headers(found, at, ahead):
+            ranges[g.number] = [(0, g.rows)]
+    pages = left = 0
+    for g in groups:
+        for known in g.pages.values():
+            if known is not None:
+                pages += len(known)
+                left += _count(known.rows, ranges[g.number])
+    return FilePages(file.path, ranges, pages, left)
+
+
+def _listed_ends(g: RowGroup, kept: Sequence[tuple[int, int]]) -> Iterator[tuple[Pages, Ints]]:
+    """Yield the pages that hold the first and last rows of ranges, where an index lists them."""
+    if not kept or kept == [(0, g.rows)]:
+        return
+    firsts, stops = np.array(kept, np.int64).T
+    for found in g.pages.values():
+        if found is not None and found.headers is None and len(found) > 1:
+            first = np.searchsorted(found.rows, firsts, "right") - 1
+            last = np.searchsorted(found.rows, stops, "left") - 1
+            yield found, np.union1d(first, last)
+
+
+def _count(edges: Ints, kept: Sequence[tuple[int, int]]) -> int:
+    """Return the number of pages that hold a row of ranges; pages lie between `edges`."""
+    holds = np.zeros(len(edges), np.int64)
+    for first, stop in kept:
+        holds[np.searchsorted(edges, first, "right") - 1] += 1
+        holds[np.searchsorted(edges, stop, "left")] -= 1
+    return int(np.count_nonzero(np.cumsum(holds)[:-1]))
