@@ -154,3 +154,18 @@ WRONG_FLOATS = {
     "inverted": _swap,
     "all pages hold only NULLs": _all_null,
 }
+
+# Where pages begin, if they begin at 0, 50, 100, ...
+WRONG_ROWS = {
+    "every other page begins too late": lambda r: [v + 40 * (i % 2) for i, v in enumerate(r)],
+    "every other page begins too early": lambda r: [v - 40 * (i % 2) for i, v in enumerate(r)],
+    "each page has one row but the last": lambda r: list(range(len(r))),
+    "pages begin together": lambda r: [0] * len(r),
+    "pages begin in falling order": lambda r: r[::-1],
+    "pages begin past the end": lambda r: [v * 50 for v in r],
+    "pages begin before the start": lambda r: [-v for v in r],
+    "all pages after the first begin too late": lambda r: [
+        v + 10 * (i > 0) for i, v in enumerate(r)
+    ],
+    "all pages from one on begin too early": lambda r: [v - 20 * (i > 4) for i, v in enumerate(r)],
+}

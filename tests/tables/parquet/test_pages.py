@@ -14,7 +14,9 @@ from tests.support.tables.page_indexes import (
     OFFSET_INDEX,
     WRONG_FLOATS,
     WRONG_INDEXES,
+    WRONG_ROWS,
     change_column_index,
+    change_offset_index,
     index_file,
     index_span,
 )
@@ -136,3 +138,15 @@ def test_page_statistics_that_rule_out_nothing_are_left_alone():
     assert [i for i, look in enumerate(looks) if look] == [TRY_EVERY, 2 * TRY_EVERY + 1]
     history.add(FIRST_ROWS, 0)  # another part of the table is sorted
     assert history.is_worth_a_look() and history.is_worth_a_look()
+
+
+@pytest.mark.parametrize("column", [0, 1])
+@pytest.mark.parametrize("wrong", WRONG_ROWS)
+def test_offset_indexes_that_list_other_rows_change_no_answer(wrong, column, tmp_path):
+    path = tmp_path / "t.parquet"
+    file = index_file(path, 5)
+    asked = [*(f"k = {k}" for k in range(0, 500, 40)), "k > 70 AND k < 130 AND i > 0"]
+    expected = [rows([file], where, ["k", "i", "u"]) for where in asked]
+    change_offset_index(path, WRONG_ROWS[wrong], column)
+    for where, same in zip(asked, expected, strict=True):
+        assert rows([file], where, ["k", "i", "u"]).equals(same), where

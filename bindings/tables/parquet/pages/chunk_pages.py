@@ -127,6 +127,11 @@ class Pages:
     def __len__(self) -> int:
         return len(self.starts)
 
+    @property
+    def last(self) -> Ints:
+        """The number of the last page, shape (1,)."""
+        return np.array([len(self) - 1])
+
     def living(self, windows: Sequence[tuple[int, int]], alive: npt.NDArray[np.bool_]) -> Ints:
         """Return the numbers of the pages that hold a living row.
 
@@ -348,7 +353,7 @@ def have_listed_headers(pages: Pages, chosen: Ints, ranges: Ranges) -> bool:
     Raises:
         OSError: the file cannot be read.
     """
-    reader = layout.HeaderReader()
+    reader = layout.HeaderReader(0)
     for i in chosen.tolist():
         start, stop = int(pages.starts[i]), int(pages.stops[i])
         found = _header_at(reader, ranges, start, stop)
@@ -358,6 +363,16 @@ def have_listed_headers(pages: Pages, chosen: Ints, ranges: Ranges) -> bool:
         if start + end + nbytes != stop or values != pages.rows[i + 1] - pages.rows[i]:
             return False
     return True
+
+
+def ends_as_listed(pages: Pages, ranges: Ranges) -> bool:
+    """Return True if the last page has the rows that an offset index lists, or none listed it.
+
+    If an index moves the rows of all pages from one on, only that one and the last page show it.
+    """
+    if pages.headers is not None or len(pages) < 2:
+        return True
+    return have_listed_headers(pages, pages.last, ranges)
 
 
 def is_dictionary_coded(part: ChunkPart, data: memoryview) -> bool:

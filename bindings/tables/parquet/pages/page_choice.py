@@ -11,9 +11,16 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skipstone.bindings.tables.parquet.footer import ParsedFooter
-from skipstone.bindings.tables.parquet.pages.chunk_pages import Chunk, Pages, pages_of, part_of
+from skipstone.bindings.tables.parquet.pages.chunk_pages import (
+    Chunk,
+    Pages,
+    ends_as_listed,
+    header_spans,
+    pages_of,
+    part_of,
+)
 from skipstone.bindings.tables.parquet.pages.page_file import ChunkPart
-from skipstone.bindings.tables.parquet.pages.ranges import Ranges
+from skipstone.bindings.tables.parquet.pages.ranges import Ranges, ReadAhead
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -56,8 +63,43 @@ class RowGroup:
             judged: Whether the condition tests it, so that its pages are mostly read.
         """
         if name not in self.pages:
-            self.pages[name] = pages_of(self.chunks[name], self.ranges, judged=judged)
+            found = pages_of(self.chunks[name], self.ranges, judged=judged)
+            if found is not None and not ends_as_listed(found, self.ranges):
+                found = None
+            self.pages[name] = found
         return self.pages[name]
+
+
+def look_up(wanted: Sequence[tuple[RowGroup, str]], *, judged: bool = False) -> None:
+    """Read the page indexes of columns of row groups, together where requests are slow.
+
+    Args:
+        wanted: Row groups and their columns.
+        judged: Whether the condition tests them, so that their statistics are read as well.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    by_file: dict[int, list[tuple[RowGroup, str, Chunk]]] = {}
+    for g, name in wanted:
+        chunk = g.chunks[name]
+        if not g.ranges.local and name not in g.pages and chunk.offset_index is not None:
+            by_file.setdefault(id(g.ranges), []).append((g, name, chunk))
+    for of_file in by_file.values():
+        indexes = [
+            span
+            for _, _, c in of_file
+            for span in (c.offset_index, c.column_index if judged else None)
+            if span is not None
+        ]
+        ahead = ReadAhead(of_file[0][0].ranges, indexes)
+        listed = [pages_of(c, ahead) for _, _, c in of_file]
+        ahead.read_more(
+            [s for found in listed if found is not None for s in header_spans(found, found.last)]
+        )
+        for g, name, _ in of_file:
+            g.ranges = ahead
+            g.pages_of(name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +127,7 @@ def pages_to_read(windows: Sequence[Window], name: str, alive: Mask) -> tuple[Pa
     """Return the pages of a row group's column that hold living rows of its windows."""
     g, chunk = windows[0].group, windows[0].group.chunks[name]
     chosen = None
-    pages = g.pages.get(name)
-    is_new = pages is None and name not in g.pages
-    if is_new and (windows[0].rows < g.rows or _has_dead_pages(chunk, alive)):
-        pages = g.pages_of(name)
+    pages = g.pages_of(name) if needs_pages(windows, name, alive) else g.pages.get(name)
     if pages is not None:
         chosen = pages.living([(w.first, w.stop) for w in windows], alive)
     if pages is None or chosen is None or len(chosen) == len(pages):
@@ -97,6 +136,14 @@ def pages_to_read(windows: Sequence[Window], name: str, alive: Mask) -> tuple[Pa
     rows = zip(pages.rows[chosen].tolist(), pages.rows[chosen + 1].tolist(), strict=True)
     listed = None if pages.headers is not None else (pages, chosen)
     return (g.ranges, part_of(chunk, pages, chosen), listed), list(rows)
+
+
+def needs_pages(windows: Sequence[Window], name: str, alive: Mask) -> bool:
+    """Return True if it is worth finding the pages of a row group's column, not found yet."""
+    g = windows[0].group
+    return name not in g.pages and (
+        windows[0].rows < g.rows or _has_dead_pages(g.chunks[name], alive)
+    )
 
 
 def _has_dead_pages(chunk: Chunk, alive: Mask) -> bool:

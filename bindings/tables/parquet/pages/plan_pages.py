@@ -22,7 +22,7 @@ from skipstone.bindings.tables.parquet.pages.chunk_pages import (
     header_spans,
 )
 from skipstone.bindings.tables.parquet.pages.leaf_types import LeafType
-from skipstone.bindings.tables.parquet.pages.page_choice import RowGroup, Window
+from skipstone.bindings.tables.parquet.pages.page_choice import RowGroup, Window, look_up
 from skipstone.bindings.tables.parquet.pages.page_history import PageHistory
 from skipstone.bindings.tables.parquet.pages.ranges import ReadAhead
 from skipstone.bindings.tables.parquet.pages.read_pages import (
@@ -108,8 +108,8 @@ def judge_pages(
     leaves = _leaves_of(files[0], fields)
     each = [row_groups_of(file, leaves) if _is_open(file.tail) else None for file in files]
     judged = [(f, groups) for f, groups in zip(files, each, strict=True) if groups is not None]
-    for file, groups in judged:
-        _read_indexes(file, groups)
+    for _, groups in judged:
+        _read_indexes(groups)
     rows = RowGroups(
         files[0].tail.head,
         leaves,
@@ -147,18 +147,15 @@ def _leaves_of(file: FileRead, fields: Sequence[pa.Field]) -> dict[str, LeafType
     }  # fmt: skip
 
 
-def _read_indexes(file: FileRead, groups: Sequence[RowGroup]) -> None:
+def _read_indexes(groups: Sequence[RowGroup]) -> None:
     """Read the page indexes of row groups together.
 
     Without an offset index, columns in remote storage count as one page: their headers lie between
     all of their bytes.
     """
-    chunks = [chunk for g in groups for chunk in g.chunks.values()]
-    spans = [s for c in chunks for s in (c.offset_index, c.column_index) if s is not None]
-    ahead = ReadAhead(file.ranges, spans)
+    look_up([(g, name) for g in groups for name in g.chunks], judged=True)
     for g in groups:
-        g.ranges = ahead
-        if not ahead.local:
+        if not g.ranges.local:
             g.pages |= {name: None for name, c in g.chunks.items() if c.offset_index is None}
 
 

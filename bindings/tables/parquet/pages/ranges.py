@@ -91,6 +91,11 @@ class ReadAhead(Ranges):
         self._source, self.local, self.size = ranges._source, ranges.local, ranges.size
         self._held = dict(zip(spans, ranges.read(spans), strict=True))
 
+    def read_more(self, spans: Sequence[Span]) -> None:
+        """Read further ranges now."""
+        new = [span for span in dict.fromkeys(spans) if span not in self._held]
+        self._held |= zip(new, super().read(new), strict=True)
+
     def read(self, spans: Sequence[Span]) -> list[memoryview]:
         """Return ranges; see `Ranges.read`."""
         if all(span in self._held for span in spans):

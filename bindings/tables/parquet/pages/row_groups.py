@@ -31,6 +31,8 @@ from skipstone.bindings.tables.parquet.pages.page_choice import (
     Part,
     RowGroup,
     Window,
+    look_up,
+    needs_pages,
     pages_to_read,
     runs_of,
 )
@@ -129,6 +131,7 @@ class RowGroups:
             return
         paths = columns_of(predicate.node)
         names = [path[0] for path in paths if len(path) == 1 and path[0] in self._leaves]
+        look_up([(w.group, name) for w in self._windows for name in names], judged=True)
         found = [(w.group.rows, self._bounds(w.group, names)) for w in self._windows]
         if not any(bounds for _, bounds in found):
             history.add(len(self.alive), len(self.alive))
@@ -311,23 +314,38 @@ class RowGroups:
 
     def _parts(self, names: Sequence[str]) -> list[_Wanted]:
         """Return the pages of columns that hold living rows."""
+        living = list(self._living_groups())
+        look_up(
+            [
+                (windows[0].group, name)
+                for windows, _, alive in living
+                for name in names
+                if needs_pages(windows, name, alive)
+            ]
+        )
         out = []
         for name in names:
             parts: list[Part] = []
             runs: list[tuple[int, int, int]] = []
-            decoded = done = 0
-            for _, members in itertools.groupby(self._windows, lambda w: id(w.group)):
-                windows = list(members)
-                rows = sum(w.rows for w in windows)
-                alive = self.alive.mask[done : done + rows]
-                if alive.any():
-                    part, page_rows = pages_to_read(windows, name, alive)
-                    parts.append(part)
-                    runs += runs_of(windows, page_rows, decoded, done)
-                    decoded += part[1].values
-                done += rows
+            decoded = 0
+            for windows, first, alive in living:
+                part, page_rows = pages_to_read(windows, name, alive)
+                parts.append(part)
+                runs += runs_of(windows, page_rows, decoded, first)
+                decoded += part[1].values
             out.append(_Wanted(name, parts, Placement.of(runs, decoded)))
         return out
+
+    def _living_groups(self) -> Iterator[tuple[list[Window], int, Mask]]:
+        """Yield the windows of each row group that has a living row, their first row and mask."""
+        first = 0
+        for _, members in itertools.groupby(self._windows, lambda w: id(w.group)):
+            windows = list(members)
+            rows = sum(w.rows for w in windows)
+            alive = self.alive.mask[first : first + rows]
+            if alive.any():
+                yield windows, first, alive
+            first += rows
 
 
 def _is_coded(column: _Wanted, file: PageFile) -> bool:
