@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.types import StringType
 
 import skipstone as ss
 from skipstone.bindings.tables.delta import read_files as delta
@@ -59,6 +60,24 @@ def iceberg_table(folder):
     return ss.scan_iceberg(made)
 
 
+def iceberg_table_without_ids(folder):
+    """Files that others wrote: a name mapping says which column is which."""
+    catalog = SqlCatalog("c", uri=f"sqlite:///{folder}/c.db", warehouse=f"file://{folder}/ice")
+    catalog.create_namespace("n")
+    numbers = pa.array(range(3000), pa.int32())
+    rows = DATA.append_column("extra", numbers).append_column("more", numbers)
+    made = catalog.create_table("n.t", rows.schema)
+    paths = [os.path.join(folder, f"{i}.parquet") for i in range(3)]
+    for i, path in enumerate(paths):
+        pq.write_table(rows.slice(i * 1000, 1000), path, max_rows_per_page=100)
+    made.add_files(paths)
+    with made.update_schema() as update:
+        update.rename_column("more", "renamed")
+    with made.update_schema() as update:
+        update.add_column("more", StringType())
+    return ss.scan_iceberg(made)
+
+
 def hive_table(folder):
     pq.write_to_dataset(
         DATA.append_column("extra", pa.array(range(3000), pa.int32())),
@@ -71,6 +90,7 @@ def hive_table(folder):
 KINDS = {
     "delta": (delta_table, delta.FileReader, "read"),
     "iceberg": (iceberg_table, iceberg.FileReader, "read"),
+    "iceberg without ids": (iceberg_table_without_ids, iceberg.FileReader, "read"),
     "hive": (hive_table, read_groups.GroupReader, "_by_row_groups"),
 }
 

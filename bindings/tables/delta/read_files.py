@@ -130,7 +130,7 @@ class FileReader(Reader):
         action, fields = task.action, self.wanted.needed(task.filtered)
         fs, path = self._locate(action["path"])
         source = fs.open_input_file(path)
-        tail, _ = read_tail(source, heads)
+        tail, _ = read_tail(source, heads, local=is_local(fs))
         deleted = None
         if (vector := action["deletionVector"]) is not None:
             deleted = deleted_rows(vector, self.fs, self.root, int(tail.rows.sum()))

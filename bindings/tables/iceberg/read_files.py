@@ -179,7 +179,7 @@ class FileReader(Reader):
 
         Raises:
             ValueError: the file is read by row groups: rows are deleted by values, or its columns
-                have no ids.
+                have neither ids nor a name mapping.
         """
         if task.kind.upper() != "PARQUET" or any(d.equality for d in task.deletes):
             raise ValueError("read by row groups")
@@ -187,19 +187,21 @@ class FileReader(Reader):
         if not isinstance(source, pa.NativeFile):
             source.close()
             raise ValueError("read by row groups")
-        tail, _ = read_tail(source, heads)
+        local = task.path.startswith(("/", "file:"))
+        tail, _ = read_tail(source, heads, local=local)
         deleted = self._deleted_by_position(task) if task.deletes else None
         schema, needed = tail.head.columns, self.wanted.needed(task.filtered)
-        if not any(f.metadata and FIELD_ID in f.metadata for f in schema):
+        without_ids = not any(f.metadata and FIELD_ID in f.metadata for f in schema)
+        if without_ids and self.mapping is None:
             raise ValueError("read by row groups")
-        by_id = columns_by_id(schema, None)
+        by_id = columns_by_id(schema, self.mapping if without_ids else None)
         own, constants = {}, {}
         for f in self.fields.iceberg.fields:
             if f.name in needed and f.field_id in by_id:
                 own[f.name] = schema.names[by_id[f.field_id][0]]
             elif f.name in needed:
                 constants[f.name] = _missing_value(f, task)
-        ranges = Ranges(source, task.path.startswith(("/", "file:")))
+        ranges = Ranges(source, local)
         return source, FileRead(task.path, tail, ranges, None, own, constants, deleted)
 
     def read(self, task: FileTask) -> Iterator[pa.RecordBatch]:

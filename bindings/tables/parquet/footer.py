@@ -29,7 +29,8 @@ from skipstone.kernels.decode.footer_layout import Layout, is_there, layout_of
 from skipstone.kernels.decode.footer_loops import DEFINED, LARGEST, REPEATED, TOLD, UNENCODED
 from skipstone.kernels.decode.spans import Bytes
 
-FIRST_FETCH: Final = 1 << 16  # bytes that are read from a file's end at first
+# Bytes that are read from a file's end at first; a second read costs little if the file is local.
+FIRST_FETCH, LOCAL_FETCH = 1 << 16, 1 << 13
 MAGIC: Final = b"PAR1"
 MAX_LAYOUT: Final = 1 << 26  # bytes; longer footers are left to pyarrow
 # Bytes of footers, over all of a process, in which Python looks for pages before the loops are
@@ -285,13 +286,14 @@ def physical_type_of(physical: str, length: int) -> tuple[int, int]:
 
 
 def read_tail(
-    source: pa.NativeFile, heads: dict[bytes, Head] | None = None
+    source: pa.NativeFile, heads: dict[bytes, Head] | None = None, *, local: bool = False
 ) -> tuple[ParsedFooter, int]:
     """Read a file's footer.
 
     Args:
         source: The file.
         heads: Heads of other files by their bytes, to be shared; new ones are added.
+        local: Whether requests cost little.
 
     Returns:
         The footer, and the number of bytes that were read from storage.
@@ -300,7 +302,8 @@ def read_tail(
         OSError, ArrowException, ValueError: the footer cannot be read, or there is none.
     """
     size = source.size()
-    end = source.read_at(min(size, FIRST_FETCH), max(size - FIRST_FETCH, 0))
+    first = min(size, LOCAL_FETCH if local else FIRST_FETCH)
+    end = source.read_at(first, size - first)
     length = int.from_bytes(end[-8:-4], "little")
     if end[-4:] != MAGIC or not 0 < length <= size - 8:
         pq.read_metadata(source)  # its error explains the problem
@@ -309,7 +312,8 @@ def read_tail(
         footer = end[-8 - length : -8]
     else:
         footer = source.read_at(length, size - 8 - length)
-    return ParsedFooter(footer, heads), max(len(end), length + 8)
+        first += length
+    return ParsedFooter(footer, heads), first
 
 
 def parse_footer(footer: bytes) -> pq.FileMetaData:

@@ -13,6 +13,7 @@ import pyarrow.fs as pafs
 
 from skipstone.bindings.plans.work import Meter
 from skipstone.bindings.tables.parquet.footer import READ_ERRORS, Head, ParsedFooter, read_tail
+from skipstone.bindings.tables.parquet.pages.ranges import is_local
 from skipstone.ir.errors import SourceError, describe_error
 from skipstone.kernels.decode.footer_layout import at_hand
 
@@ -141,7 +142,7 @@ def _iter_footers(
 def _read_footer(path: str, filesystem: pafs.FileSystem, heads: dict[bytes, Head]) -> Footer:
     try:
         with filesystem.open_input_file(path) as source:
-            tail, nbytes = read_tail(source, heads)
+            tail, nbytes = read_tail(source, heads, local=is_local(filesystem))
         names = tail.head.schema.names
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)

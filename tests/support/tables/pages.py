@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from skipstone.bindings.tables.parquet import read_groups
-from skipstone.kernels.decode import footer_layout, page_layout
+from skipstone.bindings.tables.parquet import footer, read_groups
+from skipstone.kernels.decode import footer_layout, page_layout, spans
 from skipstone.kernels.decode.spans import GATHER
 from skipstone.kernels.run.loops import compiled
 
@@ -26,6 +26,15 @@ def compile_loops():
     """Compile the loops that find pages; without them, row groups are read."""
     for loop in (footer_layout.WALK, GATHER, page_layout.HEADERS):
         compiled(loop)
+
+
+def without_loops(monkeypatch):
+    """Let pages be found as in a process that has compiled nothing yet."""
+    monkeypatch.setattr(footer, "is_there", lambda: False)
+    monkeypatch.setattr(footer, "_read_by_python", -(1 << 30))
+    monkeypatch.setattr(page_layout, "is_there", lambda: False)
+    for module in (page_layout, spans):
+        monkeypatch.setattr(module, "suited", lambda loop, size: getattr(loop.module, loop.name))
 
 
 def table(seed, n=3000):

@@ -6,8 +6,14 @@ import pyarrow.parquet as pq
 import pytest
 
 import skipstone as ss
+from skipstone.bindings.tables.parquet.chunk_places import (
+    CHUNK_FIELDS,
+    METADATA_FIELDS,
+    places_in_python,
+)  # fmt: skip
 from skipstone.bindings.tables.parquet.pages import page_file, row_groups
 from skipstone.bindings.tables.parquet.pages.page_history import FIRST_ROWS, TRY_EVERY, PageHistory
+from skipstone.kernels.decode import footer_loops, page_layout
 from tests.support.effort import LONG
 from tests.support.tables.page_indexes import (
     CONDITIONS_OF_INDEXES,
@@ -20,7 +26,15 @@ from tests.support.tables.page_indexes import (
     index_file,
     index_span,
 )
-from tests.support.tables.pages import CONDITIONS, Pages, compile_loops, table, without_pages, write
+from tests.support.tables.pages import (
+    CONDITIONS,
+    Pages,
+    compile_loops,
+    table,
+    without_loops,
+    without_pages,
+    write,
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -150,3 +164,54 @@ def test_offset_indexes_that_list_other_rows_change_no_answer(wrong, column, tmp
     change_offset_index(path, WRONG_ROWS[wrong], column)
     for where, same in zip(asked, expected, strict=True):
         assert rows([file], where, ["k", "i", "u"]).equals(same), where
+
+
+@pytest.mark.parametrize("seed", range(100 if LONG else 4))
+def test_pages_are_found_before_loops_are_compiled(seed, tmp_path, monkeypatch):
+    data, file = table(seed), str(tmp_path / "t.parquet")
+    write(file, data, seed)
+    for where in CONDITIONS:
+        expected = rows([file], where, None)
+        with monkeypatch.context() as patch:
+            without_loops(patch)
+            seen = Pages(patch)
+            got = rows([file], where, None)
+        assert got.equals(expected) or str(got.to_pylist()) == str(expected.to_pylist()), where
+        assert seen.by_row_groups == 0
+
+
+@pytest.mark.parametrize("wrong", WRONG_INDEXES)
+def test_wrong_column_indexes_before_loops_are_compiled(wrong, tmp_path, monkeypatch):
+    path = tmp_path / "t.parquet"
+    file = index_file(path, 5)
+    expected = [rows([file], where, ["k", "u"]) for where in CONDITIONS_OF_INDEXES]
+    change_column_index(path, WRONG_INDEXES[wrong])
+    without_loops(monkeypatch)
+    for where, same in zip(CONDITIONS_OF_INDEXES, expected, strict=True):
+        assert rows([file], where, ["k", "u"]).equals(same), where
+
+
+@pytest.mark.parametrize("seed", range(100 if LONG else 10))
+def test_python_finds_pages_where_the_loop_does(seed, tmp_path):
+    """Damaged footers are refused by both, or one of them; where both read them, they agree."""
+    random, file = np.random.default_rng(seed), tmp_path / "t.parquet"
+    write(file, table(seed), seed)
+    whole = file.read_bytes()
+    footer = whole[-8 - int.from_bytes(whole[-8:-4], "little") : -8]
+    places = page_layout.places_of(np.frombuffer(footer, np.uint8))
+    assert (_told(places_in_python(footer)) == _told(places)).all()
+    for _ in range(100):
+        data = bytearray(footer)
+        for i in random.integers(len(data), size=random.integers(1, 5)):
+            data[i] = random.integers(256)
+        by_loop = page_layout.places_of(np.frombuffer(data, np.uint8))
+        by_python = places_in_python(bytes(data))
+        if by_loop is not None and by_python is not None:
+            assert (_told(by_python) == _told(by_loop)).all()
+
+
+def _told(places):
+    """Return the slots that are set, and -1 for the others."""
+    bits = places[..., footer_loops.TOLD]
+    slots = (*CHUNK_FIELDS, *METADATA_FIELDS)
+    return np.stack([np.where(bits >> slot & 1, places[..., slot], -1) for slot in slots])

@@ -26,8 +26,8 @@ def buffer(size: int) -> Iterator[io.BytesIO]:
 
     Example:
         >>> with buffer(3_000_000) as lent:
-        ...     len(lent.getvalue())
-        3145728
+        ...     len(lent.getvalue()) >= 3_000_000
+        True
     """
     if size < UNIT:
         yield io.BytesIO(bytes(size))
