@@ -42,6 +42,14 @@ def show_value(value: object, dtype: DType | None) -> str:
             return f"DATE '{v}'"
         case Kind.TIMESTAMP, dt.datetime() as v:
             return f"{dtype} '{v.isoformat(sep=' ')}'"
+        case Kind.INTERVAL, int() as v if dtype.unit == "month":
+            return f"INTERVAL '{v}' MONTH"
+        case Kind.INTERVAL, int() as v:
+            day, rest = divmod(abs(v), 86_400_000_000)
+            if dtype.name and not rest:
+                return f"INTERVAL '{'-' * (v < 0)}{day}' DAY"
+            whole, micros = divmod(abs(v), 1_000_000)
+            return f"INTERVAL '{'-' * (v < 0)}{whole}.{micros:06}' SECOND"
         # Its whole range lies within Python's years.
         case Kind.TIMESTAMP, int() if dtype.unit == "ns" and isinstance(value, int):
             shown = show_value(value - value % 1000, dtype).removesuffix("'").removesuffix("+00:00")

@@ -39,6 +39,7 @@ class Kind(enum.Enum):
     TIMESTAMP = "timestamp"
     STRING = "string"
     BINARY = "binary"
+    INTERVAL = "interval"  # of calls and literals only
     OTHER = "other"  # null tests only
 
 
@@ -50,8 +51,9 @@ class DType:
         kind: The family.
         bits: The width of integers and floats.
         precision, scale: The digits of decimals, and those after the point.
-        unit, zoned: The unit of timestamps ("s", "ms", "us", "ns"), and whether they are instants.
-        name: The name of a type that allows null tests only.
+        unit, zoned: The unit of timestamps ("s", "ms", "us", "ns"), and whether they are instants;
+            the unit of intervals ("us", "month").
+        name: The name of a type that allows null tests only; "day" for intervals of whole days.
     """
 
     kind: Kind
@@ -100,6 +102,10 @@ class DType:
                 return f"DECIMAL({self.precision},{self.scale})"
             case Kind.TIMESTAMP:
                 return "TIMESTAMP" if self.zoned else "TIMESTAMP_NTZ"
+            case Kind.INTERVAL if self.unit == "month":
+                return "INTERVAL YEAR TO MONTH"
+            case Kind.INTERVAL:
+                return "INTERVAL DAY" if self.name else "INTERVAL DAY TO SECOND"
             case Kind.OTHER:
                 return self.name.upper()
             case _:
@@ -180,6 +186,9 @@ TIMESTAMP: Final = DType(Kind.TIMESTAMP, unit="us", zoned=True)
 TIMESTAMP_NTZ: Final = DType(Kind.TIMESTAMP, unit="us")
 STRING: Final = DType(Kind.STRING)
 BINARY: Final = DType(Kind.BINARY)
+YEAR_MONTH: Final = DType(Kind.INTERVAL, bits=32, unit="month")
+DAY_TIME: Final = DType(Kind.INTERVAL, bits=64, unit="us")
+DAYS: Final = DType(Kind.INTERVAL, bits=64, unit="us", name="day")  # only a date keeps its type
 
 
 def decimal_type(precision: int, scale: int) -> DType:

@@ -221,6 +221,11 @@ def to_array(values: Values, n: int) -> pa.Array:
             )
         case Kind.BOOL:
             return pa.array(data.astype(np.bool_), mask=mask)
+        case Kind.INTERVAL:
+            months = dtype.unit == "month"
+            return pa.array(data, pa.int64(), mask=mask).cast(
+                pa.int32() if months else pa.duration("us")
+            )
         case Kind.UINT if dtype.bits == 64:
             return pa.array(
                 [None if m else int(v) for v, m in zip(data, mask, strict=True)], pa.uint64()

@@ -75,7 +75,7 @@ INTERNAL: Final = frozenset(
     [
         "compare", "case", "widen", "wall_trunc", "wall_add_months",
         "micros_between", "months_apart", "seconds_of", "trim_of", "ltrim_of", "rtrim_of",
-        "add_units", "units_between", "whole_seconds", "later", "move", "has_prefix",
+        "add_units", "units_between", "whole_seconds", "later", "has_prefix",
         "has_suffix", "has_part", "fits", "matches",
     ]
 )  # fmt: skip

@@ -38,6 +38,7 @@ READ: Final[dict[str, frozenset[str]]] = {
         ("Overlay", "this expression from_ for_"),
         ("Substring", "this start length"),
         ("Interval", "this unit"),
+        ("IntervalSpan", "this expression"),
         ("Order", "expressions"),
         ("Ordered", "this desc nulls_first"),
     )

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from skipstone.bindings.predicates.sql_forms import DIFFERENCES, is_name, not_understood
+from skipstone.bindings.predicates.sql_intervals import interval_of
 from skipstone.bindings.predicates.sql_values import is_pattern, literal_of, rounds_twice, type_of
 from skipstone.ir import types as ty
 from skipstone.ir.errors import PredicateSyntaxError
-from skipstone.ir.functions.dates import FIELDS
 from skipstone.ir.node import Name, Node, Op, literal, unknown
 from skipstone.ir.types import Kind
 
@@ -70,7 +69,7 @@ class Reader:
         if type(e) in self.binary:
             return Node(self.binary[type(e)], (self.node(e.this), self.node(e.expression)))
         if type(e) in self.calls:
-            return self.arithmetic(e)
+            return self.call(self.calls[type(e)], e.this, e.expression)
         match e:
             case exp.Paren():
                 return self.node(e.this)
@@ -127,9 +126,11 @@ class Reader:
             case exp.Case() | exp.If():
                 return self.choice(e)
             case exp.Extract() if isinstance(e.this, exp.Var):
-                return self.call(
-                    FIELDS.get(e.this.name.lower(), f"extract {e.this.name}"), e.expression
-                )
+                field = literal(e.this.name.encode(), ty.STRING)
+                return Node(Op.CALL, (field, self.node(e.expression)), "date_part")
+            case exp.Interval():
+                found = interval_of(e)
+                return found or self.unknown_form(e, "the interval is not understood")
         found_literal = literal_of(e)
         if found_literal is not None:
             return found_literal
@@ -312,30 +313,6 @@ class Reader:
         last = e.args.get("false") or e.args.get("default")
         parts.append(literal(None, ty.NULL) if last is None else self.node(last))
         return Node(Op.CALL, tuple(parts), "case")
-
-    def arithmetic(self, e: sg.Expression) -> Node:
-        """Read an operator; an INTERVAL literal shifts a date by days or months, or a timestamp."""
-        name = self.calls[type(e)]
-        a, b = e.this, e.expression
-        if isinstance(a, self.exp.Interval) and name == "+":
-            a, b = b, a
-        if not isinstance(b, self.exp.Interval) or name not in ("+", "-"):
-            return self.call(name, a, b)
-        shifted = self.shifted(a, b, -1 if name == "-" else 1)
-        if shifted is not None:
-            return shifted
-        return self.unknown_form(e, "the interval is not understood")
-
-    def shifted(self, e: sg.Expression, interval: sg.Expression, sign: int) -> Node | None:
-        """Return a value shifted by an interval; None unless it is one number and one unit."""
-        unit, count = interval.args.get("unit"), interval.this
-        text = count.name if isinstance(count, self.exp.Literal) else ""
-        if not isinstance(unit, self.exp.Var) or not re.fullmatch(r"\s*[+-]?\d{1,9}\s*", text):
-            return None
-        n, word = int(text) * sign, unit.name.lower().removesuffix("s")
-        return Node(
-            Op.CALL, (self.node(e), literal(n, ty.INT32), literal(word.encode(), ty.STRING)), "move"
-        )
 
 
 # sqlglot's Column has at most four parts; further parts are Dots around it.

@@ -56,6 +56,8 @@ def common_type(column: DType, lit: DType, session: Session, digits: int | None 
         return ty.DOUBLE
     if kinds <= {Kind.INT, Kind.DECIMAL}:
         return _wider_decimal(_as_decimal(a, None), _as_decimal(b, digits))
+    if kinds == {Kind.INTERVAL} and a.unit == b.unit:
+        return ty.DAY_TIME
     if kinds == {Kind.DATE, Kind.TIMESTAMP}:
         return _in_micros(a if a.kind is Kind.TIMESTAMP else b)
     if kinds == {Kind.TIMESTAMP}:
@@ -135,6 +137,8 @@ def cast_literal(
             return to_float(Fraction(axis, 10**source.scale), to)
         case Kind.FLOAT, Kind.FLOAT, float():
             return axis if to.bits == 64 else to_float32(axis)
+        case Kind.INTERVAL, Kind.INTERVAL, int():
+            return axis
         case Kind.DATE, Kind.TIMESTAMP, int():
             micros = axis * DAY if not to.zoned else to_instant(axis * DAY, session.zone)
             return micros_to(micros, to)

@@ -10,8 +10,8 @@ import numpy as np
 
 from skipstone.ir import types as ty
 from skipstone.ir.coercion.coerce import in_spark
-from skipstone.ir.function import Call, Function, check_arity, int_literal, text_literal
-from skipstone.ir.functions import FUNCTIONS, clocks
+from skipstone.ir.function import Call, Function, check_arity, text_literal
+from skipstone.ir.functions import FUNCTIONS, clocks, intervals
 from skipstone.ir.functions.arithmetic import number
 from skipstone.ir.functions.casts import check_cast, steps
 from skipstone.ir.functions.dates import FIELDS, STEPS, UNITS
@@ -83,6 +83,8 @@ def cast(n: Node, to: DType, session: Session, name: str = "cast") -> Node:
     if n.dtype == ty.NULL or (n.op is Op.LITERAL and n.value is None):
         return Node(Op.LITERAL, value=None, dtype=to)
     try:
+        if to.kind is Kind.INTERVAL and n.dtype is not None and n.dtype.kind is not Kind.INTERVAL:
+            return intervals.as_interval(n, to, session, build, cast)
         check_cast((n,), to, session)
         assert n.dtype is not None
         wide = in_spark(n.dtype)
@@ -191,43 +193,11 @@ def _unix_timestamp(args: tuple[Node, ...], session: Session) -> Node:
     )
 
 
-def _add_interval(args: tuple[Node, ...], session: Session) -> Node:
-    """Build `x + INTERVAL n unit` from a date or timestamp, a number and a unit."""
-    at, count, unit = args[0], int_literal(args[1]), text_literal(args[2])
-    source = at.dtype
-    days = {"day": 1, "week": 7}.get(unit)
-    micros = {"hour": 3600, "minute": 60, "second": 1}.get(unit)
-    if source == ty.DATE and days:
-        return build("date_add", (at, literal(count * days, ty.INT32)), session)
-    if source == ty.DATE and unit in ("month", "year"):
-        return build(
-            "add_months", (at, literal(count * (12 if unit == "year" else 1), ty.INT32)), session
-        )
-    steady = (
-        source is not None
-        and source.kind is Kind.TIMESTAMP
-        and (not source.zoned or is_fixed(session.zone))
-    )
-    seconds = count * (micros or (days or 0) * 86400)
-    # Spark moves a zoned timestamp on the wall clock by the whole days of an interval, even those
-    # in 40 hours.
-    if (
-        source is not None
-        and source.kind is Kind.TIMESTAMP
-        and (micros or days)
-        and (steady or abs(seconds) < 86400)
-    ):
-        return build("later", (at, literal(seconds * 10**6, ty.INT64)), session)
-    raise CannotJudge(f"adding {unit}s to {source} is not understood")
-
-
 def _date_part(args: tuple[Node, ...], session: Session) -> Node:
     check_arity(args, 2)
-    return build(
-        FIELDS.get(text_literal(args[0]).lower(), f"extract {text_literal(args[0])}"),
-        args[1:],
-        session,
-    )
+    word = text_literal(args[0])
+    field = FIELDS.get(word.lower(), f"extract {word}")
+    return build(intervals.part_of(field, args[1].dtype) or field, args[1:], session)
 
 
 def _left(args: tuple[Node, ...], session: Session) -> Node:
@@ -236,22 +206,12 @@ def _left(args: tuple[Node, ...], session: Session) -> Node:
 
 
 def _plus(sign: str) -> Build:
-    """Build + and -, which also move dates by days."""
+    """Build + and -, which also move dates and timestamps, and give the interval between them."""
 
     def make(args: tuple[Node, ...], session: Session) -> Node:
         check_arity(args, 2)
-        a, b = args
-        days = "date_add" if sign == "+" else "date_sub"
-        if (
-            a.dtype == ty.DATE
-            and b.dtype is not None
-            and b.dtype.kind is Kind.INT
-            and b.dtype.bits <= 32
-        ):
-            return build(days, (a, b), session)
-        if sign == "+" and b.dtype == ty.DATE:
-            return make((b, a), session)
-        return build("add" if sign == "+" else "subtract", args, session)
+        moved = intervals.moved(sign, args, session, build, cast)
+        return moved or build("add" if sign == "+" else "subtract", args, session)
 
     return make
 
@@ -363,6 +323,8 @@ ALIASES: Final[dict[str, Build]] = {
     "convert_timezone": _by_clock(clocks.convert_timezone),
     "to_utc_timestamp": _by_clock(clocks.shifted(True)),
     "from_utc_timestamp": _by_clock(clocks.shifted(False)),
+    "make_ym_interval": _by_clock(intervals.make_ym_interval),
+    "make_dt_interval": _by_clock(intervals.make_dt_interval),
     "encode": _in_utf8,
     "to_binary": _in_utf8,
     "btrim": _btrim,
@@ -377,7 +339,6 @@ ALIASES: Final[dict[str, Build]] = {
     "left": _left,
     "date_part": _date_part,
     "datepart": _date_part,
-    "move": _add_interval,
     "negative": _negative,
     "positive": _positive,
     "+": _plus("+"),

@@ -129,6 +129,7 @@ RULES: Final[dict[tuple[Kind, Kind], Function]] = {
         saturates=True,
     ),
     (_STRING, _BINARY): _rule(text_bytes, bad="unknown", interval=text_bytes_interval),
+    (Kind.INTERVAL, Kind.INTERVAL): _rule(unchanged, monotone=True),
     (_BINARY, _STRING): _rule(text_bytes, bad="unknown", interval=text_bytes_interval),
     **{
         (_STRING, k): replace(_TEXT_TO, interval=_text_to_interval)

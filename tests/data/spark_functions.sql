@@ -439,3 +439,49 @@ convert_timezone('Europe/Berlin', n)
 from_utc_timestamp(t, 'Asia/Kolkata')
 to_utc_timestamp(t, 'America/New_York')
 from_utc_timestamp(n, '+02:00')
+n - TIMESTAMP_NTZ '2024-01-01 05:00:00' > INTERVAL '1' DAY
+t - TIMESTAMP '2024-01-01 05:00:00' <= INTERVAL '0' SECOND
+d - DATE '2024-01-01' = INTERVAL 1 DAY
+d - n < INTERVAL '-1 02:03:04.5' DAY TO SECOND
+t - n = INTERVAL 3 HOURS
+(d - DATE '2024-01-01') * i IN (INTERVAL '0' SECOND, INTERVAL -5 DAYS)
+d + (DATE '2024-02-01' - DATE '2024-01-01')
+d - (d - DATE '2024-01-01')
+n - (n - TIMESTAMP_NTZ '2024-01-01 05:00:00')
+d + INTERVAL '1-1' YEAR TO MONTH
+d - INTERVAL 14 MONTHS
+d + INTERVAL '1 month 1 year'
+d + INTERVAL 1 WEEK
+d - INTERVAL '1 week 2 days'
+n + INTERVAL '1' YEAR
+n - INTERVAL '13' MONTH
+n + INTERVAL '1 day 3 hours'
+n - INTERVAL 1 DAY 2 HOURS
+n + INTERVAL '0.000001' SECOND
+n - INTERVAL '-1 02:00:00' DAY TO SECOND
+t + INTERVAL '-90' MINUTE
+t - INTERVAL '5 milliseconds'
+d + 1 + NULL
+(d - NULL) IS NULL
+i + NULL
+m * NULL
+-NULL IS NULL
+make_dt_interval(i8, 1) > make_dt_interval(0, i16, 2, 1.5)
+make_dt_interval(i, i, i, m) < INTERVAL '0' SECOND
+make_ym_interval(i8, i16) >= INTERVAL '1-2' YEAR TO MONTH
+make_ym_interval(i, 3) = make_ym_interval(i8) + INTERVAL '3' MONTH
+- make_ym_interval(i8, 1) = INTERVAL '-2' MONTH
+abs(make_dt_interval(i8)) BETWEEN INTERVAL 1 DAY AND INTERVAL '48' HOUR
+make_dt_interval(i8) * i16 < INTERVAL 5 DAYS
+make_dt_interval(i) + make_dt_interval(0, i) IS NULL
+coalesce(make_ym_interval(i8), INTERVAL '1' MONTH) <=> INTERVAL '1' MONTH
+greatest(make_dt_interval(i8), INTERVAL '1' DAY) > INTERVAL '1' HOUR
+CAST(i AS INTERVAL DAY) > INTERVAL '1' DAY
+CAST(i8 AS INTERVAL MONTH) * 2 <> INTERVAL '2' MONTH
+CAST(l AS INTERVAL MONTH) < INTERVAL '1' YEAR
+extract(DAY FROM make_dt_interval(i8, i16))
+extract(HOUR FROM make_dt_interval(i8, i16, i16))
+extract(MINUTE FROM make_dt_interval(0, 0, i16, 7))
+extract(SECOND FROM make_dt_interval(0, 0, i16, m))
+extract(YEAR FROM make_ym_interval(i8, i16))
+date_part('MONTH', make_ym_interval(i8, i16))
