@@ -21,6 +21,7 @@ from skipstone.ir.functions import (
     dates,
     division,
     iceberg,
+    intervals,
     patterns,
     text,
     words,
@@ -61,12 +62,17 @@ FORMS: Final = (
         ("d + INTERVAL 3 DAYS > DATE '2024-01-01'", "date_add(d, 3) > d"),
         "bounds",
     ),
+    (
+        "interval",
+        ("ts - TIMESTAMP '2024-01-01 00:00:00' > INTERVAL '1' DAY",),
+        "bounds",
+    ),
     ("literals", ("d = DATE '2024-01-01'", "ts > TIMESTAMP '2024-01-01 00:00:00'"), "bounds"),
 )
 FAMILIES: Final = {
     "Arithmetic": (arithmetic, division, numbers_),
     "Text": (text, patterns, words, codes),
-    "Dates and timestamps": (dates,),
+    "Dates and timestamps": (dates, intervals),
     "Choice and casts": (choice, casts),
     "Iceberg's transforms": (iceberg,),
 }
@@ -76,7 +82,9 @@ INTERNAL: Final = frozenset(
         "compare", "case", "widen", "wall_trunc", "wall_add_months",
         "micros_between", "months_apart", "seconds_of", "trim_of", "ltrim_of", "rtrim_of",
         "add_units", "units_between", "whole_seconds", "later", "has_prefix",
-        "has_suffix", "has_part", "fits", "matches",
+        "has_suffix", "has_part", "fits", "matches", "units_of", "days_between", "clocks_between",
+        "days_interval", "months_interval", "interval_days", "interval_hours", "interval_minutes",
+        "interval_seconds", "interval_years", "interval_months", "sum_of_months", "sum_of_times",
     ]
 )  # fmt: skip
 OPERATORS: Final = {"add": "x + y", "subtract": "x - y", "multiply": "x * y", "divide": "x / y"}

@@ -40,15 +40,14 @@ def moved(
     if sign == "+" and kinds[1] in TIMES and kinds[0] in (Kind.INT, Kind.INTERVAL, Kind.NULL):
         a, b, kinds = b, a, kinds[::-1]
     if kinds[0] in TIMES and kinds[1] is Kind.INTERVAL:
-        return _shifted(
-            a, b if sign == "+" else build("negative", (b,), session), session, build, cast
-        )
-    if sign == "-" and (
-        kinds[1] in TIMES or (kinds[0] is Kind.TIMESTAMP and kinds[1] is Kind.NULL)
-    ):
+        by = b if sign == "+" else build("negative", (b,), session)
+        return _shifted(a, by, session, build, cast)
+    if sign == "-" and (kinds[1] in TIMES or (kinds[0] in TIMES and kinds[1] is Kind.NULL)):
         return _between(a, b, session, build, cast)
     narrow = b.dtype is not None and b.dtype.kind is Kind.INT and b.dtype.bits <= 32
-    if kinds[0] is Kind.DATE and (narrow or kinds[1] is Kind.NULL):
+    if sign == "+" and kinds[0] in TIMES and kinds[1] is Kind.NULL:  # it is taken for an interval
+        return _shifted(a, literal(None, ty.DAY_TIME), session, build, cast)
+    if kinds[0] is Kind.DATE and narrow:
         return build("date_add" if sign == "+" else "date_sub", (a, b), session)
     return None
 
@@ -82,7 +81,7 @@ def _shifted(at: Node, by: Node, session: Session, build: Make, cast: Cast) -> N
     zoned = at.dtype.kind is Kind.DATE or at.dtype.zoned
     clock = ty.TIMESTAMP if zoned else ty.TIMESTAMP_NTZ
     at = cast(at, clock, session)
-    short = by.op is Op.LITERAL and isinstance(by.value, int) and abs(by.value) < DAY
+    short = by.op is Op.LITERAL and (not isinstance(by.value, int) or abs(by.value) < DAY)
     if by.dtype == ty.YEAR_MONTH or not short:
         is_steady(at, session)
     units = build("units_of", (by,), session)

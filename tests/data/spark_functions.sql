@@ -462,6 +462,9 @@ n - INTERVAL '-1 02:00:00' DAY TO SECOND
 t + INTERVAL '-90' MINUTE
 t - INTERVAL '5 milliseconds'
 d + 1 + NULL
+NULL + d
+n + NULL
+NULL + t
 (d - NULL) IS NULL
 i + NULL
 m * NULL
