@@ -149,8 +149,9 @@ _STEADY_CASE: Final = re.compile(
     "\u0391-\u03a1\u03a4-\u03a9\u03b1-\u03c1\u03c4-\u03c9\u0400-\u0481"
     "\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fa5\uac00-\ud7a3"
     "\u05d0-\u05ea\u0621-\u064a\u2010-\u205e\u20a0-\u20bf"
-    "\U0001f300-\U0001f64f\U000f0000-\U0010ffff]*"
+    "\ue000-\uf8ff\U0001f300-\U0001f64f\U000f0000-\U0010ffff]*"
 )
+_STEADY_LOWER: Final = re.compile(_STEADY_CASE.pattern.replace("\xe0-", "\xdf-"))  # ß is lower case
 
 
 def _change_case(upper: bool) -> Function:
@@ -160,13 +161,14 @@ def _change_case(upper: bool) -> Function:
     for other characters is unknown.
     """
     turn = str.upper if upper else str.lower
+    steady = _STEADY_CASE if upper else _STEADY_LOWER
 
     def change(raw: bytes) -> bytes:
         return turn(raw.decode("utf-8", "replace")).encode()
 
     def point(call: Call, a: Data) -> Any:
         return map_elements(change, a), map_elements(
-            lambda raw: 0 if _STEADY_CASE.fullmatch(raw.decode("utf-8", "replace")) else LOST,
+            lambda raw: 0 if steady.fullmatch(raw.decode("utf-8", "replace")) else LOST,
             a,
             to=np.uint8,
         )
