@@ -14,7 +14,14 @@ from typing import Final
 from skipstone.ir import types as ty
 from skipstone.ir.coercion.pullback import Span
 from skipstone.ir.coercion.thresholds import against_span
-from skipstone.ir.comparisons import FLIP, compare, in_one_type, is_null, member_conditions
+from skipstone.ir.comparisons import (
+    FLIP,
+    compare,
+    in_common_type,
+    in_one_type,
+    is_null,
+    member_conditions,
+)
 from skipstone.ir.errors import AmbiguousColumn, PredicateTooDeep, unknown_column
 from skipstone.ir.forms import CONDITIONS, SCALARS
 from skipstone.ir.functions.build import TRUTH, build, cast, truth
@@ -166,29 +173,29 @@ class _Binder:
         """Bind x IN (...).
 
         A NULL member turns every FALSE into NULL. Members that are neither literals nor
-        comparable scalars are UNKNOWN.
+        comparable scalars are UNKNOWN. All are compared in one type, if they differ.
         """
         assert isinstance(n.value, tuple)
         column = self.scalar(n.args[0])
         members = list(n.value)
-        rest: list[Node] = []
-        for arg in n.args[1:]:
-            member = self.scalar(arg)
-            if member.op is Op.LITERAL:
-                members.append((member.dtype, member.value))
-            else:
-                rest.append(self.expression_member(column, member))
+        given = [self.scalar(arg) for arg in n.args[1:]]
+        rest = [self.expression_member(column, m) for m in given if m.op is not Op.LITERAL]
+        members += [(m.dtype, m.value) for m in given if m.op is Op.LITERAL]
         if column.op is Op.UNKNOWN:
             return column
-        if rest and any(
-            t.kind is not Kind.NULL and not _same_equality(t, column.dtype) for t, _ in members
+        if column.dtype != ty.NULL and (
+            any(m.op is Op.UNKNOWN for m in rest)
+            or any(
+                t.kind is not Kind.NULL
+                and (t.kind is Kind.STRING or rest)
+                and not _same_equality(t, column.dtype)
+                for t, _ in members
+            )
         ):
             # Spark casts all members to one type, in which expressions may be equal that differ
             # in their own types.
-            return unknown(
-                f"{show(column)} IN (...)",
-                "its members are expressions and literals of other types",
-            )
+            members = [Node(Op.LITERAL, value=v, dtype=t) for t, v in n.value]
+            return in_common_type(column, [*members, *given], self.session)
         if column.dtype == ty.NULL or not (members or rest):
             # SQL text cannot write an empty list, but expressions can build one. It has no members.
             return NULL if column.dtype == ty.NULL else FALSE

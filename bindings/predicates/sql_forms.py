@@ -37,6 +37,7 @@ READ: Final[dict[str, frozenset[str]]] = {
         ("Trim", "this position expression"),
         ("Overlay", "this expression from_ for_"),
         ("Substring", "this start length"),
+        ("StrPosition", "this substr"),
         ("Interval", "this unit"),
         ("IntervalSpan", "this expression"),
         ("Order", "expressions"),
@@ -70,6 +71,7 @@ UNREAD: Final[dict[str, frozenset[str]]] = {
         "Ordered": "with_fill",
         "RegexpLike": "flag full_match",
         "Substring": "zero_start",
+        "StrPosition": "position occurrence clamp_position",
         "Trim": "collation",
     }.items()
 }

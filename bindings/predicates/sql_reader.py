@@ -113,6 +113,8 @@ class Reader:
             case exp.Substring() if e.args.get("start") is not None:
                 length = filter(None, (e.args.get("length"),))
                 return self.call("substring", e.this, e.args["start"], *length)
+            case exp.StrPosition():
+                return self.call("locate", e.args["substr"], e.this)
             case exp.Trim():
                 side = str(e.args.get("position") or "").upper()
                 name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(side, "trim")
@@ -192,13 +194,17 @@ class Reader:
         return self.unknown_form(e, "the form is not understood")
 
     def members(self, e: sg.Expression) -> Node:
-        """Read x IN (...); literals become the node's value, other members its arguments."""
+        """Read x IN (...): literals become the node's value, members of other forms its arguments.
+
+        They keep their order, which decides about the type in which Spark compares them.
+        """
         subject = self.node(e.this)
         items = [self.node(m) for m in e.expressions]
         if not items:
             raise PredicateSyntaxError("IN has no members; expected at least one")
-        typed = tuple((m.dtype, m.value) for m in items if m.op is Op.LITERAL)
-        return Node(Op.IN, (subject, *(m for m in items if m.op is not Op.LITERAL)), typed)
+        if any(m.op is not Op.LITERAL for m in items):
+            return Node(Op.IN, (subject, *items), ())
+        return Node(Op.IN, (subject,), tuple((m.dtype, m.value) for m in items))
 
     def escaped(self, e: sg.Expression) -> Node:
         """Read LIKE and ILIKE with ESCAPE, which Spark refuses after ANY and ALL."""

@@ -56,6 +56,8 @@ def common_type(column: DType, lit: DType, session: Session, digits: int | None 
         return ty.DOUBLE
     if kinds <= {Kind.INT, Kind.DECIMAL}:
         return _wider_decimal(_as_decimal(a, None), _as_decimal(b, digits))
+    if kinds == {Kind.STRING, Kind.BINARY}:
+        return ty.BINARY
     if kinds == {Kind.INTERVAL} and a.unit == b.unit:
         return ty.DAY_TIME
     if kinds == {Kind.DATE, Kind.TIMESTAMP}:
@@ -148,6 +150,8 @@ def cast_literal(
             moved = micros if to.zoned == source.zoned else move(micros, session.zone)
             whole = micros_to(moved, to)
             return whole + rest * ty.PER_SECOND[to.unit] // (10**6 * ty.PER_SECOND[source.unit])
+        case Kind.STRING, Kind.BINARY, bytes():
+            return axis
         case Kind.STRING, _, bytes():
             return from_text(axis.decode("utf-8", "replace"), to, session)
     raise CannotJudge(f"Spark does not cast {source} to {to} here")

@@ -139,7 +139,9 @@ def micros_to(micros: int | None, to: DType) -> int:
 
 _DATE = re.compile(r"\+?(\d{4,7})(?:-(\d{1,2})(?:-(\d{1,2}))?)?", re.ASCII)
 _TIME = re.compile(
-    r"[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,6}))?)?\s*(Z|UTC|[+-]\d{1,2}:\d{2})?", re.ASCII
+    r"[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,6}))?)?"
+    r"\s*(Z|UTC|[+-]\d{1,2}:\d{2}|[A-Z][A-Za-z_]+(?:/[A-Z][A-Za-z_]+)+)?",
+    re.ASCII,
 )
 _INTEGER = re.compile(r"[+-]?\d{1,40}", re.ASCII)
 _NAMED_FLOATS = {

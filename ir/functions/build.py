@@ -10,7 +10,7 @@ import numpy as np
 
 from skipstone.ir import types as ty
 from skipstone.ir.coercion.coerce import in_spark
-from skipstone.ir.function import Call, Function, check_arity, text_literal
+from skipstone.ir.function import Call, Function, check_arity, int_literal, text_literal
 from skipstone.ir.functions import FUNCTIONS, clocks, intervals
 from skipstone.ir.functions.arithmetic import number
 from skipstone.ir.functions.casts import check_cast, steps
@@ -164,7 +164,8 @@ def _date_trunc(args: tuple[Node, ...], session: Session) -> Node:
     check_arity(args, 2)
     unit, at = args
     source = at.dtype
-    if source is None or source.kind not in (Kind.DATE, Kind.TIMESTAMP):
+    kinds = (Kind.DATE, Kind.TIMESTAMP, Kind.STRING, Kind.NULL)
+    if source is None or source.kind not in kinds:
         raise CannotJudge(f"date_trunc expects a date or timestamp, got {source}")
     if (
         not is_fixed(session.zone)
@@ -230,6 +231,14 @@ def _negative(args: tuple[Node, ...], session: Session) -> Node:
         if a.dtype.kind is Kind.DECIMAL or (a.dtype.kind is Kind.INT and a.value != a.dtype.lowest):
             return literal(-a.value, a.dtype)
     return plain_call("negative", args, session)
+
+
+def _make_interval(args: tuple[Node, ...], session: Session) -> Node:
+    """Build an interval of years and months, which moves times as a year-month interval does."""
+    check_arity(args, 1, 2)
+    for a in args:
+        int_literal(a)
+    return build("make_ym_interval", args, session)
 
 
 def _in_utf8(args: tuple[Node, ...], session: Session) -> Node:
@@ -325,6 +334,7 @@ ALIASES: Final[dict[str, Build]] = {
     "from_utc_timestamp": _by_clock(clocks.shifted(False)),
     "make_ym_interval": _by_clock(intervals.make_ym_interval),
     "make_dt_interval": _by_clock(intervals.make_dt_interval),
+    "make_interval": _make_interval,
     "encode": _in_utf8,
     "to_binary": _in_utf8,
     "btrim": _btrim,

@@ -31,6 +31,8 @@ def is_steady(at: Node, session: Session) -> None:
 
 
 def _as_time(at: Node, session: Session, cast: Cast) -> Node:
+    if at.dtype is not None and at.dtype.kind in (Kind.STRING, Kind.NULL):
+        return cast(at, ty.TIMESTAMP, session)
     if at.dtype is None or at.dtype.kind not in (Kind.DATE, Kind.TIMESTAMP):
         raise CannotJudge(f"expected a date or timestamp, got {at.dtype}")
     return at if at.dtype.kind is Kind.TIMESTAMP else cast(at, ty.TIMESTAMP, session)
