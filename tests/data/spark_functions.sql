@@ -556,3 +556,4 @@ d IN (d, TIMESTAMP_NTZ '2024-01-01 00:00:00')
 lower(concat(s, 'ß'))
 t < TIMESTAMP '2024-11-03 01:30:00 America/New_York'
 n = TIMESTAMP_NTZ '2024-01-01 00:00:00 Europe/Berlin'
+s = -5::string
