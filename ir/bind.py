@@ -24,7 +24,8 @@ from skipstone.ir.comparisons import (
 )
 from skipstone.ir.errors import AmbiguousColumn, PredicateTooDeep, unknown_column
 from skipstone.ir.forms import CONDITIONS, SCALARS
-from skipstone.ir.functions.build import TRUTH, build, cast, truth
+from skipstone.ir.functions.arrays import element
+from skipstone.ir.functions.build import TRUTH, build, cast, lambda_call, truth
 from skipstone.ir.like import decode
 from skipstone.ir.node import (
     TERMS,
@@ -33,6 +34,7 @@ from skipstone.ir.node import (
     Op,
     Path,
     flatten_chain,
+    is_parameter,
     literal,
     show_path,
     unknown,
@@ -40,13 +42,18 @@ from skipstone.ir.node import (
 from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.simplify import FALSE, NULL, TRUE, simplify
 from skipstone.ir.text import show
-from skipstone.ir.types import DType, Kind, Leaf
+from skipstone.ir.types import ELEMENTS, DType, Kind, Leaf, list_type
 
 # Names that Spark reads as functions if no column has them.
 # Source: Spark, `LiteralFunctionResolution`.
 LITERAL_FUNCTIONS: Final = frozenset(
     ("current_date", "current_time", "current_timestamp", "current_user", "session_user", "user")
 )
+# Functions that take a lambda: the number of their other arguments, and of its parameters.
+HIGHER: Final = {
+    "exists": (1, 1), "forall": (1, 1), "filter": (1, 1), "transform": (1, 1),
+    "aggregate": (2, 2), "reduce": (2, 2),
+}  # fmt: skip
 LOGICAL: Final = (*FLIP, Op.AND, Op.OR, Op.NOT, Op.IS_NULL, Op.IS_TRUE, Op.IN, Op.LIKE)
 
 
@@ -140,7 +147,7 @@ class _Binder:
         try:
             return (CONDITIONS.get(name) or SCALARS[name])(n.args)
         except CannotJudge as e:
-            columns = tuple(c for c in n.walk() if c.op is Op.COLUMN)
+            columns = tuple(c for c in n.walk() if c.op is Op.COLUMN and not is_parameter(c))
             return Node(Op.UNKNOWN, columns, unknown(show(n), str(e)).value)
 
     def is_null(self, arg: Node) -> Node:
@@ -183,19 +190,12 @@ class _Binder:
         members += [(m.dtype, m.value) for m in given if m.op is Op.LITERAL]
         if column.op is Op.UNKNOWN:
             return column
-        if column.dtype != ty.NULL and (
-            any(m.op is Op.UNKNOWN for m in rest)
-            or any(
-                t.kind is not Kind.NULL
-                and (t.kind is Kind.STRING or rest)
-                and not _same_equality(t, column.dtype)
-                for t, _ in members
-            )
-        ):
+        types = [t for t, _ in members] + [m.dtype for m in given if m.dtype is not None]
+        if column.dtype != ty.NULL and _types_differ(column, types, bool(rest)):
             # Spark casts all members to one type, in which expressions may be equal that differ
             # in their own types.
-            members = [Node(Op.LITERAL, value=v, dtype=t) for t, v in n.value]
-            return in_common_type(column, [*members, *given], self.session)
+            every = [Node(Op.LITERAL, value=v, dtype=t) for t, v in n.value]
+            return in_common_type(column, [*every, *given], self.session)
         if column.dtype == ty.NULL or not (members or rest):
             # SQL text cannot write an empty list, but expressions can build one. It has no members.
             return NULL if column.dtype == ty.NULL else FALSE
@@ -218,14 +218,7 @@ class _Binder:
 
     def expression_member(self, column: Node, member: Node) -> Node:
         """Return the condition that a column equals a member of IN that is not a literal."""
-        if (
-            member.op in TERMS
-            and member.dtype
-            and column.dtype
-            and (
-                member.dtype == column.dtype or {member.dtype.kind, column.dtype.kind} == {Kind.INT}
-            )
-        ):
+        if member.op in TERMS and member.dtype and _same_equality(member.dtype, column.dtype):
             return compare(Op.EQ, column, member, self.session)
         if member.op is Op.UNKNOWN:
             return member
@@ -274,6 +267,8 @@ class _Binder:
             case Op.CAST:
                 assert n.dtype
                 return cast(self.scalar(n.args[0]), n.dtype, self.session, str(n.value or "cast"))
+            case Op.CALL if n.args and n.args[-1].op is Op.LAMBDA:
+                return self.higher(n)
             case Op.CALL:
                 return build(str(n.value), tuple(map(self.scalar, n.args)), self.session)
         self.check_columns(n)
@@ -281,10 +276,47 @@ class _Binder:
             return Node(n.op, (), n.value)
         return unknown(show(n), "the form is not understood")
 
+    def higher(self, n: Node) -> Node:
+        """Bind a function that takes a lambda, whose columns are its parameters."""
+        name, lambda_ = str(n.value), n.args[-1]
+        args = tuple(map(self.scalar, n.args[:-1]))
+        for a in args:
+            if a.op is Op.UNKNOWN:
+                return a
+        names = lambda_.value
+        assert isinstance(names, tuple)
+        body = lambda_.args[0]
+        if not all(c.value in names for c in body.walk() if c.op is Op.COLUMN):
+            self.check_columns(body)
+            return unknown(show(n), "a lambda that reads other columns is not understood")
+        if name not in HIGHER or (len(args), len(names)) != HIGHER[name]:
+            return unknown(show(n), "the lambda is not understood")
+        try:
+            types = [element(args[0])] if len(args) == 1 else [args[1].dtype, element(args[0])]
+        except CannotJudge as e:
+            return unknown(show(n), str(e))
+        leaves = {c.parts: Leaf(c.parts, t, True) for c, t in zip(names, types, strict=True) if t}
+        inner = _Binder(leaves, self.session, self.by)
+        columns = tuple(c.parts[0] for c in names)
+        if name in ("exists", "forall", "filter"):
+            bound = simplify(inner.predicate(body))
+            to = args[0].dtype if name == "filter" else ty.BOOL
+        else:
+            bound = inner.scalar(body)
+            to = args[1].dtype if name == "aggregate" else list_type(bound.dtype or ty.NULL)
+        if unsupported := next((b for b in bound.walk() if b.op is Op.UNKNOWN), None):
+            return unsupported
+        kinds = (*ELEMENTS, Kind.NULL)
+        if to is None or (name == "transform" and (bound.dtype or ty.NULL).kind not in kinds):
+            return unknown(show(n), f"an array of {bound.dtype} is not understood")
+        if name == "aggregate" and bound.dtype != to:
+            return unknown(show(n), f"the lambda gives {bound.dtype}, and starts with {to}")
+        return lambda_call(name, args, (bound, *columns), to, self.session)
+
     def check_columns(self, n: Node) -> None:
         """Check that even an unsupported form names only columns that exist."""
         for inner in n.walk():
-            if inner.op is Op.COLUMN:
+            if inner.op is Op.COLUMN and not is_parameter(inner):
                 self.column(inner)
 
     def column(self, n: Node) -> Node:
@@ -330,6 +362,22 @@ def _same_equality(a: DType, b: DType | None) -> bool:
         a == b
         or {a.kind, b.kind} <= {Kind.INT, Kind.DECIMAL}
         or (a.kind is b.kind and a.kind is not Kind.TIMESTAMP)
+    )
+
+
+def _types_differ(column: Node, types: list[DType], expressions: bool) -> bool:
+    """Return True if IN has to cast a scalar and its members to compare them.
+
+    Among literals alone, only texts need it: other literals have places on the scalar's axis.
+    """
+    assert column.dtype is not None
+    if column.dtype.element is not None:
+        return True
+    return any(
+        t.kind is not Kind.NULL
+        and (t.kind is Kind.STRING or expressions)
+        and not _same_equality(t, column.dtype)
+        for t in types
     )
 
 

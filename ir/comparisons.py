@@ -76,7 +76,7 @@ def compare(op: Op, a: Node, b: Node, session: Session, *, has_literal: bool = T
         return is_null(other) if op is Op.NULL_SAFE_EQ else NULL
     if a.op in TERMS and a == b:
         return _compare_with_itself(op, a)
-    if b.op in TERMS:
+    if b.op in TERMS or (a.dtype and b.dtype and a.dtype.element and b.dtype.element):
         return _compare_terms(op, a, b, session)
     if a.op in TERMS and op in (Op.LT, Op.LE, Op.GT, Op.GE) and (beyond := _beyond_bigint(a, b)):
         # Spark answers for every row, NULL or not, but only if the literal stands by itself.

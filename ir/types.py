@@ -54,6 +54,8 @@ class DType:
         unit, zoned: The unit of timestamps ("s", "ms", "us", "ns"), and whether they are instants;
             the unit of intervals ("us", "month").
         name: The name of a type that allows null tests only; "day" for intervals of whole days.
+        element: The type of an array's elements, if functions of arrays take it. Only its rows can
+            be compared, no statistics.
     """
 
     kind: Kind
@@ -63,6 +65,7 @@ class DType:
     unit: str = ""
     zoned: bool = False
     name: str = ""
+    element: DType | None = None
     _hash: int = field(init=False, repr=False, compare=False, default=0)
 
     def __post_init__(self) -> None:
@@ -71,7 +74,16 @@ class DType:
             self,
             "_hash",
             hash(
-                (self.kind, self.bits, self.precision, self.scale, self.unit, self.zoned, self.name)
+                (
+                    self.kind,
+                    self.bits,
+                    self.precision,
+                    self.scale,
+                    self.unit,
+                    self.zoned,
+                    self.name,
+                    self.element,
+                )
             ),
         )
 
@@ -88,6 +100,7 @@ class DType:
             self.unit,
             self.zoned,
             self.name,
+            self.element,
         )
 
     def __str__(self) -> str:
@@ -191,6 +204,15 @@ DAY_TIME: Final = DType(Kind.INTERVAL, bits=64, unit="us")
 DAYS: Final = DType(Kind.INTERVAL, bits=64, unit="us", name="day")  # only a date keeps its type
 
 
+# Kinds of elements of the arrays that functions take; FLOAT has an order of its own.
+ELEMENTS: Final = (Kind.INT, Kind.BOOL, Kind.DECIMAL, Kind.DATE, Kind.STRING, Kind.BINARY)
+
+
+def list_type(element: DType) -> DType:
+    """Return the type of arrays of an element type."""
+    return DType(Kind.OTHER, name=f"array<{str(element).lower()}>", element=element)
+
+
 def decimal_type(precision: int, scale: int) -> DType:
     """Return DECIMAL(precision, scale)."""
     return DType(Kind.DECIMAL, precision=precision, scale=scale)
@@ -247,6 +269,10 @@ def from_arrow(t: pa.DataType, metadata: dict[bytes, bytes] | None = None) -> DT
         return BINARY
     if pa.types.is_null(t):
         return NULL
+    if pa.types.is_list(t) or pa.types.is_large_list(t):
+        element = from_arrow(t.value_type, t.value_field.metadata)
+        if element.kind in ELEMENTS:
+            return list_type(element)
     return DType(Kind.OTHER, name=str(t))
 
 

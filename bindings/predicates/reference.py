@@ -15,6 +15,7 @@ from skipstone.ir.function import Function
 from skipstone.ir.functions import (
     FUNCTIONS,
     arithmetic,
+    arrays,
     casts,
     choice,
     codes,
@@ -22,6 +23,7 @@ from skipstone.ir.functions import (
     division,
     iceberg,
     intervals,
+    lambdas,
     patterns,
     text,
     words,
@@ -73,6 +75,7 @@ FAMILIES: Final = {
     "Arithmetic": (arithmetic, division, numbers_),
     "Text": (text, patterns, words, codes),
     "Dates and timestamps": (dates, intervals),
+    "Arrays": (arrays, lambdas),
     "Choice and casts": (choice, casts),
     "Iceberg's transforms": (iceberg,),
 }
@@ -85,9 +88,16 @@ INTERNAL: Final = frozenset(
         "has_suffix", "has_part", "fits", "matches", "units_of", "days_between", "clocks_between",
         "days_interval", "months_interval", "interval_days", "interval_hours", "interval_minutes",
         "interval_seconds", "interval_years", "interval_months", "sum_of_months", "sum_of_times",
+        "as_array", "reverse_array", "concat_arrays",
     ]
 )  # fmt: skip
-OPERATORS: Final = {"add": "x + y", "subtract": "x - y", "multiply": "x * y", "divide": "x / y"}
+OPERATORS: Final = {
+    "[]": "x[y]",
+    "add": "x + y",
+    "subtract": "x - y",
+    "multiply": "x * y",
+    "divide": "x / y",
+}
 
 
 def page() -> str:
@@ -120,7 +130,8 @@ def _lines() -> Iterator[str]:
         *_wrapped(
             "*Order* means that the function keeps the order of its arguments, so bounds pass"
             " through it. *Range* means that it has a rule of its own for bounds. *Value* means"
-            " that it is computed only for containers that hold a single value."
+            " that it is computed only for containers that hold a single value. *Rows* means that"
+            " it does not prune, and `to_arrow()` judges rows by it."
         ),
     )
     also: dict[str, list[str]] = {}
@@ -156,6 +167,8 @@ def _plain(name: str) -> str:
 def _basis(function: Function) -> str:
     if function.monotone:
         return "order"
+    if function.nested and function.point is None and function.interval is not None:
+        return "rows"
     return "value" if function.interval is None else "range"
 
 

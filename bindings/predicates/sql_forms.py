@@ -38,6 +38,8 @@ READ: Final[dict[str, frozenset[str]]] = {
         ("Overlay", "this expression from_ for_"),
         ("Substring", "this start length"),
         ("StrPosition", "this substr"),
+        ("Bracket Lambda", "this expressions"),
+        ("Transform", "this expression"),
         ("Interval", "this unit"),
         ("IntervalSpan", "this expression"),
         ("Order", "expressions"),
@@ -54,6 +56,7 @@ UNREAD: Final[dict[str, frozenset[str]]] = {
     name: frozenset(arguments.split())
     for name, arguments in {
         "Between": "symmetric",
+        "Bracket": "offset safe returns_list_for_maps json_access",
         "BitwiseAnd": "padside",
         "BitwiseOr": "padside",
         "BitwiseXor": "padside",

@@ -10,7 +10,7 @@ from skipstone.bindings.predicates.sql_intervals import interval_of
 from skipstone.bindings.predicates.sql_values import is_pattern, literal_of, rounds_twice, type_of
 from skipstone.ir import types as ty
 from skipstone.ir.errors import PredicateSyntaxError
-from skipstone.ir.node import Name, Node, Op, literal, unknown
+from skipstone.ir.node import Name, Node, Op, literal, parameter, unknown
 from skipstone.ir.types import Kind
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ class Reader:
         from sqlglot import exp
 
         self.exp, self.positions = exp, positions
+        self.parameters: tuple[Name, ...] = ()  # of the lambdas around a form
         self.binary = {
             exp.EQ: Op.EQ,
             exp.NEQ: Op.NE,
@@ -98,6 +99,14 @@ class Reader:
                 return self.call("rlike", e.this, e.expression)
             case exp.Column():
                 return self.column(e)
+            case exp.Identifier() if parameter(e.name.lower()) in self.parameters:
+                return self.column(exp.column(e.copy()))
+            case exp.Bracket() if len(e.expressions) == 1:
+                return self.call("[]", e.this, e.expressions[0])
+            case exp.Transform():
+                return self.call("transform", e.this, e.expression)
+            case exp.Lambda():
+                return self.lambda_(e)
             case exp.Dot():
                 return self.dotted(e)
             case exp.Cast():
@@ -141,6 +150,15 @@ class Reader:
     def call(self, name: str, *args: sg.Expression) -> Node:
         """Return the call of a function."""
         return Node(Op.CALL, tuple(map(self.node, args)), name)
+
+    def lambda_(self, e: sg.Lambda) -> Node:
+        """Read a lambda; in its body, its parameters hide columns."""
+        names = tuple(parameter(p.name.lower()) for p in e.expressions)
+        before, self.parameters = self.parameters, (*self.parameters, *names)
+        try:
+            return Node(Op.LAMBDA, (self.node(e.this),), names)
+        finally:
+            self.parameters = before
 
     def unknown_form(self, e: sg.Expression, why: str) -> Node:
         """Return UNKNOWN with the form's columns, so that a misspelt name is still an error."""
@@ -259,6 +277,10 @@ class Reader:
         if not all(isinstance(p, self.exp.Identifier) for p in parts):
             return unknown(e.sql(dialect="spark")[:300], "the form is not understood")
         name = Name(tuple(p.name for p in parts))
+        if (hidden := parameter(name.parts[0].lower())) in self.parameters:
+            if len(parts) > 1:
+                return unknown(e.sql(dialect="spark")[:300], "a field of a parameter")
+            return Node(Op.COLUMN, value=hidden)
         start = parts[0].meta.get("start")
         if isinstance(start, int):
             self.positions.setdefault(name, start)

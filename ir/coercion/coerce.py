@@ -45,6 +45,10 @@ def common_type(column: DType, lit: DType, session: Session, digits: int | None 
     if a == b or b.kind is Kind.NULL:
         return a
     kinds = {a.kind, b.kind}
+    if a.element is not None and b.element is not None:
+        return ty.list_type(
+            b.element if a.element == ty.NULL else common_type(a.element, b.element, session)
+        )
     if kinds <= {Kind.INT}:
         return a if a.bits >= b.bits else b
     if kinds == {Kind.FLOAT}:

@@ -7,6 +7,7 @@ from typing import Final
 from skipstone.ir.function import Function
 from skipstone.ir.functions import (
     arithmetic,
+    arrays,
     casts,
     choice,
     codes,
@@ -14,6 +15,7 @@ from skipstone.ir.functions import (
     division,
     iceberg,
     intervals,
+    lambdas,
     numbers,
     patterns,
     text,
@@ -32,5 +34,7 @@ FUNCTIONS: Final[dict[str, Function]] = {
     **text.FUNCTIONS,
     **patterns.FUNCTIONS,
     **choice.FUNCTIONS,
+    **arrays.FUNCTIONS,
+    **lambdas.FUNCTIONS,
     **iceberg.FUNCTIONS,
 }

@@ -40,9 +40,8 @@ def function_of(name: str) -> Function | None:
 def call_of(n: Node) -> Call:
     """Return the use of a function that a bound call describes."""
     assert isinstance(n.value, tuple) and n.dtype is not None
-    return Call(
-        n.value[0], tuple(a.dtype for a in n.args if a.dtype is not None), n.dtype, n.value[1]
-    )
+    types = tuple(a.dtype for a in n.args if a.dtype is not None)
+    return Call(n.value[0], types, n.dtype, n.value[1], n.value[2:])
 
 
 def build(name: str, args: tuple[Node, ...], session: Session) -> Node:
@@ -65,9 +64,9 @@ def plain_call(name: str, args: tuple[Node, ...], session: Session) -> Node:
         function = function_of(name)
         if function is None:
             raise CannotJudge(f"the function {name} is not understood")
-        if any(a.dtype is not None and a.dtype.kind is Kind.OTHER for a in args):
-            other = next(a.dtype for a in args if a.dtype and a.dtype.kind is Kind.OTHER)
-            raise CannotJudge(f"{other} allows null tests only")
+        others = [a.dtype for a in args if a.dtype is not None and a.dtype.kind is Kind.OTHER]
+        if any(not (function.nested and t.element is not None) for t in others):
+            raise CannotJudge(f"{others[0]} allows null tests only")
         types, dtype = function.signature(args, session)
         cast_args = tuple(cast(a, t, session) for a, t in zip(args, types, strict=True))
     except CannotJudge as e:
@@ -83,6 +82,8 @@ def cast(n: Node, to: DType, session: Session, name: str = "cast") -> Node:
     if n.dtype == ty.NULL or (n.op is Op.LITERAL and n.value is None):
         return Node(Op.LITERAL, value=None, dtype=to)
     try:
+        if to.element is not None:
+            return _cast_elements(n, to, session)
         if to.kind is Kind.INTERVAL and n.dtype is not None and n.dtype.kind is not Kind.INTERVAL:
             return intervals.as_interval(n, to, session, build, cast)
         check_cast((n,), to, session)
@@ -98,6 +99,40 @@ def cast(n: Node, to: DType, session: Session, name: str = "cast") -> Node:
     except CannotJudge as e:
         return unknown(f"CAST({show(n)} AS {to})", str(e))
     return n
+
+
+def _cast_elements(n: Node, to: DType, session: Session) -> Node:
+    """Give an array a wider type of elements, which keeps the values."""
+    own, wide = n.dtype.element if n.dtype is not None else None, to.element
+    assert wide is not None
+    if own is None or not (
+        own == ty.NULL or (own.kind is wide.kind is Kind.INT and own.bits <= wide.bits)
+    ):
+        raise CannotJudge(f"the cast from {n.dtype} to {to} is not understood")
+    return fold(Node(Op.CALL, (n,), ("as_array", _call_session(session)), to))
+
+
+def lambda_call(
+    name: str, args: tuple[Node, ...], body: tuple[object, ...], dtype: DType, session: Session
+) -> Node:
+    """Build the call of a function that takes a lambda; see `Call.body`."""
+    return fold(Node(Op.CALL, args, (name, _call_session(session), *body), dtype))
+
+
+def _array(args: tuple[Node, ...], session: Session) -> Node:
+    if not args:
+        return Node(Op.LITERAL, value=(), dtype=ty.list_type(ty.NULL))
+    return plain_call("array", args, session)
+
+
+def _or_array(name: str, of_arrays: str) -> Build:
+    """Build a function of text or of arrays."""
+
+    def make(args: tuple[Node, ...], session: Session) -> Node:
+        nested = any(a.dtype is not None and a.dtype.element is not None for a in args)
+        return plain_call(of_arrays if nested else name, args, session)
+
+    return make
 
 
 def _call_session(session: Session) -> Session:
@@ -310,6 +345,7 @@ SYNONYMS: Final = {
     "substr": "substring", "dayofmonth": "day", "dateadd": "date_add", "date_diff": "datediff",
     "nvl": "coalesce", "ifnull": "coalesce",
     "signum": "sign", "power": "pow", "||": "concat",
+    "cardinality": "size",
     "*": "multiply", "/": "divide", "%": "remainder", "mod": "remainder",
     "sha": "sha1", "char": "chr",
 }  # fmt: skip
@@ -335,6 +371,9 @@ ALIASES: Final[dict[str, Build]] = {
     "make_ym_interval": _by_clock(intervals.make_ym_interval),
     "make_dt_interval": _by_clock(intervals.make_dt_interval),
     "make_interval": _make_interval,
+    "array": _array,
+    "concat": _or_array("concat", "concat_arrays"),
+    "reverse": _or_array("reverse", "reverse_array"),
     "encode": _in_utf8,
     "to_binary": _in_utf8,
     "btrim": _btrim,
