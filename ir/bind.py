@@ -186,10 +186,10 @@ class _Binder:
         column = self.scalar(n.args[0])
         members = list(n.value)
         given = [self.scalar(arg) for arg in n.args[1:]]
-        rest = [self.expression_member(column, m) for m in given if m.op is not Op.LITERAL]
-        members += [(m.dtype, m.value) for m in given if m.op is Op.LITERAL]
         if column.op is Op.UNKNOWN:
             return column
+        rest = [self.expression_member(column, m) for m in given if m.op is not Op.LITERAL]
+        members += [(m.dtype, m.value) for m in given if m.op is Op.LITERAL]
         types = [t for t, _ in members] + [m.dtype for m in given if m.dtype is not None]
         if column.dtype != ty.NULL and _types_differ(column, types, bool(rest)):
             # Spark casts all members to one type, in which expressions may be equal that differ

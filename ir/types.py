@@ -54,8 +54,8 @@ class DType:
         unit, zoned: The unit of timestamps ("s", "ms", "us", "ns"), and whether they are instants;
             the unit of intervals ("us", "month").
         name: The name of a type that allows null tests only; "day" for intervals of whole days.
-        element: The type of an array's elements, if functions of arrays take it. Only its rows can
-            be compared, no statistics.
+        element: The type of an array's elements, if functions of arrays take it; `name` says it,
+            too. Rows can be compared by it, statistics cannot.
     """
 
     kind: Kind
@@ -65,7 +65,7 @@ class DType:
     unit: str = ""
     zoned: bool = False
     name: str = ""
-    element: DType | None = None
+    element: DType | None = field(compare=False, default=None)
     _hash: int = field(init=False, repr=False, compare=False, default=0)
 
     def __post_init__(self) -> None:
@@ -74,16 +74,7 @@ class DType:
             self,
             "_hash",
             hash(
-                (
-                    self.kind,
-                    self.bits,
-                    self.precision,
-                    self.scale,
-                    self.unit,
-                    self.zoned,
-                    self.name,
-                    self.element,
-                )
+                (self.kind, self.bits, self.precision, self.scale, self.unit, self.zoned, self.name)
             ),
         )
 
@@ -272,7 +263,7 @@ def from_arrow(t: pa.DataType, metadata: dict[bytes, bytes] | None = None) -> DT
     if pa.types.is_list(t) or pa.types.is_large_list(t):
         element = from_arrow(t.value_type, t.value_field.metadata)
         if element.kind in ELEMENTS:
-            return list_type(element)
+            return DType(Kind.OTHER, name=str(t), element=element)
     return DType(Kind.OTHER, name=str(t))
 
 

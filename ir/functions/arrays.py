@@ -8,6 +8,7 @@ Source: Spark 4, `collectionOperations.scala`, `higherOrderFunctions.scala`; see
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -231,7 +232,12 @@ def _split(text: bytes, by: bytes) -> Array:
 
 FUNCTIONS: Final = {
     "array": _function(_array_signature, lambda *values: values, strict=False),
-    "as_array": _function(_two_arrays(None), lambda a: a),  # wider elements
+    "as_array": Function(
+        _two_arrays(None),
+        rows=lambda call, args: replace(args[0], dtype=call.dtype),
+        interval=_any_result,
+        nested=True,
+    ),
     "size": _function(_of_array(lambda e: ty.INT32), _size, by_call=True, strict=False),
     "array_contains": _function(_with_value(ty.BOOL), _contains),
     "array_position": _function(

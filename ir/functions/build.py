@@ -106,7 +106,7 @@ def _cast_elements(n: Node, to: DType, session: Session) -> Node:
     own, wide = n.dtype.element if n.dtype is not None else None, to.element
     assert wide is not None
     if own is None or not (
-        own == ty.NULL or (own.kind is wide.kind is Kind.INT and own.bits <= wide.bits)
+        own in (ty.NULL, wide) or (own.kind is wide.kind is Kind.INT and own.bits <= wide.bits)
     ):
         raise CannotJudge(f"the cast from {n.dtype} to {to} is not understood")
     return fold(Node(Op.CALL, (n,), ("as_array", _call_session(session)), to))
