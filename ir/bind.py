@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from skipstone.ir import lambdas
 from skipstone.ir import types as ty
 from skipstone.ir.coercion.pullback import Span
 from skipstone.ir.coercion.thresholds import against_span
@@ -24,8 +25,7 @@ from skipstone.ir.comparisons import (
 )
 from skipstone.ir.errors import AmbiguousColumn, PredicateTooDeep, unknown_column
 from skipstone.ir.forms import CONDITIONS, SCALARS
-from skipstone.ir.functions.arrays import element
-from skipstone.ir.functions.build import TRUTH, build, cast, lambda_call, truth
+from skipstone.ir.functions.build import TRUTH, build, cast, truth
 from skipstone.ir.like import decode
 from skipstone.ir.node import (
     TERMS,
@@ -42,18 +42,13 @@ from skipstone.ir.node import (
 from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.simplify import FALSE, NULL, TRUE, simplify
 from skipstone.ir.text import show
-from skipstone.ir.types import ELEMENTS, DType, Kind, Leaf, list_type
+from skipstone.ir.types import DType, Kind, Leaf
 
 # Names that Spark reads as functions if no column has them.
 # Source: Spark, `LiteralFunctionResolution`.
 LITERAL_FUNCTIONS: Final = frozenset(
     ("current_date", "current_time", "current_timestamp", "current_user", "session_user", "user")
 )
-# Functions that take a lambda: the number of their other arguments, and of its parameters.
-HIGHER: Final = {
-    "exists": (1, 1), "forall": (1, 1), "filter": (1, 1), "transform": (1, 1),
-    "aggregate": (2, 2), "reduce": (2, 2),
-}  # fmt: skip
 LOGICAL: Final = (*FLIP, Op.AND, Op.OR, Op.NOT, Op.IS_NULL, Op.IS_TRUE, Op.IN, Op.LIKE)
 
 
@@ -277,41 +272,24 @@ class _Binder:
         return unknown(show(n), "the form is not understood")
 
     def higher(self, n: Node) -> Node:
-        """Bind a function that takes a lambda, whose columns are its parameters."""
+        """Bind a function that takes a lambda."""
         name, lambda_ = str(n.value), n.args[-1]
         args = tuple(map(self.scalar, n.args[:-1]))
+        self.check_columns(lambda_)
         for a in args:
             if a.op is Op.UNKNOWN:
                 return a
-        names = lambda_.value
-        assert isinstance(names, tuple)
-        body = lambda_.args[0]
-        if not all(c.value in names for c in body.walk() if c.op is Op.COLUMN):
-            self.check_columns(body)
-            return unknown(show(n), "a lambda that reads other columns is not understood")
-        if name not in HIGHER or (len(args), len(names)) != HIGHER[name]:
-            return unknown(show(n), "the lambda is not understood")
         try:
-            types = [element(args[0])] if len(args) == 1 else [args[1].dtype, element(args[0])]
+            inner = _Binder(lambdas.parameters(name, lambda_, args), self.session, self.by)
+            of = inner.condition if name in lambdas.CONDITIONS else inner.scalar
+            body = of(lambda_.args[0])
+            return lambdas.call(name, args, body, lambdas.names_of(lambda_), self.session)
         except CannotJudge as e:
             return unknown(show(n), str(e))
-        leaves = {c.parts: Leaf(c.parts, t, True) for c, t in zip(names, types, strict=True) if t}
-        inner = _Binder(leaves, self.session, self.by)
-        columns = tuple(c.parts[0] for c in names)
-        if name in ("exists", "forall", "filter"):
-            bound = simplify(inner.predicate(body))
-            to = args[0].dtype if name == "filter" else ty.BOOL
-        else:
-            bound = inner.scalar(body)
-            to = args[1].dtype if name == "aggregate" else list_type(bound.dtype or ty.NULL)
-        if unsupported := next((b for b in bound.walk() if b.op is Op.UNKNOWN), None):
-            return unsupported
-        kinds = (*ELEMENTS, Kind.NULL)
-        if to is None or (name == "transform" and (bound.dtype or ty.NULL).kind not in kinds):
-            return unknown(show(n), f"an array of {bound.dtype} is not understood")
-        if name == "aggregate" and bound.dtype != to:
-            return unknown(show(n), f"the lambda gives {bound.dtype}, and starts with {to}")
-        return lambda_call(name, args, (bound, *columns), to, self.session)
+
+    def condition(self, n: Node) -> Node:
+        """Bind and simplify a condition."""
+        return simplify(self.predicate(n))
 
     def check_columns(self, n: Node) -> None:
         """Check that even an unsupported form names only columns that exist."""
