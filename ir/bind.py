@@ -11,10 +11,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from skipstone.ir import lambdas
 from skipstone.ir import types as ty
 from skipstone.ir.coercion.pullback import Span
 from skipstone.ir.coercion.thresholds import against_span
-from skipstone.ir.comparisons import FLIP, compare, in_one_type, is_null, member_conditions
+from skipstone.ir.comparisons import (
+    FLIP,
+    compare,
+    in_common_type,
+    in_one_type,
+    is_null,
+    member_conditions,
+)
 from skipstone.ir.errors import AmbiguousColumn, PredicateTooDeep, unknown_column
 from skipstone.ir.forms import CONDITIONS, SCALARS
 from skipstone.ir.functions.build import TRUTH, build, cast, truth
@@ -26,6 +34,7 @@ from skipstone.ir.node import (
     Op,
     Path,
     flatten_chain,
+    is_parameter,
     literal,
     show_path,
     unknown,
@@ -133,7 +142,7 @@ class _Binder:
         try:
             return (CONDITIONS.get(name) or SCALARS[name])(n.args)
         except CannotJudge as e:
-            columns = tuple(c for c in n.walk() if c.op is Op.COLUMN)
+            columns = tuple(c for c in n.walk() if c.op is Op.COLUMN and not is_parameter(c))
             return Node(Op.UNKNOWN, columns, unknown(show(n), str(e)).value)
 
     def is_null(self, arg: Node) -> Node:
@@ -166,29 +175,22 @@ class _Binder:
         """Bind x IN (...).
 
         A NULL member turns every FALSE into NULL. Members that are neither literals nor
-        comparable scalars are UNKNOWN.
+        comparable scalars are UNKNOWN. All are compared in one type, if they differ.
         """
         assert isinstance(n.value, tuple)
         column = self.scalar(n.args[0])
         members = list(n.value)
-        rest: list[Node] = []
-        for arg in n.args[1:]:
-            member = self.scalar(arg)
-            if member.op is Op.LITERAL:
-                members.append((member.dtype, member.value))
-            else:
-                rest.append(self.expression_member(column, member))
+        given = [self.scalar(arg) for arg in n.args[1:]]
         if column.op is Op.UNKNOWN:
             return column
-        if rest and any(
-            t.kind is not Kind.NULL and not _same_equality(t, column.dtype) for t, _ in members
-        ):
+        rest = [self.expression_member(column, m) for m in given if m.op is not Op.LITERAL]
+        members += [(m.dtype, m.value) for m in given if m.op is Op.LITERAL]
+        types = [t for t, _ in members] + [m.dtype for m in given if m.dtype is not None]
+        if column.dtype != ty.NULL and _types_differ(column, types, bool(rest)):
             # Spark casts all members to one type, in which expressions may be equal that differ
             # in their own types.
-            return unknown(
-                f"{show(column)} IN (...)",
-                "its members are expressions and literals of other types",
-            )
+            every = [Node(Op.LITERAL, value=v, dtype=t) for t, v in n.value]
+            return in_common_type(column, [*every, *given], self.session)
         if column.dtype == ty.NULL or not (members or rest):
             # SQL text cannot write an empty list, but expressions can build one. It has no members.
             return NULL if column.dtype == ty.NULL else FALSE
@@ -211,14 +213,7 @@ class _Binder:
 
     def expression_member(self, column: Node, member: Node) -> Node:
         """Return the condition that a column equals a member of IN that is not a literal."""
-        if (
-            member.op in TERMS
-            and member.dtype
-            and column.dtype
-            and (
-                member.dtype == column.dtype or {member.dtype.kind, column.dtype.kind} == {Kind.INT}
-            )
-        ):
+        if member.op in TERMS and member.dtype and _same_equality(member.dtype, column.dtype):
             return compare(Op.EQ, column, member, self.session)
         if member.op is Op.UNKNOWN:
             return member
@@ -267,6 +262,8 @@ class _Binder:
             case Op.CAST:
                 assert n.dtype
                 return cast(self.scalar(n.args[0]), n.dtype, self.session, str(n.value or "cast"))
+            case Op.CALL if n.args and n.args[-1].op is Op.LAMBDA:
+                return self.higher(n)
             case Op.CALL:
                 return build(str(n.value), tuple(map(self.scalar, n.args)), self.session)
         self.check_columns(n)
@@ -274,10 +271,30 @@ class _Binder:
             return Node(n.op, (), n.value)
         return unknown(show(n), "the form is not understood")
 
+    def higher(self, n: Node) -> Node:
+        """Bind a function that takes a lambda."""
+        name, lambda_ = str(n.value), n.args[-1]
+        args = tuple(map(self.scalar, n.args[:-1]))
+        self.check_columns(lambda_)
+        for a in args:
+            if a.op is Op.UNKNOWN:
+                return a
+        try:
+            inner = _Binder(lambdas.parameters(name, lambda_, args), self.session, self.by)
+            of = inner.condition if name in lambdas.CONDITIONS else inner.scalar
+            body = of(lambda_.args[0])
+            return lambdas.call(name, args, body, lambdas.names_of(lambda_), self.session)
+        except CannotJudge as e:
+            return unknown(show(n), str(e))
+
+    def condition(self, n: Node) -> Node:
+        """Bind and simplify a condition."""
+        return simplify(self.predicate(n))
+
     def check_columns(self, n: Node) -> None:
         """Check that even an unsupported form names only columns that exist."""
         for inner in n.walk():
-            if inner.op is Op.COLUMN:
+            if inner.op is Op.COLUMN and not is_parameter(inner):
                 self.column(inner)
 
     def column(self, n: Node) -> Node:
@@ -323,6 +340,22 @@ def _same_equality(a: DType, b: DType | None) -> bool:
         a == b
         or {a.kind, b.kind} <= {Kind.INT, Kind.DECIMAL}
         or (a.kind is b.kind and a.kind is not Kind.TIMESTAMP)
+    )
+
+
+def _types_differ(column: Node, types: list[DType], expressions: bool) -> bool:
+    """Return True if IN has to cast a scalar and its members to compare them.
+
+    Among literals alone, only texts need it: other literals have places on the scalar's axis.
+    """
+    assert column.dtype is not None
+    if column.dtype.element is not None:
+        return True
+    return any(
+        t.kind is not Kind.NULL
+        and (t.kind is Kind.STRING or expressions)
+        and not _same_equality(t, column.dtype)
+        for t in types
     )
 
 

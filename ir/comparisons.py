@@ -12,7 +12,7 @@ from skipstone.ir import types as ty
 from skipstone.ir.coercion.coerce import DIGITS, INTEGER, cast_literal, common_type, in_spark
 from skipstone.ir.coercion.pullback import Span, pullback
 from skipstone.ir.coercion.thresholds import against_nan, against_span, never
-from skipstone.ir.functions.build import TRUTH, build
+from skipstone.ir.functions.build import TRUTH, build, cast
 from skipstone.ir.node import TERMS, Node, Op, Reason, literal, unknown
 from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.simplify import FALSE, NULL, TRUE, is_in
@@ -76,7 +76,7 @@ def compare(op: Op, a: Node, b: Node, session: Session, *, has_literal: bool = T
         return is_null(other) if op is Op.NULL_SAFE_EQ else NULL
     if a.op in TERMS and a == b:
         return _compare_with_itself(op, a)
-    if b.op in TERMS:
+    if b.op in TERMS or (a.dtype and b.dtype and a.dtype.element and b.dtype.element):
         return _compare_terms(op, a, b, session)
     if a.op in TERMS and op in (Op.LT, Op.LE, Op.GT, Op.GE) and (beyond := _beyond_bigint(a, b)):
         # Spark answers for every row, NULL or not, but only if the literal stands by itself.
@@ -224,6 +224,55 @@ def member_conditions(
         else:
             out.append(_threshold(Op.EQ, column, span, session))
     return [*([is_in(column, exact)] if exact else []), *out]
+
+
+def in_common_type(x: Node, members: list[Node], session: Session) -> Node:
+    """Return the condition that a scalar equals a member after casts to the type of the list.
+
+    The members are bound scalars, in the order in which they are written.
+    """
+    what = f"{show(x)} IN (...)"
+    for n in members:
+        if n.op is Op.UNKNOWN:
+            return n
+    types = [n.dtype for n in (x, *members) if n.dtype is not None and n.dtype != ty.NULL]
+    try:
+        to = mixed_type(types, session)
+        subject, *others = (cast(n, to, session) for n in (x, *members))
+        tests = [compare(Op.EQ, subject, o, session) for o in others]
+    except CannotJudge as e:
+        return unknown(what, str(e))
+    return next((t for t in tests if t.op is Op.UNKNOWN), Node(Op.OR, tuple(tests)))
+
+
+def mixed_type(types: list[DType], session: Session) -> DType:
+    """Return the type to which Spark casts the values of a list that holds texts, in their order.
+
+    Raises:
+        CannotJudge: Spark rejects the list, or the type is not certain here.
+
+    Source: Spark 4, `InConversion`, `TypeCoercion.findWiderCommonType` and that of
+    `AnsiTypeCoercion`; seen in 4.3.
+    """
+    texts = any(t.kind is Kind.STRING for t in types)
+    if texts and any(t.kind is Kind.INTERVAL for t in types):
+        raise CannotJudge("Spark does not compare intervals with STRING")
+    if texts and not session.ansi:
+        if any(t.kind in (Kind.BOOL, Kind.BINARY) for t in types):
+            raise CannotJudge("Spark does not compare these members of IN")
+        return ty.STRING
+    if not texts:  # DOUBLE first: beside it, decimals are not widened to a common type
+        types = types[:1] + sorted(types[1:], key=lambda t: t.kind is not Kind.FLOAT)
+    return functools.reduce(lambda a, b: _wider(a, b, session), map(in_spark, types))
+
+
+def _wider(a: DType, b: DType, session: Session) -> DType:
+    if a == b or (a.kind is Kind.STRING) == (b.kind is Kind.STRING):
+        return common_type(a, b, session)
+    other = b if a.kind is Kind.STRING else a
+    return {Kind.INT: ty.INT64, Kind.FLOAT: ty.DOUBLE, Kind.DECIMAL: ty.DOUBLE}.get(
+        other.kind, other
+    )
 
 
 def in_one_type(literals: list[tuple[DType, object]], session: Session) -> list[Node]:

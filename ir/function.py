@@ -37,12 +37,14 @@ class Call:
         types: The types of its arguments, after coercion.
         dtype: The type of its result.
         session: The Spark settings.
+        body: A lambda: its bound condition or scalar, and the columns that are its parameters.
     """
 
     name: str
     types: tuple[DType, ...]
     dtype: DType
     session: Session
+    body: tuple[Any, ...] = ()
 
 
 # Values, or values and a mask of the bad ones. A uint8 mask may hold LOST: the value is not known
@@ -72,6 +74,7 @@ class Function:
         column: (call, *arguments) -> Arrow text, data, (data, bad) or None; replaces `point` for
             many rows of text. An argument is large Arrow text, data, or a value that all rows
             share. None: `point` has to compute these rows.
+        nested: Arguments may be arrays.
     """
 
     signature: Callable[[tuple[Node, ...], Session], Signature]
@@ -82,6 +85,7 @@ class Function:
     interval: Callable[[Call, tuple[Interval, ...]], Interval] | None = None
     rows: Callable[[Call, tuple[Values, ...]], Values] | None = None
     column: Callable[..., Any] | None = None
+    nested: bool = False
 
     def policy(self, call: Call) -> Policy:
         """Return the meaning of a bad result of this call."""

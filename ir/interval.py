@@ -115,6 +115,11 @@ def unknown(dtype: DType) -> Interval:
     return Interval(dtype, low, high, above, YES, YES, nan, NO)
 
 
+def anything(dtype: DType) -> Interval:
+    """Return the interval of a result of which nothing is known, not even if Spark raises."""
+    return replace(unknown(dtype), may_raise=YES)
+
+
 def hull(dtype: DType, parts: Iterable[tuple[Interval, Mask]]) -> Interval:
     """Return the smallest interval around several intervals, each where its mask is set."""
     low, high = end(dtype, high=True), end(dtype, high=False)

@@ -47,7 +47,8 @@ class Op(enum.Enum):
 
     # Scalars.
     CAST = "cast"  # before binding; value: the function, cast or try_cast
-    CALL = "call"  # value: the function's name; after binding (name, Session)
+    LAMBDA = "lambda"  # before binding: its body; value: the Names of its parameters
+    CALL = "call"  # value: the function's name; after binding (name, Session, ...)
 
     # Statistics slots of a program; value: the column's Path, or the call from which they are
     # derived.
@@ -136,6 +137,16 @@ class Name:
     """
 
     parts: Path
+
+
+def parameter(name: str) -> Name:
+    """Return the name of a lambda's parameter, which no column has."""
+    return Name((f"\0{name}",))
+
+
+def is_parameter(n: Node) -> bool:
+    """Return True for a lambda's parameter."""
+    return isinstance(n.value, Name) and n.value.parts[0].startswith("\0")
 
 
 def literal(value: object, dtype: DType) -> Node:

@@ -30,6 +30,7 @@ from skipstone.ir.values import (
     Values,
     constant,
     from_array,
+    from_lists,
     malformed,
     to_array,
 )
@@ -186,6 +187,8 @@ def values_of(n: Node, batch: pa.RecordBatch, cache: Cache) -> Values:
             return constant(n.value, n.dtype)
         case Op.COLUMN:
             array = _column(n, batch, cache)
+            if n.dtype is not None and n.dtype.element is not None:
+                return from_lists(array)
             if n.dtype is None or not n.dtype.ordered:
                 return Values(ty.NULL, np.zeros(1, np.int64), mask_of(pc.is_valid(array)), NO)
             return from_array(array)

@@ -42,6 +42,16 @@ def show_value(value: object, dtype: DType | None) -> str:
             return f"DATE '{v}'"
         case Kind.TIMESTAMP, dt.datetime() as v:
             return f"{dtype} '{v.isoformat(sep=' ')}'"
+        case Kind.OTHER, tuple() as v:
+            return f"array({', '.join(show_value(x, dtype.element) for x in v)})"
+        case Kind.INTERVAL, int() as v if dtype.unit == "month":
+            return f"INTERVAL '{v}' MONTH"
+        case Kind.INTERVAL, int() as v:
+            day, rest = divmod(abs(v), 86_400_000_000)
+            if dtype.name and not rest:
+                return f"INTERVAL '{'-' * (v < 0)}{day}' DAY"
+            whole, micros = divmod(abs(v), 1_000_000)
+            return f"INTERVAL '{'-' * (v < 0)}{whole}.{micros:06}' SECOND"
         # Its whole range lies within Python's years.
         case Kind.TIMESTAMP, int() if dtype.unit == "ns" and isinstance(value, int):
             shown = show_value(value - value % 1000, dtype).removesuffix("'").removesuffix("+00:00")
@@ -76,7 +86,7 @@ def _show(n: Node, tight: int) -> str:
     match n.op:
         case Op.COLUMN:
             path: Any = n.value.parts if isinstance(n.value, Name) else n.value
-            return sql_path(path)
+            return sql_path((path[0].removeprefix("\0"), *path[1:]))
         case Op.LITERAL:
             return show_value(n.value, n.dtype)
         case Op.UNKNOWN:
@@ -116,6 +126,9 @@ def _show(n: Node, tight: int) -> str:
             text = f"{_show(n.args[0], 2)} = CAST('NaN' AS DOUBLE)"
         case Op.CAST:
             return f"{str(n.value or 'cast').upper()}({_show(n.args[0], 0)} AS {n.dtype})"
+        case Op.LAMBDA:
+            names: Any = n.value
+            return f"({', '.join(p.parts[0][1:] for p in names)}) -> {_show(n.args[0], 0)}"
         case Op.CALL:
             return _call(n, tight)
         case Op.EQ if _is_flag(n):
@@ -154,6 +167,10 @@ def _call(n: Node, tight: int) -> str:
         return f"{'TRY_CAST' if name == 'try_cast' else 'CAST'}({_show(n.args[0], 0)} AS {n.dtype})"
     if name in _SIGNS and len(n.args) == 2:
         return f"({_show(n.args[0], 2)} {_SIGNS[name]} {_show(n.args[1], 2)})"
+    if name == "[]":
+        return f"{_show(n.args[0], 2)}[{_show(n.args[1], 0)}]"
+    if isinstance(n.value, tuple) and len(n.value) > 2:
+        return _lambda_call(n)
     if name == "negative":
         return f"(-{_show(n.args[0], 2)})"
     if name == "truth":
@@ -170,6 +187,15 @@ def _call(n: Node, tight: int) -> str:
         )
         return f"CASE{arms} ELSE {_show(n.args[-1], 0)} END"
     return f"{str(name).partition('@')[0]}({', '.join(_show(a, 0) for a in n.args)})"
+
+
+def _lambda_call(n: Node) -> str:
+    """Return a bound call that takes a lambda as text."""
+    value: Any = n.value
+    name, _, body, *columns = value
+    names = ", ".join(c.removeprefix("\0") for c in columns)
+    args = ", ".join(_show(a, 0) for a in n.args)
+    return f"{name}({args}, ({names}) -> {_show(body, 0)})"
 
 
 # The rewritten predicate, in DataFusion's form.

@@ -39,6 +39,7 @@ class Kind(enum.Enum):
     TIMESTAMP = "timestamp"
     STRING = "string"
     BINARY = "binary"
+    INTERVAL = "interval"  # of calls and literals only
     OTHER = "other"  # null tests only
 
 
@@ -50,8 +51,11 @@ class DType:
         kind: The family.
         bits: The width of integers and floats.
         precision, scale: The digits of decimals, and those after the point.
-        unit, zoned: The unit of timestamps ("s", "ms", "us", "ns"), and whether they are instants.
-        name: The name of a type that allows null tests only.
+        unit, zoned: The unit of timestamps ("s", "ms", "us", "ns"), and whether they are instants;
+            the unit of intervals ("us", "month").
+        name: The name of a type that allows null tests only; "day" for intervals of whole days.
+        element: The type of an array's elements, if functions of arrays take it; `name` says it,
+            too. Rows can be compared by it, statistics cannot.
     """
 
     kind: Kind
@@ -61,6 +65,7 @@ class DType:
     unit: str = ""
     zoned: bool = False
     name: str = ""
+    element: DType | None = field(compare=False, default=None)
     _hash: int = field(init=False, repr=False, compare=False, default=0)
 
     def __post_init__(self) -> None:
@@ -86,6 +91,7 @@ class DType:
             self.unit,
             self.zoned,
             self.name,
+            self.element,
         )
 
     def __str__(self) -> str:
@@ -100,6 +106,10 @@ class DType:
                 return f"DECIMAL({self.precision},{self.scale})"
             case Kind.TIMESTAMP:
                 return "TIMESTAMP" if self.zoned else "TIMESTAMP_NTZ"
+            case Kind.INTERVAL if self.unit == "month":
+                return "INTERVAL YEAR TO MONTH"
+            case Kind.INTERVAL:
+                return "INTERVAL DAY" if self.name else "INTERVAL DAY TO SECOND"
             case Kind.OTHER:
                 return self.name.upper()
             case _:
@@ -180,6 +190,18 @@ TIMESTAMP: Final = DType(Kind.TIMESTAMP, unit="us", zoned=True)
 TIMESTAMP_NTZ: Final = DType(Kind.TIMESTAMP, unit="us")
 STRING: Final = DType(Kind.STRING)
 BINARY: Final = DType(Kind.BINARY)
+YEAR_MONTH: Final = DType(Kind.INTERVAL, bits=32, unit="month")
+DAY_TIME: Final = DType(Kind.INTERVAL, bits=64, unit="us")
+DAYS: Final = DType(Kind.INTERVAL, bits=64, unit="us", name="day")  # only a date keeps its type
+
+
+# Kinds of elements of the arrays that functions take; FLOAT has an order of its own.
+ELEMENTS: Final = (Kind.INT, Kind.BOOL, Kind.DECIMAL, Kind.DATE, Kind.STRING, Kind.BINARY)
+
+
+def list_type(element: DType) -> DType:
+    """Return the type of arrays of an element type."""
+    return DType(Kind.OTHER, name=f"array<{str(element).lower()}>", element=element)
 
 
 def decimal_type(precision: int, scale: int) -> DType:
@@ -238,6 +260,10 @@ def from_arrow(t: pa.DataType, metadata: dict[bytes, bytes] | None = None) -> DT
         return BINARY
     if pa.types.is_null(t):
         return NULL
+    if pa.types.is_list(t) or pa.types.is_large_list(t):
+        element = from_arrow(t.value_type, t.value_field.metadata)
+        if element.kind in ELEMENTS:
+            return DType(Kind.OTHER, name=str(t), element=element)
     return DType(Kind.OTHER, name=str(t))
 
 

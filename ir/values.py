@@ -9,6 +9,7 @@ Rows may be stored in less: long decimals whose values are short as int64, text 
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -64,6 +65,7 @@ def lane_type_of(dtype: DType) -> np.dtype[Any]:
         return np.dtype(dtype.lane_type)
     wide = (
         dtype.kind in TEXT
+        or dtype.element is not None
         or (dtype.kind is Kind.DECIMAL and dtype.precision > 18)
         or dtype == DType(Kind.UINT, bits=64)
     )
@@ -72,7 +74,7 @@ def lane_type_of(dtype: DType) -> np.dtype[Any]:
 
 def filler(dtype: DType) -> object:
     """Return a harmless value to compute on where a value is missing."""
-    return b"" if dtype.kind in TEXT else 0
+    return b"" if dtype.kind in TEXT else () if dtype.element is not None else 0
 
 
 def constant(value: object, dtype: DType) -> Values:
@@ -93,6 +95,22 @@ def from_array(array: pa.Array) -> Values:
         if (bad := malformed(array)).any():
             may_raise, array = bad, pc.if_else(pa.array(bad), pa.scalar("", array.type), array)
     return Values(dtype, _lanes(array, dtype), valid, may_raise)
+
+
+def from_lists(array: pa.Array) -> Values:
+    """Convert an Arrow array of lists to tuples; those with text that is not UTF-8 are unknown."""
+    dtype, array = from_arrow(array.type), plain(array)
+    offsets = np.asarray(array.offsets.to_numpy(zero_copy_only=False))
+    inner = from_array(array.values)
+    n = len(array.values)
+    valid = np.broadcast_to(inner.valid & ~inner.may_raise, n).tolist()
+    values = [v if ok else None for v, ok in zip(inner.points.tolist(), valid, strict=True)]
+    lost = np.broadcast_to(inner.may_raise, n)
+    out, may_raise = np.empty(len(array), object), np.zeros(len(array), np.bool_)
+    for i, (first, stop) in enumerate(itertools.pairwise(offsets)):
+        out[i], may_raise[i] = tuple(values[first:stop]), lost[first:stop].any()
+    valid_rows = _validity(array)
+    return Values(dtype, out, valid_rows, may_raise & valid_rows)
 
 
 def _validity(array: pa.Array) -> Mask:
@@ -208,6 +226,8 @@ def to_array(values: Values, n: int) -> pa.Array:
         return pc.if_else(pa.array(mask), pa.scalar(None, values.lanes.type), values.lanes)
     data = np.broadcast_to(values.points, n)
     match dtype.kind:
+        case Kind.OTHER if dtype.element is not None:
+            return _lists(data.tolist(), mask, dtype.element)
         case Kind.STRING | Kind.BINARY:
             raw = pa.array(data, pa.large_binary(), mask=mask)
             return raw.cast(pa.large_string()) if dtype.kind is Kind.STRING else raw
@@ -221,11 +241,31 @@ def to_array(values: Values, n: int) -> pa.Array:
             )
         case Kind.BOOL:
             return pa.array(data.astype(np.bool_), mask=mask)
+        case Kind.INTERVAL:
+            months = dtype.unit == "month"
+            return pa.array(data, pa.int64(), mask=mask).cast(
+                pa.int32() if months else pa.duration("us")
+            )
         case Kind.UINT if dtype.bits == 64:
             return pa.array(
                 [None if m else int(v) for v, m in zip(data, mask, strict=True)], pa.uint64()
             )
     return pa.array(data.astype(dtype.lane_type), mask=mask)
+
+
+def column_of(values: list[Any], dtype: DType) -> pa.Array:
+    """Convert axis values to an Arrow array; None is NULL."""
+    data, missing = np.empty(len(values), lane_type_of(dtype)), [v is None for v in values]
+    data[:] = [filler(dtype) if v is None else v for v in values]
+    return to_array(Values(dtype, data, ~np.array(missing, np.bool_), NO), len(values))
+
+
+def _lists(rows: list[Any], mask: Mask, element: DType) -> pa.Array:
+    rows = [() if gone else row for row, gone in zip(rows, mask.tolist(), strict=True)]
+    flat = [v for row in rows for v in row]
+    inner = pa.nulls(len(flat)) if element.kind is Kind.NULL else column_of(flat, element)
+    offsets = pa.array(np.cumsum([0, *map(len, rows)]), pa.int32())
+    return pa.ListArray.from_arrays(offsets, inner, mask=pa.array(mask))
 
 
 def _decimals(data: Data, mask: Mask, to: pa.DataType) -> pa.Array:

@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import skipstone as ss
@@ -38,6 +39,18 @@ def test_predicates_are_those_of_the_code():
 def test_forms_are_understood(example):
     node = ss.PruningPredicate(example, reference.SCHEMA).node
     assert Op.UNKNOWN not in {n.op for n in node.walk()}
+
+
+@pytest.mark.parametrize(
+    "example", [e for _, examples, _ in reference.REFUSED for e in re.findall(r"`(.*?)`", examples)]
+)
+def test_refused_forms_are_refused(example):
+    schema = reference.SCHEMA
+    schema = schema.append(pa.field("arr", pa.list_(pa.int32())))
+    schema = schema.append(pa.field("mp", pa.map_(pa.string(), pa.int32())))
+    schema = schema.append(pa.field("w", pa.decimal128(38, 10)))
+    node = ss.PruningPredicate(example, schema, timezone="Europe/Berlin").node
+    assert Op.UNKNOWN in {n.op for n in node.walk()}
 
 
 def test_readme_runs_as_printed(spark, tmp_path, monkeypatch):

@@ -15,12 +15,15 @@ from skipstone.ir.function import Function
 from skipstone.ir.functions import (
     FUNCTIONS,
     arithmetic,
+    arrays,
     casts,
     choice,
     codes,
     dates,
     division,
     iceberg,
+    intervals,
+    lambdas,
     patterns,
     text,
     words,
@@ -61,12 +64,46 @@ FORMS: Final = (
         ("d + INTERVAL 3 DAYS > DATE '2024-01-01'", "date_add(d, 3) > d"),
         "bounds",
     ),
+    (
+        "interval",
+        ("ts - TIMESTAMP '2024-01-01 00:00:00' > INTERVAL '1' DAY",),
+        "bounds",
+    ),
     ("literals", ("d = DATE '2024-01-01'", "ts > TIMESTAMP '2024-01-01 00:00:00'"), "bounds"),
+)
+# Forms that rows cannot be judged by, and the reason.
+REFUSED: Final = (
+    ("maps and structs", "`mp['a'] = 1`, `struct(x) = struct(1)`", "no function takes them"),
+    ("other columns in a lambda", "`exists(arr, q -> q > x)`", "a lambda sees its elements only"),
+    ("elements of FLOAT or TIMESTAMP", "`array(1.5D)[0] = 1`", "their arrays are not read"),
+    ("collations", "`s COLLATE UTF8_LCASE = 'a'`", "texts are compared by their bytes"),
+    (
+        "logarithms, exponentials, angles",
+        "`ln(f) > 1`, `cos(f) < 0`",
+        "Java's last digit is not certain",
+    ),
+    (
+        "formats",
+        "`date_format(ts, 'HH:mm') = '12:00'`, `to_number(s, '99') = 5`",
+        "no pattern is read",
+    ),
+    (
+        "clock units across changes of offset",
+        "`ts + INTERVAL 3 DAYS > ts`",
+        "days differ in length",
+    ),
+    ("decimals beyond 38 digits", "`w * w > 1`", "Spark rounds them"),
+    (
+        "casts between intervals and text",
+        "`CAST(s AS INTERVAL DAY) = INTERVAL '1' DAY`",
+        "not read",
+    ),
 )
 FAMILIES: Final = {
     "Arithmetic": (arithmetic, division, numbers_),
     "Text": (text, patterns, words, codes),
-    "Dates and timestamps": (dates,),
+    "Dates and timestamps": (dates, intervals),
+    "Arrays": (arrays, lambdas),
     "Choice and casts": (choice, casts),
     "Iceberg's transforms": (iceberg,),
 }
@@ -75,11 +112,20 @@ INTERNAL: Final = frozenset(
     [
         "compare", "case", "widen", "wall_trunc", "wall_add_months",
         "micros_between", "months_apart", "seconds_of", "trim_of", "ltrim_of", "rtrim_of",
-        "add_units", "units_between", "whole_seconds", "later", "move", "has_prefix",
-        "has_suffix", "has_part", "fits", "matches",
+        "add_units", "units_between", "whole_seconds", "later", "has_prefix",
+        "has_suffix", "has_part", "fits", "matches", "units_of", "days_between", "clocks_between",
+        "days_interval", "months_interval", "interval_days", "interval_hours", "interval_minutes",
+        "interval_seconds", "interval_years", "interval_months", "sum_of_months", "sum_of_times",
+        "as_array", "reverse_array", "concat_arrays",
     ]
 )  # fmt: skip
-OPERATORS: Final = {"add": "x + y", "subtract": "x - y", "multiply": "x * y", "divide": "x / y"}
+OPERATORS: Final = {
+    "[]": "x[y]",
+    "add": "x + y",
+    "subtract": "x - y",
+    "multiply": "x * y",
+    "divide": "x / y",
+}
 
 
 def page() -> str:
@@ -112,7 +158,8 @@ def _lines() -> Iterator[str]:
         *_wrapped(
             "*Order* means that the function keeps the order of its arguments, so bounds pass"
             " through it. *Range* means that it has a rule of its own for bounds. *Value* means"
-            " that it is computed only for containers that hold a single value."
+            " that it is computed only for containers that hold a single value. *Rows* means that"
+            " it does not prune, and `to_arrow()` judges rows by it."
         ),
     )
     also: dict[str, list[str]] = {}
@@ -131,10 +178,28 @@ def _lines() -> Iterator[str]:
                 if name not in INTERNAL:
                     shown = _plain(OPERATORS.get(name, name))
                     others = ", ".join(f"`{_plain(a)}`" for a in also.get(name, ()))
-                    yield f"| `{shown}` | {others} | {_basis(function)} |"
-    rest = sorted(ALIASES.keys() - SYNONYMS.keys() - INTERNAL)
+                    basis = "rows" if module in (arrays, lambdas) else _basis(function)
+                    yield f"| `{shown}` | {others} | {basis} |"
+    rest = sorted(ALIASES.keys() - SYNONYMS.keys() - INTERNAL - FUNCTIONS.keys())
     yield from ("", "Rewritten into the above:", "")
     yield from _wrapped(", ".join(f"`{a}`" for a in rest) + ".")
+    yield from (
+        "",
+        "## Rows",
+        "",
+        *_wrapped(
+            "`plan.to_arrow()` judges rows by all of these forms and functions. It refuses a"
+            " condition that it cannot judge exactly as Spark does, and names the part; planning"
+            " still prunes by the rest. It also refuses rows for which Spark raises an error, or"
+            " whose result is not certain. Of random conditions of Spark's grammar that Spark"
+            " answers, it refuses about one in ten (`python -m tests.fuzz.refusals"
+            " --conditions 5000 --spark`). Most of these hold one of:"
+        ),
+        "",
+        "| form | example | reason |",
+        "|---|---|---|",
+        *(f"| {form} | {example} | {why} |" for form, example, why in REFUSED),
+    )
 
 
 def _wrapped(text: str) -> list[str]:

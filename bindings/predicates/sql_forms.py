@@ -37,7 +37,11 @@ READ: Final[dict[str, frozenset[str]]] = {
         ("Trim", "this position expression"),
         ("Overlay", "this expression from_ for_"),
         ("Substring", "this start length"),
+        ("StrPosition", "this substr"),
+        ("Bracket Lambda", "this expressions"),
+        ("Transform", "this expression"),
         ("Interval", "this unit"),
+        ("IntervalSpan", "this expression"),
         ("Order", "expressions"),
         ("Ordered", "this desc nulls_first"),
     )
@@ -52,6 +56,7 @@ UNREAD: Final[dict[str, frozenset[str]]] = {
     name: frozenset(arguments.split())
     for name, arguments in {
         "Between": "symmetric",
+        "Bracket": "offset safe returns_list_for_maps json_access",
         "BitwiseAnd": "padside",
         "BitwiseOr": "padside",
         "BitwiseXor": "padside",
@@ -69,6 +74,7 @@ UNREAD: Final[dict[str, frozenset[str]]] = {
         "Ordered": "with_fill",
         "RegexpLike": "flag full_match",
         "Substring": "zero_start",
+        "StrPosition": "position occurrence clamp_position",
         "Trim": "collation",
     }.items()
 }

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from skipstone.bindings.predicates.sql_forms import DIFFERENCES, is_name, not_understood
+from skipstone.bindings.predicates.sql_intervals import interval_of
 from skipstone.bindings.predicates.sql_values import is_pattern, literal_of, rounds_twice, type_of
 from skipstone.ir import types as ty
 from skipstone.ir.errors import PredicateSyntaxError
-from skipstone.ir.functions.dates import FIELDS
-from skipstone.ir.node import Name, Node, Op, literal, unknown
+from skipstone.ir.node import Name, Node, Op, literal, parameter, unknown
 from skipstone.ir.types import Kind
 
 if TYPE_CHECKING:
@@ -32,6 +31,7 @@ class Reader:
         from sqlglot import exp
 
         self.exp, self.positions = exp, positions
+        self.parameters: tuple[Name, ...] = ()  # of the lambdas around a form
         self.binary = {
             exp.EQ: Op.EQ,
             exp.NEQ: Op.NE,
@@ -70,7 +70,7 @@ class Reader:
         if type(e) in self.binary:
             return Node(self.binary[type(e)], (self.node(e.this), self.node(e.expression)))
         if type(e) in self.calls:
-            return self.arithmetic(e)
+            return self.call(self.calls[type(e)], e.this, e.expression)
         match e:
             case exp.Paren():
                 return self.node(e.this)
@@ -99,6 +99,14 @@ class Reader:
                 return self.call("rlike", e.this, e.expression)
             case exp.Column():
                 return self.column(e)
+            case exp.Identifier() if parameter(e.name.lower()) in self.parameters:
+                return self.column(exp.column(e.copy()))
+            case exp.Bracket() if len(e.expressions) == 1:
+                return self.call("[]", e.this, e.expressions[0])
+            case exp.Transform():
+                return self.call("transform", e.this, e.expression)
+            case exp.Lambda():
+                return self.lambda_(e)
             case exp.Dot():
                 return self.dotted(e)
             case exp.Cast():
@@ -114,6 +122,8 @@ class Reader:
             case exp.Substring() if e.args.get("start") is not None:
                 length = filter(None, (e.args.get("length"),))
                 return self.call("substring", e.this, e.args["start"], *length)
+            case exp.StrPosition():
+                return self.call("locate", e.args["substr"], e.this)
             case exp.Trim():
                 side = str(e.args.get("position") or "").upper()
                 name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(side, "trim")
@@ -127,9 +137,11 @@ class Reader:
             case exp.Case() | exp.If():
                 return self.choice(e)
             case exp.Extract() if isinstance(e.this, exp.Var):
-                return self.call(
-                    FIELDS.get(e.this.name.lower(), f"extract {e.this.name}"), e.expression
-                )
+                field = literal(e.this.name.encode(), ty.STRING)
+                return Node(Op.CALL, (field, self.node(e.expression)), "date_part")
+            case exp.Interval():
+                found = interval_of(e)
+                return found or self.unknown_form(e, "the interval is not understood")
         found_literal = literal_of(e)
         if found_literal is not None:
             return found_literal
@@ -138,6 +150,15 @@ class Reader:
     def call(self, name: str, *args: sg.Expression) -> Node:
         """Return the call of a function."""
         return Node(Op.CALL, tuple(map(self.node, args)), name)
+
+    def lambda_(self, e: sg.Lambda) -> Node:
+        """Read a lambda; in its body, its parameters hide columns."""
+        names = tuple(parameter(p.name.lower()) for p in e.expressions)
+        before, self.parameters = self.parameters, (*self.parameters, *names)
+        try:
+            return Node(Op.LAMBDA, (self.node(e.this),), names)
+        finally:
+            self.parameters = before
 
     def unknown_form(self, e: sg.Expression, why: str) -> Node:
         """Return UNKNOWN with the form's columns, so that a misspelt name is still an error."""
@@ -191,13 +212,17 @@ class Reader:
         return self.unknown_form(e, "the form is not understood")
 
     def members(self, e: sg.Expression) -> Node:
-        """Read x IN (...); literals become the node's value, other members its arguments."""
+        """Read x IN (...): literals become the node's value, members of other forms its arguments.
+
+        They keep their order, which decides about the type in which Spark compares them.
+        """
         subject = self.node(e.this)
         items = [self.node(m) for m in e.expressions]
         if not items:
             raise PredicateSyntaxError("IN has no members; expected at least one")
-        typed = tuple((m.dtype, m.value) for m in items if m.op is Op.LITERAL)
-        return Node(Op.IN, (subject, *(m for m in items if m.op is not Op.LITERAL)), typed)
+        if any(m.op is not Op.LITERAL for m in items):
+            return Node(Op.IN, (subject, *items), ())
+        return Node(Op.IN, (subject,), tuple((m.dtype, m.value) for m in items))
 
     def escaped(self, e: sg.Expression) -> Node:
         """Read LIKE and ILIKE with ESCAPE, which Spark refuses after ANY and ALL."""
@@ -252,6 +277,10 @@ class Reader:
         if not all(isinstance(p, self.exp.Identifier) for p in parts):
             return unknown(e.sql(dialect="spark")[:300], "the form is not understood")
         name = Name(tuple(p.name for p in parts))
+        if (hidden := parameter(name.parts[0].lower())) in self.parameters:
+            if len(parts) > 1:
+                return unknown(e.sql(dialect="spark")[:300], "a field of a parameter")
+            return Node(Op.COLUMN, value=hidden)
         start = parts[0].meta.get("start")
         if isinstance(start, int):
             self.positions.setdefault(name, start)
@@ -312,30 +341,6 @@ class Reader:
         last = e.args.get("false") or e.args.get("default")
         parts.append(literal(None, ty.NULL) if last is None else self.node(last))
         return Node(Op.CALL, tuple(parts), "case")
-
-    def arithmetic(self, e: sg.Expression) -> Node:
-        """Read an operator; an INTERVAL literal shifts a date by days or months, or a timestamp."""
-        name = self.calls[type(e)]
-        a, b = e.this, e.expression
-        if isinstance(a, self.exp.Interval) and name == "+":
-            a, b = b, a
-        if not isinstance(b, self.exp.Interval) or name not in ("+", "-"):
-            return self.call(name, a, b)
-        shifted = self.shifted(a, b, -1 if name == "-" else 1)
-        if shifted is not None:
-            return shifted
-        return self.unknown_form(e, "the interval is not understood")
-
-    def shifted(self, e: sg.Expression, interval: sg.Expression, sign: int) -> Node | None:
-        """Return a value shifted by an interval; None unless it is one number and one unit."""
-        unit, count = interval.args.get("unit"), interval.this
-        text = count.name if isinstance(count, self.exp.Literal) else ""
-        if not isinstance(unit, self.exp.Var) or not re.fullmatch(r"\s*[+-]?\d{1,9}\s*", text):
-            return None
-        n, word = int(text) * sign, unit.name.lower().removesuffix("s")
-        return Node(
-            Op.CALL, (self.node(e), literal(n, ty.INT32), literal(word.encode(), ty.STRING)), "move"
-        )
 
 
 # sqlglot's Column has at most four parts; further parts are Dots around it.

@@ -144,6 +144,22 @@ def timestamp_ntz(tokens: list[Any], at: int, text: str) -> tuple[Any, int] | No
     return _made("TIMESTAMPNTZ", "TIMESTAMP_NTZ", tokens[at], tokens[at + 3]), at + 4
 
 
+# Kinds of tokens after which a minus sign belongs to the number behind it.
+_BEFORE_SIGN: Final = frozenset((
+    "L_PAREN", "COMMA", "EQ", "NEQ", "NULLSAFE_EQ", "LT", "LTE", "GT", "GTE", "AND", "OR",
+    "BETWEEN", "WHEN", "THEN", "ELSE", "PLUS", "DASH", "STAR", "SLASH", "DIV", "MOD",
+))  # fmt: skip
+
+
+def signed_number(tokens: list[Any], at: int, text: str) -> tuple[Any, int] | None:
+    """Read -128Y and -5::string as casts of a negative number, as Spark does."""
+    kinds = [_kind(tokens, at + i) for i in (1, 2)]
+    alone = at == 0 or _kind(tokens, at - 1) in _BEFORE_SIGN
+    if kinds != ["NUMBER", "DCOLON"] or not alone:
+        return None
+    return _made("NUMBER", "-" + tokens[at + 1].text, tokens[at], tokens[at + 1]), at + 2
+
+
 # By the kind of the first token.
 CORRECTIONS: Final[dict[str, Correction]] = {
     "STRING": merged_strings,
@@ -152,6 +168,7 @@ CORRECTIONS: Final[dict[str, Correction]] = {
     "HEX_STRING": hexadecimal_name,
     "GT": unsigned_shift,
     "NOT": not_less,
+    "DASH": signed_number,
     "TIMESTAMP": timestamp_ntz,
     "TIMESTAMPTZ": timestamp_ntz,
     "TIMESTAMPLTZ": timestamp_ntz,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from skipstone.bindings.predicates.sql_intervals import interval_type
 from skipstone.ir import types as ty
 from skipstone.ir.coercion.literals import literal_type, to_float32
 from skipstone.ir.like import decode
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 def type_of(t: sg.DataType) -> ty.DType | None:
     """Return the type that a cast names; None if it is not understood."""
     name = t.this.name if hasattr(t.this, "name") else str(t.this)
+    if getattr(t.this, "key", "") == "interval":
+        return interval_type(t)
     plain = {
         "BOOLEAN": ty.BOOL, "TINYINT": ty.INT8, "SMALLINT": ty.INT16, "INT": ty.INT32,
         "BIGINT": ty.INT64, "FLOAT": ty.FLOAT, "DOUBLE": ty.DOUBLE, "DATE": ty.DATE,

@@ -45,6 +45,10 @@ def common_type(column: DType, lit: DType, session: Session, digits: int | None 
     if a == b or b.kind is Kind.NULL:
         return a
     kinds = {a.kind, b.kind}
+    if a.element is not None and b.element is not None:
+        return ty.list_type(
+            b.element if a.element == ty.NULL else common_type(a.element, b.element, session)
+        )
     if kinds <= {Kind.INT}:
         return a if a.bits >= b.bits else b
     if kinds == {Kind.FLOAT}:
@@ -56,6 +60,10 @@ def common_type(column: DType, lit: DType, session: Session, digits: int | None 
         return ty.DOUBLE
     if kinds <= {Kind.INT, Kind.DECIMAL}:
         return _wider_decimal(_as_decimal(a, None), _as_decimal(b, digits))
+    if kinds == {Kind.STRING, Kind.BINARY}:
+        return ty.BINARY
+    if kinds == {Kind.INTERVAL} and a.unit == b.unit:
+        return ty.DAY_TIME
     if kinds == {Kind.DATE, Kind.TIMESTAMP}:
         return _in_micros(a if a.kind is Kind.TIMESTAMP else b)
     if kinds == {Kind.TIMESTAMP}:
@@ -135,6 +143,8 @@ def cast_literal(
             return to_float(Fraction(axis, 10**source.scale), to)
         case Kind.FLOAT, Kind.FLOAT, float():
             return axis if to.bits == 64 else to_float32(axis)
+        case Kind.INTERVAL, Kind.INTERVAL, int():
+            return axis
         case Kind.DATE, Kind.TIMESTAMP, int():
             micros = axis * DAY if not to.zoned else to_instant(axis * DAY, session.zone)
             return micros_to(micros, to)
@@ -144,6 +154,8 @@ def cast_literal(
             moved = micros if to.zoned == source.zoned else move(micros, session.zone)
             whole = micros_to(moved, to)
             return whole + rest * ty.PER_SECOND[to.unit] // (10**6 * ty.PER_SECOND[source.unit])
+        case Kind.STRING, Kind.BINARY, bytes():
+            return axis
         case Kind.STRING, _, bytes():
             return from_text(axis.decode("utf-8", "replace"), to, session)
     raise CannotJudge(f"Spark does not cast {source} to {to} here")

@@ -139,7 +139,9 @@ def micros_to(micros: int | None, to: DType) -> int:
 
 _DATE = re.compile(r"\+?(\d{4,7})(?:-(\d{1,2})(?:-(\d{1,2}))?)?", re.ASCII)
 _TIME = re.compile(
-    r"[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,6}))?)?\s*(Z|UTC|[+-]\d{1,2}:\d{2})?", re.ASCII
+    r"[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,6}))?)?"
+    r"\s*(Z|UTC|[+-]\d{1,2}:\d{2}|[A-Z][A-Za-z_]+(?:/[A-Z][A-Za-z_]+)+)?",
+    re.ASCII,
 )
 _INTEGER = re.compile(r"[+-]?\d{1,40}", re.ASCII)
 _NAMED_FLOATS = {
@@ -188,7 +190,9 @@ def from_text(text: str, to: DType, session: Session) -> int | float:
             return 1
         case Kind.BOOL if text.lower() in ("false", "f", "no", "n", "0"):
             return 0
-        case Kind.DATE if m := _DATE.fullmatch(text):
+        case Kind.DATE if m := _DATE.match(text):
+            if m.end() < len(text) and (m[3] is None or text[m.end()] not in " T"):
+                raise refusal
             return _days(m, refusal)
         case Kind.TIMESTAMP if m := _DATE.match(text):
             micros = _days(m, refusal) * DAY
@@ -243,9 +247,26 @@ def is_no_value(text: str, to: DType) -> bool:
         case Kind.BOOL:
             return bool(letters - set("aeflnorstuyAEFLNORSTUY")) or plain
         case Kind.DATE | Kind.TIMESTAMP:
-            dated = any(c.isdigit() for c in text) or _SPECIAL.search(text)
-            return not dated and (bool(letters) or plain)
+            return not _SPECIAL.search(text) and not _may_be_dated(text, to)
     return False
+
+
+# Whatever Spark reads as a date or a time, with digits in their places and any text behind them.
+# Source: Spark, `SparkDateTimeUtils.stringToDate` and `parseTimestampString`.
+_DATED = re.compile(r"[+-]?\d{4,7}(?:-(\d{1,2})(?:-(\d{1,2})([ T].*)?)?)?", re.ASCII | re.DOTALL)
+_CLOCK = re.compile(r"(?:T\d|\d{1,2}:).*", re.ASCII | re.DOTALL)
+_BLANK = "".join(map(chr, (*range(0x21), 0x7F)))
+
+
+def _may_be_dated(text: str, to: DType) -> bool:
+    """Return False if a text certainly holds no date, or for a timestamp no time."""
+    text = text.strip(_BLANK)
+    if to.kind is Kind.TIMESTAMP and _CLOCK.fullmatch(text):
+        return True
+    m = _DATED.fullmatch(text)
+    if m is None or (m[3] and to.kind is Kind.TIMESTAMP and not re.match(r".\d", m[3], re.ASCII)):
+        return False
+    return int(m[1] or 1) in range(1, 13) and int(m[2] or 1) in range(1, 32)
 
 
 def _days(m: re.Match[str], refusal: CannotJudge) -> int:

@@ -47,6 +47,8 @@ def pullback(column: DType, to: DType, value: int | float | bytes, session: Sess
             return _search(column, value, lambda c: to_float(Fraction(c, unit), to))
         case Kind.FLOAT, Kind.FLOAT, float():
             return Span(value, value) if column.bits == to.bits else _float32_span(value)
+        case Kind.INTERVAL, Kind.INTERVAL, int():
+            return Span(value, value)
         case Kind.DATE, Kind.TIMESTAMP, int():
             micros = (
                 -(-value * 10**6 // ty.PER_SECOND[to.unit]),

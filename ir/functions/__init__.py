@@ -7,12 +7,15 @@ from typing import Final
 from skipstone.ir.function import Function
 from skipstone.ir.functions import (
     arithmetic,
+    arrays,
     casts,
     choice,
     codes,
     dates,
     division,
     iceberg,
+    intervals,
+    lambdas,
     numbers,
     patterns,
     text,
@@ -27,8 +30,11 @@ FUNCTIONS: Final[dict[str, Function]] = {
     **division.FUNCTIONS,
     **numbers.FUNCTIONS,
     **dates.FUNCTIONS,
+    **intervals.FUNCTIONS,
     **text.FUNCTIONS,
     **patterns.FUNCTIONS,
     **choice.FUNCTIONS,
+    **arrays.FUNCTIONS,
+    **lambdas.FUNCTIONS,
     **iceberg.FUNCTIONS,
 }

@@ -11,7 +11,7 @@ from typing import Any, Final, SupportsInt
 import numpy as np
 
 from skipstone.ir import types as ty
-from skipstone.ir.coercion.coerce import DIGITS, in_spark
+from skipstone.ir.coercion.coerce import DIGITS, common_type, in_spark
 from skipstone.ir.function import LOST, Call, Function, Policy, Signature, check_arity
 from skipstone.ir.interval import Interval, corners
 from skipstone.ir.node import Node, Op
@@ -23,11 +23,13 @@ NUMERIC: Final = (Kind.INT, Kind.FLOAT, Kind.DECIMAL)
 
 
 def number(t: DType | None) -> DType:
-    """Return the type under which Spark reads a numeric operand.
+    """Return the type under which Spark reads a numeric operand; NULL is a DOUBLE.
 
     Raises:
         CannotJudge: the type is not numeric.
     """
+    if t == ty.NULL:
+        return ty.DOUBLE
     if t is None or in_spark(t).kind not in NUMERIC:
         raise CannotJudge(f"expected a number, got {t}")
     return in_spark(t)
@@ -36,7 +38,8 @@ def number(t: DType | None) -> DType:
 def operands(args: tuple[Node, ...], session: Session) -> tuple[DType, DType]:
     """Return the types of two operands after Spark's widening; two decimals keep their own."""
     check_arity(args, 2)
-    a, b = (number(n.dtype) for n in args)
+    given = [n.dtype for n in args if n.dtype != ty.NULL]
+    a, b = (number(given[0] if n.dtype == ty.NULL and given else n.dtype) for n in args)
     kinds = {a.kind, b.kind}
     if Kind.FLOAT in kinds:
         narrow = all(t.kind is Kind.INT or t.bits == 32 for t in (a, b)) and not (
@@ -73,7 +76,18 @@ def decimal_result(precision: int, scale: int) -> DType:
     return ty.decimal_type(precision, scale)
 
 
+def _intervals(args: tuple[Node, ...], session: Session) -> DType | None:
+    """Return the type of two intervals, of which one may be NULL; None for other operands."""
+    types = [n.dtype for n in args if n.dtype is not None and n.dtype.kind is not Kind.NULL]
+    if len(args) != 2 or not types or any(t.kind is not Kind.INTERVAL for t in types):
+        return None
+    return common_type(types[0], types[-1], session)
+
+
 def _sum(args: tuple[Node, ...], session: Session) -> Signature:
+    interval = _intervals(args, session)
+    if interval is not None:
+        return (interval, interval), interval
     a, b = operands(args, session)
     if a.kind is not Kind.DECIMAL:
         return (a, b), a
@@ -84,6 +98,12 @@ def _sum(args: tuple[Node, ...], session: Session) -> Signature:
 
 
 def _product(args: tuple[Node, ...], session: Session) -> Signature:
+    """Return the types of a product; an interval can be multiplied by an integer."""
+    kinds = [n.dtype.kind for n in args if n.dtype is not None]
+    if len(kinds) == 2 and Kind.INTERVAL in kinds and set(kinds) & {Kind.INT, Kind.NULL}:
+        interval = args[kinds.index(Kind.INTERVAL)].dtype
+        to = ty.YEAR_MONTH if interval == ty.YEAR_MONTH else ty.DAY_TIME
+        return [to if k is Kind.INTERVAL else ty.INT64 for k in kinds], to
     a, b = operands(args, session)
     return (a, b), a if a.kind is not Kind.DECIMAL else decimal_result(
         a.precision + b.precision + 1, a.scale + b.scale
@@ -92,7 +112,9 @@ def _product(args: tuple[Node, ...], session: Session) -> Signature:
 
 def _unary(args: tuple[Node, ...], session: Session) -> Signature:
     check_arity(args, 1)
-    t = number(args[0].dtype)
+    t = args[0].dtype
+    if t is None or t.kind is not Kind.INTERVAL:
+        t = number(t)
     return (t,), t
 
 
@@ -101,7 +123,7 @@ def overflow(call: Call) -> Policy:
 
     Floats do not overflow.
     """
-    if call.session.ansi:
+    if call.session.ansi or call.dtype.kind is Kind.INTERVAL:
         return "raise"
     return "null" if call.dtype.kind is Kind.DECIMAL else "keep"
 
@@ -186,7 +208,7 @@ def _integers_or_floats(op: Any) -> Any:
     def point(call: Call, a: Data, b: Data) -> Any:
         if call.dtype.kind is Kind.FLOAT:
             return op(a, b)
-        if call.dtype.kind is Kind.INT:
+        if call.dtype.kind in (Kind.INT, Kind.INTERVAL):
             return wrap(exact(op, a, b, call.dtype.bits), call.dtype)
         if op is not np.multiply:
             a, b = (
@@ -233,7 +255,7 @@ def _holds_infinity(a: Interval) -> Mask:
 def _negate(call: Call, a: Data) -> Any:
     if call.dtype.kind is Kind.DECIMAL:
         return -a, _mark_long(a)
-    if call.dtype.kind is not Kind.INT:
+    if call.dtype.kind is Kind.FLOAT:
         return -a
     return wrap(exact(np.subtract, np.zeros(1, np.int64), a, 64), call.dtype)
 
@@ -251,7 +273,7 @@ def _mark_long(a: Data) -> Data:
 def _abs(call: Call, a: Data) -> Any:
     if call.dtype.kind is Kind.DECIMAL:
         return np.abs(a), _mark_long(a)
-    if call.dtype.kind is not Kind.INT:
+    if call.dtype.kind is Kind.FLOAT:
         return np.abs(a)
     return wrap(np.abs(a.astype(object) if (a == np.iinfo(np.int64).min).any() else a), call.dtype)
 

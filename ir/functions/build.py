@@ -11,7 +11,7 @@ import numpy as np
 from skipstone.ir import types as ty
 from skipstone.ir.coercion.coerce import in_spark
 from skipstone.ir.function import Call, Function, check_arity, int_literal, text_literal
-from skipstone.ir.functions import FUNCTIONS, clocks
+from skipstone.ir.functions import FUNCTIONS, clocks, intervals
 from skipstone.ir.functions.arithmetic import number
 from skipstone.ir.functions.casts import check_cast, steps
 from skipstone.ir.functions.dates import FIELDS, STEPS, UNITS
@@ -40,9 +40,8 @@ def function_of(name: str) -> Function | None:
 def call_of(n: Node) -> Call:
     """Return the use of a function that a bound call describes."""
     assert isinstance(n.value, tuple) and n.dtype is not None
-    return Call(
-        n.value[0], tuple(a.dtype for a in n.args if a.dtype is not None), n.dtype, n.value[1]
-    )
+    types = tuple(a.dtype for a in n.args if a.dtype is not None)
+    return Call(n.value[0], types, n.dtype, n.value[1], n.value[2:])
 
 
 def build(name: str, args: tuple[Node, ...], session: Session) -> Node:
@@ -65,9 +64,9 @@ def plain_call(name: str, args: tuple[Node, ...], session: Session) -> Node:
         function = function_of(name)
         if function is None:
             raise CannotJudge(f"the function {name} is not understood")
-        if any(a.dtype is not None and a.dtype.kind is Kind.OTHER for a in args):
-            other = next(a.dtype for a in args if a.dtype and a.dtype.kind is Kind.OTHER)
-            raise CannotJudge(f"{other} allows null tests only")
+        others = [a.dtype for a in args if a.dtype is not None and a.dtype.kind is Kind.OTHER]
+        if any(not (function.nested and t.element is not None) for t in others):
+            raise CannotJudge(f"{others[0]} allows null tests only")
         types, dtype = function.signature(args, session)
         cast_args = tuple(cast(a, t, session) for a, t in zip(args, types, strict=True))
     except CannotJudge as e:
@@ -83,6 +82,10 @@ def cast(n: Node, to: DType, session: Session, name: str = "cast") -> Node:
     if n.dtype == ty.NULL or (n.op is Op.LITERAL and n.value is None):
         return Node(Op.LITERAL, value=None, dtype=to)
     try:
+        if to.element is not None:
+            return _cast_elements(n, to, session)
+        if to.kind is Kind.INTERVAL and n.dtype is not None and n.dtype.kind is not Kind.INTERVAL:
+            return intervals.as_interval(n, to, session, build, cast)
         check_cast((n,), to, session)
         assert n.dtype is not None
         wide = in_spark(n.dtype)
@@ -96,6 +99,40 @@ def cast(n: Node, to: DType, session: Session, name: str = "cast") -> Node:
     except CannotJudge as e:
         return unknown(f"CAST({show(n)} AS {to})", str(e))
     return n
+
+
+def _cast_elements(n: Node, to: DType, session: Session) -> Node:
+    """Give an array a wider type of elements, which keeps the values."""
+    own, wide = n.dtype.element if n.dtype is not None else None, to.element
+    assert wide is not None
+    if own is None or not (
+        own in (ty.NULL, wide) or (own.kind is wide.kind is Kind.INT and own.bits <= wide.bits)
+    ):
+        raise CannotJudge(f"the cast from {n.dtype} to {to} is not understood")
+    return fold(Node(Op.CALL, (n,), ("as_array", _call_session(session)), to))
+
+
+def lambda_call(
+    name: str, args: tuple[Node, ...], body: tuple[object, ...], dtype: DType, session: Session
+) -> Node:
+    """Build the call of a function that takes a lambda; see `Call.body`."""
+    return fold(Node(Op.CALL, args, (name, _call_session(session), *body), dtype))
+
+
+def _array(args: tuple[Node, ...], session: Session) -> Node:
+    if not args:
+        return Node(Op.LITERAL, value=(), dtype=ty.list_type(ty.NULL))
+    return plain_call("array", args, session)
+
+
+def _or_array(name: str, of_arrays: str) -> Build:
+    """Build a function of text or of arrays."""
+
+    def make(args: tuple[Node, ...], session: Session) -> Node:
+        nested = any(a.dtype is not None and a.dtype.element is not None for a in args)
+        return plain_call(of_arrays if nested else name, args, session)
+
+    return make
 
 
 def _call_session(session: Session) -> Session:
@@ -162,7 +199,8 @@ def _date_trunc(args: tuple[Node, ...], session: Session) -> Node:
     check_arity(args, 2)
     unit, at = args
     source = at.dtype
-    if source is None or source.kind not in (Kind.DATE, Kind.TIMESTAMP):
+    kinds = (Kind.DATE, Kind.TIMESTAMP, Kind.STRING, Kind.NULL)
+    if source is None or source.kind not in kinds:
         raise CannotJudge(f"date_trunc expects a date or timestamp, got {source}")
     if (
         not is_fixed(session.zone)
@@ -191,43 +229,11 @@ def _unix_timestamp(args: tuple[Node, ...], session: Session) -> Node:
     )
 
 
-def _add_interval(args: tuple[Node, ...], session: Session) -> Node:
-    """Build `x + INTERVAL n unit` from a date or timestamp, a number and a unit."""
-    at, count, unit = args[0], int_literal(args[1]), text_literal(args[2])
-    source = at.dtype
-    days = {"day": 1, "week": 7}.get(unit)
-    micros = {"hour": 3600, "minute": 60, "second": 1}.get(unit)
-    if source == ty.DATE and days:
-        return build("date_add", (at, literal(count * days, ty.INT32)), session)
-    if source == ty.DATE and unit in ("month", "year"):
-        return build(
-            "add_months", (at, literal(count * (12 if unit == "year" else 1), ty.INT32)), session
-        )
-    steady = (
-        source is not None
-        and source.kind is Kind.TIMESTAMP
-        and (not source.zoned or is_fixed(session.zone))
-    )
-    seconds = count * (micros or (days or 0) * 86400)
-    # Spark moves a zoned timestamp on the wall clock by the whole days of an interval, even those
-    # in 40 hours.
-    if (
-        source is not None
-        and source.kind is Kind.TIMESTAMP
-        and (micros or days)
-        and (steady or abs(seconds) < 86400)
-    ):
-        return build("later", (at, literal(seconds * 10**6, ty.INT64)), session)
-    raise CannotJudge(f"adding {unit}s to {source} is not understood")
-
-
 def _date_part(args: tuple[Node, ...], session: Session) -> Node:
     check_arity(args, 2)
-    return build(
-        FIELDS.get(text_literal(args[0]).lower(), f"extract {text_literal(args[0])}"),
-        args[1:],
-        session,
-    )
+    word = text_literal(args[0])
+    field = FIELDS.get(word.lower(), f"extract {word}")
+    return build(intervals.part_of(field, args[1].dtype) or field, args[1:], session)
 
 
 def _left(args: tuple[Node, ...], session: Session) -> Node:
@@ -236,22 +242,12 @@ def _left(args: tuple[Node, ...], session: Session) -> Node:
 
 
 def _plus(sign: str) -> Build:
-    """Build + and -, which also move dates by days."""
+    """Build + and -, which also move dates and timestamps, and give the interval between them."""
 
     def make(args: tuple[Node, ...], session: Session) -> Node:
         check_arity(args, 2)
-        a, b = args
-        days = "date_add" if sign == "+" else "date_sub"
-        if (
-            a.dtype == ty.DATE
-            and b.dtype is not None
-            and b.dtype.kind is Kind.INT
-            and b.dtype.bits <= 32
-        ):
-            return build(days, (a, b), session)
-        if sign == "+" and b.dtype == ty.DATE:
-            return make((b, a), session)
-        return build("add" if sign == "+" else "subtract", args, session)
+        moved = intervals.moved(sign, args, session, build, cast)
+        return moved or build("add" if sign == "+" else "subtract", args, session)
 
     return make
 
@@ -270,6 +266,14 @@ def _negative(args: tuple[Node, ...], session: Session) -> Node:
         if a.dtype.kind is Kind.DECIMAL or (a.dtype.kind is Kind.INT and a.value != a.dtype.lowest):
             return literal(-a.value, a.dtype)
     return plain_call("negative", args, session)
+
+
+def _make_interval(args: tuple[Node, ...], session: Session) -> Node:
+    """Build an interval of years and months, which moves times as a year-month interval does."""
+    check_arity(args, 1, 2)
+    for a in args:
+        int_literal(a)
+    return build("make_ym_interval", args, session)
 
 
 def _in_utf8(args: tuple[Node, ...], session: Session) -> Node:
@@ -341,6 +345,7 @@ SYNONYMS: Final = {
     "substr": "substring", "dayofmonth": "day", "dateadd": "date_add", "date_diff": "datediff",
     "nvl": "coalesce", "ifnull": "coalesce",
     "signum": "sign", "power": "pow", "||": "concat",
+    "cardinality": "size",
     "*": "multiply", "/": "divide", "%": "remainder", "mod": "remainder",
     "sha": "sha1", "char": "chr",
 }  # fmt: skip
@@ -363,6 +368,12 @@ ALIASES: Final[dict[str, Build]] = {
     "convert_timezone": _by_clock(clocks.convert_timezone),
     "to_utc_timestamp": _by_clock(clocks.shifted(True)),
     "from_utc_timestamp": _by_clock(clocks.shifted(False)),
+    "make_ym_interval": _by_clock(intervals.make_ym_interval),
+    "make_dt_interval": _by_clock(intervals.make_dt_interval),
+    "make_interval": _make_interval,
+    "array": _array,
+    "concat": _or_array("concat", "concat_arrays"),
+    "reverse": _or_array("reverse", "reverse_array"),
     "encode": _in_utf8,
     "to_binary": _in_utf8,
     "btrim": _btrim,
@@ -377,7 +388,6 @@ ALIASES: Final[dict[str, Build]] = {
     "left": _left,
     "date_part": _date_part,
     "datepart": _date_part,
-    "move": _add_interval,
     "negative": _negative,
     "positive": _positive,
     "+": _plus("+"),

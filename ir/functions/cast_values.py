@@ -263,9 +263,39 @@ def show_wall(micros: int, t: DType) -> str | None:
 
 
 def show_decimal(digits: int, t: DType) -> str | None:
-    """Return a decimal as Spark's text; None for a scale above 6."""
-    # Java's toString writes exponents for small numbers of a large scale.
-    return format(decimal.Decimal(digits).scaleb(-t.scale, ty.EXACT), "f") if t.scale <= 6 else None
+    """Return a decimal as Spark's text; None for small numbers of a scale above 6."""
+    # Java's toString writes exponents for numbers below 10^-6.
+    if t.scale > 6 and len(str(abs(digits))) + 6 <= t.scale:
+        return None
+    return format(decimal.Decimal(digits).scaleb(-t.scale, ty.EXACT), "f")
+
+
+def show_float(value: float, t: DType) -> str | None:
+    """Return a float as Spark's text; None where versions of Java may write it differently.
+
+    All versions write a number of few digits, and a whole number that the type holds exactly, with
+    these digits.
+    """
+    if value != value or value in (np.inf, -np.inf):
+        return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
+    size = abs(value)
+    if size and not 1e-3 <= size < 1e7:
+        if size < 1e7 or size >= 2.0 ** (53 if t.bits == 64 else 24):
+            return None
+        digits = str(int(size))
+        fraction = digits[1:].rstrip("0") or "0"
+        return f"{'-' * (value < 0)}{digits[0]}.{fraction}E{len(digits) - 1}"
+    near = round(value, 3)
+    same = near == value if t.bits == 64 else size < 1e4 and float(np.float32(near)) == value
+    return repr(near) if same or value == np.trunc(value) else None
+
+
+def integer_bytes(call: Call, a: Data) -> Any:
+    """Cast integers to their bytes, the highest first."""
+    size = call.types[0].bits // 8
+    out = np.empty(len(a), object)
+    out[:] = [int(v).to_bytes(size, "big", signed=True) for v in a.tolist()]
+    return out
 
 
 def text_bytes(call: Call, a: Data) -> Any:

@@ -27,10 +27,12 @@ from skipstone.ir.functions.cast_values import (
     float_to_decimal,
     float_to_integer,
     float_to_timestamp,
+    integer_bytes,
     number_to_float,
     seconds_to_timestamp,
     show_date,
     show_decimal,
+    show_float,
     show_wall,
     text_bytes,
     text_bytes_interval,
@@ -129,6 +131,9 @@ RULES: Final[dict[tuple[Kind, Kind], Function]] = {
         saturates=True,
     ),
     (_STRING, _BINARY): _rule(text_bytes, bad="unknown", interval=text_bytes_interval),
+    (Kind.INTERVAL, Kind.INTERVAL): _rule(unchanged, monotone=True),
+    (_FLOAT, _STRING): _rule(to_text(show_float), bad="unknown"),
+    (_INT, _BINARY): _rule(integer_bytes),
     (_BINARY, _STRING): _rule(text_bytes, bad="unknown", interval=text_bytes_interval),
     **{
         (_STRING, k): replace(_TEXT_TO, interval=_text_to_interval)
@@ -206,7 +211,8 @@ def check_cast(args: tuple[Node, ...], to: DType, session: Session) -> None:
     at = in_spark(source)
     for step in steps(source, to):
         numbers = {at.kind, step.kind} & {_INT, _FLOAT, _DECIMAL}
+        refused = step.kind is _BINARY and at.kind is _INT and session.ansi
         clockless = numbers and _STAMP in (at.kind, step.kind) and ty.TIMESTAMP not in (at, step)
-        if at != step and (rule_of(at, step) is None or clockless):
+        if at != step and (rule_of(at, step) is None or clockless or refused):
             raise CannotJudge(f"the cast from {source} to {to} is not understood")
         at = step

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from skipstone.ir import types as ty
 from skipstone.ir.coercion.coerce import common_type, in_spark
 from skipstone.ir.function import Call, Function, Signature, check_arity
-from skipstone.ir.interval import Interval, hull, less
+from skipstone.ir.interval import Interval, anything, hull, less
 from skipstone.ir.node import Node
 from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import DType, Kind
@@ -28,7 +28,7 @@ def common(args: tuple[Node, ...], session: Session) -> DType:
     for a in args:
         assert a.dtype is not None
         t = in_spark(a.dtype)
-        if t.kind is Kind.OTHER:
+        if t.kind is Kind.OTHER and t.element is None:
             raise CannotJudge(f"{t} allows null tests only")
         if t.kind is Kind.NULL or t == dtype:
             continue
@@ -60,6 +60,8 @@ def _case_signature(args: tuple[Node, ...], session: Session) -> Signature:
 
 def _case_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     """Return the hull of the values that CASE may give: no earlier condition is always TRUE."""
+    if call.dtype.element is not None:
+        return anything(call.dtype)
     undecided, may_raise, parts = YES, NO, []
     for condition, value in zip(args[:-1:2], args[1::2], strict=False):
         may_hold = condition.may_hold_value & (condition.high != 0)
@@ -118,6 +120,8 @@ def _where(mask: Mask, chosen: Any, other: Any) -> Any:
 
 
 def _coalesce_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
+    if call.dtype.element is not None:
+        return anything(call.dtype)
     reach, parts = YES, []
     for a in args:
         parts.append((a, reach))
@@ -190,6 +194,8 @@ def _compare_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     NaN is the greatest, and equal to itself.
     """
     a, b = args
+    if not a.dtype.ordered:
+        return anything(ty.INT8)
     both = a.may_hold_value & b.may_hold_value
     lesser = (both & (b.unbounded_above | less(a.low, b.high))) | (
         a.may_hold_value & b.may_hold_nan
@@ -207,6 +213,10 @@ def _compare_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
 
 def _compare_rows(call: Call, args: tuple[Values, ...]) -> Values:
     a, b = args
+    if a.dtype.element is not None:
+        from skipstone.ir.functions.arrays import compare_arrays, row_values
+
+        return row_values(compare_arrays, call, args)
     data = greater_than(a, b).astype(np.int64) - greater_than(b, a).astype(np.int64)
     return Values(ty.INT8, data, a.valid & b.valid, a.may_raise | b.may_raise)
 
@@ -214,6 +224,9 @@ def _compare_rows(call: Call, args: tuple[Values, ...]) -> Values:
 def _compare_signature(args: tuple[Node, ...], session: Session) -> Signature:
     check_arity(args, 2)
     a, b = (in_spark(n.dtype) for n in args if n.dtype is not None)
+    if a.element is not None and b.element is not None:
+        to = common_type(a, b, session)
+        return (to, to), ty.INT8
     if Kind.STRING in (a.kind, b.kind) and a.kind is not b.kind:
         first, second = (b, a) if a.kind is Kind.STRING else (a, b)
         to = common_type(first, second, session)
@@ -225,9 +238,13 @@ def _compare_signature(args: tuple[Node, ...], session: Session) -> Signature:
 
 
 FUNCTIONS: Final = {
-    "coalesce": Function(_alike(1, 1000), interval=_coalesce_interval, rows=_coalesce_rows),
-    "case": Function(_case_signature, interval=_case_interval, rows=_case_rows),
+    "coalesce": Function(
+        _alike(1, 1000), interval=_coalesce_interval, rows=_coalesce_rows, nested=True
+    ),
+    "case": Function(_case_signature, interval=_case_interval, rows=_case_rows, nested=True),
     "greatest": _extreme(True),
     "least": _extreme(False),
-    "compare": Function(_compare_signature, interval=_compare_interval, rows=_compare_rows),
+    "compare": Function(
+        _compare_signature, interval=_compare_interval, rows=_compare_rows, nested=True
+    ),
 }

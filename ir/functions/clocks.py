@@ -23,13 +23,16 @@ Make = Callable[[str, tuple[Node, ...], Session], Node]
 Cast = Callable[[Node, DType, Session], Node]
 
 
-def _steady(at: Node, session: Session) -> None:
+def is_steady(at: Node, session: Session) -> None:
+    """Raise CannotJudge where a zone's changes of offset have a part in moving a time."""
     zoned = at.dtype is None or at.dtype.kind is not Kind.TIMESTAMP or at.dtype.zoned
     if zoned and not is_fixed(session.zone):
         raise CannotJudge("where the zone's offset changes, units of time differ in length")
 
 
 def _as_time(at: Node, session: Session, cast: Cast) -> Node:
+    if at.dtype is not None and at.dtype.kind in (Kind.STRING, Kind.NULL):
+        return cast(at, ty.TIMESTAMP, session)
     if at.dtype is None or at.dtype.kind not in (Kind.DATE, Kind.TIMESTAMP):
         raise CannotJudge(f"expected a date or timestamp, got {at.dtype}")
     return at if at.dtype.kind is Kind.TIMESTAMP else cast(at, ty.TIMESTAMP, session)
@@ -41,7 +44,7 @@ def add_units(args: tuple[Node, ...], session: Session, build: Make, cast: Cast)
     unit, count = text_literal(args[0]), int_literal(args[1])
     at = _as_time(args[2], session, cast)
     if abs(count) * MICROS.get(unit, DAY) >= DAY:
-        _steady(at, session)
+        is_steady(at, session)
     zoned = at.dtype is not None and at.dtype.zoned
     if unit in MICROS:
         micros = count * MICROS[unit]
@@ -64,7 +67,7 @@ def units_between(args: tuple[Node, ...], session: Session, build: Make, cast: C
     if len({a.dtype.zoned for a in ends if a.dtype is not None}) > 1:
         ends = [cast(a, ty.TIMESTAMP, session) for a in ends]
     for a in ends:
-        _steady(a, session)
+        is_steady(a, session)
     start, end = (cast(a, ty.TIMESTAMP_NTZ, session) for a in ends)
     if unit in MICROS:
         between = build("micros_between", (start, end), session)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 import urllib.parse
 import zlib
 from collections.abc import Callable
@@ -16,7 +17,7 @@ import numpy as np
 
 from skipstone.ir import types as ty
 from skipstone.ir.function import LOST, Call, Function, Signature, check_arity
-from skipstone.ir.functions.text import map_elements
+from skipstone.ir.functions.text import check_text, map_elements
 from skipstone.ir.node import Node
 from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import DType, Kind
@@ -52,6 +53,35 @@ def _hex(call: Call, a: Data) -> Data:
 def _base64(call: Call, a: Data) -> Any:
     long = map_elements(lambda raw: LOST * (len(raw) > MAX_LINE), a, to=np.uint8)
     return map_elements(base64.b64encode, a), long
+
+
+def _unhexed(call: Call, a: Data) -> Any:
+    """Read hexadecimal digits; bad where there are others. The first of an odd number is a byte."""
+    found: list[bytes | None] = []
+    for raw in a.tolist():
+        digits = raw if len(raw) % 2 == 0 else b"0" + raw
+        found.append(bytes.fromhex(digits.decode()) if _HEX.fullmatch(digits) else None)
+    out = np.empty(len(found), object)
+    out[:] = [b"" if v is None else v for v in found]
+    return out, np.array([v is None for v in found], np.bool_)
+
+
+def _unbase64(call: Call, a: Data) -> Any:
+    """Read base64; other text than whole groups of its letters is not read here."""
+    lost = np.array([LOST * (not _BASE64.fullmatch(raw)) for raw in a.tolist()], np.uint8)
+    return map_elements(
+        lambda raw: base64.b64decode(raw) if _BASE64.fullmatch(raw) else b"", a
+    ), lost
+
+
+def _read_signature(args: tuple[Node, ...], session: Session) -> Signature:
+    check_arity(args, 1)
+    check_text(args[0])
+    return (ty.STRING,), ty.BINARY
+
+
+_HEX: Final = re.compile(rb"[0-9A-Fa-f]*")
+_BASE64: Final = re.compile(rb"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
 
 
 def _quoted(raw: bytes) -> bytes:
@@ -113,6 +143,8 @@ FUNCTIONS: Final = {
         lambda call, a: map_elements(lambda v: format(v & WORD, "b").encode(), a),
     ),
     "base64": Function(_one(TEXT, ty.STRING), _base64, bad="unknown"),
+    "unhex": Function(_read_signature, _unhexed, bad="null"),
+    "unbase64": Function(_read_signature, _unbase64, bad="unknown"),
     "md5": _of_bytes(lambda raw: hashlib.md5(raw, usedforsecurity=False).hexdigest().encode()),
     "sha1": _of_bytes(lambda raw: hashlib.sha1(raw, usedforsecurity=False).hexdigest().encode()),
     "sha2": Function(_sha2_signature, _sha2),

@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from skipstone.ir import types as ty
+from skipstone.ir.coercion.coerce import DIGITS
 from skipstone.ir.function import (
     LOST,
     Call,
@@ -23,17 +24,43 @@ from skipstone.ir.functions.arithmetic import half_up, number, rounded, wide_for
 from skipstone.ir.interval import Interval
 from skipstone.ir.node import Node
 from skipstone.ir.session import CannotJudge, Session
-from skipstone.ir.types import Kind
+from skipstone.ir.types import DType, Kind
 from skipstone.ir.values import NO, Data, lane_type_of
 
 
 def _whole(args: tuple[Node, ...], session: Session) -> Signature:
-    """Return the types of floor and ceil: decimals stay decimals, all others become BIGINT."""
-    check_arity(args, 1)
+    """Return the types of floor and ceil: decimals stay decimals, all others become BIGINT.
+
+    With a number of digits, all become decimals.
+    """
+    check_arity(args, 1, 2)
     t = number(args[0].dtype)
+    if len(args) == 2:
+        return _to_digits(t, int_literal(args[1]))
     if t.kind is Kind.DECIMAL:
         return (t,), ty.decimal_type(min(38, t.precision - t.scale + 1), 0)
     return (ty.INT64 if t.kind is Kind.INT else ty.DOUBLE,), ty.INT64
+
+
+def _to_digits(t: DType, digits: int) -> Signature:
+    """Return the types of floor(x, digits). Source: Spark, `RoundCeil`; seen in 4.3."""
+    if abs(digits) > 38:
+        raise CannotJudge("expected at most 38 digits")
+    if t.kind is Kind.INT:
+        t = ty.decimal_type(DIGITS[t.bits], 0)
+    elif t.kind is Kind.FLOAT:
+        t = ty.decimal_type(30, 15) if t.bits == 64 else ty.decimal_type(14, 7)
+    whole, scale = t.precision - t.scale + 1, min(t.scale, max(digits, 0))
+    precision = max(whole, 1 - digits) if digits < 0 else whole + scale
+    if precision > 38:
+        raise CannotJudge(f"the result needs {precision} digits, and Spark rounds beyond 38")
+    return (t, ty.INT32), ty.decimal_type(precision, scale)
+
+
+def _steps(call: Call, digits: Data | None) -> tuple[int, int]:
+    """Return the unit to which floor and ceil go, and what a step counts in the result."""
+    places = 0 if digits is None else min(int(only_value(digits)), 0)
+    return 10 ** (call.types[0].scale - call.dtype.scale - places), int(10**-places)
 
 
 def _saturated(call: Call, x: Data) -> Any:
@@ -48,18 +75,18 @@ def _saturated(call: Call, x: Data) -> Any:
     return (whole, (x > 2.0**63) | (x < -(2.0**63))) if call.session.ansi else whole
 
 
-def _floor(call: Call, a: Data) -> Any:
+def _floor(call: Call, a: Data, digits: Data | None = None) -> Any:
     if call.types[0].kind is Kind.FLOAT:
         return _saturated(call, np.floor(a))
-    unit = 10 ** call.types[0].scale
-    return wide_for(a, unit) // unit
+    unit, step = _steps(call, digits)
+    return wide_for(a, unit) // unit * step
 
 
-def _ceil(call: Call, a: Data) -> Any:
+def _ceil(call: Call, a: Data, digits: Data | None = None) -> Any:
     if call.types[0].kind is Kind.FLOAT:
         return _saturated(call, np.ceil(a))
-    unit = 10 ** call.types[0].scale
-    return -(-wide_for(a, unit) // unit)
+    unit, step = _steps(call, digits)
+    return -(-wide_for(a, unit) // unit) * step
 
 
 def _round_signature(args: tuple[Node, ...], session: Session) -> Signature:

@@ -22,7 +22,7 @@ from skipstone.ir.interval import Interval, apply, merge
 from skipstone.ir.node import Node
 from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import Kind
-from skipstone.ir.values import NO, TEXT, Data
+from skipstone.ir.values import NO, Data
 
 MAX_LENGTH: Final = 2**31 - 1
 Cut = TypeVar("Cut", str, bytes)
@@ -55,10 +55,8 @@ def _characters(raw: bytes) -> int:
 
 def _length_signature(args: tuple[Node, ...], session: Session) -> Signature:
     check_arity(args, 1)
-    t = args[0].dtype
-    if t is None or t.kind not in TEXT:
-        raise CannotJudge(f"length expects text, got {t}")
-    return (t,), ty.INT32
+    check_text(args[0])
+    return (ty.BINARY if args[0].dtype == ty.BINARY else ty.STRING,), ty.INT32
 
 
 def _length(call: Call, a: Data) -> Any:
@@ -89,9 +87,8 @@ def cut(text: Cut, at: int, count: int) -> Cut:
 
 def _substring_signature(args: tuple[Node, ...], session: Session) -> Signature:
     check_arity(args, 2, 3)
-    t = args[0].dtype
-    if t is None or t.kind not in TEXT:
-        raise CannotJudge(f"substring expects text, got {t}")
+    check_text(args[0])
+    t = ty.BINARY if args[0].dtype == ty.BINARY else ty.STRING
     for a in args[1:]:
         if a.dtype is None or a.dtype.kind is not Kind.INT:
             raise CannotJudge("positions and lengths must be integers")
@@ -149,8 +146,9 @@ _STEADY_CASE: Final = re.compile(
     "\u0391-\u03a1\u03a4-\u03a9\u03b1-\u03c1\u03c4-\u03c9\u0400-\u0481"
     "\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fa5\uac00-\ud7a3"
     "\u05d0-\u05ea\u0621-\u064a\u2010-\u205e\u20a0-\u20bf"
-    "\U0001f300-\U0001f64f\U000f0000-\U0010ffff]*"
+    "\ue000-\uf8ff\U0001f300-\U0001f64f\U000f0000-\U0010ffff]*"
 )
+_STEADY_LOWER: Final = re.compile(_STEADY_CASE.pattern.replace("\xe0-", "\xdf-"))  # ß is lower case
 
 
 def _change_case(upper: bool) -> Function:
@@ -160,13 +158,14 @@ def _change_case(upper: bool) -> Function:
     for other characters is unknown.
     """
     turn = str.upper if upper else str.lower
+    steady = _STEADY_CASE if upper else _STEADY_LOWER
 
     def change(raw: bytes) -> bytes:
         return turn(raw.decode("utf-8", "replace")).encode()
 
     def point(call: Call, a: Data) -> Any:
         return map_elements(change, a), map_elements(
-            lambda raw: 0 if _STEADY_CASE.fullmatch(raw.decode("utf-8", "replace")) else LOST,
+            lambda raw: 0 if steady.fullmatch(raw.decode("utf-8", "replace")) else LOST,
             a,
             to=np.uint8,
         )
@@ -219,9 +218,14 @@ def _texts(args: tuple[Node, ...], session: Session) -> Signature:
     if not args:
         raise CannotJudge("expected at least one argument")
     for a in args:
-        if a.dtype != ty.STRING:
-            raise CannotJudge(f"expected STRING, got {a.dtype}")
+        check_text(a)
     return (ty.STRING,) * len(args), ty.STRING
+
+
+def check_text(a: Node) -> None:
+    """Raise CannotJudge unless Spark casts an argument to text: all types but nested ones."""
+    if a.dtype is None or a.dtype.kind in (Kind.OTHER, Kind.INTERVAL):
+        raise CannotJudge(f"expected STRING, got {a.dtype}")
 
 
 def _texts_or_binary(args: tuple[Node, ...], session: Session) -> Signature:
@@ -298,6 +302,20 @@ def _text_to_text(args: tuple[Node, ...], session: Session) -> Signature:
     return _texts(args, session)
 
 
+def _reversed_signature(args: tuple[Node, ...], session: Session) -> Signature:
+    check_arity(args, 1)
+    return _texts_or_binary(args, session)
+
+
+def _reversed(call: Call, a: Data) -> Any:
+    if call.dtype.kind is Kind.BINARY:
+        return map_elements(lambda raw: raw[::-1], a)
+    return map_elements(
+        lambda raw: raw.decode("utf-8", "surrogateescape")[::-1].encode("utf-8", "surrogateescape"),
+        a,
+    )
+
+
 FUNCTIONS: Final = {
     "length": _ranged(
         Function(_length_signature, _length, column=text_columns.length), 0, MAX_LENGTH
@@ -325,8 +343,7 @@ FUNCTIONS: Final = {
     "trim": _text_map(lambda raw: raw.strip(b" "), lambda a: pc.ascii_trim(a, characters=" ")),
     "ltrim": _text_map(lambda raw: raw.lstrip(b" "), lambda a: pc.ascii_ltrim(a, characters=" ")),
     "rtrim": _text_map(lambda raw: raw.rstrip(b" "), lambda a: pc.ascii_rtrim(a, characters=" ")),
-    "reverse": _text_map(
-        lambda raw: raw.decode("utf-8", "surrogateescape")[::-1].encode("utf-8", "surrogateescape"),
-        pc.utf8_reverse,
+    "reverse": Function(
+        _reversed_signature, _reversed, column=text_columns.of_one(text_columns.backwards)
     ),
 }

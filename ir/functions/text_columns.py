@@ -44,6 +44,11 @@ def of_one(kernel: Callable[[pa.Array], pa.Array]) -> Column:
     return lambda call, a: kernel(a) if _is_text(a) else None
 
 
+def backwards(a: pa.Array) -> pa.Array:
+    """Reverse the characters of text, or the bytes of binary."""
+    return pc.binary_reverse(a) if pa.types.is_large_binary(a.type) else pc.utf8_reverse(a)
+
+
 def count_of(kernel: Callable[[pa.Array], pa.Array]) -> Column:
     """Return a function from one text to a number."""
     return lambda call, a: numbers(kernel(a)) if _is_text(a) else None

@@ -15,7 +15,7 @@ from skipstone.ir import types as ty
 from skipstone.ir.function import LOST, Call, Function, Signature, check_arity
 from skipstone.ir.functions import text_columns
 from skipstone.ir.functions.arithmetic import number
-from skipstone.ir.functions.text import MAX_LENGTH, cut, map_elements
+from skipstone.ir.functions.text import MAX_LENGTH, Cut, check_text, cut, map_elements
 from skipstone.ir.node import Node
 from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import DType, Kind
@@ -31,9 +31,10 @@ def _typed_signature(
     def signature(args: tuple[Node, ...], session: Session) -> Signature:
         check_arity(args, least, len(types))
         for a, t in zip(args, types, strict=False):
-            text = a.dtype is not None and a.dtype.kind in (Kind.STRING, Kind.BINARY, Kind.NULL)
             whole = a.dtype is not None and a.dtype.kind in (Kind.INT, Kind.NULL)
-            if not (whole if t.kind is Kind.INT else text):
+            if t.kind is not Kind.INT:
+                check_text(a)
+            elif not whole:
                 raise CannotJudge(f"expected {t}, got {a.dtype}")
         return types[: len(args)], returns
 
@@ -62,6 +63,29 @@ def _characters(
     )
 
 
+def _characters_or_bytes(change: Callable[..., Any], *types: DType, least: int) -> Function:
+    """Return a function of characters, or of bytes if all of its texts are binary."""
+    of_text = _characters(change, *types, least=least)
+
+    def signature(args: tuple[Node, ...], session: Session) -> Signature:
+        found, _ = of_text.signature(args, session)
+        texts = [a.dtype for a, t in zip(args, types, strict=False) if t == S]
+        if any(t != ty.BINARY for t in texts):
+            return found, S
+        return [ty.BINARY if t == S else t for t in found], ty.BINARY
+
+    def point(call: Call, *data: Data) -> Any:
+        if call.dtype != ty.BINARY:
+            assert of_text.point is not None
+            return of_text.point(call, *data)
+        results = map_elements(change, *data).tolist()
+        out = np.empty(len(results), object)
+        out[:] = [b"" if v is None else v for v in results]
+        return out, np.array([LOST if v is None else 0 for v in results], np.uint8)
+
+    return Function(signature, point, bad="unknown")
+
+
 def _replace(text: str, search: str, by: str = "") -> str | None:
     if not search:
         return text
@@ -85,7 +109,7 @@ def _split_part(text: str, by: str, n: int) -> str | None:
     return parts[at] if 0 <= at < len(parts) else ""
 
 
-def _overlay(text: str, by: str, at: int, count: int = -1) -> str:
+def _overlay(text: Cut, by: Cut, at: int, count: int = -1) -> Cut:
     """Replace characters from a position on; a negative count means as many as are put there."""
     rest = at + (count if count >= 0 else len(by))
     return cut(text, 1, at - 1) + by + cut(text, rest, MAX_LENGTH)
@@ -99,10 +123,12 @@ def _stripped(left: bool, right: bool) -> Callable[[str, str], str]:
     return strip
 
 
-def _padded(left: bool) -> Callable[..., str | None]:
-    def pad(text: str, size: int, by: str = " ") -> str | None:
+def _padded(left: bool) -> Callable[..., Any]:
+    def pad(text: Any, size: int, by: Any = None) -> Any:
         if size > MAX_RESULT:
             return None
+        if by is None:
+            by = b"\0" if isinstance(text, bytes) else " "
         missing = max(size, 0) - len(text)
         if missing <= 0 or not by:
             return text[: max(size, 0)]
@@ -199,12 +225,12 @@ def _power(call: Call, a: Data, b: Data) -> Any:
 
 FUNCTIONS: Final = {
     "pow": Function(_two_doubles, _power, bad="unknown"),
-    "overlay": _characters(_overlay, S, S, I, I, least=3),
+    "overlay": _characters_or_bytes(_overlay, S, S, I, I, least=3),
     "trim_of": _characters(_stripped(True, True), S, S),
     "ltrim_of": _characters(_stripped(True, False), S, S),
     "rtrim_of": _characters(_stripped(False, True), S, S),
-    "lpad": _characters(_padded(True), S, I, S, least=2),
-    "rpad": _characters(_padded(False), S, I, S, least=2),
+    "lpad": _characters_or_bytes(_padded(True), S, I, S, least=2),
+    "rpad": _characters_or_bytes(_padded(False), S, I, S, least=2),
     "translate": _characters(_translated, S, S, S),
     "substring_index": Function(
         _typed_signature((S, S, I), S, 3), lambda call, *data: map_elements(_before, *data)

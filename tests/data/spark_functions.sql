@@ -439,3 +439,121 @@ convert_timezone('Europe/Berlin', n)
 from_utc_timestamp(t, 'Asia/Kolkata')
 to_utc_timestamp(t, 'America/New_York')
 from_utc_timestamp(n, '+02:00')
+n - TIMESTAMP_NTZ '2024-01-01 05:00:00' > INTERVAL '1' DAY
+t - TIMESTAMP '2024-01-01 05:00:00' <= INTERVAL '0' SECOND
+d - DATE '2024-01-01' = INTERVAL 1 DAY
+d - n < INTERVAL '-1 02:03:04.5' DAY TO SECOND
+t - n = INTERVAL 3 HOURS
+(d - DATE '2024-01-01') * i IN (INTERVAL '0' SECOND, INTERVAL -5 DAYS)
+d + (DATE '2024-02-01' - DATE '2024-01-01')
+d - (d - DATE '2024-01-01')
+n - (n - TIMESTAMP_NTZ '2024-01-01 05:00:00')
+d + INTERVAL '1-1' YEAR TO MONTH
+d - INTERVAL 14 MONTHS
+d + INTERVAL '1 month 1 year'
+d + INTERVAL 1 WEEK
+d - INTERVAL '1 week 2 days'
+n + INTERVAL '1' YEAR
+n - INTERVAL '13' MONTH
+n + INTERVAL '1 day 3 hours'
+n - INTERVAL 1 DAY 2 HOURS
+n + INTERVAL '0.000001' SECOND
+n - INTERVAL '-1 02:00:00' DAY TO SECOND
+t + INTERVAL '-90' MINUTE
+t - INTERVAL '5 milliseconds'
+d + 1 + NULL
+NULL + d
+n + NULL
+NULL + t
+(d - NULL) IS NULL
+i + NULL
+m * NULL
+-NULL IS NULL
+make_dt_interval(i8, 1) > make_dt_interval(0, i16, 2, 1.5)
+make_dt_interval(i, i, i, m) < INTERVAL '0' SECOND
+make_ym_interval(i8, i16) >= INTERVAL '1-2' YEAR TO MONTH
+make_ym_interval(i, 3) = make_ym_interval(i8) + INTERVAL '3' MONTH
+- make_ym_interval(i8, 1) = INTERVAL '-2' MONTH
+abs(make_dt_interval(i8)) BETWEEN INTERVAL 1 DAY AND INTERVAL '48' HOUR
+make_dt_interval(i8) * i16 < INTERVAL 5 DAYS
+make_dt_interval(i) + make_dt_interval(0, i) IS NULL
+coalesce(make_ym_interval(i8), INTERVAL '1' MONTH) <=> INTERVAL '1' MONTH
+greatest(make_dt_interval(i8), INTERVAL '1' DAY) > INTERVAL '1' HOUR
+CAST(i AS INTERVAL DAY) > INTERVAL '1' DAY
+CAST(i8 AS INTERVAL MONTH) * 2 <> INTERVAL '2' MONTH
+CAST(l AS INTERVAL MONTH) < INTERVAL '1' YEAR
+extract(DAY FROM make_dt_interval(i8, i16))
+extract(HOUR FROM make_dt_interval(i8, i16, i16))
+extract(MINUTE FROM make_dt_interval(0, 0, i16, 7))
+extract(SECOND FROM make_dt_interval(0, 0, i16, m))
+extract(YEAR FROM make_ym_interval(i8, i16))
+date_part('MONTH', make_ym_interval(i8, i16))
+-128Y = i8
+i8 + -128Y
+l = -9223372036854775808L
+position('a' IN s)
+ceil(m, 1)
+floor(m, 1)
+floor(m0, -1)
+ceil(i, -2)
+ceil(g, 1)
+floor(f, 1)
+floor(m, 5)
+CAST(g AS STRING)
+CAST(f AS STRING)
+CAST(l AS DOUBLE)::string
+CAST(w AS STRING)
+reverse(y)
+lpad(y, 3)
+lpad(y, 3, X'6162')
+rpad(y, 0, X'61')
+rpad(y, 3, X'')
+lpad(y, -1, X'61')
+overlay(y, X'6162', 1)
+lpad(y, 3, 'b')
+s < X'61'
+y >= s
+X'61' <=> s
+unhex(s)
+unhex(hex(s))
+unhex(hex(i))
+unbase64(base64(y))
+upper(d)
+ltrim(i8)
+length(b)
+substring(d, 1, 4)
+i || d
+concat(y, s)
+trim('1' FROM i8)
+date_trunc('DAY', s)
+dateadd(MONTH, 1, s)
+datediff(DAY, s, n)
+n - make_interval(0, 1)
+d + make_interval(1)
+try_to_date(concat(s, 'x'))
+try_to_date(substring(s, 1, 7))
+TRY_CAST(concat('2024-01-01T', s) AS DATE)
+TRY_CAST(concat('2024-13-0', s) AS DATE)
+TRY_CAST(concat('\t2024-01-05', s) AS TIMESTAMP_NTZ)
+TRY_CAST(concat('2024-01-01 ', s) AS TIMESTAMP)
+TRY_CAST(concat('-2024-1-1', s) AS DATE)
+TRY_CAST(concat('T', s) AS TIMESTAMP)
+i IN ('1', 2.5, 5)
+i IN (2.5, '1', 5)
+i8 IN ('5', 0)
+m IN ('5.00', 5, 0)
+d IN ('2024-01-01')
+d NOT IN ('2024-01-01', '2024-01-02', NULL)
+n IN ('2024-01-01', DATE '2024-07-01')
+t IN ('2024-01-01 00:00:00')
+g IN ('5.0', 5.5)
+i IN (i8, 5.0, 2D)
+m IN (i, 0.1, f)
+l IN (i8, i16, '5', 5.0)
+s IN ('5', i, 6)
+w NOT IN (m, 5, NULL)
+d IN (d, TIMESTAMP_NTZ '2024-01-01 00:00:00')
+lower(concat(s, 'ß'))
+t < TIMESTAMP '2024-11-03 01:30:00 America/New_York'
+n = TIMESTAMP_NTZ '2024-01-01 00:00:00 Europe/Berlin'
+s = -5::string

@@ -126,15 +126,14 @@ def test_read(text, read):
 # words differently.
 UNKNOWN = [
     "x = ANY (1, 2)", "x IN (SELECT 1)", "x = (SELECT 1)", "EXISTS (SELECT 1)",
-    "exists(arr, v -> v = 1)", "arr[0] = 1", "x = ?", "x = :p", "x = @p", "x = {p}",
+    "exists(arr, v -> v = x)", "arr[0].c = 1", "x = ?", "x = :p", "x = @p", "x = {p}",
     "x IN ((1, 2))", "(x, y) = (1, 2)", "x | 6 & 3 = 1", "x & 1 << 1 = 0", "s LIKE ANY ('a%', s)",
     "s LIKE ALL ('a!')  ESCAPE '!'", "s COLLATE UNICODE_CI = 'a'",
     "x IN (SELECT x FROM t WHERE z = 1)", "f(a).b = 1", "arr[0].b = 1", "x = current_date()",
     "x = INTERVAL 1 DAY", "x = '\ud800'", "s LIKE '\ud800%'", "s LIKE 'a%' ESCAPE ''",
     "s LIKE 'a%' ESCAPE 'ab'", "x < 1 < 2", "x = 9999999999999999999999999999999999999999",
     "b = TRUE IN (TRUE, NULL)", "b BETWEEN FALSE AND FALSE = FALSE", "s LIKE 'a' = TRUE",
-    "b = NOT b", "b = x IS NOT DISTINCT FROM 1 = TRUE", "soundex(s) = 'a'", "reverse(y1) = X'61'",
-    "trim(y1 || y1) = X'61'", "mask(s) = 'a'",
+    "b = NOT b", "b = x IS NOT DISTINCT FROM 1 = TRUE", "soundex(s) = 'a'", "mask(s) = 'a'",
     "hash(s) = 1", "elt(1, s, 'x') = 'xxa'", "initcap(s) = 'a  '",
 ]  # fmt: skip
 

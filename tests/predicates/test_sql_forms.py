@@ -38,9 +38,7 @@ def test_every_argument_is_listed(name, cls):
 
 def test_tables_are_consistent():
     assert set(UNREAD) <= set(READ)
-    assert set(PARTS) - set(READ) == {
-        "IntervalSpan"
-    }  # occurs inside other forms, and is never understood
+    assert set(PARTS) <= set(READ)
 
 
 OTHERS = [(name, arg) for name in sorted(UNREAD) for arg in sorted(UNREAD[name])]
@@ -75,13 +73,13 @@ UNKNOWN_FORMS = [
     "timestampadd(HOUR, x, t) > t",
     "x >>> 1 = 1", "x >> 1 = 1", "x << 1 = 1", "x >>> 1 & 1 = 0", "v:a::int = 1", "v:a = 1",
     "v:a.b[0].c::string = '1'", "v:['a'] = 1", "v:a['b c'] = 1", "parse_json(s):a::int = x",
-    "exists(arr, v -> v = 1)", "aggregate(arr, 0, (p, q) -> p + q) = 1",
-    "filter(arr, p -> p > x)[0] = 1", "d = d + INTERVAL '1-2' YEAR TO MONTH",
-    "d = d + INTERVAL 1 YEAR 2 MONTHS", "d = d + INTERVAL x DAY",
-    "t = t + INTERVAL '10' DAY TO HOUR", "t - n > INTERVAL '1 02:03:04' DAY TO SECOND",
+    "exists(arr, v -> v = x)", "aggregate(arr, 0, (p, q) -> p + q) = 1",
+    "filter(arr, p -> p > x)[0] = 1", "d = d + INTERVAL x DAY",
+    "t = t + INTERVAL '10' DAY TO HOUR", "d = d + INTERVAL 1 MONTH 1 DAY",
+    "t - n > INTERVAL '1 24:03:04' DAY TO SECOND",
     "struct(x, y).col1 = 1", "named_struct('a', x).a = 1", "array(x, y)[0] = 1",
-    "map('a', x)['a'] = 1", "struct(x AS a).a = 1", "(x, y) IN ((1, 2))",
-    "CASE arr WHEN array(1) THEN b END", "CAST(s AS DATE FORMAT 'yyyy') = d",
+    "map('a', x)['a'] = 1", "struct(x AS a).a = 1", "(x, y) IN ((1, 2))", "mask(s) IN (s, 'a')",
+    "CAST(s AS DATE FORMAT 'yyyy') = d",
     "CAST(s AS INT DEFAULT 3 ON CONVERSION ERROR) = x",
     "CAST(s AS STRING COLLATE UTF8_LCASE) = 'a'", "s COLLATE UTF8_LCASE = 'a'",
     "s COLLATE `UNICODE` = 'a'", "CAST(x AS VOID) IS NULL", "CAST(x AS SOME_TYPE(3)) = 1",
@@ -92,7 +90,7 @@ UNKNOWN_FORMS = [
     "x IN (SELECT nope nope nope FROM u)", "user = s", "current_user = s", "session_user = s",
     "t < current_timestamp", "d = current_date", "SUBSTRING(s, 1, 2, 3) = 'a'",
     "s LIKE 'a' ESCAPE NULL", "s LIKE ANY ('a%', 'a\\\\b')",
-    "s LIKE ALL ('a%') ESCAPE '!'", "s RLIKE ANY ('a')", "+s = '5'", "s = -5::string",
+    "s LIKE ALL ('a%') ESCAPE '!'", "s RLIKE ANY ('a')", "+s = '5'",
     "x || y + 1 = 2", "x & y || 1 = 2", "b <=> b <= b", "b <=> x BETWEEN 1 AND 2",
     "b <=> x IN (1)", "x IS DISTINCT FROM y = b", "b <=> b IS DISTINCT FROM b",
     "b = b <=> b < b", "CAST(x AS FLOAT) = 1.00000017881393432617187499e0F",

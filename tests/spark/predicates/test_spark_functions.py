@@ -88,6 +88,8 @@ CLOCKS = [
     "datediff(DAY, d, t)",
     "datediff(MONTH, d, TIMESTAMP '2024-02-29 00:00:00')",
     "timestampadd(YEAR, -1, d)",
+    "dateadd(MONTH, 1, s)",
+    "datediff(DAY, s, n)",
 ]  # the zone's offset changes here
 
 

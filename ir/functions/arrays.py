@@ -1,0 +1,262 @@
+"""Functions of arrays. They are computed row by row; planning knows nothing of their results.
+
+An array is a tuple of axis values and None, which is NULL, in an object array.
+
+Source: Spark 4, `collectionOperations.scala`, `higherOrderFunctions.scala`; seen in 4.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+
+from skipstone.ir import types as ty
+from skipstone.ir.coercion.coerce import common_type
+from skipstone.ir.function import Call, Function, Signature, check_arity, text_literal
+from skipstone.ir.functions.choice import common
+from skipstone.ir.interval import Interval, anything
+from skipstone.ir.node import Node
+from skipstone.ir.session import CannotJudge, Session
+from skipstone.ir.types import DType, Kind, list_type
+from skipstone.ir.values import YES, Mask, Values, lane_type_of
+
+Array = tuple[Any, ...]
+RAISES: Final = object()  # the result of a row for which Spark raises an error
+
+
+def element(n: Node) -> DType:
+    """Return the type of an array's elements.
+
+    Raises:
+        CannotJudge: a scalar is no array, or its elements are of a type that is not understood.
+    """
+    if n.dtype is None or n.dtype.element is None:
+        raise CannotJudge(f"expected an array, got {n.dtype}")
+    return n.dtype.element
+
+
+def row_values(
+    compute: Callable[..., Any], call: Call, args: tuple[Values, ...], *, strict: bool = True
+) -> Values:
+    """Evaluate a function row by row; it may return None, which is NULL, or RAISES."""
+    n = max([1, *map(len, args)])
+    valid, may_raise = YES, ~YES
+    for a in args:
+        valid, may_raise = valid & a.valid, may_raise | a.may_raise
+    use = np.broadcast_to(~may_raise & (valid if strict else YES), n)
+    columns = [_listed(a, n) for a in args]
+    out = np.empty(n, lane_type_of(call.dtype))
+    out[:] = None if call.dtype.element is not None else b"" if out.dtype == object else 0
+    found_valid, raised = np.zeros(n, np.bool_), np.array(np.broadcast_to(may_raise, n))
+    for i in np.flatnonzero(use).tolist():
+        found = compute(*(c[i] for c in columns))
+        if found is RAISES:
+            raised[i] = True
+        elif found is not None:
+            out[i], found_valid[i] = found, True
+    return Values(call.dtype, out, found_valid, raised)
+
+
+def _listed(a: Values, n: int) -> list[Any]:
+    """Return the values of rows, with None for NULL."""
+    mask: Mask = np.broadcast_to(a.valid & ~a.may_raise, n)
+    values = a.points.tolist()
+    values = values * n if len(values) == 1 else values
+    return [v if m else None for v, m in zip(values, mask.tolist(), strict=True)]
+
+
+def _any_result(call: Call, args: tuple[Interval, ...]) -> Interval:
+    return anything(call.dtype)
+
+
+def _function(
+    signature: Callable[[tuple[Node, ...], Session], Signature],
+    compute: Callable[..., Any],
+    *,
+    by_call: bool = False,
+    strict: bool = True,
+) -> Function:
+    """Return a function of arrays; `by_call` says that `compute` maps a call to the function."""
+
+    def rows(call: Call, args: tuple[Values, ...]) -> Values:
+        return row_values(compute(call) if by_call else compute, call, args, strict=strict)
+
+    return Function(signature, rows=rows, interval=_any_result, nested=True)
+
+
+def _of_array(
+    returns: Callable[[DType], DType], *more: DType, least: int | None = None
+) -> Callable[[tuple[Node, ...], Session], Signature]:
+    """Return a signature of an array and integers."""
+
+    def signature(args: tuple[Node, ...], session: Session) -> Signature:
+        check_arity(args, 1 + (len(more) if least is None else least), 1 + len(more))
+        found = element(args[0])
+        for a in args[1:]:
+            if a.dtype is None or a.dtype.kind not in (Kind.INT, Kind.BOOL, Kind.NULL):
+                raise CannotJudge(f"expected an integer, got {a.dtype}")
+        return [list_type(found), *more[: len(args) - 1]], returns(found)
+
+    return signature
+
+
+def _same(found: DType) -> DType:
+    return list_type(found)
+
+
+def _with_value(returns: DType | None) -> Callable[[tuple[Node, ...], Session], Signature]:
+    """Return a signature of an array and a value that may be an element."""
+
+    def signature(args: tuple[Node, ...], session: Session) -> Signature:
+        check_arity(args, 2)
+        own, given = element(args[0]), args[1].dtype
+        assert given is not None
+        to = wider(own, given, session)
+        return (list_type(to), to), list_type(to) if returns is None else returns
+
+    return signature
+
+
+def wider(a: DType, b: DType, session: Session) -> DType:
+    """Return the common type of elements: only integers and NULL change theirs here."""
+    if ty.NULL in (a, b):
+        return b if a == ty.NULL else a
+    if a != b and {a.kind, b.kind} != {Kind.INT}:
+        raise CannotJudge(f"elements of {a} beside {b} are not understood")
+    return common_type(a, b, session)
+
+
+def _two_arrays(returns: DType | None) -> Callable[[tuple[Node, ...], Session], Signature]:
+    def signature(args: tuple[Node, ...], session: Session) -> Signature:
+        check_arity(args, 1 if returns is None else 2, 1000 if returns is None else 2)
+        to = ty.NULL
+        for a in args:
+            to = wider(to, element(a), session)
+        return (list_type(to),) * len(args), list_type(to) if returns is None else returns
+
+    return signature
+
+
+def _array_signature(args: tuple[Node, ...], session: Session) -> Signature:
+    to = common(args, session)
+    if to.kind not in (*ty.ELEMENTS, Kind.NULL):
+        raise CannotJudge(f"an array of {to} is not understood")
+    return (to,) * len(args), list_type(to)
+
+
+def _key(v: Any) -> tuple[bool, Any]:
+    return v is not None, v
+
+
+def compare_arrays(a: Array, b: Array) -> int:
+    """Return the sign of two arrays' order: NULL is the least element, and equal to itself."""
+    x, y = (tuple(map(_key, v)) for v in (a, b))
+    return (x > y) - (x < y)
+
+
+def _contains(a: Array, v: Any) -> int | None:
+    return 1 if v in a else None if None in a else 0
+
+
+def _overlap(a: Array, b: Array) -> int | None:
+    if any(v is not None and v in b for v in a):
+        return 1
+    return None if a and b and (None in a or None in b) else 0
+
+
+def _at(call: Call) -> Callable[[Array, int], Any]:
+    """Return element_at, try_element_at, get or [], by the place from 1, or from 0."""
+    beyond = RAISES if call.session.ansi and call.name in ("element_at", "[]") else None
+    from_one = call.name.endswith("element_at")
+
+    def at(a: Array, place: int) -> Any:
+        if from_one and place == 0:
+            return RAISES
+        if from_one:
+            place = place - 1 if place > 0 else len(a) + place
+        return a[place] if 0 <= place < len(a) else beyond
+
+    return at
+
+
+def _size(call: Call) -> Callable[[Array | None], int | None]:
+    missing = None if call.session.ansi else -1
+    return lambda a: missing if a is None else len(a)
+
+
+def _slice(a: Array, start: int, length: int) -> Any:
+    if start == 0 or length < 0:
+        return RAISES
+    first = start - 1 if start > 0 else len(a) + start
+    return a[first : first + length] if first >= 0 else ()
+
+
+def _sorted(a: Array, ascending: int = 1) -> Array:
+    return tuple(sorted(a, key=_key, reverse=not ascending))
+
+
+def _extreme(choose: Any) -> Callable[[Array], Any]:
+    return lambda a: choose((v for v in a if v is not None), default=None)
+
+
+def _joined_signature(args: tuple[Node, ...], session: Session) -> Signature:
+    check_arity(args, 2, 3)
+    if element(args[0]) not in (ty.STRING, ty.NULL):
+        raise CannotJudge("array_join expects an array of STRING")
+    return (list_type(ty.STRING), *(ty.STRING,) * (len(args) - 1)), ty.STRING
+
+
+def _joined(a: Array, by: bytes, missing: bytes | None = None) -> bytes:
+    parts = a if missing is None else [missing if v is None else v for v in a]
+    return by.join(v for v in parts if v is not None)
+
+
+def _split_signature(args: tuple[Node, ...], session: Session) -> Signature:
+    check_arity(args, 2)
+    by = text_literal(args[1])
+    if not by.replace(" ", "").replace("-", "").replace(",", "").isalnum() and by.strip(" -,"):
+        raise CannotJudge("split expects a text without signs of regular expressions")
+    if args[0].dtype != ty.STRING:
+        raise CannotJudge(f"split expects STRING, got {args[0].dtype}")
+    return (ty.STRING, ty.STRING), list_type(ty.STRING)
+
+
+def _split(text: bytes, by: bytes) -> Array:
+    if by:
+        return tuple(text.split(by))
+    return tuple(c.encode() for c in text.decode()) or (b"",)
+
+
+FUNCTIONS: Final = {
+    "array": _function(_array_signature, lambda *values: values, strict=False),
+    "as_array": Function(
+        _two_arrays(None),
+        rows=lambda call, args: replace(args[0], dtype=call.dtype),
+        interval=_any_result,
+        nested=True,
+    ),
+    "size": _function(_of_array(lambda e: ty.INT32), _size, by_call=True, strict=False),
+    "array_contains": _function(_with_value(ty.BOOL), _contains),
+    "array_position": _function(
+        _with_value(ty.INT64), lambda a, v: a.index(v) + 1 if v in a else 0
+    ),
+    "array_remove": _function(_with_value(None), lambda a, v: tuple(x for x in a if x != v)),
+    "element_at": _function(_of_array(lambda e: e, ty.INT32), _at, by_call=True),
+    "try_element_at": _function(_of_array(lambda e: e, ty.INT32), _at, by_call=True),
+    "get": _function(_of_array(lambda e: e, ty.INT32), _at, by_call=True),
+    "[]": _function(_of_array(lambda e: e, ty.INT32), _at, by_call=True),
+    "array_max": _function(_of_array(lambda e: e), _extreme(max)),
+    "array_min": _function(_of_array(lambda e: e), _extreme(min)),
+    "arrays_overlap": _function(_two_arrays(ty.BOOL), _overlap),
+    "sort_array": _function(_of_array(_same, ty.BOOL, least=0), _sorted),
+    "array_distinct": _function(_of_array(_same), lambda a: tuple(dict.fromkeys(a))),
+    "array_compact": _function(_of_array(_same), lambda a: tuple(v for v in a if v is not None)),
+    "reverse_array": _function(_of_array(_same), lambda a: a[::-1]),
+    "concat_arrays": _function(_two_arrays(None), lambda *a: tuple(v for x in a for v in x)),
+    "slice": _function(_of_array(_same, ty.INT32, ty.INT32), _slice),
+    "array_join": _function(_joined_signature, _joined),
+    "split": _function(_split_signature, _split),
+}
