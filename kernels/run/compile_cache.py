@@ -157,9 +157,7 @@ def _module_lock(module: types.ModuleType) -> contextlib.AbstractContextManager[
 
 
 def _load_or_compile(module: types.ModuleType, text: str) -> Kernel:
-    # The text may call Numba, whose locks a fork must not copy while they are held. So it runs
-    # only here, within `forks.compiling`.
-    exec(compile(text, module.__file__ or f"<{module.__name__}>", "exec"), module.__dict__)
+    _execute(module, text)
     if module.__file__ is not None:
         for _ in range(2):
             try:
@@ -172,6 +170,12 @@ def _load_or_compile(module: types.ModuleType, text: str) -> Kernel:
                 # kernel again. An error in the text itself is raised below.
                 _discard(Path(module.__file__))
     return _jit(module, keep=False)
+
+
+def _execute(module: types.ModuleType, text: str) -> None:
+    # The text may call Numba, whose locks a fork must not copy while they are held. So it runs
+    # within `forks.compiling`.
+    exec(compile(text, module.__file__ or f"<{module.__name__}>", "exec"), module.__dict__)
 
 
 def _discard(path: Path) -> None:

@@ -195,12 +195,9 @@ class FileReader(Reader):
         if without_ids and self.mapping is None:
             raise ValueError("read by row groups")
         by_id = columns_by_id(schema, self.mapping if without_ids else None)
-        own, constants = {}, {}
-        for f in self.fields.iceberg.fields:
-            if f.name in needed and f.field_id in by_id:
-                own[f.name] = schema.names[by_id[f.field_id][0]]
-            elif f.name in needed:
-                constants[f.name] = _missing_value(f, task)
+        fields = [f for f in self.fields.iceberg.fields if f.name in needed]
+        own = {f.name: schema.names[by_id[f.field_id][0]] for f in fields if f.field_id in by_id}
+        constants = {f.name: _missing_value(f, task) for f in fields if f.name not in own}
         ranges = Ranges(source, local)
         return source, FileRead(task.path, tail, ranges, None, own, constants, deleted)
 

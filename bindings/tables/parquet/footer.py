@@ -311,8 +311,8 @@ def read_tail(
     if length + 8 <= len(end):
         footer = end[-8 - length : -8]
     else:
-        footer = source.read_at(length, size - 8 - length)
-        first += length
+        footer = source.read_at(length + 8 - first, size - 8 - length) + end[:-8]
+        first = length + 8
     return ParsedFooter(footer, heads), first
 
 
