@@ -1,4 +1,4 @@
-"""What pages leave of the files of a plan: ranges of rows, and how many pages hold them."""
+"""Hold the ranges of rows that pages leave of the files of a plan, and counts of pages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ GroupRanges = dict[int, list[tuple[int, int]]]
 
 @dataclass(frozen=True, slots=True)
 class FilePages:
-    """What pages leave of a file, or of some of its row groups.
+    """The ranges of rows that pages leave of a file, or of some of its row groups.
 
     Attributes:
         path: The file's path, as the plan names it.
@@ -30,7 +30,7 @@ class FilePages:
 
 @dataclass(frozen=True, slots=True)
 class PlanPages:
-    """What pages leave of the files of a plan.
+    """The ranges of rows that pages leave of the files of a plan.
 
     Attributes:
         ranges: Path -> row group -> ranges of rows.

@@ -85,7 +85,7 @@ class RowSelection:
         predicate: The bound condition; None keeps every row.
         lenient: Whether rows that cannot be judged here are returned, for the caller to judge.
         reader: Decodes the files, where it can.
-        pages: What page statistics did for the files so far.
+        pages: The rows that page statistics have judged and left so far.
     """
 
     columns: tuple[str, ...]

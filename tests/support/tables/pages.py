@@ -74,6 +74,14 @@ def table(seed, n=3000):
     )
 
 
+# Encodings that writers of other languages choose, and pyarrow if it is told to.
+DELTA = {
+    **dict.fromkeys(("k", "i", "day", "t", "ntz", "ends"), "DELTA_BINARY_PACKED"),
+    **dict.fromkeys(("f", "d"), "BYTE_STREAM_SPLIT"),
+    **dict.fromkeys(("s", "z"), "DELTA_LENGTH_BYTE_ARRAY"),
+    "u": "DELTA_BYTE_ARRAY", "b": "RLE",
+}  # fmt: skip
+SPLIT = {**dict.fromkeys(("k", "i", "p", "t"), "BYTE_STREAM_SPLIT"), "s": "DELTA_BYTE_ARRAY"}
 CONDITIONS = (
     None,
     "k = 250",
@@ -124,6 +132,8 @@ def write(path, rows, seed):
         "store_schema": one(True, False),
         "write_statistics": one(True, True, ["k", "s"], False),
     }
+    if (encodings := one(None, DELTA, SPLIT)) is not None:
+        options |= {"use_dictionary": False, "column_encoding": encodings}
     pq.write_table(rows, path, **options)
     return options
 

@@ -99,8 +99,9 @@ def test_column_indexes_that_contradict_are_not_believed(wrong, tmp_path):
         assert rows([file], where, ["k", "u"]).equals(same), where
 
 
+@pytest.mark.parametrize("compiled", [True, False], ids=["loops", "python"])
 @pytest.mark.parametrize("wrong", WRONG_FLOATS)
-def test_floats_that_contradict_are_not_believed(wrong, tmp_path):
+def test_floats_that_contradict_are_not_believed(wrong, compiled, tmp_path, monkeypatch):
     path = tmp_path / "t.parquet"
     file = index_file(path, 5)
     column = pq.read_schema(path).names.index("d")
@@ -108,6 +109,8 @@ def test_floats_that_contradict_are_not_believed(wrong, tmp_path):
     expected = [rows([file], where, ["k", "u"]) for where in conditions]
     assert all(map(len, expected[:3]))
     change_column_index(path, WRONG_FLOATS[wrong], column)
+    if not compiled:
+        without_loops(monkeypatch)
     for where, same in zip(conditions, expected, strict=True):
         assert rows([file], where, ["k", "u"]).equals(same), where
 

@@ -112,14 +112,18 @@ def decode(
         else:
             rest.append(i)
     if rest and _uses_polars(sum(files[i].unpacked for i in rest), reader):
-        try:
-            found = PolarsColumns.all_of([files[i] for i in rest])
-            out.update(zip(rest, found, strict=True))
-        except (ImportError, MemoryError, KeyboardInterrupt, SystemExit):
-            raise
-        except BaseException:  # its panics are no Exception
-            pass  # Arrow decides what is damaged
+        out.update(zip(rest, _by_polars([files[i] for i in rest]), strict=True))
     return [out[i] if i in out else ArrowColumns(file) for i, file in enumerate(files)]
+
+
+def _by_polars(files: Sequence[PageFile]) -> Sequence[Decoded]:
+    """Decode files by Polars, or by Arrow if Polars refuses one: Arrow decides what is damaged."""
+    try:
+        return PolarsColumns.all_of(files)
+    except (ImportError, MemoryError, KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:  # its panics are no Exception
+        return [ArrowColumns(file) for file in files]
 
 
 def _uses_polars(size: int, reader: ReaderName) -> bool:

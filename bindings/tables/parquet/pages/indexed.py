@@ -27,7 +27,7 @@ INDEXES = tuple(
 
 @dataclass(frozen=True, slots=True)
 class PageIndexCounts:
-    """How much of a table has page indexes, both a column index and an offset index.
+    """Counts of files and row groups that have both a column index and an offset index.
 
     Attributes:
         files: Files with page indexes of at least one column.
@@ -41,7 +41,7 @@ class PageIndexCounts:
 
 
 def count_page_indexes(table: ParquetTable) -> PageIndexCounts:
-    """Return how much of a table has page indexes; nothing is read."""
+    """Return the counts of a table; nothing is read."""
     files = row_groups = unknown = 0
     for path in table.all_files:
         indexed = _indexed_groups(table.footers.get(path))

@@ -14,7 +14,7 @@ TRY_EVERY: Final = 8
 
 @dataclass(slots=True)
 class PageHistory:
-    """What page statistics did for the row groups of one query.
+    """Counts the rows that page statistics have judged and left in one query.
 
     Attributes:
         rows: The rows of the row groups whose page statistics were judged.
