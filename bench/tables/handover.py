@@ -87,8 +87,8 @@ def measured(folder: Path, files: int, options: Options) -> Report:
         report.rows.append(row)
     report.notes.append(
         "/own way: the time through Skipstone divided by that of the same engine without it. "
-        "fresh: a Python process from start to end. Warm, Skipstone finds the table's log in memory "
-        "if it did not change; the others read it again."
+        "fresh: a Python process from start to end. Warm, Skipstone finds the table's log in "
+        "memory if it did not change; the others read it again."
     )
     if not has_planner():
         report.notes.append(NO_PLANNER)

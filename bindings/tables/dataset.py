@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from skipstone.bindings.tables.parquet.calendar import is_julian
 from skipstone.bindings.tables.parquet.declared_types import meaning_of, noted_paths
-from skipstone.bindings.tables.parquet.footer import schema_of
+from skipstone.bindings.tables.parquet.heads import schema_of
 from skipstone.ir.errors import UnsupportedForm
 from skipstone.ir.node import show_path
 

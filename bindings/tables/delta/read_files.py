@@ -19,9 +19,10 @@ import pyarrow.parquet as pq
 from skipstone.bindings.tables.delta.fields import TableFields, physical_name
 from skipstone.bindings.tables.delta.vectors import deleted_rows
 from skipstone.bindings.tables.parquet.footer import read_tail
+from skipstone.bindings.tables.parquet.heads import Heads
 from skipstone.bindings.tables.parquet.pages.plan_pages import judge_file
 from skipstone.bindings.tables.parquet.pages.ranges import Ranges, is_local
-from skipstone.bindings.tables.parquet.pages.read_pages import FileRead, Heads, read_by_pages
+from skipstone.bindings.tables.parquet.pages.read_pages import FileRead, read_by_pages
 from skipstone.bindings.tables.partition_values import partition_values
 from skipstone.bindings.tables.read import (
     Reader,

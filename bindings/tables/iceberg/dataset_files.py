@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from skipstone.bindings.plans.table_protocol import DatasetFile
 from skipstone.bindings.tables.iceberg.conform import FIELD_ID, default_of
-from skipstone.bindings.tables.parquet.footer import schema_of
+from skipstone.bindings.tables.parquet.heads import schema_of
 from skipstone.ir.errors import SourceError, describe_error
 
 if TYPE_CHECKING:

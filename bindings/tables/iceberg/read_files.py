@@ -30,9 +30,10 @@ from skipstone.bindings.tables.iceberg.removed import (
     vector_positions,
 )
 from skipstone.bindings.tables.parquet.footer import read_tail
+from skipstone.bindings.tables.parquet.heads import Heads
 from skipstone.bindings.tables.parquet.pages.plan_pages import judge_file
 from skipstone.bindings.tables.parquet.pages.ranges import Ranges
-from skipstone.bindings.tables.parquet.pages.read_pages import FileRead, Heads, read_by_pages
+from skipstone.bindings.tables.parquet.pages.read_pages import FileRead, read_by_pages
 from skipstone.bindings.tables.read import (
     Reader,
     RowSelection,

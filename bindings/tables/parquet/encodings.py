@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from skipstone.bindings.tables.parquet.footer import Head
+from skipstone.bindings.tables.parquet.heads import Head
 from skipstone.ir.zones import GREGORIAN, SETTLED
 from skipstone.kernels.pack.bounds import dtype_of
 

@@ -8,8 +8,6 @@ reads them, after Python has checked that this is safe (bindings/tables/parquet/
 
 from __future__ import annotations
 
-import re
-import struct
 from typing import Any, Final
 
 import numpy as np
@@ -18,10 +16,8 @@ import pyarrow.parquet as pq
 
 from skipstone.bindings.tables.files import UNKNOWN, Ints
 from skipstone.bindings.tables.parquet import thrift
-from skipstone.bindings.tables.parquet.calendar import is_julian
 from skipstone.bindings.tables.parquet.chunk_places import places_in_python
-from skipstone.bindings.tables.parquet.declared_types import with_spark_types
-from skipstone.bindings.tables.parquet.pages.leaf_types import LeafType, leaf_types
+from skipstone.bindings.tables.parquet.heads import MAGIC, Heads, parse_footer
 from skipstone.bindings.tables.parquet.thrift import Fields, ThriftError, column_chunks
 from skipstone.ir.cached import cached_property
 from skipstone.kernels.decode import page_layout
@@ -31,7 +27,6 @@ from skipstone.kernels.decode.spans import Bytes
 
 # Bytes that are read from a file's end at first; a second read costs little if the file is local.
 FIRST_FETCH, LOCAL_FETCH = 1 << 16, 1 << 13
-MAGIC: Final = b"PAR1"
 MAX_LAYOUT: Final = 1 << 26  # bytes; longer footers are left to pyarrow
 # Bytes of footers, over all of a process, in which Python looks for pages before the loops are
 # compiled: up to `FEW` none is compiled. 1 KB takes 0.2 ms.
@@ -43,82 +38,6 @@ PHYSICAL_TYPES: Final = (
     "BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY",
 )  # fmt: skip
 VALUE_SIZES: Final = (1, 4, 8, 12, 4, 8, 0)  # bytes of a value of each type; 0 is any number
-# Writers whose bounds pyarrow trusts in every order: these versions, and all writers with another
-# name (`ApplicationVersion::HasCorrectStatistics` of Arrow, PARQUET-251).
-TRUSTED_WRITERS: Final = re.compile(
-    r"parquet-cpp-arrow version |parquet-cpp version 1\.([3-9]|\d\d)\.\d|"
-    r"parquet-mr version 1\.\d\d\.\d|(?!.*parquet-(mr|cpp))",
-    re.DOTALL,
-)
-
-
-class Head:
-    """The part of a footer that concerns the whole file.
-
-    Attributes:
-        metadata: pyarrow's metadata, possibly without row groups.
-        schema: The columns as Arrow and Spark read them.
-        orders: The number of columns whose bounds have the order of their type according to the
-            footer; 0 if this was not looked up.
-    """
-
-    def __init__(self, metadata: pq.FileMetaData, orders: int = 0) -> None:
-        self.metadata, self.schema, self.orders = metadata, schema_of(metadata), orders
-
-    @cached_property
-    def columns(self) -> pa.Schema:
-        """The schema without the file's key-value metadata."""
-        return self.schema.remove_metadata()
-
-    @cached_property
-    def leaf_types(self) -> dict[str, LeafType]:
-        """The columns whose pages can be read by themselves."""
-        return leaf_types(self.metadata, self.columns)
-
-    @cached_property
-    def physical(self) -> tuple[tuple[str, int], ...]:
-        """Parquet's type and fixed length of each Parquet column."""
-        schema = self.metadata.schema
-        return tuple((c.physical_type, c.length) for c in map(schema.column, range(len(schema))))
-
-    @cached_property
-    def levels(self) -> tuple[tuple[int, int], ...]:
-        """The greatest repetition and definition level of each Parquet column."""
-        schema = self.metadata.schema
-        return tuple(
-            (c.max_repetition_level, c.max_definition_level)
-            for c in map(schema.column, range(len(schema)))
-        )
-
-    @cached_property
-    def writer(self) -> str | None:
-        """The program that wrote the file; None if the footer does not name it."""
-        try:
-            return self.metadata.created_by or None
-        except UnicodeDecodeError:
-            return "parquet-mr"  # of unknown version, and thus not trusted
-
-    @property
-    def trusted(self) -> bool:
-        """True if pyarrow trusts the bounds of all columns."""
-        return self.orders == self.metadata.num_columns and self._has_trusted_writer
-
-    @cached_property
-    def _has_trusted_writer(self) -> bool:
-        return TRUSTED_WRITERS.match((self.writer or "").lower()) is not None
-
-    @cached_property
-    def orders_nan(self) -> bool:
-        """True if the writer's bounds follow Java's order, in which NaN comes last.
-
-        This holds for parquet-mr, Spark's writer, from version 1.10 on.
-        """
-        return re.match(r"parquet-mr version 1\.[1-9]\d\.", self.writer or "") is not None
-
-    @cached_property
-    def julian(self) -> bool:
-        """True if Spark wrote the file in the Julian calendar."""
-        return is_julian(self.metadata.metadata or {})
 
 
 class ParsedFooter:
@@ -126,7 +45,7 @@ class ParsedFooter:
 
     Args:
         data: The bytes of the footer.
-        heads: Heads of other files by their bytes, to be shared; new ones are added.
+        heads: Heads of other files, to be shared; new ones are added.
 
     Attributes:
         data: The bytes, uint8.
@@ -135,24 +54,23 @@ class ParsedFooter:
         head: The part of the footer that concerns the whole file.
     """
 
-    def __init__(self, data: bytes, heads: dict[bytes, Head] | None = None) -> None:
+    def __init__(self, data: bytes, heads: Heads | None = None) -> None:
         self.data: Bytes = np.frombuffer(data, np.uint8)
         self.layout: Layout | None = None
+        heads = heads or Heads()
         if is_there():
-            self._locate_statistics({} if heads is None else heads)
+            self._locate_statistics(heads)
         if self.layout is None:
-            self.head = Head(self.metadata)
+            self.head = heads.of_metadata(self.metadata)
 
-    def _locate_statistics(self, heads: dict[bytes, Head]) -> None:
+    def _locate_statistics(self, heads: Heads) -> None:
         layout = layout_of(self.data) if len(self.data) <= MAX_LAYOUT else None
         if layout is None:
             return
-        if layout.rest not in heads:
-            try:
-                heads[layout.rest] = Head(parse_footer(layout.rest), layout.orders)
-            except READ_ERRORS:  # pyarrow reports the problem when it parses the whole footer
-                return
-        self.head = heads[layout.rest]
+        try:
+            self.head = heads.of_bytes(layout.rest, layout.orders)
+        except READ_ERRORS:  # pyarrow reports the problem when it parses the whole footer
+            return
         self.layout = layout if layout.fits(self.head.metadata.num_columns) else None
 
     def lay_out(self) -> None:
@@ -161,7 +79,7 @@ class ParsedFooter:
             layout_of(self.data) if self.layout is None and len(self.data) <= MAX_LAYOUT else None
         )
         if layout is not None and layout.fits(self.head.metadata.num_columns):
-            self.layout, self.head.orders = layout, layout.orders
+            self.layout, self.head = layout, self.head.with_orders(layout.orders)
 
     def __reduce__(self) -> tuple[type[ParsedFooter], tuple[bytes]]:
         return ParsedFooter, (self.data.tobytes(),)
@@ -286,13 +204,13 @@ def physical_type_of(physical: str, length: int) -> tuple[int, int]:
 
 
 def read_tail(
-    source: pa.NativeFile, heads: dict[bytes, Head] | None = None, *, local: bool = False
+    source: pa.NativeFile, heads: Heads | None = None, *, local: bool = False
 ) -> tuple[ParsedFooter, int]:
     """Read a file's footer.
 
     Args:
         source: The file.
-        heads: Heads of other files by their bytes, to be shared; new ones are added.
+        heads: Heads of other files, to be shared; new ones are added.
         local: Whether requests cost little.
 
     Returns:
@@ -314,43 +232,3 @@ def read_tail(
         footer = source.read_at(length + 8 - first, size - 8 - length) + end[:-8]
         first = length + 8
     return ParsedFooter(footer, heads), first
-
-
-def parse_footer(footer: bytes) -> pq.FileMetaData:
-    """Parse a footer by pyarrow.
-
-    Raises:
-        OSError, ArrowException: the bytes are not a footer.
-    """
-    return pq.read_metadata(
-        pa.BufferReader(b"".join((MAGIC, footer, struct.pack("<I", len(footer)), MAGIC)))
-    )
-
-
-def schema_of(metadata: pq.FileMetaData) -> pa.Schema:
-    """Return the columns of a file, with notes on those that mean more in Spark.
-
-    Columns of type INT96 become TIMESTAMP in microseconds, as in Spark. As nanoseconds, the year
-    3000 would overflow to 1830.
-    """
-    schema = with_spark_types(metadata.schema.to_arrow_schema())
-    if not any(_has_nanoseconds(f.type) for f in schema):
-        return schema
-    columns = (metadata.schema.column(i) for i in range(metadata.num_columns))
-    int96 = {c.path for c in columns if c.physical_type == "INT96"}
-    if not int96:
-        return schema
-    return pa.schema([_in_microseconds(f, f.name, int96) for f in schema], schema.metadata)
-
-
-def _has_nanoseconds(t: pa.DataType) -> bool:
-    if pa.types.is_struct(t):
-        return any(_has_nanoseconds(f.type) for f in t)
-    return bool(t == pa.timestamp("ns"))
-
-
-def _in_microseconds(f: pa.Field, path: str, int96: set[str]) -> pa.Field:
-    if pa.types.is_struct(f.type):
-        inner = [_in_microseconds(child, f"{path}.{child.name}", int96) for child in f.type]
-        return f.with_type(pa.struct(inner))
-    return f.with_type(pa.timestamp("us", "UTC")) if path in int96 else f

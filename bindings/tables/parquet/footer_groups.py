@@ -25,8 +25,9 @@ from skipstone.bindings.tables.parquet.encodings import (
     parse_logical_type,
 )
 from skipstone.bindings.tables.parquet.file_schemas import BloomLocation, FileSchema
-from skipstone.bindings.tables.parquet.footer import READ_ERRORS, Head, physical_type_of
+from skipstone.bindings.tables.parquet.footer import READ_ERRORS, physical_type_of
 from skipstone.bindings.tables.parquet.footers import Footer, is_worth_loop
+from skipstone.bindings.tables.parquet.heads import Head
 from skipstone.ir.cached import cached_property
 from skipstone.ir.node import Path
 from skipstone.ir.zones import GREGORIAN, SETTLED
@@ -54,16 +55,15 @@ class FooterPart:
 
     def __init__(self, footers: Sequence[Footer], files: Ints) -> None:
         self.footers, self.files = footers, files
-        self._heads, head, self.forms, form = _distinct_heads(footers)
+        _, head, self.forms, form = _distinct_heads(footers)
         self.form: Ints = form[head]
         groups = [f.groups if f.tail is not None else (UNKNOWN,) for f in footers]
         counts = [len(g) for g in groups]
         self.owner = np.repeat(np.arange(len(footers)), counts)
-        self._head = head[self.owner]
         # The number of each row group in the footer that describes it.
         self._footer_group = _concat(np.asarray(g, np.int64) for g in groups)
         self.group = np.where(
-            self._head < 0,
+            head[self.owner] < 0,
             UNKNOWN,
             np.arange(len(self.owner)) - np.repeat(np.cumsum(counts) - counts, counts),
         )
@@ -98,6 +98,13 @@ class FooterPart:
             for tail in without_layout:
                 tail.lay_out()
         return ColumnChunks([f.tail for f in self.footers])
+
+    @cached_property
+    def _heads(self) -> tuple[list[Head], Ints]:
+        """The distinct heads, and the index of each row group's; -1 if the footer was not read."""
+        _ = self._chunks  # the loop may find heads that differ more than pyarrow says
+        heads, head, _, _ = _distinct_heads(self.footers)
+        return heads, head[self.owner]
 
     @cached_property
     def _julian(self) -> Mask:
@@ -186,22 +193,23 @@ class FooterPart:
         if self._chunks.empty:
             return no_bounds(position >= 0)
         slots, start, present = self._chunks.of(self.owner, self._footer_group, position)
-        heads, first = np.unique(self._head[present], return_index=True)
-        at = dict(zip(heads.tolist(), position[present][first].tolist(), strict=True))
-        by_head = {h: encoding_of(self._heads[h], p, kind) for h, p in at.items()}
+        heads, head = self._heads
+        found, first = np.unique(head[present], return_index=True)
+        at = dict(zip(found.tolist(), position[present][first].tolist(), strict=True))
+        by_head = {h: encoding_of(heads[h], p, kind) for h, p in at.items()}
         distinct = list(set(by_head.values()))
-        encoding = np.full(len(self._heads) + 1, UNKNOWN, np.int64)
-        schema = np.zeros((len(self._heads) + 1, 2), np.int64)
+        encoding = np.full(len(heads) + 1, UNKNOWN, np.int64)
+        schema = np.zeros((len(heads) + 1, 2), np.int64)
         for h, p in at.items():
             encoding[h] = distinct.index(by_head[h])
-            schema[h] = physical_type_of(*self._heads[h].physical[p])
+            schema[h] = physical_type_of(*heads[h].physical[p])
         decoded = chunk_bounds(
             self._chunks.data,
             slots,
             start,
-            schema[self._head],
+            schema[head],
             distinct,
-            np.where(present, encoding[self._head], UNKNOWN),
+            np.where(present, encoding[head], UNKNOWN),
             self._julian,
             kind,
         )

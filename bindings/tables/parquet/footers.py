@@ -12,7 +12,8 @@ from typing import Final
 import pyarrow.fs as pafs
 
 from skipstone.bindings.plans.work import Meter
-from skipstone.bindings.tables.parquet.footer import READ_ERRORS, Head, ParsedFooter, read_tail
+from skipstone.bindings.tables.parquet.footer import READ_ERRORS, ParsedFooter, read_tail
+from skipstone.bindings.tables.parquet.heads import Heads
 from skipstone.bindings.tables.parquet.pages.ranges import is_local
 from skipstone.ir.errors import SourceError, describe_error
 from skipstone.kernels.decode.footer_layout import at_hand
@@ -90,7 +91,7 @@ def read_footers(
     """
     out: list[Footer] = []
     nbytes = 0
-    with closing(_iter_footers(paths, filesystem, {})) as footers:
+    with closing(_iter_footers(paths, filesystem, Heads())) as footers:
         for footer in footers:
             if footer.error is not None and not keep:
                 raise SourceError(f"{footer.error}; {WAY_OUT}") from footer.error
@@ -116,7 +117,7 @@ def is_worth_loop(nbytes: int) -> bool:
 
 
 def _iter_footers(
-    paths: Sequence[str], filesystem: pafs.FileSystem, heads: dict[bytes, Head]
+    paths: Sequence[str], filesystem: pafs.FileSystem, heads: Heads
 ) -> Generator[Footer]:
     """Yield footers in the files' order: one by one while storage is quick, else in parallel."""
     at, quick = 0, True
@@ -139,7 +140,7 @@ def _iter_footers(
             readers.shutdown(wait=False, cancel_futures=True)
 
 
-def _read_footer(path: str, filesystem: pafs.FileSystem, heads: dict[bytes, Head]) -> Footer:
+def _read_footer(path: str, filesystem: pafs.FileSystem, heads: Heads) -> Footer:
     try:
         with filesystem.open_input_file(path) as source:
             tail, nbytes = read_tail(source, heads, local=is_local(filesystem))

@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 
 from skipstone.bindings.tables.files import UNKNOWN, check_unchanged
 from skipstone.bindings.tables.parquet.declared_types import why_not_judged, why_not_read
-from skipstone.bindings.tables.parquet.footer import read_tail, schema_of
+from skipstone.bindings.tables.parquet.footer import read_tail
+from skipstone.bindings.tables.parquet.heads import schema_of
 from skipstone.bindings.tables.parquet.pages.plan_pages import judge_pages, unreadable, whole
 from skipstone.bindings.tables.parquet.pages.ranges import Ranges, is_local
 from skipstone.bindings.tables.parquet.pages.read_pages import FileRead, read_files

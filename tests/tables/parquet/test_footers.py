@@ -15,6 +15,7 @@ from skipstone.bindings.tables.parquet import footer as tails
 from skipstone.bindings.tables.parquet import footers as sources
 from skipstone.bindings.tables.parquet.footer import ParsedFooter
 from skipstone.bindings.tables.parquet.footers import Footer, read_footers
+from skipstone.bindings.tables.parquet.heads import Heads
 from tests.support.tables import footers as hand
 from tests.support.tables.footer_readers import LOCAL, assert_same, compile_loops, content, reader
 from tests.support.tables.parquet_cases import LEGACY, WIDE
@@ -324,3 +325,28 @@ def test_unknown_fields_are_skipped(tmp_path):
     fields[8] = hand.LIST, (0, [])  # some writers store no item type for an empty list
     hand.write_footer(path, footer)
     assert assert_same([path]) == 0
+
+
+@pytest.mark.parametrize("name", ["pyarrow", "late", "loop"])
+def test_files_of_one_writer_share_a_head(tmp_path, name):
+    """So they are read together, also if the table was opened before the loop was compiled."""
+    for i in range(4):
+        kind = pa.int64() if i < 3 else pa.int32()
+        table = pa.table({"x": pa.array([i, i + 1], kind)})
+        pq.write_table(table, tmp_path / f"{i}.parquet")
+    with reader(name):
+        table = ss.scan_parquet(tmp_path)
+        assert table.plan("x > 0").files
+        heads = [id(tail.head) for tail in table.footers.values()]
+        assert len(set(heads[:3])) == 1
+        assert len(set(heads)) == 2
+
+
+def test_heads_with_other_orders_are_others(tmp_path):
+    pq.write_table(pa.table({"x": [1, 2]}), tmp_path / "a.parquet")
+    head = Heads().of_metadata(pq.read_metadata(tmp_path / "a.parquet"))
+    ordered = head.with_orders(1)
+    assert (head.trusted, ordered.trusted) == (False, True)
+    assert head.with_orders(1) is ordered
+    assert ordered.with_orders(0) is head
+    assert not head.equals(ordered)

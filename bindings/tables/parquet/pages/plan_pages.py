@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from skipstone.bindings.plans.pages import FilePages
 from skipstone.bindings.tables.parquet.footer import ParsedFooter
+from skipstone.bindings.tables.parquet.heads import Heads
 from skipstone.bindings.tables.parquet.pages.chunk_pages import (
     Pages,
     have_listed_headers,
@@ -57,7 +58,7 @@ def judge_file(
         SourceError: the file cannot be read.
     """
     try:
-        source, file = open_file(task, {})
+        source, file = open_file(task, Heads())
         with source:
             needed = wanted.needed(task.filtered)
             fields = [f for f in schema if f.name in needed]

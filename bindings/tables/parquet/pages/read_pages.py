@@ -13,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from skipstone.bindings.predicates.predicate import PruningPredicate
-from skipstone.bindings.tables.parquet.footer import Head, ParsedFooter
+from skipstone.bindings.tables.parquet.footer import ParsedFooter
+from skipstone.bindings.tables.parquet.heads import Heads
 from skipstone.bindings.tables.parquet.pages.chunk_pages import Chunk
 from skipstone.bindings.tables.parquet.pages.leaf_types import LeafType
 from skipstone.bindings.tables.parquet.pages.page_choice import RowGroup
@@ -27,7 +28,6 @@ from skipstone.ir.node import Node
 from skipstone.ir.rows import unjudged
 from skipstone.ir.session import Session
 
-Heads = dict[bytes, Head]
 # Errors of files that cannot be read by pages.
 UNREADABLE: Final = (OSError, pa.ArrowException, ValueError, IndexError)
 
@@ -84,7 +84,7 @@ def read_by_pages(
     Raises:
         UnsupportedForm: the rows cannot be judged here.
     """
-    heads: Heads = {}
+    heads = Heads()
     out: list[list[pa.RecordBatch] | None] = [None] * len(tasks)
     with contextlib.ExitStack() as stack:
         files: list[FileRead | None] = []

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from skipstone.bindings.plans.readers import ReaderName
 from skipstone.bindings.predicates.predicate import PruningPredicate
-from skipstone.bindings.tables.parquet.footer import Head
+from skipstone.bindings.tables.parquet.heads import Head
 from skipstone.bindings.tables.parquet.pages.chunk_pages import (
     is_as_listed,
     is_dictionary_coded,

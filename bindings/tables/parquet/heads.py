@@ -1,0 +1,182 @@
+"""The part of a footer that concerns the whole file, which files of one writer share."""
+
+from __future__ import annotations
+
+import re
+import struct
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from skipstone.bindings.tables.parquet.calendar import is_julian
+from skipstone.bindings.tables.parquet.declared_types import with_spark_types
+from skipstone.bindings.tables.parquet.pages.leaf_types import LeafType, leaf_types
+from skipstone.ir.cached import cached_property
+
+MAGIC: Final = b"PAR1"
+# Heads, parsed by pyarrow, that a new one is compared with.
+MAX_PARSED: Final = 8
+# Writers whose bounds pyarrow trusts in every order: these versions, and all writers with another
+# name (`ApplicationVersion::HasCorrectStatistics` of Arrow, PARQUET-251).
+TRUSTED_WRITERS: Final = re.compile(
+    r"parquet-cpp-arrow version |parquet-cpp version 1\.([3-9]|\d\d)\.\d|"
+    r"parquet-mr version 1\.\d\d\.\d|(?!.*parquet-(mr|cpp))",
+    re.DOTALL,
+)
+
+
+class Head:
+    """The part of a footer that concerns the whole file.
+
+    Attributes:
+        metadata: pyarrow's metadata, possibly without row groups.
+        schema: The columns as Arrow and Spark read them.
+        orders: The number of columns whose bounds have the order of their type according to the
+            footer; 0 if this was not looked up.
+    """
+
+    def __init__(self, metadata: pq.FileMetaData, orders: int = 0) -> None:
+        self.metadata, self.schema, self.orders = metadata, schema_of(metadata), orders
+        self._by_orders = {orders: self}
+
+    def with_orders(self, orders: int) -> Head:
+        """Return the head of files that equal this one but for the orders of their columns."""
+        if orders not in self._by_orders:
+            other = Head(self.metadata, orders)
+            other._by_orders = self._by_orders
+            self._by_orders.setdefault(orders, other)
+        return self._by_orders[orders]
+
+    def equals(self, other: Head) -> bool:
+        """Return True if another head says the same."""
+        return bool(
+            self.orders == other.orders
+            and self.writer == other.writer
+            and self.metadata.metadata == other.metadata.metadata
+            and self.metadata.schema.equals(other.metadata.schema)
+            and self.schema.equals(other.schema, check_metadata=True)
+        )
+
+    @cached_property
+    def columns(self) -> pa.Schema:
+        """The schema without the file's key-value metadata."""
+        return self.schema.remove_metadata()
+
+    @cached_property
+    def leaf_types(self) -> dict[str, LeafType]:
+        """The columns whose pages can be read by themselves."""
+        return leaf_types(self.metadata, self.columns)
+
+    @cached_property
+    def physical(self) -> tuple[tuple[str, int], ...]:
+        """Parquet's type and fixed length of each Parquet column."""
+        schema = self.metadata.schema
+        return tuple((c.physical_type, c.length) for c in map(schema.column, range(len(schema))))
+
+    @cached_property
+    def levels(self) -> tuple[tuple[int, int], ...]:
+        """The greatest repetition and definition level of each Parquet column."""
+        schema = self.metadata.schema
+        return tuple(
+            (c.max_repetition_level, c.max_definition_level)
+            for c in map(schema.column, range(len(schema)))
+        )
+
+    @cached_property
+    def writer(self) -> str | None:
+        """The program that wrote the file; None if the footer does not name it."""
+        try:
+            return self.metadata.created_by or None
+        except UnicodeDecodeError:
+            return "parquet-mr"  # of unknown version, and thus not trusted
+
+    @property
+    def trusted(self) -> bool:
+        """True if pyarrow trusts the bounds of all columns."""
+        return self.orders == self.metadata.num_columns and self._has_trusted_writer
+
+    @cached_property
+    def _has_trusted_writer(self) -> bool:
+        return TRUSTED_WRITERS.match((self.writer or "").lower()) is not None
+
+    @cached_property
+    def orders_nan(self) -> bool:
+        """True if the writer's bounds follow Java's order, in which NaN comes last.
+
+        This holds for parquet-mr, Spark's writer, from version 1.10 on.
+        """
+        return re.match(r"parquet-mr version 1\.[1-9]\d\.", self.writer or "") is not None
+
+    @cached_property
+    def julian(self) -> bool:
+        """True if Spark wrote the file in the Julian calendar."""
+        return is_julian(self.metadata.metadata or {})
+
+
+class Heads:
+    """Heads of footers, shared by files that one writer wrote alike."""
+
+    def __init__(self) -> None:
+        self._by_bytes: dict[bytes, Head] = {}
+        self._parsed: list[Head] = []
+
+    def of_bytes(self, data: bytes, orders: int) -> Head:
+        """Return the head in a footer without row groups.
+
+        Raises:
+            OSError, ArrowException, ValueError: it cannot be parsed.
+        """
+        if data not in self._by_bytes:
+            self._by_bytes.setdefault(data, Head(parse_footer(data), orders))
+        return self._by_bytes[data]
+
+    def of_metadata(self, metadata: pq.FileMetaData) -> Head:
+        """Return the head of a parsed footer."""
+        head = Head(metadata)
+        for known in self._parsed:
+            if known.equals(head):
+                return known
+        if len(self._parsed) < MAX_PARSED:
+            self._parsed.append(head)
+        return head
+
+
+def parse_footer(footer: bytes) -> pq.FileMetaData:
+    """Parse a footer by pyarrow.
+
+    Raises:
+        OSError, ArrowException: the bytes are not a footer.
+    """
+    return pq.read_metadata(
+        pa.BufferReader(b"".join((MAGIC, footer, struct.pack("<I", len(footer)), MAGIC)))
+    )
+
+
+def schema_of(metadata: pq.FileMetaData) -> pa.Schema:
+    """Return the columns of a file, with notes on those that mean more in Spark.
+
+    Columns of type INT96 become TIMESTAMP in microseconds, as in Spark. As nanoseconds, the year
+    3000 would overflow to 1830.
+    """
+    schema = with_spark_types(metadata.schema.to_arrow_schema())
+    if not any(_has_nanoseconds(f.type) for f in schema):
+        return schema
+    columns = (metadata.schema.column(i) for i in range(metadata.num_columns))
+    int96 = {c.path for c in columns if c.physical_type == "INT96"}
+    if not int96:
+        return schema
+    return pa.schema([_in_microseconds(f, f.name, int96) for f in schema], schema.metadata)
+
+
+def _has_nanoseconds(t: pa.DataType) -> bool:
+    if pa.types.is_struct(t):
+        return any(_has_nanoseconds(f.type) for f in t)
+    return bool(t == pa.timestamp("ns"))
+
+
+def _in_microseconds(f: pa.Field, path: str, int96: set[str]) -> pa.Field:
+    if pa.types.is_struct(f.type):
+        inner = [_in_microseconds(child, f"{path}.{child.name}", int96) for child in f.type]
+        return f.with_type(pa.struct(inner))
+    return f.with_type(pa.timestamp("us", "UTC")) if path in int96 else f
