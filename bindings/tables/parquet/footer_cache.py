@@ -98,6 +98,7 @@ class FooterCache:
             self.filesystem,
             self.meter,
             keep=self._keep,
+            sizes=chosen.sizes[left],
             progress=_counting_known(progress, len(left), len(files)),
         )
         known |= dict(zip(left, read, strict=True))

@@ -13,10 +13,14 @@ from skipstone.bindings.tables.parquet.calendar import is_julian
 from skipstone.bindings.tables.parquet.declared_types import with_spark_types
 from skipstone.bindings.tables.parquet.pages.leaf_types import LeafType, leaf_types
 from skipstone.ir.cached import cached_property
+from skipstone.kernels.run import forks
 
 MAGIC: Final = b"PAR1"
-# Heads, parsed by pyarrow, that a new one is compared with.
-MAX_PARSED: Final = 8
+# Heads that a new one is compared with, and heads that are found again by their bytes.
+MAX_COMPARED, MAX_BYTES = 8, 64
+# Keys of a footer's metadata that say how its columns are read. Others, such as pandas' number of
+# rows, may differ between files that are read alike; the Arrow schema itself is compared.
+MEANINGFUL: Final = b"org.apache.spark."
 # Writers whose bounds pyarrow trusts in every order: these versions, and all writers with another
 # name (`ApplicationVersion::HasCorrectStatistics` of Arrow, PARQUET-251).
 TRUSTED_WRITERS: Final = re.compile(
@@ -53,10 +57,24 @@ class Head:
         return bool(
             self.orders == other.orders
             and self.writer == other.writer
-            and self.metadata.metadata == other.metadata.metadata
+            and self._notes == other._notes
             and self.metadata.schema.equals(other.metadata.schema)
-            and self.schema.equals(other.schema, check_metadata=True)
+            and self.columns.equals(other.columns, check_metadata=True)
         )
+
+    @cached_property
+    def _notes(self) -> dict[bytes, bytes]:
+        """The key-value metadata that says how columns are read."""
+        given = self.metadata.metadata or {}
+        return {key: value for key, value in given.items() if key.startswith(MEANINGFUL)}
+
+    @cached_property
+    def twin(self) -> str | None:
+        """A name that two columns have; None if each name occurs once."""
+        names: list[str] = self.schema.names
+        if len(set(names)) == len(names):
+            return None
+        return next(name for name in names if names.count(name) > 1)
 
     @cached_property
     def columns(self) -> pa.Schema:
@@ -118,8 +136,9 @@ class Heads:
     """Heads of footers, shared by files that one writer wrote alike."""
 
     def __init__(self) -> None:
+        self._lock = forks.lock()
         self._by_bytes: dict[bytes, Head] = {}
-        self._parsed: list[Head] = []
+        self._compared: list[Head] = []
 
     def of_bytes(self, data: bytes, orders: int) -> Head:
         """Return the head in a footer without row groups.
@@ -127,18 +146,27 @@ class Heads:
         Raises:
             OSError, ArrowException, ValueError: it cannot be parsed.
         """
-        if data not in self._by_bytes:
-            self._by_bytes.setdefault(data, Head(parse_footer(data), orders))
-        return self._by_bytes[data]
+        with self._lock:
+            head = self._by_bytes.get(data)
+            if head is None:
+                head = self._shared(Head(parse_footer(data), orders))
+                if len(self._by_bytes) < MAX_BYTES:
+                    self._by_bytes[data] = head
+        return head
 
     def of_metadata(self, metadata: pq.FileMetaData) -> Head:
         """Return the head of a parsed footer."""
         head = Head(metadata)
-        for known in self._parsed:
+        with self._lock:
+            return self._shared(head)
+
+    def _shared(self, head: Head) -> Head:
+        """Return a known head that says the same, else the head itself."""
+        for known in self._compared:
             if known.equals(head):
                 return known
-        if len(self._parsed) < MAX_PARSED:
-            self._parsed.append(head)
+        if len(self._compared) < MAX_COMPARED:
+            self._compared.append(head)
         return head
 
 

@@ -28,7 +28,7 @@ from skipstone.bindings.tables.parquet.blooms import FileBlooms
 from skipstone.bindings.tables.parquet.file_schemas import common_schema
 from skipstone.bindings.tables.parquet.footer_cache import FooterCache
 from skipstone.bindings.tables.parquet.footer_groups import FooterPart
-from skipstone.bindings.tables.parquet.footers import Progress
+from skipstone.bindings.tables.parquet.footers import FooterMap, Progress
 from skipstone.bindings.tables.parquet.groups import Exactness, LazyColumns, RowGroups, forms_in
 from skipstone.bindings.tables.parquet.options import check_on_error, saved_at, types_of
 from skipstone.bindings.tables.parquet.saved_footers import SNAPSHOT_NAME, write_snapshot
@@ -76,8 +76,8 @@ class ParquetTable(Table, CompleteTable):
         self._schema = pa.schema([*(f for f in data if f.name.lower() not in names), *partitions])
         self.groups = RowGroups(files, parts, self.schema, partitions, values)
         footers = [f for p in parts if isinstance(p, FooterPart) for f in p.footers]
-        self.unreadable = {f.path: f.error for f in footers if f.error is not None}
-        self.footers = {f.path: f.tail for f in footers if f.tail is not None and f.own}
+        self.unreadable = {f.path: e for f in footers if (e := f.error) is not None}
+        self.footers = FooterMap(footers)
         self._statistics: dict[str, Statistics] = {}
 
     @property
