@@ -18,6 +18,7 @@ from skipstone.bindings.tables.files import Ints
 from skipstone.bindings.tables.parquet.encodings import POWERS, Encoding
 from skipstone.ir.types import from_arrow
 from skipstone.ir.values import malformed
+from skipstone.kernels.decode.arrays import bits
 from skipstone.kernels.decode.footer_loops import (
     MAX,
     MAX_SIZE,
@@ -232,8 +233,8 @@ def bound_array(
 def _to_arrow(values: Any, known: Mask, kind: pa.DataType) -> pa.Array:
     if pa.types.is_boolean(kind):
         return pa.array(values.view(np.bool_), mask=~known)
-    bits = None if known.all() else pa.array(known).buffers()[1]
-    return pa.Array.from_buffers(kind, len(known), [bits, pa.py_buffer(values)])
+    held = None if known.all() else bits(known)
+    return pa.Array.from_buffers(kind, len(known), [held, pa.py_buffer(values)])
 
 
 def _timestamp_array(

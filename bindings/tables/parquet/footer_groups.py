@@ -40,6 +40,8 @@ from skipstone.bindings.tables.parquet.heads import Head, Heads
 from skipstone.ir.cached import cached_property
 from skipstone.ir.node import Path
 from skipstone.ir.zones import GREGORIAN, SETTLED
+from skipstone.kernels.decode.arrays import longs
+from skipstone.kernels.decode.footer_layout import is_there
 from skipstone.kernels.decode.footer_loops import (
     BLOOM,
     BLOOM_SIZE,
@@ -112,7 +114,7 @@ class FooterPart:
     def _find_late(self) -> None:
         """Let the loop read footers that came before it was compiled, if that is worth its time."""
         pending = [b for b in self._blocks if b.pending]
-        if pending and is_worth_loop(sum(b.pending for b in pending)):
+        if pending and (is_there() or is_worth_loop(sum(b.pending for b in pending))):
             heads = Heads()
             for block in pending:
                 block.find_late(heads)
@@ -222,7 +224,7 @@ class FooterPart:
         decoded = self._decoded(chunks, np.where(readable, position, UNKNOWN), plain)
         nulls = np.where(lacking, self.rows, decoded.nulls)
         counted = decoded.counted | lacking
-        nans: list[int | None] = [None] * len(position)
+        nans = np.full(len(position), UNKNOWN, np.int64)
         low: dict[int, Any] = {}
         high: dict[int, Any] = {}
         for i, footer, chunk in self._from_pyarrow(decoded.unresolved, position):
@@ -242,9 +244,7 @@ class FooterPart:
         highs = bound_array(decoded.high, decoded, high, plain)
         if plain != kind:
             lows, highs = (b.dictionary_encode().cast(kind) for b in (lows, highs))
-        return Raw(
-            lows, highs, pa.array(nulls, mask=~counted), nan_count=pa.array(nans, pa.int64())
-        )
+        return Raw(lows, highs, longs(nulls, counted), nan_count=longs(nans, nans != UNKNOWN))
 
     def _decoded(self, chunks: ChunkSlots, position: Ints, kind: pa.DataType) -> ChunkBounds:
         """Return the statistics of a column that the loop decodes.

@@ -17,6 +17,7 @@ from skipstone.bindings.tables.partitions import partition_column
 from skipstone.ir.errors import SourceError
 from skipstone.ir.node import Path
 from skipstone.ir.types import leaves_of
+from skipstone.kernels.decode.arrays import longs
 from skipstone.kernels.pack.columns import Raw
 from skipstone.kernels.pack.planes import Mask
 
@@ -163,7 +164,7 @@ class RowGroups:
             for c in ([pa.nulls(len(p.owner), kind)] if a is None else cast_or_null(a, kind).chunks)
         ]
         joined = chunks[0] if len(chunks) == 1 else pa.chunked_array(chunks, kind).combine_chunks()
-        return joined if self._order is None else joined.take(pa.array(self._order))
+        return joined if self._order is None else joined.take(longs(self._order))
 
     def exact(self, path: Path) -> dict[str, pa.Array]:
         """Return "min_exact" and "max_exact": whether the bounds occur in a row."""
@@ -201,7 +202,7 @@ class RowGroups:
             values = partition_column(self.files.folders, field, timezone)
         else:
             values = self._values[field.name]
-        return constant(values.take(pa.array(self.files.folder[self.file])))
+        return constant(values.take(longs(self.files.folder[self.file])))
 
     def size(self, chosen: Mask) -> DataSize:
         """Return how much data the chosen row groups hold; `chosen` is a mask, shape (n,)."""
@@ -218,7 +219,7 @@ class RowGroups:
         """
         files = self.file[which]
         starts = np.flatnonzero(np.diff(files, prepend=-1))
-        paths = self.files.paths.take(pa.array(files[starts])).to_pylist()
+        paths = self.files.paths.take(longs(files[starts])).to_pylist()
         groups = np.split(self.group[which], starts[1:])
         return {
             path: [g for g in own.tolist() if g != UNKNOWN]
@@ -240,7 +241,7 @@ class RowGroups:
 def constant(values: pa.Array) -> Raw:
     """Return the statistics of containers that hold one value each."""
     nulls = values.is_null().cast(pa.int64())
-    ones = pa.repeat(pa.scalar(1, pa.int64()), len(values))
+    ones = longs(np.ones(len(values), np.int64))
     if pa.types.is_floating(values.type):
         nans = pc.is_nan(values).fill_null(False).cast(pa.int64())
     else:

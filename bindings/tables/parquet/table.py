@@ -37,6 +37,7 @@ from skipstone.bindings.tables.table import Table
 from skipstone.ir.errors import SourceError
 from skipstone.ir.node import Path
 from skipstone.ir.types import Kind
+from skipstone.kernels.decode.arrays import longs
 
 if TYPE_CHECKING:
     from skipstone.bindings.plans.readers import ReaderName
@@ -292,7 +293,7 @@ class ParquetTable(Table, CompleteTable):
 
 
 def _counts(values: Ints) -> pa.Array:
-    return pa.array(values, pa.int64(), mask=values == UNKNOWN)
+    return longs(values, values != UNKNOWN)
 
 
 def scan_parquet(

@@ -10,6 +10,7 @@ import pytest
 from skipstone.bindings.plans.work import Meter
 from skipstone.bindings.tables.parquet import footer as tails
 from skipstone.bindings.tables.parquet import footer_blocks as blocks
+from skipstone.bindings.tables.parquet import footer_groups as groups
 from skipstone.bindings.tables.parquet import footers as sources
 from skipstone.bindings.tables.parquet.file_schemas import common_schema
 from skipstone.bindings.tables.parquet.footer_groups import FooterPart
@@ -38,7 +39,7 @@ def reader(name):
             is compiled in between.
     """
     with pytest.MonkeyPatch.context() as m:
-        for module in (tails, blocks, sources):
+        for module in (tails, blocks, sources, groups):
             m.setattr(module, "is_there", lambda: name == "loop")
         m.setattr(sources, "SMALL", 1 << 60 if name == "pyarrow" else 0)
         yield

@@ -13,6 +13,7 @@ import skipstone as ss
 from skipstone.bindings.plans.work import Meter
 from skipstone.bindings.tables.parquet import footer as tails
 from skipstone.bindings.tables.parquet import footer_blocks as blocks
+from skipstone.bindings.tables.parquet import footer_groups as groups
 from skipstone.bindings.tables.parquet import footers as sources
 from skipstone.bindings.tables.parquet.footer import ParsedFooter
 from skipstone.bindings.tables.parquet.footer_blocks import FooterBlock
@@ -277,7 +278,7 @@ def test_few_footers_need_no_loop(tmp_path, monkeypatch):
     """Nothing is compiled or loaded for them, unless a process reads them again and again."""
     pq.write_table(pa.table({"x": range(10)}), tmp_path / "a.parquet", row_group_size=1)
     expected = {str(tmp_path / "a.parquet"): [3]}
-    for module in (tails, blocks, sources):
+    for module in (tails, blocks, sources, groups):
         monkeypatch.setattr(module, "is_there", lambda: False)
     monkeypatch.setattr(sources, "_asked", 0)
     monkeypatch.setattr(sources, "at_hand", lambda: pytest.fail("the loop was requested"))
