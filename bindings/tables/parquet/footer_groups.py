@@ -355,9 +355,7 @@ def _distinct_heads(footers: Sequence[Footer]) -> tuple[list[Head], Ints, list[F
                 and own.columns.equals(heads[-1].columns, check_metadata=True)
             )
             form.append(
-                form[-1]
-                if same_as_last
-                else forms.setdefault(FileSchema(own.columns, own.physical, f.path), len(forms))
+                form[-1] if same_as_last else forms.setdefault(own.form.of_file(f.path), len(forms))
             )
             heads.append(own)
         head[i] = numbers[id(own)]

@@ -11,13 +11,14 @@ import pyarrow.parquet as pq
 
 from skipstone.bindings.tables.parquet.calendar import is_julian
 from skipstone.bindings.tables.parquet.declared_types import with_spark_types
+from skipstone.bindings.tables.parquet.file_schemas import FileSchema
 from skipstone.bindings.tables.parquet.pages.leaf_types import LeafType, leaf_types
 from skipstone.ir.cached import cached_property
 from skipstone.kernels.run import forks
+from skipstone.kernels.run.lru_cache import LruCache
 
 MAGIC: Final = b"PAR1"
-# Heads that a new one is compared with, and heads that are found again by their bytes.
-MAX_COMPARED, MAX_BYTES = 8, 64
+MAX_COMPARED: Final = 8  # heads of a table that a new one is compared with
 # Keys of a footer's metadata that say how its columns are read. Others, such as pandas' number of
 # rows, may differ between files that are read alike; the Arrow schema itself is compared.
 MEANINGFUL: Final = b"org.apache.spark."
@@ -93,6 +94,18 @@ class Head:
         return tuple((c.physical_type, c.length) for c in map(schema.column, range(len(schema))))
 
     @cached_property
+    def logical(self) -> tuple[str | None, ...]:
+        """The logical type of each Parquet column, as JSON; None if it is not known."""
+        schema = self.metadata.schema
+        each = (schema.column(i).logical_type for i in range(len(schema)))
+        return tuple(None if kind is None else kind.to_json() for kind in each)
+
+    @cached_property
+    def form(self) -> FileSchema:
+        """The schema of the file, without an example."""
+        return FileSchema(self.columns, self.physical, "")
+
+    @cached_property
     def levels(self) -> tuple[tuple[int, int], ...]:
         """The greatest repetition and definition level of each Parquet column."""
         schema = self.metadata.schema
@@ -137,7 +150,6 @@ class Heads:
 
     def __init__(self) -> None:
         self._lock = forks.lock()
-        self._by_bytes: dict[bytes, Head] = {}
         self._compared: list[Head] = []
 
     def of_bytes(self, data: bytes, orders: int) -> Head:
@@ -146,13 +158,9 @@ class Heads:
         Raises:
             OSError, ArrowException, ValueError: it cannot be parsed.
         """
+        head = _latest.get(data, lambda: Head(parse_footer(data), orders))
         with self._lock:
-            head = self._by_bytes.get(data)
-            if head is None:
-                head = self._shared(Head(parse_footer(data), orders))
-                if len(self._by_bytes) < MAX_BYTES:
-                    self._by_bytes[data] = head
-        return head
+            return self._shared(head)
 
     def of_metadata(self, metadata: pq.FileMetaData) -> Head:
         """Return the head of a parsed footer."""
@@ -163,11 +171,16 @@ class Heads:
     def _shared(self, head: Head) -> Head:
         """Return a known head that says the same, else the head itself."""
         for known in self._compared:
-            if known.equals(head):
+            if known is head or known.equals(head):
                 return known
         if len(self._compared) < MAX_COMPARED:
             self._compared.append(head)
         return head
+
+
+# Heads of the latest footers of this process, by their bytes: tables are often opened again. A head
+# takes some 30 KB.
+_latest: Final = LruCache[bytes, Head](64)
 
 
 def parse_footer(footer: bytes) -> pq.FileMetaData:

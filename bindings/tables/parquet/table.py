@@ -74,7 +74,9 @@ class ParquetTable(Table, CompleteTable):
         names = {f.name.lower() for f in partitions}
         # A partition value overrides a column of the same name in the file, as in Spark.
         data = common_schema(forms_in(parts)) if schema is None else schema
-        self._schema = pa.schema([*(f for f in data if f.name.lower() not in names), *partitions])
+        if names:
+            data = pa.schema([*(f for f in data if f.name.lower() not in names), *partitions])
+        self._schema = data if data.metadata is None else data.remove_metadata()
         self.groups = RowGroups(files, parts, self.schema, partitions, values)
         footers = [f for p in parts if isinstance(p, FooterPart) for f in p.footers]
         self.unreadable = {f.path: e for f in footers if (e := f.error) is not None}
