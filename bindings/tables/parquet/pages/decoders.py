@@ -16,7 +16,7 @@ from skipstone.bindings.plans.readers import ReaderName, has_polars
 from skipstone.bindings.tables.parquet.pages.page_file import Mask, PageFile
 
 if TYPE_CHECKING:
-    from polars import DataFrame
+    from polars import DataFrame, Expr
 
 # Bytes from which Polars is faster than Arrow: it takes 0.3 ms to begin, and less for each value.
 POLARS_FROM: Final = 1 << 18
@@ -111,7 +111,7 @@ def decode(
             out[i] = ArrowColumns(file, own)
         else:
             rest.append(i)
-    if rest and _uses_polars(sum(files[i].unpacked for i in rest), reader):
+    if rest and uses_polars(sum(files[i].unpacked for i in rest), reader):
         out.update(zip(rest, _by_polars([files[i] for i in rest]), strict=True))
     return [out[i] if i in out else ArrowColumns(file) for i, file in enumerate(files)]
 
@@ -126,7 +126,37 @@ def _by_polars(files: Sequence[PageFile]) -> Sequence[Decoded]:
         return [ArrowColumns(file) for file in files]
 
 
-def _uses_polars(size: int, reader: ReaderName) -> bool:
+def filtered(file: PageFile, condition: Expr, names: Sequence[str]) -> pa.Table | None:
+    """Return columns of the rows of a file, and of its mask, for which a condition is TRUE.
+
+    Args:
+        file: The file.
+        condition: The condition; Polars pushes it into its decoder.
+        names: The columns.
+
+    Returns:
+        The rows; None if Polars refuses the file.
+    """
+    import polars as pl
+
+    if file.mask is not None:
+        condition = pl.col(file.mask) & condition
+    scan = pl.scan_parquet(file.data, use_statistics=False).filter(condition)
+    try:
+        return scan.select(names).collect().rechunk().to_arrow()
+    except (MemoryError, KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:  # its panics are no Exception
+        return None
+
+
+def uses_polars(size: int, reader: ReaderName) -> bool:
+    """Return True if Polars is to decode pages.
+
+    Args:
+        size: Their bytes after decompression.
+        reader: The reader that was asked for.
+    """
     global _decoded
     if reader != "auto":
         return reader == "polars"
