@@ -39,10 +39,8 @@ Mask = npt.NDArray[np.bool_]
 SAMPLED: Final = 2
 # The share of living pages from which one pass takes less time.
 LIVING: Final = 0.25
-# Bytes of untested columns, relative to the tested, up to which one pass costs little in any case.
-LATE_SHARE: Final = 1
-# Bytes of a row group of which pages leave less than half, up to which it is read whole.
-SMALL_GROUP: Final = 1 << 22
+# Bytes that are read in vain at most, which takes some milliseconds.
+VAIN_BYTES: Final = 1 << 25
 
 
 def keep_matching(rows: RowGroups, predicate: Node, *, lenient: bool) -> None:
@@ -114,7 +112,7 @@ def _is_worth_it(rows: RowGroups, wanted: RowSelection, tested: set[str]) -> boo
     """Return True if one pass over all columns seems to cost less than one after another."""
     groups = [w.group for w in rows.windows]
     late = [name for name in wanted.columns if name in rows.leaves and name not in tested]
-    if _nbytes(groups, late) <= LATE_SHARE * _nbytes(groups, tested):
+    if _nbytes(groups, late) <= VAIN_BYTES:
         return True
     history = wanted.pages
     if history.living is None and len(groups) >= 4 * SAMPLED and wanted.predicate is not None:
@@ -139,18 +137,18 @@ def _decoded(rows: RowGroups, condition: Expr, names: Sequence[str]) -> pa.Table
         names: The columns.
 
     Returns:
-        The rows; None if pages leave little of a large row group, or if Polars refuses the pages.
+        The rows; None if pages leave too little of large row groups, or if Polars refuses.
 
     Raises:
         OSError: a file cannot be read.
     """
     own = [name for name in names if name in rows.leaves]
     read = list(dict.fromkeys([*own, *condition.meta.root_names()]))
-    groups, keeps = [], []
+    groups, keeps, vain = [], [], 0.0
     for windows, _, alive in rows.living_groups():
         g = windows[0].group
-        left = sum(w.rows for w in windows)
-        if left * 2 < g.rows and _nbytes([g], read) > SMALL_GROUP:
+        vain += _nbytes([g], read) * (1 - len(alive) / g.rows)
+        if vain > VAIN_BYTES:
             return None
         groups.append(g)
         keeps.append(_within(windows, alive))
