@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -23,16 +23,13 @@ from skipstone.bindings.tables.parquet.pages.page_choice import (
     living_share,
 )
 from skipstone.bindings.tables.parquet.pages.page_file import GroupPart, read_pages
-from skipstone.bindings.tables.parquet.pages.polars_filter import split
+from skipstone.bindings.tables.parquet.pages.polars_filter import Expression, split
 from skipstone.bindings.tables.parquet.pages.row_groups import RowGroups
 from skipstone.bindings.tables.read import BATCH_ROWS, RowSelection
 from skipstone.bindings.tables.row_filter import conjuncts
 from skipstone.ir.errors import UnsupportedForm
 from skipstone.ir.node import Node, columns_of
 from skipstone.ir.rows import unjudged
-
-if TYPE_CHECKING:
-    from polars import Expr
 
 Mask = npt.NDArray[np.bool_]
 # Row groups that are read to learn how many pages hold matching rows.
@@ -128,7 +125,7 @@ def _is_worth_it(rows: RowGroups, wanted: RowSelection, tested: set[str]) -> boo
     return history.living is not None and history.living >= LIVING
 
 
-def _decoded(rows: RowGroups, condition: Expr, names: Sequence[str]) -> pa.Table | None:
+def _decoded(rows: RowGroups, condition: Expression, names: Sequence[str]) -> pa.Table | None:
     """Return columns of the rows of windows for which a condition is TRUE.
 
     Args:

@@ -10,7 +10,7 @@ import functools
 import operator
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pyarrow as pa
 
@@ -20,6 +20,7 @@ from skipstone.ir.types import EXACT, DType, Kind, from_arrow
 if TYPE_CHECKING:
     from polars import DataType, Expr
 
+Expression: TypeAlias = "Expr"
 COMPARE: Final[Mapping[Op, Any]] = {
     Op.LT: operator.lt,
     Op.LE: operator.le,
