@@ -9,11 +9,13 @@ import sys
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from skipstone.bindings.plans.readers import ReaderName, has_polars
 from skipstone.bindings.tables.parquet.pages.page_file import Mask, PageFile
+from skipstone.kernels.decode.page_layout import are_sound
 
 if TYPE_CHECKING:
     from polars import DataFrame, Expr
@@ -118,6 +120,8 @@ def decode(
 
 def _by_polars(files: Sequence[PageFile]) -> Sequence[Decoded]:
     """Decode files by Polars, or by Arrow if Polars refuses one: Arrow decides what is damaged."""
+    if not all(map(_is_sound, files)):
+        return [ArrowColumns(file) for file in files]
     try:
         return PolarsColumns.all_of(files)
     except (ImportError, MemoryError, KeyboardInterrupt, SystemExit):
@@ -139,6 +143,8 @@ def filtered(file: PageFile, condition: Expr, names: Sequence[str]) -> pa.Table 
     """
     import polars as pl
 
+    if not _is_sound(file):
+        return None
     if file.mask is not None:
         condition = pl.col(file.mask) & condition
     scan = pl.scan_parquet(file.data, use_statistics=False).filter(condition)
@@ -148,6 +154,11 @@ def filtered(file: PageFile, condition: Expr, names: Sequence[str]) -> pa.Table 
         raise
     except BaseException:  # its panics are no Exception
         return None
+
+
+def _is_sound(file: PageFile) -> bool:
+    """Return True if Polars may see the headers of a file's pages."""
+    return are_sound(np.frombuffer(file.data, np.uint8), file.chunks)
 
 
 def uses_polars(size: int, reader: ReaderName) -> bool:
