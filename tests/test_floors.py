@@ -41,6 +41,7 @@ HOMES = {
         "bindings/plans/reading.py",  # only types
         "bindings/shell/demo.py",
         "bindings/tables/parquet/pages/decoders.py",
+        "bindings/tables/parquet/pages/polars_filter.py",
         "bindings/tables/table.py",  # only types
     ),
     "duckdb": ("bindings/plans/reading.py", "bindings/shell/demo.py"),

@@ -26,6 +26,9 @@ from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import Kind
 from skipstone.ir.values import Data
 
+# Steps of a long division up to which it is faster than Python's integers.
+MOST_STEPS: Final = 4
+
 
 def _quotient(args: tuple[Node, ...], session: Session) -> Signature:
     a, b = operands(args, session)
@@ -71,15 +74,37 @@ def _divide(call: Call, a: Data, b: Data) -> Any:
     b = np.where(zero, np.ones_like(b), b) if zero.any() else b
     if call.dtype.kind is Kind.FLOAT:
         return a / b, np.broadcast_to(zero, np.broadcast(a, b).shape)
-    # Half up, away from zero: the quotient of 10^k * a and b, for k extra digits.
     shift = call.dtype.scale - call.types[0].scale + call.types[1].scale
-    n, d = np.abs(rescale(a, shift)), np.abs(b)
-    if n.dtype == object or 2 * reach(d) >= 2**63:
-        n, d = n.astype(object), d.astype(object)
-    q = n // d
-    size = q + np.asarray(2 * (n - q * d) >= d, np.bool_)
+    size = _rounded_quotient(np.abs(a), np.abs(b), shift)
     negative = np.asarray((a < 0) != (b < 0), np.bool_)
-    return np.where(negative, -size, size), np.broadcast_to(zero, size.shape)
+    signed = np.where(negative, -size, size) if negative.any() else size
+    return signed, np.broadcast_to(zero, size.shape)
+
+
+def _rounded_quotient(n: Data, d: Data, digits: int) -> Data:
+    """Return n * 10^digits / d, rounded half up; n >= 0 and d > 0.
+
+    Machine words hold the steps of a long division, some digits each, if the divisor is small
+    enough; only the quotient may need Python's integers.
+    """
+    step = len(str((2**63 - 1) // max(reach(d), 1))) - 1  # d * 10^step fits
+    if object in (n.dtype, d.dtype) or step < max(digits, 1) / MOST_STEPS:
+        n, d = rescale(n, digits).astype(object), d.astype(object)
+        q = n // d
+        return np.asarray(q + np.asarray(2 * (n - q * d) >= d, np.bool_))
+    n, d = np.broadcast_arrays(n.astype(np.uint64), d.astype(np.uint64))
+    q, left = n // d, digits
+    rest = n - q * d
+    total: Data = q.astype(np.int64)
+    while left:
+        step = min(step, left)
+        rest = rest * np.uint64(10**step)
+        q = rest // d
+        rest = rest - q * d
+        left -= step
+        q += 0 if left else rest >= d - rest
+        total = exact(np.add, rescale(total, step), q.astype(np.int64), 64)
+    return total if digits else total + np.asarray(rest >= d - rest, np.int64)
 
 
 def _div(call: Call, a: Data, b: Data) -> Any:

@@ -34,6 +34,7 @@ TRUTHS = 16  # the first bit of booleans
 # Slots of a page: as of a chunk, but TYPE is the kind of page, and BYTES its compressed size.
 UNPACKED, PAGE_VALUES, PAGE_ROWS = BLOOM, BLOOM_SIZE, REPEATED
 PAGE_NULLS, PAGE_ENCODING = DEFINED, ROWS
+DEFINED_BYTES, REPEATED_BYTES = TOTAL, UNENCODED
 DATA_PAGE, INDEX_PAGE, DICTIONARY_PAGE, DATA_PAGE_V2 = range(4)
 # What `walk_all` finds of each footer: whether it is one, its row groups, its columns, the columns
 # whose bounds have the order of their type, the first column chunk, and the first of the footers
@@ -360,3 +361,68 @@ def headers(
         pos = after + now[BYTES]
         count += 1
     return count
+
+
+def sound(
+    data: Any,
+    chunks: Any,
+    room: int,
+    grammar: Any,
+    stack: Any,
+    now: Any,
+    marks: Any,
+    totals: Any,
+) -> int:
+    """Compare the headers of pages with each other and with the footer.
+
+    Args:
+        data: Bytes that hold all pages.
+        chunks: Where the pages of each column chunk start and stop, and the number of their values,
+            shape (any, 3). Flat columns only.
+        room: The most pages to look at.
+        grammar, stack, now, marks, totals: As in `headers`.
+
+    Returns:
+        1 if all are sound, 0 if one is not, -1 if there are more pages than `room`.
+    """
+    pages = chunks[:0]  # keeps nothing
+    for c in range(len(chunks)):
+        pos, stop, left = chunks[c, 0], chunks[c, 1], chunks[c, 2]
+        first = True
+        while pos < stop:
+            if room == 0:
+                return -1
+            room -= 1
+            for i in range(SLOTS):
+                now[i] = 0
+            pos = walk(data[:stop], pos, grammar, stack, now, pages, pages, marks, totals)
+            kind, values, size = now[TYPE], now[PAGE_VALUES], now[BYTES]
+            if pos < 0 or values < 0 or size < 0 or size > stop - pos or now[UNPACKED] < 0:
+                return 0
+            if kind == DICTIONARY_PAGE:
+                if not first or values > now[UNPACKED]:
+                    return 0
+            elif kind == DATA_PAGE:
+                left -= values
+            elif kind == DATA_PAGE_V2:
+                levels = now[DEFINED_BYTES] + now[REPEATED_BYTES]
+                if (
+                    now[PAGE_ROWS] != values
+                    or now[PAGE_NULLS] < 0
+                    or now[PAGE_NULLS] > values
+                    or now[DEFINED_BYTES] < 0
+                    or now[REPEATED_BYTES] != 0
+                    or levels > size
+                    or levels > now[UNPACKED]
+                ):
+                    return 0
+                left -= values
+            else:
+                return 0
+            if left < 0:
+                return 0
+            first = False
+            pos += size
+        if left != 0:
+            return 0
+    return 1

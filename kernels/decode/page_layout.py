@@ -22,6 +22,12 @@ HEADERS: Final = Loop(
     "i8(readonly, i8, i8, matrix, matrix, array, matrix, array, matrix)",
     ("number", "signed", "items", "ended", "walk"),
 )
+SOUND: Final = Loop(
+    footer_loops,
+    "sound",
+    "i8(readonly, matrix, i8, matrix, matrix, array, matrix, array)",
+    ("number", "signed", "items", "ended", "walk"),
+)
 # Slots of a column chunk, in the place of its statistics.
 CODEC, VALUES, UNCOMPRESSED, DATA, DICTIONARY = range(2, 7)
 OFFSET_INDEX, OFFSET_INDEX_SIZE, COLUMN_INDEX, COLUMN_INDEX_SIZE = range(8, 12)
@@ -30,6 +36,8 @@ OFFSET, FIRST_ROW, SIZE = 2, 3, at.BYTES
 # Columns that follow the slots of a page.
 ENCODING, START, STOP = range(at.WIDTH, at.WIDTH + 3)
 PAGE_BYTES: Final = 1 << 8  # of small pages
+# Pages that Python looks at in some 20 ms, and those of a chunk, by which loops are compiled.
+FEW_PAGES, CHUNK_PAGES = 1 << 8, 1 << 4
 
 
 def _without_slots(grammar: Grammar) -> Grammar:
@@ -95,8 +103,8 @@ PAGE: Final = table_of(
             2: (at.I32, 0, 0, at.PAGE_NULLS),
             3: (at.I32, 0, 0, at.PAGE_ROWS),
             4: (at.I32, 0, 0, at.PAGE_ENCODING),
-            5: (at.I32, 0, 0, -1),
-            6: (at.I32, 0, 0, -1),
+            5: (at.I32, 0, 0, at.DEFINED_BYTES),
+            6: (at.I32, 0, 0, at.REPEATED_BYTES),
             7: (at.TRUE, 0, 0, -1),
             8: (at.STRUCT, 0, at.STATISTICS, at.SAID),
         },
@@ -175,3 +183,25 @@ class HeaderReader:
 def headers_of(data: Bytes, values: int) -> Longs | None:
     """Read the headers of a column chunk's pages; see `HeaderReader.read`."""
     return HeaderReader(len(data) // PAGE_BYTES).read(data, values)
+
+
+def are_sound(data: Bytes, chunks: Longs) -> bool:
+    """Return True if the headers of pages fit each other and the footer.
+
+    False: they do not, or they are many, and the loop that reads them is not compiled yet.
+
+    Decoders believe them: a negative number of values ends the process in Polars (2.1).
+
+    Args:
+        data: Bytes that hold all pages.
+        chunks: Where the pages of each column chunk start and stop, and the number of their values,
+            shape (any, 3). Flat columns only.
+    """
+    stack, now = np.empty((at.DEPTH, 4), np.int64), np.empty(at.SLOTS, np.int64)
+    marks, totals = np.zeros((at.FIELDS, 2), np.int64), np.zeros(3, np.int64)
+    loop = suited(SOUND, CHUNK_PAGES * len(chunks))
+    room = len(data) if compile_cache.find(SOUND) is not None else FEW_PAGES
+    found = loop(data, chunks, room, PAGE, stack, now, marks, totals)
+    if found < 0:  # Python would take long
+        loops.at_hand(SOUND)
+    return found == 1

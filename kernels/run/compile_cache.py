@@ -59,6 +59,11 @@ def find(shape: Hashable) -> Kernel | None:
     return _kernels.get(shape)
 
 
+def count() -> int:
+    """Return the number of kernels and loops that this process has compiled or loaded."""
+    return len(_kernels)
+
+
 def kernel(key: K, source_of: Callable[[K], str]) -> Kernel:
     """Return the kernel of a key: from memory, from disk, or compiled now.
 

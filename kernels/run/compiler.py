@@ -5,6 +5,7 @@ One thread compiles from a bounded queue, and only shapes that are used enough.
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import warnings
@@ -12,18 +13,21 @@ from collections.abc import Callable, Hashable
 from typing import Any, Final, NamedTuple, TypeVar
 
 from skipstone.ir.errors import describe_error
-from skipstone.kernels.run import forks
+from skipstone.kernels.run import compile_cache, forks
 from skipstone.kernels.run.compile_cache import Shape
 
+# Kernels of a process from which no more are compiled in the background: each takes some 1 MB, and
+# Numba (0.68) gives none back, also if the kernel is forgotten.
+MAX_KERNELS: Final = 256
 # Larger shapes are not compiled in the background. 400 operations take some 3 s to compile, and a
 # fork would wait that long.
 MAX_OPERATIONS: Final = 400
 # For fewer containers, NumPy takes less time than a compiled kernel could save in a session.
 MIN_CONTAINERS: Final = 100_000
-# A shape is compiled once NumPy has judged this many containers, or rows, by it, over all calls.
-# They take NumPy some 40 ms; the compiler takes 0.2 s, and slows other threads through the GIL.
-COMPILE_AFTER: Final = 8_000_000
-# Tasks that wait for the compiler; beyond that the oldest is dropped.
+# A shape is compiled once NumPy has done this many of its operations on containers, or rows, over
+# all calls. They take some 30 ms; the compiler takes 0.2 s, and slows other threads by the GIL.
+COMPILE_AFTER: Final = 1 << 29
+# Tasks that wait for the compiler; beyond that the cheapest is dropped.
 MAX_QUEUED: Final = 64
 MAX_COUNTED: Final = 4096  # shapes whose use is counted
 K = TypeVar("K", bound=Hashable)
@@ -31,43 +35,54 @@ OnFailure = Callable[[Exception], None]
 
 
 class Task(NamedTuple):
-    """A key to compile, the function that compiles it, and a callback for errors."""
+    """A key to compile.
+
+    Attributes:
+        key, compile_now, on_failure: As in `compile_in_background`.
+        cost: What calls have cost without it, in operations on containers.
+    """
 
     key: Any
     compile_now: Callable[[Any], Any]
     on_failure: OnFailure | None
+    cost: float
 
 
 _lock = forks.lock()
 _queue: dict[Hashable, Task] = {}
-_counted: dict[Hashable, int] = {}  # shape -> containers that NumPy has judged
+_counted: dict[Hashable, int] = {}  # shape -> operations that NumPy has done
 _failed_keys: set[Hashable] = set()
 _running = False
 _current: Hashable = None
 
 
 def compile_in_background(
-    key: K, compile_now: Callable[[K], Any], on_failure: OnFailure | None = None
+    key: K,
+    compile_now: Callable[[K], Any],
+    on_failure: OnFailure | None = None,
+    cost: float = math.inf,
 ) -> None:
     """Compile something in a daemon thread, and return at once.
 
     Args:
-        key: Identifies the task. It is queued once, and dropped if too many tasks come after it.
+        key: Identifies the task. It is queued once, and dropped if too many dearer tasks wait.
         compile_now: Compiles the key.
         on_failure: Called with the exception if that fails; the key may then be queued again. None:
             issue a warning and never compile this key again.
+        cost: What calls have cost without it, in operations on containers; the dearest is compiled
+            first.
     """
     global _running
     if os.environ.get("SKIPSTONE_COMPILE") == "0" or key in _failed_keys or key == _current:
         return
-    if isinstance(key, Shape) and _operations(key) > MAX_OPERATIONS:
+    if isinstance(key, Shape) and (
+        _operations(key) > MAX_OPERATIONS or compile_cache.count() >= MAX_KERNELS
+    ):
         return
     with _lock:
-        if key in _queue:
-            return
-        _queue[key] = Task(key, compile_now, on_failure)
+        _queue[key] = Task(key, compile_now, on_failure, cost)
         if len(_queue) > MAX_QUEUED:
-            del _queue[next(iter(_queue))]
+            del _queue[min(_queue.values(), key=_cost).key]
         if _running:
             return
         _running = True
@@ -78,7 +93,7 @@ def compile_in_background(
 
 
 def count_use(shape: Shape, containers: int, compile_now: Callable[[Shape], Any]) -> None:
-    """Count containers that NumPy judges by a shape; compile the shape once that pays.
+    """Count what NumPy does for a shape; compile the shape once that pays.
 
     Args:
         shape: The shape.
@@ -87,11 +102,9 @@ def count_use(shape: Shape, containers: int, compile_now: Callable[[Shape], Any]
     """
     if containers < MIN_CONTAINERS:
         return
-    total = _counted.get(shape, 0) + containers
+    total = _counted.get(shape, 0) + containers * _operations(shape)
     if total >= COMPILE_AFTER:
-        _counted.pop(shape, None)
-        compile_in_background(shape, compile_now)
-        return
+        compile_in_background(shape, compile_now, cost=total)
     with _lock:
         _counted.pop(shape, None)  # keeps the dict ordered by last use
         _counted[shape] = total
@@ -100,7 +113,12 @@ def count_use(shape: Shape, containers: int, compile_now: Callable[[Shape], Any]
 
 
 def _operations(shape: Shape) -> int:
-    return sum(1 for root in shape.roots for _ in root.walk())
+    """Return the number of operations and inputs of a kernel, at least 1."""
+    return max(sum(1 for root in shape.roots for _ in root.walk()), 1)
+
+
+def _cost(task: Task) -> float:
+    return task.cost
 
 
 def _run_queue() -> None:
@@ -110,8 +128,7 @@ def _run_queue() -> None:
             if not _queue:
                 _running, _current = False, None
                 return
-            # The newest task first: its shape is in use now.
-            task = _queue.pop(next(reversed(_queue)))
+            task = _queue.pop(max(_queue.values(), key=_cost).key)
             _current = task.key
         _compile(task)
 

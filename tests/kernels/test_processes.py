@@ -201,7 +201,7 @@ def test_shapes_earn_their_kernel_and_one_thread_compiles(monkeypatch):
         hold.wait(10)
         compiled.append(shape)
 
-    shapes = [Shape((), i) for i in range(300)]  # distinct shapes without operations
+    shapes = [Shape((), i) for i in range(300)]  # distinct shapes of one operation
     for shape in shapes:
         compiler.count_use(shape, compiler.COMPILE_AFTER // 5, compile_now)
         compiler.count_use(shape, compiler.MIN_CONTAINERS - 1, compile_now)
@@ -209,11 +209,22 @@ def test_shapes_earn_their_kernel_and_one_thread_compiles(monkeypatch):
     assert not named() and not compiled
     for _ in range(4):
         for shape in shapes:
-            compiler.count_use(shape, compiler.COMPILE_AFTER // 5, compile_now)
+            compiler.count_use(shape, compiler.COMPILE_AFTER // 5 + shape.many, compile_now)
     assert len(named()) == 1 and len(compiler._queue) == compiler.MAX_QUEUED
+    dearest = shapes[150]  # it waits in the queue no more, and is used again
+    compiler.count_use(dearest, compiler.COMPILE_AFTER, compile_now)
     hold.set()
     named()[0].join(20)
-    assert len(compiled) == compiler.MAX_QUEUED + 1 and set(shapes[-64:]) <= set(compiled)
+    assert len(compiled) == compiler.MAX_QUEUED + 1
+    # The first was compiled before others waited; then come those that cost most.
+    assert compiled[1] == dearest and set(compiled[2:]) <= set(shapes[-compiler.MAX_QUEUED :])
+
+
+def test_a_process_compiles_a_bounded_number_of_shapes(monkeypatch):
+    monkeypatch.setattr(compiler, "MAX_KERNELS", compile_cache.count())
+    compiled = []
+    compiler.count_use(Shape((), 1 << 20), compiler.COMPILE_AFTER, compiled.append)
+    assert not compiler._queue and not compiled
 
 
 CTRL_C = """

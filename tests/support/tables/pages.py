@@ -24,7 +24,7 @@ FAR = (dt.date(1, 1, 1), dt.date(1582, 10, 4), dt.date(1582, 10, 15), dt.date(99
 
 def compile_loops():
     """Compile the loops that find pages; without them, row groups are read."""
-    for loop in (footer_layout.WALK, GATHER, page_layout.HEADERS):
+    for loop in (footer_layout.WALK, GATHER, page_layout.HEADERS, page_layout.SOUND):
         compiled(loop)
 
 

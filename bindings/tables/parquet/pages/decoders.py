@@ -9,14 +9,16 @@ import sys
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from skipstone.bindings.plans.readers import ReaderName, has_polars
 from skipstone.bindings.tables.parquet.pages.page_file import Mask, PageFile
+from skipstone.kernels.decode.page_layout import are_sound
 
 if TYPE_CHECKING:
-    from polars import DataFrame
+    from polars import DataFrame, Expr
 
 # Bytes from which Polars is faster than Arrow: it takes 0.3 ms to begin, and less for each value.
 POLARS_FROM: Final = 1 << 18
@@ -111,13 +113,15 @@ def decode(
             out[i] = ArrowColumns(file, own)
         else:
             rest.append(i)
-    if rest and _uses_polars(sum(files[i].unpacked for i in rest), reader):
+    if rest and uses_polars(sum(files[i].unpacked for i in rest), reader):
         out.update(zip(rest, _by_polars([files[i] for i in rest]), strict=True))
     return [out[i] if i in out else ArrowColumns(file) for i, file in enumerate(files)]
 
 
 def _by_polars(files: Sequence[PageFile]) -> Sequence[Decoded]:
     """Decode files by Polars, or by Arrow if Polars refuses one: Arrow decides what is damaged."""
+    if not all(map(_is_sound, files)):
+        return [ArrowColumns(file) for file in files]
     try:
         return PolarsColumns.all_of(files)
     except (ImportError, MemoryError, KeyboardInterrupt, SystemExit):
@@ -126,7 +130,44 @@ def _by_polars(files: Sequence[PageFile]) -> Sequence[Decoded]:
         return [ArrowColumns(file) for file in files]
 
 
-def _uses_polars(size: int, reader: ReaderName) -> bool:
+def filtered(file: PageFile, condition: Expr, names: Sequence[str]) -> pa.Table | None:
+    """Return columns of the rows of a file, and of its mask, for which a condition is TRUE.
+
+    Args:
+        file: The file.
+        condition: The condition; Polars pushes it into its decoder.
+        names: The columns.
+
+    Returns:
+        The rows; None if Polars refuses the file.
+    """
+    import polars as pl
+
+    if not _is_sound(file):
+        return None
+    if file.mask is not None:
+        condition = pl.col(file.mask) & condition
+    scan = pl.scan_parquet(file.data, use_statistics=False).filter(condition)
+    try:
+        return scan.select(names).collect().rechunk().to_arrow()
+    except (MemoryError, KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:  # its panics are no Exception
+        return None
+
+
+def _is_sound(file: PageFile) -> bool:
+    """Return True if Polars may see the headers of a file's pages."""
+    return are_sound(np.frombuffer(file.data, np.uint8), file.chunks)
+
+
+def uses_polars(size: int, reader: ReaderName) -> bool:
+    """Return True if Polars is to decode pages.
+
+    Args:
+        size: Their bytes after decompression.
+        reader: The reader that was asked for.
+    """
     global _decoded
     if reader != "auto":
         return reader == "polars"

@@ -26,8 +26,8 @@ Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 # Most writers end a page after 20,000 rows or 1 MB, whichever comes first.
 PAGE_ROWS, PAGE_BYTES = 1 << 14, 1 << 20
-# Pages are looked up if at least one in so many seems to have no living row.
-DEAD_SHARE: Final = 8
+# Pages are looked up if at most this share of them seems to hold a living row.
+LIVING_SHARE: Final = 7 / 8
 
 
 @dataclass(slots=True)
@@ -142,16 +142,18 @@ def needs_pages(windows: Sequence[Window], name: str, alive: Mask) -> bool:
     """Return True if it is worth finding the pages of a row group's column, not found yet."""
     g = windows[0].group
     return name not in g.pages and (
-        windows[0].rows < g.rows or _has_dead_pages(g.chunks[name], alive)
+        windows[0].rows < g.rows or living_share(g.chunks[name], alive) <= LIVING_SHARE
     )
 
 
-def _has_dead_pages(chunk: Chunk, alive: Mask) -> bool:
-    """Return True if many pages seem to have no living row, judged by their usual size."""
+def living_share(chunk: Chunk, alive: Mask) -> float:
+    """Return the share of pages that seem to hold a living row, judged by their usual size."""
     rows = min(PAGE_ROWS, PAGE_BYTES * chunk.values // max(chunk.unpacked, 1) + 1)
     pages = len(alive) // rows
+    if not pages:
+        return 1.0
     living = np.any(alive[: pages * rows].reshape(pages, rows), axis=1)
-    return pages > 0 and int(np.count_nonzero(living)) * DEAD_SHARE <= pages * (DEAD_SHARE - 1)
+    return int(np.count_nonzero(living)) / pages
 
 
 def runs_of(

@@ -87,6 +87,8 @@ class PageFile:
         data: The file.
         names: The columns.
         views: The bytes of the pages in it: for each row group one view for each column.
+        chunks: Where the pages of each column chunk start and stop in it, and the number of their
+            values, shape (chunks, 3).
         unpacked: The approximate bytes of all columns after decompression.
         mask: The name of a further column that is true for the rows to return; None: all rows.
         keep: That mask, shape (rows,).
@@ -95,6 +97,7 @@ class PageFile:
     data: bytes
     names: Sequence[str]
     views: Sequence[Sequence[memoryview]]
+    chunks: npt.NDArray[np.int64]
     unpacked: int
     mask: str | None
     keep: Mask | None
@@ -127,14 +130,18 @@ def read_pages(
             into[-len(end) :] = end
         data = lent.getvalue()  # shares the memory
         views: list[list[memoryview]] = []
+        chunks: list[tuple[int, int, int]] = []
         at, whole = len(MAGIC), memoryview(data)
         for group in groups:
             views.append([])
             for part in group.parts:
-                views[-1].append(whole[at : at + part.nbytes])
-                at += part.nbytes
+                after = at + part.nbytes
+                views[-1].append(whole[at:after])
+                chunks.append((at, after, part.values))
+                at = after
         unpacked = sum(max(8 * p.values, p.unpacked) for g in groups for p in g.parts)
-        yield PageFile(data, names, views, unpacked, mask, keep)
+        places = np.array(chunks, np.int64)
+        yield PageFile(data, names, views, places, unpacked, mask, keep)
 
 
 def _read_into(groups: Sequence[GroupPart], buffer: memoryview) -> None:

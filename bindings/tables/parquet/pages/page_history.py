@@ -1,4 +1,4 @@
-"""Remember whether page statistics ruled out rows, so that they are not read in vain."""
+"""Remember what pages of a query were worth, so that later row groups are read the better way."""
 
 from __future__ import annotations
 
@@ -7,29 +7,40 @@ from typing import Final
 
 # Rows after which it is judged whether page statistics help; a share of rows to rule out by then;
 # and how often they are tried again where they do not, for tables are not the same throughout.
-FIRST_ROWS: Final = 1 << 20
+FIRST_ROWS: Final = 1 << 18
 LEAST_SHARE: Final = 8
 TRY_EVERY: Final = 8
 
 
 @dataclass(slots=True)
 class PageHistory:
-    """Counts the rows that page statistics have judged and left in one query.
+    """What the row groups of one query, read so far, tell about the others.
 
     Attributes:
         rows: The rows of the row groups whose page statistics were judged.
         left: The rows that they left.
         skipped: How many times in a row they were not looked at.
+        living: The share of the untested columns' pages that hold a matching row; None: unknown.
     """
 
     rows: int = 0
     left: int = 0
     skipped: int = 0
+    living: float | None = None
+
+    @property
+    def is_new(self) -> bool:
+        """True if nothing was judged yet."""
+        return self.rows == 0
+
+    @property
+    def helps(self) -> bool:
+        """True if page statistics have ruled out a fair share of rows."""
+        return (self.rows - self.left) * LEAST_SHARE >= self.rows
 
     def is_worth_a_look(self) -> bool:
         """Return True if page statistics may well rule out rows of the next row groups."""
-        helps = (self.rows - self.left) * LEAST_SHARE >= self.rows
-        if self.rows < FIRST_ROWS or helps or self.skipped >= TRY_EVERY:
+        if self.rows < FIRST_ROWS or self.helps or self.skipped >= TRY_EVERY:
             self.skipped = 0
             return True
         self.skipped += 1

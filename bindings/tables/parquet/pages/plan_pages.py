@@ -24,7 +24,6 @@ from skipstone.bindings.tables.parquet.pages.chunk_pages import (
 )
 from skipstone.bindings.tables.parquet.pages.leaf_types import LeafType
 from skipstone.bindings.tables.parquet.pages.page_choice import RowGroup, Window, look_up
-from skipstone.bindings.tables.parquet.pages.page_history import PageHistory
 from skipstone.bindings.tables.parquet.pages.ranges import ReadAhead
 from skipstone.bindings.tables.parquet.pages.read_pages import (
     UNREADABLE,
@@ -117,7 +116,7 @@ def judge_pages(
         {f.name: f.type for f in fields},
         [g for _, groups in judged for g in groups],
     )
-    rows.prune(predicate_of(condition, pa.schema(fields)), PageHistory())
+    rows.prune(predicate_of(condition, pa.schema(fields)), None)
     windows = {
         number: list(members)
         for number, members in itertools.groupby(rows.windows, lambda w: id(w.group))

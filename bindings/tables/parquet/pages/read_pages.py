@@ -16,16 +16,15 @@ from skipstone.bindings.predicates.predicate import PruningPredicate
 from skipstone.bindings.tables.parquet.footer import ParsedFooter
 from skipstone.bindings.tables.parquet.heads import Heads
 from skipstone.bindings.tables.parquet.pages.chunk_pages import Chunk
+from skipstone.bindings.tables.parquet.pages.filtering import filtered_by_decoder, keep_matching
 from skipstone.bindings.tables.parquet.pages.leaf_types import LeafType
 from skipstone.bindings.tables.parquet.pages.page_choice import RowGroup
 from skipstone.bindings.tables.parquet.pages.ranges import Ranges
 from skipstone.bindings.tables.parquet.pages.row_groups import RowGroups
 from skipstone.bindings.tables.read import BATCH_ROWS, RowSelection
-from skipstone.bindings.tables.row_filter import conjuncts
 from skipstone.bindings.tables.row_ranges import RowRanges
 from skipstone.ir.errors import UnsupportedForm
 from skipstone.ir.node import Node
-from skipstone.ir.rows import unjudged
 from skipstone.ir.session import Session
 
 # Errors of files that cannot be read by pages.
@@ -150,7 +149,10 @@ def read_files(
     rows = RowGroups(first.tail.head, leaves, types, groups, wanted.reader)
     if wanted.predicate is not None and filtered:
         rows.prune(predicate_of(wanted.predicate, pa.schema(fields)), wanted.pages)
-        _filter(rows, wanted.predicate, lenient=wanted.lenient)
+        found = filtered_by_decoder(rows, wanted)
+        if found is not None:
+            return found
+        keep_matching(rows, wanted.predicate, lenient=wanted.lenient)
     if not rows.alive.count:
         return []
     rows.fetch([name for name in wanted.columns if name in leaves])
@@ -194,23 +196,6 @@ def row_groups_of(file: FileRead, leaves: Mapping[str, LeafType]) -> list[RowGro
             live = ~mask
         out.append(RowGroup(file.path, file.ranges, rows, tail, g, chunks, file.constants, live))
     return out
-
-
-def _filter(rows: RowGroups, predicate: Node, *, lenient: bool) -> None:
-    open_ = None
-    for part in conjuncts(predicate):
-        if not rows.alive.count:
-            return
-        try:
-            raising = rows.filter(part)
-        except UnsupportedForm:
-            if not lenient:
-                raise
-            continue
-        if raising is not None:
-            open_ = raising if open_ is None else open_ | raising
-    if open_ is not None and not lenient and (lost := int((open_ & rows.alive.mask).sum())):
-        raise unjudged(predicate, lost)
 
 
 @functools.lru_cache(maxsize=64)

@@ -24,6 +24,7 @@ from skipstone.bindings.tables.parquet.pages.chunk_pages import (
     is_as_listed,
     is_dictionary_coded,
 )
+from skipstone.bindings.tables.parquet.pages.columns import as_type, batches_of_rows, repeated
 from skipstone.bindings.tables.parquet.pages.decoders import Decoded, decode
 from skipstone.bindings.tables.parquet.pages.leaf_types import PHYSICAL, LeafType
 from skipstone.bindings.tables.parquet.pages.living_rows import LivingRows
@@ -46,7 +47,6 @@ from skipstone.bindings.tables.parquet.pages.page_statistics import (
 )
 from skipstone.bindings.tables.parquet.pages.windows import Placement, windows_of
 from skipstone.bindings.tables.row_filter import Conjunct, joined
-from skipstone.bindings.tables.table_columns import to_table_type
 from skipstone.ir.errors import SourceError
 from skipstone.ir.node import columns_of
 
@@ -55,8 +55,8 @@ Mask = npt.NDArray[np.bool_]
 BYTE_ARRAY: Final = PHYSICAL["BYTE_ARRAY"]
 # The share of living rows below which decoders return only those.
 SPARSE: Final = 0.5
-# Rows of a batch from which it is judged by itself; smaller ones are joined first.
-BATCH_FROM: Final = 1 << 18
+# Row groups whose pages are judged first, to learn whether those of the others are worth a look.
+PROBED: Final = 4
 
 
 @dataclass(slots=True)
@@ -88,6 +88,7 @@ class RowGroups:
         reader: Decodes the pages.
 
     Attributes:
+        leaves, types, reader: As given.
         alive: The rows of all windows, and which are still alive.
     """
 
@@ -99,7 +100,7 @@ class RowGroups:
         groups: Sequence[RowGroup],
         reader: ReaderName = "auto",
     ) -> None:
-        self._head, self._leaves, self._types, self._reader = head, leaves, types, reader
+        self._head, self.leaves, self.types, self.reader = head, leaves, types, reader
         self._read: dict[str, _Read] = {}
         self._windows: list[Window] = []
         self.alive = LivingRows(np.ones(0, np.bool_))
@@ -120,36 +121,50 @@ class RowGroups:
         """The ranges of rows that pages leave, ascending."""
         return self._windows
 
-    def prune(self, predicate: PruningPredicate, history: PageHistory) -> None:
+    def prune(self, predicate: PruningPredicate, history: PageHistory | None) -> None:
         """Leave only the windows whose pages may hold a match.
 
         Args:
             predicate: The condition.
-            history: Says whether to look at page statistics, and learns how many rows they leave.
+            history: Says whether to look at page statistics, and learns how many rows they leave;
+                None: look at all.
         """
-        if not history.is_worth_a_look():
-            return
+        windows = self._windows
+        if history is not None:
+            if not history.is_worth_a_look():
+                return
+            if history.is_new and len(windows) > 2 * PROBED:
+                few = windows[:: len(windows) // PROBED]
+                history.add(_rows(few), _rows(self._judge_pages(predicate, few)))
+                if not history.helps:
+                    return
+        left = self._judge_pages(predicate, windows)
+        if left is not windows:
+            self._open(left)
+        if history is not None:
+            history.add(_rows(windows), _rows(left))
+
+    def _judge_pages(self, predicate: PruningPredicate, windows: list[Window]) -> list[Window]:
+        """Return what page statistics leave of whole row groups; the same list: everything."""
         paths = columns_of(predicate.node)
-        names = [path[0] for path in paths if len(path) == 1 and path[0] in self._leaves]
-        look_up([(w.group, name) for w in self._windows for name in names], judged=True)
-        found = [(w.group.rows, self._bounds(w.group, names)) for w in self._windows]
+        names = [path[0] for path in paths if len(path) == 1 and path[0] in self.leaves]
+        look_up([(w.group, name) for w in windows for name in names], judged=True)
+        found = [(w.group.rows, self._bounds(w.group, names)) for w in windows]
         if not any(bounds for _, bounds in found):
-            history.add(len(self.alive), len(self.alive))
-            return
-        positions = {name: self._leaves[name].position for name in names}
+            return windows
+        positions = {name: self.leaves[name].position for name in names}
         segments = segments_of(predicate.schema, self._head, positions, found)
         kept = predicate.prune(segments.statistics)
-        windows, done = [], 0
-        for w, count in zip(self._windows, segments.counts, strict=True):
+        left, done = [], 0
+        for w, count in zip(windows, segments.counts, strict=True):
             own = slice(done, done + count)
             first = int(segments.starts[done])
-            windows += [
+            left += [
                 Window(w.group, a - first, b - first)
                 for a, b in windows_of(segments.starts[own], segments.stops[own], kept[own])
             ]
             done += count
-        self._open(windows)
-        history.add(sum(rows for rows, _ in found), len(self.alive))
+        return left
 
     def _bounds(self, g: RowGroup, names: Sequence[str]) -> dict[str, PageBounds]:
         """Return the page statistics of columns, where there are any."""
@@ -157,7 +172,7 @@ class RowGroups:
         for name in names:
             pages = g.pages_of(name, judged=True)
             if pages is not None and len(pages) > 1:
-                leaf = self._leaves[name]
+                leaf = self.leaves[name]
                 one = bounds_of(g.chunks[name], pages, g.ranges, leaf.physical)
                 chunk = bounds_of_chunk(g.footer, g.number, leaf.position)
                 if one is not None and chunk is not None:
@@ -174,7 +189,7 @@ class RowGroups:
             The mask of rows for which Spark may raise an error; None if there are none.
         """
         names = part.names
-        self.fetch([name for name in names if name in self._leaves], text=part.program is None)
+        self.fetch([name for name in names if name in self.leaves], text=part.program is None)
         read = self._read.get(names[0]) if len(names) == 1 else None
         if part.program is not None and read is not None:
             # A kernel judges all rows in less time than it takes to choose those alive.
@@ -183,7 +198,7 @@ class RowGroups:
             where = self.alive.positions
         n = len(self.alive) if where is None else len(where)
         found = self._values(names, where, coded=True)
-        truth = joined([part.judge(rows) for rows in _batches(found, n)])
+        truth = joined([part.judge(rows) for rows in batches_of_rows(found, n)])
         self.alive.keep(truth.alive, where)
         if truth.may_raise is None or where is None:
             return truth.may_raise
@@ -208,7 +223,7 @@ class RowGroups:
         out = {}
         by_file: dict[int, list[str]] = {}
         for name in names:
-            if name in self._leaves:
+            if name in self.leaves:
                 by_file.setdefault(id(self._read[name].values), []).append(name)
             else:
                 out[name] = self._constant(name, rows)
@@ -222,7 +237,7 @@ class RowGroups:
             for name in together:
                 values = found.column(name)
                 is_judged = coded and pa.types.is_dictionary(values.type)
-                out[name] = values if is_judged else _as_type(values, self._types[name])
+                out[name] = values if is_judged else as_type(values, self.types[name])
         return out
 
     def _constant(self, name: str, rows: Ints | None) -> pa.Array:
@@ -232,9 +247,9 @@ class RowGroups:
         if rows is not None:
             counts = np.diff(np.searchsorted(rows, np.cumsum([0, *counts])))
         if not values or all(v is values[0] or v.equals(values[0]) for v in values[1:]):
-            value = values[0] if values else pa.scalar(None, self._types[name])
-            return _repeated(value, int(counts.sum()))
-        distinct = pa.concat_arrays([_repeated(v, 1) for v in values])
+            value = values[0] if values else pa.scalar(None, self.types[name])
+            return repeated(value, int(counts.sum()))
+        distinct = pa.concat_arrays([repeated(v, 1) for v in values])
         return distinct.take(pa.array(np.repeat(np.arange(len(values)), counts)))
 
     def fetch(self, names: Sequence[str], *, text: bool = False) -> None:
@@ -250,8 +265,8 @@ class RowGroups:
         wanted = self._parts([name for name in names if name not in self._read])
         together: dict[object, list[_Wanted]] = {}
         for one in wanted:
-            leaf = self._leaves[one.name]
-            is_text = leaf.physical == BYTE_ARRAY and leaf.arrow == self._types[one.name]
+            leaf = self.leaves[one.name]
+            is_text = leaf.physical == BYTE_ARRAY and leaf.arrow == self.types[one.name]
             one.text = text and is_text and not self._is_sparse
             values = tuple(part.values for _, part, _ in one.parts)
             key = one.name if one.text else (one.placement.key, values)
@@ -273,7 +288,7 @@ class RowGroups:
                 for columns, file in zip(wanted, files, strict=True)
                 if columns[0].text and _is_coded(columns[0], file)
             }
-            decoded = decode(files, self._reader, coded)
+            decoded = decode(files, self.reader, coded)
         for columns, keep, values in zip(wanted, keeps, decoded, strict=True):
             placement = columns[0].placement
             expected = placement.rows if keep is None else int(np.count_nonzero(keep))
@@ -297,7 +312,7 @@ class RowGroups:
             for parts in zip(*(c.parts for c in columns), strict=True)
             for ranges in [parts[0][0]]
         ]
-        with read_pages([(c.name, self._leaves[c.name]) for c in columns], groups, keep) as file:
+        with read_pages([(c.name, self.leaves[c.name]) for c in columns], groups, keep) as file:
             for i, c in enumerate(columns):
                 for (_, _, listed), group in zip(c.parts, file.views, strict=True):
                     if listed is not None and not is_as_listed(*listed, group[i]):
@@ -314,7 +329,7 @@ class RowGroups:
 
     def _parts(self, names: Sequence[str]) -> list[_Wanted]:
         """Return the pages of columns that hold living rows."""
-        living = list(self._living_groups())
+        living = list(self.living_groups())
         look_up(
             [
                 (windows[0].group, name)
@@ -336,7 +351,13 @@ class RowGroups:
             out.append(_Wanted(name, parts, Placement.of(runs, decoded)))
         return out
 
-    def _living_groups(self) -> Iterator[tuple[list[Window], int, Mask]]:
+    def sample(self, count: int) -> RowGroups:
+        """Return some of the row groups, spread over all."""
+        groups = list({id(w.group): w.group for w in self._windows}.values())
+        few = groups[:: max(len(groups) // count, 1)]
+        return RowGroups(self._head, self.leaves, self.types, few, self.reader)
+
+    def living_groups(self) -> Iterator[tuple[list[Window], int, Mask]]:
         """Yield the windows of each row group that has a living row, their first row and mask."""
         first = 0
         for _, members in itertools.groupby(self._windows, lambda w: id(w.group)):
@@ -356,34 +377,5 @@ def _is_coded(column: _Wanted, file: PageFile) -> bool:
     )
 
 
-def _as_type(values: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    """Return a column as the table has it."""
-    if values.type == kind:
-        return values
-    return pa.chunked_array([to_table_type(chunk, kind) for chunk in values.chunks], kind)
-
-
-def _repeated(value: pa.Scalar, n: int) -> pa.Array:
-    """Return an array of one value, of any type."""
-    return pa.repeat(value, n) if value.is_valid else pa.nulls(n, value.type)
-
-
-def _batches(columns: Mapping[str, pa.Array | pa.ChunkedArray], n: int) -> list[pa.RecordBatch]:
-    """Return n rows in batches, which share memory with the columns if they are large."""
-    if not columns:
-        return [pa.record_batch({"": pa.nulls(n)})]
-    batches = pa.table(dict(columns)).to_batches()
-    if len(batches) == 1 or n >= len(batches) * BATCH_FROM:
-        return list(batches)
-    return [pa.record_batch({name: _one(values) for name, values in columns.items()})]
-
-
-def _one(values: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """Return a column as one array; dictionaries of several row groups become one."""
-    if isinstance(values, pa.Array):
-        return values
-    if values.num_chunks == 1:
-        return values.chunk(0)
-    if pa.types.is_dictionary(values.type):
-        values = values.unify_dictionaries()
-    return values.combine_chunks()
+def _rows(windows: Sequence[Window]) -> int:
+    return sum(w.rows for w in windows)

@@ -1,0 +1,48 @@
+"""Columns of rows that were read: in the table's types, as constants, and in batches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import pyarrow as pa
+
+from skipstone.bindings.tables.table_columns import to_table_type
+
+# Rows of a batch from which it is judged by itself; smaller ones are joined first.
+BATCH_FROM: Final = 1 << 18
+
+
+def as_type(values: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    """Return a column as the table has it."""
+    if values.type == kind:
+        return values
+    return pa.chunked_array([to_table_type(chunk, kind) for chunk in values.chunks], kind)
+
+
+def repeated(value: pa.Scalar, n: int) -> pa.Array:
+    """Return an array of one value, of any type."""
+    return pa.repeat(value, n) if value.is_valid else pa.nulls(n, value.type)
+
+
+def batches_of_rows(
+    columns: Mapping[str, pa.Array | pa.ChunkedArray], n: int
+) -> list[pa.RecordBatch]:
+    """Return n rows in batches, which share memory with the columns if they are large."""
+    if not columns:
+        return [pa.record_batch({"": pa.nulls(n)})]
+    batches = pa.table(dict(columns)).to_batches()
+    if len(batches) == 1 or n >= len(batches) * BATCH_FROM:
+        return list(batches)
+    return [pa.record_batch({name: _one(values) for name, values in columns.items()})]
+
+
+def _one(values: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """Return a column as one array; dictionaries of several row groups become one."""
+    if isinstance(values, pa.Array):
+        return values
+    if values.num_chunks == 1:
+        return values.chunk(0)
+    if pa.types.is_dictionary(values.type):
+        values = values.unify_dictionaries()
+    return values.combine_chunks()

@@ -1,0 +1,197 @@
+"""Filter rows of row groups: column after column, or by the decoder in one pass over all columns.
+
+Column after column reads only the pages that hold matching rows. One pass reads all of them, and
+takes less time where most hold some, because the decoder skips rows faster than Python chooses
+pages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skipstone.bindings.tables.parquet.pages.columns import as_type, repeated
+from skipstone.bindings.tables.parquet.pages.decoders import filtered, uses_polars
+from skipstone.bindings.tables.parquet.pages.page_choice import (
+    RowGroup,
+    Window,
+    living_share,
+)
+from skipstone.bindings.tables.parquet.pages.page_file import GroupPart, read_pages
+from skipstone.bindings.tables.parquet.pages.polars_filter import Expression, split
+from skipstone.bindings.tables.parquet.pages.row_groups import RowGroups
+from skipstone.bindings.tables.read import BATCH_ROWS, RowSelection
+from skipstone.bindings.tables.row_filter import conjuncts
+from skipstone.ir.errors import UnsupportedForm
+from skipstone.ir.node import Node, columns_of
+from skipstone.ir.rows import unjudged
+
+Mask = npt.NDArray[np.bool_]
+# Row groups that are read to learn how many pages hold matching rows.
+SAMPLED: Final = 2
+# The share of living pages from which one pass takes less time.
+LIVING: Final = 0.25
+# Bytes that are read in vain at most, which takes some milliseconds.
+VAIN_BYTES: Final = 1 << 25
+
+
+def keep_matching(rows: RowGroups, predicate: Node, *, lenient: bool) -> None:
+    """Let only rows live for which a condition is TRUE, one conjunct after another.
+
+    Args:
+        rows: The row groups.
+        predicate: The bound condition.
+        lenient: Whether rows live on that cannot be judged here.
+
+    Raises:
+        UnsupportedForm: rows cannot be judged here.
+    """
+    open_ = None
+    for part in conjuncts(predicate):
+        if not rows.alive.count:
+            return
+        try:
+            raising = rows.filter(part)
+        except UnsupportedForm:
+            if not lenient:
+                raise
+            continue
+        if raising is not None:
+            open_ = raising if open_ is None else open_ | raising
+    if open_ is not None and not lenient and (lost := int((open_ & rows.alive.mask).sum())):
+        raise unjudged(predicate, lost)
+
+
+def filtered_by_decoder(rows: RowGroups, wanted: RowSelection) -> list[pa.RecordBatch] | None:
+    """Return the wanted rows, filtered while they are decoded.
+
+    Args:
+        rows: The row groups.
+        wanted: The rows and columns to return.
+
+    Returns:
+        The rows; None if Polars cannot filter them, or if another way seems to cost less.
+
+    Raises:
+        UnsupportedForm: the rows cannot be judged here.
+        OSError: a file cannot be read.
+    """
+    predicate, windows = wanted.predicate, rows.windows
+    assert predicate is not None
+    tested = {path[0] for path in columns_of(predicate)}
+    groups = [w.group for w in windows]
+    if (
+        not groups
+        or not tested <= rows.leaves.keys()
+        or not all(g.ranges.local for g in groups)
+        or not _have_equal_constants(groups, wanted.columns)
+        or not uses_polars(_nbytes(groups, rows.leaves), rows.reader)
+    ):
+        return None
+    schema = pa.schema([(name, leaf.arrow) for name, leaf in rows.leaves.items()])
+    condition, rest = split(predicate, schema)
+    if condition is None or not _is_worth_it(rows, wanted, tested):
+        return None
+    judged = [] if rest is None else [path[0] for path in columns_of(rest)]
+    found = _decoded(rows, condition, list(dict.fromkeys([*wanted.columns, *judged])))
+    if found is None:
+        return None
+    left = replace(wanted, predicate=rest)
+    return [left.select(batch, rest is not None) for batch in found.to_batches(BATCH_ROWS)]
+
+
+def _is_worth_it(rows: RowGroups, wanted: RowSelection, tested: set[str]) -> bool:
+    """Return True if one pass over all columns seems to cost less than one after another."""
+    groups = [w.group for w in rows.windows]
+    late = [name for name in wanted.columns if name in rows.leaves and name not in tested]
+    if _nbytes(groups, late) <= VAIN_BYTES:
+        return True
+    history = wanted.pages
+    if history.living is None and len(groups) >= 4 * SAMPLED and wanted.predicate is not None:
+        sample = rows.sample(SAMPLED)
+        keep_matching(sample, wanted.predicate, lenient=True)
+        living = {id(windows[0].group): alive for windows, _, alive in sample.living_groups()}
+        shares = [
+            living_share(w.group.chunks[name], living[id(w.group)]) if id(w.group) in living else 0
+            for w in sample.windows
+            for name in late
+        ]
+        history.living = sum(shares) / max(len(shares), 1)
+    return history.living is not None and history.living >= LIVING
+
+
+def _decoded(rows: RowGroups, condition: Expression, names: Sequence[str]) -> pa.Table | None:
+    """Return columns of the rows of windows for which a condition is TRUE.
+
+    Args:
+        rows: The row groups.
+        condition: A condition on columns that the files have.
+        names: The columns.
+
+    Returns:
+        The rows; None if pages leave too little of large row groups, or if Polars refuses.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    own = [name for name in names if name in rows.leaves]
+    read = list(dict.fromkeys([*own, *condition.meta.root_names()]))
+    groups, keeps, vain = [], [], 0.0
+    for windows, _, alive in rows.living_groups():
+        g = windows[0].group
+        vain += _nbytes([g], read) * (1 - len(alive) / g.rows)
+        if vain > VAIN_BYTES:
+            return None
+        groups.append(g)
+        keeps.append(_within(windows, alive))
+    keep = None if all(k.all() for k in keeps) else np.concatenate(keeps)
+    parts = [
+        GroupPart(g.ranges, [g.chunks[n].whole(_bytes_read(g, n)) for n in read]) for g in groups
+    ]
+    with read_pages([(n, rows.leaves[n]) for n in read], parts, keep) as file:
+        found = filtered(file, condition, own)
+    if found is None:
+        return None
+    columns = {name: as_type(found.column(name), rows.types[name]) for name in own}
+    for name in names:
+        if name not in columns:
+            columns[name] = repeated(groups[0].constants[name], found.num_rows)
+    return pa.table([columns[name] for name in names], list(names))
+
+
+def _within(windows: Sequence[Window], alive: Mask) -> Mask:
+    """Return which rows of a row group lie in its windows, and are alive."""
+    rows = windows[0].group.rows
+    if len(alive) == rows:
+        return alive
+    out, done = np.zeros(rows, np.bool_), 0
+    for w in windows:
+        out[w.first : w.stop] = alive[done : done + w.rows]
+        done += w.rows
+    return out
+
+
+def _bytes_read(g: RowGroup, name: str) -> memoryview | None:
+    """Return the bytes of a chunk if they were read to find its pages."""
+    pages = g.pages.get(name)
+    return None if pages is None else pages.chunk
+
+
+def _nbytes(groups: Sequence[RowGroup], names: Iterable[str]) -> int:
+    """Return the bytes of columns."""
+    return sum(g.chunks[name].nbytes for g in groups for name in names)
+
+
+def _have_equal_constants(groups: Sequence[RowGroup], names: Sequence[str]) -> bool:
+    """Return True if the columns that files lack have one value in all row groups."""
+    first = groups[0].constants
+    return all(
+        g.constants is first or g.constants.get(name) == first.get(name)
+        for g in groups
+        for name in names
+    )

@@ -1,0 +1,152 @@
+"""Conditions as Polars expressions, for its decoder to filter rows while it decodes.
+
+Only comparisons on which Polars and Spark agree for every value: of integers, decimals, dates,
+timestamps and text with equal types on both sides. Floats are left out, for NaN and -0.0.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import pyarrow as pa
+
+from skipstone.ir.node import Node, Op
+from skipstone.ir.types import EXACT, DType, Kind, from_arrow
+
+if TYPE_CHECKING:
+    from polars import DataType, Expr
+
+Expression: TypeAlias = "Expr"
+COMPARE: Final[Mapping[Op, Any]] = {
+    Op.LT: operator.lt,
+    Op.LE: operator.le,
+    Op.GT: operator.gt,
+    Op.GE: operator.ge,
+    Op.EQ: operator.eq,
+    Op.NE: operator.ne,
+}
+KINDS: Final = (Kind.INT, Kind.DECIMAL, Kind.DATE, Kind.TIMESTAMP, Kind.STRING)
+
+
+@functools.lru_cache(maxsize=256)
+def split(node: Node, schema: pa.Schema) -> tuple[Expr | None, Node | None]:
+    """Split a bound condition into a Polars expression and the conjuncts that have none.
+
+    Args:
+        node: The condition.
+        schema: The columns as they are decoded; others have no expression.
+
+    Example:
+        >>> from skipstone import PruningPredicate
+        >>> schema = pa.schema([("x", pa.int64()), ("f", pa.float64())])
+        >>> expression, rest = split(PruningPredicate("x > 1 AND f > 2", schema).node, schema)
+        >>> print(expression)
+        [(col("x")) > (1)]
+        >>> rest == PruningPredicate("f > 2", schema).node
+        True
+    """
+    parts = node.args if node.op is Op.AND else (node,)
+    made = [_expression(part, schema) for part in parts]
+    known = [e for e in made if e is not None]
+    rest = tuple(part for part, e in zip(parts, made, strict=True) if e is None)
+    whole = functools.reduce(operator.and_, known) if known else None
+    if not rest:
+        return whole, None
+    return whole, rest[0] if len(rest) == 1 else Node(Op.AND, rest)
+
+
+def _expression(n: Node, schema: pa.Schema) -> Expr | None:
+    """Return a condition as an expression, TRUE, FALSE and NULL for the same rows; None: none."""
+    if n.op in (Op.AND, Op.OR, Op.NOT):
+        inner = [_expression(arg, schema) for arg in n.args]
+        known = [e for e in inner if e is not None]
+        if len(known) < len(inner):
+            return None
+        if n.op is Op.NOT:
+            return ~known[0]
+        return functools.reduce(operator.and_ if n.op is Op.AND else operator.or_, known)
+    columns = [arg for arg in n.args if arg.op is Op.COLUMN]
+    kind = columns[0].dtype if columns else None
+    if kind is None or kind.kind not in KINDS:
+        return None
+    if n.op is Op.IN and isinstance(n.value, tuple):
+        return _in(columns[0], n.value, kind, schema)
+    sides = [_side(arg, kind, schema) for arg in n.args]
+    known = [e for e in sides if e is not None]
+    if len(known) < len(sides):
+        return None
+    if n.op is Op.IS_NULL:
+        return known[0].is_null()
+    if n.op is Op.NULL_SAFE_EQ:
+        return known[0].eq_missing(known[1])
+    made: Expr | None = COMPARE[n.op](*known) if n.op in COMPARE else None
+    return made
+
+
+def _in(column: Node, values: tuple[object, ...], kind: DType, schema: pa.Schema) -> Expr | None:
+    import polars as pl
+
+    one = _side(column, kind, schema)
+    members = [_value(v, kind) for v in values]
+    if one is None or None in members:
+        return None
+    return (
+        one.is_in(pl.Series(members, dtype=pl.Int64).cast(_polars_type(kind)))
+        if (kind.kind in (Kind.DATE, Kind.TIMESTAMP))
+        else one.is_in(pl.Series(members, dtype=_polars_type(kind)))
+    )
+
+
+def _side(n: Node, kind: DType, schema: pa.Schema) -> Expr | None:
+    """Return a column or literal of a type."""
+    import polars as pl
+
+    if n.dtype != kind:
+        return None
+    if n.op is Op.COLUMN:
+        assert isinstance(n.value, tuple)
+        name = n.value[0]
+        same = len(n.value) == 1 and name in schema.names
+        return pl.col(name) if same and from_arrow(schema.field(name).type) == kind else None
+    if n.op is not Op.LITERAL:
+        return None
+    value = _value(n.value, kind)
+    return None if value is None else pl.lit(value, dtype=_polars_type(kind))
+
+
+def _value(value: object, kind: DType) -> int | str | Decimal | None:
+    """Return a value of an axis as Polars takes it; None if the column cannot have it."""
+    if kind.kind is Kind.STRING:
+        try:
+            return value.decode() if isinstance(value, bytes) else None
+        except UnicodeDecodeError:
+            return None
+    if not isinstance(value, int):
+        return None
+    if kind.kind is Kind.DECIMAL:
+        fits = abs(value) < 10**kind.precision
+        return Decimal(value).scaleb(-kind.scale, EXACT) if fits else None
+    bits = {Kind.INT: kind.bits, Kind.DATE: 32}.get(kind.kind, 64)
+    return value if -(1 << bits - 1) <= value < 1 << bits - 1 else None
+
+
+def _polars_type(kind: DType) -> DataType:
+    """Return Polars' type of a column."""
+    import polars as pl
+
+    match kind.kind:
+        case Kind.INT:
+            return pl.Int32() if kind.bits == 32 else pl.Int64()
+        case Kind.DECIMAL:
+            return pl.Decimal(kind.precision, kind.scale)
+        case Kind.DATE:
+            return pl.Date()
+        case Kind.TIMESTAMP:
+            unit: Any = kind.unit
+            return pl.Datetime(unit, "UTC" if kind.zoned else None)
+        case _:
+            return pl.String()

@@ -1,0 +1,206 @@
+"""Rows that Polars filters while it decodes are those that Skipstone's own evaluators find."""
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import skipstone as ss
+from skipstone.bindings.tables.parquet.pages import filtering, page_choice, read_pages, row_groups
+from skipstone.bindings.tables.parquet.pages.page_history import PageHistory
+from skipstone.bindings.tables.parquet.pages.polars_filter import split
+from skipstone.bindings.tables.row_filter import matches
+from tests.support.effort import LONG
+from tests.support.tables.pages import compile_loops, table
+
+# Literals of each column: inside its values, at the ends of its type, and beyond them.
+LITERALS = {
+    "k": ("250", "-1", "9223372036854775807", "1e3", "250.5"),
+    "i": ("0", "-17", "2147483647", "2147483648", "0.5", "'3'"),
+    "day": ("DATE '1995-03-01'", "DATE '0001-01-01'", "DATE '9999-12-31'"),
+    "far": ("DATE '1582-10-15'", "DATE '0001-01-01'"),
+    "t": ("TIMESTAMP '1995-01-02 00:00:00'", "TIMESTAMP '1995-01-02 00:00:00.000001'"),
+    "ntz": ("TIMESTAMP_NTZ '1995-01-01 05:00:00'", "TIMESTAMP_NTZ '1995-01-01 05:00:00.0001'"),
+    "ns": ("TIMESTAMP_NTZ '1995-01-01 00:00:00.000003'",),
+    "p": ("0.10", "0.105", "9999999.99", "1e20"),
+    "q": ("0.15", "-0.50", "1"),
+    "wide": ("0", "9" * 38, "-" + "9" * 38),
+    "s": ("'text 3'", "''", "'text 3 '", "'ü'"),
+    "u": ("'-5 10'", "'10'"),
+    "ends": ("-9223372036854775808", "9223372036854775807", "0"),
+}
+FORMS = (
+    "{c} = {a}",
+    "{c} <> {a}",
+    "{c} < {a}",
+    "{a} <= {c}",
+    "{c} > {a}",
+    "NOT ({c} >= {a})",
+    "{c} <=> {a}",
+    "{c} <=> NULL",
+    "{c} IN ({a}, {b})",
+    "{c} NOT IN ({a}, {b})",
+    "{c} IN ({a}, NULL)",
+    "{c} BETWEEN {a} AND {b}",
+    "{c} IS NULL",
+    "{c} IS NOT NULL AND ({c} > {a} OR {c} = {b})",
+    "({c} = {a}) IS NULL OR {c} = {b}",
+    "NOT ({c} < {a} AND {c} > {b})",
+    "{c} = {c} AND {c} <> {a}",
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _loops():
+    compile_loops()
+
+
+def conditions():
+    """Yield conditions of every form, with each pair of a column's literals."""
+    for column, literals in LITERALS.items():
+        for form in FORMS:
+            for a, b in zip(literals, (*literals[1:], literals[0]), strict=True):
+                yield form.format(c=column, a=a, b=b)
+
+
+def test_expressions_are_true_for_the_same_rows():
+    data = table(1, 600).combine_chunks()
+    batch = data.to_batches()[0]
+    frame = pl.from_arrow(data).with_row_index("at")
+    expressions = 0
+    for where in conditions():
+        node = ss.PruningPredicate(where, data.schema).node
+        condition, rest = split(node, data.schema)
+        if condition is None:
+            continue
+        expressions += 1
+        found = frame.filter(condition)["at"].to_numpy()
+        kept = np.ones(len(data), bool) if rest is None else matches(rest, batch)
+        expected = np.flatnonzero(matches(node, batch))
+        assert np.array_equal(found[kept[found]], expected), (where, condition)
+    assert expressions > 400
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "d = 1",
+        "edge <= 0",
+        "b",
+        "z = X'03'",
+        "s LIKE 'text%'",
+        "i + 1 = 2",
+        "i = f",
+        "u > s || 'a'",
+    ],
+)
+def test_other_conditions_have_no_expression(where):
+    schema = table(1, 1).schema
+    node = ss.PruningPredicate(where, schema).node
+    assert split(node, schema) == (None, node)
+
+
+def write_files(folder, count=12, rows=500):
+    """Write files whose rows are in no order, and return their paths."""
+    data = table(5, count * rows)
+    data = data.take(np.random.default_rng(1).permutation(len(data)))
+    paths = [str(folder / f"{i}.parquet") for i in range(count)]
+    for i, path in enumerate(paths):
+        pq.write_table(data.slice(i * rows, rows), path, max_rows_per_page=50)
+    return paths
+
+
+def count_passes(monkeypatch):
+    """Return a list that gets True for each unit that was read in one pass, else False."""
+    passes, inner = [], filtering.filtered_by_decoder
+
+    def counted(rows, wanted):
+        found = inner(rows, wanted)
+        passes.append(found is not None)
+        return found
+
+    monkeypatch.setattr(read_pages, "filtered_by_decoder", counted)
+    return passes
+
+
+def answer(paths, where, columns, reader):
+    return ss.scan_parquet(paths).plan(where, columns=columns).to_arrow(reader=reader)
+
+
+@pytest.mark.parametrize(
+    ("where", "one_pass"),
+    [
+        ("k < 400", True),
+        ("k < 400 AND d > 2", True),  # the evaluator judges the second test
+        ("k < 400 AND length(u) > 5 AND i IS NOT NULL", True),
+        ("s IN ('text 1', 'text 2') OR p > 0.1", True),
+        ("k < 0", False),
+        ("d > 2", False),
+    ],
+)
+def test_files_are_read_in_one_pass(where, one_pass, tmp_path, monkeypatch):
+    paths = write_files(tmp_path)
+    expected = answer(paths, where, ["u", "k", "q"], "arrow")
+    passes = count_passes(monkeypatch)
+    found = answer(paths, where, ["u", "k", "q"], "polars")
+    assert found.equals(expected)
+    assert any(passes) is one_pass
+
+
+@pytest.mark.parametrize("matching", [1, 1000])
+def test_a_sample_says_if_most_pages_hold_a_match(matching, tmp_path, monkeypatch):
+    """Few matches leave most pages of other columns unread."""
+    monkeypatch.setattr(filtering, "VAIN_BYTES", 1 << 17)
+    monkeypatch.setattr(page_choice, "PAGE_ROWS", 100)
+    k = np.tile(np.arange(5000), 12)
+    paths = [str(tmp_path / f"{i}.parquet") for i in range(12)]
+    for i, path in enumerate(paths):
+        own = np.random.default_rng(i).permutation(k[i * 5000 : (i + 1) * 5000])
+        data = pa.table({"k": own, "u": [f"{v:0200}" for v in own]})
+        pq.write_table(data, path, max_rows_per_page=100, use_dictionary=False)
+    where = f"k < {matching}"
+    expected = answer(paths, where, None, "arrow")
+    passes = count_passes(monkeypatch)
+    assert answer(paths, where, None, "polars").equals(expected)
+    assert passes == [matching > 1]
+
+
+def test_a_few_row_groups_say_if_page_statistics_help(tmp_path, monkeypatch):
+    judged = []
+    inner = row_groups.RowGroups._judge_pages
+
+    def counted(self, predicate, windows):
+        judged.append(len(windows))
+        return inner(self, predicate, windows)
+
+    monkeypatch.setattr(row_groups.RowGroups, "_judge_pages", counted)
+    history = PageHistory()
+    assert history.is_new
+    for ordered, expected in ((False, [4]), (True, [4, 12])):
+        judged.clear()
+        paths = []
+        for i in range(12):
+            k = np.arange(30_000)
+            k = k if ordered else np.random.default_rng(i).permutation(k)
+            paths.append(str(tmp_path / f"{ordered}{i}.parquet"))
+            pq.write_table(pa.table({"k": k}), paths[-1], max_rows_per_page=1000)
+        assert len(answer(paths, "k < 100", None, "auto")) == 1200
+        assert judged == expected
+
+
+@pytest.mark.parametrize("seed", range(60 if LONG else 3))
+def test_partitions_deletes_and_missing_columns(seed, tmp_path):
+    """Columns that files lack, and deleted rows, are right in one pass."""
+    deltalake = pytest.importorskip("deltalake")
+    data = table(seed, 2000).select(["k", "i", "s", "p", "u"])
+    data = data.append_column("part", pa.array([f"p{v % 3}" for v in range(len(data))]))
+    path = str(tmp_path / "t")
+    deltalake.write_deltalake(path, data.slice(0, 1500), partition_by=["part"])
+    more = data.slice(1500).append_column("new", pa.array(range(500), pa.int32()))
+    deltalake.write_deltalake(path, more, mode="append", schema_mode="merge")
+    table_ = ss.scan_delta(path)
+    for where in ("k < 300 AND part <> 'p1'", "i > 0 AND new IS NULL", "s = 'text 2' OR new > 3"):
+        plan = table_.plan(where)
+        one, other = (plan.to_arrow(reader=r) for r in ("polars", "arrow"))
+        assert one.num_rows and one.equals(other), where
