@@ -395,7 +395,7 @@ def sound(
             room -= 1
             for i in range(SLOTS):
                 now[i] = 0
-            pos = walk(data[:stop], pos, grammar, stack, now, pages, pages, marks, totals)
+            pos = walk(data, pos, stop, grammar, stack, now, pages, pages, marks, totals)
             kind, values, size = now[TYPE], now[PAGE_VALUES], now[BYTES]
             if pos < 0 or values < 0 or size < 0 or size > stop - pos or now[UNPACKED] < 0:
                 return 0
