@@ -7,7 +7,7 @@ Source: Apache Parquet, `parquet.thrift`; Apache Thrift, `doc/specs/thrift-compa
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -23,10 +23,11 @@ WALK: Final = Loop(
     footer_loops,
     "walk_all",
     "i8(readonly, array, matrix, matrix, array, matrix, matrix, matrix, array, matrix)",
-    ("number", "signed", "items", "ended", "walk", "equal"),
+    ("number", "signed", "items", "ended", "walk"),
 )
 # Bytes of a footer for each column chunk; a footer with fewer is read twice.
 TYPICAL: Final = 64
+END: Final = bytes([at.STRUCT])  # of the list of row groups, which has no items here
 # Structure -> field -> (type, type of a list's items, structure of the value or of the items, slot
 # that keeps the value, or -1). `REQUIRED` lists the fields that a structure must have: without one
 # of them Arrow's reader rejects the footer too. A chunk's metadata is the exception, since it may
@@ -226,7 +227,7 @@ def layout_of(data: Bytes, walk: Callable[..., int] | None = None) -> Layout | N
         layouts.groups[:, 1],
         per_group(layouts),
         int(layouts.found[0, at.ORDERS]),
-        rest_of(data, 0, len(data), layouts.found[0]),
+        rest_of(data, 0, len(data), layouts.found[0].tolist()),
     )
 
 
@@ -237,7 +238,7 @@ def has_rest(found: Longs) -> npt.NDArray[np.bool_]:
     return np.asarray(ordered & (found[:, at.FOUND] == 1), np.bool_)
 
 
-def rest_of(data: Bytes, start: int, stop: int, found: Longs) -> bytes:
+def rest_of(data: Bytes, start: int, stop: int, found: Sequence[int]) -> bytes:
     """Return a footer without its row groups and its number of rows.
 
     Args:
@@ -245,9 +246,9 @@ def rest_of(data: Bytes, start: int, stop: int, found: Longs) -> bytes:
         start, stop: The start and the end of this one.
         found: What the loop found of it, shape (FINDS,).
     """
-    number, after, first, last = found[at.FROM : at.LAST + 1].tolist()
-    before, between = data[start:number].tobytes(), data[after:first].tobytes()
-    return b"".join((before, b"\0", between, bytes([at.STRUCT]), data[last:stop].tobytes()))
+    number, after, first, last = found[at.FROM : at.LAST + 1]
+    view = data.data
+    return b"".join((view[start:number], b"\0", view[after:first], END, view[last:stop]))
 
 
 def per_group(found: Layouts) -> Longs:

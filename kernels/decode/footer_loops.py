@@ -37,12 +37,10 @@ PAGE_NULLS, PAGE_ENCODING = DEFINED, ROWS
 DEFINED_BYTES, REPEATED_BYTES = TOTAL, UNENCODED
 DATA_PAGE, INDEX_PAGE, DICTIONARY_PAGE, DATA_PAGE_V2 = range(4)
 # What `walk_all` finds of each footer: whether it is one, its row groups, its columns, the columns
-# whose bounds have the order of their type, the first column chunk, and the first of the footers
-# that equal it but for the rows and row groups; then the start and the end of two fields.
-FOUND, GROUPS, COLUMNS, ORDERS, FIRST_CHUNK, ALIKE, FROM, TO, FIRST, LAST = range(10)
-KEPT, FINDS = 10, 11  # a column for `walk_all` itself, and the number of columns
+# whose bounds have the order of their type, the first column chunk; the start and the end of two
+# fields.
+FOUND, GROUPS, COLUMNS, ORDERS, FIRST_CHUNK, FROM, TO, FIRST, LAST, FINDS = range(10)
 NUM_ROWS, ROW_GROUPS = 3, 4  # fields of a file
-MAX_ALIKE = 4  # different footers that a footer is compared with
 # The most items of a list, as in Arrow's reader; the most bytes of a column chunk.
 MOST, LARGEST = 1_000_000, 1 << 47
 
@@ -240,14 +238,6 @@ def walk(
     return pos
 
 
-def equal(data: Any, one: int, other: int, size: int) -> bool:
-    """Return True if two spans of `size` bytes are equal."""
-    i = 0
-    while i < size and data[one + i] == data[other + i]:
-        i += 1
-    return i == size
-
-
 def walk_all(
     data: Any,
     starts: Any,
@@ -271,7 +261,7 @@ def walk_all(
     Returns:
         The number of footers that were understood.
     """
-    understood, kept = 0, 0
+    understood = 0
     for i in range(len(starts) - 1):
         start, stop = starts[i], starts[i + 1]
         first_group, first_chunk, orders = totals[0], totals[1], totals[2]
@@ -293,28 +283,7 @@ def walk_all(
         for j in range(2):
             found[i, FROM + j] = marks[NUM_ROWS, j]
             found[i, FIRST + j] = marks[ROW_GROUPS, j]
-        found[i, ALIKE] = i
         understood += 1
-        if not found[i, FROM] < found[i, TO] <= found[i, FIRST] < found[i, LAST]:
-            continue
-        for j in range(min(kept, MAX_ALIKE)):
-            other = found[j, KEPT]
-            begin = starts[other]
-            head, tail = found[i, FROM] - start, stop - found[i, LAST]
-            middle = found[i, FIRST] - found[i, TO]
-            if (
-                head == found[other, FROM] - begin
-                and middle == found[other, FIRST] - found[other, TO]
-                and tail == starts[other + 1] - found[other, LAST]
-                and equal(data, start, begin, head)
-                and equal(data, found[i, TO], found[other, TO], middle)
-                and equal(data, found[i, LAST], found[other, LAST], tail)
-            ):
-                found[i, ALIKE] = other
-                break
-        if found[i, ALIKE] == i:
-            found[kept % MAX_ALIKE, KEPT] = i
-            kept += 1
     return understood
 
 

@@ -226,15 +226,15 @@ class FooterBlock:
         found = opened.layouts.found.copy()
         understood = has_rest(found)
         understood[list(self.errors)] = False
-        heads_found: dict[int, Head | None] = {}
+        last, head, starts, each = b"", None, self._starts.tolist(), found.tolist()
         for i in np.flatnonzero(understood).tolist():
-            first = int(found[i, at.ALIKE])
-            if first not in heads_found:
-                heads_found[first] = _head_of(opened, first, found[first], heads)
-            head, groups, known = heads_found[first], int(found[i, at.GROUPS]), self.heads[i]
+            rest = rest_of(opened.data, starts[i], starts[i + 1], each[i])
+            if rest != last:
+                last, head = rest, _head_of(rest, each[i][at.ORDERS], heads)
+            groups, known = each[i][at.GROUPS], self.heads[i]
             if (
                 head is None
-                or (groups and int(found[i, at.COLUMNS]) != head.metadata.num_columns)
+                or (groups and each[i][at.COLUMNS] != head.metadata.num_columns)
                 or (known is not None and groups != self.counts[i])
             ):
                 understood[i] = False
@@ -311,11 +311,10 @@ def _restored(footers: Sequence[bytes | Exception]) -> FooterBlock:
     return block
 
 
-def _head_of(opened: OpenBlock, number: int, found: Ints, heads: Heads) -> Head | None:
+def _head_of(rest: bytes, orders: int, heads: Heads) -> Head | None:
     """Return the head of a footer that the loop understood; None if pyarrow refuses it."""
-    start, stop = opened.starts[number : number + 2].tolist()
     try:
-        return heads.of_bytes(rest_of(opened.data, start, stop, found), int(found[at.ORDERS]))
+        return heads.of_bytes(rest, orders)
     except READ_ERRORS:  # pyarrow reports the problem when it parses the whole footer
         return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Literal
@@ -117,7 +118,9 @@ class ParquetTable(Table, CompleteTable):
         if timezone not in self._statistics:
             n, columns = len(self.groups), LazyColumns(self.groups, timezone)
             rows = _counts(self.groups.rows)
-            bounds = Statistics(self.schema, n, columns, row_count=rows, counts_parents=True)
+            bounds = functools.partial(
+                Statistics, self.schema, n, columns, row_count=rows, counts_parents=True
+            )
             blooms = FileBlooms(self.groups, bounds, self.filesystem, self._cache.meter)
             self._statistics[timezone] = Statistics(
                 self.schema,
