@@ -57,7 +57,11 @@ class ChunkFlags(NamedTuple):
     @classmethod
     def of(cls, chunks: ChunkSlots) -> ChunkFlags:
         """Return copies of some slots."""
-        told, bloom, size = (chunks.slots[:, s].copy() for s in (at.TOLD, at.BLOOM, at.BLOOM_SIZE))
+        told = chunks.slots[:, at.TOLD].copy()
+        if not (told >> at.BLOOM & 1).any():
+            none = np.broadcast_to(np.zeros(1, np.int64), told.shape)  # takes no memory
+            return cls(told, none, none, chunks.present)
+        bloom, size = (chunks.slots[:, s].copy() for s in (at.BLOOM, at.BLOOM_SIZE))
         return cls(told, bloom, size, chunks.present)
 
 
