@@ -85,6 +85,25 @@ def bind_scalar(
     return _Binder(leaves, session, by).scalar(node)
 
 
+# Names of columns by the identity of the columns; see `types.leaves_of`.
+_names: dict[tuple[int, bool], tuple[Mapping[Path, Leaf], dict[Path, list[Path]]]] = {}
+
+
+def _by_name(leaves: Mapping[Path, Leaf], case_sensitive: bool) -> dict[Path, list[Path]]:
+    """Return the columns that a name means."""
+    key = id(leaves), case_sensitive
+    known = _names.get(key)
+    if known is None:
+        fold = str if case_sensitive else str.lower
+        found: dict[Path, list[Path]] = {}
+        for path in leaves:
+            found.setdefault(tuple(map(fold, path)), []).append(path)
+        if len(_names) >= ty.MAX_SCHEMAS:
+            _names.clear()
+        known = _names[key] = (leaves, found)
+    return known[1]
+
+
 class _Binder:
     """Binds the nodes of one predicate to the columns of one schema."""
 
@@ -93,9 +112,7 @@ class _Binder:
     ) -> None:
         self.leaves, self.session, self.by = leaves, session, by
         self.fold = (lambda s: s) if session.case_sensitive else str.lower
-        self.by_name: dict[Path, list[Path]] = {}
-        for path in leaves:
-            self.by_name.setdefault(tuple(map(self.fold, path)), []).append(path)
+        self.by_name = _by_name(leaves, session.case_sensitive)
 
     # Predicates.
 
@@ -199,7 +216,7 @@ class _Binder:
         if all(v is None for _, v in members):
             return Node(Op.OR, tuple(rest))
         # A NULL with a type takes part in the choice of the type that all members are cast to.
-        members = [(t, v) for t, v in members if t != ty.NULL]
+        members = [m for m in members if m[0].kind is not Kind.NULL]
         try:
             if column.op is Op.LITERAL:
                 assert column.dtype is not None

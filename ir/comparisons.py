@@ -204,7 +204,7 @@ def member_conditions(
         raise CannotJudge(f"columns of type {dtype} allow null tests only")
     sources = dict.fromkeys(t for t, _ in members)
     to = _list_type(dtype, sources, session)
-    members = [(t, v) for t, v in members if v is not None]
+    members = [m for m in members if m[1] is not None]
     if (values := _own_values(dtype, to, members)) is not None:
         tests = [is_in(column, values)] if values else []
         if len(values) < len(members) and dtype.kind is Kind.FLOAT:

@@ -15,6 +15,7 @@ OR is the mirror image (swap T with F, U with V, & with |). NOT swaps T with F a
 from __future__ import annotations
 
 import enum
+import functools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -27,10 +28,13 @@ from skipstone.ir.node import TERMS, Node, Op, literal
 from skipstone.ir.simplify import FALSE, TRUE
 
 MAX_DEPTH: Final = 150  # Python's parser, which reads kernels, takes 200 nested parentheses
+LEAF_DEPTH: Final = 24  # of a test of one column, with all its slots
 
 
 class Want(enum.Enum):
     """The outcome whose possibility a condition tests."""
+
+    __hash__ = object.__hash__  # as of `Op`
 
     T = "true"
     F = "false"
@@ -137,11 +141,20 @@ def lower(
         _and(rows, condition_of(n, Want.T), *guarantee_slots),
         condition_of(n, Want.NOT_TRUE) if with_can_miss else None,
     )
-    if _depth(program) > MAX_DEPTH:
+    above = 1 + (len(guarantees) + 2).bit_length()
+    if above + _deepest(n) > MAX_DEPTH and _depth(program) > MAX_DEPTH:
         raise PredicateTooDeep(
             "predicate is nested too deeply; expected at most 50 levels of AND and OR in turn"
         )
     return program
+
+
+def _deepest(n: Node) -> int:
+    """Return a depth that the program of a predicate does not exceed."""
+    own = 2 * (1 + (len(n.args) + 1).bit_length())
+    if n.op in (Op.AND, Op.OR, Op.NOT, Op.IS_TRUE, Op.IS_NULL, Op.BOTH):
+        return own + max(map(_deepest, n.args), default=0)
+    return LEAF_DEPTH
 
 
 def _depth(program: Program) -> int:
@@ -228,6 +241,7 @@ def _combine(n: Node, want: Want) -> Node:
 SLOTS: Final = (Op.MIN, Op.MAX, Op.MAY_HOLD_VALUE, Op.MAY_HOLD_NULL, Op.MAY_HOLD_NAN, Op.MAY_RAISE)
 
 
+@functools.lru_cache(maxsize=1 << 12)
 def _slot(op: Op, term: Node) -> Node:
     return Node(op, value=term.value if term.op is Op.COLUMN else term, dtype=term.dtype)
 
@@ -273,14 +287,14 @@ def _leaf(n: Node, want: Want) -> Node:
             # x < v can be false if some value is not; the greatest is max:  max >= v, or NaN.
             # x >= v is its negation.
             v = n.args[1]
-            below = _and(has_value, Node(Op.LT, (low, v)))
-            above = _or(_and(has_value, Node(Op.GE, (high, v))), *nan_slots)
-            return below if true is (n.op is Op.LT) else above
+            if true is (n.op is Op.LT):
+                return _and(has_value, Node(Op.LT, (low, v)))
+            return _or(_and(has_value, Node(Op.GE, (high, v))), *nan_slots)
         case Op.LE | Op.GT:
             v = n.args[1]
-            below = _and(has_value, Node(Op.LE, (low, v)))
-            above = _or(_and(has_value, Node(Op.GT, (high, v))), *nan_slots)
-            return below if true is (n.op is Op.LE) else above
+            if true is (n.op is Op.LE):
+                return _and(has_value, Node(Op.LE, (low, v)))
+            return _or(_and(has_value, Node(Op.GT, (high, v))), *nan_slots)
         case Op.EQ:
             # x = v can be true if v lies in [min, max].
             # x = v can be false unless every value is v:  min = v = max.
@@ -357,9 +371,11 @@ def _join(op: Op, args: Iterable[Node], neutral: Node, final: Node) -> Node:
     flat: dict[Node, None] = {}
     for a in args:
         for inner in a.args if a.op is op else (a,):
-            if inner == final:
+            if inner.op is not Op.LITERAL:
+                flat.setdefault(inner)
+            elif inner == final:
                 return final
-            if inner != neutral:
+            elif inner != neutral:
                 flat.setdefault(inner)
     if not flat:
         return neutral

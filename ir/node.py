@@ -17,6 +17,8 @@ class Op(enum.Enum):
     `ir/spec.py` lists the operations that a stage may hold, and their inputs.
     """
 
+    __hash__ = object.__hash__  # members are singletons; Enum's own hash is slow
+
     # Leaves of a predicate.
     COLUMN = "column"  # value: a Name before binding, a Path after it
     LITERAL = "literal"  # value on the axis of dtype (ir/types.py), None for NULL

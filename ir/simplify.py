@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 
 from skipstone.ir import types as ty
@@ -115,6 +116,10 @@ SIMPLIFY: tuple[Callable[[Node], Node | None], ...] = (
 )  # fmt: skip
 
 
+# The operations that rules rewrite, and those whose inputs may be such.
+LOGIC = frozenset({Op.AND, Op.OR, Op.NOT, Op.IS_NULL, Op.IS_TRUE, Op.BOTH})
+
+
 def is_in(column: Node, values: list[object] | tuple[object, ...]) -> Node:
     """Return membership in a set of axis values, sorted and distinct; for one value, equality."""
     # Sorted first, because values mostly arrive in order, and a set would scatter them.
@@ -126,8 +131,11 @@ def is_in(column: Node, values: list[object] | tuple[object, ...]) -> Node:
 
 def simplify(n: Node) -> Node:
     """Apply SIMPLIFY from the leaves up until nothing changes."""
-    if n.op in (Op.AND, Op.OR, Op.NOT, Op.IS_NULL, Op.IS_TRUE, Op.BOTH):
-        n = Node(n.op, tuple(simplify(a) for a in n.args), n.value, n.dtype)
+    if n.op not in LOGIC:
+        return n
+    args = tuple(map(simplify, n.args))
+    if any(map(operator.is_not, args, n.args)):
+        n = Node(n.op, args, n.value, n.dtype)
     changed = True
     while changed:
         changed = False

@@ -10,6 +10,8 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import enum
+import functools
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -28,6 +30,8 @@ EXACT: Final = decimal.Context(prec=100, Emin=-9999, Emax=9999)
 
 class Kind(enum.Enum):
     """Families of types that share an axis and coercion rules."""
+
+    __hash__ = object.__hash__  # as of `Op`
 
     NULL = "void"
     BOOL = "boolean"
@@ -70,29 +74,18 @@ class DType:
 
     def __post_init__(self) -> None:
         # Stored: every member of an IN list carries its type and is hashed with it.
-        object.__setattr__(
-            self,
-            "_hash",
-            hash(
-                (self.kind, self.bits, self.precision, self.scale, self.unit, self.zoned, self.name)
-            ),
-        )
+        object.__setattr__(self, "_hash", hash(self._key))
 
     def __hash__(self) -> int:
         return self._hash
 
     # Hashes of strings and enums differ between processes, so a pickled type computes its own.
     def __reduce__(self) -> tuple[type[DType], tuple[object, ...]]:
-        return DType, (
-            self.kind,
-            self.bits,
-            self.precision,
-            self.scale,
-            self.unit,
-            self.zoned,
-            self.name,
-            self.element,
-        )
+        return DType, (*self._key, self.element)
+
+    @property
+    def _key(self) -> tuple[object, ...]:
+        return self.kind, self.bits, self.precision, self.scale, self.unit, self.zoned, self.name
 
     def __str__(self) -> str:
         match self.kind:
@@ -148,29 +141,30 @@ class DType:
     @property
     def lowest(self) -> int | float | bytes:
         """The least value of the type, used for an unknown lower bound."""
-        return self._range[0]
+        return _range(self)[0]
 
     @property
     def highest(self) -> int | float | None:
         """The greatest value below NaN; None for strings and binary, which have none."""
-        return self._range[1]
+        return _range(self)[1]
 
-    @property
-    def _range(self) -> tuple[int | float | bytes, int | float | None]:
-        match self.kind:
-            case Kind.BOOL:
-                return 0, 1
-            case Kind.UINT:
-                return 0, 2**self.bits - 1
-            case Kind.FLOAT:
-                return -np.inf, np.inf
-            case Kind.DECIMAL:
-                return -(10**self.precision) + 1, 10**self.precision - 1
-            case Kind.STRING | Kind.BINARY:
-                return b"", None
-            case _:
-                bits = self.bits or (32 if self.kind is Kind.DATE else 64)
-                return -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+
+@functools.lru_cache(maxsize=256)
+def _range(t: DType) -> tuple[int | float | bytes, int | float | None]:
+    match t.kind:
+        case Kind.BOOL:
+            return 0, 1
+        case Kind.UINT:
+            return 0, 2**t.bits - 1
+        case Kind.FLOAT:
+            return -np.inf, np.inf
+        case Kind.DECIMAL:
+            return -(10**t.precision) + 1, 10**t.precision - 1
+        case Kind.STRING | Kind.BINARY:
+            return b"", None
+        case _:
+            bits = t.bits or (32 if t.kind is Kind.DATE else 64)
+            return -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
 
 
 def _int(bits: int) -> DType:
@@ -317,8 +311,22 @@ class Leaf:
         return self.dtype.kind is Kind.OTHER and self.dtype.name.startswith("struct<")
 
 
-def leaves_of(schema: pa.Schema) -> dict[Path, Leaf]:
+# Schemas and their columns by identity: schemas with other metadata are equal for pyarrow.
+MAX_SCHEMAS: Final = 64
+_leaves: dict[int, tuple[pa.Schema, Mapping[Path, Leaf]]] = {}
+
+
+def leaves_of(schema: pa.Schema) -> Mapping[Path, Leaf]:
     """Return every column of a schema and every field below structs, by path, in schema order."""
+    known = _leaves.get(id(schema))
+    if known is None:
+        if len(_leaves) >= MAX_SCHEMAS:
+            _leaves.clear()
+        known = _leaves[id(schema)] = (schema, _leaves_of(schema))
+    return known[1]
+
+
+def _leaves_of(schema: pa.Schema) -> Mapping[Path, Leaf]:
     out: dict[Path, Leaf] = {}
 
     def add(field: pa.Field, above: Path, nullable: bool) -> None:

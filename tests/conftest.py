@@ -5,6 +5,7 @@ import os
 import hypothesis
 import pytest
 
+from skipstone.ir import spec
 from skipstone.ir.errors import BackendMissing
 from skipstone.ir.node import Node, Op
 from skipstone.kernels.run.launch import Launch
@@ -18,6 +19,7 @@ from tests.support.spark.session import connect, spark  # noqa: F401
 from tests.support.spark.takers import takes_spark
 from tests.support.statistics.levels import eager  # noqa: F401
 
+spec.checks_programs = True
 hypothesis.settings.register_profile(
     "ci",
     max_examples=200,

@@ -19,6 +19,7 @@ import sys
 from typing import Any, Final
 
 from skipstone.bindings.predicates.sql_forms import not_understood
+from skipstone.bindings.predicates.sql_lists import cut_lists, put_back
 from skipstone.bindings.predicates.sql_reader import Positions, Reader
 from skipstone.bindings.predicates.sql_tokens import (
     MAX_NESTING,
@@ -33,7 +34,8 @@ from skipstone.kernels.run import forks
 from skipstone.kernels.run.first_import import first_import
 
 MAX_CHARACTERS: Final = 4_000_000  # a longer text is refused before it is read
-MAX_CACHED_CHARACTERS: Final = 100_000  # the tree of a longer text is not cached
+# The trees of many texts are cached, of few longer ones, and of none that is longer still.
+FEW_CHARACTERS, MAX_CACHED_CHARACTERS = 10_000, 1_000_000
 MAX_BACKSLASHES: Final = 100_000  # sqlglot's time grows with the square of those in a string
 SHALLOW: Final = 30  # nesting that fits Python's usual recursion limit, at some 20 frames a level
 RECURSION_LIMIT: Final = 10_000  # frames, while sqlglot reads deeper nesting
@@ -51,11 +53,29 @@ def parse(text: str) -> tuple[Node, Positions]:
         PredicateSyntaxError: the text is not one condition; the error holds the position.
         PredicateTooDeep: its nesting exceeds what the parser can follow.
     """
-    return _parse_cached(text) if len(text) <= MAX_CACHED_CHARACTERS else _parse(text)
+    if len(text) <= FEW_CHARACTERS:
+        return _parse_short(text)
+    return _parse_long(text) if len(text) <= MAX_CACHED_CHARACTERS else _parse_lists(text)
 
 
 @functools.lru_cache(maxsize=512)
-def _parse_cached(text: str) -> tuple[Node, Positions]:
+def _parse_short(text: str) -> tuple[Node, Positions]:
+    return _parse_lists(text)
+
+
+@functools.lru_cache(maxsize=8)
+def _parse_long(text: str) -> tuple[Node, Positions]:
+    return _parse_lists(text)
+
+
+def _parse_lists(text: str) -> tuple[Node, Positions]:
+    """Parse a text; its long lists are read in bulk."""
+    cut = cut_lists(text) if len(text) <= MAX_CHARACTERS else None
+    if cut is not None:
+        with contextlib.suppress(PredicateSyntaxError):  # its position is of the shorter text
+            node, positions = _parse(cut.text)
+            if (whole := put_back(node, cut)) is not None:
+                return whole, {name: cut.place(at) for name, at in positions.items()}
     return _parse(text)
 
 

@@ -106,6 +106,7 @@ def decode(
     Raises:
         BackendMissing: Polars was asked for and is not installed.
     """
+    global _decoded
     out: dict[int, Decoded] = {}
     rest = []
     for i, file in enumerate(files):
@@ -113,8 +114,10 @@ def decode(
             out[i] = ArrowColumns(file, own)
         else:
             rest.append(i)
-    if rest and uses_polars(sum(files[i].unpacked for i in rest), reader):
+    size = sum(files[i].unpacked for i in rest)
+    if rest and uses_polars(size, reader):
         out.update(zip(rest, _by_polars([files[i] for i in rest]), strict=True))
+    _decoded += size
     return [out[i] if i in out else ArrowColumns(file) for i, file in enumerate(files)]
 
 
@@ -168,10 +171,8 @@ def uses_polars(size: int, reader: ReaderName) -> bool:
         size: Their bytes after decompression.
         reader: The reader that was asked for.
     """
-    global _decoded
     if reader != "auto":
         return reader == "polars"
-    if size < POLARS_FROM:
-        return False
-    _decoded += size
-    return "polars" in sys.modules or (_decoded >= IMPORT_FROM and has_polars())
+    return size >= POLARS_FROM and (
+        "polars" in sys.modules or (_decoded + size >= IMPORT_FROM and has_polars())
+    )

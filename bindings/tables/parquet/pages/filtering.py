@@ -90,7 +90,7 @@ def filtered_by_decoder(rows: RowGroups, wanted: RowSelection) -> list[pa.Record
         or not tested <= rows.leaves.keys()
         or not all(g.ranges.local for g in groups)
         or not _have_equal_constants(groups, wanted.columns)
-        or not uses_polars(_nbytes(groups, rows.leaves), rows.reader)
+        or not uses_polars(_nbytes_within(windows, rows.leaves), rows.reader)
     ):
         return None
     schema = pa.schema([(name, leaf.arrow) for name, leaf in rows.leaves.items()])
@@ -185,6 +185,11 @@ def _bytes_read(g: RowGroup, name: str) -> memoryview | None:
 def _nbytes(groups: Sequence[RowGroup], names: Iterable[str]) -> int:
     """Return the bytes of columns."""
     return sum(g.chunks[name].nbytes for g in groups for name in names)
+
+
+def _nbytes_within(windows: Sequence[Window], names: Iterable[str]) -> int:
+    """Return the approximate bytes of columns in windows."""
+    return int(sum(_nbytes([w.group], names) * (w.rows / w.group.rows) for w in windows))
 
 
 def _have_equal_constants(groups: Sequence[RowGroup], names: Sequence[str]) -> bool:
