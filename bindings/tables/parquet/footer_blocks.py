@@ -25,6 +25,7 @@ from skipstone.kernels.pack.planes import Mask
 
 BLOCK: Final = 1 << 20  # bytes of a block, after which it is closed
 CODEC, LEVEL = "zstd", 1  # 1 MiB of footers of one writer takes 1 ms, and becomes some 80 KB
+MAX_PARSED: Final = 64  # footers of an open block
 BOUNDS: Final = ((at.MIN, at.MIN_SIZE), (at.MAX, at.MAX_SIZE))
 
 
@@ -71,10 +72,11 @@ class OpenBlock:
     Attributes:
         data: The bytes of all footers.
         starts: The start of each footer, then the end of the last one, shape (m + 1,).
+        max_parsed: The most parsed footers that it keeps; one may take 50 KB.
     """
 
-    def __init__(self, data: Bytes, starts: Ints) -> None:
-        self.data, self.starts = data, starts
+    def __init__(self, data: Bytes, starts: Ints, max_parsed: int = 1) -> None:
+        self.data, self.starts, self._max_parsed = data, starts, max_parsed
         self._parsed: dict[int, ParsedFooter] = {}
 
     @cached_property
@@ -99,9 +101,15 @@ class OpenBlock:
             OSError, ArrowException, ValueError: it cannot be parsed; never if its head is known.
         """
         found = self._parsed.get(number)
-        if found is None or (head is not None and found.head is not head):
+        if found is None:
+            if len(self._parsed) >= self._max_parsed:
+                self._parsed.clear()
             found = self._parsed[number] = ParsedFooter(self.bytes_of(number), heads, head)
         return found
+
+    def forget_parsed(self) -> None:
+        """Parse footers again, because their heads have changed."""
+        self._parsed.clear()
 
 
 class FooterBlock:
@@ -130,7 +138,8 @@ class FooterBlock:
         self.errors = {i: f for i, f in enumerate(footers) if isinstance(f, Exception)}
         self.heads: list[Head | None] = [None] * len(data)
         self._starts = starts
-        self._open: OpenBlock | None = OpenBlock(np.frombuffer(b"".join(data), np.uint8), starts)
+        whole = np.frombuffer(b"".join(data), np.uint8)
+        self._open: OpenBlock | None = OpenBlock(whole, starts, MAX_PARSED)
         self._packed: bytes | None = None
         self.is_parsed = False
         self._found: Ints | None = None  # what the loop found, where it understood the footer
@@ -146,6 +155,8 @@ class FooterBlock:
         if tail.layout is not None:
             block._find(Heads(), block.open())
             block.heads = [tail.head]
+        if block.nbytes > BLOCK:
+            block.close()
         return block
 
     def __reduce__(self) -> tuple[Callable[..., FooterBlock], tuple[list[bytes | Exception]]]:
@@ -219,6 +230,7 @@ class FooterBlock:
         """Let the loop read the footers that pyarrow parsed before it was compiled."""
         if self._found is None:
             opened = self.open()
+            opened.forget_parsed()
             if self._find(heads, opened).all():
                 self._group_bytes = opened.layouts.groups[:, 1].copy()
 

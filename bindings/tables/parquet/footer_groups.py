@@ -119,9 +119,10 @@ class FooterPart:
             for block in pending:
                 block.find_late(heads)
 
-    def load(self, paths: Iterable[Path]) -> None:
+    def load(self, paths: Sequence[Path]) -> None:
         """Look up the statistics of columns at once, so that closed blocks are opened once."""
-        self._loaded = self._look_up([p for p in paths if p not in self._loaded])
+        if len(self._blocks) > 1:
+            self._loaded = self._look_up(paths)
 
     def _look_up(self, paths: Sequence[Path]) -> dict[Path, ChunkSlots]:
         """Return what the loop finds of columns in all row groups."""

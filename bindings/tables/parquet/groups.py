@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -49,6 +49,10 @@ class RowGroupPart(Protocol):
     @property
     def nbytes(self) -> Ints:
         """Compressed bytes of each row group, shape (k,); -1 is unknown."""
+        ...
+
+    def load(self, paths: Sequence[Path]) -> None:
+        """Look up the statistics of columns at once, if that is cheaper than one by one."""
         ...
 
     def raw(self, path: Path, kind: pa.DataType) -> Raw:
@@ -136,6 +140,13 @@ class RowGroups:
     def is_partition(self, path: Path) -> bool:
         """Return True if a column is a partition column; files may hold one of the same name."""
         return path[0] in self.partitions
+
+    def load(self, paths: Iterable[Path]) -> None:
+        """Look up the statistics of columns of the files at once, before `raw` is called."""
+        new = [p for p in paths if p not in self._raw and not self.is_partition(p)]
+        if len(new) > 1:
+            for part in self.parts:
+                part.load(new)
 
     def raw(self, path: Path) -> Raw:
         """Return the statistics of one column of the files."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -205,6 +205,10 @@ class ParquetTable(Table, CompleteTable):
             kept: The row groups, as indices into the table's row groups.
         """
         return self.groups.by_path(kept)
+
+    def load(self, paths: Iterable[Path]) -> None:
+        """Look up the statistics of columns at once, so that footers are opened once."""
+        self.groups.load(paths)
 
     def check_unchanged(self, containers: npt.NDArray[np.int64]) -> None:
         """Raise an error if a file changed since its footer was read; only local files are checked.

@@ -73,6 +73,25 @@ def test_rows_of_closed_blocks(files, small_blocks, name):
         assert table.plan("x = 3").count() == 2
 
 
+def test_columns_of_a_condition_are_looked_up_together(files, small_blocks, monkeypatch):
+    opened = []
+    monkeypatch.setattr(FooterBlock, "columns", spy(opened, FooterBlock.columns))
+    with reader("loop"):
+        table = ss.scan_parquet(files)
+        assert len(table.plan("x >= 60 AND s >= '060' AND f IS NOT NULL").files) == 10
+        assert len(opened) == -(-FILES // sources.BATCH_FILES)
+        table.plan("x = 3 AND s = '003'")
+        assert len(opened) == -(-FILES // sources.BATCH_FILES)
+
+
+def spy(calls, function):
+    def wrapped(*args):
+        calls.append(args)
+        return function(*args)
+
+    return wrapped
+
+
 def test_what_is_kept_of_closed_blocks(files, small_blocks):
     """Neither the bytes as they came, nor what the loop found, nor what pyarrow parsed."""
     with reader("loop"):
