@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from bench.files import files
+from bench.first.first import first
 from bench.power.power import power
 from bench.report.report import Options, Report
 from bench.rows.computed import computed
@@ -43,6 +44,7 @@ WORKLOADS: Final[Mapping[str, Callable[[Options], Report]]] = {
     "scaling": scaling,
     "membership": membership,
     "latency": latency,
+    "first": first,
     "compile": compiling,
     "files": files,
     "delta": delta,

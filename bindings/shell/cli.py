@@ -1,36 +1,34 @@
-"""The commands `skipstone plan | explain | stats | demo`, built with typer and rich."""
+"""The commands `skipstone plan | explain | stats | demo`, built with typer.
 
-import json
+Tables and rich are imported by the commands, so that help takes no time.
+"""
+
+from __future__ import annotations
+
 import sys
 import time
-from dataclasses import asdict
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
-from rich.console import Console
-from rich.progress import Progress
-from rich.table import Table
 
-from skipstone.bindings.plans.plan import Plan
-from skipstone.bindings.tables.delta.table import DeltaTable, scan_delta
-from skipstone.bindings.tables.detect import format_of
-from skipstone.bindings.tables.iceberg.table import IcebergTable, scan_iceberg
-from skipstone.bindings.tables.parquet.pages.indexed import count_page_indexes
-from skipstone.bindings.tables.parquet.table import ParquetTable, scan_parquet
-from skipstone.ir.node import show_path
+if TYPE_CHECKING:
+    from skipstone.bindings.tables.delta.table import DeltaTable
+    from skipstone.bindings.tables.iceberg.table import IcebergTable
+    from skipstone.bindings.tables.parquet.table import ParquetTable
 
 app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # rich would double the time of --help
     help="Find the files and row groups that can hold a matching row, from statistics alone.",
 )
-Path = Annotated[
-    str,
+Paths = Annotated[
+    list[str],
     typer.Argument(
         help="A Parquet file, a folder, a glob or a URI; a Delta table's folder; "
-        "an Iceberg table's metadata file.",
-        metavar="PATH",
+        "an Iceberg table's metadata file; or several Parquet files.",
+        metavar="PATH...",
     ),
 ]
 Where = Annotated[
@@ -55,41 +53,71 @@ Pages = Annotated[
 ]
 
 
-@app.command()
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"skipstone {version('skipstone')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """Find the files and row groups that can hold a matching row, from statistics alone."""
+
+
+@app.command(short_help="Show which files and row groups a condition leaves to read.")
 def plan(
-    path: Path, where: Where = "true", limit: Limit = None, order_by: Order = None,
+    paths: Paths, where: Where = "true", limit: Limit = None, order_by: Order = None,
     timezone: TimeZone = "UTC", keep_unreadable: KeepUnreadable = False, as_json: AsJson = False,
     files: Files = False,
 ) -> None:  # fmt: skip
     """Show which files and row groups a condition leaves to read."""
-    table, scanned = _scan(path, keep_unreadable, quiet=as_json)
+    from skipstone.bindings.shell.show import plan_json, show_plan
+
+    table, scanned = _scan(paths, keep_unreadable, quiet=as_json)
     start = time.perf_counter()
     result = table.plan(where=where, limit=limit, order_by=order_by, timezone=timezone)
     planned = time.perf_counter() - start
     if as_json:
-        print(_plan_json(result, scanned, planned))
+        print(plan_json(result, scanned, planned))
     else:
-        _show_plan(result, scanned, planned, files)
+        show_plan(result, scanned, planned, files)
 
 
-@app.command()
+@app.command(short_help="Explain a condition, and what each conjunct prunes.")
 def explain(
-    path: Path, where: Where, timezone: TimeZone = "UTC", keep_unreadable: KeepUnreadable = False,
-    pages: Pages = False,
+    paths: Paths, where: Where, timezone: TimeZone = "UTC", keep_unreadable: KeepUnreadable = False,
+    pages: Pages = False, as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """Explain how a condition is understood, and what each conjunct prunes."""
-    table, _ = _scan(path, keep_unreadable)
-    print(table.plan(where=where, timezone=timezone).explain(pages=pages))
+    table, _ = _scan(paths, keep_unreadable, quiet=as_json)
+    result = table.plan(where=where, timezone=timezone)
+    if as_json:
+        from skipstone.bindings.shell.show import explain_json
+
+        print(explain_json(result, pages=pages))
+    else:
+        print(result.explain(pages=pages))
 
 
-@app.command()
-def stats(path: Path, keep_unreadable: KeepUnreadable = False, as_json: AsJson = False) -> None:
+@app.command(short_help="Show which statistics each column has.")
+def stats(paths: Paths, keep_unreadable: KeepUnreadable = False, as_json: AsJson = False) -> None:
     """Show which statistics exist for each column, and how many files have page indexes."""
-    table, _ = _scan(path, keep_unreadable, quiet=as_json)
-    _show_stats(table, as_json)
+    from skipstone.bindings.shell.show import show_stats
+
+    table, _ = _scan(paths, keep_unreadable, quiet=as_json)
+    show_stats(table, as_json)
 
 
-@app.command()
+@app.command(short_help="Make real data, plan over it, compare with full reads.")
 def demo(
     folder: Annotated[str, typer.Option(help="The folder for the data.")] = "demo-data",
     scale: Annotated[float, typer.Option(help="TPC-H scale factor.")] = 0.1,
@@ -101,137 +129,38 @@ def demo(
 
 
 def _scan(
-    path: str, keep_unreadable: bool, quiet: bool = False
+    paths: list[str], keep_unreadable: bool, quiet: bool = False
 ) -> tuple[ParquetTable | DeltaTable | IcebergTable, float]:
     """Scan a table and return it with the seconds that it took.
 
     It reads footers, with a progress bar on standard error, or a Delta log, or a manifest list.
     """
+    from skipstone.bindings.tables.detect import format_of
+
     start = time.perf_counter()
-    match format_of(path):
+    source = paths[0] if len(paths) == 1 else paths
+    match format_of(source):
         case "delta":
-            return scan_delta(path), time.perf_counter() - start
+            from skipstone.bindings.tables.delta.table import scan_delta
+
+            return scan_delta(paths[0]), time.perf_counter() - start
         case "iceberg":
-            return scan_iceberg(path), time.perf_counter() - start
-    with Progress(
-        console=Console(stderr=True), transient=True, disable=quiet or not sys.stderr.isatty()
-    ) as bar:
+            from skipstone.bindings.tables.iceberg.table import scan_iceberg
+
+            return scan_iceberg(paths[0]), time.perf_counter() - start
+    from skipstone.bindings.tables.parquet.table import scan_parquet
+
+    on_error: Literal["keep", "raise"] = "keep" if keep_unreadable else "raise"
+    if quiet or not sys.stderr.isatty():
+        return scan_parquet(source, on_error=on_error), time.perf_counter() - start
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("reading footers", total=None)
         table = scan_parquet(
-            path,
-            on_error="keep" if keep_unreadable else "raise",
+            source,
+            on_error=on_error,
             progress=lambda done, total: bar.update(task, completed=done, total=total),
         )
     return table, time.perf_counter() - start
-
-
-def _plan_json(plan: Plan, scanned: float, planned: float) -> str:
-    sizes = {k: asdict(getattr(plan.sizes, k)) for k in ("total", "partition", "scan")}
-    return json.dumps(
-        {
-            "predicate": plan.predicate.expr if plan.predicate else None,
-            "skipping": plan.skipping,
-            "files": list(plan.files),
-            **(_groups(plan) if plan.table.unit == "row groups" else {}),
-            "sizes": sizes,
-            "unreadable": {p: str(e) for p, e in plan.table.unreadable.items()},
-            "seconds": {"scan": round(scanned, 6), "plan": round(planned, 6)},
-            "work": {**plan.table.work.counts, "bytes": plan.table.work.bytes},
-        },
-        indent=2,
-    )
-
-
-def _groups(plan: Plan) -> dict[str, Any]:
-    return {
-        "row_groups": plan.row_groups,
-        "row_groups_total": len(plan.verdicts),
-        "row_groups_kept": len(plan.kept),
-    }
-
-
-def _show_plan(plan: Plan, scanned: float, planned: float, files: bool) -> None:
-    console = Console()
-    size = plan.sizes
-    grid = Table(title=str(plan.predicate.expr) if plan.predicate else None, title_justify="left")
-    for heading in ("", "total", "kept", "kept %"):
-        grid.add_column(heading, justify="left" if not heading else "right")
-    rows: list[tuple[str, int | None, int | None]] = [
-        ("files", size.total.files, size.scan.files),
-        *(
-            [("row groups", len(plan.verdicts), len(plan.kept))]
-            if plan.table.unit == "row groups"
-            else []
-        ),
-        ("bytes", size.total.bytes, size.scan.bytes),
-        ("rows", size.total.rows, size.scan.rows),
-    ]
-    for name, total, kept in rows:
-        share = "-" if not total or kept is None else f"{100 * kept / total:.1f}"
-        grid.add_row(name, _number(total), _number(kept), share)
-    console.print(grid)
-    work = plan.table.work
-    counts = "".join(f", {n:,} {name}" for name, n in work.counts.items())
-    console.print(
-        f"scanned in {scanned * 1e3:.0f} ms, planned in {planned * 1e3:.1f} ms{counts}, "
-        f"{work.bytes:,} bytes read"
-    )
-    for error in plan.table.unreadable.values():
-        console.print(f"kept, but unreadable: {error}", style="yellow", markup=False)
-    if files:
-        for path, groups in plan.row_groups.items():
-            console.print(
-                f"{path}  row groups {groups}" if groups else path,
-                markup=False,
-                soft_wrap=True,
-                highlight=False,
-            )
-
-
-def _number(value: int | None) -> str:
-    return "unknown" if value is None else f"{value:,}"
-
-
-def _show_stats(table: ParquetTable | DeltaTable | IcebergTable, as_json: bool) -> None:
-    rows: list[dict[str, Any]] = []
-    for path in table.statistics.leaf_paths():
-        raw, leaf = table.statistics.raw(path), table.statistics.leaf(path)
-        counts = {
-            k: 0 if (a := getattr(raw, k)) is None else len(a) - a.null_count
-            for k in ("min", "max", "null_count")
-        }
-        rows.append(
-            {
-                "column": show_path(path),
-                "type": str(leaf.dtype) if leaf else "",
-                **counts,
-                "partition": path[0] in table.partition_columns,
-            }
-        )
-    total = table.statistics.num_containers
-    indexes = count_page_indexes(table) if isinstance(table, ParquetTable) else None
-    if as_json:
-        groups = {"row_groups": total} if table.unit == "row groups" else {}
-        pages = {} if indexes is None else {"page_indexes": asdict(indexes)}
-        print(json.dumps({"files": table.num_files, **groups, **pages, "columns": rows}, indent=2))
-        return
-    groups_too = f", {total} row groups" if table.unit == "row groups" else ""
-    grid = Table(
-        title=f"{table.num_files} files{groups_too}: the number that has each statistic",
-        title_justify="left",
-    )
-    for heading in ("column", "type", "min", "max", "null_count"):
-        grid.add_column(heading, justify="left" if heading in ("column", "type") else "right")
-    for r in rows:
-        grid.add_row(
-            r["column"] + (" (partition)" if r["partition"] else ""),
-            r["type"],
-            *(str(r[k]) for k in ("min", "max", "null_count")),
-        )
-    Console().print(grid)
-    if indexes is not None:
-        unknown = f"; unknown in {indexes.unknown} files" if indexes.unknown else ""
-        Console().print(
-            f"page indexes in {indexes.files} of {table.num_files} files, "
-            f"{indexes.row_groups} of {total} row groups{unknown}"
-        )

@@ -292,7 +292,11 @@ def test_deep_text_is_read_by_many_threads():
 
 
 def test_long_trees_are_not_cached():
-    for spaces, kept in ((0, True), (MAX_CACHED_CHARACTERS - 5, True), (10**5, False)):
+    for spaces, kept in (
+        (0, True),
+        (MAX_CACHED_CHARACTERS - 5, True),
+        (MAX_CACHED_CHARACTERS, False),
+    ):
         text = "x = 1" + " " * spaces
         first, second = parse(text)[0], parse(text)[0]
         assert first == second and (first is second) == kept

@@ -185,3 +185,60 @@ def test_a_delta_table_is_planned_from_its_log(tmp_path):
     assert "20" in run("plan", folder, "-w", "x >= 5", "--files").stdout
     assert "prunes 1 alone" in run("explain", folder, "-w", "x >= 15").stdout
     assert json.loads(run("stats", folder, "--json").stdout)["files"] == 2
+
+
+def test_several_files_are_one_table(data, tmp_path):
+    """A shell expands dir/*.parquet."""
+    pq.write_table(pa.table({"x": range(100, 200), "s": ["a"] * 100}), tmp_path / "q.parquet")
+    paths = [str(tmp_path / "k=1" / "p.parquet"), str(tmp_path / "q.parquet")]
+    result = run("plan", *paths, "--where", "x >= 95", "--json")
+    assert [os.path.basename(f) for f in json.loads(result.stdout)["files"]] == [
+        "p.parquet",
+        "q.parquet",
+    ]
+
+
+def test_explain_json(data):
+    where = "x >= 95 AND s = 'b' AND nope(x) > 1"
+    found = json.loads(run("explain", data, "--where", where, "--json", "--pages").stdout)
+    assert [c["alone"] for c in found["conjuncts"]] == [9, 0, 0]
+    assert found["not_understood"][0]["what"] == "nope(x) > 1"
+    assert found["guarantees"] == [{"column": "s", "kind": "in", "values": ["b"]}]
+    assert found["sizes"]["scan"]["rows"] == 10
+    assert found["kept_because"] == {"the form is not understood": 1}
+    assert list(found["pages"].values()) == [{"9": [[0, 10]]}]
+
+
+def test_version_and_module():
+    for args in (["--version"], ["--help"]):
+        result = subprocess.run(
+            [sys.executable, "-m", "skipstone", *args], capture_output=True, text=True, check=False
+        )
+        assert result.returncode == 0, result.stderr
+        assert "skipstone" in result.stdout
+
+
+HEAVY = ("numba", "polars", "deltalake", "pyiceberg", "pyspark", "typer", "rich")
+HELP = ("pyarrow", "numpy", "sqlglot", "pandas", *HEAVY[:-2], "rich")
+
+
+@pytest.mark.parametrize(
+    ("code", "unwanted"),
+    [
+        (
+            "from skipstone.bindings.shell.cli import app; app(['--help'], standalone_mode=False)",
+            HELP,
+        ),
+        ("import skipstone", ("pyarrow", "numpy", "sqlglot", "pandas", *HEAVY)),
+        ("import skipstone; skipstone.scan_parquet(path).plan('x > 95').to_arrow()", HEAVY),
+    ],
+    ids=["help", "import", "rows"],
+)
+def test_heavy_packages_are_imported_when_they_are_needed(code, unwanted, data):
+    code = (
+        f"path = {data!r}\n{code}\nimport sys\nprint([m for m in {unwanted} if m in sys.modules])"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert result.stdout.splitlines()[-1] == "[]"

@@ -1,0 +1,1 @@
+"""`first`: what a person meets first: new predicates, fresh processes, small files."""

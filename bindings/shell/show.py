@@ -1,0 +1,166 @@
+"""What the shell prints: plans, explanations and statistics, as tables of rich or as JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from skipstone.bindings.tables.parquet.pages.indexed import count_page_indexes
+from skipstone.bindings.tables.parquet.table import ParquetTable
+from skipstone.ir.node import not_understood, show_path
+
+if TYPE_CHECKING:
+    from skipstone.bindings.plans.plan import Plan
+    from skipstone.bindings.tables.delta.table import DeltaTable
+    from skipstone.bindings.tables.iceberg.table import IcebergTable
+
+
+def plan_json(plan: Plan, scanned: float, planned: float) -> str:
+    """Return a plan as JSON; `scanned` and `planned` are seconds."""
+    return json.dumps(
+        {
+            "predicate": plan.predicate.expr if plan.predicate else None,
+            "skipping": plan.skipping,
+            "files": list(plan.files),
+            **(_groups(plan) if plan.table.unit == "row groups" else {}),
+            "sizes": _sizes(plan),
+            "unreadable": {p: str(e) for p, e in plan.table.unreadable.items()},
+            "seconds": {"scan": round(scanned, 6), "plan": round(planned, 6)},
+            "work": {**plan.table.work.counts, "bytes": plan.table.work.bytes},
+        },
+        indent=2,
+    )
+
+
+def explain_json(plan: Plan, *, pages: bool) -> str:
+    """Return as JSON how a condition was understood, and what each conjunct prunes."""
+    predicate = plan.predicate
+    assert predicate is not None
+    ranges = {"pages": plan.pages} if pages else {}
+    return json.dumps(
+        {
+            "predicate": predicate.expr,
+            "rewritten": predicate.rewritten,
+            "skipping": plan.skipping,
+            "not_understood": [asdict(r) for r in not_understood(predicate.node)],
+            "guarantees": [
+                {"column": g.column, "kind": g.kind, "values": sorted(map(str, g.literals))}
+                for g in predicate.literal_guarantees
+            ],
+            "conjuncts": [asdict(c) for c in plan.conjuncts],
+            "kept_because": plan.kept_because,
+            "sizes": _sizes(plan),
+            **ranges,
+        },
+        indent=2,
+    )
+
+
+def _sizes(plan: Plan) -> dict[str, Any]:
+    """Return the sizes that are known."""
+    parts = {k: getattr(plan.sizes, k) for k in ("total", "partition", "scan", "pages")}
+    return {k: asdict(size) for k, size in parts.items() if size is not None}
+
+
+def _groups(plan: Plan) -> dict[str, Any]:
+    return {
+        "row_groups": plan.row_groups,
+        "row_groups_total": len(plan.verdicts),
+        "row_groups_kept": len(plan.kept),
+    }
+
+
+def show_plan(plan: Plan, scanned: float, planned: float, files: bool) -> None:
+    """Print a plan as a table, and if `files` the files to read."""
+    from rich.console import Console
+    from rich.table import Table as Grid
+
+    console = Console()
+    size = plan.sizes
+    grid = Grid(title=str(plan.predicate.expr) if plan.predicate else None, title_justify="left")
+    for heading in ("", "total", "kept", "kept %"):
+        grid.add_column(heading, justify="left" if not heading else "right")
+    rows: list[tuple[str, int | None, int | None]] = [
+        ("files", size.total.files, size.scan.files),
+        *(
+            [("row groups", len(plan.verdicts), len(plan.kept))]
+            if plan.table.unit == "row groups"
+            else []
+        ),
+        ("bytes", size.total.bytes, size.scan.bytes),
+        ("rows", size.total.rows, size.scan.rows),
+    ]
+    for name, total, kept in rows:
+        share = "-" if not total or kept is None else f"{100 * kept / total:.1f}"
+        grid.add_row(name, _number(total), _number(kept), share)
+    console.print(grid)
+    work = plan.table.work
+    counts = "".join(f", {n:,} {name}" for name, n in work.counts.items())
+    console.print(
+        f"scanned in {scanned * 1e3:.0f} ms, planned in {planned * 1e3:.1f} ms{counts}, "
+        f"{work.bytes:,} bytes read"
+    )
+    for error in plan.table.unreadable.values():
+        console.print(f"kept, but unreadable: {error}", style="yellow", markup=False)
+    if files:
+        for path, groups in plan.row_groups.items():
+            console.print(
+                f"{path}  row groups {groups}" if groups else path,
+                markup=False,
+                soft_wrap=True,
+                highlight=False,
+            )
+
+
+def _number(value: int | None) -> str:
+    return "unknown" if value is None else f"{value:,}"
+
+
+def show_stats(table: ParquetTable | DeltaTable | IcebergTable, as_json: bool) -> None:
+    """Print which statistics a table has of each column."""
+    rows: list[dict[str, Any]] = []
+    for path in table.statistics.leaf_paths():
+        raw, leaf = table.statistics.raw(path), table.statistics.leaf(path)
+        counts = {
+            k: 0 if (a := getattr(raw, k)) is None else len(a) - a.null_count
+            for k in ("min", "max", "null_count")
+        }
+        rows.append(
+            {
+                "column": show_path(path),
+                "type": str(leaf.dtype) if leaf else "",
+                **counts,
+                "partition": path[0] in table.partition_columns,
+            }
+        )
+    total = table.statistics.num_containers
+    indexes = count_page_indexes(table) if isinstance(table, ParquetTable) else None
+    if as_json:
+        groups = {"row_groups": total} if table.unit == "row groups" else {}
+        pages = {} if indexes is None else {"page_indexes": asdict(indexes)}
+        print(json.dumps({"files": table.num_files, **groups, **pages, "columns": rows}, indent=2))
+        return
+    from rich.console import Console
+    from rich.table import Table as Grid
+
+    groups_too = f", {total} row groups" if table.unit == "row groups" else ""
+    grid = Grid(
+        title=f"{table.num_files} files{groups_too}: the number that has each statistic",
+        title_justify="left",
+    )
+    for heading in ("column", "type", "min", "max", "null_count"):
+        grid.add_column(heading, justify="left" if heading in ("column", "type") else "right")
+    for r in rows:
+        grid.add_row(
+            r["column"] + (" (partition)" if r["partition"] else ""),
+            r["type"],
+            *(str(r[k]) for k in ("min", "max", "null_count")),
+        )
+    Console().print(grid)
+    if indexes is not None:
+        unknown = f"; unknown in {indexes.unknown} files" if indexes.unknown else ""
+        Console().print(
+            f"page indexes in {indexes.files} of {table.num_files} files, "
+            f"{indexes.row_groups} of {total} row groups{unknown}"
+        )

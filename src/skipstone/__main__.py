@@ -1,0 +1,5 @@
+"""`python -m skipstone` runs the command line."""
+
+from skipstone.bindings.shell.main import main
+
+main()
