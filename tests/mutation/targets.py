@@ -59,7 +59,9 @@ TARGETS: Final = {
     ),
     "source": Target("skipstone.bindings.predicates.source", 40, _of("inputs sql many hostile")),
     "evaluator": Target(
-        "skipstone.bindings.predicates.evaluator", 40, _of("statistics many device_errors")
+        "skipstone.bindings.predicates.evaluator",
+        40,
+        _of("statistics many device_errors evaluator_faults"),
     ),
     "enumerator": Target(
         "skipstone.bindings.plans.enumerator",
