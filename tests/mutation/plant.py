@@ -96,8 +96,10 @@ def warm(spark: bool) -> None:
         from pyspark import SparkConf, SparkContext
 
         from skipstone.bindings.spark.session.jvm import plan_gateway
+        from skipstone.bindings.spark.session.session import quiet
 
         conf = SparkConf().set("spark.driver.memory", "1g")
         conf.set("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-        SparkContext._ensure_initialized(conf=conf)
-        plan_gateway(SparkContext)
+        with quiet():  # a warning that is an error here would leave PySpark half imported
+            SparkContext._ensure_initialized(conf=conf)
+            plan_gateway(SparkContext)

@@ -85,4 +85,5 @@ def test_answers_of_a_device(tmp_path):
     assert np.array_equal(card.download(verdicts), expected)
     positions = p.survivors(there, "cupy", out="device")
     assert np.array_equal(card.download(positions), np.flatnonzero(expected))
-    assert p.backends_text == "numpy 1 times, cupy 2 times"
+    assert np.array_equal(p.find(there, "cupy").verdicts(), expected)
+    assert p.backends_text == "numpy 1 times, cupy 3 times"
