@@ -75,7 +75,7 @@ TARGETS: Final = {
         "skipstone.bindings.spark.pruning.prune",
         40,
         _of(
-            "spark_prune spark_prune_columns spark_prune_connect spark_prune_queries "
+            "prune_faults spark_prune spark_prune_columns spark_prune_connect spark_prune_queries "
             "spark_prune_predicates spark_star spark_star_document"
         ),
         spark=True,
