@@ -48,7 +48,7 @@ check: lint types test lowest ## format, lint, types, all tests, the core's test
 
 # Without pandas, Spark, Delta and Iceberg: the core and the command line as they are installed by themselves.
 LOWEST := .venv-lowest
-$(LOWEST)/.done: pyproject.toml constraints-lowest.txt | $(BIN)/python
+$(LOWEST)/.done: Makefile pyproject.toml constraints-lowest.txt | $(BIN)/python
 	$(BIN)/python -m venv $(LOWEST)
 	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-lowest.txt --editable '.[cli]' pytest pytest-xdist hypothesis fsspec
 	@touch $@
