@@ -44,17 +44,17 @@ floors: $(VENV)/.dev
 	$(BIN)/python -m pytest -q tests/test_floors.py --durations=0
 
 # `test` has the floors too; `make floors` shows them alone.
-check: lint types test ## format, lint, types, all tests
+check: lint types test lowest ## format, lint, types, all tests, the core's tests on the lowest versions
 
 # Without pandas, Spark, Delta and Iceberg: the core and the command line as they are installed by themselves.
 LOWEST := .venv-lowest
-$(LOWEST)/.done: pyproject.toml constraints-lowest.txt | $(BIN)/python
+$(LOWEST)/.done: Makefile pyproject.toml constraints-lowest.txt | $(BIN)/python
 	$(BIN)/python -m venv $(LOWEST)
-	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-lowest.txt --editable '.[cli]' pytest hypothesis fsspec
+	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-lowest.txt --editable '.[cli]' pytest pytest-xdist hypothesis fsspec
 	@touch $@
 
 lowest: $(LOWEST)/.done ## the core's tests on the lowest versions that pyproject.toml claims
-	$(LOWEST)/bin/python -m pytest -q -p no:cacheprovider $(foreach name,$(CORE),$(shell find tests -name test_$(name).py)) bindings/predicates/expr.py bindings/predicates/sql.py bindings/predicates/predicate.py bindings/statistics/statistics.py
+	$(LOWEST)/bin/python -m pytest -n $(WORKERS) -q -p no:cacheprovider $(foreach name,$(CORE),$(shell find tests -name test_$(name).py)) bindings/predicates/expr.py bindings/predicates/sql.py bindings/predicates/predicate.py bindings/statistics/statistics.py
 	$(LOWEST)/bin/skipstone --help > $(LOWEST)/help.txt
 CORE := columns lowest many rows sql statistics work
 

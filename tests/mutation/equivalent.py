@@ -38,4 +38,9 @@ EQUIVALENT: Final[dict[str, dict[str, str]]] = {
         ),
         "SplitEnumerator.__init__: 0.0 -> 1.0": "`Plan.splits` gives the wait",
     },
+    "prune": {
+        "_prune_plan: until < FOREVER -> until <= FOREVER": (
+            "Spark optimises the same plan once more"
+        ),
+    },
 }

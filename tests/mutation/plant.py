@@ -87,10 +87,19 @@ def plant(target: Target, mutant: Mutant, tests: list[Any], log: Path) -> int:
 
 
 def warm(spark: bool) -> None:
-    """Start the Java that children share."""
+    """Start the Java that children share, with the class that reads plans.
+
+    Py4J keeps methods by the names of their classes, so a class that each child compiled for itself
+    would work in the first child alone.
+    """
     if spark:
         from pyspark import SparkConf, SparkContext
 
+        from skipstone.bindings.spark.session.jvm import plan_gateway
+        from skipstone.bindings.spark.session.session import quiet
+
         conf = SparkConf().set("spark.driver.memory", "1g")
         conf.set("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-        SparkContext._ensure_initialized(conf=conf)
+        with quiet():  # a warning that is an error here would leave PySpark half imported
+            SparkContext._ensure_initialized(conf=conf)
+            plan_gateway(SparkContext)

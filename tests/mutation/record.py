@@ -73,12 +73,14 @@ class Recorder:
 
 
 class Failures:
-    """A plugin: whether a test failed."""
+    """A plugin: whether a test failed; prints which, and why."""
 
     any = False
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         self.any |= report.failed
+        if report.failed:
+            print(f"\n{report.nodeid}, {report.when}\n{report.longreprtext}", flush=True)
 
 
 def run_tests(items: list[Any], first: bool = True) -> bool:

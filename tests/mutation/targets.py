@@ -59,7 +59,9 @@ TARGETS: Final = {
     ),
     "source": Target("skipstone.bindings.predicates.source", 40, _of("inputs sql many hostile")),
     "evaluator": Target(
-        "skipstone.bindings.predicates.evaluator", 40, _of("statistics many device_errors")
+        "skipstone.bindings.predicates.evaluator",
+        40,
+        _of("statistics many device_errors evaluator_faults"),
     ),
     "enumerator": Target(
         "skipstone.bindings.plans.enumerator",
@@ -73,7 +75,7 @@ TARGETS: Final = {
         "skipstone.bindings.spark.pruning.prune",
         40,
         _of(
-            "spark_prune spark_prune_columns spark_prune_connect spark_prune_queries "
+            "prune_faults spark_prune spark_prune_columns spark_prune_connect spark_prune_queries "
             "spark_prune_predicates spark_star spark_star_document"
         ),
         spark=True,

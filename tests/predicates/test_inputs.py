@@ -12,6 +12,10 @@ from pyiceberg import expressions as ice
 
 import skipstone as ss
 from skipstone import col, lit
+from skipstone.bindings import hooks
+from skipstone.bindings.predicates import source
+from skipstone.bindings.predicates.source import is_column
+from skipstone.bindings.predicates.sql import parse
 from tests.support.effort import LONG
 from tests.support.predicates.predicates import predicate
 from tests.support.predicates.schemas import INPUTS as SCHEMA
@@ -214,6 +218,58 @@ def test_same_nodes(sql, expression, arrow, filters, iceberg):
     for way in (expression, arrow, filters, iceberg):
         if way is not None:
             assert ss.PruningPredicate(way, SCHEMA).node == expected.node, way
+
+
+def test_a_node_is_bound_with_the_settings():
+    """Names and types are those of the schema, and the zone is the session's."""
+    text = "D = DATE '2024-01-02' AND t < TIMESTAMP '2024-01-02 03:04:05'"
+    for zone in ("UTC", "Asia/Tokyo"):
+        expected = ss.PruningPredicate(text, SCHEMA, timezone=zone)
+        assert ss.PruningPredicate(parse(text)[0], SCHEMA, timezone=zone).node == expected.node
+    with pytest.raises(ss.UnknownColumn):
+        ss.PruningPredicate(parse("D = DATE '2024-01-02'")[0], SCHEMA, case_sensitive=True)
+
+
+#     module                name        a PySpark Column
+CLASSES = [
+    ("pyspark.sql.column",  "Column",   True),
+    ("pyspark.sql.column",  "Columns",  False),
+    ("elsewhere",           "Column",   False),
+    ("elsewhere",           "Columns",  False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("module, name, expected", CLASSES)
+def test_columns_are_told_by_the_name_of_their_class(module, name, expected):
+    cls = type(name, (), {"__module__": module})
+    assert is_column(cls()) is expected
+    assert is_column(type("Derived", (cls,), {"__module__": "mine"})()) is expected
+
+
+def test_a_column_is_bound_with_the_settings(monkeypatch):
+    column = type("Column", (), {"__module__": "pyspark.sql.column"})()
+    text = "t < TIMESTAMP '2024-01-02 03:04:05'"
+    monkeypatch.setattr(
+        hooks, "call", lambda hook, given: parse(text)[0] if given is column else None
+    )
+    for zone in ("UTC", "Asia/Tokyo"):
+        expected = ss.PruningPredicate(text, SCHEMA, timezone=zone)
+        assert ss.PruningPredicate(column, SCHEMA, timezone=zone).node == expected.node
+
+
+def test_an_error_points_at_the_name_in_the_text():
+    with pytest.raises(ss.UnknownColumn) as raised:
+        ss.PruningPredicate("x = 1 AND xx > 2", SCHEMA)
+    assert str(raised.value).endswith("(line 1, column 11)\n  x = 1 AND xx > 2\n            ^")
+
+
+def test_an_error_about_no_name_points_nowhere(monkeypatch):
+    def refuse(*_):
+        raise ss.PredicateTooDeep("too deep")
+
+    monkeypatch.setattr(source, "bind", refuse)
+    with pytest.raises(ss.PredicateTooDeep, match=r"^too deep$"):
+        ss.PruningPredicate("x = 1", SCHEMA)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from tests.support.effort import LONG
 from tests.support.spark.answers import answers
 from tests.support.spark.grammar import Grammar
 from tests.support.spark.session import QUIET
-from tests.support.spark.tables import TURNS
+from tests.support.spark.tables import TURNS, write
 
 pytestmark = pytest.mark.filterwarnings(QUIET)
 COLUMNS = {
@@ -81,6 +81,10 @@ def test_joins(spark):
     for seed in range(200 if LONG else 3):
         joins.case(spark, seed, tally)
     assert tally.failures == []
+
+
+def test_no_folder_has_nul_in_its_name(spark, tmp_path):
+    assert "s" in write(1100009, spark, str(tmp_path)).writer  # some texts of `s` hold NUL
 
 
 def test_a_lost_row_is_noticed(spark, monkeypatch):
