@@ -1,6 +1,6 @@
 """The part of `first` about files: fresh processes over many small files, memory, small tables.
 
-`python -m bench.files.first_files WHAT FOLDER` is such a process; it prints JSON.
+`python -m bench.first.files WHAT FOLDER` is such a process; it prints JSON.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def _small(report: Report, paths: list[str]) -> None:
 
 
 def _child(what: str, folder: Path, wanted: int) -> Any:
-    command = [sys.executable, "-m", "bench.files.first_files", what, str(folder), str(wanted)]
+    command = [sys.executable, "-m", "bench.first.files", what, str(folder), str(wanted)]
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
