@@ -18,6 +18,7 @@ from skipstone.ir.coercion.thresholds import against_span
 from skipstone.ir.comparisons import (
     FLIP,
     compare,
+    distinct_types,
     in_common_type,
     in_one_type,
     is_null,
@@ -202,7 +203,7 @@ class _Binder:
             return column
         rest = [self.expression_member(column, m) for m in given if m.op is not Op.LITERAL]
         members += [(m.dtype, m.value) for m in given if m.op is Op.LITERAL]
-        types = [t for t, _ in members] + [m.dtype for m in given if m.dtype is not None]
+        types = [*distinct_types(members), *(m.dtype for m in given if m.dtype is not None)]
         if column.dtype != ty.NULL and _types_differ(column, types, bool(rest)):
             # Spark casts all members to one type, in which expressions may be equal that differ
             # in their own types.
@@ -216,7 +217,8 @@ class _Binder:
         if all(v is None for _, v in members):
             return Node(Op.OR, tuple(rest))
         # A NULL with a type takes part in the choice of the type that all members are cast to.
-        members = [m for m in members if m[0].kind is not Kind.NULL]
+        if ty.NULL in types:
+            members = [m for m in members if m[0].kind is not Kind.NULL]
         try:
             if column.op is Op.LITERAL:
                 assert column.dtype is not None

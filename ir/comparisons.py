@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from skipstone.ir import types as ty
@@ -202,7 +202,7 @@ def member_conditions(
     assert dtype
     if not dtype.ordered:
         raise CannotJudge(f"columns of type {dtype} allow null tests only")
-    sources = dict.fromkeys(t for t, _ in members)
+    sources = dict.fromkeys(distinct_types(members))
     to = _list_type(dtype, sources, session)
     members = [m for m in members if m[1] is not None]
     if (values := _own_values(dtype, to, members)) is not None:
@@ -289,16 +289,23 @@ def in_one_type(literals: list[tuple[DType, object]], session: Session) -> list[
     ]
 
 
+def distinct_types(members: Iterable[tuple[DType, object]]) -> list[DType]:
+    """Return the types of members in order of first mention; long lists repeat few objects."""
+    types = [t for t, _ in members]
+    return list(dict.fromkeys(dict(zip(map(id, types), types, strict=True)).values()))
+
+
 def _own_values(dtype: DType, to: DType, members: list[tuple[DType, object]]) -> list[Any] | None:
     """Return the members that a column can equal, if none of them needs a cast; otherwise None.
 
     NaN is left out, and so are integers beyond the column's type.
     """
     integers = dtype.kind in INTEGER and to.kind is Kind.INT
-    if integers and all(t.kind in INTEGER for t, _ in members):
+    types = distinct_types(members)
+    if integers and all(t.kind in INTEGER for t in types):
         low, high = dtype.lowest, dtype.highest
         return [v for _, v in members if low <= v <= high]  # type: ignore[operator]
-    if to != dtype or any(t != dtype for t, _ in members):
+    if to != dtype or any(t != dtype for t in types):
         return None
     values = [v for _, v in members if not isinstance(v, float) or not math.isnan(v)]
     return [_plus_zero(v) for v in values] if dtype.kind is Kind.FLOAT else values

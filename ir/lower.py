@@ -26,6 +26,7 @@ from skipstone.ir.guarantee import LiteralGuarantee
 from skipstone.ir.like import after_prefix, pattern_of
 from skipstone.ir.node import TERMS, Node, Op, literal
 from skipstone.ir.simplify import FALSE, TRUE
+from skipstone.ir.types import Kind
 
 MAX_DEPTH: Final = 150  # Python's parser, which reads kernels, takes 200 nested parentheses
 LEAF_DEPTH: Final = 24  # of a test of one column, with all its slots
@@ -204,8 +205,8 @@ def condition_of(n: Node, want: Want) -> Node:
                 return condition_of(arg, Want.N)
             return _or(condition_of(arg, Want.T), condition_of(arg, Want.F))
     term = n.args[0]
-    may_raise = (_slot(Op.MAY_RAISE, term),) if term.op is Op.CALL else ()
-    return _or(_test(n, want), *may_raise)
+    test = _test(n, want)
+    return _or(test, _slot(Op.MAY_RAISE, term)) if term.op is Op.CALL else test
 
 
 def _test(n: Node, want: Want) -> Node:
@@ -259,8 +260,6 @@ def _may_be_defined(column: Node) -> Node:
 
 
 def _nan_slots(column: Node) -> tuple[Node, ...]:
-    from skipstone.ir.types import Kind
-
     if column.dtype and column.dtype.kind is Kind.FLOAT:
         return (_slot(Op.MAY_HOLD_NAN, column),)
     return ()

@@ -82,7 +82,11 @@ class Op(enum.Enum):
 TERMS: Final = (Op.COLUMN, Op.CALL)  # the scalars that leaves of a bound predicate test
 
 
-@dataclass(frozen=True, slots=True)
+MAX_HASHED: Final = 1_000  # members of a list
+_set = object.__setattr__
+
+
+@dataclass(frozen=True, slots=True, init=False)
 class Node:
     """One operation and its inputs. Immutable; equal by structure.
 
@@ -99,9 +103,22 @@ class Node:
     dtype: DType | None = None  # tells 1 from True and from 1.0
     _hash: int = field(init=False, repr=False, compare=False, default=0)
 
-    def __post_init__(self) -> None:
-        # Stored, so that a tree is hashed once and not once per level.
-        object.__setattr__(self, "_hash", hash((self.op, self.args, self.value, self.dtype)))
+    # By hand: the generated one takes half as long again, and a predicate makes dozens of nodes.
+    def __init__(
+        self,
+        op: Op,
+        args: tuple[Node, ...] = (),
+        value: object = None,
+        dtype: DType | None = None,
+    ) -> None:
+        _set(self, "op", op)
+        _set(self, "args", args)
+        _set(self, "value", value)
+        _set(self, "dtype", dtype)
+        # Stored, so that a tree is hashed once and not once per level. Of a long list, its ends do.
+        if op is Op.IN and isinstance(value, tuple) and len(value) > MAX_HASHED:
+            value = (len(value), value[0], value[-1])
+        _set(self, "_hash", hash((op, args, value, dtype)))
 
     def __hash__(self) -> int:
         return self._hash

@@ -14,11 +14,13 @@ message says which word to quote with backticks.
 from __future__ import annotations
 
 import contextlib
+import decimal
 import functools
 import sys
 from typing import Any, Final
 
 from skipstone.bindings.predicates.sql_forms import not_understood
+from skipstone.bindings.predicates.sql_kept import parse_kept
 from skipstone.bindings.predicates.sql_lists import cut_lists, put_back
 from skipstone.bindings.predicates.sql_reader import Positions, Reader
 from skipstone.bindings.predicates.sql_tokens import (
@@ -73,10 +75,16 @@ def _parse_lists(text: str) -> tuple[Node, Positions]:
     cut = cut_lists(text) if len(text) <= MAX_CHARACTERS else None
     if cut is not None:
         with contextlib.suppress(PredicateSyntaxError):  # its position is of the shorter text
-            node, positions = _parse(cut.text)
+            node, positions = _parse_literals(cut.text)
             if (whole := put_back(node, cut)) is not None:
                 return whole, {name: cut.place(at) for name, at in positions.items()}
-    return _parse(text)
+    return _parse_literals(text)
+
+
+def _parse_literals(text: str) -> tuple[Node, Positions]:
+    """Parse a text; of one with other literals, the parse is kept."""
+    kept = parse_kept(text, _parse) if len(text) <= FEW_CHARACTERS else None
+    return _parse(text) if kept is None else kept
 
 
 def _parse(text: str) -> tuple[Node, Positions]:
@@ -221,6 +229,12 @@ def _parser() -> type[Any]:
             parser.raise_error("Required keyword: 'this' missing for a sign")
         return exp.Anonymous(this="positive", expressions=[operand])
 
+    def build_cast(parser: Any, *args: Any, **given: Any) -> Any:
+        try:
+            return base.build_cast(parser, *args, **given)
+        except decimal.InvalidOperation:  # sqlglot computes the type of 1e-2.5BD
+            parser.raise_error("the number before BD cannot be read")
+
     def predicate(
         parser: Any, cls: Any, this: Any, expression: Any, *rest: Any, **more: Any
     ) -> Any:
@@ -242,6 +256,7 @@ def _parser() -> type[Any]:
             "UNARY_PARSERS": base.UNARY_PARSERS | {TokenType.PLUS: positive},
             "COLON_IS_VARIANT_EXTRACT": True,
             "_build_predicate": predicate,
+            "build_cast": build_cast,
         },
     )
 

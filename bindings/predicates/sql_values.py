@@ -33,7 +33,7 @@ def type_of(t: sg.DataType) -> ty.DType | None:
     }  # fmt: skip
     if name in ("DECIMAL", "NUMERIC"):
         sizes = [p.this.this for p in t.expressions] or ["10", "0"]
-        if all(str(s).isdigit() for s in sizes):
+        if all(isinstance(s, str) and s.isdecimal() for s in sizes):
             precision, scale = int(sizes[0]), int(sizes[1]) if len(sizes) > 1 else 0
             fits = 0 < precision <= 38 and scale <= precision
             return ty.decimal_type(precision, scale) if fits else None
@@ -56,7 +56,7 @@ def literal_of(e: sg.Expression) -> Node | None:
             except ValueError:
                 return None
         case exp.Literal():
-            return _number(e.this)
+            return number_of(e.this)
         case exp.HexString():
             try:
                 return literal(bytes.fromhex(("0" if len(e.this) % 2 else "") + e.this), ty.BINARY)
@@ -86,7 +86,7 @@ def rounds_twice(number: sg.Literal) -> bool:
         return to_float32(Fraction(number.this)) != float(np.float32(double))
 
 
-def _number(text: str) -> Node | None:
+def number_of(text: str) -> Node | None:
     """Return a number with Spark's type: an exponent makes it a DOUBLE, a point a DECIMAL."""
     try:
         value: object = (

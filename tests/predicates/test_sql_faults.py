@@ -44,6 +44,7 @@ TYPES = [
     ("DECIMAL(39,0)",    None),
     ("DECIMAL(0,0)",     None),
     ("DECIMAL(5,6)",     None),
+    ("DECIMAL(5,3Y)",    None),
 ]  # fmt: skip
 
 
@@ -53,6 +54,11 @@ def test_types_of_casts(name, expected):
 
     node = parse(f"CAST(s AS {name})")[0]
     assert (str(node.dtype) if node.op.name == "CAST" else None) == expected
+
+
+def test_a_number_that_sqlglot_cannot_compute_is_a_syntax_error():
+    with pytest.raises(ss.PredicateSyntaxError, match="before BD"):
+        read("x = 1e-2.5BD")
 
 
 #     text that Spark groups differently from sqlglot, or that is not understood
