@@ -352,16 +352,16 @@ def sound(
         grammar, stack, now, marks, totals: As in `headers`.
 
     Returns:
-        1 if all are sound, 0 if one is not, -1 if there are more pages than `room`.
+        The number of pages if all are sound, 0 if one is not, -1 if there are more than `room`.
     """
-    pages = chunks[:0]  # keeps nothing
+    pages, count = chunks[:0], 0  # the first keeps nothing
     for c in range(len(chunks)):
         pos, stop, left = chunks[c, 0], chunks[c, 1], chunks[c, 2]
         first = True
         while pos < stop:
-            if room == 0:
+            if count == room:
                 return -1
-            room -= 1
+            count += 1
             for i in range(SLOTS):
                 now[i] = 0
             pos = walk(data, pos, stop, grammar, stack, now, pages, pages, marks, totals)
@@ -394,4 +394,4 @@ def sound(
             pos += size
         if left != 0:
             return 0
-    return 1
+    return count

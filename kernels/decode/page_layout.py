@@ -36,8 +36,8 @@ OFFSET, FIRST_ROW, SIZE = 2, 3, at.BYTES
 # Columns that follow the slots of a page.
 ENCODING, START, STOP = range(at.WIDTH, at.WIDTH + 3)
 PAGE_BYTES: Final = 1 << 8  # of small pages
-# Pages that Python looks at in some 20 ms, and those of a chunk, by which loops are compiled.
-FEW_PAGES, CHUNK_PAGES = 1 << 8, 1 << 4
+FEW_PAGES: Final = 1 << 8  # that Python looks at in some 20 ms
+_seen_by_python = 0
 
 
 def _without_slots(grammar: Grammar) -> Grammar:
@@ -199,9 +199,12 @@ def are_sound(data: Bytes, chunks: Longs) -> bool:
     """
     stack, now = np.empty((at.DEPTH, 4), np.int64), np.empty(at.SLOTS, np.int64)
     marks, totals = np.zeros((at.FIELDS, 2), np.int64), np.zeros(3, np.int64)
-    loop = suited(SOUND, CHUNK_PAGES * len(chunks))
-    room = len(data) if compile_cache.find(SOUND) is not None else FEW_PAGES
-    found = loop(data, chunks, room, PAGE, stack, now, marks, totals)
-    if found < 0:  # Python would take long
+    loop = compile_cache.find(SOUND)
+    if loop is not None:
+        return loop(data, chunks, len(data), PAGE, stack, now, marks, totals) > 0
+    global _seen_by_python
+    found = footer_loops.sound(data, chunks, FEW_PAGES, PAGE, stack, now, marks, totals)
+    _seen_by_python += abs(found)
+    if found < 0 or _seen_by_python > FEW_PAGES:
         loops.at_hand(SOUND)
-    return found == 1
+    return found > 0

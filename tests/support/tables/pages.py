@@ -33,6 +33,9 @@ def without_loops(monkeypatch):
     monkeypatch.setattr(footer, "is_there", lambda: False)
     monkeypatch.setattr(footer, "_read_by_python", -(1 << 30))
     monkeypatch.setattr(page_layout, "is_there", lambda: False)
+    found = page_layout.compile_cache.find
+    only = lambda loop: None if loop == page_layout.SOUND else found(loop)
+    monkeypatch.setattr(page_layout.compile_cache, "find", only)
     for module in (page_layout, spans):
         monkeypatch.setattr(module, "suited", lambda loop, size: getattr(loop.module, loop.name))
 

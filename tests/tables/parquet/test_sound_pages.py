@@ -8,7 +8,7 @@ import skipstone as ss
 from skipstone.bindings.tables.parquet.pages import decoders
 from skipstone.bindings.tables.parquet.pages import thrift_writer as t
 from skipstone.ir.errors import SourceError
-from skipstone.kernels.decode import footer_loops, page_layout
+from skipstone.kernels.decode import page_layout
 from tests.support.effort import LONG
 from tests.support.tables.pages import compile_loops, table, without_loops
 
@@ -75,7 +75,7 @@ def test_headers(name, compiled, monkeypatch):
 def test_many_pages_wait_for_the_compiler(monkeypatch):
     """Python would take long for them."""
     asked = []
-    monkeypatch.setattr(page_layout, "suited", lambda loop, size: footer_loops.sound)
+    monkeypatch.setattr(page_layout, "_seen_by_python", 0)
     monkeypatch.setattr(page_layout.compile_cache, "find", lambda loop: None)
     monkeypatch.setattr(page_layout.loops, "at_hand", asked.append)
     few, many = (n * page(DATA, 1) for n in (page_layout.FEW_PAGES, page_layout.FEW_PAGES + 1))

@@ -18,6 +18,7 @@ import pyarrow as pa
 from skipstone.bindings.tables.parquet.pages.columns import as_type, repeated
 from skipstone.bindings.tables.parquet.pages.decoders import filtered, uses_polars
 from skipstone.bindings.tables.parquet.pages.page_choice import (
+    PAGE_ROWS,
     RowGroup,
     Window,
     living_share,
@@ -37,7 +38,7 @@ SAMPLED: Final = 2
 # The share of living pages from which one pass takes less time.
 LIVING: Final = 0.25
 # Bytes that are read in vain at most, which takes some milliseconds.
-VAIN_BYTES: Final = 1 << 25
+VAIN_BYTES: Final = 1 << 24
 
 
 def keep_matching(rows: RowGroups, predicate: Node, *, lenient: bool) -> None:
@@ -101,6 +102,9 @@ def filtered_by_decoder(rows: RowGroups, wanted: RowSelection) -> list[pa.Record
     found = _decoded(rows, condition, list(dict.fromkeys([*wanted.columns, *judged])))
     if found is None:
         return None
+    pages = sum(w.rows for w in windows) // PAGE_ROWS
+    if wanted.pages.living is None and found.num_rows < LIVING * pages:
+        wanted.pages.living = found.num_rows / pages  # at most
     left = replace(wanted, predicate=rest)
     return [left.select(batch, rest is not None) for batch in found.to_batches(BATCH_ROWS)]
 
@@ -109,9 +113,9 @@ def _is_worth_it(rows: RowGroups, wanted: RowSelection, tested: set[str]) -> boo
     """Return True if one pass over all columns seems to cost less than one after another."""
     groups = [w.group for w in rows.windows]
     late = [name for name in wanted.columns if name in rows.leaves and name not in tested]
-    if _nbytes(groups, late) <= VAIN_BYTES:
-        return True
     history = wanted.pages
+    if history.living is None and _nbytes(groups, late) <= VAIN_BYTES:
+        return True
     if history.living is None and len(groups) >= 4 * SAMPLED and wanted.predicate is not None:
         sample = rows.sample(SAMPLED)
         keep_matching(sample, wanted.predicate, lenient=True)
