@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from bench.first.files import first_files
 from bench.first.predicates import first_predicates
 from bench.first.processes import first_processes
 from bench.report.report import Options, Report
@@ -12,6 +13,7 @@ from bench.report.report import Options, Report
 PARTS: Final[Mapping[str, Callable[[Options], Report]]] = {
     "predicates": first_predicates,
     "processes": first_processes,
+    "files": first_files,
 }
 
 

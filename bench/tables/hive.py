@@ -55,7 +55,7 @@ def hive(options: Options) -> Report:
         Requirement(
             "planning from footers, times planning from a snapshot, in all folders",
             whole[FOOTERS],
-            5,
+            2,
         )
     )
     report.requirements.append(

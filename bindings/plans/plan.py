@@ -314,6 +314,8 @@ def plan_table(
     if predicate is None:
         static = np.full(statistics.num_containers, Verdict.ALWAYS, np.uint8)
     else:
+        if pruned_by is statistics:
+            table.load(columns_of(predicate.node))
         static = predicate.evaluate(pruned_by)
         static = static if refinement is None else refinement(predicate, static)
         static = static if refine is None else refine(predicate, statistics, static)

@@ -175,6 +175,10 @@ class PlannedTable(Protocol):
         """Return the table with all files, also those that a condition kept from being listed."""
         ...
 
+    def load(self, paths: Iterable[Path]) -> None:
+        """Look up the statistics of columns at once, which will be asked for one by one."""
+        ...
+
     def refinement(self) -> Refinement | None:
         """Return a function that improves a predicate's verdicts by partition values.
 
@@ -214,6 +218,9 @@ class CompleteTable:
     def whole(self: PlannedTable) -> PlannedTable:
         """Return the table itself."""
         return self
+
+    def load(self, paths: Iterable[Path]) -> None:
+        """Do nothing: each column is looked up by itself."""
 
     def refinement(self) -> Refinement | None:
         """Return None: the statistics say all that partition values do."""

@@ -11,7 +11,6 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.fs as pafs
 
 from skipstone.bindings.location import (
@@ -31,6 +30,7 @@ from skipstone.bindings.plans.work import Meter
 from skipstone.bindings.tables.detect import refuse_other_formats
 from skipstone.bindings.tables.partitions import Texts, partition_texts
 from skipstone.ir.errors import SourceError, StaleFile, describe_error
+from skipstone.kernels.decode.arrays import longs, ranks, texts
 
 Ints = npt.NDArray[np.int64]
 Where: TypeAlias = "Location | Iterable[Location]"
@@ -63,7 +63,7 @@ class Files:
 
     def take(self, which: Ints) -> Files:
         """Return the files at these positions, in this order."""
-        at = pa.array(which, pa.int64())
+        at = longs(which)
         return Files(
             self.paths.take(at),
             self.sizes[which],
@@ -75,7 +75,7 @@ class Files:
 
     def by_path(self) -> Files:
         """Return the files sorted by path."""
-        return self.take(np.asarray(pc.sort_indices(self.paths), np.int64))
+        return self.take(ranks(self.paths))
 
 
 def files_from_listing(
@@ -110,7 +110,7 @@ def _in_listed_order(
     numbers = {name: i for i, name in enumerate(sorted(set(folder_of_row)))}
     paths = [path for path, _, _ in rows]
     return Files(
-        pa.array(paths, pa.string()),
+        texts(paths),
         np.array([UNKNOWN if size is None else size for _, size, _ in rows], np.int64),
         np.array([UNKNOWN if time is None else time for _, _, time in rows], np.int64),
         pa.array([etags.get(p.strip("/")) for p in paths], pa.string())
@@ -129,12 +129,12 @@ def concat_files(parts: Sequence[Files]) -> Files:
     if len(parts) == 1:
         return parts[0]
     starts = np.cumsum([0, *(len(p.folders) for p in parts)])
-    paths = pa.concat_arrays([pa.array([], pa.string()), *(p.paths for p in parts)])
+    paths = pa.concat_arrays([texts([]), *(p.paths for p in parts)])
     whole = Files(
         paths,
         np.concatenate([np.zeros(0, np.int64), *(p.sizes for p in parts)]),
         np.concatenate([np.zeros(0, np.int64), *(p.times for p in parts)]),
-        pa.concat_arrays([pa.array([], pa.string()), *(p.etags for p in parts)]),
+        pa.concat_arrays([texts([]), *(p.etags for p in parts)]),
         tuple(f for p in parts for f in p.folders),
         np.concatenate(
             [

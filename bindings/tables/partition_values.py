@@ -13,12 +13,14 @@ import pyarrow.compute as pc
 from skipstone.bindings.statistics.casts import as_spark, cast_or_null, chunks_of
 from skipstone.ir.types import null_where
 from skipstone.ir.zones import DAY, to_instant, zone_of
+from skipstone.kernels.decode.arrays import texts as texts_of
 from skipstone.kernels.pack.bounds import Given
 
 # Zones' offsets once had seconds, and Delta 3.2 and 3.3 cut them off (delta#5249).
 WHOLE_MINUTES: Final = (
     63_676_800_000_000  # 1972-01-08, when the last zone, Monrovia's, gave up its seconds
 )
+EMPTY: Final = texts_of([""])[0]
 ASCII_BLANKS: Final = " \t\n\r\x0b\x0c"  # Spark's casts trim these blanks and no others
 # As Java's "yyyy-MM-dd HH:mm:ss.S" in strict mode: a year of four digits, or more with a sign.
 _CLOCK: Final = re.compile(
@@ -41,7 +43,7 @@ def partition_values(
         NULL: where the text is absent or empty.
     """
     texts = texts if isinstance(texts, pa.ChunkedArray) else pa.chunked_array([texts])
-    empty = pc.or_(pc.is_null(texts), pc.equal(texts, "").fill_null(True))
+    empty = pc.or_kleene(pc.is_null(texts), pc.equal(texts, EMPTY))
     if pa.types.is_string(kind):
         return null_where(empty, texts), empty
     if pa.types.is_binary(kind):
@@ -52,7 +54,7 @@ def partition_values(
     coded = texts.dictionary_encode().unify_dictionaries()
     out = []
     for chunk in coded.chunks:
-        filled = null_where(pc.equal(chunk.dictionary, ""), chunk.dictionary)
+        filled = null_where(pc.equal(chunk.dictionary, EMPTY), chunk.dictionary)
         words = pc.utf8_trim(filled, ASCII_BLANKS)
         if pa.types.is_integer(kind):  # Arrow reads hexadecimal numbers too, Spark does not
             is_number = pc.match_substring_regex(words, r"^[+-]?[0-9]+$")

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from skipstone.bindings.tables.partition_values import clock_of, is_clock, partition_values
 from skipstone.ir.errors import SourceError
+from skipstone.kernels.decode.arrays import texts as texts_of
 
 HIVE_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 INSTANT: Final = pa.timestamp("us", "UTC")
@@ -220,7 +221,7 @@ def partition_column(
         values = pa.array([None if t is None else _double(t) for t in texts], field.type)
     else:
         cast, _ = partition_values(
-            pa.array([_spelled(t, field.type) for t in plain], pa.string()), field.type, timezone
+            texts_of([_spelled(t, field.type) for t in plain]), field.type, timezone
         )
         values = cast.combine_chunks()
     for (path, _), text, valid in zip(folders, plain, values.is_valid().to_pylist(), strict=True):

@@ -7,10 +7,11 @@ Source: Apache Parquet, `parquet.thrift`; Apache Thrift, `doc/specs/thrift-compa
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from skipstone.kernels.decode import footer_loops
 from skipstone.kernels.decode import footer_loops as at
@@ -20,13 +21,13 @@ from skipstone.kernels.run.loops import Loop, compiled
 
 WALK: Final = Loop(
     footer_loops,
-    "walk",
-    "i8(readonly, i8, matrix, matrix, array, matrix, matrix, matrix, array)",
-    ("number", "signed", "items", "ended"),
+    "walk_all",
+    "i8(readonly, array, matrix, matrix, array, matrix, matrix, matrix, array, matrix)",
+    ("number", "signed", "items", "ended", "walk"),
 )
 # Bytes of a footer for each column chunk; a footer with fewer is read twice.
 TYPICAL: Final = 64
-NUM_ROWS, ROW_GROUPS = 3, 4  # fields of FileMetaData
+END: Final = bytes([at.STRUCT])  # of the list of row groups, which has no items here
 # Structure -> field -> (type, type of a list's items, structure of the value or of the items, slot
 # that keeps the value, or -1). `REQUIRED` lists the fields that a structure must have: without one
 # of them Arrow's reader rejects the footer too. A chunk's metadata is the exception, since it may
@@ -156,45 +157,59 @@ def at_hand() -> bool:
     return all([loops.at_hand(WALK), loops.at_hand(GATHER)])
 
 
-class Structures(NamedTuple):
-    """The structures that the loop found in a footer, or in another list of structures.
+def load() -> None:
+    """Load the loops, or compile them, now."""
+    for loop in (WALK, GATHER):
+        compiled(loop)
+
+
+class Layouts(NamedTuple):
+    """The structures that the loop found in m footers, or in other lists of structures.
 
     Attributes:
+        found: What it found of each one, shape (m, FINDS); kernels/decode/footer_loops.py defines
+            the columns, `FOUND` to `LAST`.
         groups: The rows, bytes and last chunk of each row group, shape (g, 3).
         chunks: The slots of each column chunk, shape (k, WIDTH).
-        marks: The start, after its head, and the end of each field, shape (FIELDS, 2).
-        orders: The number of columns whose bounds have the order of their type.
     """
 
+    found: Longs
     groups: Longs
     chunks: Longs
-    marks: Longs
-    orders: int
+
+
+def layouts_of(
+    data: Bytes, starts: Longs, table: Longs = TABLE, walk: Callable[..., int] | None = None
+) -> Layouts:
+    """Read footers, or other lists of structures, that lie one after another.
+
+    Args:
+        data: The structures, in Thrift's compact protocol.
+        starts: The start of each one, then the end of the last one, shape (m + 1,).
+        table: Their grammar.
+        walk: The loop; None: the compiled one.
+    """
+    walk = walk or compiled(WALK)
+    stack, now = np.empty((at.DEPTH, 4), np.int64), np.empty(at.SLOTS, np.int64)
+    marks = np.empty((at.FIELDS, 2), np.int64)
+    found = np.empty((len(starts) - 1, at.FINDS), np.int64)
+    capacity = len(data) // TYPICAL + 16 * len(found)
+    while True:
+        groups, chunks = np.empty((capacity, 3), np.int64), np.empty((capacity, at.WIDTH), np.int64)
+        totals = np.zeros(3, np.int64)
+        walk(data, starts, table, stack, now, groups, chunks, marks, totals, found)
+        number, total, _ = totals.tolist()
+        if max(number, total) <= capacity:
+            return Layouts(found, groups[:number], chunks[:total])
+        capacity = max(number, total)
 
 
 def structures_of(
     data: Bytes, table: Longs, walk: Callable[..., int] | None = None
-) -> Structures | None:
-    """Read a footer, or another list of structures; None if the bytes are damaged.
-
-    Args:
-        data: A structure in Thrift's compact protocol.
-        table: Its grammar.
-        walk: The loop; None: the compiled one.
-    """
-    walk = walk or compiled(WALK)
-    stack = np.empty((at.DEPTH, 4), np.int64)
-    now = np.empty(at.SLOTS, np.int64)
-    capacity = len(data) // TYPICAL + 16
-    while True:
-        groups, chunks = np.empty((capacity, 3), np.int64), np.empty((capacity, at.WIDTH), np.int64)
-        marks, totals = np.zeros((at.FIELDS, 2), np.int64), np.zeros(3, np.int64)
-        if walk(data, 0, table, stack, now, groups, chunks, marks, totals) != len(data):
-            return None
-        number, total, orders = totals.tolist()
-        if max(number, total) <= capacity:
-            return Structures(groups[:number], chunks[:total], marks, orders)
-        capacity = max(number, total)
+) -> Layouts | None:
+    """Read a footer, or another list of structures; None if the bytes are damaged."""
+    layouts = layouts_of(data, np.array([0, len(data)]), table, walk)
+    return layouts if layouts.found[0, at.FOUND] else None
 
 
 def layout_of(data: Bytes, walk: Callable[..., int] | None = None) -> Layout | None:
@@ -204,27 +219,39 @@ def layout_of(data: Bytes, walk: Callable[..., int] | None = None) -> Layout | N
         data: FileMetaData in Thrift's compact protocol.
         walk: The loop; None: the compiled one.
     """
-    found = structures_of(data, TABLE, walk)
-    if found is None or (chunks := per_group(found)) is None:
+    layouts = structures_of(data, TABLE, walk)
+    if layouts is None or not has_rest(layouts.found)[0]:
         return None
-    (first, after), (start, stop) = found.marks[NUM_ROWS].tolist(), found.marks[ROW_GROUPS].tolist()
-    if not first < after <= start < stop:
-        return None
-    rest = (
-        b"\0".join((data[:first].tobytes(), data[after:start].tobytes()))
-        + bytes([at.STRUCT])
-        + data[stop:].tobytes()
+    return Layout(
+        layouts.groups[:, 0],
+        layouts.groups[:, 1],
+        per_group(layouts),
+        int(layouts.found[0, at.ORDERS]),
+        rest_of(data, 0, len(data), layouts.found[0].tolist()),
     )
-    return Layout(found.groups[:, 0], found.groups[:, 1], chunks, found.orders, rest)
 
 
-def per_group(found: Structures) -> Longs | None:
-    """Return the slots of a footer's column chunks, shape (g, c, WIDTH).
+def has_rest(found: Longs) -> npt.NDArray[np.bool_]:
+    """Return a mask of the footers that the loop understood, fields in their usual order."""
+    _from, to, first, last = found[:, at.FROM : at.LAST + 1].T
+    ordered = (_from < to) & (to <= first) & (first < last)
+    return np.asarray(ordered & (found[:, at.FOUND] == 1), np.bool_)
 
-    None: the row groups have different numbers of columns.
+
+def rest_of(data: Bytes, start: int, stop: int, found: Sequence[int]) -> bytes:
+    """Return a footer without its row groups and its number of rows.
+
+    Args:
+        data: The bytes of one or more footers.
+        start, stop: The start and the end of this one.
+        found: What the loop found of it, shape (FINDS,).
     """
-    number = len(found.groups)
-    columns = len(found.chunks) // number if number else 0
-    if (found.groups[:, 2] != columns * np.arange(1, number + 1)).any():
-        return None
-    return found.chunks.reshape(number, columns, at.WIDTH)
+    number, after, first, last = found[at.FROM : at.LAST + 1]
+    view = data.data
+    return b"".join((view[start:number], b"\0", view[after:first], END, view[last:stop]))
+
+
+def per_group(found: Layouts) -> Longs:
+    """Return the slots of one footer's column chunks, shape (g, c, WIDTH)."""
+    groups, columns = found.found[0, [at.GROUPS, at.COLUMNS]].tolist()
+    return found.chunks.reshape(groups, columns, at.WIDTH)

@@ -36,6 +36,11 @@ UNPACKED, PAGE_VALUES, PAGE_ROWS = BLOOM, BLOOM_SIZE, REPEATED
 PAGE_NULLS, PAGE_ENCODING = DEFINED, ROWS
 DEFINED_BYTES, REPEATED_BYTES = TOTAL, UNENCODED
 DATA_PAGE, INDEX_PAGE, DICTIONARY_PAGE, DATA_PAGE_V2 = range(4)
+# What `walk_all` finds of each footer: whether it is one, its row groups, its columns, the columns
+# whose bounds have the order of their type, the first column chunk; the start and the end of two
+# fields.
+FOUND, GROUPS, COLUMNS, ORDERS, FIRST_CHUNK, FROM, TO, FIRST, LAST, FINDS = range(10)
+NUM_ROWS, ROW_GROUPS = 3, 4  # fields of a file
 # The most items of a list, as in Arrow's reader; the most bytes of a column chunk.
 MOST, LARGEST = 1_000_000, 1 << 47
 
@@ -106,6 +111,7 @@ def ended(structure: int, fields: int, now: Any, groups: Any, chunks: Any, total
 def walk(
     data: Any,
     pos: int,
+    end: int,
     grammar: Any,
     stack: Any,
     now: Any,
@@ -119,6 +125,7 @@ def walk(
     Args:
         data: Bytes that hold it.
         pos: Its start.
+        end: The position that it must not pass.
         grammar: The table of known fields, shape (structures * FIELDS, 4).
         stack: A buffer of shape (DEPTH, 4). A list has the type of its items, their structure and
             how many are left. A structure has 0, its kind, its last field and the bits of its
@@ -135,7 +142,7 @@ def walk(
     Returns:
         Its end, or -1 if the bytes are not a footer, or one that is not supported.
     """
-    end, depth = len(data), 0
+    depth = 0
     stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = 0, FILE, 0, 0
     now[TOTAL] = 0
     while depth >= 0:
@@ -231,6 +238,55 @@ def walk(
     return pos
 
 
+def walk_all(
+    data: Any,
+    starts: Any,
+    grammar: Any,
+    stack: Any,
+    now: Any,
+    groups: Any,
+    chunks: Any,
+    marks: Any,
+    totals: Any,
+    found: Any,
+) -> int:
+    """Read footers that lie one after another.
+
+    Args:
+        data: The bytes of all footers.
+        starts: The start of each footer, then the end of the last one, shape (m + 1,).
+        grammar, stack, now, groups, chunks, marks, totals: As for `walk`.
+        found: Receives `FOUND` to `LAST` of each footer, shape (m, FINDS).
+
+    Returns:
+        The number of footers that were understood.
+    """
+    understood = 0
+    for i in range(len(starts) - 1):
+        start, stop = starts[i], starts[i + 1]
+        first_group, first_chunk, orders = totals[0], totals[1], totals[2]
+        for j in range(FIELDS):
+            marks[j, 0], marks[j, 1] = 0, 0
+        fine = walk(data, start, stop, grammar, stack, now, groups, chunks, marks, totals) == stop
+        number = totals[0] - first_group
+        columns = (totals[1] - first_chunk) // number if number else 0
+        if totals[0] <= len(groups):
+            for j in range(number):
+                fine &= groups[first_group + j, 2] == first_chunk + columns * (j + 1)
+        for j in range(FINDS):
+            found[i, j] = 0
+        if not fine:
+            totals[0], totals[1], totals[2] = first_group, first_chunk, orders
+            continue
+        found[i, FOUND], found[i, GROUPS], found[i, COLUMNS] = 1, number, columns
+        found[i, ORDERS], found[i, FIRST_CHUNK] = totals[2] - orders, first_chunk
+        for j in range(2):
+            found[i, FROM + j] = marks[NUM_ROWS, j]
+            found[i, FIRST + j] = marks[ROW_GROUPS, j]
+        understood += 1
+    return understood
+
+
 def headers(
     data: Any,
     pos: int,
@@ -261,7 +317,7 @@ def headers(
     while left > 0 and pos < end and count < len(pages):
         for i in range(SLOTS):
             now[i] = 0
-        after = walk(data, pos, grammar, stack, now, pages, pages, marks, totals)
+        after = walk(data, pos, end, grammar, stack, now, pages, pages, marks, totals)
         if after < 0 or now[BYTES] < 0 or now[PAGE_VALUES] < 0:
             return -1
         for i in range(WIDTH):
@@ -308,7 +364,7 @@ def sound(
             count += 1
             for i in range(SLOTS):
                 now[i] = 0
-            pos = walk(data[:stop], pos, grammar, stack, now, pages, pages, marks, totals)
+            pos = walk(data, pos, stop, grammar, stack, now, pages, pages, marks, totals)
             kind, values, size = now[TYPE], now[PAGE_VALUES], now[BYTES]
             if pos < 0 or values < 0 or size < 0 or size > stop - pos or now[UNPACKED] < 0:
                 return 0

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from skipstone.ir.errors import SourceError
 from skipstone.kernels.decode import span_loops
+from skipstone.kernels.decode.arrays import bits
 from skipstone.kernels.run.loops import Loop, suited
 
 GATHER: Final = Loop(span_loops, "gather", "i8(readonly, array, array, writable)")
@@ -41,7 +42,7 @@ def gathered(
         raise SourceError("a value lies outside its data")
     offsets = np.zeros(len(ends) + 1, np.int32)
     offsets[1:] = ends
-    mask = None if known is None else pa.array(known).buffers()[1]
+    mask = None if known is None else bits(known)
     return pa.Array.from_buffers(
         pa.binary(), len(ends), [mask, pa.py_buffer(offsets), pa.py_buffer(out)]
     )

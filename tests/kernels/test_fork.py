@@ -18,7 +18,7 @@ from skipstone.kernels.run import compile_cache, compiler, pool
 
 SCHEMA = pa.schema([("x", pa.int64()), ("y", pa.int64())])
 N = 300_000  # more than one chunk
-CALLS = -(-compiler.COMPILE_AFTER // (10 * N))  # after which `auto` compiles in the background
+CALLS = -(-compiler.COMPILE_AFTER // (20 * N))  # after which `auto` compiles in the background
 
 
 def make_stats():

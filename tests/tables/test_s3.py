@@ -1,6 +1,7 @@
 """Tables in S3, on a local server: each URI is planned in its table's format."""
 
 import json
+from collections import Counter
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -130,3 +131,26 @@ def test_missing_tables(lake, scan, where):
     with pytest.raises(ss.SourceError) as found:
         scan(f"s3://{where}")
     assert len(str(found.value).splitlines()) == 1
+
+
+FEW = 10  # requests for a folder: what it is, its listing, saved statistics, `_metadata`
+
+
+@pytest.mark.parametrize("scan", [ss.scan_parquet, ss.scan_hive])
+def test_a_footer_takes_two_requests(address, tmp_path, scan):
+    """One for the size, which pyarrow asks for, and one for the bytes; further plans take none."""
+    fs, files = s3.client(address), 20
+    fs.create_dir("counted")
+    for i in range(files):
+        pq.write_table(pa.table({"x": range(i, i + 10)}), tmp_path / f"{i}.parquet")
+    pafs.copy_files(str(tmp_path), "counted/t", pafs.LocalFileSystem(), fs)
+    with s3.counted(address) as (between, seen):
+        table = scan("counted/t", filesystem=s3.client(between))
+        assert len(table.plan("x = 5").row_groups) == 6
+        of_files = [request for request in seen if ".parquet" in request]
+        assert len(of_files) <= 2 * files
+        assert max(Counter(of_files).values()) == 1
+        assert len(seen) - len(of_files) <= FEW + 4 * (scan is ss.scan_hive)
+        before = len(seen)
+        assert len(table.plan("x >= 25").row_groups) == 4
+        assert len(seen) == before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
@@ -16,6 +17,7 @@ from skipstone.bindings.tables.parquet.file_schemas import BloomLocation, Stored
 from skipstone.bindings.tables.parquet.footers import FETCH_THREADS
 from skipstone.bindings.tables.parquet.groups import RowGroups
 from skipstone.bindings.tables.parquet.thrift import ThriftError, sized_struct
+from skipstone.ir.cached import cached_property
 from skipstone.ir.node import Node, Op, Path
 from skipstone.ir.session import Session
 from skipstone.ir.simplify import is_in
@@ -37,16 +39,20 @@ class FileBlooms:
     """
 
     def __init__(
-        self, groups: RowGroups, bounds: Statistics, filesystem: pafs.FileSystem, meter: Meter
+        self,
+        groups: RowGroups,
+        bounds: Callable[[], Statistics],
+        filesystem: pafs.FileSystem,
+        meter: Meter,
     ) -> None:
-        self._groups, self._bounds, self._filesystem, self._meter = (
-            groups,
-            bounds,
-            filesystem,
-            meter,
-        )
+        self._groups, self._make_bounds = groups, bounds
+        self._filesystem, self._meter = filesystem, meter
         self._locations: dict[Path, dict[int, BloomLocation]] = {}
         self._bitsets: dict[tuple[Path, int], bytes | None] = {}
+
+    @cached_property
+    def _bounds(self) -> Statistics:
+        return self._make_bounds()
 
     def contained(
         self, path: Path, values: tuple[object, ...], dtype: DType

@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 from skipstone.bindings.statistics.coerce_inputs import values_of
 from skipstone.bindings.tables.files import Ints
 from skipstone.bindings.tables.parquet.encodings import POWERS, Encoding
-from skipstone.bindings.tables.parquet.footer import ParsedFooter
 from skipstone.ir.types import from_arrow
 from skipstone.ir.values import malformed
+from skipstone.kernels.decode.arrays import bits
 from skipstone.kernels.decode.footer_loops import (
     MAX,
     MAX_SIZE,
@@ -28,7 +28,6 @@ from skipstone.kernels.decode.footer_loops import (
     SAID,
     TOLD,
     TYPE,
-    WIDTH,
 )
 from skipstone.kernels.decode.spans import Bytes, gathered
 from skipstone.kernels.pack.bounds import below, dtype_of
@@ -63,65 +62,10 @@ class ChunkBounds(NamedTuple):
     unresolved: Mask
 
 
-class ColumnChunks:
-    """The column chunks of parsed footers, in one shared buffer.
-
-    Args:
-        tails: The footers of files. None, or a footer without a layout, has no chunks here. The
-            bytes and layouts of the others become views of the shared buffer.
-
-    Attributes:
-        data: The bytes of all footers.
-        slots: The values that the loop found for each column chunk, int64, shape (chunks, WIDTH).
-        empty: Whether no footer has a layout.
-    """
-
-    def __init__(self, tails: Sequence[ParsedFooter | None]) -> None:
-        parsed = list({id(t): t for t in tails if t is not None and t.layout is not None}.values())
-        layouts = [t.layout for t in parsed if t.layout is not None]
-        chunks = [layout.chunks.reshape(-1, WIDTH) for layout in layouts]
-        self.data = np.concatenate([np.zeros(0, np.uint8), *(t.data for t in parsed)])
-        self.slots = np.concatenate([np.zeros((0, WIDTH), np.int64), *chunks])
-        self.empty = not parsed
-        starts = np.cumsum([0, *(len(t.data) for t in parsed)])
-        first_chunks = np.cumsum([0, *map(len, chunks)])
-        for i, (t, layout) in enumerate(zip(parsed, layouts, strict=True)):
-            shared = self.slots[first_chunks[i] : first_chunks[i + 1]]
-            t.data = self.data[starts[i] : starts[i + 1]]
-            t.layout = layout._replace(chunks=shared.reshape(layout.chunks.shape))
-        number = {id(t): i for i, t in enumerate(parsed)}
-        which = np.array([number.get(id(t), -1) for t in tails], np.int64)
-        columns = [layout.chunks.shape[1] for layout in layouts]
-        # A last entry of 0 stands for files without a layout, whose number is -1.
-        self._start = np.array([*starts[:-1], 0], np.int64)[which]
-        self._first_chunk = np.array([*first_chunks[:-1], 0], np.int64)[which]
-        self._columns = np.array([*columns, 0], np.int64)[which]
-        self._has_layout = which >= 0
-
-    def of(self, owner: Ints, group: Ints, position: Ints) -> tuple[Ints, Ints, Mask]:
-        """Look up the chunks of one column in n row groups.
-
-        Args:
-            owner: The index of each row group's file, shape (n,).
-            group: The number of each row group in its footer, shape (n,).
-            position: The position of the column among the Parquet columns, shape (n,); -1: the file
-                lacks it.
-
-        Returns:
-            The slots of the chunks, shape (n, WIDTH), zeros for row groups without them; the offset
-            of each footer in the data, shape (n,); a mask of the row groups with slots, shape (n,).
-        """
-        present = self._has_layout[owner] & (position >= 0)
-        index = self._first_chunk[owner] + group * self._columns[owner] + position
-        slots = np.zeros((len(owner), WIDTH), np.int64)
-        slots[present] = self.slots[index[present]]
-        return slots, self._start[owner], present
-
-
 def chunk_bounds(
     data: Bytes,
     slots: Ints,
-    start: Ints,
+    start: Ints | int,
     schema: Ints,
     encodings: Sequence[Encoding | None],
     encoding: Ints,
@@ -131,10 +75,10 @@ def chunk_bounds(
     """Decode the statistics of one column in n row groups.
 
     Args:
-        data: The bytes of all footers.
+        data: The bytes that hold the bounds.
         slots: The values that the loop found for the column's chunks, shape (n, WIDTH); zeros if
             nothing is known.
-        start: The offset of each row group's footer in the data, shape (n,).
+        start: What to add to the offsets of bounds: one number, or one for each row group.
         schema: Parquet's type number of the column in each file's schema, and the bytes of a value,
             0 for any number of bytes, shape (n, 2).
         encodings: The encodings that occur; None: pyarrow has to decode.
@@ -289,8 +233,8 @@ def bound_array(
 def _to_arrow(values: Any, known: Mask, kind: pa.DataType) -> pa.Array:
     if pa.types.is_boolean(kind):
         return pa.array(values.view(np.bool_), mask=~known)
-    bits = None if known.all() else pa.array(known).buffers()[1]
-    return pa.Array.from_buffers(kind, len(known), [bits, pa.py_buffer(values)])
+    held = None if known.all() else bits(known)
+    return pa.Array.from_buffers(kind, len(known), [held, pa.py_buffer(values)])
 
 
 def _timestamp_array(

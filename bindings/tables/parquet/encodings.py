@@ -56,10 +56,10 @@ def encoding_of(head: Head, column: int, kind: pa.DataType) -> Encoding | None:
     Returns:
         The encoding; None if pyarrow has to decode the bounds.
     """
-    parquet_column = head.metadata.schema.column(column)
-    if not head.trusted or parquet_column.logical_type is None:
+    logical = head.logical[column]
+    if not head.trusted or logical is None:
         return None
-    return _encoding(*head.physical[column], parquet_column.logical_type.to_json(), kind)
+    return _encoding(*head.physical[column], logical, kind)
 
 
 @cache

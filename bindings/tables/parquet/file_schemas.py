@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Iterator
-from functools import cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -53,6 +54,13 @@ class FileSchema:
     ) -> None:
         self.schema, self.physical, self.example = schema, physical, example
         self._key = schema.serialize().to_pybytes(), physical
+
+    def of_file(self, example: str) -> FileSchema:
+        """Return this schema with another example."""
+        _ = self._leaves  # shared with the copy
+        other = copy.copy(self)
+        other.example = example
+        return other
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, FileSchema) and self._key == other._key
@@ -154,7 +162,11 @@ def common_schema(forms: Iterable[FileSchema]) -> pa.Schema:
     Raises:
         SourceError: there is no schema, or two files have types that do not fit together.
     """
-    forms = list(forms)
+    return _common_schema(tuple(forms))
+
+
+@lru_cache(16)  # a table is often opened again
+def _common_schema(forms: tuple[FileSchema, ...]) -> pa.Schema:
     if not forms:
         raise SourceError(
             'no file could be read, so the table\'s columns are unknown; on_error="raise" says why'

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from skipstone.bindings.tables.files import UNKNOWN, Ints
 from skipstone.bindings.tables.parquet import thrift
 from skipstone.bindings.tables.parquet.chunk_places import places_in_python
-from skipstone.bindings.tables.parquet.heads import MAGIC, Heads, parse_footer
+from skipstone.bindings.tables.parquet.heads import MAGIC, Head, Heads, parse_footer
 from skipstone.bindings.tables.parquet.thrift import Fields, ThriftError, column_chunks
 from skipstone.ir.cached import cached_property
 from skipstone.kernels.decode import page_layout
@@ -46,24 +46,40 @@ class ParsedFooter:
     Args:
         data: The bytes of the footer.
         heads: Heads of other files, to be shared; new ones are added.
+        head: Its head if that is known already.
 
     Attributes:
         data: The bytes, uint8.
-        layout: Where the statistics of row groups lie in the data; None if this was not looked up,
-            or the loop does not understand the footer.
         head: The part of the footer that concerns the whole file.
     """
 
-    def __init__(self, data: bytes, heads: Heads | None = None) -> None:
+    def __init__(
+        self, data: bytes | Bytes, heads: Heads | None = None, head: Head | None = None
+    ) -> None:
         self.data: Bytes = np.frombuffer(data, np.uint8)
-        self.layout: Layout | None = None
+        self._layout: Layout | None = None
+        self._is_located = False
+        if head is not None:
+            self.head = head
+            return
         heads = heads or Heads()
         if is_there():
             self._locate_statistics(heads)
-        if self.layout is None:
+        if self._layout is None:
             self.head = heads.of_metadata(self.metadata)
 
+    @property
+    def layout(self) -> Layout | None:
+        """Where the statistics of row groups lie in the data.
+
+        None if the loop is not compiled, or does not understand the footer.
+        """
+        if not self._is_located and is_there():
+            self.lay_out()
+        return self._layout
+
     def _locate_statistics(self, heads: Heads) -> None:
+        self._is_located = True
         layout = layout_of(self.data) if len(self.data) <= MAX_LAYOUT else None
         if layout is None:
             return
@@ -71,15 +87,16 @@ class ParsedFooter:
             self.head = heads.of_bytes(layout.rest, layout.orders)
         except READ_ERRORS:  # pyarrow reports the problem when it parses the whole footer
             return
-        self.layout = layout if layout.fits(self.head.metadata.num_columns) else None
+        self._layout = layout if layout.fits(self.head.metadata.num_columns) else None
 
     def lay_out(self) -> None:
         """Locate the statistics now if the loop was not compiled when the footer was read."""
-        layout = (
-            layout_of(self.data) if self.layout is None and len(self.data) <= MAX_LAYOUT else None
-        )
+        if self._is_located:
+            return
+        self._is_located = True
+        layout = layout_of(self.data) if len(self.data) <= MAX_LAYOUT else None
         if layout is not None and layout.fits(self.head.metadata.num_columns):
-            self.layout, self.head = layout, self.head.with_orders(layout.orders)
+            self._layout, self.head = layout, self.head.with_orders(layout.orders)
 
     def __reduce__(self) -> tuple[type[ParsedFooter], tuple[bytes]]:
         return ParsedFooter, (self.data.tobytes(),)
@@ -219,6 +236,12 @@ def read_tail(
     Raises:
         OSError, ArrowException, ValueError: the footer cannot be read, or there is none.
     """
+    footer, nbytes = footer_bytes(source, local=local)
+    return ParsedFooter(footer, heads), nbytes
+
+
+def footer_bytes(source: pa.NativeFile, *, local: bool = False) -> tuple[bytes, int]:
+    """Read a file's footer; arguments, errors and results as for `read_tail`, but not parsed."""
     size = source.size()
     first = min(size, LOCAL_FETCH if local else FIRST_FETCH)
     end = source.read_at(first, size - first)
@@ -227,8 +250,5 @@ def read_tail(
         pq.read_metadata(source)  # its error explains the problem
         raise ValueError("it does not end as a Parquet file")
     if length + 8 <= len(end):
-        footer = end[-8 - length : -8]
-    else:
-        footer = source.read_at(length + 8 - first, size - 8 - length) + end[:-8]
-        first = length + 8
-    return ParsedFooter(footer, heads), first
+        return end[-8 - length : -8], first
+    return source.read_at(length + 8 - first, size - 8 - length) + end[:-8], length + 8

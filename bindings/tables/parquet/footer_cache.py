@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.fs as pafs
 
 from skipstone.bindings.plans.work import Meter
@@ -15,6 +14,7 @@ from skipstone.bindings.tables.parquet.footers import Footer, Progress, read_foo
 from skipstone.bindings.tables.parquet.groups import RowGroupPart
 from skipstone.bindings.tables.parquet.metadata_file import MetadataFile, read_metadata_file
 from skipstone.bindings.tables.parquet.saved_footers import SavedPart, Snapshot, find_snapshot
+from skipstone.kernels.decode.arrays import longs
 
 
 class FooterCache:
@@ -94,10 +94,11 @@ class FooterCache:
             known = {i: f or described.get(i) for i, f in known.items()}
         left = [i for i, f in known.items() if f is None]
         read = read_footers(
-            chosen.paths.take(pa.array(left, pa.int64())).to_pylist(),
+            chosen.paths.take(longs(np.array(left, np.int64))).to_pylist(),
             self.filesystem,
             self.meter,
             keep=self._keep,
+            sizes=chosen.sizes[left],
             progress=_counting_known(progress, len(left), len(files)),
         )
         known |= dict(zip(left, read, strict=True))

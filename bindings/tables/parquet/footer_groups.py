@@ -13,7 +13,6 @@ from skipstone.bindings.tables.files import UNKNOWN, Ints
 from skipstone.bindings.tables.parquet import thrift
 from skipstone.bindings.tables.parquet.column_chunks import (
     ChunkBounds,
-    ColumnChunks,
     bound_array,
     chunk_bounds,
     no_bounds,
@@ -25,22 +24,34 @@ from skipstone.bindings.tables.parquet.encodings import (
     parse_logical_type,
 )
 from skipstone.bindings.tables.parquet.file_schemas import BloomLocation, FileSchema
-from skipstone.bindings.tables.parquet.footer import READ_ERRORS, physical_type_of
+from skipstone.bindings.tables.parquet.footer import (
+    READ_ERRORS,
+    ParsedFooter,
+    physical_type_of,
+)
+from skipstone.bindings.tables.parquet.footer_blocks import (
+    ChunkFlags,
+    ChunkSlots,
+    OpenBlock,
+    joined,
+)
 from skipstone.bindings.tables.parquet.footers import Footer, is_worth_loop
-from skipstone.bindings.tables.parquet.heads import Head
+from skipstone.bindings.tables.parquet.heads import Head, Heads
 from skipstone.ir.cached import cached_property
 from skipstone.ir.node import Path
 from skipstone.ir.zones import GREGORIAN, SETTLED
+from skipstone.kernels.decode.arrays import longs
+from skipstone.kernels.decode.footer_layout import is_there
 from skipstone.kernels.decode.footer_loops import (
     BLOOM,
     BLOOM_SIZE,
     MAX_EXACT,
     MIN_EXACT,
-    TOLD,
     TRUTHS,
 )
 from skipstone.kernels.pack.columns import Raw
 from skipstone.kernels.pack.planes import Mask
+from skipstone.kernels.run.pool import run_chunks
 
 
 class FooterPart:
@@ -55,54 +66,99 @@ class FooterPart:
 
     def __init__(self, footers: Sequence[Footer], files: Ints) -> None:
         self.footers, self.files = footers, files
+        numbers: dict[int, int] = {}
+        self._block = np.array(
+            [numbers.setdefault(id(f.block), len(numbers)) for f in footers], np.int64
+        )
+        self._blocks = list({id(f.block): f.block for f in footers}.values())
+        self._number = np.array([f.number for f in footers], np.int64)
         _, head, self.forms, form = _distinct_heads(footers)
         self.form: Ints = form[head]
-        groups = [f.groups if f.tail is not None else (UNKNOWN,) for f in footers]
-        counts = [len(g) for g in groups]
+        readable = head >= 0
+        counts = np.where(readable, self._of_footers([b.counts for b in self._blocks]), 1)
+        for i, f in enumerate(footers):
+            if f.groups is not None:
+                counts[i] = len(f.groups)
         self.owner = np.repeat(np.arange(len(footers)), counts)
+        numbered = np.arange(len(self.owner)) - np.repeat(np.cumsum(counts) - counts, counts)
+        self.group = np.where(readable[self.owner], numbered, UNKNOWN)
         # The number of each row group in the footer that describes it.
-        self._footer_group = _concat(np.asarray(g, np.int64) for g in groups)
-        self.group = np.where(
-            head[self.owner] < 0,
-            UNKNOWN,
-            np.arange(len(self.owner)) - np.repeat(np.cumsum(counts) - counts, counts),
-        )
-        self.rows = self._per_group("rows")
+        self._footer_group = self.group
+        if any(f.groups is not None for f in footers):
+            each = zip(footers, counts.tolist(), strict=True)
+            self._footer_group = _concat(
+                np.arange(n) if f.groups is None else np.array(f.groups, np.int64) for f, n in each
+            )
+        self.rows = self._per_group([b.rows for b in self._blocks])
+        self._loaded: dict[Path, ChunkSlots] = {}
+        self._flags: dict[Path, ChunkFlags] = {}
 
-    def _per_group(self, name: str) -> Ints:
-        """Return an attribute of the footers for each row group; -1 is unknown."""
-        per_footer = (
-            np.array([UNKNOWN]) if f.tail is None else getattr(f.tail, name) for f in self.footers
-        )
-        return _concat(
-            values if f.own else values[np.asarray(f.groups, np.int64)]
-            for f, values in zip(self.footers, per_footer, strict=True)
-        )
+    def _of_footers(self, values: Sequence[Ints]) -> Ints:
+        """Return values of each file, given those of the footers of each block."""
+        starts = np.cumsum([0, *map(len, self._blocks)])[:-1]
+        return _concat(values)[starts[self._block] + self._number]
+
+    def _per_group(self, values: Sequence[Ints]) -> Ints:
+        """Return values of each row group, given those of each block; -1 for unreadable files."""
+        starts = np.cumsum([0, *(len(b.rows) for b in self._blocks)])[:-1]
+        first = starts[self._block] + self._of_footers([b.first_groups() for b in self._blocks])
+        at = np.where(self.group == UNKNOWN, -1, first[self.owner] + self._footer_group)
+        return np.append(_concat(values), UNKNOWN)[at]
 
     @cached_property
     def nbytes(self) -> Ints:
         """Compressed bytes of each row group; -1 is unknown."""
-        _ = self._chunks  # so that the loop reads many footers, not Python
-        return self._per_group("nbytes")
+        self._find_late()  # so that the loop reads many footers, not Python
+        return self._per_group([b.group_bytes for b in self._blocks])
 
-    @cached_property
-    def _chunks(self) -> ColumnChunks:
-        """The column chunks that the loop finds.
+    def _find_late(self) -> None:
+        """Let the loop read footers that came before it was compiled, if that is worth its time."""
+        pending = [b for b in self._blocks if b.pending]
+        if pending and (is_there() or is_worth_loop(sum(b.pending for b in pending))):
+            heads = Heads()
+            for block in pending:
+                block.find_late(heads)
 
-        It now also reads the footers that came before it was compiled, if that is worth its time.
-        """
-        without_layout = {
-            id(f.tail): f.tail for f in self.footers if f.tail is not None and f.tail.layout is None
-        }.values()
-        if is_worth_loop(sum(len(tail.data) for tail in without_layout)):
-            for tail in without_layout:
-                tail.lay_out()
-        return ColumnChunks([f.tail for f in self.footers])
+    def load(self, paths: Sequence[Path]) -> None:
+        """Look up the statistics of columns at once, so that closed blocks are opened once."""
+        if len(self._blocks) > 1:
+            self._loaded = self._look_up(paths)
+
+    def _look_up(self, paths: Sequence[Path]) -> dict[Path, ChunkSlots]:
+        """Return what the loop finds of columns in all row groups."""
+        self._find_late()
+        positions = [self._positions(path) for path in paths]
+        if not positions:
+            return {}
+        block = self._block[self.owner]
+        order = np.argsort(block, kind="stable")
+        ends = np.searchsorted(block[order], np.arange(len(self._blocks) + 1)).tolist()
+        each: list[list[ChunkSlots]] = [[] for _ in self._blocks]
+
+        def look_up(first: int, last: int) -> None:
+            for i in range(first, last):
+                at = order[ends[i] : ends[i + 1]]
+                number, group = self._number[self.owner[at]], self._footer_group[at]
+                each[i] = self._blocks[i].columns(number, group, [p[at] for p in positions])
+
+        run_chunks(look_up, len(each), 1)
+        return {path: joined([e[i] for e in each], order) for i, path in enumerate(paths)}
+
+    def _take_slots(self, path: Path) -> ChunkSlots:
+        """Return what the loop finds of a column; afterwards only its flags are kept."""
+        chunks = self._loaded.pop(path, None) or self._look_up([path])[path]
+        self._flags[path] = ChunkFlags.of(chunks)
+        return chunks
+
+    def _flags_of(self, path: Path) -> ChunkFlags:
+        if path not in self._flags:
+            self._take_slots(path)
+        return self._flags[path]
 
     @cached_property
     def _heads(self) -> tuple[list[Head], Ints]:
         """The distinct heads, and the index of each row group's; -1 if the footer was not read."""
-        _ = self._chunks  # the loop may find heads that differ more than pyarrow says
+        self._find_late()  # the loop may find heads that differ more than pyarrow says
         heads, head, _, _ = _distinct_heads(self.footers)
         return heads, head[self.owner]
 
@@ -131,20 +187,29 @@ class FooterPart:
         """
         at = np.flatnonzero(which)
         refused: set[int] = set()
+        opened: dict[int, OpenBlock] = {}
         for i, owner, group, column in zip(
             *(a.tolist() for a in (at, self.owner[at], self._footer_group[at], position[at])),
             strict=True,
         ):
-            footer = self.footers[owner]
-            if owner in refused or footer.tail is None or not footer.tail.is_safe(group, column):
+            tail = None if owner in refused else self._tail(owner, opened)
+            if tail is None or not tail.is_safe(group, column):
                 continue
             try:
-                chunk = footer.tail.metadata.row_group(group).column(column)
+                chunk = tail.metadata.row_group(group).column(column)
             except (*READ_ERRORS, IndexError):
                 # The loop accepted a footer that pyarrow refuses: its statistics are unknown.
                 refused.add(owner)
                 continue
-            yield i, footer, chunk
+            yield i, self.footers[owner], chunk
+
+    def _tail(self, owner: int, opened: dict[int, OpenBlock]) -> ParsedFooter | None:
+        """Return the footer of a file; `opened` keeps the latest block that was opened."""
+        footer, number = self.footers[owner], int(self._block[owner])
+        if number not in opened:
+            opened.clear()
+            opened[number] = footer.block.open()
+        return footer.block.footer(footer.number, opened[number])
 
     def _per_form(self, test: Iterable[bool]) -> Mask:
         """Return a test of the file schemas for each row group; False for unreadable files."""
@@ -156,10 +221,11 @@ class FooterPart:
         lacking = self._per_form(f.lacks(path) for f in self.forms)
         readable = self._per_form(f.widens(path, kind) for f in self.forms)
         plain = kind.value_type if pa.types.is_dictionary(kind) else kind
-        decoded = self._decoded(np.where(readable, position, UNKNOWN), plain)
+        chunks = self._take_slots(path)
+        decoded = self._decoded(chunks, np.where(readable, position, UNKNOWN), plain)
         nulls = np.where(lacking, self.rows, decoded.nulls)
         counted = decoded.counted | lacking
-        nans: list[int | None] = [None] * len(position)
+        nans = np.full(len(position), UNKNOWN, np.int64)
         low: dict[int, Any] = {}
         high: dict[int, Any] = {}
         for i, footer, chunk in self._from_pyarrow(decoded.unresolved, position):
@@ -179,20 +245,19 @@ class FooterPart:
         highs = bound_array(decoded.high, decoded, high, plain)
         if plain != kind:
             lows, highs = (b.dictionary_encode().cast(kind) for b in (lows, highs))
-        return Raw(
-            lows, highs, pa.array(nulls, mask=~counted), nan_count=pa.array(nans, pa.int64())
-        )
+        return Raw(lows, highs, longs(nulls, counted), nan_count=longs(nans, nans != UNKNOWN))
 
-    def _decoded(self, position: Ints, kind: pa.DataType) -> ChunkBounds:
+    def _decoded(self, chunks: ChunkSlots, position: Ints, kind: pa.DataType) -> ChunkBounds:
         """Return the statistics of a column that the loop decodes.
 
         Args:
+            chunks: What the loop found of the column.
             position: The column's position in the file of each row group; -1: nothing is wanted.
             kind: The type of the bounds.
         """
-        if self._chunks.empty:
+        present = chunks.present & (position >= 0)
+        if not present.any():
             return no_bounds(position >= 0)
-        slots, start, present = self._chunks.of(self.owner, self._footer_group, position)
         heads, head = self._heads
         found, first = np.unique(head[present], return_index=True)
         at = dict(zip(found.tolist(), position[present][first].tolist(), strict=True))
@@ -204,9 +269,9 @@ class FooterPart:
             encoding[h] = distinct.index(by_head[h])
             schema[h] = physical_type_of(*heads[h].physical[p])
         decoded = chunk_bounds(
-            self._chunks.data,
-            slots,
-            start,
+            chunks.data,
+            chunks.slots,
+            0,
             schema[head],
             distinct,
             np.where(present, encoding[head], UNKNOWN),
@@ -218,13 +283,14 @@ class FooterPart:
     def exact(self, path: Path) -> tuple[pa.Array, pa.Array]:
         """Return whether min and max occur in a row, as bool arrays; null is unknown."""
         position = self._positions(path)
-        slots, _, present = self._chunks.of(self.owner, self._footer_group, position)
+        flags = self._flags_of(path)
         known, true = (
-            [slots[:, TOLD] >> bit & 1 == 1 for bit in (MIN_EXACT + more, MAX_EXACT + more)]
+            [flags.told >> bit & 1 == 1 for bit in (MIN_EXACT + more, MAX_EXACT + more)]
             for more in (0, TRUTHS)
         )
-        for i in np.flatnonzero((position >= 0) & ~present).tolist():
-            tail = self.footers[self.owner[i]].tail
+        opened: dict[int, OpenBlock] = {}
+        for i in np.flatnonzero((position >= 0) & ~flags.present).tolist():
+            tail = self._tail(int(self.owner[i]), opened)
             chunk = {} if tail is None else tail.chunk(int(self._footer_group[i]), int(position[i]))
             stats = chunk.get(thrift.STATISTICS, {})
             for side, field in enumerate((thrift.MIN_EXACT, thrift.MAX_EXACT)):
@@ -237,15 +303,15 @@ class FooterPart:
         """Return row group -> location of a column's bloom filter, where there is one."""
         position, form = self._positions(path), self.form[self.owner]
         stored = [f.stored_type(path) for f in self.forms]
-        slots, _, present = self._chunks.of(self.owner, self._footer_group, position)
+        flags = self._flags_of(path)
         spans = {
             i: (
-                int(slots[i, BLOOM]),
-                int(slots[i, BLOOM_SIZE]) if slots[i, TOLD] >> BLOOM_SIZE & 1 else None,
+                int(flags.bloom[i]),
+                int(flags.bloom_size[i]) if flags.told[i] >> BLOOM_SIZE & 1 else None,
             )
-            for i in np.flatnonzero(slots[:, TOLD] >> BLOOM & 1).tolist()
+            for i in np.flatnonzero(flags.told >> BLOOM & 1).tolist()
         }
-        for i, _, chunk in self._from_pyarrow((position >= 0) & ~present, position):
+        for i, _, chunk in self._from_pyarrow((position >= 0) & ~flags.present, position):
             at = getattr(chunk, "bloom_filter_offset", None)  # pyarrow 19 does not tell
             if at is not None:
                 spans[i] = at, chunk.bloom_filter_length
@@ -279,9 +345,9 @@ def _distinct_heads(footers: Sequence[Footer]) -> tuple[list[Head], Ints, list[F
     forms: dict[FileSchema, int] = {}
     head, form = np.full(len(footers), UNKNOWN, np.int64), list[int]()
     for i, f in enumerate(footers):
-        if f.tail is None:
+        own = f.block.heads[f.number]
+        if own is None:
             continue
-        own = f.tail.head
         if id(own) not in numbers:
             numbers[id(own)] = len(heads)
             same_as_last = (
@@ -290,9 +356,7 @@ def _distinct_heads(footers: Sequence[Footer]) -> tuple[list[Head], Ints, list[F
                 and own.columns.equals(heads[-1].columns, check_metadata=True)
             )
             form.append(
-                form[-1]
-                if same_as_last
-                else forms.setdefault(FileSchema(own.columns, own.physical, f.path), len(forms))
+                form[-1] if same_as_last else forms.setdefault(own.form.of_file(f.path), len(forms))
             )
             heads.append(own)
         head[i] = numbers[id(own)]

@@ -1,9 +1,11 @@
-"""Read the footers of many Parquet files in parallel."""
+"""Read the footers of many Parquet files, in parallel where storage is slow."""
 
 from __future__ import annotations
 
+import functools
+import os
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
@@ -12,27 +14,44 @@ from typing import Final
 import pyarrow.fs as pafs
 
 from skipstone.bindings.plans.work import Meter
-from skipstone.bindings.tables.parquet.footer import READ_ERRORS, ParsedFooter, read_tail
-from skipstone.bindings.tables.parquet.heads import Heads
+from skipstone.bindings.tables.files import UNKNOWN, Ints
+from skipstone.bindings.tables.parquet.footer import (
+    LOCAL_FETCH,
+    READ_ERRORS,
+    ParsedFooter,
+    footer_bytes,
+)
+from skipstone.bindings.tables.parquet.footer_blocks import (
+    BLOCK,
+    FooterBlock,
+    OpenBlock,
+    TwinColumns,
+)
+from skipstone.bindings.tables.parquet.heads import MAGIC, Heads
 from skipstone.bindings.tables.parquet.pages.ranges import is_local
 from skipstone.ir.errors import SourceError, describe_error
-from skipstone.kernels.decode.footer_layout import at_hand
+from skipstone.kernels.decode.footer_layout import at_hand, is_there, load
+from skipstone.kernels.run.pool import run_chunks
 
 FETCH_THREADS: Final = 16  # most of the time of a fetch is spent waiting for storage
 # Storage is slow if a footer takes this many seconds, averaged over a batch of this many files.
-# Files in memory take 50 us each; from 16 threads they take 190, because the threads wait for the
-# interpreter.
+# From 16 threads a file in memory takes three times as long, as they wait for the interpreter.
 SLOW_SECONDS, BATCH_FILES = 0.001, 16
 # Bytes of footers. Below SMALL no loop is compiled. At LARGE, Python would take more than a second
-# to read them, and keep 40 MB.
+# to read them.
 SMALL, LARGE = 1 << 17, 1 << 22
+GROUP: Final = 8  # full blocks that are parsed together, by all threads
 _asked = 0  # bytes that Python has read, or could have
 WAY_OUT: Final = (
     'leave it out by a glob such as folder/*.parquet, or plan to read it by on_error="keep" '
     "(--keep-unreadable)"
 )
 
+HAS_PREAD: Final = hasattr(os, "pread")  # Windows lacks it
+FLAGS: Final = os.O_RDONLY | getattr(os, "O_BINARY", 0)
+
 Progress = Callable[[int, int], None]
+File = tuple[str, int]  # the path of a file, and its size in bytes; -1 is unknown
 
 
 @dataclass(slots=True)
@@ -41,29 +60,76 @@ class Footer:
 
     Attributes:
         path: The path of the file.
-        tail: The footer, or that of `_metadata`; None if it could not be read.
-        groups: The row groups of `tail` that belong to the file, in the file's order.
-        error: The reason why the footer could not be read.
-        own: Whether the footer is the file's own. `_metadata` does not say who wrote the file.
-        nbytes: The number of bytes that were read from storage for it.
+        block: The block that holds the footer.
+        number: The number of the footer in the block.
+        groups: The row groups of the footer that belong to the file, in the file's order; None: all
+            of them, because the footer is the file's own. `_metadata` does not say who wrote the
+            file.
     """
 
     path: str
-    tail: ParsedFooter | None
-    groups: Sequence[int] = ()
-    error: SourceError | None = None
-    own: bool = True
-    nbytes: int = 0
+    block: FooterBlock
+    number: int = 0
+    groups: Sequence[int] | None = None
+
+    @property
+    def own(self) -> bool:
+        """True if the footer is the file's own."""
+        return self.groups is None
+
+    @property
+    def error(self) -> SourceError | None:
+        """The reason why the footer could not be read."""
+        error = self.block.errors.get(self.number)
+        return None if error is None else SourceError(f"{self.path}: {_describe(error)}")
+
+    @property
+    def tail(self) -> ParsedFooter | None:
+        """The footer, or that of `_metadata`; None if it could not be read."""
+        return self.block.footer(self.number)
 
     @property
     def julian(self) -> bool:
         """True if Spark may have written the file in the Julian calendar; `_metadata` hides it."""
-        return not self.own or (self.tail is not None and self.tail.head.julian)
+        head = self.block.heads[self.number]
+        return not self.own or (head is not None and head.julian)
 
     @property
     def orders_nan(self) -> bool:
         """True if NaN is known to count as the greatest value in the file's bounds."""
-        return self.own and self.tail is not None and self.tail.head.orders_nan
+        head = self.block.heads[self.number]
+        return self.own and head is not None and head.orders_nan
+
+
+class FooterMap(Mapping[str, ParsedFooter]):
+    """Path -> footer, for the files whose own footer was read."""
+
+    def __init__(self, footers: Sequence[Footer]) -> None:
+        self._footers = footers
+        self._by_path: dict[str, Footer] | None = None
+        self._opened: tuple[FooterBlock, OpenBlock] | None = None
+
+    def _found(self) -> dict[str, Footer]:
+        if self._by_path is None:
+            readable = (f for f in self._footers if f.own and f.block.heads[f.number] is not None)
+            self._by_path = {f.path: f for f in readable}
+        return self._by_path
+
+    def __getitem__(self, path: str) -> ParsedFooter:
+        footer = self._found()[path]
+        opened = self._opened
+        if opened is None or opened[0] is not footer.block:
+            # The latest block stays open, as footers are asked for in table order.
+            opened = self._opened = footer.block, footer.block.open()
+        tail = footer.block.footer(footer.number, opened[1])
+        assert tail is not None
+        return tail
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._found())
+
+    def __len__(self) -> int:
+        return len(self._found())
 
 
 def read_footers(
@@ -72,15 +138,17 @@ def read_footers(
     meter: Meter,
     *,
     keep: bool,
+    sizes: Ints | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> list[Footer]:
-    """Read footers in parallel.
+    """Read footers; in parallel where storage is slow.
 
     Args:
         paths: The files.
         filesystem: Their file system.
         meter: Counts the footers and bytes.
         keep: Whether a file whose footer cannot be read is kept, with its error.
+        sizes: The sizes of the files in bytes as they were listed, -1 is unknown; None: unknown.
         progress: Called with the number of footers that were read so far.
 
     Returns:
@@ -89,20 +157,12 @@ def read_footers(
     Raises:
         SourceError: a file is missing, truncated, not Parquet or encrypted, and `keep` is False.
     """
-    out: list[Footer] = []
-    nbytes = 0
-    with closing(_iter_footers(paths, filesystem, Heads())) as footers:
-        for footer in footers:
-            if footer.error is not None and not keep:
-                raise SourceError(f"{footer.error}; {WAY_OUT}") from footer.error
-            out.append(footer)
-            nbytes += footer.nbytes
-            if nbytes >= SMALL:
-                at_hand()
-            meter.count("footers", 1, footer.nbytes)
-            if progress is not None:
-                progress(len(out))
-    return out
+    known = [UNKNOWN] * len(paths) if sizes is None else sizes.tolist()
+    reading = _Reading(list(zip(paths, known, strict=True)), filesystem, meter, progress, keep)
+    reading.read()
+    blocks = reading.parsed()
+    numbers = ((block, i) for block in blocks for i in range(len(block)))
+    return [Footer(path, block, i) for path, (block, i) in zip(paths, numbers, strict=True)]
 
 
 def is_worth_loop(nbytes: int) -> bool:
@@ -116,42 +176,148 @@ def is_worth_loop(nbytes: int) -> bool:
     return nbytes > 0 and (nbytes >= LARGE or (_asked >= SMALL and at_hand()))
 
 
-def _iter_footers(
-    paths: Sequence[str], filesystem: pafs.FileSystem, heads: Heads
-) -> Generator[Footer]:
+class _Reading:
+    """Files whose footers are being read, into blocks of which all but the last are closed."""
+
+    def __init__(
+        self,
+        files: Sequence[File],
+        filesystem: pafs.FileSystem,
+        meter: Meter,
+        progress: Callable[[int], None] | None,
+        keep: bool,
+    ) -> None:
+        self._files, self._filesystem, self._meter = files, filesystem, meter
+        self._progress, self._keep = progress, keep
+        self._heads, self._done, self._size = Heads(), 0, 0
+        self._blocks: list[FooterBlock] = []
+
+    def read(self) -> None:
+        """Read the footers; end early at a file that cannot be read, unless such files are kept."""
+        held, size = list[bytes | Exception](), 0
+        with closing(_iter_batches(self._files, self._filesystem)) as batches:
+            for batch in batches:
+                if size >= BLOCK:
+                    self._end_block(held)
+                    held, size = [], 0
+                self._count([nbytes for _, nbytes in batch])
+                held += [footer for footer, _ in batch]
+                sizes = [len(f) for f, _ in batch if not isinstance(f, Exception)]
+                size, self._size = size + sum(sizes), self._size + sum(sizes)
+                if len(sizes) < len(batch) and not self._keep:
+                    break
+        if held:
+            self._blocks.append(FooterBlock(held))
+
+    def _count(self, sizes: Sequence[int]) -> None:
+        self._meter.count("footers", len(sizes), sum(sizes))
+        if self._progress is not None:
+            for n in range(len(sizes)):
+                self._progress(self._done + n + 1)
+        self._done += len(sizes)
+
+    def _end_block(self, footers: Sequence[bytes | Exception]) -> None:
+        """Add a full block, which stays open until it is parsed, or closed by the next group."""
+        self._blocks.append(FooterBlock(footers))
+        if not is_there() and self._size * len(self._files) // self._done >= LARGE:
+            load()
+        if len(self._blocks) % GROUP == 0:
+            group = self._blocks[-GROUP:]
+            if is_there():
+                self._parse(group, loop=True)
+            for block in group:
+                block.close()
+
+    def _parse(self, blocks: Sequence[FooterBlock], *, loop: bool) -> None:
+        """Parse blocks, and close all but the last one of the table."""
+
+        def work(first: int, last: int) -> None:
+            for block in blocks[first:last]:
+                block.parse(self._heads, loop=loop)
+                if block is not self._blocks[-1]:
+                    block.close()
+
+        run_chunks(work, len(blocks), 1 if loop else len(blocks))
+
+    def parsed(self) -> list[FooterBlock]:
+        """Return the blocks, all of them parsed.
+
+        Raises:
+            SourceError: a footer cannot be read, and such files are not kept.
+        """
+        unparsed = [block for block in self._blocks if not block.is_parsed]
+        if self._size >= SMALL:
+            at_hand()
+        # They wait for the loop only if Python would take long.
+        loop = is_there() or sum(block.nbytes for block in unparsed) >= LARGE
+        self._parse(unparsed, loop=loop)
+        first = 0
+        for block in self._blocks:
+            if block.errors and not self._keep:
+                number = min(block.errors)
+                error = Footer(self._files[first + number][0], block, number).error
+                raise SourceError(f"{error}; {WAY_OUT}") from error
+            first += len(block)
+        return self._blocks
+
+
+def _iter_batches(
+    files: Sequence[File], filesystem: pafs.FileSystem
+) -> Generator[list[tuple[bytes | Exception, int]]]:
     """Yield footers in the files' order: one by one while storage is quick, else in parallel."""
     at, quick = 0, True
-    while quick and at < len(paths):
-        start, batch = time.perf_counter(), paths[at : at + BATCH_FILES]
-        footers = [_read_footer(path, filesystem, heads) for path in batch]
+    read = functools.partial(_read_footer, filesystem=filesystem)
+    while quick and at < len(files):
+        start, batch = time.perf_counter(), files[at : at + BATCH_FILES]
+        footers = [read(file) for file in batch]
         quick = time.perf_counter() - start < SLOW_SECONDS * len(batch)
         at += len(batch)
-        yield from footers
+        yield footers
+    if at == len(files):
+        return
     with ThreadPoolExecutor(FETCH_THREADS, "skipstone-footers") as readers:
         try:
             # Several files at a time: handing over a task takes as long as reading a footer.
-            step = max(1, min(BATCH_FILES, (len(paths) - at) // (4 * FETCH_THREADS)))
-            batches = (paths[i : i + step] for i in range(at, len(paths), step))
-            for footers in readers.map(
-                lambda batch: [_read_footer(path, filesystem, heads) for path in batch], batches
-            ):
-                yield from footers
+            step = max(1, min(BATCH_FILES, (len(files) - at) // (4 * FETCH_THREADS)))
+            batches = (files[i : i + step] for i in range(at, len(files), step))
+            yield from readers.map(lambda batch: [read(file) for file in batch], batches)
         finally:
             readers.shutdown(wait=False, cancel_futures=True)
 
 
-def _read_footer(path: str, filesystem: pafs.FileSystem, heads: Heads) -> Footer:
+def _read_footer(file: File, filesystem: pafs.FileSystem) -> tuple[bytes | Exception, int]:
+    """Return a footer, or why it cannot be read, and the bytes that were read from storage."""
+    path, size = file
+    local = is_local(filesystem)
     try:
+        if (
+            HAS_PREAD
+            and size > 0
+            and isinstance(filesystem, pafs.LocalFileSystem)
+            and (found := _pread(path, size)) is not None
+        ):
+            return found
         with filesystem.open_input_file(path) as source:
-            tail, nbytes = read_tail(source, heads, local=is_local(filesystem))
-        names = tail.head.schema.names
-        if len(set(names)) < len(names):
-            twice = next(name for name in names if names.count(name) > 1)
-            error = SourceError(f"{path}: has two columns named {twice!r}; expected each name once")
-            return Footer(path, None, error=error)
-        return Footer(path, tail, range(len(tail.rows)), nbytes=nbytes)
+            return footer_bytes(source, local=local)
     except READ_ERRORS as e:
-        return Footer(path, None, error=SourceError(f"{path}: {_describe(e)}"))
+        return e, 0
+
+
+def _pread(path: str, size: int) -> tuple[bytes, int] | None:
+    """Read the footer of a local file; None if the file does not end as one of this size would."""
+    handle = os.open(path, FLAGS)
+    try:
+        first = min(size, LOCAL_FETCH)
+        end = os.pread(handle, first, size - first)
+        length = int.from_bytes(end[-8:-4], "little")
+        if len(end) != first or end[-4:] != MAGIC or not 0 < length <= size - 8:
+            return None
+        if length + 8 <= first:
+            return end[-8 - length : -8], first
+        footer = os.pread(handle, length, size - 8 - length)
+        return (footer, length + 8) if len(footer) == length else None
+    finally:
+        os.close(handle)
 
 
 def _describe(e: Exception) -> str:
@@ -163,4 +329,6 @@ def _describe(e: Exception) -> str:
         return "the file is encrypted, and no keys were given; read it elsewhere or leave it out"
     if "magic bytes" in lower or "too small" in lower or "parquet file size" in lower:
         return "not a whole Parquet file: it does not end as one (truncated, or of another format)"
+    if isinstance(e, TwinColumns):
+        return text
     return f"the footer cannot be read ({describe_error(e)})"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -17,6 +17,7 @@ from skipstone.bindings.tables.partitions import partition_column
 from skipstone.ir.errors import SourceError
 from skipstone.ir.node import Path
 from skipstone.ir.types import leaves_of
+from skipstone.kernels.decode.arrays import longs
 from skipstone.kernels.pack.columns import Raw
 from skipstone.kernels.pack.planes import Mask
 
@@ -48,6 +49,10 @@ class RowGroupPart(Protocol):
     @property
     def nbytes(self) -> Ints:
         """Compressed bytes of each row group, shape (k,); -1 is unknown."""
+        ...
+
+    def load(self, paths: Sequence[Path]) -> None:
+        """Look up the statistics of columns at once, if that is cheaper than one by one."""
         ...
 
     def raw(self, path: Path, kind: pa.DataType) -> Raw:
@@ -136,6 +141,13 @@ class RowGroups:
         """Return True if a column is a partition column; files may hold one of the same name."""
         return path[0] in self.partitions
 
+    def load(self, paths: Iterable[Path]) -> None:
+        """Look up the statistics of columns of the files at once, before `raw` is called."""
+        new = [p for p in paths if p not in self._raw and not self.is_partition(p)]
+        if len(new) > 1:
+            for part in self.parts:
+                part.load(new)
+
     def raw(self, path: Path) -> Raw:
         """Return the statistics of one column of the files."""
         if path not in self._raw:
@@ -163,7 +175,7 @@ class RowGroups:
             for c in ([pa.nulls(len(p.owner), kind)] if a is None else cast_or_null(a, kind).chunks)
         ]
         joined = chunks[0] if len(chunks) == 1 else pa.chunked_array(chunks, kind).combine_chunks()
-        return joined if self._order is None else joined.take(pa.array(self._order))
+        return joined if self._order is None else joined.take(longs(self._order))
 
     def exact(self, path: Path) -> dict[str, pa.Array]:
         """Return "min_exact" and "max_exact": whether the bounds occur in a row."""
@@ -201,7 +213,7 @@ class RowGroups:
             values = partition_column(self.files.folders, field, timezone)
         else:
             values = self._values[field.name]
-        return constant(values.take(pa.array(self.files.folder[self.file])))
+        return constant(values.take(longs(self.files.folder[self.file])))
 
     def size(self, chosen: Mask) -> DataSize:
         """Return how much data the chosen row groups hold; `chosen` is a mask, shape (n,)."""
@@ -218,7 +230,7 @@ class RowGroups:
         """
         files = self.file[which]
         starts = np.flatnonzero(np.diff(files, prepend=-1))
-        paths = self.files.paths.take(pa.array(files[starts])).to_pylist()
+        paths = self.files.paths.take(longs(files[starts])).to_pylist()
         groups = np.split(self.group[which], starts[1:])
         return {
             path: [g for g in own.tolist() if g != UNKNOWN]
@@ -240,7 +252,7 @@ class RowGroups:
 def constant(values: pa.Array) -> Raw:
     """Return the statistics of containers that hold one value each."""
     nulls = values.is_null().cast(pa.int64())
-    ones = pa.repeat(pa.scalar(1, pa.int64()), len(values))
+    ones = longs(np.ones(len(values), np.int64))
     if pa.types.is_floating(values.type):
         nans = pc.is_nan(values).fill_null(False).cast(pa.int64())
     else:

@@ -11,12 +11,17 @@ import pyarrow.parquet as pq
 
 from skipstone.bindings.tables.parquet.calendar import is_julian
 from skipstone.bindings.tables.parquet.declared_types import with_spark_types
+from skipstone.bindings.tables.parquet.file_schemas import FileSchema
 from skipstone.bindings.tables.parquet.pages.leaf_types import LeafType, leaf_types
 from skipstone.ir.cached import cached_property
+from skipstone.kernels.run import forks
+from skipstone.kernels.run.lru_cache import LruCache
 
 MAGIC: Final = b"PAR1"
-# Heads, parsed by pyarrow, that a new one is compared with.
-MAX_PARSED: Final = 8
+MAX_COMPARED: Final = 8  # heads of a table that a new one is compared with
+# Keys of a footer's metadata that say how its columns are read. Others, such as pandas' number of
+# rows, may differ between files that are read alike; the Arrow schema itself is compared.
+MEANINGFUL: Final = b"org.apache.spark."
 # Writers whose bounds pyarrow trusts in every order: these versions, and all writers with another
 # name (`ApplicationVersion::HasCorrectStatistics` of Arrow, PARQUET-251).
 TRUSTED_WRITERS: Final = re.compile(
@@ -53,10 +58,24 @@ class Head:
         return bool(
             self.orders == other.orders
             and self.writer == other.writer
-            and self.metadata.metadata == other.metadata.metadata
+            and self._notes == other._notes
             and self.metadata.schema.equals(other.metadata.schema)
-            and self.schema.equals(other.schema, check_metadata=True)
+            and self.columns.equals(other.columns, check_metadata=True)
         )
+
+    @cached_property
+    def _notes(self) -> dict[bytes, bytes]:
+        """The key-value metadata that says how columns are read."""
+        given = self.metadata.metadata or {}
+        return {key: value for key, value in given.items() if key.startswith(MEANINGFUL)}
+
+    @cached_property
+    def twin(self) -> str | None:
+        """A name that two columns have; None if each name occurs once."""
+        names: list[str] = self.schema.names
+        if len(set(names)) == len(names):
+            return None
+        return next(name for name in names if names.count(name) > 1)
 
     @cached_property
     def columns(self) -> pa.Schema:
@@ -73,6 +92,18 @@ class Head:
         """Parquet's type and fixed length of each Parquet column."""
         schema = self.metadata.schema
         return tuple((c.physical_type, c.length) for c in map(schema.column, range(len(schema))))
+
+    @cached_property
+    def logical(self) -> tuple[str | None, ...]:
+        """The logical type of each Parquet column, as JSON; None if it is not known."""
+        schema = self.metadata.schema
+        each = (schema.column(i).logical_type for i in range(len(schema)))
+        return tuple(None if kind is None else kind.to_json() for kind in each)
+
+    @cached_property
+    def form(self) -> FileSchema:
+        """The schema of the file, without an example."""
+        return FileSchema(self.columns, self.physical, "")
 
     @cached_property
     def levels(self) -> tuple[tuple[int, int], ...]:
@@ -118,8 +149,8 @@ class Heads:
     """Heads of footers, shared by files that one writer wrote alike."""
 
     def __init__(self) -> None:
-        self._by_bytes: dict[bytes, Head] = {}
-        self._parsed: list[Head] = []
+        self._lock = forks.lock()
+        self._compared: list[Head] = []
 
     def of_bytes(self, data: bytes, orders: int) -> Head:
         """Return the head in a footer without row groups.
@@ -127,19 +158,29 @@ class Heads:
         Raises:
             OSError, ArrowException, ValueError: it cannot be parsed.
         """
-        if data not in self._by_bytes:
-            self._by_bytes.setdefault(data, Head(parse_footer(data), orders))
-        return self._by_bytes[data]
+        head = _latest.get(data, lambda: Head(parse_footer(data), orders))
+        with self._lock:
+            return self._shared(head)
 
     def of_metadata(self, metadata: pq.FileMetaData) -> Head:
         """Return the head of a parsed footer."""
         head = Head(metadata)
-        for known in self._parsed:
-            if known.equals(head):
+        with self._lock:
+            return self._shared(head)
+
+    def _shared(self, head: Head) -> Head:
+        """Return a known head that says the same, else the head itself."""
+        for known in self._compared:
+            if known is head or known.equals(head):
                 return known
-        if len(self._parsed) < MAX_PARSED:
-            self._parsed.append(head)
+        if len(self._compared) < MAX_COMPARED:
+            self._compared.append(head)
         return head
+
+
+# Heads of the latest footers of this process, by their bytes: tables are often opened again. A head
+# takes some 30 KB.
+_latest: Final = LruCache[bytes, Head](64)
 
 
 def parse_footer(footer: bytes) -> pq.FileMetaData:

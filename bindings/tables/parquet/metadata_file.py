@@ -17,6 +17,7 @@ from skipstone.bindings.location import in_folder
 from skipstone.bindings.plans.work import Meter
 from skipstone.bindings.tables.files import Files
 from skipstone.bindings.tables.parquet.footer import READ_ERRORS, ParsedFooter, read_tail
+from skipstone.bindings.tables.parquet.footer_blocks import FooterBlock
 from skipstone.bindings.tables.parquet.footers import LARGE, Footer
 
 MAGIC_BYTES: Final = 4  # before the first row group
@@ -29,11 +30,13 @@ class MetadataFile:
 
     Attributes:
         tail: Its footer, which describes the row groups of all files.
+        block: A block that holds this footer alone.
         time: The time of its last change, in ns since 1970.
         groups: Path below the folder -> the row groups of `tail` that belong to that file.
     """
 
     tail: ParsedFooter
+    block: FooterBlock
     time: int
     groups: dict[str, list[int]]
 
@@ -55,7 +58,7 @@ class MetadataFile:
                 and 0 <= files.times[i] <= self.time
                 and self._fill_file(groups, int(files.sizes[i]))
             ):
-                out[i] = Footer(path, self.tail, groups, own=False)
+                out[i] = Footer(path, self.block, groups=groups)
         return out
 
     def _fill_file(self, groups: list[int], size: int) -> bool:
@@ -111,7 +114,7 @@ def read_metadata_file(
     except UnicodeDecodeError:  # a damaged name; the files' own footers are read
         return None
     groups.pop("", None)
-    return MetadataFile(tail, time, groups) if groups else None
+    return MetadataFile(tail, FooterBlock.of(tail), time, groups) if groups else None
 
 
 def read_common_schema(folder: str, filesystem: pafs.FileSystem, meter: Meter) -> pa.Schema | None:

@@ -35,6 +35,7 @@ from skipstone.kernels.pack.planes import Mask
 
 SNAPSHOT_NAME: Final = "_skipstone_stats"  # hidden from Spark, and from our own listings
 METADATA_KEY: Final = b"skipstone"
+AT_ONCE: Final = 8  # columns that are looked up together: memory grows with them
 
 
 def write_snapshot(
@@ -98,6 +99,8 @@ def _table(groups: RowGroups, exact: Exactness, identified: Mask) -> pa.Table:
     }
     paths = [p for p in exact if not groups.is_partition(p)]
     for i, path in enumerate(paths):
+        if i % AT_ONCE == 0:
+            groups.load(paths[i : i + AT_ONCE])
         raw = groups.raw(path)
         statistics = {
             "min": raw.min,
@@ -279,6 +282,9 @@ class SavedPart:
         """Return a test of the file schemas for each row group."""
         mask: Mask = np.array([*test, False], np.bool_)[self.form[self.owner]]
         return mask
+
+    def load(self, paths: Sequence[Path]) -> None:
+        """Do nothing: the saved file has each column by itself."""
 
     def raw(self, path: Path, kind: pa.DataType) -> Raw:
         """Return the statistics of one column, with bounds of the table's type `kind`."""

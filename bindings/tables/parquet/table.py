@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -28,7 +29,7 @@ from skipstone.bindings.tables.parquet.blooms import FileBlooms
 from skipstone.bindings.tables.parquet.file_schemas import common_schema
 from skipstone.bindings.tables.parquet.footer_cache import FooterCache
 from skipstone.bindings.tables.parquet.footer_groups import FooterPart
-from skipstone.bindings.tables.parquet.footers import Progress
+from skipstone.bindings.tables.parquet.footers import FooterMap, Progress
 from skipstone.bindings.tables.parquet.groups import Exactness, LazyColumns, RowGroups, forms_in
 from skipstone.bindings.tables.parquet.options import check_on_error, saved_at, types_of
 from skipstone.bindings.tables.parquet.saved_footers import SNAPSHOT_NAME, write_snapshot
@@ -37,6 +38,7 @@ from skipstone.bindings.tables.table import Table
 from skipstone.ir.errors import SourceError
 from skipstone.ir.node import Path
 from skipstone.ir.types import Kind
+from skipstone.kernels.decode.arrays import longs
 
 if TYPE_CHECKING:
     from skipstone.bindings.plans.readers import ReaderName
@@ -73,11 +75,13 @@ class ParquetTable(Table, CompleteTable):
         names = {f.name.lower() for f in partitions}
         # A partition value overrides a column of the same name in the file, as in Spark.
         data = common_schema(forms_in(parts)) if schema is None else schema
-        self._schema = pa.schema([*(f for f in data if f.name.lower() not in names), *partitions])
+        if names:
+            data = pa.schema([*(f for f in data if f.name.lower() not in names), *partitions])
+        self._schema = data if data.metadata is None else data.remove_metadata()
         self.groups = RowGroups(files, parts, self.schema, partitions, values)
         footers = [f for p in parts if isinstance(p, FooterPart) for f in p.footers]
-        self.unreadable = {f.path: f.error for f in footers if f.error is not None}
-        self.footers = {f.path: f.tail for f in footers if f.tail is not None and f.own}
+        self.unreadable = {f.path: e for f in footers if (e := f.error) is not None}
+        self.footers = FooterMap(footers)
         self._statistics: dict[str, Statistics] = {}
 
     @property
@@ -114,7 +118,9 @@ class ParquetTable(Table, CompleteTable):
         if timezone not in self._statistics:
             n, columns = len(self.groups), LazyColumns(self.groups, timezone)
             rows = _counts(self.groups.rows)
-            bounds = Statistics(self.schema, n, columns, row_count=rows, counts_parents=True)
+            bounds = functools.partial(
+                Statistics, self.schema, n, columns, row_count=rows, counts_parents=True
+            )
             blooms = FileBlooms(self.groups, bounds, self.filesystem, self._cache.meter)
             self._statistics[timezone] = Statistics(
                 self.schema,
@@ -199,6 +205,10 @@ class ParquetTable(Table, CompleteTable):
             kept: The row groups, as indices into the table's row groups.
         """
         return self.groups.by_path(kept)
+
+    def load(self, paths: Iterable[Path]) -> None:
+        """Look up the statistics of columns at once, so that footers are opened once."""
+        self.groups.load(paths)
 
     def check_unchanged(self, containers: npt.NDArray[np.int64]) -> None:
         """Raise an error if a file changed since its footer was read; only local files are checked.
@@ -292,7 +302,7 @@ class ParquetTable(Table, CompleteTable):
 
 
 def _counts(values: Ints) -> pa.Array:
-    return pa.array(values, pa.int64(), mask=values == UNKNOWN)
+    return longs(values, values != UNKNOWN)
 
 
 def scan_parquet(

@@ -20,77 +20,102 @@ class ThriftError(ValueError):
     """The bytes are not a structure in the compact protocol."""
 
 
-class _Reader:
-    def __init__(self, data: bytes) -> None:
-        self.data, self.at = data, 0
+# The functions below return a value and its end. They read numbers of one byte, which are the most,
+# in place: Python's calls would take most of the time. An index beyond the data is an IndexError.
 
-    def take(self, n: int) -> bytes:
-        if n < 0 or self.at + n > len(self.data):
-            raise ThriftError(f"expected {n} bytes at {self.at}; the data has {len(self.data)}")
-        self.at += n
-        return self.data[self.at - n : self.at]
 
-    def byte(self) -> int:
-        if self.at >= len(self.data):
-            raise ThriftError(f"expected a byte at {self.at}; the data ends there")
-        self.at += 1
-        return self.data[self.at - 1]
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while shift < 70:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+    raise ThriftError("a number has more than ten bytes")
 
-    def varint(self) -> int:
-        value = shift = 0
-        while shift < 70:
-            byte = self.byte()
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value
-            shift += 7
-        raise ThriftError("a number has more than ten bytes")
 
-    def signed(self) -> int:
-        value = self.varint()
-        return (value >> 1) ^ -(value & 1)
+def _binary(data: bytes, at: int) -> tuple[bytes, int]:
+    size = data[at]
+    at += 1
+    if size >= 0x80:
+        size, at = _varint(data, at - 1)
+    end = at + size
+    if end > len(data):
+        raise ThriftError(f"expected {size} bytes at {at}; the data has {len(data)}")
+    return data[at:end], end
 
-    def value(self, kind: int, depth: int) -> Any:
-        if depth > MAX_DEPTH:
-            raise ThriftError(f"structures are nested more than {MAX_DEPTH} deep")
+
+def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
+    if I16 <= kind <= I64:
+        value, at = _varint(data, at)
+        return (value >> 1) ^ -(value & 1), at
+    if kind in (BOOL_TRUE, BOOL_FALSE):
+        return kind == BOOL_TRUE, at
+    if kind == BYTE:
+        return data[at], at + 1
+    if kind == DOUBLE:
+        if at + 8 > len(data):
+            raise ThriftError(f"expected 8 bytes at {at}; the data has {len(data)}")
+        return struct.unpack_from("<d", data, at)[0], at + 8
+    if kind == BINARY:
+        return _binary(data, at)
+    if kind in (LIST, SET):
+        return _items(data, at, depth)
+    if kind == STRUCT:
+        return _struct(data, at, depth)
+    raise ThriftError(f"type {kind} is not expected in a footer")
+
+
+def _items(data: bytes, at: int, depth: int) -> tuple[list[Any] | bytes, int]:
+    if depth > MAX_DEPTH:
+        raise ThriftError(f"structures are nested more than {MAX_DEPTH} deep")
+    head = data[at]
+    at += 1
+    size, kind = head >> 4, head & 15
+    if size == 15:
+        size, at = _varint(data, at)
+    if size > len(data) - at:  # each item takes at least one byte
+        raise ThriftError(f"a list of {size} items does not fit")
+    if kind in (BOOL_TRUE, BOOL_FALSE):
+        return [b == 1 for b in data[at : at + size]], at + size
+    if kind == BYTE:
+        return data[at : at + size], at + size
+    out = []
+    for _ in range(size):
+        value, at = _value(data, at, kind, depth + 1)
+        out.append(value)
+    return out, at
+
+
+def _struct(data: bytes, at: int, depth: int) -> tuple[dict[int, Any], int]:
+    if depth > MAX_DEPTH:
+        raise ThriftError(f"structures are nested more than {MAX_DEPTH} deep")
+    out: dict[int, Any] = {}
+    field = 0
+    while head := data[at]:
+        at += 1
+        if head >= 16:
+            field += head >> 4
+        else:
+            field, at = _value(data, at, I64, depth)
+        if field in out or not 0 < field < 1 << 15:
+            raise ThriftError(f"field {field} occurs twice, or its number is not valid")
+        kind = head & 15
         if I16 <= kind <= I64:
-            return self.signed()
-        if kind in (BOOL_TRUE, BOOL_FALSE):
-            return kind == BOOL_TRUE
-        if kind == BYTE:
-            return self.byte()
-        if kind == DOUBLE:
-            return struct.unpack("<d", self.take(8))[0]
-        if kind == BINARY:
-            return self.take(self.varint())
-        if kind in (LIST, SET):
-            return self.items(depth)
-        if kind == STRUCT:
-            return self.struct(depth)
-        raise ThriftError(f"type {kind} is not expected in a footer")
-
-    def items(self, depth: int) -> list[Any] | bytes:
-        head = self.byte()
-        size, kind = head >> 4, head & 15
-        if size == 15:
-            size = self.varint()
-        if size > len(self.data) - self.at:  # each item takes at least one byte
-            raise ThriftError(f"a list of {size} items does not fit")
-        if kind in (BOOL_TRUE, BOOL_FALSE):
-            return [b == 1 for b in self.take(size)]
-        if kind == BYTE:
-            return self.take(size)
-        return [self.value(kind, depth + 1) for _ in range(size)]
-
-    def struct(self, depth: int) -> dict[int, Any]:
-        out: dict[int, Any] = {}
-        field = 0
-        while head := self.byte():
-            field = field + (head >> 4) if head >> 4 else self.signed()
-            if field in out or not 0 < field < 1 << 15:
-                raise ThriftError(f"field {field} occurs twice, or its number is not valid")
-            out[field] = self.value(head & 15, depth + 1)
-        return out
+            value = data[at]
+            at += 1
+            if value >= 0x80:
+                value, at = _varint(data, at - 1)
+            out[field] = (value >> 1) ^ -(value & 1)
+        elif kind == BINARY:
+            out[field], at = _binary(data, at)
+        elif kind == STRUCT:
+            out[field], at = _struct(data, at, depth + 1)
+        else:
+            out[field], at = _value(data, at, kind, depth + 1)
+    return out, at + 1
 
 
 def read_struct(data: bytes) -> dict[int, Any]:
@@ -114,8 +139,10 @@ def sized_struct(data: bytes) -> tuple[dict[int, Any], int]:
     Raises:
         ThriftError: the bytes are not a structure.
     """
-    reader = _Reader(data)
-    return reader.struct(0), reader.at
+    try:
+        return _struct(data, 0, 0)
+    except IndexError:
+        raise ThriftError(f"the data ends after {len(data)} bytes, within a structure") from None
 
 
 # Field numbers of parquet.thrift. Of the footer, a row group and a column chunk:

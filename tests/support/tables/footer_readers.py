@@ -9,6 +9,8 @@ import pytest
 
 from skipstone.bindings.plans.work import Meter
 from skipstone.bindings.tables.parquet import footer as tails
+from skipstone.bindings.tables.parquet import footer_blocks as blocks
+from skipstone.bindings.tables.parquet import footer_groups as groups
 from skipstone.bindings.tables.parquet import footers as sources
 from skipstone.bindings.tables.parquet.file_schemas import common_schema
 from skipstone.bindings.tables.parquet.footer_groups import FooterPart
@@ -37,7 +39,8 @@ def reader(name):
             is compiled in between.
     """
     with pytest.MonkeyPatch.context() as m:
-        m.setattr(tails, "is_there", lambda: name == "loop")
+        for module in (tails, blocks, sources, groups):
+            m.setattr(module, "is_there", lambda: name == "loop")
         m.setattr(sources, "SMALL", 1 << 60 if name == "pyarrow" else 0)
         yield
 
@@ -72,7 +75,8 @@ def num_unresolved(footers):
     schema = common_schema(forms_in([part]))
     for path, leaf in leaves_of(schema).items():
         if leaf.dtype.ordered:
-            decoded = part._decoded(part._positions(path), type_at(schema, path))
+            chunks, position = part._take_slots(path), part._positions(path)
+            decoded = part._decoded(chunks, position, type_at(schema, path))
             count += int(decoded.unresolved.sum())
     return count
 

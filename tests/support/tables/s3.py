@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
+import http.server
 import importlib.util
 import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 
@@ -17,6 +20,46 @@ MISSING = (
     None if importlib.util.find_spec("ministack") else "S3: the package ministack is not there"
 )
 KEY = "test"
+
+
+class _Counting(http.server.BaseHTTPRequestHandler):
+    """Passes requests on to a server, and notes them. It reads: uploads go to the server itself."""
+
+    protocol_version = "HTTP/1.1"
+    target: str
+    seen: list[str]
+
+    def do_GET(self) -> None:
+        self.seen.append(f"{self.command} {self.path}")
+        onward = http.client.HTTPConnection(self.target)
+        onward.request(self.command, self.path, headers=dict(self.headers.items()))
+        answer = onward.getresponse()
+        body = answer.read()
+        self.send_response(answer.status)
+        for name, value in answer.getheaders():
+            if name.lower() not in ("transfer-encoding", "connection", "content-length"):
+                self.send_header(name, value)
+        self.send_header("Content-Length", answer.getheader("Content-Length") or str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+        onward.close()
+
+    do_HEAD = do_GET
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+
+@contextlib.contextmanager
+def counted(address: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield the address of a server that passes reading requests on, and its list of them."""
+    handler = type("Counting", (_Counting,), {"target": address.split("//")[1], "seen": []})
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as between:
+        threading.Thread(target=between.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{between.server_port}", handler.seen
+        finally:
+            between.shutdown()
 
 
 @contextlib.contextmanager

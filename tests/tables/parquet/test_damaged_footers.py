@@ -20,6 +20,7 @@ import skipstone as ss
 from skipstone.bindings.tables.parquet import footer as tails
 from skipstone.bindings.tables.parquet import footer_groups
 from skipstone.bindings.tables.parquet.footer import ParsedFooter
+from skipstone.bindings.tables.parquet.footer_blocks import FooterBlock
 from skipstone.bindings.tables.parquet.footers import Footer
 from skipstone.kernels.decode import footer_layout, footer_loops
 from tests.support.effort import LONG
@@ -145,7 +146,7 @@ def outcome(data):
     """Return a footer's content or its error, and whether the loop understood it."""
     try:
         tail = ParsedFooter(data)
-        return content([Footer("a", tail, range(len(tail.rows)))]), tail.layout is not None
+        return content([Footer("a", FooterBlock.of(tail))]), tail.layout is not None
     except Exception as e:  # both readers must raise the same error
         return f"{type(e).__name__}: {e}", False
 
@@ -230,7 +231,7 @@ def test_the_loop_runs_as_python(footer):
             data[r.randrange(len(data))] = r.randrange(256)
         layouts = [
             footer_layout.layout_of(np.frombuffer(bytes(data), np.uint8), walk)
-            for walk in (None, footer_loops.walk)
+            for walk in (None, footer_loops.walk_all)
         ]
         assert [x is None for x in layouts] in ([True] * 2, [False] * 2)
         assert layouts[0] is None or all(

@@ -12,8 +12,11 @@ import pytest
 import skipstone as ss
 from skipstone.bindings.plans.work import Meter
 from skipstone.bindings.tables.parquet import footer as tails
+from skipstone.bindings.tables.parquet import footer_blocks as blocks
+from skipstone.bindings.tables.parquet import footer_groups as groups
 from skipstone.bindings.tables.parquet import footers as sources
 from skipstone.bindings.tables.parquet.footer import ParsedFooter
+from skipstone.bindings.tables.parquet.footer_blocks import FooterBlock
 from skipstone.bindings.tables.parquet.footers import Footer, read_footers
 from skipstone.bindings.tables.parquet.heads import Heads
 from tests.support.tables import footers as hand
@@ -176,20 +179,11 @@ def test_calendars(tmp_path, notes):
             writer.add_key_value_metadata(notes)
     assert assert_same(tmp_path.glob("*.parquet")) == 0
     with reader("loop"):  # `_metadata` does not say who wrote a file
-        read = read_footers([str(tmp_path / "us.parquet")], LOCAL, Meter(), keep=True)
-        (summed,) = (Footer(f.path, f.tail, [1, 0, 1], own=False) for f in read)
-        expected = content([summed])
+        (read,) = read_footers([str(tmp_path / "us.parquet")], LOCAL, Meter(), keep=True)
+        expected = content([Footer(read.path, read.block, groups=[1, 0, 1])])
     with reader("pyarrow"):
-        assert (
-            content(
-                [
-                    Footer(
-                        summed.path, ParsedFooter(summed.tail.data.tobytes()), [1, 0, 1], own=False
-                    )
-                ]
-            )
-            == expected
-        )
+        block = FooterBlock.of(ParsedFooter(read.tail.data.tobytes()))
+        assert content([Footer(read.path, block, groups=[1, 0, 1])]) == expected
 
 
 DAY = struct.Struct("<i").pack
@@ -262,18 +256,20 @@ def test_different_schemas(tmp_path):
 def test_footers_share_heads(tmp_path):
     for i in range(3):
         pq.write_table(pa.table({"x": range(i + 1)}), tmp_path / f"{i}.parquet", row_group_size=1)
-    pq.write_table(pa.table({"x": [1]}).replace_schema_metadata({"a": "b"}), tmp_path / "3.parquet")
+    for i, note in ((3, "org.apache.spark.version"), (4, "pandas")):
+        rows = pa.table({"x": [-i]}).replace_schema_metadata({note: "4.0"})
+        pq.write_table(rows, tmp_path / f"{i}.parquet")
     with reader("loop"):
         table = ss.scan_parquet(tmp_path)
         footers = list(table.footers.values())
-        assert [len(t.rows) for t in footers] == [1, 2, 3, 1]
-        assert len({id(t.head) for t in footers}) == 2
+        assert [len(t.rows) for t in footers] == [1, 2, 3, 1, 1]
+        first, *others = (t.head for t in footers)
+        assert [head is first for head in others] == [True, True, False, True]
         assert table.plan("x = 1").row_groups == {
             table.files[1]: [1],
             table.files[2]: [1],
-            table.files[3]: [0],
         }
-        assert table.plan("x >= 1").to_arrow().num_rows == 4
+        assert table.plan("x >= 1").to_arrow().num_rows == 3
         again = pickle.loads(pickle.dumps(footers[2]))
         assert again.metadata.num_row_groups == 3 and again.rows.tolist() == [1, 1, 1]
 
@@ -282,7 +278,8 @@ def test_few_footers_need_no_loop(tmp_path, monkeypatch):
     """Nothing is compiled or loaded for them, unless a process reads them again and again."""
     pq.write_table(pa.table({"x": range(10)}), tmp_path / "a.parquet", row_group_size=1)
     expected = {str(tmp_path / "a.parquet"): [3]}
-    monkeypatch.setattr(tails, "is_there", lambda: False)
+    for module in (tails, blocks, sources, groups):
+        monkeypatch.setattr(module, "is_there", lambda: False)
     monkeypatch.setattr(sources, "_asked", 0)
     monkeypatch.setattr(sources, "at_hand", lambda: pytest.fail("the loop was requested"))
     assert ss.scan_parquet(tmp_path).plan("x = 3").row_groups == expected

@@ -1,0 +1,50 @@
+"""Make Arrow arrays of buffers: `pa.array` imports pandas if it is installed, which takes 0.2 s."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+def bits(known: npt.NDArray[np.bool_]) -> pa.Buffer:
+    """Return the validity bitmap of a mask of values that are there."""
+    return pa.py_buffer(np.packbits(known, bitorder="little"))
+
+
+def longs(values: npt.NDArray[np.int64], known: npt.NDArray[np.bool_] | None = None) -> pa.Array:
+    """Return an int64 array, which may share the memory of its values.
+
+    Args:
+        values: The values, shape (n,); arbitrary where there is none.
+        known: Mask of the values that are there; None: all.
+    """
+    values = np.ascontiguousarray(values, np.int64)
+    held = None if known is None else bits(known)
+    return pa.Array.from_buffers(pa.int64(), len(values), [held, pa.py_buffer(values)])
+
+
+def ranks(values: pa.Array) -> npt.NDArray[np.int64]:
+    """Return the positions of an array's values in ascending order, shape (n,)."""
+    order = pc.sort_indices(values)
+    return np.frombuffer(order.buffers()[1], np.uint64)[: len(order)].astype(np.int64)
+
+
+def texts(values: Sequence[str | None]) -> pa.StringArray:
+    """Return a string array; None becomes null.
+
+    Raises:
+        UnicodeEncodeError: a text is not valid Unicode.
+        OverflowError: the texts take 2 GiB or more.
+    """
+    each = [b"" if v is None else v.encode() for v in values]
+    offsets = np.zeros(len(each) + 1, np.int64)
+    np.cumsum([len(v) for v in each], out=offsets[1:])
+    if offsets[-1] >= 1 << 31:
+        raise OverflowError(f"the texts take {offsets[-1]} bytes; expected less than 2 GiB")
+    held = bits(np.array([v is not None for v in values], np.bool_)) if None in values else None
+    buffers = [held, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(b"".join(each))]
+    return pa.Array.from_buffers(pa.string(), len(each), buffers)
