@@ -16,6 +16,9 @@ from typing import Final
 
 from skipstone.kernels.run import forks
 
+# Others import these behind our back: pyarrow imports pandas, when it first makes a value.
+FORGOTTEN: Final = ("pandas", "polars")
+
 _done: Final[set[str]] = set()
 _running: Final[dict[str, Future[None]]] = {}
 
@@ -64,6 +67,24 @@ def _import(name: str, parts: Sequence[str], result: Future[None]) -> None:
     _running.pop(name, None)
     result.set_result(None)
 
+
+class _Leftovers:
+    """A finder of modules that finds none; it forgets what an interrupted import left behind.
+
+    The C modules of pandas keep their functions in the module `pandas`. Those that are left behind
+    do not put them into the new one. Other C modules then fail with an error that they do not look
+    at, and the thread ends with the global import lock (CPython 3.11), so the process hangs.
+    """
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> None:
+        """Remove the modules of a package that is about to be imported."""
+        if name in FORGOTTEN and name not in sys.modules:
+            for module in [m for m in list(sys.modules) if m.startswith(f"{name}.")]:
+                sys.modules.pop(module, None)
+
+
+sys.meta_path.insert(0, _Leftovers)
 
 if hasattr(os, "register_at_fork"):
     # A forked child lacks the importing thread. The fork itself waited for the import (forks.py).
