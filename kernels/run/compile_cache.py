@@ -13,6 +13,7 @@ on the disk: a kernel that cannot be stored is compiled in memory.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import secrets
 import sys
@@ -26,7 +27,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from skipstone.ir.errors import BackendMissing, describe_error
 from skipstone.ir.node import Node
 from skipstone.kernels.run import forks
-from skipstone.kernels.run.first_import import first_import
+from skipstone.kernels.run.first_import import finish, first_import
 from skipstone.kernels.run.private import exposed
 
 # Seconds that a process waits while another one compiles the same kernel; then it compiles its own
@@ -81,7 +82,10 @@ def kernel(key: K, source_of: Callable[[K], str]) -> Kernel:
         text = source_of(key)
         module = _module(text)
         with _module_lock(module):
-            found = make_once(key, lambda: _load_or_compile(module, text))
+            make = functools.partial(make_once, key, lambda: _load_or_compile(module, text))
+            # Numba compiles no more once Ctrl-C has interrupted it.
+            nested = forks.compiling._is_owned()  # type: ignore[attr-defined]
+            found = make() if nested else finish(make, "skipstone-compile-now")
     return found
 
 

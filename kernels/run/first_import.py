@@ -1,7 +1,8 @@
-"""Import heavy packages completely or not at all.
+"""Import heavy packages, and compile with them, completely or not at all.
 
 If Ctrl-C or a lack of memory interrupts an import, half-imported modules stay behind. The next
-import then fails for the life of the process: `module 'numba' has no attribute 'core'`.
+import then fails for the life of the process: `module 'numba' has no attribute 'core'`. If Ctrl-C
+interrupts Numba, it has forgotten functions that it was about to register, and compiles no more.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ import importlib
 import os
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import Final
+from typing import Final, TypeVar
 
 from skipstone.kernels.run import forks
+
+T = TypeVar("T")
 
 # Others import these behind our back: pyarrow imports pandas, when it first makes a value.
 FORGOTTEN: Final = ("pandas", "polars")
@@ -23,11 +26,35 @@ _done: Final[set[str]] = set()
 _running: Final[dict[str, Future[None]]] = {}
 
 
+def finish(work: Callable[[], T], name: str) -> T:
+    """Run work to its end, also if Ctrl-C comes; that ends only the wait for it.
+
+    Signals interrupt only the main thread, so the main thread lets another one work.
+
+    Args:
+        work: The work. It must not need locks that this thread holds.
+        name: The name of the thread.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return work()
+    forks.release_imports()  # the work may import modules
+    result = Future[T]()
+
+    def run() -> None:
+        try:
+            result.set_result(work())
+        except BaseException as e:  # re-raised in the thread that waits
+            result.set_exception(e)
+
+    try:
+        threading.Thread(target=run, name=name, daemon=True).start()
+    except RuntimeError:  # no more threads, or the interpreter is shutting down
+        return work()
+    return result.result()
+
+
 def first_import(name: str, *parts: str) -> None:
     """Import a module before its first use.
-
-    A separate thread runs the import, since signals interrupt only the main thread. Ctrl-C ends the
-    wait and not the import.
 
     Args:
         name: The module.
@@ -38,17 +65,11 @@ def first_import(name: str, *parts: str) -> None:
     """
     if name in _done:
         return
-    forks.release_imports()  # the importing thread would wait for this lock, and this thread for it
+    forks.release_imports()  # another thread may import it, and this one waits
     own_future = Future[None]()
     found = _running.setdefault(name, own_future)
     if found is own_future:
-        work = threading.Thread(
-            target=_import, args=(name, parts, own_future), name="skipstone-import", daemon=True
-        )
-        try:
-            work.start()
-        except RuntimeError:  # no more threads, or the interpreter is shutting down
-            _import(name, parts, own_future)
+        finish(lambda: _import(name, parts, own_future), "skipstone-import")
     found.result()
 
 

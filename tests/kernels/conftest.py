@@ -1,4 +1,5 @@
 import pytest
+
 from skipstone.kernels.run import compiler
 
 

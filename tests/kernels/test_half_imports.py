@@ -1,5 +1,6 @@
 """Test packages whose first import Ctrl-C stopped half-way, by us, by pyarrow or by the program."""
 
+import os
 import subprocess
 import sys
 
@@ -26,7 +27,10 @@ except KeyboardInterrupt:
 print(_imp.lock_held())
 """
 USES = {
-    "pandas": "print(pa.array([importlib.import_module('pandas').NaT], from_pandas=True).null_count)",
+    "pandas": """
+pd = importlib.import_module('pandas')
+print(pa.array([pd.NaT], from_pandas=True).null_count)
+""",
     "polars": """
 pl = importlib.import_module('polars')
 print(pl.DataFrame({'a': [1, None]}).filter(pl.col('a').is_null()).height)
@@ -56,3 +60,40 @@ def test_the_next_import_starts_afresh(at):
         timeout=60,
     )
     assert (done.stdout.split(), done.stderr) == (["interrupted", "False", "1", "False"], "")
+
+
+REGISTERING = """
+import signal, os
+from numba.core.typing.templates import RegistryLoader
+whole = RegistryLoader.new_registrations
+
+def interrupted(self, name):
+    for i, one in enumerate(found := list(whole(self, name))):
+        if i == 3 and name == "attributes" and len(found) > 10 and not sent:
+            sent.append(1)
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.1)
+        yield one
+
+import time, skipstone as ss, numpy as np, pyarrow as pa
+schema, sent = pa.schema([("x", pa.int64()), ("y", pa.int64())]), []
+low = np.arange(1000)
+stats = ss.Statistics.from_dict({"x": {"min": low}, "y": {"min": low}}, schema)
+p = ss.PruningPredicate("x < 500 AND y <> 3", schema)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+RegistryLoader.new_registrations = interrupted
+try:
+    p.prune(stats, "numba")
+except KeyboardInterrupt:
+    print("interrupted")
+print(p.prune(stats, "numba").sum())
+"""
+
+
+def test_ctrl_c_while_numba_registers_its_functions(tmp_path):
+    """Numba registers each function once; those that Ctrl-C left out were missing from then on."""
+    env = {**os.environ, "SKIPSTONE_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", REGISTERING], env=env, capture_output=True, text=True, timeout=120
+    )
+    assert (done.stdout.split(), done.stderr) == (["interrupted", "500"], "")
