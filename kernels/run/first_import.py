@@ -63,13 +63,17 @@ def first_import(name: str, *parts: str) -> None:
     Raises:
         Exception: the error of the import. The next call starts it again.
     """
-    if name in _done:
-        return
-    forks.release_imports()  # another thread may import it, and this one waits
+    if name not in _done:
+        finish(lambda: _import_once(name, parts), "skipstone-import")
+
+
+def _import_once(name: str, parts: Sequence[str]) -> None:
+    """Import a module, or wait for the thread that does."""
+    forks.release_imports()  # that thread may need the lock
     own_future = Future[None]()
     found = _running.setdefault(name, own_future)
     if found is own_future:
-        finish(lambda: _import(name, parts, own_future), "skipstone-import")
+        _import(name, parts, own_future)
     found.result()
 
 
@@ -78,7 +82,7 @@ def _import(name: str, parts: Sequence[str], result: Future[None]) -> None:
     fresh = own - set(sys.modules)
     try:
         importlib.import_module(name)
-    except BaseException as e:  # re-raised in each waiting thread
+    except BaseException as e:  # re-raised in each thread that waits
         for module in [m for m in list(sys.modules) if m.partition(".")[0] in fresh]:
             sys.modules.pop(module, None)
         _running.pop(name, None)
