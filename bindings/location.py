@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from skipstone.ir.errors import BackendMissing, SourceError, clip, describe_error, without_secrets
+from skipstone.kernels.run.forks import release_imports
 
 Location: TypeAlias = "str | bytes | os.PathLike[str] | os.PathLike[bytes]"
 # A pyarrow file system, one of fsspec's, the name of an fsspec protocol, or the URI of a folder.
@@ -50,6 +51,7 @@ def path_text(where: Any) -> str:
     Raises:
         SourceError: `where` is neither text, bytes nor a path object.
     """
+    release_imports()  # as in `bind_source`; whatever opens a table comes by here
     if isinstance(where, str | bytes | os.PathLike):
         return os.fsdecode(where)
     if hasattr(where, "read"):

@@ -15,6 +15,7 @@ from skipstone.bindings.plans.readers import ReaderName, check_reader
 from skipstone.bindings.plans.selection import Selection
 from skipstone.ir.errors import BackendMissing
 from skipstone.ir.outcome import Verdict
+from skipstone.kernels.run.forks import release_imports
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -118,6 +119,7 @@ class Reading(Selection, ABC):
 
     def _batches(self, reader: ReaderName) -> Iterator[pa.RecordBatch]:
         """Yield the matching rows, in table order or sorted, up to the limit."""
+        release_imports()  # as in `bind_source`
         if self.order:
             yield from read_in_order(self._plan)
             return

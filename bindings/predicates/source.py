@@ -16,6 +16,7 @@ from skipstone.ir.errors import PredicateError, clip
 from skipstone.ir.node import Node, Path, show_path
 from skipstone.ir.session import Session
 from skipstone.ir.types import Leaf
+from skipstone.kernels.run.forks import release_imports
 
 if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
@@ -47,6 +48,7 @@ def bind_source(predicate: object, leaves: Mapping[Path, Leaf], session: Session
     Raises:
         PredicateError: `predicate` has none of the known forms, or it does not fit the schema.
     """
+    release_imports()  # an earlier call that Ctrl-C ended may have left the lock held
     match predicate:
         case Bound():
             return predicate.node

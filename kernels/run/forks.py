@@ -150,10 +150,10 @@ def release_imports() -> None:
     If Ctrl-C comes between two steps of importlib, the lock stays held (CPython 3.11) and other
     threads wait forever.
     """
-    while True:
+    while _imp.lock_held():
         try:
             _imp.release_lock()
-        except RuntimeError:  # this thread does not hold it
+        except RuntimeError:  # another thread holds it
             return
 
 

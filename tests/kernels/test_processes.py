@@ -9,6 +9,7 @@ import threading
 import time
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from skipstone.kernels.run import compile_cache, compiler, pool
@@ -300,6 +301,48 @@ USES = {
 def test_the_lock_of_imports_that_ctrl_c_left_held(use):
     """Ctrl-C within importlib may leave it held (CPython 3.11); the compiler imports modules."""
     assert ran(LEFT_LOCK.replace("{use}", use))[:2] == (0, ["9"])
+
+
+LEFT_LOCK_AND_IMPORT = """
+import _imp, os, signal, sys, threading, time
+import pyarrow as pa, skipstone as ss
+first = {first}
+class Slow:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name == {module!r} and not held.is_set():
+            held.set()
+            time.sleep(0.5)
+        return None
+held = threading.Event()
+sys.meta_path.insert(0, Slow)
+threading.Thread(target=__import__, args=[{module!r}], daemon=True).start()
+signal.alarm(20)
+held.wait()
+_imp.acquire_lock()
+print({use})
+"""
+PREDICATE = ("ss.PruningPredicate", "skipstone.bindings.predicates.sql")
+SCAN = ("ss.scan", "skipstone.bindings.tables.parquet.footers")
+READ = "skipstone.bindings.tables.parquet.read_groups"
+
+
+@pytest.mark.parametrize(
+    ("first", "module", "use"),
+    [
+        (*PREDICATE, "first('x > 1', pa.schema([('x', pa.int64())])).columns"),
+        (*SCAN, "first({path!r}).schema.names"),
+        ("ss.scan_parquet({path!r}).plan()", READ, "first.to_arrow().num_rows"),
+    ],
+)
+def test_an_import_after_ctrl_c_left_the_lock_of_imports(first, module, use, tmp_path):
+    """Ctrl-C may leave the lock with the main thread, which waits for a thread that needs it."""
+    path = str(tmp_path / "x.parquet")
+    pq.write_table(pa.table({"x": [1]}), path)
+    first, use = first.format(path=path), use.format(path=path)
+    code = LEFT_LOCK_AND_IMPORT.format(first=first, module=module, use=use)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 # pyarrow imports pandas when it first makes an array from NumPy, behind a C++ lock.

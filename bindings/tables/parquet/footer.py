@@ -30,7 +30,7 @@ FIRST_FETCH, LOCAL_FETCH = 1 << 16, 1 << 13
 MAX_LAYOUT: Final = 1 << 26  # bytes; longer footers are left to pyarrow
 # Bytes of footers, over all of a process, in which Python looks for pages before the loops are
 # compiled: up to `FEW` none is compiled. 1 KB takes 0.2 ms.
-FEW, MAX_PYTHON = 1 << 15, 1 << 18
+FEW, MAX_PYTHON = 1 << 19, 1 << 20
 _read_by_python = 0
 READ_ERRORS: Final = (OSError, pa.ArrowException, ValueError)  # how pyarrow refuses a footer
 # Parquet's types by number.

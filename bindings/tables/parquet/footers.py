@@ -37,9 +37,9 @@ FETCH_THREADS: Final = 16  # most of the time of a fetch is spent waiting for st
 # Storage is slow if a footer takes this many seconds, averaged over a batch of this many files.
 # From 16 threads a file in memory takes three times as long, as they wait for the interpreter.
 SLOW_SECONDS, BATCH_FILES = 0.001, 16
-# Bytes of footers. Below SMALL no loop is compiled. At LARGE, Python would take more than a second
-# to read them.
-SMALL, LARGE = 1 << 17, 1 << 22
+# Bytes of footers. Below SMALL no loop is compiled, as Numba alone takes 0.4 s to import. At LARGE,
+# Python would take more than a second to read them.
+SMALL, LARGE = 1 << 20, 1 << 22
 GROUP: Final = 8  # full blocks that are parsed together, by all threads
 _asked = 0  # bytes that Python has read, or could have
 WAY_OUT: Final = (
