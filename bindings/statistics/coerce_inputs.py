@@ -14,6 +14,7 @@ from skipstone.ir.errors import StatisticsError, describe_error, unknown_column
 from skipstone.ir.node import Path, show_path
 from skipstone.ir.types import DType, Leaf, to_axis, to_python, whole
 from skipstone.kernels.pack.bounds import Given
+from skipstone.kernels.run import pool
 
 MAX_ROWS: Final = 1 << 48  # no file has more; sums of larger counts could exceed 64 bits
 COUNTS: Final = ("null_count", "row_count", "nan_count")
@@ -21,6 +22,7 @@ PACKED: Final = ("min", "max", *COUNTS)
 KEYS: Final = (*PACKED, "min_exact", "max_exact", "values", "bloom")
 UNITS_WITHOUT_ARROW: Final = ("Y", "M", "W", "h", "m")  # NumPy's time units that Arrow lacks
 EXPECTED: Final = "expected a list, NumPy or Arrow array of one value per container"
+COPIED: Final = 1 << 18  # values that a thread copies at a time
 # What pyarrow raises for a value that it cannot convert.
 CONVERSION_ERRORS: Final = (pa.ArrowException, OverflowError, ValueError, TypeError)
 
@@ -221,7 +223,17 @@ def counts_of(value: Any) -> Given:
 
 def _frozen(value: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Return a copy of a writable array, whose memory Arrow would share; else the array."""
-    return value.copy() if value.flags.writeable and value.dtype.kind in "iufMm" else value
+    if not value.flags.writeable or value.dtype.kind not in "iufMm":
+        return value
+    if type(value) is not np.ndarray:  # such as a masked array
+        return value.copy()
+    out = np.empty(value.shape, value.dtype)
+
+    def copy(first: int, stop: int) -> None:
+        out[first:stop] = value[first:stop]
+
+    pool.run_chunks(copy, len(value), COPIED)
+    return out
 
 
 def _lists(value: Any, arrow: pa.DataType) -> pa.Array:

@@ -15,7 +15,15 @@ import numpy as np
 import pyarrow as pa
 
 from skipstone.ir.types import DType, Kind, plain, whole
-from skipstone.kernels.pack.bounds import Bounds, Given, Lanes, Side, bounds_of, lanes_in_place
+from skipstone.kernels.pack.bounds import (
+    Bounds,
+    Given,
+    Lanes,
+    Side,
+    bounds_of,
+    known_of,
+    lanes_in_place,
+)
 from skipstone.kernels.pack.codes import encode
 from skipstone.kernels.pack.counts import Positions, planes_of
 from skipstone.kernels.pack.lanes import Pair, lanes_of
@@ -137,8 +145,9 @@ def pack_column(
     def bounded(at: Positions) -> Mask:
         out = np.zeros(len(at), np.bool_)
         for a, side in given:
-            if a is not None and len(at):
-                out |= _known(bounds_of(_take(a, at), dtype, side), dtype, len(at))
+            given_at = None if a is None else _take(a, at)
+            if given_at is not None:
+                out |= _known(bounds_of(given_at, dtype, side), dtype, len(at))
         return out
 
     has_values, nulls, nans, contradictions = planes_of(
@@ -231,9 +240,18 @@ def column_of(
     )
 
 
-def _take(array: Given, at: Positions) -> pa.Array:
-    """Return some values of an array; Arrow cannot take from string and binary views."""
-    values = plain(whole(array))
+def _take(array: Given, at: Positions) -> pa.Array | None:
+    """Return the values at ascending positions of an array; None if all of them are null."""
+    if not len(at):
+        return None
+    first = int(at[0])
+    values, at = plain(whole(array.slice(first, int(at[-1]) - first + 1))), at - first
+    if values.null_count == len(values):
+        return None
+    known = known_of(values) if values.buffers()[0] is not None else None
+    if known is not None and not known[at].any():
+        return None
+    # Arrow cannot take from string and binary views.
     if pa.types.is_string_view(values.type) or pa.types.is_binary_view(values.type):
         values = values.cast(
             pa.large_binary() if pa.types.is_binary_view(values.type) else pa.large_string()

@@ -89,15 +89,13 @@ def _masks(
         The masks "may hold a value, NULL, NaN"; the mask of containers whose counts leave no room
         for a value; and that of containers whose counts exceed their rows. None: no container.
     """
-    # Most blocks are of this kind, which takes fewer loops.
-    if not floating and rows.min() > 0 and not (null >= rows).any():
-        return (
-            (np.ones(len(rows), np.bool_), null != 0 if nullable else null > 0, NO_NANS),
-            None,
-            None,
-        )
-    counted, empty = rows >= 0, rows == 0
     nulls = null != 0 if nullable else null > 0
+    # Most blocks are of these two kinds, which take fewer loops.
+    if not floating and rows.min() > 0:
+        if not (null >= rows).any():
+            return (np.ones(len(rows), np.bool_), nulls, NO_NANS), None, None
+        return (null != rows, nulls, NO_NANS), null == rows, null > rows
+    counted, empty = rows >= 0, rows == 0
     less = np.maximum(null, 0)
     if not floating:
         over, full = counted & (less > rows), counted & (less == rows)
