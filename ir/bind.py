@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from skipstone.ir import lambdas
 from skipstone.ir import types as ty
 from skipstone.ir.coercion.pullback import Span
 from skipstone.ir.coercion.thresholds import against_span
@@ -26,6 +25,7 @@ from skipstone.ir.comparisons import (
 )
 from skipstone.ir.errors import AmbiguousColumn, PredicateTooDeep, unknown_column
 from skipstone.ir.forms import CONDITIONS, SCALARS
+from skipstone.ir.functions import lambda_calls
 from skipstone.ir.functions.build import TRUTH, build, cast, truth
 from skipstone.ir.like import decode
 from skipstone.ir.node import (
@@ -299,10 +299,10 @@ class _Binder:
             if a.op is Op.UNKNOWN:
                 return a
         try:
-            inner = _Binder(lambdas.parameters(name, lambda_, args), self.session, self.by)
-            of = inner.condition if name in lambdas.CONDITIONS else inner.scalar
+            inner = _Binder(lambda_calls.parameters(name, lambda_, args), self.session, self.by)
+            of = inner.condition if name in lambda_calls.CONDITIONS else inner.scalar
             body = of(lambda_.args[0])
-            return lambdas.call(name, args, body, lambdas.names_of(lambda_), self.session)
+            return lambda_calls.call(name, args, body, lambda_calls.names_of(lambda_), self.session)
         except CannotJudge as e:
             return unknown(show(n), str(e))
 

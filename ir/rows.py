@@ -14,8 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skipstone.ir import types as ty
+from skipstone.ir.arrow import arrow_of, booleans_of
 from skipstone.ir.errors import UnsupportedForm
-from skipstone.ir.evaluation.leaves import fits_array, fits_data, mask_of
+from skipstone.ir.evaluation.leaves import fits_array, fits_data
 from skipstone.ir.evaluation.parts import Truth as Truth
 from skipstone.ir.evaluation.parts import by_values, in_parts
 from skipstone.ir.functions.build import TRUTH, call_of, evaluate
@@ -56,10 +57,10 @@ def evaluate_rows(predicate: Node, batch: pa.RecordBatch) -> pa.BooleanArray:
             for a row.
     """
     if not batch.num_rows:
-        return pa.array([], pa.bool_())
+        return pa.nulls(0, pa.bool_())
     truth = judge(predicate, batch, {})
     _raise_if_lost(predicate, truth)
-    return pa.array(truth.true, mask=~(truth.true | truth.false))
+    return arrow_of(truth.true, truth.true | truth.false)
 
 
 def matching_rows(predicate: Node, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -68,7 +69,7 @@ def matching_rows(predicate: Node, batch: pa.RecordBatch) -> pa.RecordBatch:
         return batch
     truth = judge(predicate, batch, {})
     _raise_if_lost(predicate, truth)
-    return batch.filter(pa.array(truth.true))
+    return batch.filter(arrow_of(truth.true))
 
 
 def _raise_if_lost(predicate: Node, truth: Truth) -> None:
@@ -148,7 +149,7 @@ def _judge_column(n: Node, batch: pa.RecordBatch, cache: Cache) -> Truth:
 def _judge_array(n: Node, array: pa.Array, valid: Mask | pa.Array, may_raise: Mask) -> Truth:
     if n.op is Op.LIKE and not pattern_of(n).by_bytes:
         may_raise = may_raise | malformed(array)
-    valid = (valid if isinstance(valid, np.ndarray) else mask_of(valid)) & ~may_raise
+    valid = (valid if isinstance(valid, np.ndarray) else booleans_of(valid)) & ~may_raise
     if n.op is Op.IS_NULL:
         return Truth(~valid & ~may_raise, valid, may_raise)
     true = valid & fits_array(n, array)
@@ -190,7 +191,7 @@ def values_of(n: Node, batch: pa.RecordBatch, cache: Cache) -> Values:
             if n.dtype is not None and n.dtype.element is not None:
                 return from_lists(array)
             if n.dtype is None or not n.dtype.ordered:
-                return Values(ty.NULL, np.zeros(1, np.int64), mask_of(pc.is_valid(array)), NO)
+                return Values(ty.NULL, np.zeros(1, np.int64), booleans_of(pc.is_valid(array)), NO)
             return from_array(array)
     call = call_of(n)
     if call.name == TRUTH:

@@ -18,7 +18,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skipstone.ir.types import DType, Kind, from_arrow, plain, to_python
+from skipstone.ir.arrow import DTYPES, arrow_of, booleans_of, known_of, numbers_of, scalar_of
+from skipstone.ir.types import DType, Kind, from_arrow, null_where, plain, to_python
 
 Data: TypeAlias = npt.NDArray[Any]
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -93,7 +94,7 @@ def from_array(array: pa.Array) -> Values:
     if dtype.kind is Kind.STRING:
         array = array.cast(pa.large_string())
         if (bad := malformed(array)).any():
-            may_raise, array = bad, pc.if_else(pa.array(bad), pa.scalar("", array.type), array)
+            may_raise, array = bad, pc.if_else(arrow_of(bad), scalar_of("", array.type), array)
     return Values(dtype, _lanes(array, dtype), valid, may_raise)
 
 
@@ -116,7 +117,7 @@ def from_lists(array: pa.Array) -> Values:
 def _validity(array: pa.Array) -> Mask:
     if not array.null_count:
         return YES
-    return np.asarray(array.is_valid().to_numpy(zero_copy_only=False), np.bool_)
+    return booleans_of(array.is_valid())
 
 
 def bytes_of(texts: pa.Array) -> Data:
@@ -171,7 +172,11 @@ def _lanes(array: pa.Array, dtype: DType) -> Data | pa.Array:
             array = array.view(pa.int64())
         case Kind.BOOL:
             array = array.cast(pa.uint8())
-    values = array.fill_null(0).to_numpy(zero_copy_only=False)
+    if array.type not in DTYPES:  # such as intervals
+        array = array.cast(pa.int64())
+    values, known = numbers_of(array), known_of(array)
+    if known is not None:
+        values = np.where(known, values, values.dtype.type(0))
     return np.asarray(values, lane_type_of(dtype))
 
 
@@ -211,7 +216,7 @@ def unscaled(array: pa.Array) -> npt.NDArray[np.uint64]:
         words = np.frombuffer(data, np.uint64, len(array) * 2, array.offset * 16).reshape(-1, 2)
     if array.null_count:
         words = np.where(
-            np.asarray(array.is_valid().to_numpy(zero_copy_only=False))[:, None],
+            booleans_of(array.is_valid())[:, None],
             words,
             np.uint64(0),
         )
@@ -223,7 +228,7 @@ def to_array(values: Values, n: int) -> pa.Array:
     dtype = values.dtype
     mask = np.broadcast_to(~values.valid | values.may_raise, n)
     if not isinstance(values.lanes, np.ndarray) and len(values) == n:
-        return pc.if_else(pa.array(mask), pa.scalar(None, values.lanes.type), values.lanes)
+        return null_where(arrow_of(mask), values.lanes)
     data = np.broadcast_to(values.points, n)
     match dtype.kind:
         case Kind.OTHER if dtype.element is not None:
@@ -234,23 +239,23 @@ def to_array(values: Values, n: int) -> pa.Array:
         case Kind.DECIMAL:
             return _decimals(data, mask, pa.decimal128(dtype.precision, dtype.scale))
         case Kind.DATE:
-            return pa.array(data.astype(np.int32), pa.int32(), mask=mask).cast(pa.date32())
+            return arrow_of(data.astype(np.int32), ~mask).cast(pa.date32())
         case Kind.TIMESTAMP:
-            return pa.array(data, pa.int64(), mask=mask).cast(
+            return arrow_of(data.astype(np.int64), ~mask).cast(
                 pa.timestamp(dtype.unit, "UTC" if dtype.zoned else None)
             )
         case Kind.BOOL:
-            return pa.array(data.astype(np.bool_), mask=mask)
+            return arrow_of(data.astype(np.bool_), ~mask)
         case Kind.INTERVAL:
             months = dtype.unit == "month"
-            return pa.array(data, pa.int64(), mask=mask).cast(
+            return arrow_of(data.astype(np.int64), ~mask).cast(
                 pa.int32() if months else pa.duration("us")
             )
         case Kind.UINT if dtype.bits == 64:
             return pa.array(
                 [None if m else int(v) for v, m in zip(data, mask, strict=True)], pa.uint64()
             )
-    return pa.array(data.astype(dtype.lane_type), mask=mask)
+    return arrow_of(data.astype(dtype.lane_type), ~mask)
 
 
 def column_of(values: list[Any], dtype: DType) -> pa.Array:
@@ -274,7 +279,7 @@ def _decimals(data: Data, mask: Mask, to: pa.DataType) -> pa.Array:
     words[:, 1] = (data >> 63 if data.dtype != object else data >> 64).astype(np.int64)
     words[mask] = 0
     found = pa.Array.from_buffers(to, len(data), [None, pa.py_buffer(words)])
-    return pc.if_else(pa.array(mask), pa.scalar(None, to), found) if mask.any() else found
+    return null_where(arrow_of(mask), found) if mask.any() else found
 
 
 def python_values(data: Data, dtype: DType) -> list[object]:

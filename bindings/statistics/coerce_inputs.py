@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skipstone.ir.arrow import python_array
 from skipstone.ir.errors import StatisticsError, describe_error, unknown_column
 from skipstone.ir.node import Path, show_path
 from skipstone.ir.types import DType, Leaf, to_axis, to_python, whole
@@ -263,7 +264,7 @@ def values_of(value: Any, arrow: pa.DataType, dtype: DType) -> pa.Array:
         except pa.ArrowNotImplementedError:  # long double and complex numbers, picoseconds
             return pa.nulls(len(value), arrow)
     try:
-        return pa.array(value, arrow)
+        return python_array(value, arrow) if isinstance(value, list) else pa.array(value, arrow)
     except CONVERSION_ERRORS:
         return pa.array([_value_or_none(v, arrow, dtype) for v in value], arrow)
 

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from skipstone.ir.arrow import arrow_of
 from skipstone.ir.errors import PredicateTooDeep
 from skipstone.ir.lower import Program, lower
 from skipstone.ir.node import Node, Op, Path, columns_of
@@ -106,7 +107,7 @@ class Conjunct:
         if both is False:
             return Judged(mask_of(can_match, n))
         undecided = mask_of(both, n)
-        rest = judge(self.node, rows.filter(pa.array(undecided)), {})
+        rest = judge(self.node, rows.filter(arrow_of(undecided)), {})
         true, may_raise = mask_of(can_match, n) & ~undecided, np.zeros(n, np.bool_)
         true[undecided], may_raise[undecided] = rest.true, rest.may_raise
         return Judged(true, may_raise)
@@ -162,7 +163,7 @@ def matching_rows(node: Node, batch: pa.RecordBatch) -> pa.RecordBatch:
             for a row that the rest of the condition leaves.
     """
     alive = matches(node, batch)
-    return batch if alive.all() else batch.filter(pa.array(alive))
+    return batch if alive.all() else batch.filter(arrow_of(alive))
 
 
 def matches(node: Node, batch: pa.RecordBatch) -> Mask:
@@ -174,7 +175,7 @@ def matches(node: Node, batch: pa.RecordBatch) -> Mask:
         rows = batch.select(part.names) if part.names else batch
         # A kernel judges all rows in less time than Arrow takes the ones that are left.
         whole = part.program is not None or alive.all()
-        truth = part.judge(rows if whole else rows.filter(pa.array(alive)))
+        truth = part.judge(rows if whole else rows.filter(arrow_of(alive)))
         where = slice(None) if whole else alive
         if truth.may_raise is not None:
             open_ = np.zeros(batch.num_rows, np.bool_) if open_ is None else open_

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skipstone.ir.arrow import booleans_of, python_array, scalar_of
 from skipstone.ir.errors import UnsupportedForm
 from skipstone.ir.like import fits, pattern_of
 from skipstone.ir.node import Node, Op
@@ -23,11 +24,6 @@ from skipstone.ir.values import Data
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 FEW: Final = 8  # members of an IN list that are compared one by one
-
-
-def mask_of(values: pa.Array) -> Mask:
-    """Return an Arrow array of booleans as a mask; NULL is False."""
-    return np.asarray(values.fill_null(False).to_numpy(zero_copy_only=False), dtype=np.bool_)
 
 
 def fits_array(n: Node, values: pa.Array) -> Mask:
@@ -43,7 +39,7 @@ def fits_array(n: Node, values: pa.Array) -> Mask:
         case Op.DEFINED:
             return np.ones(len(values), np.bool_)
         case Op.NAN:
-            return mask_of(pc.is_nan(values))
+            return booleans_of(pc.is_nan(values))
         case Op.WITHIN:
             x, low, high = n.args
             least, most = Node(Op.LT, (x, low)), Node(Op.LE, (x, high))
@@ -53,11 +49,11 @@ def fits_array(n: Node, values: pa.Array) -> Mask:
             return _is_in(n.value, values)
         case Op.LIKE:
             try:
-                return mask_of(fits(pattern_of(n), values))
+                return booleans_of(fits(pattern_of(n), values))
             except CannotJudge as e:
                 raise UnsupportedForm(f"rows cannot be judged by {e}") from e
     compare: Callable[..., pa.Array] = {Op.LT: pc.less, Op.LE: pc.less_equal, Op.EQ: pc.equal}[n.op]
-    return mask_of(compare(values, scalar_of(n.args[1].value, values.type)))
+    return booleans_of(compare(values, _scalar_of(n.args[1].value, values.type)))
 
 
 def fits_data(n: Node, data: Data) -> Mask:
@@ -109,21 +105,21 @@ def _is_in(members: tuple[object, ...], values: pa.Array) -> Mask:
         Kind.BINARY: pa.large_binary(),
     }.get(dtype.kind)
     wanted = (
-        pa.array(members, storage).cast(values.type)
+        python_array(members, storage).cast(values.type)
         if storage
-        else pa.array([to_python(m, dtype) for m in members], values.type)
+        else python_array([to_python(m, dtype) for m in members], values.type)
     )
-    return mask_of(pc.is_in(values, value_set=wanted))
+    return booleans_of(pc.is_in(values, value_set=wanted))
 
 
-def scalar_of(axis: object, arrow: pa.DataType) -> pa.Scalar:
+def _scalar_of(axis: object, arrow: pa.DataType) -> pa.Scalar:
     """Convert an axis value to an Arrow scalar of a column's type."""
     dtype = from_arrow(arrow)
     match dtype.kind:
         case Kind.DATE:
-            return pa.scalar(axis, pa.int32()).cast(arrow)
+            return scalar_of(axis, pa.int32()).cast(arrow)
         case Kind.TIMESTAMP:
-            return pa.scalar(axis, pa.int64()).cast(arrow)
+            return scalar_of(axis, pa.int64()).cast(arrow)
         case Kind.STRING | Kind.BINARY:
-            return pa.scalar(axis, pa.large_binary()).cast(arrow)
-    return pa.scalar(to_python(axis, dtype), arrow)
+            return scalar_of(axis, pa.large_binary()).cast(arrow)
+    return scalar_of(to_python(axis, dtype), arrow)

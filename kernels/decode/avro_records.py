@@ -17,7 +17,7 @@ from skipstone.kernels.decode.spans import Bytes, Longs, gathered
 from skipstone.kernels.run.loops import Loop, compiled
 
 ENTRIES: Final = Loop(
-    avro_loops, "entries", "i8(readonly, array, i8, nb.boolean, array, array)", ("varint", "items")
+    avro_loops, "entries", "i8(readonly, array, i8, i8, array, array)", ("varint", "items")
 )
 
 

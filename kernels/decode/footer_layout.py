@@ -163,6 +163,11 @@ def load() -> None:
         compiled(loop)
 
 
+def are_kept() -> bool:
+    """Return True if the loops are compiled, or were loaded from disk now."""
+    return all(loops.load(loop) is not None for loop in (WALK, GATHER))
+
+
 class Layouts(NamedTuple):
     """The structures that the loop found in m footers, or in other lists of structures.
 

@@ -26,7 +26,7 @@ INNER: Final = ("constant", "digits", "number", "plain", "text", "word", "named"
 TEXTS: Final = Loop(
     json_loops,
     "texts",
-    "i8(readonly, array, array, readonly, matrix, matrix, nb.types.Array(nb.boolean, 1, 'C'))",
+    "i8(readonly, array, array, readonly, matrix, matrix, flags)",
     INNER,
 )
 # Most forms that are tried on the texts of one part.

@@ -124,6 +124,11 @@ def at_hand() -> bool:
     return all([footer_layout.at_hand(), loops.at_hand(HEADERS)])
 
 
+def are_kept() -> bool:
+    """Return True if the loops are compiled, or were loaded from disk now."""
+    return footer_layout.are_kept() and loops.load(HEADERS) is not None
+
+
 def places_of(footer: Bytes) -> Longs | None:
     """Return where the pages and indexes of a footer's column chunks lie.
 

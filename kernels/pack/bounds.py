@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import decimal
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skipstone.ir.arrow import known_of, numbers_of
 from skipstone.ir.types import EXACT, PER_SECOND, DType, Kind, from_arrow, plain, whole
 from skipstone.kernels.pack.planes import Mask
 
 Side = Literal["min", "max"]
 Given: TypeAlias = pa.Array | pa.ChunkedArray
 Lanes = npt.NDArray[np.generic]
-NUMBERS: Final = ("u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8")
-DTYPES: Final = {pa.from_numpy_dtype(name): np.dtype(name) for name in NUMBERS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,27 +57,27 @@ def bounds_of(array: Given, dtype: DType, side: Side) -> Bounds | None:
         return _decimals(array, source, dtype)
     known = known_of(array)
     if source.kind is Kind.BOOL and dtype.kind is Kind.BOOL:
-        return Bounds(values_of(array.cast(pa.uint8())), known)
+        return Bounds(numbers_of(array.cast(pa.uint8())), known)
     if dtype.kind is Kind.FLOAT:
         return _floats(array, source, dtype, known)
     if source.kind is Kind.DATE and dtype.kind is Kind.DATE:
         if pa.types.is_date64(array.type):
             array = array.cast(pa.date32(), safe=False)
-        return Bounds(values_of(array.view(pa.int32())), known)
+        return Bounds(numbers_of(array.view(pa.int32())), known)
     if (
         source.kind is Kind.TIMESTAMP
         and dtype.kind is Kind.TIMESTAMP
         and source.zoned == dtype.zoned
     ):
         return _rescaled(
-            values_of(array.view(pa.int64())),
+            numbers_of(array.view(pa.int64())),
             known,
             PER_SECOND[source.unit],
             PER_SECOND[dtype.unit],
             side,
         )
     if source.kind in (Kind.INT, Kind.UINT) and dtype.kind in (Kind.INT, Kind.UINT):
-        return _integers(values_of(array), dtype, known)
+        return _integers(numbers_of(array), dtype, known)
     return None
 
 
@@ -93,35 +92,7 @@ def lanes_in_place(array: Given, dtype: DType) -> Lanes | None:
         return None
     if array.null_count or (isinstance(array, pa.ChunkedArray) and array.num_chunks != 1):
         return None
-    return values_of(whole(array).view(pa.from_numpy_dtype(lane_type)))
-
-
-def known_of(array: pa.Array) -> Mask | None:
-    """Return the mask of values that are not null, of an array with its own bitmap; None: all."""
-    if array.null_count == 0:
-        return None
-    first, skipped = divmod(array.offset, 8)
-    bits = np.frombuffer(array.buffers()[0], np.uint8, (skipped + len(array) + 7) // 8, first)
-    return np.unpackbits(bits, count=skipped + len(array), bitorder="little").view(np.bool_)[
-        skipped:
-    ]
-
-
-def dtype_of(number: pa.DataType) -> np.dtype[Any]:
-    """Return the NumPy type with the memory layout of a number's Arrow type.
-
-    `DataType.to_pandas_dtype` needs pandas before pyarrow 26.
-    """
-    return DTYPES[number]
-
-
-def values_of(array: pa.Array) -> Lanes:
-    """Return the values of a primitive array without a copy; the value of a null is arbitrary."""
-    data = array.buffers()[1]
-    dtype = dtype_of(array.type)
-    if data is None:
-        return np.zeros(len(array), dtype)
-    return np.frombuffer(data, dtype, len(array), array.offset * dtype.itemsize)
+    return numbers_of(whole(array).view(pa.from_numpy_dtype(lane_type)))
 
 
 def _integers(values: npt.NDArray[np.generic], dtype: DType, known: Mask | None) -> Bounds:
@@ -147,7 +118,7 @@ def _floats(array: pa.Array, source: DType, dtype: DType, known: Mask | None) ->
         return None
     with np.errstate(over="ignore", under="ignore"):
         # Rounds to nearest: JSON's double 0.1 becomes the FLOAT nearest to 0.1 again.
-        return Bounds(values_of(array).astype(dtype.lane_type, copy=False), known)
+        return Bounds(numbers_of(array).astype(dtype.lane_type, copy=False), known)
 
 
 def _rescaled(

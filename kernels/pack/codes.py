@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skipstone.ir.arrow import arrow_of, binary_of, known_of, numbers_of
 from skipstone.ir.node import Op
 from skipstone.ir.types import DType, Kind, null_where
 from skipstone.kernels.pack.bounds import Bounds
@@ -82,16 +83,16 @@ class Dictionary:
     def _ranks(self, values: tuple[object, ...]) -> tuple[Codes, Codes]:
         wanted = [key_of(v, self.dtype) for v in values]
         if hasattr(pc, "search_sorted"):  # pyarrow 26
-            keys = pa.array(wanted, pa.large_binary())
+            keys = binary_of(wanted)
             left, right = (
-                pc.search_sorted(self.keys, keys, side=side).to_numpy()
+                numbers_of(pc.search_sorted(self.keys, keys, side=side))
                 for side in ("left", "right")
             )
             return left.astype(np.int32), right.astype(np.int32)
-        left, right = (
+        lefts, rights = (
             [find(self, w) for w in wanted] for find in (bisect.bisect_left, bisect.bisect_right)
         )
-        return np.array(left, np.int32), np.array(right, np.int32)
+        return np.array(lefts, np.int32), np.array(rights, np.int32)
 
 
 Codes = npt.NDArray[np.int32]
@@ -112,18 +113,20 @@ def encode(
     ends = [key_of(dtype.lowest, dtype)] + (
         [] if dtype.highest is None else [key_of(dtype.highest, dtype)]
     )
-    parts = [pa.array(ends, pa.large_binary())]
+    parts = [binary_of(ends)]
     parts += [
-        b.values if b.known is None else null_where(pa.array(~b.known), b.values)
+        b.values if b.known is None else null_where(arrow_of(~b.known), b.values)
         for b in (low, high)
         if b is not None
     ]
     encoded = pa.concat_arrays(parts).dictionary_encode()
     order = pc.sort_indices(encoded.dictionary)
     rank = np.empty(len(order), np.int32)
-    rank[order.to_numpy()] = np.arange(len(order), dtype=np.int32)
+    rank[numbers_of(order)] = np.arange(len(order), dtype=np.int32)
     dictionary = Dictionary(encoded.dictionary.take(order), dtype)
-    indices = encoded.indices.fill_null(0).to_numpy()
+    indices, there = numbers_of(encoded.indices), known_of(encoded.indices)
+    if there is not None:
+        indices = np.where(there, indices, 0)
     past = len(dictionary) if dtype.highest is None else len(dictionary) - 1
     out: list[Codes | None] = []
     start = len(ends)

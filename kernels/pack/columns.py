@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
+from skipstone.ir.arrow import arrow_of, known_of
 from skipstone.ir.types import DType, Kind, plain, whole
 from skipstone.kernels.pack.bounds import (
     Bounds,
@@ -21,7 +22,6 @@ from skipstone.kernels.pack.bounds import (
     Lanes,
     Side,
     bounds_of,
-    known_of,
     lanes_in_place,
 )
 from skipstone.kernels.pack.codes import encode
@@ -256,7 +256,7 @@ def _take(array: Given, at: Positions) -> pa.Array | None:
         values = values.cast(
             pa.large_binary() if pa.types.is_binary_view(values.type) else pa.large_string()
         )
-    return values.take(pa.array(at))
+    return values.take(arrow_of(at))
 
 
 def _known(b: Bounds | None, dtype: DType, n: int) -> Mask:

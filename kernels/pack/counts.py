@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skipstone.ir.arrow import known_of, numbers_of
 from skipstone.ir.types import whole
-from skipstone.kernels.pack.bounds import Given, known_of, values_of
+from skipstone.kernels.pack.bounds import Given
 from skipstone.kernels.pack.lanes import BLOCK
 from skipstone.kernels.pack.planes import Mask, Plane, join_parts, plane_of
 from skipstone.kernels.run import pool
@@ -121,7 +122,7 @@ def _counts(array: Given | None, first: int, stop: int, missing: Counts = UNKNOW
     if array is None:
         return missing
     part = whole(array.slice(first, stop - first))
-    values, known = values_of(part).astype(np.int64, copy=False), known_of(part)
+    values, known = numbers_of(part).astype(np.int64, copy=False), known_of(part)
     return values if known is None else np.where(known, values, missing)
 
 

@@ -255,7 +255,7 @@ def _keys(c: Column) -> Data | None:
     if c.codes is None:
         return None
     assert isinstance(c.codes, Dictionary), "coarse codes have no values"
-    keys = c.codes.keys.to_numpy(zero_copy_only=False)
+    keys = np.array(c.codes.keys.to_pylist(), object)
     if c.dtype.kind is Kind.DECIMAL:
         decoded = np.empty(len(keys), object)
         decoded[:] = [int.from_bytes(k, "big") - 2**127 for k in keys]

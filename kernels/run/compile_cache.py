@@ -21,6 +21,7 @@ import time
 import types
 import warnings
 from collections.abc import Callable, Hashable, Iterator
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -65,27 +66,39 @@ def count() -> int:
     return len(_kernels)
 
 
-def kernel(key: K, source_of: Callable[[K], str]) -> Kernel:
+def kernel(
+    key: K,
+    source_of: Callable[[K], str],
+    make: Callable[[K, types.ModuleType, str], Kernel] | None = None,
+) -> Kernel:
     """Return the kernel of a key: from memory, from disk, or compiled now.
 
     Args:
         key: The input of `source_of`.
         source_of: Returns the text of a module that defines `kernel`, its `SIGNATURE` and the
             options `JIT`.
+        make: Loads or compiles the kernel of a key, given its module, which has not run yet, and
+            the module's text; None: Numba does.
 
     Raises:
         BackendMissing: Numba cannot be imported, or this process cannot compile.
     """
     found = find(key)
     if found is None:
-        _import_numba()
+        if make is None:
+            import_numba()
         text = source_of(key)
         module = _module(text)
+        now = (
+            (lambda: load_or_compile(module, text))
+            if make is None
+            else (functools.partial(make, key, module, text))
+        )
         with _module_lock(module):
-            make = functools.partial(make_once, key, lambda: _load_or_compile(module, text))
+            once = functools.partial(make_once, key, now)
             # Numba compiles no more once Ctrl-C has interrupted it.
             nested = forks.compiling._is_owned()  # type: ignore[attr-defined]
-            found = make() if nested else finish(make, "skipstone-compile-now")
+            found = once() if nested else finish(once, "skipstone-compile-now")
     return found
 
 
@@ -112,7 +125,12 @@ def make_once(key: Hashable, make: Callable[[], T]) -> T:
     return found
 
 
-def _import_numba() -> None:
+def import_numba() -> None:
+    """Import Numba.
+
+    Raises:
+        BackendMissing: it cannot be imported.
+    """
     try:
         first_import("numba", "llvmlite")
     except Exception as e:  # an import can raise anything
@@ -165,12 +183,13 @@ def _module_lock(module: types.ModuleType) -> contextlib.AbstractContextManager[
     return contextlib.nullcontext() if path is None else process_lock(Path(path))
 
 
-def _load_or_compile(module: types.ModuleType, text: str) -> Kernel:
-    _execute(module, text)
+def load_or_compile(module: types.ModuleType, text: str) -> Kernel:
+    """Load a kernel from Numba's cache, or compile it and keep it there."""
+    execute(module, text)
     if module.__file__ is not None:
         for _ in range(2):
             try:
-                return _jit(module, keep=True)
+                return compile_now(module, keep=True)
             except OSError as e:  # the disk is full, or the user may not read or write the files
                 warn_once(f"skipstone does not keep kernels on disk: {describe_error(e)}")
                 break
@@ -178,10 +197,11 @@ def _load_or_compile(module: types.ModuleType, text: str) -> Kernel:
                 # Machine code that a crash damaged fails in many ways: discard it and compile the
                 # kernel again. An error in the text itself is raised below.
                 _discard(Path(module.__file__))
-    return _jit(module, keep=False)
+    return compile_now(module, keep=False)
 
 
-def _execute(module: types.ModuleType, text: str) -> None:
+def execute(module: types.ModuleType, text: str) -> None:
+    """Run the text of a kernel's module."""
     # The text may call Numba, whose locks a fork must not copy while they are held. So it runs
     # within `forks.compiling`.
     exec(compile(text, module.__file__ or f"<{module.__name__}>", "exec"), module.__dict__)
@@ -193,7 +213,13 @@ def _discard(path: Path) -> None:
             stale.unlink(missing_ok=True)
 
 
-def _jit(module: Any, *, keep: bool) -> Kernel:
+def compile_now(module: Any, *, keep: bool) -> Kernel:
+    """Compile the kernel of a module that has run.
+
+    Args:
+        module: The module.
+        keep: True if Numba loads it from its cache, or keeps it there.
+    """
     import numba
 
     # Numba finds the module of stored machine code by its name
@@ -262,30 +288,53 @@ def _temporary() -> Path:
     return _temporary_directory
 
 
+@functools.cache
 def _versions() -> str:
-    from importlib import metadata
+    numba = _version_beside("numba")
+    if numba is None:
+        from importlib import metadata  # takes 20 ms to import
 
+        try:
+            numba = metadata.version("numba")
+        except metadata.PackageNotFoundError:
+            numba = ""
+    own = sys.modules["skipstone"].__version__
+    return f"{own}-numba{numba}-py{sys.version_info.major}{sys.version_info.minor}"
+
+
+def _version_beside(package: str) -> str | None:
+    """Return a package's version from the folder that its installer made beside it."""
+    spec = PathFinder.find_spec(package)
+    if spec is None or spec.origin is None:
+        return None
+    folders = Path(spec.origin).parent.parent.glob(f"{package}-*.dist-info")
+    names = [folder.name.removesuffix(".dist-info") for folder in folders]
+    return names[0].partition("-")[2] if len(names) == 1 else None
+
+
+def path_of(text: str) -> Path | None:
+    """Return the file of the module of a kernel's text; None if files cannot be kept."""
+    import hashlib
+
+    name = f"skipstone_kernel_{hashlib.sha256(text.encode()).hexdigest()[:32]}"
     try:
-        own = metadata.version("skipstone")
-    except metadata.PackageNotFoundError:  # a checkout that is not installed
-        own = "checkout"
-    return (
-        f"{own}-numba{metadata.version('numba')}-py{sys.version_info.major}{sys.version_info.minor}"
-    )
+        return directory() / f"{name}.py"
+    except OSError as e:
+        warn_once(f"skipstone does not keep kernels on disk: {describe_error(e)}")
+        return None
 
 
 def _module(text: str) -> types.ModuleType:
     """Return a module whose file holds the text, which has not run yet."""
-    import hashlib
-
-    name = f"skipstone_kernel_{hashlib.sha256(text.encode()).hexdigest()[:32]}"
+    path = path_of(text)
+    name = f"skipstone_kernel_{secrets.token_hex(16)}" if path is None else path.stem
     module = types.ModuleType(name)
     module.__file__ = None
     try:
-        path = directory() / f"{name}.py"
-        if not path.exists() or path.read_bytes() != text.encode():
-            write_whole(path, text.encode())
-        module.__file__ = str(path)
+        if path is not None:
+            if not path.exists() or path.read_bytes() != text.encode():
+                write_whole(path, text.encode())
+            module.__file__ = str(path)
     except OSError as e:
         warn_once(f"skipstone does not keep kernels on disk: {describe_error(e)}")
     return module

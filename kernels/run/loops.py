@@ -1,24 +1,29 @@
 """Compile plain functions of a module with Numba, without the GIL.
 
-Numba compiles the text of the module itself and caches the result as it does for kernels.
+Numba compiles the text of the module itself. The machine code is kept as an object file, where that
+is possible, and a later process needs no Numba to load it.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, NamedTuple
+import types
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
 
 from skipstone.ir.errors import BackendMissing
-from skipstone.kernels.run import compile_cache, compiler
-
-if TYPE_CHECKING:
-    import types
+from skipstone.kernels.run import compile_cache, compiler, objects
+from skipstone.kernels.run.compile_cache import Kernel
+from skipstone.kernels.run.native import ArgumentType, ArrayType
 
 # Bytes or values that Python reads in some 20 ms; once it has read so many in a process, loops are
 # compiled in the background.
 PLAIN_SIZE: Final = 1 << 14
 _plain_size = 0
+_not_kept: set[Loop] = set()  # loops that were not on disk
 HEADER = """
 import numba as nb
 
@@ -27,8 +32,20 @@ array, matrix = nb.types.Array(i8, 1, "C"), nb.types.Array(i8, 2, "C")
 readonly = nb.types.Array(nb.uint8, 1, "C", readonly=True)
 longs = nb.types.Array(i8, 1, "C", readonly=True)
 writable = nb.types.Array(nb.uint8, 1, "C")
+flags = nb.types.Array(nb.boolean, 1, "C")
 JIT = dict(_nrt=False, nogil=True, boundscheck=False, error_model="numpy")
 """
+LONG, BYTE = np.dtype(np.int64), np.dtype(np.uint8)
+# The types that `HEADER` names.
+TYPES: Final[Mapping[str, ArgumentType]] = {
+    "i8": None,
+    "array": ArrayType(LONG, 1, is_written=True),
+    "matrix": ArrayType(LONG, 2, is_written=True),
+    "readonly": ArrayType(BYTE, 1, is_written=False),
+    "longs": ArrayType(LONG, 1, is_written=False),
+    "writable": ArrayType(BYTE, 1, is_written=True),
+    "flags": ArrayType(np.dtype(np.bool_), 1, is_written=True),
+}
 
 
 class Loop(NamedTuple):
@@ -46,10 +63,27 @@ class Loop(NamedTuple):
     signature: str
     inner: tuple[str, ...] = ()
 
+    @property
+    def types(self) -> list[ArgumentType]:
+        """The types of its arguments."""
+        names = self.signature.partition("(")[2].removesuffix(")")
+        return [TYPES[name.strip()] for name in names.split(",")]
+
+
+def load(loop: Loop) -> Callable[..., int] | None:
+    """Return the loop if this process has it, or finds its machine code on disk; else None."""
+    found = compile_cache.find(loop)
+    if found is None and loop not in _not_kept:
+        if not _is_kept(loop):
+            _not_kept.add(loop)
+            return None
+        found = compiled(loop)
+    return found
+
 
 def at_hand(loop: Loop) -> bool:
     """Return True if the loop is compiled; otherwise start compiling it in the background."""
-    if compile_cache.find(loop) is not None:
+    if load(loop) is not None:
         return True
     compiler.compile_in_background(loop, compiled)
     return False
@@ -75,11 +109,44 @@ def suited(loop: Loop, size: int) -> Callable[..., int]:
 def compiled(loop: Loop) -> Callable[..., int]:
     """Return the compiled loop, or the plain function if Numba cannot be used."""
     try:
-        return compile_cache.kernel(loop, _source)
+        return compile_cache.kernel(loop, _source, _make)
     except BackendMissing as e:
         compile_cache.warn_once(f"skipstone reads files slowly: {e}")
         plain: Callable[..., int] = getattr(loop.module, loop.name)
         return plain
+
+
+def _is_kept(loop: Loop) -> bool:
+    """Return True if an object file of the loop is on disk."""
+    if not objects.are_possible():
+        return False
+    module = compile_cache.path_of(_source(loop))
+    # To import llvmlite is worth it only if some processor's object file is there.
+    if module is None or not any(module.parent.glob(f"{module.stem}.*.o")):
+        return False
+    try:
+        return objects.path_of(module).exists()
+    except objects.CannotKeep:
+        return False
+
+
+def _make(loop: Loop, module: types.ModuleType, text: str) -> Kernel:
+    """Load a loop from its object file, or compile it."""
+    if module.__file__ is not None and objects.are_possible():
+        try:
+            path = objects.path_of(Path(module.__file__))
+            found = objects.load(path, loop.types)
+            if found is None:
+                compile_cache.import_numba()
+                compile_cache.execute(module, text)
+                found = objects.keep(
+                    path, compile_cache.compile_now(module, keep=False), loop.types
+                )
+            return found
+        except objects.CannotKeep:
+            pass
+    compile_cache.import_numba()
+    return compile_cache.load_or_compile(module, text)
 
 
 def _source(loop: Loop) -> str:

@@ -293,7 +293,8 @@ def run(spark: Any, conditions: int, first: int = 0, seconds: float = math.inf) 
         try:
             case(spark, seed, tally, min(CONDITIONS, conditions - before))
         except Exception:
-            tally.failures.append(f"seed {seed}: {traceback.format_exc()[-3000:]}")
+            text = traceback.format_exc()
+            tally.failures.append(f"seed {seed}: {text[:1500]} ... {text[-1500:]}")
             tally.num_conditions = before + CONDITIONS
         for failure in tally.failures[shown:]:
             print(failure, flush=True)

@@ -120,7 +120,7 @@ os.kill(os.getpid(), signal.SIGSTOP)
         code = """
         import time
         from skipstone.kernels.run import compile_cache as cache
-        cache._import_numba()
+        cache.import_numba()
         start = time.monotonic()
         print(p.prune(stats, "numba").sum(), time.monotonic() - start < cache.LOCK_WAIT)
         """

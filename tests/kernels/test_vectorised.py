@@ -46,7 +46,7 @@ def assembly(shape):
     """Return the machine code of a shape, compiled here: loaded code cannot be inspected."""
     text = numba_text.source_of(shape)
     module = compile_cache._module(text)
-    compile_cache._execute(module, text)
+    compile_cache.execute(module, text)
     sys.modules[module.__name__] = module
     (text,) = numba.njit(module.SIGNATURE, **module.JIT)(module.kernel).inspect_asm().values()
     return text

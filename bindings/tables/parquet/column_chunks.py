@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from skipstone.bindings.statistics.coerce_inputs import values_of
 from skipstone.bindings.tables.files import Ints
 from skipstone.bindings.tables.parquet.encodings import POWERS, Encoding
+from skipstone.ir.arrow import arrow_of, dtype_of
 from skipstone.ir.types import from_arrow
 from skipstone.ir.values import malformed
 from skipstone.kernels.decode.arrays import bits
@@ -30,7 +31,7 @@ from skipstone.kernels.decode.footer_loops import (
     TYPE,
 )
 from skipstone.kernels.decode.spans import Bytes, gathered
-from skipstone.kernels.pack.bounds import below, dtype_of
+from skipstone.kernels.pack.bounds import below
 from skipstone.kernels.pack.planes import Mask
 
 MAX_ARRAY_BYTES: Final = 1 << 31
@@ -227,12 +228,12 @@ def bound_array(
     theirs = values_of([from_pyarrow.get(i) for i in range(n)], kind, from_arrow(kind))
     if not any_known:
         return theirs
-    return pc.if_else(pa.array(np.isin(np.arange(n), list(from_pyarrow))), theirs, own)
+    return pc.if_else(arrow_of(np.isin(np.arange(n), list(from_pyarrow))), theirs, own)
 
 
 def _to_arrow(values: Any, known: Mask, kind: pa.DataType) -> pa.Array:
     if pa.types.is_boolean(kind):
-        return pa.array(values.view(np.bool_), mask=~known)
+        return arrow_of(values.view(np.bool_), known)
     held = None if known.all() else bits(known)
     return pa.Array.from_buffers(kind, len(known), [held, pa.py_buffer(values)])
 

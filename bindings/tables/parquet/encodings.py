@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from skipstone.bindings.tables.parquet.heads import Head
+from skipstone.ir.arrow import dtype_of
 from skipstone.ir.zones import GREGORIAN, SETTLED
-from skipstone.kernels.pack.bounds import dtype_of
 
 UNITS: Final = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
 POWERS: Final = {"s": 0, "ms": 3, "us": 6, "ns": 9}

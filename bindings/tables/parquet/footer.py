@@ -29,8 +29,8 @@ from skipstone.kernels.decode.spans import Bytes
 FIRST_FETCH, LOCAL_FETCH = 1 << 16, 1 << 13
 MAX_LAYOUT: Final = 1 << 26  # bytes; longer footers are left to pyarrow
 # Bytes of footers, over all of a process, in which Python looks for pages before the loops are
-# compiled: up to `FEW` none is compiled. 1 KB takes 0.2 ms.
-FEW, MAX_PYTHON = 1 << 19, 1 << 20
+# compiled: up to `KEPT` none is loaded from disk, up to `FEW` none is compiled. 1 KB takes 0.2 ms.
+KEPT, FEW, MAX_PYTHON = 1 << 16, 1 << 19, 1 << 20
 _read_by_python = 0
 READ_ERRORS: Final = (OSError, pa.ArrowException, ValueError)  # how pyarrow refuses a footer
 # Parquet's types by number.
@@ -117,7 +117,11 @@ class ParsedFooter:
         if len(self.data) > MAX_LAYOUT:
             return None
         _read_by_python += len(self.data)
-        if page_layout.is_there() or (_read_by_python > FEW and page_layout.at_hand()):
+        if (
+            page_layout.is_there()
+            or (_read_by_python > KEPT and page_layout.are_kept())
+            or (_read_by_python > FEW and page_layout.at_hand())
+        ):
             return page_layout.places_of(self.data)
         return None if _read_by_python > MAX_PYTHON else places_in_python(self.data.tobytes())
 

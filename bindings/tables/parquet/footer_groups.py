@@ -37,6 +37,7 @@ from skipstone.bindings.tables.parquet.footer_blocks import (
 )
 from skipstone.bindings.tables.parquet.footers import Footer, is_worth_loop
 from skipstone.bindings.tables.parquet.heads import Head, Heads
+from skipstone.ir.arrow import scalar_of
 from skipstone.ir.cached import cached_property
 from skipstone.ir.node import Path
 from skipstone.ir.zones import GREGORIAN, SETTLED
@@ -373,7 +374,7 @@ def _trusted_bounds(stats: pq.Statistics, footer: Footer) -> tuple[Any, Any]:
                 UNITS[logical["timeUnit"]], "UTC" if logical["isAdjustedToUTC"] else None
             )
             low, high = (
-                pa.scalar(v, pa.int64()).cast(kind) for v in (stats.min_raw, stats.max_raw)
+                scalar_of(v, pa.int64()).cast(kind) for v in (stats.min_raw, stats.max_raw)
             )
             if footer.julian and stats.min_raw < SETTLED * 10 ** POWERS[kind.unit]:
                 return None, None

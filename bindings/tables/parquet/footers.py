@@ -30,16 +30,16 @@ from skipstone.bindings.tables.parquet.footer_blocks import (
 from skipstone.bindings.tables.parquet.heads import MAGIC, Heads
 from skipstone.bindings.tables.parquet.pages.ranges import is_local
 from skipstone.ir.errors import SourceError, describe_error
-from skipstone.kernels.decode.footer_layout import at_hand, is_there, load
+from skipstone.kernels.decode.footer_layout import are_kept, at_hand, is_there, load
 from skipstone.kernels.run.pool import run_chunks
 
 FETCH_THREADS: Final = 16  # most of the time of a fetch is spent waiting for storage
 # Storage is slow if a footer takes this many seconds, averaged over a batch of this many files.
 # From 16 threads a file in memory takes three times as long, as they wait for the interpreter.
 SLOW_SECONDS, BATCH_FILES = 0.001, 16
-# Bytes of footers. Below SMALL no loop is compiled, as Numba alone takes 0.4 s to import. At LARGE,
-# Python would take more than a second to read them.
-SMALL, LARGE = 1 << 20, 1 << 22
+# Bytes of footers. Below KEPT no loop is loaded from disk, which takes 50 ms. Below SMALL none is
+# compiled, as Numba alone takes 0.4 s to import. At LARGE, Python would take more than a second.
+KEPT, SMALL, LARGE = 1 << 16, 1 << 20, 1 << 22
 GROUP: Final = 8  # full blocks that are parsed together, by all threads
 _asked = 0  # bytes that Python has read, or could have
 WAY_OUT: Final = (
@@ -173,7 +173,9 @@ def is_worth_loop(nbytes: int) -> bool:
     """
     global _asked
     _asked += nbytes
-    return nbytes > 0 and (nbytes >= LARGE or (_asked >= SMALL and at_hand()))
+    return nbytes > 0 and (
+        nbytes >= LARGE or (_asked >= KEPT and are_kept()) or (_asked >= SMALL and at_hand())
+    )
 
 
 class _Reading:
@@ -249,7 +251,8 @@ class _Reading:
         if self._size >= SMALL:
             at_hand()
         # They wait for the loop only if Python would take long.
-        loop = is_there() or sum(block.nbytes for block in unparsed) >= LARGE
+        nbytes = sum(block.nbytes for block in unparsed)
+        loop = is_there() or nbytes >= LARGE or (nbytes >= KEPT and are_kept())
         self._parse(unparsed, loop=loop)
         first = 0
         for block in self._blocks:

@@ -286,7 +286,7 @@ class GroupReader(Reader):
         constants = self._constants(first, fields)
         inner = [f for f in fields if f.name not in constants]
         own_names = file_names(first.tail.head.columns, inner, first.path)
-        constants |= {f.name: pa.scalar(None, f.type) for f in inner if f.name not in own_names}
+        constants |= {f.name: pa.nulls(1, f.type)[0] for f in inner if f.name not in own_names}
         local = is_local(self.filesystem)
         with contextlib.ExitStack() as open_files:
             files = []

@@ -163,9 +163,9 @@ def by_hive(r: random.Random, spark: Any, folder: str) -> Made:
     t = t.drop_columns([n for n in ("nothing",) if n in t.column_names])
     keys = [n for n in ("i", "s", "d", "i8", "v") if n in t.column_names]
     by = r.sample(keys, r.choice((1, 1, 2)) if len(keys) > 1 else 1)
-    if "s" in by:  # Spark does not escape NUL, which no file system has in names
-        plain = pc.replace_substring(t["s"], "\x00", "")
-        t = t.set_column(t.column_names.index("s"), "s", plain)
+    for name in {"s", "v"} & set(by):  # Spark does not escape NUL, which no file system allows
+        plain = pc.replace_substring(t[name], "\x00", "")
+        t = t.set_column(t.column_names.index(name), name, plain)
     in_spark(spark, t).coalesce(1).write.mode("append").partitionBy(*by).parquet(folder)
     back = spark.read.parquet(folder)
     kinds = {f.name: f.dataType.simpleString() for f in back.schema.fields}

@@ -281,11 +281,14 @@ def test_few_footers_need_no_loop(tmp_path, monkeypatch):
     for module in (tails, blocks, sources, groups):
         monkeypatch.setattr(module, "is_there", lambda: False)
     monkeypatch.setattr(sources, "_asked", 0)
-    monkeypatch.setattr(sources, "at_hand", lambda: pytest.fail("the loop was requested"))
+    for name in ("are_kept", "at_hand"):
+        monkeypatch.setattr(sources, name, lambda: pytest.fail("the loop was requested"))
     assert ss.scan_parquet(tmp_path).plan("x = 3").row_groups == expected
-    requests = []
+    loads, requests = [], []
+    monkeypatch.setattr(sources, "are_kept", lambda: loads.append(1))
     monkeypatch.setattr(sources, "at_hand", lambda: requests.append(1))
     while sources._asked < sources.SMALL:
+        assert bool(loads) == (sources._asked >= sources.KEPT)
         assert ss.scan_parquet(tmp_path).plan("x = 3").row_groups == expected
     assert len(requests) == 1
 

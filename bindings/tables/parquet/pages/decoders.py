@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from skipstone.bindings.plans.readers import ReaderName, has_polars
 from skipstone.bindings.tables.parquet.pages.page_file import Mask, PageFile
+from skipstone.ir.arrow import arrow_of
 from skipstone.kernels.decode.page_layout import are_sound
 
 if TYPE_CHECKING:
@@ -46,13 +47,13 @@ class ArrowColumns:
     def __init__(self, file: PageFile, dictionaries: Collection[str] = ()) -> None:
         opened = pq.ParquetFile(pa.BufferReader(file.data), read_dictionary=list(dictionaries))
         found = opened.read(columns=list(file.names), use_threads=False)
-        self._table = found if file.keep is None else found.filter(pa.array(file.keep))
+        self._table = found if file.keep is None else found.filter(arrow_of(file.keep))
         self.rows = int(self._table.num_rows)
 
     def select(self, names: Sequence[str], keep: Mask | None) -> pa.Table:
         """Return columns, or the rows of them that the mask keeps."""
         columns = self._table.select(list(names))
-        return columns if keep is None else columns.filter(pa.array(keep))
+        return columns if keep is None else columns.filter(arrow_of(keep))
 
 
 class PolarsColumns:

@@ -23,6 +23,7 @@ from skipstone.bindings.tables.parquet.heads import Head
 from skipstone.bindings.tables.parquet.pages.chunk_pages import Chunk, Pages
 from skipstone.bindings.tables.parquet.pages.ranges import Ranges
 from skipstone.bindings.tables.parquet.thrift import ThriftError, read_struct
+from skipstone.ir.arrow import arrow_of, booleans_of
 from skipstone.ir.node import Path
 from skipstone.kernels.decode import footer_loops as at
 from skipstone.kernels.pack.columns import Raw
@@ -182,7 +183,7 @@ def segments_of(
         raw = _raw(schema.field(name).type, head, position, name, groups, firsts, starts)
         if raw is not None:
             columns[(name,)] = raw
-    rows_of_each = pa.array(stops - starts)
+    rows_of_each = arrow_of(stops - starts)
     return Segments(
         starts,
         stops,
@@ -217,9 +218,9 @@ def _raw(
     page = np.searchsorted(page_starts, starts, "right") - 1
     # Row groups without statistics of the column have ranges past its pages there.
     inside = (page >= 0) & (starts < (page_starts + page_rows)[page]) & believed[page]
-    where = pa.array(page, mask=~inside)
+    where = arrow_of(page, inside)
     return Raw(
-        low.take(where), high.take(where), nulls.take(where), pa.array(page_rows).take(where)
+        low.take(where), high.take(where), nulls.take(where), arrow_of(page_rows).take(where)
     )
 
 
@@ -245,7 +246,7 @@ def _decoded(
         kind,
     )
     low, high = (bound_array(b, decoded, {}, kind) for b in (decoded.low, decoded.high))
-    return low, high, pa.array(decoded.nulls, mask=~decoded.counted)
+    return low, high, arrow_of(decoded.nulls, decoded.counted)
 
 
 def _agree(
@@ -272,16 +273,16 @@ def _agree(
     chunk_of_page = np.full(len(bounds), -1)
     chunk_of_page[known] = np.arange(len(known))
     of_page = np.repeat(chunk_of_page, counts)
-    at_page = pa.array(of_page, mask=of_page < 0)
+    at_page = arrow_of(of_page, of_page >= 0)
     least, greatest, total = (a.take(at_page) for a in of_chunk)
     wrong = np.zeros(len(of_page), np.bool_)
     if not pa.types.is_string(kind) and not pa.types.is_large_string(kind) and not _is_bytes(kind):
-        wrong |= _true(pc.less(low, least)) | _true(pc.greater(high, greatest))
+        wrong |= booleans_of(pc.less(low, least)) | booleans_of(pc.greater(high, greatest))
     firsts = np.cumsum([0, *counts[:-1]])
     summed = np.add.reduceat(np.asarray(nulls.fill_null(0)), firsts)
     complete = np.logical_and.reduceat(np.asarray(nulls.is_valid()), firsts)
-    other = np.repeat(complete, counts) & _true(
-        pc.not_equal(total, pa.array(np.repeat(summed, counts)))
+    other = np.repeat(complete, counts) & booleans_of(
+        pc.not_equal(total, arrow_of(np.repeat(summed, counts)))
     )
     wrong_chunk = np.logical_or.reduceat(wrong | other, firsts)
     return np.asarray(~np.repeat(wrong_chunk, counts), np.bool_)
@@ -289,7 +290,3 @@ def _agree(
 
 def _is_bytes(kind: pa.DataType) -> bool:
     return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
-
-
-def _true(values: pa.Array) -> Mask:
-    return np.asarray(values.fill_null(False).to_numpy(zero_copy_only=False), np.bool_)

@@ -47,6 +47,7 @@ from skipstone.bindings.tables.parquet.pages.page_statistics import (
 )
 from skipstone.bindings.tables.parquet.pages.windows import Placement, windows_of
 from skipstone.bindings.tables.row_filter import Conjunct, joined
+from skipstone.ir.arrow import arrow_of
 from skipstone.ir.errors import SourceError
 from skipstone.ir.node import columns_of
 
@@ -247,10 +248,10 @@ class RowGroups:
         if rows is not None:
             counts = np.diff(np.searchsorted(rows, np.cumsum([0, *counts])))
         if not values or all(v is values[0] or v.equals(values[0]) for v in values[1:]):
-            value = values[0] if values else pa.scalar(None, self.types[name])
+            value = values[0] if values else pa.nulls(1, self.types[name])[0]
             return repeated(value, int(counts.sum()))
         distinct = pa.concat_arrays([repeated(v, 1) for v in values])
-        return distinct.take(pa.array(np.repeat(np.arange(len(values)), counts)))
+        return distinct.take(arrow_of(np.repeat(np.arange(len(values)), counts)))
 
     def fetch(self, names: Sequence[str], *, text: bool = False) -> None:
         """Read columns, as far as rows are alive.
