@@ -56,7 +56,7 @@ $(LOWEST)/.done: Makefile pyproject.toml constraints-lowest.txt | $(BIN)/python
 lowest: $(LOWEST)/.done ## the core's tests on the lowest versions that pyproject.toml claims
 	$(LOWEST)/bin/python -m pytest -n $(WORKERS) -q -p no:cacheprovider $(foreach name,$(CORE),$(shell find tests -name test_$(name).py)) bindings/predicates/expr.py bindings/predicates/sql.py bindings/predicates/predicate.py bindings/statistics/statistics.py
 	$(LOWEST)/bin/skipstone --help > $(LOWEST)/help.txt
-CORE := columns lowest many rows sql statistics work
+CORE := arrow columns lowest many objects rows sql statistics work
 
 build: $(VENV)/.dev ## wheel and sdist
 	$(BIN)/python -m build

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from skipstone.ir import types as ty
+from skipstone.ir.arrow import python_array
 from skipstone.ir.functions import FUNCTIONS
 from skipstone.ir.functions.build import TRUTH, call_of, function_of
 from skipstone.ir.interval import Interval, apply, end, opaque, point
@@ -297,7 +298,7 @@ def _bounds(values: Data, known: Mask, dtype: DType) -> Bounds:
             key_of(int(x) if dtype.kind is Kind.DECIMAL else x, dtype) if k else None
             for x, k in zip(values.tolist(), known.tolist(), strict=True)
         ]
-        return Bounds(pa.array(keys, pa.large_binary()), known)
+        return Bounds(python_array(keys, pa.large_binary()), known)
     if dtype.kind is Kind.FLOAT:
         return Bounds(np.where(known, values, 0).astype(dtype.lane_type), known)
     low, high = dtype.lowest, dtype.highest

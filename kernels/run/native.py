@@ -74,6 +74,8 @@ class Native:
         Raises:
             TypeError: an argument is not of its type.
         """
+        if len(arguments) != self._count:
+            raise TypeError(f"machine code of {self._count} arguments is given {len(arguments)}")
         for i, kind, dtype, ndim, flags in self._types:
             a = arguments[i]
             if (
