@@ -65,9 +65,7 @@ def test_values_of_python_convert_as_arrow_converts_them(values, kind):
             arrow.python_array(values, kind)
         return
     found = arrow.python_array(values, kind)
-    found.validate(
-        full=kind != pa.date64()
-    )  # Arrow makes some of parts of a day, then refuses them
+    found.validate(full=kind != pa.date64())  # Arrow makes some of parts of a day
     assert found.type == kind
     assert found.equals(expected) or repr(found.to_pylist()) == repr(expected.to_pylist())  # NaN
 
