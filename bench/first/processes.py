@@ -25,7 +25,6 @@ def first_processes(options: Options) -> Report:
     """Fresh processes: rows of the flights of 2013, and the shell."""
     from bench.report.measure import Timing
     from skipstone.bindings.shell.demo import make_flights
-
     from skipstone.kernels.decode.footer_layout import WALK
     from skipstone.kernels.decode.page_layout import HEADERS, SOUND
     from skipstone.kernels.decode.spans import GATHER
