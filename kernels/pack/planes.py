@@ -62,8 +62,12 @@ def verdicts(planes: Sequence[Plane], n: int) -> Verdicts:
     Returns:
         uint8 array, shape (n,), host memory: 0 NEVER, 1 MAYBE, 2 ALWAYS.
     """
-    match, *misses = (mask_of(p, n).view(np.uint8) for p in planes)
-    for fully_matched in misses:
+    first, *misses = planes
+    match = mask_of(first, n).view(np.uint8)
+    for may_miss in misses:
+        if may_miss is True:  # the most frequent case
+            continue
+        fully_matched = mask_of(may_miss, n).view(np.uint8)
         fully_matched ^= 1
         fully_matched &= match
         match += fully_matched

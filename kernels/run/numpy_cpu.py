@@ -127,7 +127,12 @@ def run(launch: Launch, outs: list[Words], todo: Todo = None) -> None:
         todo: The numbers of the words to judge; None: all.
     """
     kernel, scalars, sets = compile_shape(launch.shape), launch.scalars, launch.sets
-    views: list[npt.NDArray[np.uint8]] = [o.view(np.uint8) for o in outs]
+    if todo is None and launch.n <= BLOCK:
+        count = (launch.n + 7) >> 3
+        views = [o.view(np.uint8)[:count] for o in outs]
+        kernel(launch.arrays, launch.plane_bytes, scalars, sets, views)
+        return
+    views = [o.view(np.uint8) for o in outs]
 
     def blocks(first: int, stop: int) -> None:
         for start in range(first, stop, BLOCK):
@@ -150,16 +155,8 @@ def run(launch: Launch, outs: list[Words], todo: Todo = None) -> None:
 
     if todo is not None:
         pool.run_chunks(some, len(todo), BLOCK // 64)
-    elif launch.n > BLOCK:
-        pool.run_chunks(blocks, launch.n, CHUNK)
     else:
-        kernel(
-            launch.arrays,
-            launch.plane_bytes,
-            scalars,
-            sets,
-            [v[: (launch.n + 7) >> 3] for v in views],
-        )
+        pool.run_chunks(blocks, launch.n, CHUNK)
 
 
 def gather(values: npt.NDArray[Any], words: npt.NDArray[np.uint32]) -> npt.NDArray[Any]:

@@ -19,7 +19,7 @@ from typing import Any, Final
 from skipstone.ir.errors import describe_error
 from skipstone.kernels.run.compile_cache import warn_once, write_whole
 from skipstone.kernels.run.first_import import first_import
-from skipstone.kernels.run.native import ENTRY, ArgumentType, Native, entry_of, is_as_expected
+from skipstone.kernels.run.native import DATA, ENTRY, ArgumentType, Native, entry_of, is_as_expected
 
 # What the code may call: an unknown symbol would end the process while it is loaded.
 LIBRARY: Final = frozenset({"memset", "memcpy", "memmove"})
@@ -52,8 +52,9 @@ def path_of(module: Path) -> Path:
         raise CannotKeep(describe_error(e)) from e
     from llvmlite import binding as llvm
 
-    processor = f"{llvm.llvm_version_info} {llvm.get_host_cpu_name()} {_features()}"
-    return module.with_suffix(f".{hashlib.sha256(processor.encode()).hexdigest()[:16]}.o")
+    # Free-threaded Python keeps the fields of an array elsewhere.
+    made_for = f"{llvm.llvm_version_info} {llvm.get_host_cpu_name()} {_features()} {DATA}"
+    return module.with_suffix(f".{hashlib.sha256(made_for.encode()).hexdigest()[:16]}.o")
 
 
 def load(path: Path, types: Sequence[ArgumentType]) -> Native | None:
@@ -70,8 +71,8 @@ def load(path: Path, types: Sequence[ArgumentType]) -> Native | None:
         data = path.read_bytes()
     except OSError:
         return None
-    if not data:
-        raise CannotKeep("another process could not keep it")
+    if not data or not is_as_expected():
+        raise CannotKeep("another process could not keep it, or NumPy has changed")
     digest, code = data[:DIGEST], data[DIGEST:]
     return _load(code, types) if hashlib.sha256(code).digest() == digest else None
 
