@@ -121,7 +121,7 @@ def _wait_for_imports() -> None:
         held = [found for found in others if found.owner is not None]
         # A thread takes a lock right after it made it. A lock without an owner is left over from an
         # error.
-        if not held and (not others or looks > 3):
+        if not held and (not others or looks > 3) and not _is_lock_awaited():
             if _fork.pandas or "pandas" not in sys.modules:
                 return
             release_imports()
@@ -142,6 +142,17 @@ def _module_locks() -> dict[str, Any]:
     """
     found: dict[str, Any] = getattr(_bootstrap, "_module_locks", {})
     return found.copy()
+
+
+def _is_lock_awaited() -> bool:
+    """Return True if another thread waits for the import lock, which this thread holds.
+
+    It may hold a lock of its own meanwhile: pyarrow (26) does, when it imports pandas.
+    """
+    me, taker = _thread.get_ident(), _bootstrap._get_module_lock.__code__  # type: ignore[attr-defined]
+    return any(
+        frame.f_code is taker for thread, frame in sys._current_frames().items() if thread != me
+    )
 
 
 def release_imports() -> None:
