@@ -101,12 +101,15 @@ def _wait_for_compiler() -> None:
 
 
 def _wait_for_arrow() -> None:
-    """Wait until pyarrow has set up its use of pandas, which it does once, behind a C++ lock.
+    """Wait until pyarrow has set up its memory and its use of pandas.
 
-    pyarrow imports pandas there, when any thread first makes an array from a NumPy array.
+    It does each once, behind a lock: when any thread first allocates memory, and when any first
+    makes an array from a NumPy array and so imports pandas.
     """
     _fork.pandas = "pandas" in sys.modules
     arrow, numpy = (sys.modules.get(name) for name in ("pyarrow", "numpy"))
+    if hasattr(arrow, "allocate_buffer"):
+        arrow.allocate_buffer(64)  # type: ignore[union-attr]
     if _fork.pandas and hasattr(arrow, "array") and hasattr(numpy, "zeros"):
         arrow.array(numpy.zeros(1))  # type: ignore[union-attr]
 
