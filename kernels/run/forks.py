@@ -29,6 +29,9 @@ COMPILE_WAIT: Final = 30.0
 IMPORT_WAIT: Final = 10.0
 HURRY: Final = 3.0  # seconds that it keeps waiting after Ctrl-C
 POLL: Final = 0.001
+# importlib has no public names for its locks.
+ModuleLock: Final[type] = _bootstrap._ModuleLock  # type: ignore[attr-defined]
+IMPORTLIB: Final = _bootstrap._find_and_load.__code__.co_filename  # type: ignore[attr-defined]
 
 # Held by the thread that compiles: Numba and LLVM have global state.
 compiling = threading.RLock()
@@ -116,15 +119,12 @@ def _wait_for_arrow() -> None:
 
 def _wait_for_imports() -> None:
     """Wait until no other thread imports, then hold the lock that every import takes first."""
-    me, looks = _thread.get_ident(), 0
+    me = _thread.get_ident()
     while True:
         _imp.acquire_lock()
         live = [found for ref in _module_locks().values() if (found := ref()) is not None]
-        others = [found for found in live if found.owner != me and found not in _endless]
-        held = [found for found in others if found.owner is not None]
-        # A thread takes a lock right after it made it. A lock without an owner is left over from an
-        # error.
-        if not held and (not others or looks > 3) and not _is_lock_awaited():
+        held = [found for found in live if found.owner not in (None, me) and found not in _endless]
+        if not held and not _is_any_in_importlib():
             if _fork.pandas or "pandas" not in sys.modules:
                 return
             release_imports()
@@ -134,28 +134,29 @@ def _wait_for_imports() -> None:
             _endless.update(held)
             return
         release_imports()
-        looks += not held
         time.sleep(POLL)
 
 
-def _module_locks() -> dict[str, Any]:
-    """Return the locks of modules that are being imported.
+def _is_any_in_importlib() -> bool:
+    """Return True if another thread is about to take a lock of importlib, or waits for one.
 
-    importlib has no public name for them.
+    It may hold a lock of its own meanwhile: pyarrow (26) does, when it imports pandas. A module
+    lock that no thread owns, or is about to own, is left over from an error.
     """
+    me = _thread.get_ident()
+    for thread, frame in sys._current_frames().items():
+        if thread == me or frame.f_code.co_filename != IMPORTLIB:
+            continue
+        lock = frame.f_locals.get("self")
+        if not isinstance(lock, ModuleLock) or (lock.owner != me and lock not in _endless):  # type: ignore[attr-defined]
+            return True
+    return False
+
+
+def _module_locks() -> dict[str, Any]:
+    """Return the locks of modules that are being imported."""
     found: dict[str, Any] = getattr(_bootstrap, "_module_locks", {})
     return found.copy()
-
-
-def _is_lock_awaited() -> bool:
-    """Return True if another thread waits for the import lock, which this thread holds.
-
-    It may hold a lock of its own meanwhile: pyarrow (26) does, when it imports pandas.
-    """
-    me, taker = _thread.get_ident(), _bootstrap._get_module_lock.__code__  # type: ignore[attr-defined]
-    return any(
-        frame.f_code is taker for thread, frame in sys._current_frames().items() if thread != me
-    )
 
 
 def release_imports() -> None:
