@@ -104,16 +104,16 @@ def _wait_for_compiler() -> None:
 
 
 def _wait_for_arrow() -> None:
-    """Wait until pyarrow has set up its memory and its use of pandas.
+    """Let pyarrow set up its memory and its use of pandas, if other threads may use it.
 
     It does each once, behind a lock: when any thread first allocates memory, and when any first
-    makes an array from a NumPy array and so imports pandas.
+    makes an array from a NumPy array and so imports pandas. No wait for the latter would suffice,
+    since another thread may begin it while the fork's last hooks run.
     """
     _fork.pandas = "pandas" in sys.modules
     arrow, numpy = (sys.modules.get(name) for name in ("pyarrow", "numpy"))
-    if hasattr(arrow, "allocate_buffer"):
+    if len(sys._current_frames()) > 1 and hasattr(arrow, "array") and hasattr(numpy, "zeros"):
         arrow.allocate_buffer(64)  # type: ignore[union-attr]
-    if _fork.pandas and hasattr(arrow, "array") and hasattr(numpy, "zeros"):
         arrow.array(numpy.zeros(1))  # type: ignore[union-attr]
 
 
