@@ -125,8 +125,8 @@ def _is_kept(loop: Loop) -> bool:
     if module is None or not any(module.parent.glob(f"{module.stem}.*.o")):
         return False
     try:
-        return objects.path_of(module).exists()
-    except objects.CannotKeep:
+        return objects.path_of(module).stat().st_size > 0  # it is empty if it cannot be kept
+    except (objects.CannotKeep, OSError):
         return False
 
 

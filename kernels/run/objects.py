@@ -74,7 +74,10 @@ def load(path: Path, types: Sequence[ArgumentType]) -> Native | None:
     if not data or not is_as_expected():
         raise CannotKeep("another process could not keep it, or NumPy has changed")
     digest, code = data[:DIGEST], data[DIGEST:]
-    return _load(code, types) if hashlib.sha256(code).digest() == digest else None
+    # LLVM ends the process if a file is of another format.
+    if hashlib.sha256(code).digest() != digest or not code.startswith(ELF):
+        return None
+    return _load(code, types)
 
 
 def keep(path: Path, dispatcher: Any, types: Sequence[ArgumentType]) -> Native:

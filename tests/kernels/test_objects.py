@@ -1,5 +1,6 @@
 """Loops that are kept as object files, and called without Numba."""
 
+import hashlib
 import os
 import subprocess
 import sys
@@ -98,7 +99,7 @@ def test_a_loop_is_kept_and_loaded(loop_of, tmp_path, monkeypatch):
     check(loaded)
 
 
-@pytest.mark.parametrize("damage", ["cut", "changed", "longer", "short"])
+@pytest.mark.parametrize("damage", ["cut", "changed", "longer", "short", "no object file"])
 def test_a_damaged_file_is_made_again(damage, loop_of, tmp_path, monkeypatch):
     loop = loop_of("summed", SUMMED)
     loops.compiled(loop)
@@ -111,6 +112,7 @@ def test_a_damaged_file_is_made_again(damage, loop_of, tmp_path, monkeypatch):
             "changed": whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :],
             "longer": whole + b"\0",
             "short": whole[:5],
+            "no object file": hashlib.sha256(b"text").digest() + b"text",
         }[damage]
     )
     in_a_new_process(monkeypatch)
@@ -129,6 +131,7 @@ def test_what_cannot_be_kept_is_left_to_numba(loop_of, tmp_path, monkeypatch):
         assert sines(np.array([1, 2, 3])) == int(np.sin([1.0, 2.0, 3.0]).sum() * 1000)
         assert [path.stat().st_size for path in files(tmp_path)] == [0]
         in_a_new_process(monkeypatch)
+        assert loops.load(loop) is None
 
 
 def test_a_processor_of_another_kind_has_its_own_file(loop_of, tmp_path, monkeypatch):
