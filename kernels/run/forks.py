@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import _imp
 import _thread
-import concurrent.futures.thread  # noqa: F401
-import logging  # noqa: F401
+import concurrent.futures.thread
+import logging
 import os
 import random  # noqa: F401
 import signal
@@ -29,6 +29,12 @@ COMPILE_WAIT: Final = 30.0
 IMPORT_WAIT: Final = 10.0
 HURRY: Final = 3.0  # seconds that it keeps waiting after Ctrl-C
 POLL: Final = 0.001
+# The locks that hooks of concurrent.futures and logging take; they have no public names.
+HOOK_LOCKS: Final[list[Any]] = [
+    found
+    for module, name in ((concurrent.futures.thread, "_global_shutdown_lock"), (logging, "_lock"))
+    if (found := getattr(module, name, None)) is not None
+]
 # importlib has no public names for its locks.
 ModuleLock: Final[type] = _bootstrap._ModuleLock  # type: ignore[attr-defined]
 IMPORTLIB: Final = _bootstrap._find_and_load.__code__.co_filename  # type: ignore[attr-defined]
@@ -124,7 +130,7 @@ def _wait_for_imports() -> None:
         _imp.acquire_lock()
         live = [found for ref in _module_locks().values() if (found := ref()) is not None]
         held = [found for found in live if found.owner not in (None, me) and found not in _endless]
-        if not held and not _is_any_in_importlib():
+        if not held and not _is_any_in_importlib() and _are_hooks_ready():
             if _fork.pandas or "pandas" not in sys.modules:
                 return
             release_imports()
@@ -151,6 +157,19 @@ def _is_any_in_importlib() -> bool:
         if not isinstance(lock, ModuleLock) or (lock.owner != me and lock not in _endless):  # type: ignore[attr-defined]
             return True
     return False
+
+
+def _are_hooks_ready() -> bool:
+    """Return True if no other thread holds a lock that hooks which run after ours wait for.
+
+    Such a thread may itself wait for the import lock: weak references to module locks take it when
+    the garbage collector frees them, in any thread.
+    """
+    for taken in HOOK_LOCKS:
+        if not taken.acquire(blocking=False):
+            return False
+        taken.release()
+    return True
 
 
 def _module_locks() -> dict[str, Any]:

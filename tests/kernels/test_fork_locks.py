@@ -1,4 +1,4 @@
-"""Forks while another thread makes pyarrow import pandas, which it does behind a lock."""
+"""Forks while other threads hold locks that are not ours: those of pyarrow and of Python."""
 
 import os
 import subprocess
@@ -65,4 +65,38 @@ def test_a_fork_while_another_thread_is_about_to_import_pandas():
     done = subprocess.run(
         [sys.executable, "-c", AWAITED], capture_output=True, text=True, timeout=120
     )
+    assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr
+
+
+HOOKS = """
+import _imp, os, threading, time
+import concurrent.futures.thread as futures
+import skipstone
+
+begun, done = threading.Event(), threading.Event()
+
+def hold():
+    with futures._global_shutdown_lock:
+        begun.set()
+        done.wait()
+
+def need():
+    time.sleep(0.5)  # the fork's hooks run by now
+    _imp.acquire_lock()
+    _imp.release_lock()
+    done.set()
+
+for work in (hold, need):
+    threading.Thread(target=work, daemon=True).start()
+begun.wait()
+if os.fork() == 0:
+    os._exit(0)
+print(os.wait()[1])
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_fork_while_a_pool_takes_work():
+    """The thread that holds the pool's lock waits for one that needs the import lock."""
+    done = subprocess.run([sys.executable, "-c", HOOKS], capture_output=True, text=True, timeout=30)
     assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr
