@@ -110,17 +110,19 @@ def _wait_for_compiler() -> None:
 
 
 def _wait_for_arrow() -> None:
-    """Let pyarrow set up its memory and its use of pandas, if other threads may use it.
+    """Let pyarrow set up memory, pandas and files, if other threads may use it.
 
-    It does each once, behind a lock: when any thread first allocates memory, and when any first
-    makes an array from a NumPy array and so imports pandas. No wait for the latter would suffice,
-    since another thread may begin it while the fork's last hooks run.
+    It does each once, behind a lock: when any thread first allocates memory, when any first makes
+    an array from a NumPy array and so imports pandas, and when any first uses a file system. To
+    wait for another thread would not suffice, since it may begin while the fork's last hooks run.
     """
     _fork.pandas = "pandas" in sys.modules
     arrow, numpy = (sys.modules.get(name) for name in ("pyarrow", "numpy"))
     if len(sys._current_frames()) > 1 and hasattr(arrow, "array") and hasattr(numpy, "zeros"):
         arrow.allocate_buffer(64)  # type: ignore[union-attr]
         arrow.array(numpy.zeros(1))  # type: ignore[union-attr]
+        if hasattr(files := sys.modules.get("pyarrow.fs"), "LocalFileSystem"):
+            files.LocalFileSystem()  # type: ignore[union-attr]
 
 
 def _wait_for_imports() -> None:
