@@ -6,8 +6,11 @@ where it is installed, which takes 0.2 s (pyarrow 26). A first answer needs none
 
 from __future__ import annotations
 
+import functools
+import sys
 from collections.abc import Sequence
 from datetime import date
+from importlib.machinery import PathFinder
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -24,6 +27,8 @@ TEXTS: Final[dict[type, tuple[pa.DataType, ...]]] = {
     str: (pa.string(), pa.large_string()),
     bytes: (pa.binary(), pa.large_binary()),
 }
+# Values that take less time without pandas than pandas takes to import.
+FEW: Final = 1 << 16
 EPOCH: Final = date(1970, 1, 1).toordinal()
 ARROW_TYPES: Final = {dtype: arrow for arrow, dtype in DTYPES.items()}
 
@@ -92,34 +97,57 @@ def python_array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     Raises:
         ArrowException, OverflowError, ValueError, TypeError: a value is not of the type.
     """
+    if len(values) > FEW or not _would_import_pandas():
+        return pa.array(values, kind)
+    found = without_pandas(values, kind)
+    return pa.array(values, kind) if found is None else found
+
+
+def scalar_of(value: object, kind: pa.DataType) -> pa.Scalar:
+    """Return a value as an Arrow scalar, as `pa.scalar` does."""
+    return python_array([value], kind)[0] if _would_import_pandas() else pa.scalar(value, kind)
+
+
+def without_pandas(values: Sequence[Any], kind: pa.DataType) -> pa.Array | None:
+    """Return the array of `python_array`; None if the values are not all of one simple type.
+
+    It takes five times as long as `pa.array` once pandas is there.
+
+    Raises:
+        OverflowError, ValueError: a value is beyond the range of the type, or is no text.
+    """
     known = np.array([v is not None for v in values], np.bool_)
     given = {type(v) for v in values if v is not None}
-    filled: list[Any] | None = None
+    if given in ({str}, {bytes}) and kind in TEXTS[given.pop()] and known.all():
+        return binary_of([v if isinstance(v, bytes) else v.encode() for v in values]).cast(kind)
     if given == {int} and pa.types.is_integer(kind):
-        filled, storage = [0 if v is None else v for v in values], kind
-    elif given == {float} and kind in (pa.float32(), pa.float64()):
-        filled, storage = [0.0 if v is None else v for v in values], kind
-    elif given == {bool} and kind == pa.bool_():
-        filled, storage = [bool(v) for v in values], kind
-    elif given == {date} and kind == pa.date32():
-        filled, storage = [0 if v is None else v.toordinal() - EPOCH for v in values], pa.int32()
-    if filled is None:
-        if given in ({str}, {bytes}) and kind in TEXTS[given.pop()] and known.all():
-            return binary_of([v if isinstance(v, bytes) else v.encode() for v in values]).cast(kind)
-        return pa.array(values, kind)
-    dtype = np.dtype(np.bool_) if kind == pa.bool_() else dtype_of(storage)
-    if dtype.kind in "iu":
+        filled, dtype = [0 if v is None else v for v in values], dtype_of(kind)
         info = np.iinfo(dtype.name)
         if min(filled) < info.min or max(filled) > info.max:  # NumPy 1 wraps
             raise OverflowError(f"a value is beyond the range of {kind}")
+    elif given == {float} and kind in (pa.float32(), pa.float64()):
+        filled, dtype = [0.0 if v is None else v for v in values], dtype_of(kind)
+    elif given == {bool} and kind == pa.bool_():
+        filled, dtype = [bool(v) for v in values], np.dtype(np.bool_)
+    elif given == {date} and kind == pa.date32():
+        filled = [0 if v is None else v.toordinal() - EPOCH for v in values]
+        dtype = np.dtype(np.int32)
+    else:
+        return None
     with np.errstate(over="ignore"):  # as Arrow does, to infinity
         array = np.array(filled, dtype)
     return arrow_of(array, None if known.all() else known).cast(kind)
 
 
-def scalar_of(value: object, kind: pa.DataType) -> pa.Scalar:
-    """Return a value as an Arrow scalar, as `pa.scalar` does."""
-    return python_array([value], kind)[0]
+def _would_import_pandas() -> bool:
+    """Return True if `pa.array` would import pandas now."""
+    return "pandas" not in sys.modules and _is_pandas_installed()
+
+
+@functools.cache
+def _is_pandas_installed() -> bool:
+    # `importlib.util.find_spec` would ask finders that act on what they are asked for.
+    return PathFinder.find_spec("pandas") is not None
 
 
 def _bits(data: pa.Buffer, offset: int, n: int) -> Mask:

@@ -239,16 +239,16 @@ def to_array(values: Values, n: int) -> pa.Array:
         case Kind.DECIMAL:
             return _decimals(data, mask, pa.decimal128(dtype.precision, dtype.scale))
         case Kind.DATE:
-            return arrow_of(data.astype(np.int32), ~mask).cast(pa.date32())
+            return arrow_of(_longs(data, mask).astype(np.int32), ~mask).cast(pa.date32())
         case Kind.TIMESTAMP:
-            return arrow_of(data.astype(np.int64), ~mask).cast(
+            return arrow_of(_longs(data, mask), ~mask).cast(
                 pa.timestamp(dtype.unit, "UTC" if dtype.zoned else None)
             )
         case Kind.BOOL:
             return arrow_of(data.astype(np.bool_), ~mask)
         case Kind.INTERVAL:
             months = dtype.unit == "month"
-            return arrow_of(data.astype(np.int64), ~mask).cast(
+            return arrow_of(_longs(data, mask), ~mask).cast(
                 pa.int32() if months else pa.duration("us")
             )
         case Kind.UINT if dtype.bits == 64:
@@ -256,6 +256,11 @@ def to_array(values: Values, n: int) -> pa.Array:
                 [None if m else int(v) for v, m in zip(data, mask, strict=True)], pa.uint64()
             )
     return arrow_of(data.astype(dtype.lane_type), ~mask)
+
+
+def _longs(data: Data, mask: Mask) -> npt.NDArray[np.int64]:
+    """Return axis values as int64; those in the mask are arbitrary, and may be objects."""
+    return np.asarray(np.where(mask, 0, data) if data.dtype == object else data, np.int64)
 
 
 def column_of(values: list[Any], dtype: DType) -> pa.Array:

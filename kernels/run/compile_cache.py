@@ -2,8 +2,9 @@
 
 The text of a kernel becomes a module in a directory that only this user can write. The module's
 name is the digest of the text. Numba stores the machine code beside it and checks it against its
-own version and the processor. The directory's name holds the versions of Skipstone, Numba and
-Python, so a new version starts with an empty directory.
+own version and the processor; loops are stored as object files instead (objects.py). The
+directory's name holds the versions of Skipstone, Numba and Python, so a new version starts with an
+empty directory.
 
 Files are written under a temporary name and then renamed, so processes that share the directory
 always read whole files. A lock file lets one process compile while the others wait. Nothing depends

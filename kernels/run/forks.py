@@ -11,6 +11,7 @@ from __future__ import annotations
 import _imp
 import _thread
 import concurrent.futures.thread
+import contextlib
 import logging
 import os
 import random  # noqa: F401
@@ -35,9 +36,10 @@ HOOK_LOCKS: Final[list[Any]] = [
     for module, name in ((concurrent.futures.thread, "_global_shutdown_lock"), (logging, "_lock"))
     if (found := getattr(module, name, None)) is not None
 ]
-# importlib has no public names for its locks.
-ModuleLock: Final[type] = _bootstrap._ModuleLock  # type: ignore[attr-defined]
-IMPORTLIB: Final = _bootstrap._find_and_load.__code__.co_filename  # type: ignore[attr-defined]
+# importlib has no public names for its locks and functions.
+IMPORTLIB: Final[Any] = _bootstrap
+MODULE_LOCK: Final[type[Any]] = IMPORTLIB._ModuleLock
+IMPORTLIB_FILE: Final[str] = IMPORTLIB._find_and_load.__code__.co_filename
 
 # Held by the thread that compiles: Numba and LLVM have global state.
 compiling = threading.RLock()
@@ -117,12 +119,20 @@ def _wait_for_arrow() -> None:
     wait for another thread would not suffice, since it may begin while the fork's last hooks run.
     """
     _fork.pandas = "pandas" in sys.modules
-    arrow, numpy = (sys.modules.get(name) for name in ("pyarrow", "numpy"))
-    if len(sys._current_frames()) > 1 and hasattr(arrow, "array") and hasattr(numpy, "zeros"):
-        arrow.allocate_buffer(64)  # type: ignore[union-attr]
-        arrow.array(numpy.zeros(1))  # type: ignore[union-attr]
-        if hasattr(files := sys.modules.get("pyarrow.fs"), "LocalFileSystem"):
-            files.LocalFileSystem()  # type: ignore[union-attr]
+    if len(sys._current_frames()) < 2:
+        return
+    arrow, numpy, files = (_module(name) for name in ("pyarrow", "numpy", "pyarrow.fs"))
+    if hasattr(arrow, "array") and hasattr(numpy, "zeros"):
+        arrow.allocate_buffer(64)
+        with contextlib.suppress(Exception):  # an import of pandas can raise anything
+            arrow.array(numpy.zeros(1))
+    if hasattr(files, "LocalFileSystem"):
+        files.LocalFileSystem()
+
+
+def _module(name: str) -> Any:
+    """Return a module that was imported, perhaps in part; else None."""
+    return sys.modules.get(name)
 
 
 def _wait_for_imports() -> None:
@@ -153,30 +163,29 @@ def _is_any_in_importlib() -> bool:
     """
     me = _thread.get_ident()
     for thread, frame in sys._current_frames().items():
-        if thread == me or frame.f_code.co_filename != IMPORTLIB:
+        if thread == me or frame.f_code.co_filename != IMPORTLIB_FILE:
             continue
         lock = frame.f_locals.get("self")
-        if not isinstance(lock, ModuleLock) or (lock.owner != me and lock not in _endless):  # type: ignore[attr-defined]
+        if not isinstance(lock, MODULE_LOCK) or (lock.owner != me and lock not in _endless):
             return True
     return False
 
 
 def _are_hooks_ready() -> bool:
-    """Return True if no other thread holds a lock that hooks which run after ours wait for.
+    """Return True if no other thread holds a lock that later hooks wait for.
 
     Such a thread may itself wait for the import lock: weak references to module locks take it when
     the garbage collector frees them, in any thread.
     """
-    for taken in HOOK_LOCKS:
-        if not taken.acquire(blocking=False):
-            return False
-        taken.release()
-    return True
+    # To take the locks would be a risk: Ctrl-C may come before they are released.
+    own = f" owner={_thread.get_ident()} "
+    texts = [repr(each) for each in HOOK_LOCKS]
+    return not any(text.startswith("<locked") and own not in text for text in texts)
 
 
 def _module_locks() -> dict[str, Any]:
     """Return the locks of modules that are being imported."""
-    found: dict[str, Any] = getattr(_bootstrap, "_module_locks", {})
+    found: dict[str, Any] = getattr(IMPORTLIB, "_module_locks", {})
     return found.copy()
 
 

@@ -9,6 +9,7 @@ arrays: it reads their address and shape in place, as Numba does. Sources: Numba
 from __future__ import annotations
 
 import ctypes
+import operator
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
@@ -48,6 +49,14 @@ class ArrayType(NamedTuple):
 ArgumentType = ArrayType | None  # None: a number of 64 bits
 
 
+class _Number(ctypes.c_int64):
+    """A number of 64 bits, from a number of Python's or NumPy's."""
+
+    @classmethod
+    def from_param(cls, value: Any) -> ctypes.c_int64:
+        return ctypes.c_int64(operator.index(value))
+
+
 class Native:
     """A function in machine code, by its entry.
 
@@ -58,7 +67,7 @@ class Native:
     """
 
     def __init__(self, address: int, types: Sequence[ArgumentType], owner: object) -> None:
-        kinds = (ctypes.c_int64 if t is None else ctypes.py_object for t in types)
+        kinds = (_Number if t is None else ctypes.py_object for t in types)
         # ctypes releases the GIL during a call.
         prototype = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, *kinds)
         self._function = prototype(address)

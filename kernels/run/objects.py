@@ -94,7 +94,9 @@ def keep(path: Path, dispatcher: Any, types: Sequence[ArgumentType]) -> Native:
     try:
         code = _object_of(dispatcher, types)
         found = _load(code, types)
-    except Exception as e:
+    except MemoryError as e:  # another process may have enough
+        raise CannotKeep(describe_error(e)) from e
+    except Exception as e:  # Numba and llvmlite may have changed in any way
         _write(path, b"")
         raise CannotKeep(describe_error(e)) from e
     _write(path, hashlib.sha256(code).digest() + code)

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +12,13 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from skipstone.ir import arrow
+
+CONVERSION_ERRORS = (pa.ArrowException, OverflowError, ValueError, TypeError)
+
+
+def as_if_pandas_were_not_imported():
+    return mock.patch.object(arrow, "_would_import_pandas", return_value=True)
+
 
 NUMBERS = st.sampled_from(arrow.NUMBERS).map(np.dtype)
 
@@ -60,11 +68,12 @@ KINDS = st.sampled_from(
 def test_values_of_python_convert_as_arrow_converts_them(values, kind):
     try:
         expected = pa.array(values, kind)
-    except (pa.ArrowException, OverflowError, ValueError, TypeError):
-        with pytest.raises((pa.ArrowException, OverflowError, ValueError, TypeError)):
+    except CONVERSION_ERRORS:
+        with pytest.raises(CONVERSION_ERRORS), as_if_pandas_were_not_imported():
             arrow.python_array(values, kind)
         return
-    found = arrow.python_array(values, kind)
+    with as_if_pandas_were_not_imported():
+        found = arrow.python_array(values, kind)
     found.validate(full=kind != pa.date64())  # Arrow makes some of parts of a day
     assert found.type == kind
     assert found.equals(expected) or repr(found.to_pylist()) == repr(expected.to_pylist())  # NaN
@@ -79,7 +88,20 @@ def test_values_of_python_convert_as_arrow_converts_them(values, kind):
     ],
 )  # fmt: skip
 def test_scalars(value, kind):
-    assert arrow.scalar_of(value, kind).equals(pa.scalar(value, kind))
+    expected = pa.scalar(value, kind)
+    assert arrow.without_pandas([value], kind)[0].equals(expected)
+    assert arrow.scalar_of(value, kind).equals(expected)
+    with as_if_pandas_were_not_imported():
+        assert arrow.scalar_of(value, kind).equals(expected)
+
+
+def test_once_pandas_is_there_arrow_converts(monkeypatch):
+    """It is five times as fast, and so it is for many values."""
+    pytest.importorskip("pandas")
+    monkeypatch.setattr(arrow, "without_pandas", lambda *_: pytest.fail("the slow way is taken"))
+    assert arrow.python_array([1, None], pa.int64()).to_pylist() == [1, None]
+    with as_if_pandas_were_not_imported():
+        assert len(arrow.python_array([1] * (arrow.FEW + 1), pa.int64())) == arrow.FEW + 1
 
 
 def test_a_first_answer_imports_neither_pandas_nor_numba(tmp_path):

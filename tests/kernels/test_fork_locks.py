@@ -6,10 +6,23 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+
+
+def run(script: str, *arguments: str) -> tuple[int, str, str]:
+    """Return the exit code, output and errors of a new process."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", script, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
 ARROW = """
-import os, signal, sys, threading, time, warnings
+import os, signal, sys, threading, time
 import numpy as np, pyarrow as pa, skipstone
-warnings.simplefilter("ignore")
 threading.Thread(target=pa.array, args=(np.zeros(3),)).start()
 while "pandas" not in sys.modules:
     time.sleep(0.001)
@@ -21,13 +34,9 @@ print(os.wait()[1])
 """
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_a_fork_while_pyarrow_imports_pandas():
     pytest.importorskip("pandas")
-    done = subprocess.run(
-        [sys.executable, "-c", ARROW], capture_output=True, text=True, timeout=120
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")
+    assert run(ARROW) == (0, "0\n", "")
 
 
 AWAITED = """
@@ -59,13 +68,9 @@ print(os.wait()[1])
 """
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_a_fork_while_another_thread_is_about_to_import_pandas():
     pytest.importorskip("pandas")
-    done = subprocess.run(
-        [sys.executable, "-c", AWAITED], capture_output=True, text=True, timeout=120
-    )
-    assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr
+    assert run(AWAITED) == (0, "0\n", "")
 
 
 HOOKS = """
@@ -95,8 +100,45 @@ print(os.wait()[1])
 """
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_a_fork_while_a_pool_takes_work():
     """The thread that holds the pool's lock waits for one that needs the import lock."""
-    done = subprocess.run([sys.executable, "-c", HOOKS], capture_output=True, text=True, timeout=30)
-    assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr
+    assert run(HOOKS) == (0, "0\n", "")
+
+
+BROKEN = """
+import os, sys, threading, time
+sys.path.insert(0, sys.argv[1])
+import numpy, pyarrow
+from skipstone.kernels.run import forks
+
+threading.Thread(target=time.sleep, args=(3,), daemon=True).start()
+held = []
+real = forks._wait_for_imports
+forks._wait_for_imports = lambda: (real(), held.append(True))
+if os.fork() == 0:
+    os._exit(0)
+print(os.wait()[1], held)
+"""
+
+
+def test_a_fork_with_a_pandas_that_cannot_be_imported(tmp_path):
+    """The other steps before the fork are still taken, and nothing is printed."""
+    (tmp_path / "pandas.py").write_text("raise RuntimeError('broken')")
+    assert run(BROKEN, str(tmp_path)) == (0, "0 [True]\n", "")
+
+
+OWN = """
+import concurrent.futures.thread as futures, logging, os, time
+import skipstone
+
+start = time.monotonic()
+logging._lock.acquire()  # as a handler holds it
+if os.fork() == 0:
+    os._exit(0)
+logging._lock.release()
+print(os.wait()[1], time.monotonic() - start < 3)
+"""
+
+
+def test_a_fork_does_not_wait_for_its_own_lock():
+    assert run(OWN) == (0, "0 True\n", "")

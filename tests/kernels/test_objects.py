@@ -1,5 +1,6 @@
 """Loops that are kept as object files, and called without Numba."""
 
+import ctypes
 import hashlib
 import os
 import subprocess
@@ -92,6 +93,9 @@ def test_a_loop_is_kept_and_loaded(loop_of, tmp_path, monkeypatch):
     made = loops.compiled(loop)
     assert isinstance(made, Native) and len(files(tmp_path)) == 1
     check(made)
+    data, table, _, out = arguments()
+    for factor in (np.int64(2), np.uint8(2), np.int16(2)):  # numbers of NumPy's count as Python's
+        assert made(data, table, factor, out) == 66 * 2 + 45
     in_a_new_process(monkeypatch)
     monkeypatch.setattr(objects, "keep", lambda *_: pytest.fail("it was compiled again"))
     loaded = loops.load(loop)
@@ -167,6 +171,9 @@ def test_arguments_of_other_types_are_refused(loop_of):
     ):
         with pytest.raises(TypeError, match="argument"):
             summed(*wrong)
+    for wrong in (2.0, "2", None):
+        with pytest.raises((TypeError, ctypes.ArgumentError)):
+            summed(data, table, wrong, out)
     for count in (3, 5):
         with pytest.raises(TypeError, match=f"is given {count}"):
             summed(*(data, table, factor, out, out)[:count])
