@@ -112,20 +112,24 @@ def _wait_for_compiler() -> None:
 
 
 def _wait_for_arrow() -> None:
-    """Let pyarrow set up memory, pandas and files, if other threads may use it.
+    """Let pyarrow set up memory, pandas, functions and files, if other threads may use it.
 
     It does each once, behind a lock: when any thread first allocates memory, when any first makes
-    an array from a NumPy array and so imports pandas, and when any first uses a file system. To
-    wait for another thread would not suffice, since it may begin while the fork's last hooks run.
+    an array from a NumPy array and so imports pandas, when any first calls a function, and when any
+    first uses a file system. To wait for another thread would not suffice, since it may begin while
+    the fork's last hooks run.
     """
     _fork.pandas = "pandas" in sys.modules
     if len(sys._current_frames()) < 2:
         return
-    arrow, numpy, files = (_module(name) for name in ("pyarrow", "numpy", "pyarrow.fs"))
+    arrow, numpy = _module("pyarrow"), _module("numpy")
+    compute, files = _module("pyarrow.compute"), _module("pyarrow.fs")
     if hasattr(arrow, "array") and hasattr(numpy, "zeros"):
         arrow.allocate_buffer(64)
         with contextlib.suppress(Exception):  # an import of pandas can raise anything
             arrow.array(numpy.zeros(1))
+        if hasattr(compute, "call_function"):
+            compute.call_function("array_sort_indices", [arrow.nulls(1, arrow.int64())])
     if hasattr(files, "LocalFileSystem"):
         files.LocalFileSystem()
 
