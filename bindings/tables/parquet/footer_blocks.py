@@ -25,6 +25,7 @@ from skipstone.kernels.pack.planes import Mask
 
 BLOCK: Final = 1 << 20  # bytes of a block, after which it is closed
 CODEC, LEVEL = "zstd", 1  # 1 MiB of footers of one writer takes 1 ms, and becomes some 80 KB
+WIDE: Final = 64  # bytes a row group, beyond which the bounds of a column are copied to be joined
 MAX_PARSED: Final = 64  # footers of an open block
 BOUNDS: Final = ((at.MIN, at.MIN_SIZE), (at.MAX, at.MAX_SIZE))
 
@@ -352,11 +353,18 @@ def joined(parts: Sequence[ChunkSlots], order: Ints) -> ChunkSlots:
     """Return what the loop found of one column in the row groups of several blocks.
 
     Args:
-        parts: The slots of each block.
+        parts: The slots of each block, which may be changed.
         order: The position of each row group of the parts, one part after another.
     """
     if len(parts) == 1:
         return parts[0]
+    # The slots of an open block point into all of its bytes.
+    parts = [
+        part._replace(data=_keep_bounds(part.data, part.slots))
+        if len(part.data) > WIDE * len(part.slots)
+        else part
+        for part in parts
+    ]
     data = np.concatenate([np.zeros(0, np.uint8), *(p.data for p in parts)])
     starts = np.cumsum([0, *(len(p.data) for p in parts)])[:-1]
     slots, present = np.empty((len(order), at.WIDTH), np.int64), np.empty(len(order), np.bool_)

@@ -41,6 +41,7 @@ SLOW_SECONDS, BATCH_FILES = 0.001, 16
 # compiled, as Numba alone takes 0.4 s to import. At LARGE, Python would take more than a second.
 KEPT, SMALL, LARGE = 1 << 16, 1 << 20, 1 << 22
 GROUP: Final = 8  # full blocks that are parsed together, by all threads
+OPEN_BLOCKS: Final = 4  # left open, so that plans of small tables decompress nothing; 2 MB each
 _asked = 0  # bytes that Python has read, or could have
 WAY_OUT: Final = (
     'leave it out by a glob such as folder/*.parquet, or plan to read it by on_error="keep" '
@@ -179,7 +180,7 @@ def is_worth_loop(nbytes: int) -> bool:
 
 
 class _Reading:
-    """Files whose footers are being read, into blocks of which all but the last are closed."""
+    """Files whose footers are being read, into blocks most of which are closed."""
 
     def __init__(
         self,
@@ -228,16 +229,21 @@ class _Reading:
             if is_there():
                 self._parse(group, loop=True)
             for block in group:
-                block.close()
+                self._close(block)
+
+    def _close(self, block: FooterBlock) -> None:
+        """Close a block, unless it is one of the first of the table."""
+        if all(block is not one for one in self._blocks[:OPEN_BLOCKS]):
+            block.close()
 
     def _parse(self, blocks: Sequence[FooterBlock], *, loop: bool) -> None:
-        """Parse blocks, and close all but the last one of the table."""
+        """Parse blocks, and close all but the last one of the table and its first ones."""
 
         def work(first: int, last: int) -> None:
             for block in blocks[first:last]:
                 block.parse(self._heads, loop=loop)
                 if block is not self._blocks[-1]:
-                    block.close()
+                    self._close(block)
 
         run_chunks(work, len(blocks), 1 if loop else len(blocks))
 

@@ -42,6 +42,7 @@ def files(tmp_path_factory):
 def small_blocks(monkeypatch):
     monkeypatch.setattr(sources, "BLOCK", 1)  # each batch of files is a block
     monkeypatch.setattr(sources, "GROUP", 2)
+    monkeypatch.setattr(sources, "OPEN_BLOCKS", 1)
 
 
 def footers_of(folder):
@@ -55,6 +56,7 @@ def test_closed_blocks_say_the_same(files, monkeypatch, name):
         expected = content(footers_of(files))
         monkeypatch.setattr(sources, "BLOCK", 1)
         monkeypatch.setattr(sources, "GROUP", 2)
+        monkeypatch.setattr(sources, "OPEN_BLOCKS", 0)
         footers = footers_of(files)
         assert len({id(f.block) for f in footers}) == -(-FILES // sources.BATCH_FILES)
         assert content(footers) == expected
@@ -97,13 +99,14 @@ def test_what_is_kept_of_closed_blocks(files, small_blocks):
     with reader("loop"):
         table = ss.scan_parquet(files)
         table.plan("x = 3 AND s = '003'").to_arrow()
-        *closed, last = {
-            id(f.block): f.block for p in table.groups.parts for f in p.footers
-        }.values()
-        assert [b._open for b in closed] == [None] * len(closed)
-        assert last._open is not None
+        blocks = list(
+            {id(f.block): f.block for p in table.groups.parts for f in p.footers}.values()
+        )
+        first, *closed, last = blocks
+        assert closed and [b._open for b in closed] == [None] * len(closed)
+        assert all(b._open is not None for b in (first, last))
         assert all(len(b._packed) < b.nbytes / 3 for b in closed)
-        heads = {id(h) for b in (*closed, last) for h in b.heads}
+        heads = {id(h) for b in blocks for h in b.heads}
         assert len(heads) == 2  # pandas' notes do not tell heads apart
 
 

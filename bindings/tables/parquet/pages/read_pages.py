@@ -27,6 +27,7 @@ from skipstone.ir.errors import UnsupportedForm
 from skipstone.ir.node import Node
 from skipstone.ir.session import Session
 
+FEW_ROWS: Final = 1 << 14  # a batch; joins and filters take 0.5 ms for each batch besides
 # Errors of files that cannot be read by pages.
 UNREADABLE: Final = (OSError, pa.ArrowException, ValueError, IndexError)
 
@@ -159,6 +160,9 @@ def read_files(
     columns = rows.columns(wanted.columns)
     schema = pa.schema([f for name in wanted.columns for f in fields if f.name == name])
     rows_found = pa.Table.from_arrays([columns[name] for name in wanted.columns], schema=schema)
+    chunks = max((c.num_chunks for c in rows_found.columns), default=0)
+    if chunks > 1 and rows_found.num_rows < chunks * FEW_ROWS:
+        rows_found = rows_found.combine_chunks()
     return rows_found.to_batches(BATCH_ROWS)  # type: ignore[no-any-return]
 
 
