@@ -38,14 +38,22 @@ pruning/                pruned reads of a DataFrame
     context             the session's settings and caches while one DataFrame is pruned
     reports             `Pruned`, `PrunedScan`: what was found, for people
     scans               judge each scan of an optimised plan by its own conditions
+    plan_scans          find the scans of a plan
     listing             files that Spark has listed, and their footers
     prune_connect       prune in Spark Connect, where no plan is visible
     joins               find the joins of a plan, and the scan columns that they compare with keys
+    cost                what reading and collecting keys cost, and what keys may save
+    build_rows          read keys without a Spark job
     prune_star          choose the joins of a DataFrame that also prune its scans
     prune_join          `prune_join`: the build side's keys prune the files of the probe side
     join_keys           collect these keys in Spark, and check that they are repeatable
     join_table          pruned joins of tables that Skipstone plans itself
     join_shards         pruned joins of tables by their shards, which executors judge
+
+automatic/              every query of a session
+    enable              `enable`, `disable`, `report`
+    pruner              what the optimiser's rule calls: prune one plan
+    queries             reports of the latest queries
 
 java/                   compiled in the session's JVM, see `session/jvm`
     PlanGateway         the methods that Python calls
@@ -56,6 +64,8 @@ java/                   compiled in the session's JVM, see `session/jvm`
     JoinText, Seqs      write them as text; Scala's sequences
     RepeatableRows      the file lists that the rows of a plan depend on
     Json                write expressions as JSON
+    PruningRule         the optimiser's rule; `PruningRequest` what it asks, `Outcomes` how it ended
+    Prunable            tells which plans are worth a question; `DaemonThreads` ask it
 
 reading/                reads of pruned tables
     tables              find the table at a path

@@ -10,6 +10,8 @@ PySpark and pandas are imported when a function is first called. Workers need Sk
 
 from __future__ import annotations
 
+from skipstone.bindings.spark.automatic.enable import disable, enable, report
+from skipstone.bindings.spark.automatic.queries import QueryReport, SessionReport
 from skipstone.bindings.spark.pruning.prune import prune, pruned
 from skipstone.bindings.spark.pruning.prune_join import prune_join
 from skipstone.bindings.spark.pruning.reports import Pruned, PrunedScan
@@ -30,7 +32,11 @@ __all__ = [
     "DeltaScan",
     "Pruned",
     "PrunedScan",
+    "QueryReport",
+    "SessionReport",
     "delta_statistics",
+    "disable",
+    "enable",
     "ensure_java",
     "files_for_scan",
     "keep_udf",
@@ -40,6 +46,7 @@ __all__ = [
     "pruned",
     "read",
     "register",
+    "report",
     "session",
     "to_column",
     "verdict_udf",

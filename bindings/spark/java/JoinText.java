@@ -7,6 +7,7 @@ import org.apache.spark.sql.catalyst.expressions.EqualNullSafe;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 
@@ -39,6 +40,7 @@ class JoinText {
   private static void write(JoinSide side, LogicalPlan plan, StringBuilder out) {
     out.append("{\"first\":").append(side.first).append(",\"last\":").append(side.last);
     out.append(",\"filtered\":").append(isFiltered(plan));
+    out.append(",\"plain\":").append(isPlain(plan));
     out.append(",\"size\":").append(plan.stats().sizeInBytes().toString());
     out.append(",\"others\":").append(others(plan).toString());
     out.append(",\"scans\":[");
@@ -70,6 +72,15 @@ class JoinText {
       if (isFiltered((LogicalPlan) i.next())) return true;
     }
     return false;
+  }
+
+  // Return true if the rows of a plan are those of one scan of files, under conditions.
+  private static boolean isPlain(LogicalPlan plan) {
+    if (plan instanceof LogicalRelation) {
+      return ((LogicalRelation) plan).relation() instanceof HadoopFsRelation;
+    }
+    return (plan instanceof Filter || plan instanceof Project)
+      && isPlain((LogicalPlan) plan.children().apply(0));
   }
 
   private static boolean isWritten(Expression e) {

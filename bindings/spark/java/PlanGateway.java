@@ -7,6 +7,7 @@ package skipstone;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.function.Function;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.execution.datasources.FileIndex;
 
@@ -41,8 +42,12 @@ public class PlanGateway {
     return new Validity(until, watches);
   }
 
-  /** Return a plan with other file indexes in its scans; `to` maps ids of their columns to them. */
-  public LogicalPlan replaced(LogicalPlan plan, Map to) {
-    return (LogicalPlan) plan.transformWithSubqueries(new ReplacedIndexes(to));
+  /** Return a plan with other file indexes in its scans; `to` maps numbers of scans to them. */
+  public LogicalPlan replaced(LogicalPlan plan, Scans scans, Map to) {
+    return (LogicalPlan) plan.transformWithSubqueries(new ReplacedIndexes(scans.relations, to));
+  }
+
+  public PruningRule rule(Function pruner) {
+    return new PruningRule(pruner);
   }
 }

@@ -1,17 +1,23 @@
 package skipstone;
 
+import java.util.IdentityHashMap;
+import java.util.Iterator;
+import java.util.List;
 import java.util.Map;
-import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 
-/** Puts other file indexes into the scans of a plan; `to` maps ids of their columns to them. */
+/** Puts other file indexes into scans of a plan. */
 class ReplacedIndexes extends scala.runtime.AbstractPartialFunction {
-  private final Map to;
+  private final IdentityHashMap to = new IdentityHashMap(); // LogicalRelation -> FileIndex
 
-  public ReplacedIndexes(Map to) {
-    this.to = to;
+  /** The scan at a position in `relations` gets the index that `to` has for the position. */
+  public ReplacedIndexes(List relations, Map to) {
+    for (Iterator each = to.entrySet().iterator(); each.hasNext(); ) {
+      Map.Entry entry = (Map.Entry) each.next();
+      this.to.put(relations.get(((Number) entry.getKey()).intValue()), entry.getValue());
+    }
   }
 
   public boolean isDefinedAt(Object node) {
@@ -31,14 +37,6 @@ class ReplacedIndexes extends scala.runtime.AbstractPartialFunction {
   }
 
   private FileIndex found(Object node) {
-    if (!(node instanceof LogicalRelation)) return null;
-    LogicalRelation scan = (LogicalRelation) node;
-    if (!(scan.relation() instanceof HadoopFsRelation)) return null;
-    scala.collection.Iterator output = scan.output().iterator();
-    while (output.hasNext()) {
-      Object index = to.get(String.valueOf(((NamedExpression) output.next()).exprId().id()));
-      if (index != null) return (FileIndex) index;
-    }
-    return null;
+    return (FileIndex) to.get(node);
   }
 }

@@ -8,6 +8,7 @@ import java.util.List;
 import java.util.Map;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.AttributeSet;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
@@ -30,7 +31,7 @@ public class Scans {
   private boolean joined = false;
 
   public Scans(LogicalPlan plan) {
-    walk(plan, new ArrayList());
+    walk(plan, new ArrayList(), null);
     text.append("]");
   }
 
@@ -52,10 +53,11 @@ public class Scans {
     return (HadoopFsRelation) ((LogicalRelation) relations.get(i)).relation();
   }
 
-  private void walk(LogicalPlan plan, List above) {
+  // `read` has the columns that the projection above a scan reads; null: all.
+  private void walk(LogicalPlan plan, List above, AttributeSet read) {
     if (plan instanceof LogicalRelation) {
       boolean files = ((LogicalRelation) plan).relation() instanceof HadoopFsRelation;
-      if (files) scan((LogicalRelation) plan, above);
+      if (files) scan((LogicalRelation) plan, above, read);
       else leaf(plan);
       return;
     }
@@ -68,10 +70,12 @@ public class Scans {
       inner = new ArrayList(above);
       inner.add(((Filter) plan).condition());
     }
+    AttributeSet below = plan instanceof Project ? plan.references()
+      : plan instanceof Filter ? read : null;
     scala.collection.Iterator children = plan.children().iterator();
-    while (children.hasNext()) walk((LogicalPlan) children.next(), inner);
+    while (children.hasNext()) walk((LogicalPlan) children.next(), inner, below);
     scala.collection.Iterator subqueries = plan.subqueries().iterator();
-    while (subqueries.hasNext()) walk((LogicalPlan) subqueries.next(), new ArrayList());
+    while (subqueries.hasNext()) walk((LogicalPlan) subqueries.next(), new ArrayList(), null);
   }
 
   private void leaf(LogicalPlan plan) {
@@ -112,11 +116,27 @@ public class Scans {
     return out;
   }
 
-  private void scan(LogicalRelation scan, List conditions) {
+  private static int columnsRead(LogicalRelation scan, List conditions, AttributeSet read) {
+    if (read == null) return scan.output().size();
+    int n = 0;
+    for (scala.collection.Iterator i = scan.output().iterator(); i.hasNext(); ) {
+      Attribute column = (Attribute) i.next();
+      boolean isRead = read.contains(column);
+      for (Iterator c = conditions.iterator(); c.hasNext() && !isRead; ) {
+        isRead = ((Expression) c.next()).references().contains(column);
+      }
+      if (isRead) n++;
+    }
+    return n;
+  }
+
+  private void scan(LogicalRelation scan, List conditions, AttributeSet read) {
     HadoopFsRelation r = (HadoopFsRelation) scan.relation();
     if (!relations.isEmpty()) text.append(",");
+    int same = 0; // the first position at which the plan has this object
+    while (same < relations.size() && relations.get(same) != scan) same++;
     relations.add(scan);
-    text.append("{\"format\":");
+    text.append("{\"same\":").append(same).append(",\"format\":");
     Json.quoted(r.fileFormat().getClass().getName(), text);
     text.append(",\"index\":");
     Json.quoted(r.location().getClass().getName(), text);
@@ -136,6 +156,7 @@ public class Scans {
     }
     text.append(",\"streaming\":").append(scan.isStreaming());
     text.append(",\"bytes\":").append(r.location().sizeInBytes());
+    text.append(",\"read\":").append(columnsRead(scan, conditions, read));
     text.append(",\"data\":").append(r.dataSchema().json());
     text.append(",\"partitions\":").append(r.partitionSchema().json());
     text.append(",\"options\":{");

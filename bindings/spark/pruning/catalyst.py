@@ -89,6 +89,13 @@ def conjunction(
     return Node(Op.AND, (*map(reader.node, conditions), literal(1, ty.BOOL)))
 
 
+def conjuncts(conditions: Iterable[Tree]) -> list[Tree]:
+    """Return the conditions of chains of AND one by one."""
+    return [
+        one for tree in conditions for one in (tree["parts"] if tree["class"] == "And" else [tree])
+    ]
+
+
 def casts_of(tree: Tree, settings: Settings) -> list[DType | None] | None:
     """Return the types that a column is cast to, from the inside out, under the session's settings.
 

@@ -119,21 +119,21 @@ def repeatable(df: DataFrame) -> tuple[DataFrame, list[Any]]:
 
 
 def collect_keys(
-    keys: DataFrame,
+    keys: DataFrame | pa.Table,
     of: pa.Schema,
     null_safe: Collection[str],
     threshold: str | int | None,
     max_rows: int,
     settings: Settings,
 ) -> DynamicFilterData:
-    """Collect the keys of the build side in a Spark job.
+    """Collect the keys of the build side: in a Spark job, unless they are there already.
 
     If there are at most `max_rows` distinct rows, they come to the driver as they are, and without
     a shuffle if Spark estimates the whole side to be small. Otherwise each task makes a filter of
     ranges, and the driver merges these.
 
     Args:
-        keys: One column per key.
+        keys: One column per key, as a DataFrame or an Arrow table.
         of: The columns that they are compared with, in the same order.
         null_safe: Those of these columns that match NULL with NULL.
         threshold: Size of a filter in bytes, as for `DynamicFilterCollector`.
@@ -149,6 +149,9 @@ def collect_keys(
         timezone=settings["timezone"],
         ansi=settings["ansi"],
     )
+    if isinstance(keys, pa.Table):
+        collector.add(keys.rename_columns(of.names))
+        return collector.finish()
     with quiet():
         few = (
             keys.limit(max_rows + 1).toArrow() if _estimated_bytes(keys) <= MAX_RAW_BYTES else None

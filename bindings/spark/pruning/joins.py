@@ -40,6 +40,7 @@ class JoinSide:
         others: Bytes read from other sources, by Spark's estimate.
         size: Bytes of its rows, by Spark's estimate.
         filtered: Whether the user's query has a condition on it.
+        plain: Whether its rows are those of one scan under conditions.
         above: Joins above whose keys also come from this side, by number, each with the side of it
             that contains this join.
     """
@@ -49,6 +50,7 @@ class JoinSide:
     others: int
     size: int
     filtered: bool
+    plain: bool
     above: tuple[tuple[int, Side], ...]
 
 
@@ -137,6 +139,7 @@ def _join_side(info: Any) -> JoinSide:
         info["others"],
         info["size"],
         info["filtered"],
+        info["plain"],
         above,
     )
 
@@ -146,7 +149,7 @@ def targets_of(
     side: Side,
     numbers: Iterable[int],
     scans: Sequence[Scan],
-    keys: Any,
+    kinds: Sequence[pa.DataType | None],
     context: Context,
 ) -> list[Target]:
     """Return the scans on one side of a join that its keys can prune.
@@ -158,28 +161,33 @@ def targets_of(
         side: The side of the scans.
         numbers: The side's origins to examine.
         scans: The scans of the plan.
-        keys: The PySpark schema of the other side's keys.
+        kinds: The types of the other side's keys; None if a collation compares them.
         context: What the scans share.
     """
     found = (
-        _target(join, side, scans[number], join.side_of(side).origins[number], keys, context)
+        _target(join, side, scans[number], join.side_of(side).origins[number], kinds, context)
         for number in numbers
     )
     return [target for target in found if target is not None]
 
 
 def _target(
-    join: PlanJoin, side: Side, scan: Scan, ids: Sequence[int], keys: Any, context: Context
+    join: PlanJoin,
+    side: Side,
+    scan: Scan,
+    ids: Sequence[int],
+    kinds: Sequence[pa.DataType | None],
+    context: Context,
 ) -> Target | None:
-    names, schema, kinds = scan.columns, scan.schema, as_arrow(keys)
+    names, schema = scan.columns, scan.schema
     fields: dict[int, pa.Field] = {}
-    for i, column in enumerate(ids):
-        if column in names and not is_collated(keys[i]):
+    for i, (column, kind) in enumerate(zip(ids, kinds, strict=True)):
+        if column in names and kind is not None:
             field = schema.field(names[column])
             if _compared_alike(
                 field,
                 casts_of(join.keys[i][side], context.settings),
-                from_arrow(kinds.field(i).type),
+                from_arrow(kind),
                 context,
             ):
                 fields[i] = field
@@ -188,11 +196,21 @@ def _target(
     return Target(scan, fields) if fields and (whole or join.needs(side) is Needs.MATCHED) else None
 
 
+def kinds_of(keys: Any) -> list[pa.DataType | None]:
+    """Return the types of a DataFrame's columns; None for strings that a collation compares."""
+    schema = keys.schema
+    return [
+        None if is_collated(f) else kind
+        for f, kind in zip(schema, as_arrow(schema).types, strict=True)
+    ]
+
+
 class Collector:
     """Collects the keys of one side of a join, once for columns of the same names and types.
 
     Args:
-        keys: A DataFrame of the keys, with columns named by their numbers.
+        keys: The keys, with columns named by their numbers: a DataFrame, whose keys a Spark job
+            collects, or an Arrow table.
         join: The join.
         side: The side of the scans that the keys are compared with.
         threshold: Size of a filter in bytes, as for `DynamicFilterCollector`.

@@ -17,11 +17,12 @@ import pyarrow.fs as pafs
 from skipstone.bindings.location import resolve
 from skipstone.bindings.plans.work import Meter
 from skipstone.bindings.spark.pruning.catalyst import value_of
+from skipstone.bindings.spark.pruning.cost import spread
 from skipstone.bindings.statistics.statistics import Statistics
 from skipstone.bindings.statistics.store.settled import settled
 from skipstone.bindings.tables.files import UNKNOWN, Files
 from skipstone.bindings.tables.parquet.footer_cache import FooterCache
-from skipstone.bindings.tables.parquet.groups import constant, forms_in
+from skipstone.bindings.tables.parquet.groups import LazyColumns, constant, forms_in
 from skipstone.bindings.tables.parquet.table import ParquetTable
 from skipstone.bindings.tables.partitions import Texts
 from skipstone.ir.errors import SourceError
@@ -194,6 +195,36 @@ class Listing:
                 self.forget()
             return out
 
+    def spread(self, column: str, candidates: Mask) -> float:
+        """Return the share of some files' bytes that may hold one value of a column, on average.
+
+        Args:
+            column: A column that statistics can judge.
+            candidates: The files, bool, shape (n,).
+        """
+        with self._lock:
+            table = self._table(np.flatnonzero(candidates))
+            raw = LazyColumns(table.groups, "UTC").get((column,))
+            if raw is None or raw.min is None or raw.max is None:
+                return 1.0
+            return spread(_whole(raw.min), _whole(raw.max), table.groups.nbytes)
+
+    def rows(self, predicate: PruningPredicate, candidates: Mask, columns: list[str]) -> pa.Table:
+        """Read the rows of some files that match a predicate.
+
+        Args:
+            predicate: Over the columns of the files and of partitions.
+            candidates: The files, bool, shape (n,).
+            columns: The columns to read.
+
+        Raises:
+            SourceError: a file cannot be read, or is no longer as it was listed.
+            UnsupportedForm: rows cannot be judged by the predicate.
+        """
+        with self._lock:
+            table = self._table(np.flatnonzero(candidates))
+        return table.plan(predicate, columns=columns).to_arrow()
+
     def _table(self, chosen: Ints) -> ParquetTable:
         key = chosen.tobytes()
         if key not in self._tables:
@@ -241,6 +272,10 @@ class Listings:
             while len(self._listings) > self._max_size:
                 self._listings.popitem(last=False)
         return made
+
+
+def _whole(values: Any) -> pa.Array:
+    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else pa.array(values)
 
 
 def _check_case(table: ParquetTable, paths: Sequence[Path]) -> None:

@@ -12,20 +12,21 @@ from skipstone.bindings.filters.option import enabled
 from skipstone.bindings.predicates.predicate import is_column
 from skipstone.bindings.spark.pruning.context import Context, context_of
 from skipstone.bindings.spark.pruning.listing import Listings
+from skipstone.bindings.spark.pruning.plan_scans import scans_of, validity_of
 from skipstone.bindings.spark.pruning.prune_star import star
 from skipstone.bindings.spark.pruning.reports import Pruned, not_pruned
-from skipstone.bindings.spark.pruning.scans import FOREVER, Scan, scans_of, validity_of
+from skipstone.bindings.spark.pruning.scans import FOREVER, Scan
 from skipstone.bindings.spark.session.jvm import frame_of, plan_gateway
 from skipstone.bindings.spark.session.session import is_connect, require_pyspark
 from skipstone.ir.errors import BackendMissing, PredicateError, describe_error
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-# Adds the filters of joins to scans. Arguments: the context, Spark's query execution, the scans,
-# and the same scans as an object of Spark's JVM.
-JoinJudge: TypeAlias = "Callable[[Context, Any, list[Scan], Any], None]"
+# Adds the filters of joins to scans. Arguments: the context, the optimised and the analysed plan,
+# the scans of the optimised one, and the same scans as an object of Spark's JVM.
+JoinJudge: TypeAlias = "Callable[[Context, Any, Any, list[Scan], Any], None]"
 _reports: WeakKeyDictionary[Any, Pruned] = WeakKeyDictionary()
-_listings: Final = Listings()
+listings: Final = Listings()
 
 
 def prune(
@@ -82,7 +83,7 @@ def prune(
     if is_connect(df):
         from skipstone.bindings.spark.pruning.prune_connect import prune_remote
 
-        found, report = prune_remote(df, filesystem, _listings)
+        found, report = prune_remote(df, filesystem, listings)
     else:
         found, report = prune_classic(df, filesystem, star if joins and enabled() else None)
     return with_report(found, report)
@@ -172,19 +173,20 @@ def _prune_plan(
         execution = frame_of(spark, execution.analyzed())._jdf.queryExecution()
     analysed, jvm_analysed = scans_of(gateway, execution.analyzed())
     scans, jvm_scans = scans_of(gateway, execution.optimizedPlan(), analysed)
-    context = context_of(spark, gateway, filesystem, _listings)
+    context = context_of(spark, gateway, filesystem, listings)
     for scan in scans:
         scan.judge(context)
     if joins is not None:
-        joins(context, execution, scans, jvm_scans)
+        joins(context, execution.optimizedPlan(), execution.analyzed(), scans, jvm_scans)
     indexes = {}
     if any(scan.pruned for scan in scans):
         elsewhere = _may_read_elsewhere(jvm_analysed.leaves(), jvm_scans.leaves())
         indexes = _new_indexes(gateway, analysed, scans, until, elsewhere)
     report = Pruned(scan.report for scan in scans)
-    return (
-        frame_of(spark, gateway.replaced(execution.analyzed(), indexes)) if indexes else df
-    ), report
+    if not indexes:
+        return df, report
+    plan = gateway.replaced(execution.analyzed(), jvm_analysed, indexes)
+    return frame_of(spark, plan), report
 
 
 def _may_read_elsewhere(analysed: Mapping[str, int], optimised: Mapping[str, int]) -> bool:
@@ -197,8 +199,8 @@ def _may_read_elsewhere(analysed: Mapping[str, int], optimised: Mapping[str, int
 
 def _new_indexes(
     gateway: Any, analysed: Sequence[Scan], judged: Sequence[Scan], until: int, read_elsewhere: bool
-) -> dict[str, Any]:
-    """Return new file indexes for scans of the analysed plan, by the ids of their columns.
+) -> dict[int, Any]:
+    """Return new file indexes for scans of the analysed plan, by their numbers.
 
     If each scan of some files keeps its ids in the analysed plan, each is pruned by its own
     condition. The optimiser may also have removed scans, merged them, or copied them under new ids.
@@ -212,7 +214,7 @@ def _new_indexes(
         until: When the indexes expire, in ms since 1970.
         read_elsewhere: As `_may_read_elsewhere` says.
     """
-    out: dict[str, Any] = {}
+    out: dict[int, Any] = {}
     for analysed_scans, scans in _by_files(analysed, judged):
         copies = [s for s in scans if not any(s.ids & a.ids for a in analysed_scans)]
         removed = [a for a in analysed_scans if not any(s.ids & a.ids for s in scans)]
@@ -221,17 +223,17 @@ def _new_indexes(
                 scans, "Spark does not read these files everywhere the query names them"
             )
         elif removed or copies:
-            out |= _without_files(gateway, until, analysed_scans, scans)
+            out |= indexes_without_files(gateway, until, analysed_scans, scans)
         else:
             for analysed_scan in analysed_scans:
                 same_columns = [scan for scan in scans if scan.ids & analysed_scan.ids]
-                out |= _without_files(gateway, until, [analysed_scan], same_columns)
+                out |= indexes_without_files(gateway, until, [analysed_scan], same_columns)
     return out
 
 
-def _without_files(
+def indexes_without_files(
     gateway: Any, until: int, analysed_scans: Sequence[Scan], scans: Sequence[Scan]
-) -> dict[str, Any]:
+) -> dict[int, Any]:
     """Return indexes for some analysed scans, without the files that no optimised scan needs."""
     if not all(scan.pruned for scan in scans):
         _leave_unpruned(scans, "another scan of the query needs its files")
@@ -240,13 +242,13 @@ def _without_files(
     if not any(len(scan.drops(needed)) for scan in scans):
         _leave_unpruned(scans, "another scan of the query needs its files")
         return {}
-    out: dict[str, Any] = {}
+    out: dict[int, Any] = {}
     validity = validity_of(gateway, until, scans)
     for analysed_scan in analysed_scans:
         index = analysed_scan.index
         for scan in scans:
             index = scan.without(index, needed, validity)
-        out |= dict.fromkeys(map(str, analysed_scan.ids), index)
+        out[analysed_scan.number] = index
     for scan in scans:
         scan.count_shared(needed)
     return out

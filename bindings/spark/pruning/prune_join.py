@@ -29,12 +29,14 @@ from skipstone.bindings.spark.pruning.joins import (
     Collector,
     Joins,
     Target,
+    kinds_of,
     session_of,
     targets_of,
 )
+from skipstone.bindings.spark.pruning.plan_scans import scans_of
 from skipstone.bindings.spark.pruning.prune import filtered, prune_classic, with_report
 from skipstone.bindings.spark.pruning.reports import not_pruned
-from skipstone.bindings.spark.pruning.scans import Scan, scans_of
+from skipstone.bindings.spark.pruning.scans import Scan
 from skipstone.bindings.spark.session.jvm import frame_of
 from skipstone.bindings.spark.session.session import is_connect, require_pyspark
 from skipstone.ir.errors import PredicateError, SkipstoneError, describe_error
@@ -213,9 +215,8 @@ class _TopJoin:
         self.side, self.threshold, self.max_rows, self.watches = side, threshold, max_rows, watches
         self.targets: list[Target] = []
 
-    def __call__(self, context: Context, execution: Any, scans: list[Scan], _: Any) -> None:
+    def __call__(self, context: Context, _: Any, plan: Any, scans: list[Scan], __: Any) -> None:
         # In the analysed plan the top join is still the one that was written.
-        plan = execution.analyzed()
         analysed, jvm_scans = scans_of(context.gateway, plan)
         joins = Joins(context, plan, jvm_scans)
         top = joins.each[0]
@@ -229,7 +230,7 @@ class _TopJoin:
             if sum(bool(analysed[n].ids & one.ids) for one in analysed) == 1
         ]
         relations = json.loads(jvm_scans.text())
-        found = targets_of(top, self.side, unique, analysed, keys.schema, context)
+        found = targets_of(top, self.side, unique, analysed, kinds_of(keys), context)
         matched = top.needs(self.side) is Needs.MATCHED
         self.targets = [
             t

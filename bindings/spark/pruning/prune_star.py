@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import pyarrow as pa
+
 from skipstone.bindings.filters.kinds import Needs, Side
+from skipstone.bindings.spark.pruning.build_rows import key_columns, read_keys
 from skipstone.bindings.spark.pruning.context import Context
+from skipstone.bindings.spark.pruning.cost import LEFT, LOCAL, READ_SECONDS, Costs, Experience
 from skipstone.bindings.spark.pruning.join_keys import job_errors, watches
 from skipstone.bindings.spark.pruning.joins import (
     OTHER,
@@ -16,10 +20,12 @@ from skipstone.bindings.spark.pruning.joins import (
     Joins,
     JoinSide,
     PlanJoin,
+    kinds_of,
     session_of,
     targets_of,
 )
-from skipstone.bindings.spark.pruning.scans import FOREVER, Scan, validity_of
+from skipstone.bindings.spark.pruning.plan_scans import validity_of
+from skipstone.bindings.spark.pruning.scans import FOREVER, Scan
 from skipstone.bindings.spark.session.jvm import frame_of
 from skipstone.ir.errors import SkipstoneError, describe_error
 
@@ -31,6 +37,10 @@ SMALL_BYTES: Final = 1 << 20  # a build side of this size is used even without a
 # larger one would cost more than it saves.
 # Source: Spark, `spark.sql.optimizer.dynamicPartitionPruning.fallbackFilterRatio`.
 MAX_SHARE: Final = 0.5
+
+# Collect wherever keys may save anything: the user asked for it, and may run the plan many times.
+ANY_SAVING: Final = Costs(LOCAL[0], 1 / LOCAL[1], ratio=0.0)
+_experience: Final = Experience()
 
 Above = tuple[tuple[int, Side], ...]
 
@@ -57,7 +67,15 @@ class BuildSide:
         return [number for join_side in self.sides for number in join_side.scans]
 
 
-def star(context: Context, execution: Any, scans: list[Scan], jvm_scans: Any) -> None:
+def star(
+    context: Context,
+    plan: Any,
+    analysed: Any,
+    scans: list[Scan],
+    jvm_scans: Any,
+    costs: Costs = ANY_SAVING,
+    is_abandoned: Callable[[], bool] = lambda: False,
+) -> None:
     """Filter the scans of a DataFrame by the keys of its own joins, where a Spark job pays off.
 
     The joins are those of the optimised plan, where conditions stand at their scans, and IN and
@@ -66,17 +84,20 @@ def star(context: Context, execution: Any, scans: list[Scan], jvm_scans: Any) ->
 
     Args:
         context: What the scans share.
-        execution: Spark's query execution.
-        scans: The scans of its optimised plan, judged by their own conditions.
+        plan: The optimised plan.
+        analysed: The plan that it was made from.
+        scans: The scans of the optimised plan, judged by their own conditions.
         jvm_scans: The same scans, as an object of Spark's JVM.
+        costs: What reading and a job cost here.
+        is_abandoned: Returns True if nobody waits for the answer any longer.
     """
     if not jvm_scans.joined():
         return
     expected: tuple[type[Exception], ...] = (SkipstoneError, *job_errors())
     try:
-        _Star(
-            context, execution, scans, Joins(context, execution.optimizedPlan(), jvm_scans)
-        ).collect(expected)
+        joins = Joins(context, plan, jvm_scans)
+        star_of_plan = _Star(context, analysed, scans, jvm_scans, joins, costs)
+        star_of_plan.collect(expected, is_abandoned)
     except expected as e:
         for scan in scans:
             scan.note_join(f"its joins cannot be read ({describe_error(e)})")
@@ -85,20 +106,30 @@ def star(context: Context, execution: Any, scans: list[Scan], jvm_scans: Any) ->
 class _Star:
     """Collects keys from the build sides of one plan, and filters the scans of the other sides."""
 
-    def __init__(self, context: Context, execution: Any, scans: list[Scan], joins: Joins) -> None:
-        self.context, self.scans, self.joins = context, scans, joins
-        self.analysed = execution.analyzed()
+    def __init__(
+        self,
+        context: Context,
+        analysed: Any,
+        scans: list[Scan],
+        jvm_scans: Any,
+        joins: Joins,
+        costs: Costs,
+    ) -> None:
+        self.context, self.analysed, self.scans, self.joins = context, analysed, scans, joins
+        self.jvm_scans, self.costs = jvm_scans, costs
         self.jobs = 0
         self._watch_lists: dict[tuple[int, Side, Above], list[Any] | None] = {}
 
-    def collect(self, expected: tuple[type[Exception], ...]) -> None:
+    def collect(
+        self, expected: tuple[type[Exception], ...], is_abandoned: Callable[[], bool]
+    ) -> None:
         """Collect keys from one build side after the other, the cheapest first.
 
         Each filter may make another build side cheaper, because a filtered scan may itself be a
         build side.
         """
         pending = list(self._build_sides())
-        while pending and self.jobs < MAX_JOBS:
+        while pending and self.jobs < MAX_JOBS and not is_abandoned():
             build = min(pending, key=self._cost)
             pending.remove(build)
             try:
@@ -155,12 +186,14 @@ class _Star:
 
     def _collect(self, build: BuildSide) -> None:
         join, side = build.join, build.side
-        worthwhile = [
-            n
-            for n in join.side_of(side).origins
-            if self._pays(self.scans[n], join.side_of(side).origins[n], build)
-        ]
+        origins = join.side_of(side).origins
+        savings = {n: self._saving(self.scans[n], origins[n], build) for n in origins}
+        worthwhile = [n for n, seconds in savings.items() if seconds > 0]
         if not worthwhile:
+            return
+        columns = None if build.above else key_columns(join, side, self.scans)
+        expected = sum(savings.values())
+        if not self._pays(build, expected, is_job=columns is None):
             return
         watched = self._watches(join.number, OTHER[side], build.above)
         if watched is None:
@@ -168,34 +201,90 @@ class _Star:
                 build, "the build side of a join may have other rows when it is computed again"
             )
             return
-        keys = frame_of(self.context.spark, self._pruned_keys(build))
-        targets = targets_of(join, side, worthwhile, self.scans, keys.schema, self.context)
+        found = self._keys(build, columns, expected)
+        if found is None:
+            return
+        keys, kinds = found
+        targets = targets_of(join, side, worthwhile, self.scans, kinds, self.context)
         if not targets:
             return
-        self.jobs += 1
         watched = [*watched, *(w for n in build.scans for w in self.scans[n].watches)]
         collector = Collector(keys, join, side, THRESHOLD, MAX_KEYS, self.context)
         for target in targets:
+            before = self._seconds_of(target.scan)
             dynamic_filter = collector.filter_of(target)
             target.scan.add_filter(dynamic_filter, session_of(self.context), watched, self.context)
+            saved = before - self._seconds_of(target.scan)
+            number = target.scan.number
+            _experience.add(
+                self._known_as(target.scan, origins[number], build), savings[number], saved
+            )
 
-    def _pays(self, scan: Scan, ids: Sequence[int], build: BuildSide) -> bool:
-        """Return True if collecting the keys may cost less than reading the files they prune."""
-        if not any(i in scan.columns for i in ids):
-            return False
+    def _pays(self, build: BuildSide, expected: float, *, is_job: bool) -> bool:
+        """Return True if collecting keys is likely to save more seconds than it takes."""
+        files = sum(self.scans[n].files for n in build.scans)
+        reading = self.costs.scan(files, self._cost(build))
+        spent = reading + (self.costs.job if is_job else READ_SECONDS)
+        pays = self.costs.pays(expected, spent)
+        if not pays:
+            self._note_all(
+                build,
+                "the keys of a join are likely to save less than they cost "
+                f"({expected:.2f} s, {spent:.2f} s)",
+            )
+        return pays
+
+    def _keys(
+        self, build: BuildSide, columns: list[str] | None, expected: float
+    ) -> tuple[Any, list[pa.DataType | None]] | None:
+        """Return the keys, as rows or as a DataFrame that a Spark job computes, and their types.
+
+        None: only a job could, and would cost more than it is expected to save.
+        """
+        if columns is not None:
+            scan = self.scans[build.scans[0]]
+            rows = read_keys(scan, columns, self.context)
+            if rows is not None:
+                return rows, [scan.schema.field(name).type for name in columns]
+            if not self._pays(build, expected, is_job=True):
+                return None
+        self.jobs += 1
+        frame = frame_of(self.context.spark, self._pruned_keys(build))
+        return frame, kinds_of(frame)
+
+    def _seconds_of(self, scan: Scan) -> float:
+        """Return the seconds that Spark is likely to take to read what remains of a scan."""
+        files, nbytes = scan.remaining(self.context)
+        return self.costs.scan(files, nbytes * scan.share_read)
+
+    def _known_as(self, scan: Scan, ids: Sequence[int], build: BuildSide) -> Hashable:
+        names = tuple(scan.columns.get(i) for i in ids)
+        return tuple(scan.roots), names, tuple(r for n in build.scans for r in self.scans[n].roots)
+
+    def _saving(self, scan: Scan, ids: Sequence[int], build: BuildSide) -> float:
+        """Return the seconds that the keys are likely to save Spark in reading a scan."""
+        names = [scan.columns[i] for i in ids if i in scan.columns]
+        if not names:
+            return 0.0
         if self._spark_prunes(scan, ids, build):
             if "Spark prunes" not in scan.report.why:
                 scan.note_join("Spark prunes by partition columns itself")
-            return False
+            return 0.0
         try:
             files, nbytes = scan.remaining(self.context)
         except (SkipstoneError, OSError) as e:
             scan.note_join(str(e))
-            return False
-        pays = self._cost(build) <= MAX_SHARE * nbytes
-        if files > 1 and not pays:
+            return 0.0
+        if files < 2:
+            return 0.0
+        if self._cost(build) > MAX_SHARE * nbytes:
             scan.note_join("the build side of a join is too large beside it")
-        return files > 1 and pays
+            return 0.0
+        apart = 1 - min(scan.spread(name) for name in names)
+        if apart <= 0:
+            scan.note_join("every file may hold any key of a join")
+        share = apart * (1 - LEFT) * _experience.share(self._known_as(scan, ids, build))
+        return share * self._seconds_of(scan)
 
     def _spark_prunes(self, scan: Scan, ids: Sequence[int], build: BuildSide) -> bool:
         """Return True if Spark's dynamic partition pruning does the same.
@@ -213,14 +302,12 @@ class _Star:
         """Return the plan of the keys, reading only the remaining files of its scans."""
         plan = self.joins.keys(build.join.number, OTHER[build.side], build.above)
         scans = [self.scans[n] for n in build.scans]
-        indexes: dict[str, Any] = {}
+        indexes: dict[int, Any] = {}
         for scan in scans:
             if scan.pruned and sum(bool(scan.ids & other.ids) for other in scans) == 1:
-                indexes |= dict.fromkeys(
-                    map(str, scan.ids),
-                    scan.without(scan.index, (), validity_of(self.context.gateway, FOREVER, ())),
-                )
-        return self.context.gateway.replaced(plan, indexes) if indexes else plan
+                validity = validity_of(self.context.gateway, FOREVER, ())
+                indexes[scan.number] = scan.without(scan.index, (), validity)
+        return self.context.gateway.replaced(plan, self.jvm_scans, indexes) if indexes else plan
 
     def _note_all(self, build: BuildSide, why: str) -> None:
         for number in build.join.side_of(build.side).origins:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -13,7 +12,7 @@ import pyarrow as pa
 
 from skipstone.bindings.filters.scan import DynamicFilters
 from skipstone.bindings.predicates.predicate import PruningPredicate
-from skipstone.bindings.spark.pruning.catalyst import conjunction
+from skipstone.bindings.spark.pruning.catalyst import conjunction, conjuncts
 from skipstone.bindings.spark.pruning.context import Context, unusual_option
 from skipstone.bindings.spark.pruning.listing import Listing
 from skipstone.bindings.spark.pruning.reports import PrunedScan, joined_reasons, with_join
@@ -27,10 +26,11 @@ if TYPE_CHECKING:
     from skipstone.bindings.filters.filter import DynamicFilter
 
 PARQUET: Final = "org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat"
+PRUNED: Final = "skipstone.PrunedFiles"
 FILE_INDEXES: Final = (
     "org.apache.spark.sql.execution.datasources.InMemoryFileIndex",
     "org.apache.spark.sql.execution.datasources.CatalogFileIndex",
-    "skipstone.PrunedFiles",
+    PRUNED,
 )
 Positions = npt.NDArray[np.int64]
 FOREVER: Final = 2**63 - 1
@@ -56,6 +56,7 @@ class Scan:
     """One scan of files in a plan.
 
     Args:
+        number: Its position among the scans of the plan.
         relation: Spark's relation.
         info: What `Scans.java` reports about it, as parsed JSON.
         analysed: For a scan of an optimised plan, the scans of the analysed plan that it may stand
@@ -63,6 +64,7 @@ class Scan:
             only if these scans have it with the same type.
 
     Attributes:
+        same: The first number of the same object in the plan.
         ids: Spark's ids of its columns.
         roots: The paths that it reads.
         listing: Its files, once they are listed; `listed` is the same object in Spark's JVM.
@@ -74,9 +76,14 @@ class Scan:
     """
 
     def __init__(
-        self, relation: Any, info: Mapping[str, Any], analysed: Sequence[Scan] | None = None
+        self,
+        number: int,
+        relation: Any,
+        info: Mapping[str, Any],
+        analysed: Sequence[Scan] | None = None,
     ) -> None:
-        self._relation, self._info = relation, info
+        self.number, self._relation, self._info = number, relation, info
+        self.same: int = info["same"]
         self.schema = self._usable_schema(analysed)
         self.ids = {column["id"] for column in info["output"]}
         self.roots: list[str] = info["roots"]
@@ -152,6 +159,14 @@ class Scan:
             "" if kept < files else "every file may hold a matching row", files, kept
         )
 
+    def spread(self, column: str) -> float:
+        """Return the share of its bytes that may hold one value of a column, on average.
+
+        The scan must have been listed. It is 1 if the column's values are in no order.
+        """
+        assert self.listing is not None and self._spark_opens is not None
+        return self.listing.spread(column, self._spark_opens if self.kept is None else self.kept)
+
     def remaining(self, context: Context) -> tuple[int, int]:
         """Return the number of files that Spark would open, and their size in bytes.
 
@@ -175,16 +190,17 @@ class Scan:
         return int(self.listing.sizes[self.kept].sum())
 
     @property
+    def files(self) -> int:
+        """The number of its files that remain; 1 if they were not listed."""
+        return 1 if self.kept is None else int(self.kept.sum())
+
+    @property
     def dynamic(self) -> list[tuple[int, bool]]:
         """The columns that Spark prunes partitions by while the query runs.
 
         Each is a pair: the column's id, and whether Spark prunes only if it broadcasts the keys.
         """
-        terms = [
-            part
-            for tree in self._info["conditions"]
-            for part in (tree["parts"] if tree["class"] == "And" else [tree])
-        ]
+        terms = conjuncts(self.conditions)
         subqueries = [tree["parts"] for tree in terms if tree["class"] == "DynamicPruningSubquery"]
         return [
             (id_of(parts[0]), next((p for p in parts if isinstance(p, bool)), True))
@@ -215,6 +231,21 @@ class Scan:
     def pruned(self) -> bool:
         """True if the scan leaves out files that Spark would open."""
         return self.report.files is not None and self.report.kept != self.report.files
+
+    @property
+    def share_read(self) -> float:
+        """The columns that Spark reads, as a share of all."""
+        return float(self._info["read"] / max(len(self._info["output"]), 1))
+
+    @property
+    def conditions(self) -> list[Any]:
+        """The conditions that all of its rows must meet, as trees that `Json.java` wrote."""
+        return list(self._info["conditions"])
+
+    @property
+    def index_class(self) -> str:
+        """The class of Spark's file index."""
+        return str(self._info["index"])
 
     @property
     def index(self) -> Any:
@@ -336,45 +367,3 @@ class Scan:
                 context.filesystem,
             ),
         )
-
-
-def scans_of(
-    gateway: Any, plan: Any, analysed: Sequence[Scan] | None = None
-) -> tuple[list[Scan], Any]:
-    """Return the scans of a plan, and the object of Spark's JVM that holds the same scans.
-
-    Args:
-        gateway: The object that reads plans in Spark's JVM.
-        plan: The analysed or optimised plan.
-        analysed: For an optimised plan, the scans of the analysed plan that it was made from.
-    """
-    jvm_scans = gateway.scans(plan)
-    info = json.loads(jvm_scans.text())
-    return [
-        Scan(jvm_scans.relation(i), one, None if analysed is None else _origins(one, analysed))
-        for i, one in enumerate(info)
-    ], jvm_scans
-
-
-def _origins(info: Mapping[str, Any], analysed: Sequence[Scan]) -> list[Scan]:
-    """Return the analysed scans that an optimised scan may stand for.
-
-    They share ids of columns with it; if none does, they read the same paths.
-    """
-    ids = {column["id"] for column in info["output"]}
-    return [one for one in analysed if one.ids & ids] or [
-        one for one in analysed if one.roots == info["roots"]
-    ]
-
-
-def validity_of(gateway: Any, until: int, scans: Iterable[Scan]) -> Any:
-    """Return the object of Spark's JVM that says how long files may be left out.
-
-    They may be left out until the time `until`, in ms since 1970, and while the file lists that the
-    scans' joins depend on are unchanged.
-    """
-    watches = gateway.watches()
-    for scan in scans:
-        for watch in scan.watches:
-            watches.add(watch)
-    return gateway.validity(until, watches)

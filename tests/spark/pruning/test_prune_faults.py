@@ -28,6 +28,10 @@ class Scanned:
     index = frozenset("abcd")
 
     @property
+    def number(self):
+        return min(self.ids)
+
+    @property
     def pruned(self):
         return self.needs != "abcd" and not self.why
 
@@ -55,7 +59,7 @@ class Scanned:
 #   scans of the analysed plan: ids, table
 #   scans of the optimised plan: ids, files it needs, table
 #   whether rows of removed scans may come from elsewhere
-#   files that the new indexes list, by the scans' ids; why optimised scans are left unpruned
+#   files that the new indexes list, by the scans' numbers; why optimised scans are left unpruned
 T, U = (1, "t"), (2, "t")
 INDEXES = [
     ([T],         [(1, "ab", "t")],                      False, {1: "ab"},           [[]]),
@@ -86,7 +90,7 @@ def test_new_indexes(analysed, judged, elsewhere, files, whys, monkeypatch):
     scans = [Scanned({i}, needs, table) for i, needs, table in judged]
     given = [Scanned({i}, table=table) for i, table in analysed]
     found = _new_indexes("gateway", given, scans, UNTIL, elsewhere)
-    assert found == {str(i): frozenset(kept) for i, kept in files.items()}
+    assert found == {i: frozenset(kept) for i, kept in files.items()}
     assert [scan.why for scan in scans] == whys
     for scan in scans:
         assert len(scan.shared) == scan.pruned  # its report counts what others need

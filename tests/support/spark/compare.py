@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 from skipstone.bindings.spark.session.metrics import files_opened
 from skipstone.bindings.spark.session.session import is_connect
 from skipstone.spark import prune, pruned
+from tests.support.spark.automatic import automatic
 from tests.support.spark.reads import rows_of
 from tests.support.tables import delta_log
 
@@ -42,6 +43,8 @@ def same(plain, files):
         return found
     assert rows_of(small) == rows_of(plain)
     assert small.schema == plain.schema
+    if not is_connect(plain):
+        assert automatic(plain)[0] == rows_of(plain)
     if not is_connect(plain):  # a client sees the files of a source before any condition
         assert len(small.inputFiles()) < len(plain.inputFiles())
     return found
@@ -55,6 +58,7 @@ def same_opened(plain):
     small = prune(plain)
     rows, opened = rows_of(small), tuple(sorted(files_opened(small)))
     assert rows == rows_of(plain), pruned(small)
+    assert is_connect(plain) or automatic(plain)[0] == rows
     assert small.schema == plain.schema
     return pruned(small), opened
 

@@ -1,0 +1,135 @@
+"""Turn automatic pruning of a session's queries on and off."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.fs as pafs
+
+from skipstone.bindings.spark.automatic.pruner import Pruner
+from skipstone.bindings.spark.automatic.queries import QueryLog, SessionReport
+from skipstone.bindings.spark.session.jvm import plan_gateway
+from skipstone.bindings.spark.session.session import is_connect, require_pyspark
+from skipstone.ir.errors import PredicateError, UnsupportedForm
+from skipstone.kernels.run import forks
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class _Installed:
+    """The rule of a session, in its JVM, and the reports of its queries."""
+
+    rule: Any
+    log: QueryLog
+
+
+# By Spark's id of the session: PySpark may make several objects of one session.
+_installed: dict[str, _Installed] = {}
+_INSTALLING = forks.lock()
+
+
+def enable(spark: SparkSession, *, filesystem: pafs.FileSystem | None = None) -> None:
+    """Prune every query of a session from now on, as `prune` prunes a DataFrame.
+
+    That holds for DataFrames, SQL, views, CREATE TABLE AS and INSERT. An optimiser rule asks Python
+    which files the scans of a query need; this takes some milliseconds a query. A query never fails
+    because of it: after an error, or after `spark.skipstone.maxPlanningMillis`, it reads all files.
+
+    Settings, read at each query: `spark.skipstone.enabled` (true), `spark.skipstone.joins` (true:
+    collect the keys of joins where that is likely to pay), `spark.skipstone.maxPlanningMillis`
+    (1000).
+
+    Args:
+        spark: A session of classic Spark. Sessions that are cloned from it later, as by
+            foreachBatch, are pruned, too; those of `newSession` are not.
+        filesystem: Where the files are, as an Arrow file system; None finds it by their paths.
+
+    Raises:
+        UnsupportedForm: the session is a client of Spark Connect.
+        BackendMissing: PySpark is not installed, or this Spark's classes are not the expected ones.
+
+    Example:
+        >>> enable(spark)  # doctest: +SKIP
+        >>> spark.table("flights").where("dest = 'BOS'").count()  # doctest: +SKIP
+        >>> print(report(spark).queries[-1])  # doctest: +SKIP
+        in 4 ms
+          spark_catalog.default.flights: 2 of 12 files, where dest IS NOT NULL AND dest = 'BOS'
+    """
+    require_pyspark()
+    _require_classic(spark)
+    with _INSTALLING:
+        found = _installed.get(_key(spark))
+        if found is not None:
+            found.rule.remove(_methods(spark))
+        from pyspark.java_gateway import ensure_callback_server_started
+
+        ensure_callback_server_started(spark.sparkContext._gateway)
+        gateway, log = plan_gateway(spark), QueryLog() if found is None else found.log
+        rule = gateway.rule(Pruner(spark, gateway, filesystem, log))
+        rule.install(_methods(spark))
+        _installed[_key(spark)] = _Installed(rule, log)
+
+
+def disable(spark: SparkSession) -> None:
+    """Stop pruning a session's queries. Without `enable` before, nothing happens.
+
+    DataFrames that Spark has planned already keep their file lists.
+
+    Args:
+        spark: The session.
+
+    Raises:
+        UnsupportedForm: the session is a client of Spark Connect.
+
+    Example:
+        >>> disable(spark)  # doctest: +SKIP
+    """
+    _require_classic(spark)
+    with _INSTALLING:
+        found = _installed.pop(_key(spark), None)
+        if found is not None:
+            found.rule.remove(_methods(spark))
+
+
+def report(spark: SparkSession) -> SessionReport:
+    """Return what automatic pruning did in a session.
+
+    Args:
+        spark: A session that `enable` was called with.
+
+    Returns:
+        Reports of its latest queries, and counts; prints as text.
+
+    Raises:
+        PredicateError: the session is not enabled.
+        UnsupportedForm: the session is a client of Spark Connect.
+
+    Example:
+        >>> [scan.kept for scan in report(spark).queries[-1].scans]  # doctest: +SKIP
+    """
+    _require_classic(spark)
+    found = _installed.get(_key(spark))
+    if found is None:
+        raise PredicateError("automatic pruning is off in this session; call enable(spark) first")
+    outcomes = found.rule.outcomes()
+    answered, failed, late, busy = (int(n) for n in outcomes.counts())
+    return SessionReport(found.log.reports(), answered, failed, late, busy, str(outcomes.error()))
+
+
+def _require_classic(spark: Any) -> None:
+    if is_connect(spark):
+        raise UnsupportedForm(
+            "a client of Spark Connect cannot change the server's optimiser; call enable() in the "
+            "server's own Python process, or prune single DataFrames with prune(df)"
+        )
+
+
+def _key(spark: Any) -> str:
+    return str(spark._jsparkSession.sessionUUID())
+
+
+def _methods(spark: Any) -> Any:
+    return spark._jsparkSession.experimental()

@@ -1,0 +1,118 @@
+"""What Spark's optimiser rule calls: prune the scans of one optimised plan."""
+
+from __future__ import annotations
+
+import threading
+import time
+import warnings
+from typing import Any, Final
+
+import pyarrow.fs as pafs
+
+from skipstone.bindings.filters.option import enabled
+from skipstone.bindings.spark.automatic.queries import QueryLog, QueryReport
+from skipstone.bindings.spark.pruning.context import Context, context_of
+from skipstone.bindings.spark.pruning.cost import costs_of
+from skipstone.bindings.spark.pruning.plan_scans import scans_of
+from skipstone.bindings.spark.pruning.prune import indexes_without_files, listings
+from skipstone.bindings.spark.pruning.prune_star import star
+from skipstone.bindings.spark.pruning.reports import Pruned
+from skipstone.bindings.spark.pruning.scans import FOREVER, PRUNED, Scan
+from skipstone.bindings.spark.session.session import parallelism, quiet
+from skipstone.ir.errors import PredicateError, SkipstoneWarning, describe_error
+
+JOINS: Final = "spark.skipstone.joins"
+
+
+class Pruner:
+    """Prunes optimised plans, as a Java `Function` that several threads may call.
+
+    It sees the plan that Spark runs, after all other rules. So each scan is judged by the
+    conditions above it, and gets a file list of its own.
+
+    Args:
+        spark: The session that the rule was installed in.
+        gateway: The object that reads and changes plans in Spark's JVM.
+        filesystem: Where the files are; None finds it by their paths.
+        log: Where each query's report goes.
+    """
+
+    class Java:
+        """py4j makes a Java object of these interfaces."""
+
+        implements: Final = ("java.util.function.Function",)
+
+    def __init__(
+        self, spark: Any, gateway: Any, filesystem: pafs.FileSystem | None, log: QueryLog
+    ) -> None:
+        self._spark, self._gateway, self._filesystem = spark, gateway, filesystem
+        self._log = log
+        self._warned = False
+        self._lock = threading.Lock()
+
+    def apply(self, request: Any) -> Any:
+        """Return the plan of a `PruningRequest` with fewer files, or None to leave it."""
+        start = time.perf_counter()
+        try:
+            plan, scans = self._prune(request)
+        except Exception as e:  # no query fails because of this
+            self._warn(describe_error(e))
+            self._log.add(QueryReport(Pruned(), time.perf_counter() - start, describe_error(e)))
+            return None
+        report = Pruned(scan.report for scan in scans)
+        late = request.isAbandoned()
+        why = "it took too long; the query reads all files" if late else ""
+        self._log.add(QueryReport(report, time.perf_counter() - start, why))
+        return plan
+
+    def _warn(self, why: str) -> None:
+        with self._lock:
+            first, self._warned = not self._warned, True
+        if first:
+            warnings.warn(
+                f"a query is not pruned, and reads all files: {why}. Later failures are counted "
+                "in report(spark) without a warning",
+                SkipstoneWarning,
+                stacklevel=2,
+            )
+
+    def _prune(self, request: Any) -> tuple[Any, list[Scan]]:
+        plan, spark = request.plan(), self._session(request)
+        scans, jvm_scans = scans_of(self._gateway, plan)
+        context = context_of(spark, self._gateway, self._filesystem, listings)
+        for scan in scans:
+            if scan.index_class != PRUNED:  # a DataFrame that `prune` returned
+                scan.judge(context)
+        if enabled() and str(spark.conf.get(JOINS, "true")).lower() == "true":
+            self._join(context, plan, scans, jvm_scans, request)
+        indexes: dict[int, Any] = {}
+        for number in {scan.same for scan in scans}:
+            # One object of the plan has one list, which all places need where it occurs.
+            places = [scan for scan in scans if scan.same == number]
+            if any(scan.pruned for scan in places):
+                indexes |= indexes_without_files(self._gateway, FOREVER, places[:1], places)
+        return (self._gateway.replaced(plan, jvm_scans, indexes) if indexes else None), scans
+
+    def _join(
+        self, context: Context, plan: Any, scans: list[Scan], jvm_scans: Any, request: Any
+    ) -> None:
+        conf = context.spark.conf
+        remote = any(not root.startswith("file:") for scan in scans for root in scan.roots)
+        cores = max(parallelism(context.spark) or 1, 1)
+        try:
+            costs = costs_of(remote, cores, lambda key: conf.get(key, None))
+        except PredicateError as e:
+            for scan in scans:
+                scan.note_join(f"joins are not used ({e})")
+            return
+        star(context, plan, plan, scans, jvm_scans, costs, request.isAbandoned)
+
+    def _session(self, request: Any) -> Any:
+        """Return the session that asks: the rule's own, or one that was cloned from it."""
+        asking = request.session()
+        if asking.equals(self._spark._jsparkSession):
+            return self._spark
+        with quiet():
+            from pyspark.sql import SparkSession
+
+            return SparkSession(self._spark.sparkContext, asking)

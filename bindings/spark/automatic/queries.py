@@ -1,0 +1,73 @@
+"""Reports of the latest queries that were pruned automatically."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Final
+
+from skipstone.bindings.spark.pruning.reports import Pruned
+
+KEPT_QUERIES: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class QueryReport:
+    """What was found for one optimised plan.
+
+    Attributes:
+        scans: One `PrunedScan` for each scan of files.
+        seconds: Wall-clock time that finding it took.
+        why: Why the plan stayed as it was, or "".
+    """
+
+    scans: Pruned
+    seconds: float
+    why: str = ""
+
+    def __str__(self) -> str:
+        lines = [f"in {self.seconds * 1000:.0f} ms" + (f", {self.why}" if self.why else "")]
+        return "\n".join([*lines, *(f"  {scan}" for scan in self.scans)])
+
+
+class QueryLog:
+    """The latest reports. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._reports: deque[QueryReport] = deque(maxlen=KEPT_QUERIES)
+
+    def add(self, report: QueryReport) -> None:
+        """Add a report; forget the oldest of too many."""
+        self._reports.append(report)
+
+    def reports(self) -> tuple[QueryReport, ...]:
+        """Return the reports, the oldest first."""
+        return tuple(self._reports.copy())
+
+
+@dataclass(frozen=True, slots=True)
+class SessionReport:
+    """What automatic pruning did in a session.
+
+    Attributes:
+        queries: Reports of the latest queries, the oldest first.
+        answered: Plans that were pruned or needed no pruning.
+        failed: Plans that stayed as they were because of an error; `error` is the last one, or "".
+        late: Plans that stayed as they were because the time limit passed.
+        busy: Plans that stayed as they were because too many others were still at work.
+    """
+
+    queries: tuple[QueryReport, ...]
+    answered: int
+    failed: int
+    late: int
+    busy: int
+    error: str
+
+    def __str__(self) -> str:
+        counts = (
+            f"{self.answered} plans answered, {self.failed} failed, {self.late} late, "
+            f"{self.busy} found no thread"
+        )
+        error = f"last error: {self.error}" if self.error else ""
+        return "\n".join(filter(None, (counts, error, *map(str, self.queries))))

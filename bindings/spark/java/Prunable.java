@@ -1,0 +1,29 @@
+package skipstone;
+
+import org.apache.spark.sql.catalyst.plans.logical.Filter;
+import org.apache.spark.sql.catalyst.plans.logical.Join;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
+
+/** Tells cheaply whether a plan may have scans that can be pruned. */
+class Prunable {
+  /** Return true if there is a scan of files below a condition or a join. */
+  static boolean isIn(LogicalPlan plan) {
+    return isIn(plan, false);
+  }
+
+  private static boolean isIn(LogicalPlan plan, boolean isBelow) {
+    if (plan instanceof LogicalRelation) {
+      LogicalRelation scan = (LogicalRelation) plan;
+      if (!isBelow || !(scan.relation() instanceof HadoopFsRelation)) return false;
+      return !(((HadoopFsRelation) scan.relation()).location() instanceof PrunedFiles);
+    }
+    boolean inner = isBelow || plan instanceof Filter || plan instanceof Join;
+    scala.collection.Iterator children = plan.children().iterator();
+    while (children.hasNext()) if (isIn((LogicalPlan) children.next(), inner)) return true;
+    scala.collection.Iterator subqueries = plan.subqueries().iterator();
+    while (subqueries.hasNext()) if (isIn((LogicalPlan) subqueries.next(), false)) return true;
+    return false;
+  }
+}

@@ -1,0 +1,140 @@
+"""What reading and collecting keys cost, and how much of a scan the keys of a join may save."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skipstone.ir.errors import PredicateError
+from skipstone.kernels.run import forks
+
+MB: Final = 1e6
+# Measured on 2 cores with Spark 4.3: a job over one small file takes 0.15 to 0.4 s when the session
+# is warm, and 0.3 s more for the first one.
+JOB_SECONDS: Final = 0.25
+READ_SECONDS: Final = 0.015  # to read the keys of a small file without Spark
+# (seconds a file, bytes a second) of one task.
+LOCAL: Final = (0.003, 100 * MB)
+REMOTE: Final = (0.05, 40 * MB)
+LEFT: Final = 0.2  # the share of a build side's keys that a condition is expected to leave
+REMEMBERED: Final = 1000  # joins
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What reading costs in a session.
+
+    Attributes:
+        file: Seconds to open a file.
+        byte: Seconds to read and decode a byte.
+        job: Seconds of a Spark job that collects keys, before it reads anything.
+        ratio: The seconds that a collection must be expected to save, for each second it takes. 0
+            collects wherever keys may save anything.
+    """
+
+    file: float
+    byte: float
+    job: float = JOB_SECONDS
+    ratio: float = 1.0
+
+    def scan(self, files: float, nbytes: float) -> float:
+        """Return the seconds to read so many files and bytes."""
+        return files * self.file + nbytes * self.byte
+
+    def pays(self, saved: float, spent: float) -> bool:
+        """Return True if saving so many seconds is worth spending so many."""
+        return saved > 0 and saved >= self.ratio * spent
+
+
+def costs_of(remote: bool, cores: int, setting: Callable[[str], str | None]) -> Costs:
+    """Return the costs of a session.
+
+    Args:
+        remote: Whether files are in an object store.
+        cores: Tasks that run at once.
+        setting: Returns a setting of the session, or None.
+
+    Raises:
+        PredicateError: a setting is not a positive number.
+    """
+    file, rate = REMOTE if remote else LOCAL
+
+    def number(key: str, otherwise: float) -> float:
+        text = setting(key)
+        try:
+            found = otherwise if text is None else float(text)
+        except ValueError:
+            found = 0.0
+        if not 0 < found < float("inf"):
+            raise PredicateError(f"{key} is {text!r}; expected a positive number")
+        return found
+
+    file = number("spark.skipstone.fileMillis", file * 1000) / 1000
+    rate = number("spark.skipstone.megabytesPerSecond", rate / MB) * MB
+    job = number("spark.skipstone.jobMillis", JOB_SECONDS * 1000) / 1000
+    return Costs(file / cores, 1 / rate / cores, job)
+
+
+def spread(low: pa.Array, high: pa.Array, nbytes: npt.NDArray[np.int64]) -> float:
+    """Return the share of a table's bytes that may hold one of its own values, on average.
+
+    It is 1 if the values are in no order, and little if the containers' ranges do not overlap.
+
+    Args:
+        low: The smallest value of each container; null is unknown.
+        high: The greatest.
+        nbytes: The size of each container in bytes, shape (n,).
+
+    Example:
+        >>> sizes = np.ones(4, np.int64)
+        >>> spread(pa.array([0, 10, 20, 30]), pa.array([9, 19, 29, 39]), sizes)
+        0.25
+        >>> spread(pa.array([0, 1, 2, 3]), pa.array([36, 37, 38, 39]), sizes)
+        0.625
+    """
+    total = float(nbytes.sum())
+    known = np.asarray(pc.and_(pc.is_valid(low), pc.is_valid(high)))
+    if not total or not known.any():
+        return 1.0
+    both = pa.concat_arrays([low.filter(pa.array(known)), high.filter(pa.array(known))])
+    rank = np.asarray(pc.rank(both, tiebreaker="dense")).astype(np.int64)
+    first, last = np.split(rank, 2)
+    weights = nbytes[known]
+    # Of each container's smallest value: the bytes that begin at or before it, less those that end
+    # before it.
+    begun = np.cumsum(np.bincount(first, weights, minlength=int(rank.max()) + 1))
+    ended = np.cumsum(np.bincount(last, weights, minlength=int(rank.max()) + 1))
+    depth = begun[first] - ended[first - 1]
+    return float(((depth * weights).sum() / weights.sum() + nbytes[~known].sum()) / total)
+
+
+class Experience:
+    """What the keys of earlier joins saved, as a share of what was expected. Threads may share it.
+
+    A join is known by its tables and columns: the next query's condition may be another one.
+    """
+
+    def __init__(self) -> None:
+        self._shares: OrderedDict[Hashable, float] = OrderedDict()
+        self._lock = forks.lock()
+
+    def share(self, join: Hashable) -> float:
+        """Return the expected share: 1 for a new join."""
+        with self._lock:
+            return self._shares.get(join, 1.0)
+
+    def add(self, join: Hashable, expected: float, saved: float) -> None:
+        """Count a join whose keys saved so many seconds of those that were expected."""
+        with self._lock:
+            before = self._shares.pop(join, 1.0)
+            found = min(saved / expected, 1.0) if expected > 0 else 0.0
+            self._shares[join] = (before + found) / 2
+            while len(self._shares) > REMEMBERED:
+                self._shares.popitem(last=False)

@@ -1,0 +1,56 @@
+"""Plain DataFrames under `enable`: the optimiser's rule prunes them, and no row is lost."""
+
+from contextlib import contextmanager
+
+from skipstone.bindings.spark.session import metrics
+from skipstone.bindings.spark.session.jvm import frame_of
+from skipstone.spark import disable, enable, report
+from tests.support.spark.reads import rows_of
+
+# Keys of joins are collected wherever they may save a file, however small, and nothing is late.
+EAGER = {
+    "spark.skipstone.maxPlanningMillis": "60000",
+    "spark.skipstone.fileMillis": "1000000",
+}
+
+
+@contextmanager
+def settings(spark, values):
+    """Change settings of a session for a while."""
+    before = {key: spark.conf.get(key, None) for key in values}
+    for key, value in values.items():
+        spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key, value in before.items():
+            spark.conf.unset(key) if value is None else spark.conf.set(key, value)
+
+
+@contextmanager
+def enabled(spark, **more):
+    """Prune all queries of a session for a while; yield a function that returns the report."""
+    with settings(spark, EAGER | more):
+        enable(spark)
+        try:
+            yield lambda: report(spark)
+        finally:
+            disable(spark)
+
+
+def again(df):
+    """Return the DataFrame as a new one, which Spark optimises anew."""
+    return frame_of(df.sparkSession, df._jdf.queryExecution().analyzed())
+
+
+def automatic(df):
+    """Return the rows of a classic DataFrame under `enable`, and the files that it opened.
+
+    No plan may fail or be late on the way.
+    """
+    with enabled(df.sparkSession) as found:
+        new = again(df)
+        rows = rows_of(new)
+        now = found()
+        assert (now.failed, now.late, now.busy) == (0, 0, 0), now.error
+        return rows, sorted(metrics.files_opened(new))
