@@ -14,6 +14,7 @@ from bench.rows.rows import rows
 from bench.spark.shards import shards
 from bench.spark.spark_joins import spark_joins
 from bench.spark.spark_reads import spark_reads
+from bench.spark.tpc import tpcds, tpch
 from bench.statistics.cold import compiling
 from bench.statistics.gpu import gpu
 from bench.statistics.ingest import ingest
@@ -60,6 +61,8 @@ WORKLOADS: Final[Mapping[str, Callable[[Options], Report]]] = {
     "shards": shards,
     "spark_reads": spark_reads,
     "spark_joins": spark_joins,
+    "tpch": tpch,
+    "tpcds": tpcds,
 }
 USUAL: Final = (
     "kernels",

@@ -28,6 +28,7 @@ from skipstone.bindings.plans.plan import Plan
 from skipstone.ir.outcome import Verdict
 from skipstone.spark import prune, read
 from tests.support.spark.answers import answers, kind_of, refused_by_spark, set_in
+from tests.support.spark.automatic import enabled, require_answers
 from tests.support.spark.grammar import FAMILIES, Grammar, learned
 from tests.support.spark.rows import Made
 from tests.support.spark.session import FAST
@@ -159,6 +160,7 @@ class Judge:
             self.judge_entry_point("read", text, true, lambda: self.read(text))
         if self.made.frame is not None and (always or self.r.random() < PRUNES):
             self.judge_entry_point("prune", text, true, lambda: self.prune(text))
+            self.judge_entry_point("enable", text, true, lambda: self.automatic(text))
 
     def fail(self, entry_point: str, text: str, what: str) -> None:
         self.tally.failures.append(
@@ -235,13 +237,20 @@ class Judge:
         `TRY_CAST(d AS TIMESTAMP_NTZ) <> t` to `d IS NOT NULL`, although the cast of a far day is
         NULL.
         """
-        return self.made.frame() if entry_point == "prune" else self.made.truth.localCheckpoint()
+        by_spark = entry_point in ("prune", "enable")
+        return self.made.frame() if by_spark else self.made.truth.localCheckpoint()
 
     def read(self, text: str) -> list[int]:
         return ids_of(read(self.spark, self.table, text, columns=["id"]))
 
     def prune(self, text: str) -> list[int]:
         return ids_of(prune(self.made.frame().where(text)))
+
+    def automatic(self, text: str) -> list[int]:
+        with enabled(self.spark) as found:
+            ids = ids_of(self.made.frame().where(text))
+            require_answers(found())
+        return ids
 
 
 def ids_of(frame: Any) -> list[int]:

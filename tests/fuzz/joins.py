@@ -28,6 +28,7 @@ from skipstone.spark import prune, prune_join
 from tests.fuzz.conditions import ZONES
 from tests.support.joins.dynamic import KINDS, PARTNERS, Random, table
 from tests.support.spark.answers import set_in
+from tests.support.spark.automatic import enabled, require_answers
 from tests.support.spark.rows import in_spark
 from tests.support.spark.session import FAST
 
@@ -212,6 +213,20 @@ class Case:
             prune_join(frame, dim, on, self.how, null_safe=self.safe, **self.limits).toArrow()
         )
 
+    def automatic(self) -> list[tuple[int | None, int | None]]:
+        """Return the join over files under `enable`; keys that lie in a file need no job."""
+        self.over_files().createOrReplaceTempView("facts")
+        if self.r.random() < 0.6:
+            path = f"{os.path.dirname(self.folder)}/keys.parquet"
+            pq.write_table(self.dim, path)
+            keys = self.spark.read.schema(in_spark(self.spark, self.dim).schema).parquet(path)
+            keys.createOrReplaceTempView("keys")
+        aqe = str(self.r.random() < 0.5).lower()
+        with enabled(self.spark, **{"spark.sql.adaptive.enabled": aqe}) as found:
+            got = pairs(self.spark.sql(self.sql).toArrow())
+            require_answers(found())
+        return got
+
     def over_files(self) -> Any:
         """Return the fact table as Spark reads its files."""
         schema = in_spark(self.spark, self.facts).schema
@@ -263,7 +278,8 @@ def judge(one: Case, tally: Tally, share: float) -> None:
             return "refused"
         except Exception:
             text = traceback.format_exc()
-            if entry_point != "pruned" or (true is not None and not one.is_refused_over_files()):
+            over_files = entry_point in ("pruned", "enable")
+            if not over_files or (true is not None and not one.is_refused_over_files()):
                 tally.failures.append(f"{label}, {entry_point}: {text[:1500]} ... {text[-1500:]}")
             return "failed"
         if true is None:
@@ -285,6 +301,7 @@ def judge(one: Case, tally: Tally, share: float) -> None:
     ask("dynamic filter", one.left_by_filter, lambda got: needed <= got)
     if true is not None and one.r.random() < share:
         ask("pruned", one.pruned, same)
+        ask("enable", one.automatic, same)
 
 
 def run(spark: Any, joins: int, first: int = 0, seconds: float = math.inf) -> Tally:

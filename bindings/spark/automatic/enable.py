@@ -39,8 +39,8 @@ def enable(spark: SparkSession, *, filesystem: pafs.FileSystem | None = None) ->
     because of it: after an error, or after `spark.skipstone.maxPlanningMillis`, it reads all files.
 
     Settings, read at each query: `spark.skipstone.enabled` (true), `spark.skipstone.joins` (true:
-    collect the keys of joins where that is likely to pay), `spark.skipstone.maxPlanningMillis`
-    (1000).
+    collect the keys of joins where that is likely to pay), `spark.skipstone.minBytes` (1 MiB:
+    smaller scans are left alone), `spark.skipstone.maxPlanningMillis` (1000).
 
     Args:
         spark: A session of classic Spark. Sessions that are cloned from it later, as by

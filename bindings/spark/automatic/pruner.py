@@ -12,7 +12,7 @@ import pyarrow.fs as pafs
 from skipstone.bindings.filters.option import enabled
 from skipstone.bindings.spark.automatic.queries import QueryLog, QueryReport
 from skipstone.bindings.spark.pruning.context import Context, context_of
-from skipstone.bindings.spark.pruning.cost import costs_of
+from skipstone.bindings.spark.pruning.cost import costs_of, positive
 from skipstone.bindings.spark.pruning.plan_scans import scans_of
 from skipstone.bindings.spark.pruning.prune import indexes_without_files, listings
 from skipstone.bindings.spark.pruning.prune_star import star
@@ -22,6 +22,8 @@ from skipstone.bindings.spark.session.session import parallelism, quiet
 from skipstone.ir.errors import PredicateError, SkipstoneWarning, describe_error
 
 JOINS: Final = "spark.skipstone.joins"
+SMALLEST: Final = "spark.skipstone.minBytes"
+MIN_BYTES: Final = 1 << 20
 
 
 class Pruner:
@@ -80,8 +82,10 @@ class Pruner:
         plan, spark = request.plan(), self._session(request)
         scans, jvm_scans = scans_of(self._gateway, plan)
         context = context_of(spark, self._gateway, self._filesystem, listings)
+        smallest = positive(spark.conf.get(SMALLEST, None), SMALLEST, MIN_BYTES)
         for scan in scans:
-            if scan.index_class != PRUNED:  # a DataFrame that `prune` returned
+            # `prune` has judged a scan that it replaced.
+            if scan.index_class != PRUNED and scan.nbytes >= smallest:
                 scan.judge(context)
         if enabled() and str(spark.conf.get(JOINS, "true")).lower() == "true":
             self._join(context, plan, scans, jvm_scans, request)

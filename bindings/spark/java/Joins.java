@@ -37,21 +37,22 @@ public class Joins {
   }
 
   /** Return the joins as JSON. */
-  public String text() {
+  public LongText text() {
     StringBuilder out = new StringBuilder("[");
     for (int i = 0; i < joins.size(); i++) {
       if (i > 0) out.append(",");
       JoinText.write((JoinKeys) joins.get(i), out);
     }
-    return out.append("]").toString();
+    return new LongText(out.append("]"));
   }
 
   /**
    * Return the rows of keys on one side of a join, without rows that the joins in `above` do not
-   * need. Each entry of `above` is a join's number and the side of it that this join stands on.
+   * need. `above` has their numbers and the sides that this join stands on: "3 left,5 right".
    */
-  public LogicalPlan of(int join, boolean left, List above) {
-    return ((JoinKeys) joins.get(join)).of(left, above);
+  public LogicalPlan of(int join, boolean left, String above) {
+    List outer = java.util.Arrays.asList((Object[]) above.split(","));
+    return ((JoinKeys) joins.get(join)).of(left, outer);
   }
 
   // Walk from the top down, with the columns at this node that are keys of the joins above.

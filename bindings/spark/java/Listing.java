@@ -55,12 +55,12 @@ public class Listing {
     return digest;
   }
 
-  public String text() {
-    return text.toString();
+  public LongText text() {
+    return new LongText(text);
   }
 
-  public String partitions() {
-    return partitions.toString();
+  public LongText partitions() {
+    return new LongText(partitions);
   }
 
   /** Return true if the files are now as they were listed; files of remote stores always are. */
@@ -82,13 +82,11 @@ public class Listing {
   /** Return an index without the files whose bit is set, for as long as `validity` holds. */
   public FileIndex without(FileIndex whole, byte[] bits, Validity validity) {
     HashMap dropped = new HashMap();
-    long nbytes = 0;
     for (int i = 0; i < files.size(); i++) {
       FileStatusWithMetadata file = (FileStatusWithMetadata) files.get(i);
-      long length = file.getLen();
-      if ((bits[i >> 3] >> (i & 7) & 1) == 0) nbytes += length;
-      else dropped.put(file.getPath(), new long[] {length, file.getModificationTime()});
+      if ((bits[i >> 3] >> (i & 7) & 1) == 0) continue;
+      dropped.put(file.getPath(), new long[] {file.getLen(), file.getModificationTime()});
     }
-    return new PrunedFiles(whole, dropped, nbytes, validity);
+    return new PrunedFiles(whole, dropped, validity);
   }
 }

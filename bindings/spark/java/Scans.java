@@ -35,8 +35,8 @@ public class Scans {
     text.append("]");
   }
 
-  public String text() {
-    return text.toString();
+  public LongText text() {
+    return new LongText(text);
   }
 
   /** Return true if the plan has a join. */

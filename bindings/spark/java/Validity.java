@@ -10,8 +10,6 @@ import java.util.List;
 public class Validity {
   private final long until; // ms since 1970
   private final List watches;
-  private volatile long checkedAt = 0; // when `holds` was last computed, in ms since 1970
-  private volatile boolean held = false; // its result
 
   public Validity(long until, List watches) {
     this.until = until;
@@ -21,14 +19,7 @@ public class Validity {
   boolean holds() {
     boolean all = System.currentTimeMillis() < until;
     for (Iterator i = watches.iterator(); all && i.hasNext(); ) all = ((Watch) i.next()).holds();
-    held = all;
-    checkedAt = System.currentTimeMillis();
     return all;
-  }
-
-  /** The result of up to a second ago: Spark asks for sizes, as estimates, many times a plan. */
-  boolean heldLately() {
-    return System.currentTimeMillis() - checkedAt < 1000 ? held : holds();
   }
 
   public boolean equals(Object other) {

@@ -28,13 +28,16 @@ KINDS: Final = frozenset(
 )
 
 
-def key_columns(join: PlanJoin, side: Side, scans: Sequence[Scan]) -> list[str] | None:
+def key_columns(
+    join: PlanJoin, side: Side, scans: Sequence[Scan], context: Context
+) -> list[str] | None:
     """Return the columns of the build side's scan that are its keys, in their order.
 
     Args:
         join: The join.
         side: The side that is pruned; the keys are those of the other side.
         scans: The scans of the plan.
+        context: What they share.
 
     Returns:
         None if a Spark job must collect the keys: they are computed, or the rows come from several
@@ -44,6 +47,8 @@ def key_columns(join: PlanJoin, side: Side, scans: Sequence[Scan]) -> list[str] 
     if not build.plain or join.needs(side) is not Needs.MATCHED:
         return None
     scan = scans[build.scans[0]]
+    if scan.kept is None:
+        scan.judge(context)
     if scan.listing is None or scan.kept is None or scan.nbytes > MAX_BYTES:
         return None
     names = [

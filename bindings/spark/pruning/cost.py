@@ -62,24 +62,32 @@ def costs_of(remote: bool, cores: int, setting: Callable[[str], str | None]) -> 
         setting: Returns a setting of the session, or None.
 
     Raises:
-        PredicateError: a setting is not a positive number.
+        PredicateError: a setting is not a number, or is negative.
     """
     file, rate = REMOTE if remote else LOCAL
 
     def number(key: str, otherwise: float) -> float:
-        text = setting(key)
-        try:
-            found = otherwise if text is None else float(text)
-        except ValueError:
-            found = 0.0
-        if not 0 < found < float("inf"):
-            raise PredicateError(f"{key} is {text!r}; expected a positive number")
-        return found
+        return positive(setting(key), key, otherwise)
 
     file = number("spark.skipstone.fileMillis", file * 1000) / 1000
     rate = number("spark.skipstone.megabytesPerSecond", rate / MB) * MB
     job = number("spark.skipstone.jobMillis", JOB_SECONDS * 1000) / 1000
-    return Costs(file / cores, 1 / rate / cores, job)
+    return Costs(file / cores, 1 / max(rate, 1.0) / cores, job)
+
+
+def positive(text: str | None, key: str, otherwise: float) -> float:
+    """Return the number that a setting holds, or what holds without it.
+
+    Raises:
+        PredicateError: it is not a number, or is negative.
+    """
+    try:
+        found = otherwise if text is None else float(text)
+    except ValueError:
+        found = -1.0
+    if not 0 <= found < float("inf"):
+        raise PredicateError(f"{key} is {text!r}; expected a number, 0 or more")
+    return found
 
 
 def spread(low: pa.Array, high: pa.Array, nbytes: npt.NDArray[np.int64]) -> float:

@@ -53,7 +53,8 @@ def watches(spark: Any, plan: Any, analysed: Any) -> list[Any] | None:
     watched = plan_gateway(spark).watches(
         plan, analysed, " ".join(REPEATABLE_EXPRESSIONS), " ".join(REPEATABLE_PLANS)
     )
-    return None if watched is None else list(watched)
+    # py4j's iterator ends by an error of Java's, which takes 15 ms.
+    return None if watched is None else [watched.get(i) for i in range(watched.size())]
 
 
 def watches_of(df: Any) -> list[Any] | None:

@@ -16,6 +16,7 @@ from skipstone.bindings.spark.pruning.catalyst import casts_of
 from skipstone.bindings.spark.pruning.context import Context
 from skipstone.bindings.spark.pruning.join_keys import collect_keys, is_collated
 from skipstone.bindings.spark.pruning.scans import Scan
+from skipstone.bindings.spark.session.jvm import text_of
 from skipstone.bindings.spark.session.types import as_arrow
 from skipstone.ir.coercion.coerce import in_spark
 from skipstone.ir.errors import DynamicFilterError
@@ -94,8 +95,9 @@ class Joins:
     """The joins of one plan, by number."""
 
     def __init__(self, context: Context, plan: Any, jvm_scans: Any) -> None:
-        self._spark, self._jvm_joins = context.spark, context.gateway.joins(plan, jvm_scans)
-        self.each = [_join(i, info) for i, info in enumerate(json.loads(self._jvm_joins.text()))]
+        self._jvm_joins = context.gateway.joins(plan, jvm_scans)
+        infos = json.loads(text_of(self._jvm_joins.text()))
+        self.each = [_join(i, info) for i, info in enumerate(infos)]
 
     def keys(self, number: int, side: Side, above: Sequence[tuple[int, Side]] = ()) -> Any:
         """Return a plan of the keys on one side of a join, with columns named by the keys' numbers.
@@ -106,9 +108,7 @@ class Joins:
             above: Joins above it, each with the side that contains this one. Rows that these joins
                 do not need are left out.
         """
-        outer = self._spark._jvm.java.util.ArrayList()
-        for join, standing in above:
-            outer.add(f"{join} {standing}")
+        outer = ",".join(f"{join} {standing}" for join, standing in above)
         return self._jvm_joins.of(number, side == "left", outer)
 
 

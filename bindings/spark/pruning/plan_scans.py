@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from skipstone.bindings.spark.pruning.scans import Scan
+from skipstone.bindings.spark.session.jvm import text_of
 
 
 def scans_of(
@@ -20,7 +21,7 @@ def scans_of(
         analysed: For an optimised plan, the scans of the analysed plan that it was made from.
     """
     jvm_scans = gateway.scans(plan)
-    info = json.loads(jvm_scans.text())
+    info = json.loads(text_of(jvm_scans.text()))
     return [
         Scan(i, jvm_scans.relation(i), one, None if analysed is None else _origins(one, analysed))
         for i, one in enumerate(info)

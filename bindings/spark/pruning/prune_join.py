@@ -37,7 +37,7 @@ from skipstone.bindings.spark.pruning.plan_scans import scans_of
 from skipstone.bindings.spark.pruning.prune import filtered, prune_classic, with_report
 from skipstone.bindings.spark.pruning.reports import not_pruned
 from skipstone.bindings.spark.pruning.scans import Scan
-from skipstone.bindings.spark.session.jvm import frame_of
+from skipstone.bindings.spark.session.jvm import frame_of, text_of
 from skipstone.bindings.spark.session.session import is_connect, require_pyspark
 from skipstone.ir.errors import PredicateError, SkipstoneError, describe_error
 from skipstone.ir.node import quoted_name
@@ -229,7 +229,7 @@ class _TopJoin:
             for n in top.side_of(self.side).origins
             if sum(bool(analysed[n].ids & one.ids) for one in analysed) == 1
         ]
-        relations = json.loads(jvm_scans.text())
+        relations = json.loads(text_of(jvm_scans.text()))
         found = targets_of(top, self.side, unique, analysed, kinds_of(keys), context)
         matched = top.needs(self.side) is Needs.MATCHED
         self.targets = [

@@ -128,6 +128,8 @@ class _Star:
         Each filter may make another build side cheaper, because a filtered scan may itself be a
         build side.
         """
+        if not any(self._remaining_files(scan) > 1 for scan in self.scans):
+            return
         pending = list(self._build_sides())
         while pending and self.jobs < MAX_JOBS and not is_abandoned():
             build = min(pending, key=self._cost)
@@ -137,6 +139,12 @@ class _Star:
             except expected as e:
                 why = f"the keys of a join cannot be collected ({describe_error(e)})"
                 self._note_all(build, why)
+
+    def _remaining_files(self, scan: Scan) -> int:
+        try:
+            return scan.remaining(self.context)[0]
+        except (SkipstoneError, OSError):
+            return 0
 
     def _build_sides(self) -> Iterator[BuildSide]:
         for join in self.joins.each:
@@ -191,7 +199,7 @@ class _Star:
         worthwhile = [n for n, seconds in savings.items() if seconds > 0]
         if not worthwhile:
             return
-        columns = None if build.above else key_columns(join, side, self.scans)
+        columns = None if build.above else key_columns(join, side, self.scans, self.context)
         expected = sum(savings.values())
         if not self._pays(build, expected, is_job=columns is None):
             return

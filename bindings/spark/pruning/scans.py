@@ -16,6 +16,7 @@ from skipstone.bindings.spark.pruning.catalyst import conjunction, conjuncts
 from skipstone.bindings.spark.pruning.context import Context, unusual_option
 from skipstone.bindings.spark.pruning.listing import Listing
 from skipstone.bindings.spark.pruning.reports import PrunedScan, joined_reasons, with_join
+from skipstone.bindings.spark.session.jvm import text_of
 from skipstone.bindings.spark.session.types import arrow_schema, shared_fields
 from skipstone.ir.errors import SkipstoneError
 from skipstone.ir.node import columns_of, not_understood
@@ -359,8 +360,8 @@ class Scan:
         return context.listings.get(
             key,
             lambda: Listing(
-                listed.text(),
-                listed.partitions(),
+                text_of(listed.text()),
+                text_of(listed.partitions()),
                 data,
                 partitioned,
                 self.roots,

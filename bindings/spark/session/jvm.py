@@ -12,6 +12,8 @@ from skipstone.kernels.run import forks
 
 _gateways: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # by JVM
 _COMPILING: Final = forks.lock()
+PIECE: Final = 7000  # characters, as in LongText.java
+MAX_PIECES: Final = 100  # more of them take longer than waiting once
 
 
 def plan_gateway(spark: Any) -> Any:
@@ -43,6 +45,17 @@ def _compiled(jvm: Any) -> Any:
             f"this Spark's plans cannot be changed ({describe_error(e)}); "
             "prune() is tested with Spark 4.0 to 4.3"
         ) from e
+
+
+def text_of(text: Any) -> str:
+    """Return the characters of a `LongText`."""
+    found: str = text.piece(0)
+    length: int = text.length() if len(found) >= PIECE else len(found)
+    if length > MAX_PIECES * PIECE:
+        return str(text.whole())
+    while len(found) < length:
+        found += text.piece(len(found))
+    return found
 
 
 def frame_of(spark: Any, plan: Any) -> Any:
