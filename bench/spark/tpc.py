@@ -90,7 +90,8 @@ def _queries(
         yield name, Found(timings[PEER], timings[OWN], (files[0], files[1]))
     now = session_report(spark)
     report.notes.append(
-        f"{now.answered} plans answered, {now.failed} failed, {now.late} late, {now.busy} busy"
+        f"{now.answered} plans answered, {now.failed} failed, {now.late} late, "
+        f"{now.skipped} skipped"
     )
 
 

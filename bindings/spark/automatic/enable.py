@@ -115,8 +115,10 @@ def report(spark: SparkSession) -> SessionReport:
     if found is None:
         raise PredicateError("automatic pruning is off in this session; call enable(spark) first")
     outcomes = found.rule.outcomes()
-    answered, failed, late, busy = (int(n) for n in outcomes.counts())
-    return SessionReport(found.log.reports(), answered, failed, late, busy, str(outcomes.error()))
+    answered, failed, late, skipped = (int(n) for n in outcomes.counts())
+    return SessionReport(
+        found.log.reports(), answered, failed, late, skipped, str(outcomes.error())
+    )
 
 
 def _require_classic(spark: Any) -> None:

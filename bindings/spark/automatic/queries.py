@@ -54,20 +54,21 @@ class SessionReport:
         answered: Plans that were pruned or needed no pruning.
         failed: Plans that stayed as they were because of an error; `error` is the last one, or "".
         late: Plans that stayed as they were because the time limit passed.
-        busy: Plans that stayed as they were because too many others were still at work.
+        skipped: Plans that stayed as they were because too many others were still at work, or
+            because the last ones failed or were late: then nothing is asked for 30 s.
     """
 
     queries: tuple[QueryReport, ...]
     answered: int
     failed: int
     late: int
-    busy: int
+    skipped: int
     error: str
 
     def __str__(self) -> str:
         counts = (
             f"{self.answered} plans answered, {self.failed} failed, {self.late} late, "
-            f"{self.busy} found no thread"
+            f"{self.skipped} skipped"
         )
         error = f"last error: {self.error}" if self.error else ""
         return "\n".join(filter(None, (counts, error, *map(str, self.queries))))

@@ -88,12 +88,16 @@ public class PruningRule extends Rule {
   }
 
   private TreeNode pruned(LogicalPlan plan, long limit) throws Throwable {
+    if (outcomes.pauses()) {
+      outcomes.skipped();
+      return plan;
+    }
     PruningRequest request = new PruningRequest(plan, pruner);
     Future answer;
     try {
       answer = THREADS.submit(request);
     } catch (java.util.concurrent.RejectedExecutionException e) {
-      outcomes.busy();
+      outcomes.skipped();
       return plan;
     }
     try {

@@ -238,7 +238,7 @@ class Collector:
         if key not in self._collected:
             safe = [str(i) for i in target.fields if self._join.keys[i]["null_safe"]]
             self._collected[key] = collect_keys(
-                self._keys.select(*of.names),
+                self._keys.select(list(of.names)),
                 of,
                 safe,
                 self._threshold,
