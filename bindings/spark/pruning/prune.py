@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from weakref import WeakKeyDictionary
@@ -17,8 +18,8 @@ from skipstone.bindings.spark.pruning.prune_star import star
 from skipstone.bindings.spark.pruning.reports import Pruned, not_pruned
 from skipstone.bindings.spark.pruning.scans import FOREVER, Scan
 from skipstone.bindings.spark.session.jvm import frame_of, plan_gateway
-from skipstone.bindings.spark.session.session import is_connect, require_pyspark
-from skipstone.ir.errors import BackendMissing, PredicateError, describe_error
+from skipstone.bindings.spark.session.session import is_connect, require_pyspark, too_old
+from skipstone.ir.errors import BackendMissing, PredicateError, SkipstoneWarning, describe_error
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -71,6 +72,9 @@ def prune(
         DynamicFilterError: SKIPSTONE_DYNAMIC_FILTERING is neither true nor false.
         BackendMissing: PySpark is not installed.
 
+    Warns:
+        SkipstoneWarning: PySpark is older than 4.0, and the DataFrame stays as it is.
+
     Example:
         >>> condition = "time_hour >= TIMESTAMP '2013-12-24'"
         >>> late = prune(spark.table("flights").where(condition))  # doctest: +SKIP
@@ -78,6 +82,9 @@ def prune(
         spark_catalog.default.flights: 1 of 12 files,
             where time_hour IS NOT NULL AND time_hour >= TIMESTAMP '2013-12-24 00:00:00+00:00'
     """
+    if old := too_old():
+        warnings.warn(f"{old}; the DataFrame reads all files", SkipstoneWarning, stacklevel=2)
+        return with_report(filtered(df, where), not_pruned(old))
     require_pyspark()
     df = filtered(df, where)
     if is_connect(df):

@@ -48,10 +48,11 @@ def from_arrow(spark: Any, table: pa.Table, schema: StructType | None = None) ->
     an empty batch within a table, or two of them at its start.
     """
     batches = [batch for batch in table.to_batches() if batch.num_rows]
-    # Spark Connect infers no schema without rows.
-    schema = as_spark(table.schema) if schema is None and not batches else schema
     with quiet():
-        found: DataFrame = spark.createDataFrame(
-            pa.Table.from_batches(batches, table.schema), schema=schema
+        # Nothing infers a schema without rows, and an empty table with structs raises an error.
+        found: DataFrame = (
+            spark.createDataFrame(pa.Table.from_batches(batches, table.schema), schema=schema)
+            if batches
+            else spark.createDataFrame([], as_spark(table.schema) if schema is None else schema)
         )
     return found

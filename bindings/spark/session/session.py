@@ -116,16 +116,25 @@ def require_pyspark() -> None:
     with quiet():
         try:
             import pandas  # noqa: F401
-            import pyspark.sql
+            import pyspark.sql  # noqa: F401
         except ImportError as e:
             raise BackendMissing(
                 f'skipstone.spark needs pyspark and pandas, and {e}: pip install "skipstone[spark]"'
             ) from e
-        if version_of(pyspark.__version__) < OLDEST:
-            raise BackendMissing(
-                f"skipstone.spark needs pyspark 4.0 or newer, and {pyspark.__version__} is "
-                'installed: pip install "pyspark[sql]>=4.0"'
-            )
+        if old := too_old():
+            raise BackendMissing(f'{old}: pip install "pyspark[sql]>=4.0"')
+
+
+def too_old() -> str:
+    """Return why the installed PySpark is too old, or "" if it is not, or is not installed."""
+    with quiet():
+        try:
+            import pyspark
+        except ImportError:
+            return ""
+    if version_of(pyspark.__version__) >= OLDEST:
+        return ""
+    return f"skipstone.spark needs pyspark 4.0 or newer, and {pyspark.__version__} is installed"
 
 
 def version_of(name: str) -> tuple[int, int]:

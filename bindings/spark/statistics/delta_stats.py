@@ -61,6 +61,9 @@ def delta_statistics(
 ) -> Mapping[str, Column]:
     """Map statistics to the columns of a DataFrame of add files, for `columns=` of `with_verdict`.
 
+    The JSON files of a log also have files that later commits removed. `with_stats` returns the
+    files of a table as it is now.
+
     A value that cannot be read (malformed JSON, a value of another type) is unknown, also in ANSI
     mode. Bounds are widened by what writers may have truncated: timestamps by a millisecond (early
     ones by a minute), decimals of more than 15 digits by the error of a DOUBLE. A column in
@@ -81,7 +84,7 @@ def delta_statistics(
         StatisticsError: There is neither `stats` nor `stats_parsed` nor `partitionValues`.
 
     Example:
-        >>> log = spark.read.json("t/_delta_log/*.json")  # doctest: +SKIP
+        >>> log = spark.read.parquet("t/_delta_log/*.checkpoint.parquet")  # doctest: +SKIP
         >>> adds = log.where("add IS NOT NULL").select("add.*")  # doctest: +SKIP
         >>> columns = delta_statistics(adds, schema)  # doctest: +SKIP
         >>> with_verdict(adds, "x = 5", columns, schema=schema)  # doctest: +SKIP

@@ -68,6 +68,7 @@ def test_the_state_is_cached_by_its_name(spark, log):
 def test_over_connect(connect, log):
     assert with_stats(connect, log.folder).where("num_logical_records < num_records").count() == 1
     assert files_for_scan(connect, log.folder, "x = 5").frame.count() == 1
+    assert files_for_scan(connect, log.folder, "x = 555").frame.count() == 0
 
 
 def test_files_for_scan(spark, log):
@@ -81,6 +82,7 @@ def test_files_for_scan(spark, log):
         (["p = 'q1'", "x < 15"], None, both, (4, 2, 1)),
         ([("x", "<", 15)], None, only, (4, 4, 2)),
         (["x < 15"], None, only, (4, 4, 2)),
+        (["x > 5000"], None, only, (4, 4, 0)),
         ("p = 'q0'", 5, "filteredLimit", (4, 2, 1)),
         (None, 15, "limit", (4, 4, 2)),
     ]:
@@ -89,7 +91,8 @@ def test_files_for_scan(spark, log):
             kind,
             counts,
         ), filters
-        assert len(scan.files) == counts[2] and set(scan.files["stats"].to_pylist()) == {None}
+        assert len(scan.files) == counts[2] and set(scan.files["stats"].to_pylist()) <= {None}
+        assert scan.frame.count() == counts[2]
     scan = files_for_scan(
         spark, table, ["p = 'q0' AND x >= 20", "rand() < 2"], keep_num_records=True
     )
