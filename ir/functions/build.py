@@ -92,8 +92,6 @@ def cast(n: Node, to: DType, session: Session, name: str = "cast") -> Node:
         if wide != n.dtype:  # Spark reads unsigned integers as wider ones
             n = Node(Op.CALL, (n,), ("widen", _call_session(session)), wide)
         for step in steps(wide, to):
-            if step.kind is Kind.STRING and any(map(_is_zero, n.walk())):
-                raise CannotJudge("0.0 and -0.0 are equal, but differ as text")
             if n.dtype != step:
                 n = fold(Node(Op.CALL, (n,), (name, _call_session(session)), step))
             if n.op is Op.UNKNOWN:
@@ -101,12 +99,6 @@ def cast(n: Node, to: DType, session: Session, name: str = "cast") -> Node:
     except CannotJudge as e:
         return unknown(f"CAST({show(n)} AS {to})", str(e))
     return n
-
-
-def _is_zero(n: Node) -> bool:
-    """Return True for a literal 0.0, whose sign is not known: -0.0 becomes the same literal."""
-    floating = n.op is Op.LITERAL and n.dtype is not None and n.dtype.kind is Kind.FLOAT
-    return floating and n.value == 0.0
 
 
 def _cast_elements(n: Node, to: DType, session: Session) -> Node:

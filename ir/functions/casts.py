@@ -48,7 +48,7 @@ from skipstone.ir.functions.cast_values import (
 )
 from skipstone.ir.functions.text_columns import integer_text
 from skipstone.ir.interval import Interval, apply, corners_where
-from skipstone.ir.node import Node
+from skipstone.ir.node import Node, Op
 from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import DType, Kind
 from skipstone.ir.values import Data, lane_type_of
@@ -213,7 +213,7 @@ def check_cast(args: tuple[Node, ...], to: DType, session: Session) -> None:
     """Check that a cast is supported.
 
     Raises:
-        CannotJudge: Spark refuses the cast, or it is not supported here.
+        CannotJudge: Spark refuses the cast, it is not supported here, or its result is not certain.
     """
     check_arity(args, 1)
     source = args[0].dtype
@@ -226,3 +226,11 @@ def check_cast(args: tuple[Node, ...], to: DType, session: Session) -> None:
         if at != step and (rule_of(at, step) is None or clockless or refused):
             raise CannotJudge(f"the cast from {source} to {to} is not understood")
         at = step
+    if to.kind is _STRING and any(map(_is_zero, args[0].walk())):
+        raise CannotJudge("0.0 and -0.0 are equal, but differ as text")
+
+
+def _is_zero(n: Node) -> bool:
+    """Return True for a literal 0.0, whose sign is not known: -0.0 becomes the same literal."""
+    floating = n.op is Op.LITERAL and n.dtype is not None and n.dtype.kind is _FLOAT
+    return floating and n.value == 0.0
