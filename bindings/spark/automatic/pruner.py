@@ -17,7 +17,7 @@ from skipstone.bindings.spark.pruning.plan_scans import scans_of
 from skipstone.bindings.spark.pruning.prune import indexes_without_files, listings
 from skipstone.bindings.spark.pruning.prune_star import star
 from skipstone.bindings.spark.pruning.reports import Pruned
-from skipstone.bindings.spark.pruning.scans import FOREVER, PRUNED, Scan
+from skipstone.bindings.spark.pruning.scans import FOREVER, Scan
 from skipstone.bindings.spark.session.session import parallelism, quiet
 from skipstone.ir.errors import PredicateError, SkipstoneWarning, describe_error
 
@@ -81,11 +81,11 @@ class Pruner:
     def _prune(self, request: Any) -> tuple[Any, list[Scan]]:
         plan, spark = request.plan(), self._session(request)
         scans, jvm_scans = scans_of(self._gateway, plan)
-        context = context_of(spark, self._gateway, self._filesystem, listings)
+        context = context_of(spark, self._gateway, self._filesystem, listings, runs_now=True)
         smallest = positive(spark.conf.get(SMALLEST, None), SMALLEST, MIN_BYTES)
         for scan in scans:
             # `prune` has judged a scan that it replaced.
-            if scan.index_class != PRUNED and scan.nbytes >= smallest:
+            if not scan.narrowed and scan.nbytes >= smallest:
                 scan.judge(context)
         if enabled() and str(spark.conf.get(JOINS, "true")).lower() == "true":
             self._join(context, plan, scans, jvm_scans, request)

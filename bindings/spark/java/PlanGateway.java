@@ -21,6 +21,16 @@ public class PlanGateway {
     return new Listing(index);
   }
 
+  /** Return the files of one of Delta's indexes; its classes may be missing, or be others. */
+  public ScanFiles deltaFiles(FileIndex index) throws Throwable {
+    Class found = Class.forName("skipstone.DeltaFiles", true, PlanGateway.class.getClassLoader());
+    try {
+      return (ScanFiles) found.getConstructors()[0].newInstance(new Object[] {index});
+    } catch (java.lang.reflect.InvocationTargetException e) {
+      throw e.getCause();
+    }
+  }
+
   public Joins joins(LogicalPlan plan, Scans scans) {
     return new Joins(plan, scans);
   }

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow.fs as pafs
 
-from skipstone.bindings.spark.pruning.listing import Listings
+from skipstone.bindings.spark.pruning.scan_files import Listings
 from skipstone.bindings.spark.session.session import settings_of
 from skipstone.ir.session import Settings
 
@@ -16,9 +17,10 @@ from skipstone.ir.session import Settings
 # Source: Spark, `SQLConf`.
 USUAL_SETTINGS: Final = {
     "spark.sql.parquet.datetimeRebaseModeInRead": ("CORRECTED", "EXCEPTION"),
-    "spark.sql.parquet.fieldId.read.enabled": ("false",),
     "spark.sql.optimizer.metadataOnly": ("false",),  # partitions would stand for rows
 }
+READS_IDS: Final = "spark.sql.parquet.fieldId.read.enabled"
+ID: Final = "parquet.field.id"
 USUAL_OPTIONS: Final = {"datetimerebasemode": ("CORRECTED", "EXCEPTION")}
 
 
@@ -32,20 +34,41 @@ class Context:
         settings: The session's settings that predicates are bound under.
         unusual: A setting of the session that makes statistics invalid, as text; "" if there is
             none.
+        reads_ids: True if Spark finds columns that have an id in files by it, not by name.
         filesystem: Where the files are; None finds it by their paths.
         listings: Listings of earlier calls.
+        runs_now: True if the plan runs as soon as it is pruned, and only once.
     """
 
     spark: Any
     gateway: Any
     settings: Settings
     unusual: str
+    reads_ids: bool
     filesystem: pafs.FileSystem | None
     listings: Listings
+    runs_now: bool = False
+
+    def why_invalid(self, options: Mapping[str, str], schema: Any) -> str:
+        """Return why the statistics of files may not be those of the values read, or "".
+
+        Args:
+            options: The read's options, with names in lower case.
+            schema: The columns, with their metadata, in Spark's JSON form.
+        """
+        why = self.unusual or unusual_option(options)
+        if not why and self.reads_ids and ID in json.dumps(schema):
+            why = f"{READS_IDS} is true, and columns have an id"
+        return f"{why}, so values may differ from the footers' statistics" if why else ""
 
 
 def context_of(
-    spark: Any, gateway: Any, filesystem: pafs.FileSystem | None, listings: Listings
+    spark: Any,
+    gateway: Any,
+    filesystem: pafs.FileSystem | None,
+    listings: Listings,
+    *,
+    runs_now: bool = False,
 ) -> Context:
     """Return the context of a session."""
     unusual = (
@@ -53,7 +76,11 @@ def context_of(
         for key, usual in USUAL_SETTINGS.items()
         if (value := str(spark.conf.get(key, usual[0]))) not in usual
     )
-    return Context(spark, gateway, settings_of(spark), next(unusual, ""), filesystem, listings)
+    first = next(unusual, "")
+    reads_ids = str(spark.conf.get(READS_IDS, "false")).lower() != "false"
+    return Context(
+        spark, gateway, settings_of(spark), first, reads_ids, filesystem, listings, runs_now
+    )
 
 
 def unusual_option(options: Mapping[str, str]) -> str:

@@ -6,11 +6,10 @@ import json
 import re
 import time
 from collections import OrderedDict
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.fs as pafs
 
@@ -18,6 +17,7 @@ from skipstone.bindings.location import resolve
 from skipstone.bindings.plans.work import Meter
 from skipstone.bindings.spark.pruning.catalyst import value_of
 from skipstone.bindings.spark.pruning.cost import spread
+from skipstone.bindings.spark.pruning.scan_files import Ints, UnjudgedFiles
 from skipstone.bindings.statistics.statistics import Statistics
 from skipstone.bindings.statistics.store.settled import settled
 from skipstone.bindings.tables.files import UNKNOWN, Files
@@ -25,7 +25,6 @@ from skipstone.bindings.tables.parquet.footer_cache import FooterCache
 from skipstone.bindings.tables.parquet.groups import LazyColumns, constant, forms_in
 from skipstone.bindings.tables.parquet.table import ParquetTable
 from skipstone.bindings.tables.partitions import Texts
-from skipstone.ir.errors import SourceError
 from skipstone.ir.node import columns_of
 from skipstone.ir.outcome import Verdict
 from skipstone.ir.types import from_arrow
@@ -38,12 +37,7 @@ if TYPE_CHECKING:
     from skipstone.bindings.predicates.predicate import PruningPredicate
     from skipstone.ir.node import Path
 
-Ints = npt.NDArray[np.int64]
-MAX_CACHED: Final = 16  # listings
-
-
-class UnjudgedFiles(SourceError):
-    """The files of a scan cannot be judged, so the scan stays as it is."""
+MAX_CACHED: Final = 16  # tables
 
 
 class Listing:
@@ -246,32 +240,6 @@ class Listing:
             )
         self._tables.move_to_end(key)
         return self._tables[key]
-
-
-class Listings:
-    """A cache of the latest listings, each with the footers of its files."""
-
-    def __init__(self, max_size: int = MAX_CACHED) -> None:
-        self._max_size = max_size
-        self._lock = forks.lock()
-        self._listings: OrderedDict[Hashable, Listing] = OrderedDict()
-
-    def get(self, key: Hashable, make: Any) -> Listing:
-        """Return the listing of a key; make it at first use.
-
-        A key changes with the listing's content, so an entry never becomes stale.
-        """
-        with self._lock:
-            found = self._listings.get(key)
-            if found is not None:
-                self._listings.move_to_end(key)
-                return found
-        made: Listing = make()
-        with self._lock:
-            self._listings[key] = made
-            while len(self._listings) > self._max_size:
-                self._listings.popitem(last=False)
-        return made
 
 
 def _whole(values: Any) -> pa.Array:

@@ -12,10 +12,10 @@ import pyarrow.fs as pafs
 from skipstone.bindings.filters.option import enabled
 from skipstone.bindings.predicates.predicate import is_column
 from skipstone.bindings.spark.pruning.context import Context, context_of
-from skipstone.bindings.spark.pruning.listing import Listings
 from skipstone.bindings.spark.pruning.plan_scans import scans_of, validity_of
 from skipstone.bindings.spark.pruning.prune_star import star
 from skipstone.bindings.spark.pruning.reports import Pruned, not_pruned
+from skipstone.bindings.spark.pruning.scan_files import Listings
 from skipstone.bindings.spark.pruning.scans import FOREVER, Scan
 from skipstone.bindings.spark.session.jvm import frame_of, plan_gateway
 from skipstone.bindings.spark.session.session import is_connect, require_pyspark, too_old

@@ -20,10 +20,11 @@ import pyarrow.fs as pafs
 
 from skipstone.bindings.predicates.predicate import PruningPredicate
 from skipstone.bindings.spark.pruning.column import from_column
-from skipstone.bindings.spark.pruning.context import Context, context_of, unusual_option
-from skipstone.bindings.spark.pruning.listing import Listing, Listings, own_paths
+from skipstone.bindings.spark.pruning.context import Context, context_of
+from skipstone.bindings.spark.pruning.list_files import NotPruned
+from skipstone.bindings.spark.pruning.listing import Listing, own_paths
 from skipstone.bindings.spark.pruning.reports import Pruned, PrunedScan
-from skipstone.bindings.spark.pruning.scans import NotPruned
+from skipstone.bindings.spark.pruning.scan_files import Listings
 from skipstone.bindings.spark.session.session import other_text
 from skipstone.bindings.spark.session.types import arrow_schema
 from skipstone.bindings.tables.partitions import pair_of
@@ -164,10 +165,9 @@ class _Source:
             raise NotPruned("it is streaming")
         if not conditions:
             raise NotPruned("no condition stands directly above it")
-        if unusual := context.unusual or unusual_option(
-            {k.lower(): v for k, v in (getattr(source, "_options", None) or {}).items()}
-        ):
-            raise NotPruned(f"{unusual}, so values may differ from the footers' statistics")
+        options = {k.lower(): v for k, v in (getattr(source, "_options", None) or {}).items()}
+        if invalid := context.why_invalid(options, self.frame.schema.jsonValue()):
+            raise NotPruned(invalid)
         if why := other_text(self.spark):
             raise NotPruned(f"{why}, so Spark parses conditions in another way")
         if any(name.lower() == "_metadata" for name in self.frame.columns):

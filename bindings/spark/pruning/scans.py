@@ -13,10 +13,17 @@ import pyarrow as pa
 from skipstone.bindings.filters.scan import DynamicFilters
 from skipstone.bindings.predicates.predicate import PruningPredicate
 from skipstone.bindings.spark.pruning.catalyst import conjunction, conjuncts
-from skipstone.bindings.spark.pruning.context import Context, unusual_option
-from skipstone.bindings.spark.pruning.listing import Listing
+from skipstone.bindings.spark.pruning.context import Context
+from skipstone.bindings.spark.pruning.list_files import (
+    DELTA,
+    NARROWED,
+    NotPruned,
+    Relation,
+    check_kind,
+    list_files,
+)
 from skipstone.bindings.spark.pruning.reports import PrunedScan, joined_reasons, with_join
-from skipstone.bindings.spark.session.jvm import text_of
+from skipstone.bindings.spark.pruning.scan_files import ScanFiles
 from skipstone.bindings.spark.session.types import arrow_schema, shared_fields
 from skipstone.ir.errors import SkipstoneError
 from skipstone.ir.node import columns_of, not_understood
@@ -26,13 +33,6 @@ from skipstone.kernels.pack.planes import Mask
 if TYPE_CHECKING:
     from skipstone.bindings.filters.filter import DynamicFilter
 
-PARQUET: Final = "org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat"
-PRUNED: Final = "skipstone.PrunedFiles"
-FILE_INDEXES: Final = (
-    "org.apache.spark.sql.execution.datasources.InMemoryFileIndex",
-    "org.apache.spark.sql.execution.datasources.CatalogFileIndex",
-    PRUNED,
-)
 Positions = npt.NDArray[np.int64]
 FOREVER: Final = 2**63 - 1
 
@@ -47,10 +47,6 @@ def id_of(tree: Mapping[str, Any]) -> int:
     ):
         tree = tree["parts"][0]
     return int(tree.get("id", -1))
-
-
-class NotPruned(SkipstoneError):
-    """A scan cannot be pruned; the message says why."""
 
 
 class Scan:
@@ -83,12 +79,15 @@ class Scan:
         info: Mapping[str, Any],
         analysed: Sequence[Scan] | None = None,
     ) -> None:
-        self.number, self._relation, self._info = number, relation, info
+        self.number, self._info = number, info
         self.same: int = info["same"]
         self.schema = self._usable_schema(analysed)
         self.ids = {column["id"] for column in info["output"]}
         self.roots: list[str] = info["roots"]
-        self.listing: Listing | None = None
+        self._files = Relation(
+            relation, info["index"], info["format"], self.roots, self.schema, info["partitions"]
+        )
+        self.listing: ScanFiles | None = None
         self.listed: Any = None
         self.kept: Mask | None = None
         self._spark_opens: Mask | None = None  # files that pass Spark's own partition pruning
@@ -135,12 +134,18 @@ class Scan:
         try:
             predicate = self._condition(context)
             self._check_useful(predicate)
-            self.listing = self._list_files(context)
-            self._apply(predicate, self.listing, context.settings["case_sensitive"])
+            listing = self._list_files(context)
+            self._apply(predicate, listing, context.settings["case_sensitive"])
         except (SkipstoneError, pa.ArrowException, OSError, RecursionError) as e:
             self.report = self._new_report(str(e))
 
-    def _apply(self, predicate: PruningPredicate, listing: Listing, case_sensitive: bool) -> None:
+    def _list_files(self, context: Context) -> ScanFiles:
+        """List the files, at first use."""
+        if self.listing is None:
+            self.listing, self.listed = list_files(self._files, context)
+        return self.listing
+
+    def _apply(self, predicate: PruningPredicate, listing: ScanFiles, case_sensitive: bool) -> None:
         self._spark_opens = opened = listing.partition_mask(predicate)
         candidates = (
             opened if self.filters is None else opened & listing.filtered_partitions(self.filters)
@@ -244,14 +249,14 @@ class Scan:
         return list(self._info["conditions"])
 
     @property
-    def index_class(self) -> str:
-        """The class of Spark's file index."""
-        return str(self._info["index"])
+    def narrowed(self) -> bool:
+        """True if its file list is one that Skipstone made."""
+        return self._files.index in NARROWED
 
     @property
     def index(self) -> Any:
         """Spark's file index of the scan."""
-        return self._relation.location()
+        return self._files.jvm.location()
 
     def overlaps(self, other: Scan) -> bool:
         """Return True if the other scan may read some of the same files."""
@@ -301,13 +306,11 @@ class Scan:
         info = self._info
         if info["streaming"]:
             raise NotPruned("it is streaming")
-        if info["format"] != PARQUET or info["index"] not in FILE_INDEXES:
-            raise NotPruned(
-                f"its files are listed by {info['index'].split('.')[-1]} and read as "
-                f"{info['format'].split('.')[-1]}; only Parquet files are pruned"
-            )
-        if unusual := context.unusual or unusual_option(info["options"]):
-            raise NotPruned(f"{unusual}, so values may differ from the footers' statistics")
+        check_kind(self._files, context)
+        # Delta finds columns by its own notes, and so does the reader of its log.
+        schema = {} if info["format"] == DELTA else info["data"]
+        if invalid := context.why_invalid(info["options"], schema):
+            raise NotPruned(invalid)
         node = conjunction(info["conditions"], self.columns, self.schema, context.settings)
         # Spark has resolved the names already.
         predicate = PruningPredicate(
@@ -341,30 +344,3 @@ class Scan:
             else:
                 spark = "statistics cannot judge its condition"
             raise NotPruned(", ".join(filter(None, (spark, whys))))
-
-    def _list_files(self, context: Context) -> Listing:
-        partitioned = arrow_schema(self._info["partitions"])
-        if len(partitioned) != len(self._info["partitions"]["fields"]) or not set(
-            partitioned.names
-        ) <= set(self.schema.names):
-            raise NotPruned("it has a partition column of a type that is not understood")
-        data = pa.schema([f for f in self.schema if f.name not in partitioned.names])
-        self.listed = listed = context.gateway.listing(self._relation.location())
-        key = (
-            listed.digest(),
-            tuple(self.roots),
-            data.serialize().to_pybytes(),
-            partitioned.serialize().to_pybytes(),
-            id(context.filesystem),
-        )
-        return context.listings.get(
-            key,
-            lambda: Listing(
-                text_of(listed.text()),
-                text_of(listed.partitions()),
-                data,
-                partitioned,
-                self.roots,
-                context.filesystem,
-            ),
-        )

@@ -35,7 +35,7 @@ def _compiled(jvm: Any) -> Any:
 
     try:
         sources = jvm.org.codehaus.commons.compiler.util.resource.MapResourceFinder()
-        for path in (Path(__file__).parents[1] / "java").glob("*.java"):
+        for path in (Path(__file__).parents[1] / "java").rglob("*.java"):
             sources.addResource(f"skipstone/{path.name}", path.read_text(encoding="utf-8"))
         above = jvm.java.lang.Thread.currentThread().getContextClassLoader()
         loader = jvm.org.codehaus.janino.JavaSourceClassLoader(above, sources, "UTF-8")

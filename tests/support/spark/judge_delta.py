@@ -2,7 +2,7 @@
 
 It is a process of its own, because a session takes its jars only at its start.
 
-python -m tests.support.spark.judge_delta JARS FOLDER > answers.json
+python -m tests.support.spark.judge_delta PACKAGE FOLDER > answers.json
 """
 
 from __future__ import annotations
@@ -12,13 +12,9 @@ import sys
 import warnings
 from pathlib import Path
 
+from tests.support.spark.lakes import DELTA_CONFIG
 from tests.support.spark.session import CONFIG
 
-DELTA = {
-    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    "spark.databricks.delta.snapshotPartitions": "2",
-}
 VECTORS = "TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
 MAPPED = (
     "TBLPROPERTIES ('delta.columnMapping.mode' = 'name', 'delta.minReaderVersion' = '2', "
@@ -144,11 +140,8 @@ def create_generated(spark, path):
     ).addColumn(day).partitionedBy(names).location(str(path)).execute()
 
 
-def answers(spark, folder):
-    from skipstone.bindings.spark.session.session import settings_of
-    from skipstone.bindings.tables.delta.table import scan_delta
-    from skipstone.spark import files_for_scan, read
-
+def created(spark, folder):
+    """Create the tables; yield each one's name, path and conditions."""
     for name, (statements, questions) in TABLES.items():
         path = Path(folder) / name
         for statement in statements:
@@ -156,6 +149,15 @@ def answers(spark, folder):
                 create_generated(spark, path)
             else:
                 spark.sql(statement.replace("{t}", f"delta.`{path}`"))
+        yield name, path, questions
+
+
+def answers(spark, folder):
+    from skipstone.bindings.spark.session.session import settings_of
+    from skipstone.bindings.tables.delta.table import scan_delta
+    from skipstone.spark import files_for_scan, read
+
+    for name, path, questions in created(spark, folder):
         table = scan_delta(path)
         assert [
             f.name for f in spark.read.format("delta").load(str(path)).schema
@@ -189,15 +191,22 @@ def answers(spark, folder):
             }
 
 
-def main(jars, folder):
+def delta_session(package, name):
+    """Return a session that has loaded Delta's package."""
     from skipstone.spark import session
 
-    warnings.simplefilter("ignore")
-    spark = session(
-        CONFIG | DELTA | {"spark.jars": jars, "spark.sql.session.timeZone": "America/New_York"},
+    return session(
+        CONFIG
+        | DELTA_CONFIG
+        | {"spark.jars.packages": package, "spark.sql.session.timeZone": "America/New_York"},
         master="local[2]",
-        name="Delta Lake beside Skipstone",
+        name=name,
     )
+
+
+def main(package, folder):
+    warnings.simplefilter("ignore")
+    spark = delta_session(package, "Delta Lake beside Skipstone")
     json.dump(list(answers(spark, folder)), sys.stdout)
     spark.stop()
 

@@ -15,7 +15,7 @@ import org.apache.spark.sql.types.StructType;
  * The files of an index by partition: as text, separated by zero characters, which no path holds,
  * and as objects in the same order.
  */
-public class Listing {
+public class Listing implements ScanFiles {
   private final ArrayList files = new ArrayList();
   private final StringBuilder text = new StringBuilder();
   private final StringBuilder partitions = new StringBuilder("[");

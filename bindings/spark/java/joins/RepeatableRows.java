@@ -85,7 +85,10 @@ class RepeatableRows {
     Object whole = index;
     while (whole instanceof PrunedFiles) whole = ((PrunedFiles) whole).whole();
     if (whole == null) return false;
-    if (!whole.getClass().getSimpleName().equals("InMemoryFileIndex")) return false;
+    // A version of a Delta table never changes, and these lists are of one version.
+    String name = whole.getClass().getSimpleName();
+    if (name.equals("PreparedDeltaFileIndex") || name.equals("PrunedDeltaFiles")) return true;
+    if (!name.equals("InMemoryFileIndex")) return false;
     out.add(new Watch((FileIndex) index));
     return true;
   }

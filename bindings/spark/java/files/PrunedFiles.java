@@ -15,7 +15,7 @@ import org.apache.spark.sql.types.StructType;
  * when it was judged, and while the file still has them if it is on a local disk. Files that are
  * added or replaced are therefore read as soon as Spark itself sees them.
  */
-public class PrunedFiles implements FileIndex {
+public class PrunedFiles implements FileIndex, Narrowed {
   private final FileIndex whole;
   private final Map dropped; // Path -> {length, time}
   private final Validity validity;

@@ -17,7 +17,7 @@ class Prunable {
     if (plan instanceof LogicalRelation) {
       LogicalRelation scan = (LogicalRelation) plan;
       if (!isBelow || !(scan.relation() instanceof HadoopFsRelation)) return false;
-      return !(((HadoopFsRelation) scan.relation()).location() instanceof PrunedFiles);
+      return !(((HadoopFsRelation) scan.relation()).location() instanceof Narrowed);
     }
     boolean inner = isBelow || plan instanceof Filter || plan instanceof Join;
     scala.collection.Iterator children = plan.children().iterator();

@@ -1,0 +1,4 @@
+package skipstone;
+
+/** Marks file indexes that list fewer files than Spark or Delta would. */
+public interface Narrowed {}

@@ -1,0 +1,101 @@
+"""What a scan must know of its files, whoever listed them; and the lists of earlier scans."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skipstone.ir.errors import SourceError
+from skipstone.kernels.pack.planes import Mask
+from skipstone.kernels.run import forks
+
+if TYPE_CHECKING:
+    from skipstone.bindings.filters.scan import DynamicFilters
+    from skipstone.bindings.predicates.predicate import PruningPredicate
+
+Ints = npt.NDArray[np.int64]
+MAX_CACHED: Final = 16  # lists
+
+
+class UnjudgedFiles(SourceError):
+    """The files of a scan cannot be judged, so the scan stays as it is."""
+
+
+class ScanFiles(Protocol):
+    """The n files of one scan.
+
+    Attributes:
+        paths: Their paths; no two scans of a plan share a path that names different rows.
+        sizes: Their sizes in bytes, int64, shape (n,).
+        partitioned: The partition columns.
+    """
+
+    paths: list[str]
+    sizes: Ints
+    partitioned: pa.Schema
+
+    def __len__(self) -> int:
+        """Return the number of files."""
+        ...
+
+    def partition_mask(self, predicate: PruningPredicate) -> Mask:
+        """Return the files that Spark opens by its own pruning, bool, shape (n,)."""
+        ...
+
+    def filtered_partitions(self, filters: DynamicFilters) -> Mask:
+        """Return the files whose partition may hold a row that joins need, bool, shape (n,)."""
+        ...
+
+    def keep_mask(
+        self,
+        predicate: PruningPredicate,
+        candidates: Mask,
+        *,
+        case_sensitive: bool,
+        filters: DynamicFilters | None = None,
+    ) -> Mask:
+        """Return which of the candidates may hold a matching row, bool, shape (n,)."""
+        ...
+
+    def spread(self, column: str, candidates: Mask) -> float:
+        """Return the share of the candidates' bytes that may hold one value of a column."""
+        ...
+
+    def rows(self, predicate: PruningPredicate, candidates: Mask, columns: list[str]) -> pa.Table:
+        """Read the rows of the candidates that match a predicate."""
+        ...
+
+
+Files = TypeVar("Files", bound=ScanFiles)
+
+
+class Listings:
+    """A cache of the latest lists of files, each with what is known of the files."""
+
+    def __init__(self, max_size: int = MAX_CACHED) -> None:
+        self._max_size = max_size
+        self._lock = forks.lock()
+        self._listings: OrderedDict[Hashable, Any] = OrderedDict()
+
+    def get(self, key: Hashable, make: Callable[[], Files]) -> Files:
+        """Return the list of a key; make it at first use.
+
+        A key changes with the list's content, so an entry never becomes stale.
+        """
+        with self._lock:
+            found = self._listings.get(key)
+            if found is not None:
+                self._listings.move_to_end(key)
+                kept: Files = found
+                return kept
+        made = make()
+        with self._lock:
+            self._listings[key] = made
+            while len(self._listings) > self._max_size:
+                self._listings.popitem(last=False)
+        return made
