@@ -21,9 +21,12 @@ public class PlanGateway {
     return new Listing(index);
   }
 
-  /** Return the files of one of Delta's indexes; its classes may be missing, or be others. */
-  public ScanFiles deltaFiles(FileIndex index) throws Throwable {
-    Class found = Class.forName("skipstone.DeltaFiles", true, PlanGateway.class.getClassLoader());
+  /**
+   * Return the files of one of Delta's indexes or of Iceberg's scans, as an object of a class that
+   * needs theirs: they may be missing, or be others.
+   */
+  public ScanFiles lakeFiles(String name, Object index) throws Throwable {
+    Class found = Class.forName("skipstone." + name, true, PlanGateway.class.getClassLoader());
     try {
       return (ScanFiles) found.getConstructors()[0].newInstance(new Object[] {index});
     } catch (java.lang.reflect.InvocationTargetException e) {

@@ -4,15 +4,13 @@ import java.util.IdentityHashMap;
 import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
-import org.apache.spark.sql.execution.datasources.FileIndex;
-import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
-import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 
-/** Puts other file indexes into scans of a plan. */
+/** Puts other lists of files into scans of a plan. */
 class ReplacedIndexes extends scala.runtime.AbstractPartialFunction {
-  private final IdentityHashMap to = new IdentityHashMap(); // LogicalRelation -> FileIndex
+  private final IdentityHashMap to = new IdentityHashMap(); // scan -> what lists its files
 
-  /** The scan at a position in `relations` gets the index that `to` has for the position. */
+  /** The scan at a position in `relations` gets the files that `to` has for the position. */
   public ReplacedIndexes(List relations, Map to) {
     for (Iterator each = to.entrySet().iterator(); each.hasNext(); ) {
       Map.Entry entry = (Map.Entry) each.next();
@@ -21,22 +19,11 @@ class ReplacedIndexes extends scala.runtime.AbstractPartialFunction {
   }
 
   public boolean isDefinedAt(Object node) {
-    return found(node) != null;
+    return to.get(node) != null;
   }
 
   public Object applyOrElse(Object node, scala.Function1 otherwise) {
-    FileIndex index = found(node);
-    if (index == null) return otherwise.apply(node);
-    LogicalRelation scan = (LogicalRelation) node;
-    HadoopFsRelation r = (HadoopFsRelation) scan.relation();
-    Object[] parts = new Object[scan.productArity()];
-    for (int i = 0; i < parts.length; i++) parts[i] = scan.productElement(i);
-    parts[0] = r.copy(index, r.partitionSchema(), r.dataSchema(), r.bucketSpec(), r.fileFormat(),
-      r.options(), r.sparkSession());
-    return scan.makeCopy(parts);
-  }
-
-  private FileIndex found(Object node) {
-    return (FileIndex) to.get(node);
+    Object files = to.get(node);
+    return files == null ? otherwise.apply(node) : FileScan.with((LogicalPlan) node, files);
   }
 }

@@ -19,6 +19,7 @@ import org.apache.spark.sql.catalyst.plans.logical.OneRowRelation;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 
 /**
  * The file scans of a plan, each with the conditions that all of its rows must meet: as JSON, and
@@ -49,17 +50,16 @@ public class Scans {
     return leaves;
   }
 
-  public HadoopFsRelation relation(int i) {
-    return (HadoopFsRelation) ((LogicalRelation) relations.get(i)).relation();
+  /** Return what lists the files of a scan: a file index, or Iceberg's scan. */
+  public Object files(int i) {
+    return FileScan.files((LogicalPlan) relations.get(i));
   }
 
   // `read` has the columns that the projection above a scan reads; null: all.
   private void walk(LogicalPlan plan, List above, AttributeSet read) {
-    if (plan instanceof LogicalRelation) {
-      boolean files = ((LogicalRelation) plan).relation() instanceof HadoopFsRelation;
-      if (files) scan((LogicalRelation) plan, above, read);
-      else leaf(plan);
-      return;
+    if (FileScan.is(plan)) {
+      scan(plan, above, read);
+      if (plan instanceof LogicalRelation) return;
     }
     if (plan.children().isEmpty()) leaf(plan);
     joined |= plan instanceof Join;
@@ -116,7 +116,7 @@ public class Scans {
     return out;
   }
 
-  private static int columnsRead(LogicalRelation scan, List conditions, AttributeSet read) {
+  private static int columnsRead(LogicalPlan scan, List conditions, AttributeSet read) {
     if (read == null) return scan.output().size();
     int n = 0;
     for (scala.collection.Iterator i = scan.output().iterator(); i.hasNext(); ) {
@@ -130,16 +130,40 @@ public class Scans {
     return n;
   }
 
-  private void scan(LogicalRelation scan, List conditions, AttributeSet read) {
-    HadoopFsRelation r = (HadoopFsRelation) scan.relation();
+  private void scan(LogicalPlan scan, List conditions, AttributeSet read) {
     if (!relations.isEmpty()) text.append(",");
     int same = 0; // the first position at which the plan has this object
     while (same < relations.size() && relations.get(same) != scan) same++;
     relations.add(scan);
-    text.append("{\"same\":").append(same).append(",\"format\":");
+    text.append("{\"same\":").append(same).append(",\"index\":");
+    Json.quoted(FileScan.files(scan).getClass().getName(), text);
+    text.append(",\"streaming\":").append(scan.isStreaming());
+    text.append(",\"read\":").append(columnsRead(scan, conditions, read));
+    if (scan instanceof LogicalRelation) source((LogicalRelation) scan);
+    else source((DataSourceV2ScanRelation) scan);
+    text.append(",\"output\":[");
+    scala.collection.Iterator output = scan.output().iterator();
+    for (String comma = ""; output.hasNext(); comma = ",") {
+      Attribute column = (Attribute) output.next();
+      text.append(comma).append("{\"id\":").append(column.exprId().id()).append(",\"name\":");
+      Json.quoted(column.name(), text);
+      text.append(",\"type\":").append(column.dataType().json());
+      text.append(",\"metadata\":").append(column.metadata().json()).append("}");
+    }
+    text.append("],\"conditions\":[");
+    String comma = "";
+    for (Iterator i = conditions.iterator(); i.hasNext(); comma = ",") {
+      text.append(comma);
+      Json.tree(i.next(), text);
+    }
+    text.append("]}");
+  }
+
+  private void source(LogicalRelation scan) {
+    HadoopFsRelation r = (HadoopFsRelation) scan.relation();
+    text.append(",\"columns\":").append(scan.output().size()).append(",\"arranged\":false");
+    text.append(",\"format\":");
     Json.quoted(r.fileFormat().getClass().getName(), text);
-    text.append(",\"index\":");
-    Json.quoted(r.location().getClass().getName(), text);
     text.append(",\"roots\":[");
     String comma = "";
     scala.collection.Iterator roots = r.location().rootPaths().iterator();
@@ -154,9 +178,7 @@ public class Scans {
       CatalogTable table = (CatalogTable) scan.catalogTable().get();
       Json.quoted(table.identifier().unquotedString(), text);
     }
-    text.append(",\"streaming\":").append(scan.isStreaming());
     text.append(",\"bytes\":").append(r.location().sizeInBytes());
-    text.append(",\"read\":").append(columnsRead(scan, conditions, read));
     text.append(",\"data\":").append(r.dataSchema().json());
     text.append(",\"partitions\":").append(r.partitionSchema().json());
     text.append(",\"options\":{");
@@ -168,21 +190,21 @@ public class Scans {
       text.append(":");
       Json.quoted(String.valueOf(option._2()), text);
     }
-    text.append("},\"output\":[");
-    scala.collection.Iterator output = scan.output().iterator();
-    for (comma = ""; output.hasNext(); comma = ",") {
-      Attribute column = (Attribute) output.next();
-      text.append(comma).append("{\"id\":").append(column.exprId().id()).append(",\"name\":");
-      Json.quoted(column.name(), text);
-      text.append(",\"type\":").append(column.dataType().json());
-      text.append(",\"metadata\":").append(column.metadata().json()).append("}");
-    }
-    text.append("],\"conditions\":[");
-    comma = "";
-    for (Iterator i = conditions.iterator(); i.hasNext(); comma = ",") {
-      text.append(comma);
-      Json.tree(i.next(), text);
-    }
-    text.append("]}");
+    text.append("}");
+  }
+
+  // Iceberg has selected the columns that are read.
+  private void source(DataSourceV2ScanRelation scan) {
+    text.append(",\"columns\":").append(scan.relation().output().size());
+    // Spark has planned by the partitions or the order of all files.
+    boolean arranged = scan.keyGroupedPartitioning().isDefined() || scan.ordering().isDefined();
+    text.append(",\"arranged\":").append(arranged);
+    text.append(",\"format\":\"iceberg\",\"roots\":[");
+    Json.quoted(scan.relation().name(), text);
+    text.append("],\"name\":");
+    Json.quoted(scan.relation().name(), text);
+    text.append(",\"bytes\":").append(scan.stats().sizeInBytes().toString());
+    text.append(",\"data\":").append(scan.schema().json());
+    text.append(",\"partitions\":{\"type\":\"struct\",\"fields\":[]},\"options\":{}");
   }
 }

@@ -1,4 +1,4 @@
-"""List the files of a scan: those of Spark's own indexes, or those that Delta selected."""
+"""List the files of a scan: of Spark's own indexes, or those that Delta or Iceberg selected."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ FILE_INDEXES: Final = (
 DELTA: Final = "org.apache.spark.sql.delta.DeltaParquetFileFormat"
 PREPARED: Final = "org.apache.spark.sql.delta.stats.PreparedDeltaFileIndex"
 DELTA_INDEXES: Final = "org.apache.spark.sql.delta."
-NARROWED: Final = (PRUNED, "skipstone.PrunedDeltaFiles")
+ICEBERG: Final = "iceberg"
+NARROWED: Final = (PRUNED, "skipstone.PrunedDeltaFiles", "skipstone.PrunedIcebergScan")
 
 
 class NotPruned(SkipstoneError):
@@ -37,9 +38,10 @@ class Relation:
     """The files that a scan reads.
 
     Attributes:
-        jvm: Spark's relation.
-        index: The class of its file index.
-        format: The class of its file format.
+        jvm: Spark's file index, or Iceberg's scan.
+        index: Its class.
+        format: The class of the file format; or "iceberg".
+        arranged: True if Spark has planned by the partitions or the order of all files.
         roots: The paths that it reads.
         schema: The columns that statistics can judge.
         partitions: The partition columns, a struct in Spark's JSON form.
@@ -48,6 +50,7 @@ class Relation:
     jvm: Any
     index: str
     format: str
+    arranged: bool
     roots: list[str]
     schema: pa.Schema
     partitions: Mapping[str, Any]
@@ -61,16 +64,19 @@ def check_kind(relation: Relation, context: Context) -> None:
     """
     if relation.format == PARQUET and relation.index in FILE_INDEXES:
         return
-    if relation.index.startswith(DELTA_INDEXES):
-        # Delta gives a DataFrame the newest version each time, so a plan that runs later must not
-        # get the list of today's files.
+    if relation.format == ICEBERG or relation.index.startswith(DELTA_INDEXES):
+        # They give a DataFrame the newest version each time, so a plan that runs later must not get
+        # the list of today's files.
         if not context.runs_now:
-            raise NotPruned("Delta lists its files; enable(spark) prunes it, and so does read()")
-        if relation.format == DELTA and relation.index == PREPARED:
+            lake = "Iceberg" if relation.format == ICEBERG else "Delta"
+            raise NotPruned(f"{lake} lists its files; enable(spark) prunes it, and so does read()")
+        if relation.arranged:
+            raise NotPruned("Spark has planned by the partitions of its files")
+        if relation.format == ICEBERG or (relation.format == DELTA and relation.index == PREPARED):
             return
     raise NotPruned(
         f"its files are listed by {relation.index.split('.')[-1]} and read as "
-        f"{relation.format.split('.')[-1]}; only files of Parquet and Delta tables are pruned"
+        f"{relation.format.split('.')[-1]}; only Parquet, Delta and Iceberg tables are pruned"
     )
 
 
@@ -86,10 +92,10 @@ def list_files(relation: Relation, context: Context) -> tuple[ScanFiles, Any]:
         relation.schema.names
     ):
         raise NotPruned("it has a partition column of a type that is not understood")
-    if relation.index == PREPARED:
-        return _delta_files(relation, partitioned, context)
+    if relation.format in (DELTA, ICEBERG):
+        return _lake_files(relation, partitioned, context)
     data = pa.schema([f for f in relation.schema if f.name not in partitioned.names])
-    listed = context.gateway.listing(relation.jvm.location())
+    listed = context.gateway.listing(relation.jvm)
     key = (
         listed.digest(),
         tuple(relation.roots),
@@ -105,18 +111,26 @@ def list_files(relation: Relation, context: Context) -> tuple[ScanFiles, Any]:
     return context.listings.get(key, make), listed
 
 
-def _delta_files(
+def _lake_files(
     relation: Relation, partitioned: pa.Schema, context: Context
 ) -> tuple[ScanFiles, Any]:
     from py4j.protocol import Py4JError
 
-    from skipstone.bindings.spark.pruning.delta_listing import DeltaListing
+    from skipstone.bindings.spark.pruning.lake_listing import delta_listing, iceberg_listing
 
+    iceberg = relation.format == ICEBERG
+    name = "IcebergFiles" if iceberg else "DeltaFiles"
     try:
-        listed = context.gateway.deltaFiles(relation.jvm.location())
+        listed = context.gateway.lakeFiles(name, relation.jvm)
     except Py4JError as e:
-        raise NotPruned(f"this version of Delta has other classes ({describe_error(e)})") from e
-    key = ("delta", listed.digest(), partitioned.serialize().to_pybytes())
+        raise NotPruned(
+            f"this version of {name.removesuffix('Files')} has other classes than expected "
+            f"({describe_error(e)})"
+        ) from e
+    text = listed.text()
     return context.listings.get(
-        key, lambda: DeltaListing(text_of(listed.text()), partitioned)
+        (name, listed.digest(), partitioned.serialize().to_pybytes()),
+        lambda: (
+            iceberg_listing(text_of(text)) if iceberg else delta_listing(text_of(text), partitioned)
+        ),
     ), listed

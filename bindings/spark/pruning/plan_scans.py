@@ -23,7 +23,7 @@ def scans_of(
     jvm_scans = gateway.scans(plan)
     info = json.loads(text_of(jvm_scans.text()))
     return [
-        Scan(i, jvm_scans.relation(i), one, None if analysed is None else _origins(one, analysed))
+        Scan(i, jvm_scans.files(i), one, None if analysed is None else _origins(one, analysed))
         for i, one in enumerate(info)
     ], jvm_scans
 

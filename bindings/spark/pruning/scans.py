@@ -15,8 +15,8 @@ from skipstone.bindings.predicates.predicate import PruningPredicate
 from skipstone.bindings.spark.pruning.catalyst import conjunction, conjuncts
 from skipstone.bindings.spark.pruning.context import Context
 from skipstone.bindings.spark.pruning.list_files import (
-    DELTA,
     NARROWED,
+    PARQUET,
     NotPruned,
     Relation,
     check_kind,
@@ -54,7 +54,7 @@ class Scan:
 
     Args:
         number: Its position among the scans of the plan.
-        relation: Spark's relation.
+        relation: Spark's file index, or Iceberg's scan.
         info: What `Scans.java` reports about it, as parsed JSON.
         analysed: For a scan of an optimised plan, the scans of the analysed plan that it may stand
             for. Optimiser rules rewrite columns but keep their names and ids, so a column is judged
@@ -85,7 +85,13 @@ class Scan:
         self.ids = {column["id"] for column in info["output"]}
         self.roots: list[str] = info["roots"]
         self._files = Relation(
-            relation, info["index"], info["format"], self.roots, self.schema, info["partitions"]
+            relation,
+            info["index"],
+            info["format"],
+            info["arranged"],
+            self.roots,
+            self.schema,
+            info["partitions"],
         )
         self.listing: ScanFiles | None = None
         self.listed: Any = None
@@ -241,7 +247,7 @@ class Scan:
     @property
     def share_read(self) -> float:
         """The columns that Spark reads, as a share of all."""
-        return float(self._info["read"] / max(len(self._info["output"]), 1))
+        return float(self._info["read"] / max(self._info["columns"], 1))
 
     @property
     def conditions(self) -> list[Any]:
@@ -256,7 +262,7 @@ class Scan:
     @property
     def index(self) -> Any:
         """Spark's file index of the scan."""
-        return self._files.jvm.location()
+        return self._files.jvm
 
     def overlaps(self, other: Scan) -> bool:
         """Return True if the other scan may read some of the same files."""
@@ -307,8 +313,8 @@ class Scan:
         if info["streaming"]:
             raise NotPruned("it is streaming")
         check_kind(self._files, context)
-        # Delta finds columns by its own notes, and so does the reader of its log.
-        schema = {} if info["format"] == DELTA else info["data"]
+        # Delta and Iceberg find columns by their own notes, as do their statistics.
+        schema = info["data"] if info["format"] == PARQUET else {}
         if invalid := context.why_invalid(info["options"], schema):
             raise NotPruned(invalid)
         node = conjunction(info["conditions"], self.columns, self.schema, context.settings)

@@ -80,13 +80,13 @@ public class Listing implements ScanFiles {
   }
 
   /** Return an index without the files whose bit is set, for as long as `validity` holds. */
-  public FileIndex without(FileIndex whole, byte[] bits, Validity validity) {
+  public Object without(Object whole, byte[] bits, Validity validity) {
     HashMap dropped = new HashMap();
     for (int i = 0; i < files.size(); i++) {
       FileStatusWithMetadata file = (FileStatusWithMetadata) files.get(i);
       if ((bits[i >> 3] >> (i & 7) & 1) == 0) continue;
       dropped.put(file.getPath(), new long[] {file.getLen(), file.getModificationTime()});
     }
-    return new PrunedFiles(whole, dropped, validity);
+    return new PrunedFiles((FileIndex) whole, dropped, validity);
   }
 }

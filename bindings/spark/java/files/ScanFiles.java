@@ -1,12 +1,11 @@
 package skipstone;
 
-import org.apache.spark.sql.execution.datasources.FileIndex;
-
 /** The files of a scan, in an order that Python knows them by. */
 public interface ScanFiles {
   String digest();
 
   LongText text();
 
-  FileIndex without(FileIndex whole, byte[] bits, Validity validity);
+  /** Return a file index, or a scan of Iceberg's, without the files whose bit is set. */
+  Object without(Object whole, byte[] bits, Validity validity) throws Exception;
 }

@@ -8,8 +8,6 @@ import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
-import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
-import org.apache.spark.sql.execution.datasources.LogicalRelation;
 
 /** Writes a join and its sides as JSON. */
 class JoinText {
@@ -76,9 +74,7 @@ class JoinText {
 
   // Return true if the rows of a plan are those of one scan of files, under conditions.
   private static boolean isPlain(LogicalPlan plan) {
-    if (plan instanceof LogicalRelation) {
-      return ((LogicalRelation) plan).relation() instanceof HadoopFsRelation;
-    }
+    if (plan.children().isEmpty()) return FileScan.is(plan);
     return (plan instanceof Filter || plan instanceof Project)
       && isPlain((LogicalPlan) plan.children().apply(0));
   }
@@ -92,8 +88,7 @@ class JoinText {
   // Return the bytes of the leaves that are not file scans.
   private static BigInteger others(LogicalPlan plan) {
     BigInteger out = BigInteger.ZERO;
-    if (plan instanceof LogicalRelation
-        && ((LogicalRelation) plan).relation() instanceof HadoopFsRelation) return out;
+    if (FileScan.is(plan)) return out;
     if (plan.children().isEmpty()) return plan.stats().sizeInBytes().bigInteger();
     for (scala.collection.Iterator i = plan.children().iterator(); i.hasNext(); ) {
       out = out.add(others((LogicalPlan) i.next()));

@@ -12,8 +12,6 @@ import org.apache.spark.sql.catalyst.plans.logical.Join;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.Union;
-import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
-import org.apache.spark.sql.execution.datasources.LogicalRelation;
 
 /**
  * The joins of a plan that compare keys for equality, from the top down: the keys, and the scans
@@ -58,8 +56,8 @@ public class Joins {
   // Walk from the top down, with the columns at this node that are keys of the joins above.
 
   private void walk(LogicalPlan plan, List above) {
-    if (plan instanceof LogicalRelation) {
-      if (((LogicalRelation) plan).relation() instanceof HadoopFsRelation) scan(plan, above);
+    if (FileScan.is(plan)) {
+      scan(plan, above);
       return;
     }
     JoinKeys own = null;

@@ -12,9 +12,8 @@ import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.Distinct;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.execution.datasources.FileIndex;
-import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
-import org.apache.spark.sql.execution.datasources.LogicalRelation;
 
 /** The file lists that the rows of a plan depend on. */
 class RepeatableRows {
@@ -39,9 +38,8 @@ class RepeatableRows {
   }
 
   private static void lists(LogicalPlan plan, Map out) {
-    if (plan instanceof LogicalRelation
-        && ((LogicalRelation) plan).relation() instanceof HadoopFsRelation) {
-      FileIndex index = ((HadoopFsRelation) ((LogicalRelation) plan).relation()).location();
+    if (FileScan.is(plan)) {
+      Object index = FileScan.files(plan);
       for (scala.collection.Iterator i = plan.output().iterator(); i.hasNext(); ) {
         Long id = Long.valueOf(((NamedExpression) i.next()).exprId().id());
         Object before = out.put(id, index);
@@ -59,7 +57,7 @@ class RepeatableRows {
 
   private static boolean watch(LogicalPlan plan, Map lists, Set expressions, Set plans,
       List out) throws Exception {
-    if (plan instanceof LogicalRelation) return watch((LogicalRelation) plan, lists, out);
+    if (FileScan.is(plan)) return watchScan(plan, lists, out);
     if (!plans.contains(plan.getClass().getSimpleName())) return false;
     // Of texts that a collation holds equal, any one may represent the others.
     if (plan instanceof Distinct || plan instanceof Aggregate) {
@@ -77,17 +75,17 @@ class RepeatableRows {
     return true;
   }
 
-  private static boolean watch(LogicalRelation scan, Map lists, List out) throws Exception {
-    boolean files = scan.relation() instanceof HadoopFsRelation;
-    if (scan.isStreaming() || !files || scan.output().isEmpty()) return false;
+  private static boolean watchScan(LogicalPlan scan, Map lists, List out) throws Exception {
+    if (scan.isStreaming() || scan.output().isEmpty()) return false;
     NamedExpression first = (NamedExpression) scan.output().apply(0);
     Object index = lists.get(Long.valueOf(first.exprId().id()));
     Object whole = index;
     while (whole instanceof PrunedFiles) whole = ((PrunedFiles) whole).whole();
     if (whole == null) return false;
-    // A version of a Delta table never changes, and these lists are of one version.
+    // A version of a Delta or Iceberg table never changes, and these lists are of one version.
     String name = whole.getClass().getSimpleName();
     if (name.equals("PreparedDeltaFileIndex") || name.equals("PrunedDeltaFiles")) return true;
+    if (whole instanceof Scan) return whole == FileScan.files(scan);
     if (!name.equals("InMemoryFileIndex")) return false;
     out.add(new Watch((FileIndex) index));
     return true;

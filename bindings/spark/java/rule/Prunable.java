@@ -3,8 +3,6 @@ package skipstone;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.Join;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
-import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
-import org.apache.spark.sql.execution.datasources.LogicalRelation;
 
 /** Tells cheaply whether a plan may have scans that can be pruned. */
 class Prunable {
@@ -14,11 +12,7 @@ class Prunable {
   }
 
   private static boolean isIn(LogicalPlan plan, boolean isBelow) {
-    if (plan instanceof LogicalRelation) {
-      LogicalRelation scan = (LogicalRelation) plan;
-      if (!isBelow || !(scan.relation() instanceof HadoopFsRelation)) return false;
-      return !(((HadoopFsRelation) scan.relation()).location() instanceof Narrowed);
-    }
+    if (FileScan.is(plan)) return isBelow && !(FileScan.files(plan) instanceof Narrowed);
     boolean inner = isBelow || plan instanceof Filter || plan instanceof Join;
     scala.collection.Iterator children = plan.children().iterator();
     while (children.hasNext()) if (isIn((LogicalPlan) children.next(), inner)) return true;

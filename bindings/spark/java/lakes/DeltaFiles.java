@@ -55,7 +55,7 @@ public class DeltaFiles implements ScanFiles {
   }
 
   /** Return an index without the files whose bit is set, for as long as `validity` holds. */
-  public FileIndex without(FileIndex whole, byte[] bits, Validity validity) {
+  public Object without(Object whole, byte[] bits, Validity validity) {
     HashSet dropped = new HashSet();
     for (int i = 0; i < files.size(); i++) {
       if ((bits[i >> 3] >> (i & 7) & 1) != 0) dropped.add(key((AddFile) files.get(i)));

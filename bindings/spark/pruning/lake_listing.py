@@ -1,0 +1,235 @@
+"""The files that Delta or Iceberg selected for a scan, judged by their table's own statistics."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, TypeAlias
+from urllib.parse import quote
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skipstone.bindings.spark.pruning.cost import spread
+from skipstone.bindings.spark.pruning.scan_files import Ints, UnjudgedFiles
+from skipstone.bindings.tables.delta.replay import keys_of, paths_of
+from skipstone.bindings.tables.delta.table import DeltaTable, scan_delta
+from skipstone.bindings.tables.iceberg.table import IcebergTable, scan_iceberg
+from skipstone.ir.errors import UnsupportedForm
+from skipstone.ir.node import Node, columns_of, show_path
+from skipstone.ir.outcome import Verdict
+from skipstone.ir.types import leaves_of
+from skipstone.kernels.pack.planes import Mask
+
+if TYPE_CHECKING:
+    from skipstone.bindings.filters.scan import DynamicFilters
+    from skipstone.bindings.predicates.predicate import PruningPredicate
+
+LakeTable: TypeAlias = DeltaTable | IcebergTable
+UNKNOWN: Final = -1
+
+
+class LakeListing:
+    """n files of one scan of a Delta or Iceberg table. Threads may share it.
+
+    Args:
+        table: The version that the scan reads.
+        paths: The files.
+        sizes: Their sizes in bytes, int64, shape (n,).
+        row: The position of each file in the table, int64, shape (n,); -1 is unknown, and such a
+            file stays.
+        partitioned: The partition columns.
+    """
+
+    def __init__(
+        self, table: LakeTable, paths: list[str], sizes: Ints, row: Ints, partitioned: pa.Schema
+    ) -> None:
+        self.table, self.paths, self.sizes, self._row = table, paths, sizes, row
+        self.partitioned = partitioned
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def partition_mask(self, predicate: PruningPredicate) -> Mask:
+        """Return True for each file: the conditions on partitions have been applied."""
+        return np.ones(len(self), np.bool_)
+
+    def filtered_partitions(self, filters: DynamicFilters) -> Mask:
+        """Return the files whose partition may hold a row that joins need, bool, shape (n,)."""
+        statistics = self.table.statistics.of_partitions(self.table.partition_columns)
+        verdicts = np.full(statistics.num_containers, Verdict.MAYBE, np.uint8)
+        return self._not_never(filters.judged(statistics, verdicts))
+
+    def keep_mask(
+        self,
+        predicate: PruningPredicate,
+        candidates: Mask,
+        *,
+        case_sensitive: bool,
+        filters: DynamicFilters | None = None,
+    ) -> Mask:
+        """Return which of some files may hold a matching row: bool, shape (n,).
+
+        Args:
+            predicate: Over the columns of the scan.
+            candidates: Which files to judge, bool, shape (n,).
+            case_sensitive: Ignored: the names are those of the table.
+            filters: Dynamic filters that joins apply to the rows, or None.
+
+        Raises:
+            UnjudgedFiles: a column of the table has another type than in Spark.
+        """
+        self._check_types(predicate, filters)
+        statistics = self.table.statistics_in(predicate.timezone)
+        verdicts = predicate.evaluate(statistics)
+        if filters is not None:
+            verdicts = filters.judged(statistics, verdicts)
+        return candidates & self._not_never(verdicts)
+
+    def _not_never(self, verdicts: npt.NDArray[np.uint8]) -> Mask:
+        out = np.ones(len(self), np.bool_)
+        known = self._row != UNKNOWN
+        out[known] = verdicts[self._row[known]] != Verdict.NEVER
+        return out
+
+    def _check_types(self, predicate: PruningPredicate, filters: DynamicFilters | None) -> None:
+        own, known = leaves_of(predicate.schema), leaves_of(self.table.schema)
+        names = () if filters is None else filters.columns
+        for path in (*columns_of(predicate.node), *((name,) for name in names)):
+            if path not in known or own[path].dtype != known[path].dtype:
+                raise UnjudgedFiles(
+                    f"the column {show_path(path)} has another type in the table's metadata"
+                )
+
+    def spread(self, column: str, candidates: Mask) -> float:
+        """Return the share of some files' bytes that may hold one value of a column, on average.
+
+        Args:
+            column: A column of the table.
+            candidates: The files, bool, shape (n,).
+        """
+        chosen = self._row[candidates]
+        raw = self.table.statistics.raw((column,))
+        if raw.min is None or raw.max is None or (chosen == UNKNOWN).any():
+            return 1.0
+        return spread(_taken(raw.min, chosen), _taken(raw.max, chosen), self.sizes[candidates])
+
+    def rows(self, predicate: PruningPredicate, candidates: Mask, columns: list[str]) -> pa.Table:
+        """Read the rows of the table that match a predicate: those of some files, and maybe more.
+
+        Args:
+            predicate: Over the columns of the scan.
+            candidates: The files, bool, shape (n,).
+            columns: The columns to read.
+
+        Raises:
+            SourceError: a file cannot be read.
+            UnsupportedForm: rows cannot be judged by the predicate.
+        """
+        self._check_types(predicate, None)
+        source = predicate.source
+        if not isinstance(source, Node):
+            raise UnsupportedForm("the condition was not made from a plan of Spark's")
+        return self.table.plan(source, columns=columns, **predicate.settings).to_arrow()
+
+
+def delta_listing(text: str, partitioned: pa.Schema) -> LakeListing:
+    """Return the files of a scan of a Delta table.
+
+    A file is judged only if the log's entry has the same path, size, time and deletion vector.
+
+    Args:
+        text: As `DeltaFiles.java` writes it.
+        partitioned: The partition columns.
+
+    Raises:
+        SourceError: the log cannot be read.
+        UnjudgedFiles: another table lies there.
+    """
+    root, version, own_id, *cells = text.split("\0")[:-1]
+    table = scan_delta(_location(root), int(version))
+    if table.metadata["id"] != own_id:
+        raise UnjudgedFiles(f"{root}: the log is not that of the table that Spark reads")
+    files = paths_of(pa.table({"path": pa.array(cells[0::4], pa.string())})).to_pylist()
+    sizes, times = (np.array(cells[i::4], np.int64) for i in (1, 2))
+    keys = [
+        f"{path}\n{vector}" if vector else path
+        for path, vector in zip(files, cells[3::4], strict=True)
+    ]
+    own = pc.replace_substring_regex(pa.array(keys, pa.string()), r"^file:/+", "file:/")
+    row = _found(own, keys_of(table.files, decoded=True))
+    row = _where_equal(row, sizes, table.files.column("size"))
+    row = _where_equal(row, times, table.files.column("modificationTime"))
+    return LakeListing(table, [f"{root}/{key}" for key in keys], sizes, row, partitioned)
+
+
+def iceberg_listing(text: str) -> LakeListing:
+    """Return the files of a scan of an Iceberg table.
+
+    A file is judged only if the snapshot has it with the same size.
+
+    Args:
+        text: As `IcebergFiles.java` writes it.
+
+    Raises:
+        SourceError: the metadata cannot be read.
+        UnjudgedFiles: Spark reads other columns by the same names.
+        BackendMissing: pyiceberg is not installed.
+    """
+    metadata, snapshot, projection, *cells = text.split("\0")[:-1]
+    table = scan_iceberg(_location(metadata))
+    if table.version != int(snapshot):
+        table = scan_iceberg(_location(metadata), int(snapshot))
+    _check_ids(projection, table)
+    files, sizes = cells[0::2], np.array(cells[1::2], np.int64)
+    row = _found(pa.array(files, pa.string()), table.files.paths)
+    row = _where_equal(row, sizes, table.files.sizes)
+    return LakeListing(table, files, sizes, row, pa.schema([]))
+
+
+def _check_ids(projection: str, table: IcebergTable) -> None:
+    """Check that the columns that Spark reads have the ids of the table's columns.
+
+    Raises:
+        UnjudgedFiles: one has another.
+    """
+    from pyiceberg.schema import Schema, index_by_id
+
+    names = Schema.model_validate_json(projection)
+    read = {names.find_column_name(number): number for number in index_by_id(names)}
+    for path, leaf in table.fields.leaves.items():
+        if read.get(".".join(path), leaf.id) != leaf.id:
+            raise UnjudgedFiles(
+                f"the column {show_path(path)} is another one in the snapshot than in Spark"
+            )
+
+
+def _location(root: str) -> str:
+    """Return a Hadoop path, which escapes no character, as a path or a URI."""
+    scheme, colon, path = root.partition(":")
+    if not colon:
+        return root
+    if scheme == "file":
+        return re.sub("^/+", "/", path)
+    return f"{scheme}:{quote(path)}"
+
+
+def _found(names: pa.Array, among: pa.Array | pa.ChunkedArray) -> Ints:
+    """Return the position of each name among others, int64; -1 if it is not there."""
+    return np.asarray(pc.index_in(names, value_set=among).fill_null(UNKNOWN), np.int64)
+
+
+def _where_equal(row: Ints, own: Ints, listed: pa.ChunkedArray | Ints) -> Ints:
+    """Return the positions at which a listed number is that of the scan; -1 elsewhere."""
+    if isinstance(listed, pa.ChunkedArray):
+        listed = np.asarray(listed.fill_null(UNKNOWN), np.int64)
+    same = np.zeros(len(row), np.bool_)
+    known = row != UNKNOWN
+    same[known] = listed[row[known]] == own[known]
+    return np.where(same, row, UNKNOWN)
+
+
+def _taken(values: pa.Array | pa.ChunkedArray, chosen: Ints) -> pa.Array:
+    taken = values.take(pa.array(chosen))
+    return taken.combine_chunks() if isinstance(taken, pa.ChunkedArray) else taken
