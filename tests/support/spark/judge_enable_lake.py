@@ -172,7 +172,7 @@ def commits(spark: Any) -> Any:
     with enabled(spark) as found:
         df = spark.sql(query)
         before = df.count()
-        spark.sql("INSERT INTO fact (x, k, p) VALUES (5000, 120, 'z'), (5001, 120, 'z')")
+        spark.sql("INSERT INTO fact SELECT id + 5000, 120, 'z', NULL FROM range(2)")
         after = df.count()
         spark.sql("INSERT INTO dim VALUES (214, 'b', 'n120')")
         later = df.count()
