@@ -14,7 +14,8 @@ from bench.rows.rows import rows
 from bench.spark.shards import shards
 from bench.spark.spark_joins import spark_joins
 from bench.spark.spark_reads import spark_reads
-from bench.spark.tpc import tpcds, tpch
+from bench.spark.tpc import tpcds, tpcds_s3, tpch, tpch_s3
+from bench.spark.tpc_delta import tpcds_delta
 from bench.statistics.cold import compiling
 from bench.statistics.gpu import gpu
 from bench.statistics.ingest import ingest
@@ -63,6 +64,9 @@ WORKLOADS: Final[Mapping[str, Callable[[Options], Report]]] = {
     "spark_joins": spark_joins,
     "tpch": tpch,
     "tpcds": tpcds,
+    "tpch_s3": tpch_s3,
+    "tpcds_s3": tpcds_s3,
+    "tpcds_delta": tpcds_delta,
 }
 USUAL: Final = (
     "kernels",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -106,8 +106,8 @@ def _cores() -> int:
 
 
 @contextmanager
-def bench_session() -> Iterator[Any]:
-    """Start a session with code generation on this machine's cores."""
+def bench_session(more: Mapping[str, str] | None = None) -> Iterator[Any]:
+    """Start a session with code generation on this machine's cores, and more settings."""
     from skipstone.spark import session
 
     settings = {
@@ -120,7 +120,9 @@ def bench_session() -> Iterator[Any]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
     }
-    spark = session(settings, master=f"local[{_cores()}]", name="skipstone bench")
+    spark = session(
+        settings | dict(more or {}), master=f"local[{_cores()}]", name="skipstone bench"
+    )
     try:
         yield spark
     finally:

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import math
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 from bench.report.measure import Run, Timing, interleave
 from bench.report.report import OWN, Options, Report, Requirement, WrongAnswer
+from bench.spark.slow_s3 import BUCKET, DELAY, slow_store, spark_settings
 from bench.spark.spark_reads import PEER, bench_session
 from bench.spark.tpc_data import lake_of, queries_of
 from skipstone.bindings.spark.session.metrics import files_opened
 
 ENABLED: Final = "spark.skipstone.enabled"
 # The sum of all queries, as a share of plain Spark's.
-SORTED, UNSORTED = 0.9, 1.02
+SORTED, UNSORTED, STORED = 0.9, 1.02, 0.6
 SLOWER, SLACK = 1.05, 0.05  # a query may take this many times as long, or seconds more
 
 
@@ -39,30 +42,96 @@ class Found:
 
 def tpch(options: Options) -> Report:
     """TPC-H's 22 queries in Spark, plain and under `enable`: time and files."""
-    return _benchmark("tpch", options)
+    return _on_disk("tpch", options)
 
 
 def tpcds(options: Options) -> Report:
     """TPC-DS's 99 queries in Spark, plain and under `enable`: time and files."""
-    return _benchmark("tpcds", options)
+    return _on_disk("tpcds", options)
 
 
-def _benchmark(name: str, options: Options) -> Report:
+def tpch_s3(options: Options) -> Report:
+    """TPC-H as `tpch`, sorted, on an S3 server with 10 ms added to each request."""
+    return _on_s3("tpch", options)
+
+
+def tpcds_s3(options: Options) -> Report:
+    """TPC-DS as `tpcds`, sorted, on an S3 server with 10 ms added to each request."""
+    return _on_s3("tpcds", options)
+
+
+def _on_disk(name: str, options: Options) -> Report:
     report = Report(
         f"{name.upper()}, scale 1, queries in Spark: plain, and with sks.enable(spark); rows equal"
     )
     for ordered, most in ((True, SORTED), (False, UNSORTED)):
         lake = "sorted" if ordered else "unsorted"
+        if options.only and lake not in options.only:
+            continue
+        tables = folders(lake_of(name, ordered=ordered))
+        uris = {table.name: table.as_uri() for table in tables}
         with bench_session() as spark:
-            folder = lake_of(name, ordered=ordered)
-            for table in sorted(folder.iterdir()):
-                if table.is_dir():
-                    spark.read.parquet(table.as_uri()).createOrReplaceTempView(table.name)
-            found = dict(_queries(spark, queries_of(name), options.rounds or 3, report))
-        for query, one in found.items():
-            _row(report, f"{lake}, {query}", one)
-        _summary(report, lake, found, most)
+            for table, uri in uris.items():
+                spark.read.parquet(uri).createOrReplaceTempView(table)
+            benchmark(report, lake, spark, name, options, most)
     return report
+
+
+def _on_s3(name: str, options: Options) -> Report:
+    report = Report(
+        f"{name.upper()}, scale 1, in Spark on S3 with {DELAY * 1e3:.0f} ms a request: plain, and "
+        "with sks.enable(spark); rows equal"
+    )
+    tables = folders(lake_of(name, ordered=True))
+    with tempfile.TemporaryDirectory() as folder, slow_store(Path(folder), tables) as address:
+        uris = {table.name: f"s3a://{BUCKET}/{table.name}" for table in tables}
+        with bench_session(spark_settings(address, _hadoop())) as spark:
+            for table, uri in uris.items():
+                spark.read.parquet(uri).createOrReplaceTempView(table)
+            benchmark(report, "sorted, S3", spark, name, options, STORED)
+    return report
+
+
+def _hadoop() -> str:
+    """Return the version of the Hadoop that PySpark brings."""
+    import pyspark
+
+    jars = Path(pyspark.__file__).parent / "jars"
+    return next(jars.glob("hadoop-client-api-*.jar")).stem.rpartition("-")[2]
+
+
+def folders(lake: Path) -> list[Path]:
+    """Return the folders of a lake's tables."""
+    return [table for table in sorted(lake.iterdir()) if table.is_dir()]
+
+
+def benchmark(
+    report: Report,
+    lake: str,
+    spark: Any,
+    name: str,
+    options: Options,
+    most: float,
+) -> None:
+    """Run the queries of a benchmark over the session's views, and report them.
+
+    Args:
+        report: The report.
+        lake: What the tables are.
+        spark: The session.
+        name: "tpch" or "tpcds".
+        options: The rounds, and the only queries, by names such as "Q1".
+        most: The most that the sum may be, as a share of plain Spark's.
+    """
+    queries = {
+        query: text
+        for query, text in queries_of(name).items()
+        if not {o for o in options.only if o.startswith("Q")} or query in options.only
+    }
+    found = dict(_queries(spark, queries, options.rounds or 3, report))
+    for query, one in found.items():
+        _row(report, f"{lake}, {query}", one)
+    _summary(report, lake, found, most)
 
 
 def _queries(
