@@ -134,8 +134,12 @@ public class Scans {
     if (!relations.isEmpty()) text.append(",");
     int same = 0; // the first position at which the plan has this object
     while (same < relations.size() && relations.get(same) != scan) same++;
+    int list = 0; // the first position of a scan with the same list of files
+    while (list < relations.size()
+        && FileScan.files((LogicalPlan) relations.get(list)) != FileScan.files(scan)) list++;
     relations.add(scan);
-    text.append("{\"same\":").append(same).append(",\"index\":");
+    text.append("{\"same\":").append(same).append(",\"list\":").append(list);
+    text.append(",\"index\":");
     Json.quoted(FileScan.files(scan).getClass().getName(), text);
     text.append(",\"streaming\":").append(scan.isStreaming());
     text.append(",\"read\":").append(columnsRead(scan, conditions, read));

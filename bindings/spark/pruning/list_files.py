@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
@@ -45,6 +46,9 @@ class Relation:
         roots: The paths that it reads.
         schema: The columns that statistics can judge.
         partitions: The partition columns, a struct in Spark's JSON form.
+        number: The number of its list of files in the plan.
+        lists: The lists of the plan so far by number, as objects of Spark's JVM. A plan may read a
+            table in many places, and to list it takes 1 ms for 1,000 files.
     """
 
     jvm: Any
@@ -54,6 +58,14 @@ class Relation:
     roots: list[str]
     schema: pa.Schema
     partitions: Mapping[str, Any]
+    number: int
+    lists: dict[int, Any]
+
+    def listed(self, make: Callable[[Any], Any]) -> Any:
+        """Return the list of files as an object of Spark's JVM; make it at first use."""
+        if self.number not in self.lists:
+            self.lists[self.number] = make(self.jvm)
+        return self.lists[self.number]
 
 
 def check_kind(relation: Relation, context: Context) -> None:
@@ -95,7 +107,7 @@ def list_files(relation: Relation, context: Context) -> tuple[ScanFiles, Any]:
     if relation.format in (DELTA, ICEBERG):
         return _lake_files(relation, partitioned, context)
     data = pa.schema([f for f in relation.schema if f.name not in partitioned.names])
-    listed = context.gateway.listing(relation.jvm)
+    listed = relation.listed(context.gateway.listing)
     key = (
         listed.digest(),
         tuple(relation.roots),
@@ -121,7 +133,7 @@ def _lake_files(
     iceberg = relation.format == ICEBERG
     name = "IcebergFiles" if iceberg else "DeltaFiles"
     try:
-        listed = context.gateway.lakeFiles(name, relation.jvm)
+        listed = relation.listed(partial(context.gateway.lakeFiles, name))
     except Py4JError as e:
         raise NotPruned(
             f"this version of {name.removesuffix('Files')} has other classes than expected "

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from skipstone.ir.node import Path
 
 MAX_CACHED: Final = 16  # tables
+MOMENT: Final = 10**8  # ns
 
 
 class Listing:
@@ -86,6 +87,8 @@ class Listing:
         )
         self._tables: OrderedDict[bytes, ParquetTable] = OrderedDict()
         self._mtimes: Ints | None = None
+        self._same: Mask | None = None
+        self._looked = 0  # when, in ns
         self.settled = False
         self._lock = forks.lock()
 
@@ -122,9 +125,12 @@ class Listing:
         """Return the files that are still as Spark listed them, bool, shape (n,).
 
         Files of remote stores count as unchanged. If a local file's modification time differs from
-        that of the last call, all cached footers are forgotten.
+        that of the last call, all cached footers are forgotten. The answer holds for a moment:
+        whoever leaves a file out looks at it again then (`PrunedFiles.java`).
         """
         listed = time.time_ns()
+        if self._same is not None and listed - self._looked < MOMENT:
+            return self._same
         if not isinstance(self.filesystem, pafs.LocalFileSystem):
             self.settled = bool(settled(self.times * 10**6, listed).all())
             return np.ones(len(self), np.bool_)
@@ -135,8 +141,12 @@ class Listing:
         self._mtimes = mtimes
         self.settled = bool(settled(mtimes, listed).all())
         sizes = np.array([UNKNOWN if i.size is None else i.size for i in infos], np.int64)
-        same: Mask = (sizes == self.sizes) & (mtimes // 10**6 == self.times)
-        return same
+        self._same, self._looked = (sizes == self.sizes) & (mtimes // 10**6 == self.times), listed
+        return self._same
+
+    def look_again(self) -> None:
+        """Look at all files when they are judged next."""
+        self._looked = 0
 
     def forget(self) -> None:
         """Forget all cached footers, so that they are read again."""

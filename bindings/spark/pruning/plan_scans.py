@@ -22,8 +22,15 @@ def scans_of(
     """
     jvm_scans = gateway.scans(plan)
     info = json.loads(text_of(jvm_scans.text()))
+    lists: dict[int, Any] = {}
     return [
-        Scan(i, jvm_scans.files(i), one, None if analysed is None else _origins(one, analysed))
+        Scan(
+            i,
+            jvm_scans.files(i),
+            one,
+            None if analysed is None else _origins(one, analysed),
+            lists,
+        )
         for i, one in enumerate(info)
     ], jvm_scans
 

@@ -245,8 +245,9 @@ def indexes_without_files(
     if not all(scan.pruned for scan in scans):
         _leave_unpruned(scans, "another scan of the query needs its files")
         return {}
-    needed = {path for scan in scans for path in scan.needed()}
-    if not any(len(scan.drops(needed)) for scan in scans):
+    alone = len(scans) == 1
+    needed = set() if alone else {path for scan in scans for path in scan.needed()}
+    if not alone and not any(len(scan.drops(needed)) for scan in scans):
         _leave_unpruned(scans, "another scan of the query needs its files")
         return {}
     out: dict[int, Any] = {}
@@ -256,7 +257,7 @@ def indexes_without_files(
         for scan in scans:
             index = scan.without(index, needed, validity)
         out[analysed_scan.number] = index
-    for scan in scans:
+    for scan in () if alone else scans:
         scan.count_shared(needed)
     return out
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -59,6 +59,7 @@ class Scan:
         analysed: For a scan of an optimised plan, the scans of the analysed plan that it may stand
             for. Optimiser rules rewrite columns but keep their names and ids, so a column is judged
             only if these scans have it with the same type.
+        lists: The lists of files of the plan, which its scans share.
 
     Attributes:
         same: The first number of the same object in the plan.
@@ -77,7 +78,8 @@ class Scan:
         number: int,
         relation: Any,
         info: Mapping[str, Any],
-        analysed: Sequence[Scan] | None = None,
+        analysed: Sequence[Scan] | None,
+        lists: dict[int, Any],
     ) -> None:
         self.number, self._info = number, info
         self.same: int = info["same"]
@@ -92,6 +94,8 @@ class Scan:
             self.roots,
             self.schema,
             info["partitions"],
+            info["list"],
+            lists,
         )
         self.listing: ScanFiles | None = None
         self.listed: Any = None
@@ -268,7 +272,7 @@ class Scan:
         """Return True if the other scan may read some of the same files."""
         return any(a.startswith(b) or b.startswith(a) for a in self.roots for b in other.roots)
 
-    def count_shared(self, needed: Container[str]) -> None:
+    def count_shared(self, needed: Collection[str]) -> None:
         """Count in the report the files that the scan opens because other scans need them."""
         assert self.listing is not None and self.kept is not None and self._spark_opens is not None
         opened = sum(
@@ -282,15 +286,15 @@ class Scan:
         if self.listing is not None and self.kept is not None:
             yield from (self.listing.paths[i] for i in np.flatnonzero(self.kept).tolist())
 
-    def drops(self, needed: Container[str]) -> Positions:
+    def drops(self, needed: Collection[str]) -> Positions:
         """Return the positions of the files that can be left out, except those in `needed`."""
         assert self.listing is not None and self.kept is not None
-        paths = self.listing.paths
-        return np.array(
-            [i for i in np.flatnonzero(~self.kept).tolist() if paths[i] not in needed], np.int64
-        )
+        dropped, paths = np.flatnonzero(~self.kept), self.listing.paths
+        if not needed:
+            return dropped
+        return np.array([i for i in dropped.tolist() if paths[i] not in needed], np.int64)
 
-    def without(self, index: Any, needed: Container[str], validity: Any) -> Any:
+    def without(self, index: Any, needed: Collection[str], validity: Any) -> Any:
         """Return an index that leaves out the droppable files while `validity` holds.
 
         Files in `needed` stay.
