@@ -15,6 +15,7 @@ from skipstone.bindings.spark.pruning.cost import spread
 from skipstone.bindings.spark.pruning.scan_files import Ints, UnjudgedFiles
 from skipstone.bindings.tables.delta.replay import keys_of, paths_of
 from skipstone.bindings.tables.delta.table import DeltaTable, scan_delta
+from skipstone.bindings.tables.iceberg.fields import ids_of
 from skipstone.bindings.tables.iceberg.table import IcebergTable, scan_iceberg
 from skipstone.ir.errors import UnsupportedForm
 from skipstone.ir.node import Node, columns_of, show_path
@@ -194,10 +195,7 @@ def _check_ids(projection: str, table: IcebergTable) -> None:
     Raises:
         UnjudgedFiles: one has another.
     """
-    from pyiceberg.schema import Schema, index_by_id
-
-    names = Schema.model_validate_json(projection)
-    read = {names.find_column_name(number): number for number in index_by_id(names)}
+    read = ids_of(projection)
     for path, leaf in table.fields.leaves.items():
         if read.get(".".join(path), leaf.id) != leaf.id:
             raise UnjudgedFiles(

@@ -121,3 +121,15 @@ def _type_of(schema: Any, number: int) -> Any:
         return schema.find_type(number)
     except ValueError:
         return None
+
+
+def ids_of(schema: str) -> dict[str, int]:
+    """Return the ids of a schema's fields by their names; those of nested fields have dots.
+
+    Args:
+        schema: The schema in Iceberg's JSON form.
+    """
+    from pyiceberg.schema import Schema, index_by_id
+
+    parsed = Schema.model_validate_json(schema)
+    return {str(parsed.find_column_name(number)): number for number in index_by_id(parsed)}
