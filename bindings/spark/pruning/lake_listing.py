@@ -16,6 +16,7 @@ from skipstone.bindings.spark.pruning.scan_files import Ints, UnjudgedFiles
 from skipstone.bindings.tables.delta.replay import keys_of, paths_of
 from skipstone.bindings.tables.delta.table import DeltaTable, scan_delta
 from skipstone.bindings.tables.iceberg.fields import ids_of
+from skipstone.bindings.tables.iceberg.files import IcebergFiles
 from skipstone.bindings.tables.iceberg.table import IcebergTable, scan_iceberg
 from skipstone.ir.errors import UnsupportedForm
 from skipstone.ir.node import Node, columns_of, show_path
@@ -117,7 +118,7 @@ class LakeListing:
         return spread(_taken(raw.min, chosen), _taken(raw.max, chosen), self.sizes[candidates])
 
     def rows(self, predicate: PruningPredicate, candidates: Mask, columns: list[str]) -> pa.Table:
-        """Read the rows of the table that match a predicate: those of some files, and maybe more.
+        """Read the rows of some files that match a predicate.
 
         Args:
             predicate: Over the columns of the scan.
@@ -126,13 +127,17 @@ class LakeListing:
 
         Raises:
             SourceError: a file cannot be read.
-            UnsupportedForm: rows cannot be judged by the predicate.
+            UnsupportedForm: rows cannot be judged by the predicate, or a file is not known.
         """
         self._check_types(predicate, None)
-        source = predicate.source
-        if not isinstance(source, Node):
-            raise UnsupportedForm("the condition was not made from a plan of Spark's")
-        return self.table.plan(source, columns=columns, **predicate.settings).to_arrow()
+        source, chosen = predicate.source, self._row[candidates]
+        if not isinstance(source, Node) or (chosen == UNKNOWN).any():
+            raise UnsupportedForm("only Spark can read these rows")
+        plan = self.table.plan(source, columns=columns, **predicate.settings)
+        if isinstance(plan.table, IcebergFiles):  # those of some manifests
+            own = pa.array(self.paths, pa.string()).filter(pa.array(candidates))
+            chosen = _found(own, plan.table.paths)
+        return plan.only(np.intersect1d(plan.kept, chosen), columns).to_arrow()
 
 
 def delta_listing(text: str, partitioned: pa.Schema) -> LakeListing:

@@ -1,0 +1,132 @@
+"""The files that Delta or Iceberg selected for a scan: judged only where the table knows them."""
+
+import json
+
+import deltalake
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyiceberg.schema import Schema
+from pyiceberg.types import LongType, NestedField, StringType
+
+from skipstone.bindings.predicates.predicate import PruningPredicate
+from skipstone.bindings.predicates.sql import parse
+from skipstone.bindings.spark.pruning.lake_listing import delta_listing, iceberg_listing
+from skipstone.bindings.spark.pruning.scan_files import UnjudgedFiles
+from skipstone.bindings.tables.iceberg.fields import ids_of
+from skipstone.ir.errors import UnsupportedForm
+from tests.support.tables.iceberg_tables import append, make
+
+SCHEMA = pa.schema([("x", pa.int64()), ("s", pa.string())])
+IDS = [NestedField(1, "x", LongType()), NestedField(2, "s", StringType())]
+
+
+def rows(first):
+    return pa.table({"x": range(first, first + 10), "s": [f"s{i}" for i in range(10)]}, SCHEMA)
+
+
+def of_delta(folder, change):
+    for first in (0, 10, 20):
+        deltalake.write_deltalake(folder, rows(first), mode="append")
+    table = deltalake.DeltaTable(folder)
+    adds = pa.table(table.get_add_actions(flatten=True)).sort_by("min.x").to_pylist()
+    files = [[a["path"], a["size_bytes"], a["modification_time"], ""] for a in adds]
+    head = [f"file:{folder}", table.version(), table.metadata().id]
+    change(head, files)
+    cells = [*head, *(cell for file in files for cell in file)]
+    return delta_listing("".join(f"{cell}\0" for cell in cells), pa.schema([]))
+
+
+def of_iceberg(folder, change):
+    table = make(folder, Schema(*IDS))
+    for first in (0, 10, 20):
+        append(table, rows(first))
+    files = sorted((task.file.lower_bounds[1], task.file) for task in table.scan().plan_files())
+    files = [[f.file_path, f.file_size_in_bytes] for _, f in files]
+    schema = json.loads(table.schema().model_dump_json(by_alias=True))
+    head = [table.metadata_location, table.current_snapshot().snapshot_id, schema]
+    change(head, files)
+    head[2] = json.dumps(head[2])
+    cells = [*head, *(cell for file in files for cell in file)]
+    return iceberg_listing("".join(f"{cell}\0" for cell in cells))
+
+
+LAKES = pytest.mark.parametrize("listed", [of_delta, of_iceberg])
+
+
+def predicate(text, schema=SCHEMA):
+    return PruningPredicate(parse(text)[0], schema)
+
+
+def kept(listing, text):
+    every = np.ones(len(listing), np.bool_)
+    return listing.keep_mask(predicate(text), every, case_sensitive=True).tolist()
+
+
+@LAKES
+def test_known_files_are_judged(listed, tmp_path):
+    listing = listed(str(tmp_path), lambda head, files: None)
+    assert kept(listing, "x = 15") == [False, True, False]
+    assert kept(listing, "x > 100") == [False] * 3
+    assert listing.spread("x", np.ones(3, np.bool_)) == pytest.approx(1 / 3, rel=0.01)
+    assert listing.spread("s", np.ones(3, np.bool_)) == 1
+
+
+@LAKES
+@pytest.mark.parametrize("cell", [0, 1])
+def test_files_that_the_table_does_not_know_stay(listed, tmp_path, cell):
+    def change(head, files):
+        files[0][cell] = "other.parquet" if cell == 0 else files[0][cell] + 1
+
+    listing = listed(str(tmp_path), change)
+    assert kept(listing, "x = 15") == [True, True, False]
+    assert listing.spread("x", np.ones(3, np.bool_)) == 1
+    with pytest.raises(UnsupportedForm):
+        listing.rows(predicate("x = 15"), np.ones(3, np.bool_), ["x"])
+
+
+def test_deltas_time_and_vector_must_be_equal(tmp_path):
+    def change(head, files):
+        files[0][2] += 1
+        files[2][3] = "uab@1"
+
+    assert kept(of_delta(str(tmp_path), change), "x = 15") == [True, True, True]
+
+
+@LAKES
+def test_only_the_candidates_are_read(listed, tmp_path):
+    listing = listed(str(tmp_path), lambda head, files: None)
+    first = np.array([True, False, False])
+    assert listing.rows(predicate("x % 5 = 0"), first, ["x"])["x"].to_pylist() == [0, 5]
+    assert listing.rows(predicate("x > 12"), first, ["x"]).num_rows == 0
+
+
+def test_another_table_is_not_judged(tmp_path):
+    def change(head, files):
+        head[2] = "another"
+
+    with pytest.raises(UnjudgedFiles, match="not that of the table"):
+        of_delta(str(tmp_path), change)
+
+
+def test_other_columns_of_the_same_name_are_not_judged(tmp_path):
+    def change(head, files):
+        head[2]["fields"][0]["id"] = 7
+
+    with pytest.raises(UnjudgedFiles, match="x is another one"):
+        of_iceberg(str(tmp_path), change)
+
+
+@LAKES
+def test_other_types_are_not_judged(listed, tmp_path):
+    listing = listed(str(tmp_path), lambda head, files: None)
+    other = pa.schema([("x", pa.int32()), ("s", pa.string())])
+    with pytest.raises(UnjudgedFiles, match="x has another type"):
+        listing.keep_mask(predicate("x = 1", other), np.ones(3, np.bool_), case_sensitive=True)
+
+
+def test_ids():
+    nested = {"type": "struct", "fields": [
+        {"id": 1, "name": "a", "required": False, "type": {"type": "struct", "fields": [
+            {"id": 2, "name": "b", "required": False, "type": "long"}]}}]}  # fmt: skip
+    assert ids_of(json.dumps({"schema-id": 0, **nested})) == {"a": 1, "a.b": 2}
