@@ -54,6 +54,7 @@ SPARK: Final = {
     "spark.hadoop.fs.s3a.access.key": KEY,
     "spark.hadoop.fs.s3a.secret.key": KEY,
     "spark.hadoop.fs.s3a.path.style.access": "true",
+    "spark.hadoop.fs.s3a.input.stream.type": "classic",
     "spark.hadoop.fs.s3a.endpoint.region": REGION,
     "spark.hadoop.fs.s3a.aws.credentials.provider": (
         "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider"

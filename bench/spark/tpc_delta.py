@@ -9,7 +9,7 @@ from typing import Any, Final
 from bench.report.report import Options, Report
 from bench.rows.data import FOLDER, made
 from bench.spark.spark_reads import bench_session
-from bench.spark.tpc import SORTED, benchmark, folders
+from bench.spark.tpc import MEMORY, SORTED, benchmark, folders
 from bench.spark.tpc_data import lake_of
 
 # Spark -> Delta's package for it.
@@ -36,7 +36,7 @@ def tpcds_delta(options: Options) -> Report:
         f"TPC-DS, scale 1, sorted, as Delta tables in Spark {version}: with Delta's own skipping, "
         "and with sks.enable(spark); rows equal"
     )
-    with bench_session(SETTINGS | {"spark.jars.packages": PACKAGES[version]}) as spark:
+    with bench_session(MEMORY | SETTINGS | {"spark.jars.packages": PACKAGES[version]}) as spark:
         tables = folders(_converted(spark))
         for table in tables:
             spark.read.format("delta").load(str(table)).createOrReplaceTempView(table.name)

@@ -14,7 +14,7 @@ from skipstone.bindings.spark.pruning.listing import Listing
 from skipstone.bindings.spark.pruning.scan_files import ScanFiles
 from skipstone.bindings.spark.session.jvm import text_of
 from skipstone.bindings.spark.session.types import arrow_schema
-from skipstone.ir.errors import SkipstoneError, describe_error
+from skipstone.ir.errors import SkipstoneError
 
 PARQUET: Final = "org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat"
 PRUNED: Final = "skipstone.PrunedFiles"
@@ -127,6 +127,7 @@ def _lake_files(
     relation: Relation, partitioned: pa.Schema, context: Context
 ) -> tuple[ScanFiles, Any]:
     from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
 
     from skipstone.bindings.spark.pruning.lake_listing import delta_listing, iceberg_listing
 
@@ -134,11 +135,11 @@ def _lake_files(
     name = "IcebergFiles" if iceberg else "DeltaFiles"
     try:
         listed = relation.listed(partial(context.gateway.lakeFiles, name))
+    except PySparkException as e:  # what `IcebergFiles.java` throws
+        raise NotPruned(str(e).partition("\n")[0]) from e
     except Py4JError as e:
-        raise NotPruned(
-            f"this version of {name.removesuffix('Files')} has other classes than expected "
-            f"({describe_error(e)})"
-        ) from e
+        why = str(getattr(e, "java_exception", e)).partition("\n")[0]
+        raise NotPruned(f"{name.removesuffix('Files')}'s classes are not known ({why})") from e
     text = listed.text()
     return context.listings.get(
         (name, listed.digest(), partitioned.serialize().to_pybytes()),

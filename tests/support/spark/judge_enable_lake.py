@@ -20,7 +20,8 @@ from tests.support.spark.session import CONFIG
 
 PROPERTIES = {
     "delta": "'delta.enableDeletionVectors' = 'true'",
-    "iceberg": "'write.delete.mode' = 'merge-on-read', 'write.distribution-mode' = 'none'",
+    "iceberg": "'write.delete.mode' = 'merge-on-read', 'write.update.mode' = 'merge-on-read', "
+    "'write.merge.mode' = 'merge-on-read', 'write.distribution-mode' = 'none'",
 }
 FACT = (
     "CREATE TABLE fact (x BIGINT, k INT, p STRING, s STRING) USING {} PARTITIONED BY (p) "
@@ -52,6 +53,13 @@ WHOLE = [
     "SELECT count(*) FROM fact LEFT ANTI JOIN dim ON fact.k = dim.k AND dim.name = 'n5'",
     "SELECT count(*) FROM fact",
     "SELECT count(*) FROM fact JOIN dim ON fact.p = dim.p WHERE dim.name IN ('n1', 'n2')",
+]
+OF_ICEBERG = [
+    ("pruned", "SELECT x FROM ice.lake.fact.branch_b WHERE abs(x) > 350"),
+    ("pruned", "SELECT x FROM fact VERSION AS OF 'b' WHERE abs(x) > 350"),
+    ("pruned", "SELECT _pos, x FROM fact WHERE abs(x) > 350 AND _file LIKE '%parquet'"),
+    ("whole", "SELECT count(*) FROM ice.lake.fact.snapshots WHERE snapshot_id > 0"),
+    ("whole", "SELECT count(*) FROM ice.lake.fact.files WHERE record_count > 10"),
 ]
 CHANGES = [
     "UPDATE fact SET s = 'new' WHERE abs(k) = 33",
@@ -134,11 +142,14 @@ def restore(spark: Any, lake: str, version: Any) -> None:
         spark.sql(f"CALL ice.system.set_current_snapshot('lake.fact', {version})")
 
 
-def joins(spark: Any, old: Any) -> Any:
-    for kind, queries in (("pruned", PRUNED), ("whole", WHOLE)):
-        for query in queries:
-            text = query.format(old=old)
-            yield {"kind": kind} | compared(text, lambda text=text: spark.sql(text))
+def joins(spark: Any, lake: str, old: Any) -> Any:
+    asked = [("pruned", query) for query in PRUNED] + [("whole", query) for query in WHOLE]
+    if lake == "iceberg":
+        spark.sql("ALTER TABLE fact CREATE BRANCH b")
+        asked += OF_ICEBERG
+    for kind, query in asked:
+        text = query.format(old=old)
+        yield {"kind": kind} | compared(text, lambda text=text: spark.sql(text))
 
 
 def changes(spark: Any, lake: str) -> Any:
@@ -220,7 +231,12 @@ def main(package: str, folder: str) -> None:
         spark.sql("USE ice.lake")
     old = create(spark, lake)
     spark.sql("DELETE FROM fact WHERE x IN (205, 250, 333)")
-    found += [*joins(spark, old), *unread(spark, folder), *changes(spark, lake), *commits(spark)]
+    found += [
+        *joins(spark, lake, old),
+        *unread(spark, folder),
+        *changes(spark, lake),
+        *commits(spark),
+    ]
     json.dump(found, sys.stdout)
     spark.stop()
 

@@ -24,9 +24,16 @@ public class IcebergFiles implements ScanFiles {
   private final String digest;
 
   public IcebergFiles(Object scan) throws Exception {
-    BaseTable table = (BaseTable) call(scan, new String[] {"table"});
-    // Scans of several snapshots are of another class.
-    BatchScan selected = (BatchScan) call(scan, new String[] {"scan"});
+    Object read = call(scan, new String[] {"table"});
+    Object selection = call(scan, new String[] {"scan"});
+    if (!(read instanceof BaseTable)) {
+      throw new IllegalArgumentException("it is a table of metadata");
+    }
+    BaseTable table = (BaseTable) read;
+    if (!(selection instanceof BatchScan) || ((BatchScan) selection).snapshot() == null) {
+      throw new IllegalArgumentException("it does not read one snapshot");
+    }
+    BatchScan selected = (BatchScan) selection;
     Schema schema = (Schema) call(scan, new String[] {"projection", "expectedSchema"});
     text.append(table.operations().current().metadataFileLocation()).append('\0');
     text.append(selected.snapshot().snapshotId()).append('\0');
