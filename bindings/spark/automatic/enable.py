@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow.fs as pafs
 
@@ -24,11 +25,13 @@ class _Installed:
 
     rule: Any
     log: QueryLog
+    pruner: Pruner
 
 
 # By Spark's id of the session: PySpark may make several objects of one session.
 _installed: dict[str, _Installed] = {}
 _INSTALLING = forks.lock()
+WAIT: Final = 5.0  # s, at the end of the process
 
 
 def enable(spark: SparkSession, *, filesystem: pafs.FileSystem | None = None) -> None:
@@ -40,7 +43,10 @@ def enable(spark: SparkSession, *, filesystem: pafs.FileSystem | None = None) ->
 
     Settings, read at each query: `spark.skipstone.enabled` (true), `spark.skipstone.joins` (true:
     collect the keys of joins where that is likely to pay), `spark.skipstone.minBytes` (1 MiB:
-    smaller scans are left alone), `spark.skipstone.maxPlanningMillis` (1000).
+    smaller scans are left alone), `spark.skipstone.maxPlanningMillis` (1000); and what reading
+    costs, from which it follows whether keys pay: `spark.skipstone.fileMillis`,
+    `spark.skipstone.megabytesPerSecond`, `spark.skipstone.jobMillis`. Another call begins anew: its
+    reports and counts are empty, and no pause is on.
 
     Args:
         spark: A session of classic Spark. Sessions that are cloned from it later, as by
@@ -67,10 +73,11 @@ def enable(spark: SparkSession, *, filesystem: pafs.FileSystem | None = None) ->
         from pyspark.java_gateway import ensure_callback_server_started
 
         ensure_callback_server_started(spark.sparkContext._gateway)
-        gateway, log = plan_gateway(spark), QueryLog() if found is None else found.log
-        rule = gateway.rule(Pruner(spark, gateway, filesystem, log))
+        gateway, log = plan_gateway(spark), QueryLog()
+        pruner = Pruner(spark, gateway, filesystem, log)
+        rule = gateway.rule(pruner)
         rule.install(_methods(spark))
-        _installed[_key(spark)] = _Installed(rule, log)
+        _installed[_key(spark)] = _Installed(rule, log, pruner)
 
 
 def disable(spark: SparkSession) -> None:
@@ -119,6 +126,13 @@ def report(spark: SparkSession) -> SessionReport:
     return SessionReport(
         found.log.reports(), answered, failed, late, skipped, str(outcomes.error())
     )
+
+
+@atexit.register
+def _finish() -> None:
+    """Wait for late requests: Python aborts if a thread is in Arrow while it ends."""
+    for one in tuple(_installed.values()):
+        one.pruner.finish(WAIT)
 
 
 def _require_classic(spark: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 import warnings
@@ -51,15 +52,33 @@ class Pruner:
         self._log = log
         self._warned = False
         self._lock = threading.Lock()
+        self._busy, self._changed = 0, threading.Condition()
 
     def apply(self, request: Any) -> Any:
         """Return the plan of a `PruningRequest` with fewer files, or None to leave it."""
+        with self._changed:
+            self._busy += 1
+        try:
+            return self._answer(request)
+        finally:
+            with self._changed:
+                self._busy -= 1
+                self._changed.notify_all()
+
+    def finish(self, seconds: float) -> None:
+        """Wait for requests that are at work, so many seconds at most."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._busy == 0, seconds)
+
+    def _answer(self, request: Any) -> Any:
         start = time.perf_counter()
         try:
             plan, scans = self._prune(request)
         except Exception as e:  # no query fails because of this
             self._warn(describe_error(e))
             self._log.add(QueryReport(Pruned(), time.perf_counter() - start, describe_error(e)))
+            with contextlib.suppress(Exception):  # of a JVM that is gone
+                request.fail(describe_error(e))
             return None
         report = Pruned(scan.report for scan in scans)
         late = request.isAbandoned()
@@ -85,8 +104,12 @@ class Pruner:
         smallest = positive(spark.conf.get(SMALLEST, None), SMALLEST, MIN_BYTES)
         for scan in scans:
             # `prune` has judged a scan that it replaced.
-            if not scan.narrowed and scan.nbytes >= smallest:
+            if scan.narrowed:
+                continue
+            if scan.nbytes >= smallest:
                 scan.judge(context)
+            else:
+                scan.leave_unpruned(f"it has fewer bytes than {SMALLEST}")
         if enabled() and str(spark.conf.get(JOINS, "true")).lower() == "true":
             self._join(context, plan, scans, jvm_scans, request)
         indexes: dict[int, Any] = {}

@@ -246,6 +246,7 @@ def test_a_callback_that_raises(spark, lake, monkeypatch):
         for k in (3, 4):
             assert spark.sql(f"SELECT * FROM t WHERE k = {k}").count() == 1
         assert [q.why for q in found().queries] == ["RuntimeError: no"] * 2
+        assert (found().failed, found().answered) == (2, 0)
     assert len([w for w in told if "RuntimeError: no" in str(w.message)]) == 1
 
 
@@ -274,6 +275,48 @@ def test_an_answer_that_is_no_plan(spark, lake, monkeypatch):
     with enabled(spark) as found:
         assert spark.sql("SELECT * FROM t WHERE k = 3").count() == 1
         assert found().failed == 1 and "ClassCast" in found().error
+
+
+UNREADABLE = [
+    ("spark.skipstone.minBytes", "1MB", "spark.skipstone.minBytes is '1MB'"),
+    ("spark.skipstone.maxPlanningMillis", "1s", "maxPlanningMillis is '1s'; expected millisec"),
+]
+
+
+@pytest.mark.parametrize("key, value, why", UNREADABLE)
+def test_a_setting_that_cannot_be_read_is_a_failure(spark, lake, key, value, why):
+    with enabled(spark) as found, settings(spark, {key: value}), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(5):
+            assert spark.sql("SELECT * FROM t WHERE k = 3").count() == 1
+        counted = found()
+        assert why in counted.error and (counted.failed, counted.skipped) == (3, 2)
+        enable(spark)  # begins anew
+        assert (report(spark).failed, report(spark).queries) == (0, ())
+
+
+def test_small_scans_say_why_they_stay(spark, lake):
+    with enabled(spark, **{"spark.skipstone.minBytes": str(1 << 30)}) as found:
+        assert spark.sql("SELECT * FROM t WHERE k = 3").count() == 1
+        assert "it has fewer bytes than spark.skipstone.minBytes" in str(found())
+
+
+def test_a_late_requests_jobs_are_cancelled(spark, lake, monkeypatch):
+    ended = threading.Event()
+
+    def collect(self, request):
+        try:
+            slow = "SELECT count(*) FROM range(100000) a JOIN range(100000) b ON a.id + b.id < 0"
+            spark.sql(slow).collect()
+        finally:
+            ended.set()
+
+    monkeypatch.setattr(Pruner, "_prune", collect)
+    limit = {"spark.skipstone.maxPlanningMillis": "300"}
+    with enabled(spark, **limit) as found, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert spark.sql("SELECT * FROM t WHERE k = 3").count() == 1
+        assert found().late == 1 and ended.wait(20)
 
 
 DIES = """

@@ -38,10 +38,14 @@ public class Outcomes {
   }
 
   void failed(Throwable e) {
-    error = String.valueOf(e);
+    failed(e instanceof IllegalArgumentException ? e.getMessage() : String.valueOf(e));
+  }
+
+  void failed(String why) {
+    error = why;
     wentWrong();
     if (failed.getAndIncrement() == 0) {
-      LOG.warn("Skipstone cannot prune; queries run as without it", e);
+      LOG.warn("Skipstone cannot prune; queries run as without it: " + why);
     }
   }
 

@@ -10,25 +10,41 @@ public class PruningRequest implements Callable {
   private final LogicalPlan plan;
   private final Function pruner;
   private final SparkSession session = SparkSession.active();
+  private final String group = "skipstone-" + java.util.UUID.randomUUID();
   private volatile boolean isAbandoned = false;
+  private volatile String error = null;
 
   PruningRequest(LogicalPlan plan, Function pruner) {
     this.plan = plan;
     this.pruner = pruner;
   }
 
-  /** Ask Python, with the session active in this thread, too. */
+  /** Ask Python, with the session active in this thread, too, and its jobs in a group. */
   public Object call() {
     SparkSession.setActiveSession(session);
+    session.sparkContext().setJobGroup(group, "Skipstone collects keys of a join", true);
     try {
       return pruner.apply(this);
     } finally {
+      session.sparkContext().clearJobGroup();
       SparkSession.clearActiveSession();
     }
   }
 
+  /** Nobody waits any longer: cancel the jobs. */
   void abandon() {
     isAbandoned = true;
+    session.sparkContext().cancelJobGroup(group);
+  }
+
+  /** Note why Python could not answer. */
+  public void fail(String why) {
+    error = why;
+  }
+
+  /** Return why Python could not answer, or null. */
+  String error() {
+    return error;
   }
 
   /** Return true if nobody waits for the answer any longer. */

@@ -73,7 +73,11 @@ public class PruningRule extends Rule {
       SQLConf conf = SQLConf.get();
       if (!"true".equalsIgnoreCase(conf.getConfString(ENABLED, "true").trim())) return plan;
       if (!Prunable.isIn((LogicalPlan) plan)) return plan;
-      return pruned((LogicalPlan) plan, Long.parseLong(conf.getConfString(LIMIT, "1000").trim()));
+      if (outcomes.pauses()) {
+        outcomes.skipped();
+        return plan;
+      }
+      return pruned((LogicalPlan) plan, limit(conf));
     } catch (Throwable e) {
       outcomes.failed(e);
       return plan;
@@ -87,11 +91,16 @@ public class PruningRule extends Rule {
     return true;
   }
 
-  private TreeNode pruned(LogicalPlan plan, long limit) throws Throwable {
-    if (outcomes.pauses()) {
-      outcomes.skipped();
-      return plan;
+  private static long limit(SQLConf conf) {
+    String text = conf.getConfString(LIMIT, "1000").trim();
+    try {
+      return Long.parseLong(text);
+    } catch (NumberFormatException e) {
+      throw new IllegalArgumentException(LIMIT + " is '" + text + "'; expected milliseconds");
     }
+  }
+
+  private TreeNode pruned(LogicalPlan plan, long limit) throws Throwable {
     PruningRequest request = new PruningRequest(plan, pruner);
     Future answer;
     try {
@@ -102,7 +111,8 @@ public class PruningRule extends Rule {
     }
     try {
       Object found = answer.get(limit, TimeUnit.MILLISECONDS);
-      outcomes.answered();
+      if (request.error() == null) outcomes.answered();
+      else outcomes.failed(request.error());
       if (found == null) return plan;
       last.set(new WeakReference(found));
       return (LogicalPlan) found;
