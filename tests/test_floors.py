@@ -20,11 +20,13 @@ ROOMS = (
     "filters",
     "plans",
     "tables",
+    "layout",
+    "views",
     "joins",
     "spark",
     "shell",
 )
-SHARED = {"hooks", "location"}  # modules of bindings that every room may import
+SHARED = {"hooks", "html", "location"}  # modules of bindings that every room may import
 # Package -> where it may be imported. Generated kernels import numba too, but they are text.
 HOMES = {
     "numba": "kernels/",

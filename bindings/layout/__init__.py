@@ -1,0 +1,1 @@
+"""How a table is clustered, and which layout would let its queries prune more."""

@@ -1,0 +1,1 @@
+"""Pictures of tables, plans and statistics, in HTML and PNG."""
