@@ -33,7 +33,8 @@ SCHEMES: Final = {
     "abfs": ("abfs", "abfss"),
     "hdfs": ("hdfs", "viewfs"),
 }
-KNOWN: Final = frozenset(scheme for several in SCHEMES.values() for scheme in several)
+HTTP: Final = ("http", "https")  # read by fsspec, one file at a time: no listing
+KNOWN: Final = frozenset([*HTTP, *(scheme for several in SCHEMES.values() for scheme in several)])
 WAYS_OUT: Final = {
     "s3": "check the network and the AWS credentials, name the region (s3://bucket/t?region=...)",
     "gs": "check the network and the Google credentials; public data: gs://anonymous@bucket/path",
@@ -41,8 +42,10 @@ WAYS_OUT: Final = {
     "abfss": "check the network and the Azure credentials",
     "hdfs": "set JAVA_HOME, HADOOP_HOME and CLASSPATH for libhdfs",
     "viewfs": "set JAVA_HOME, HADOOP_HOME and CLASSPATH for libhdfs",
+    "http": "check the address and the network",
+    "https": "check the address and the network",
 }
-OWN_CLIENT: Final = "or pass filesystem= (storage_options= for Delta and Iceberg tables)"
+OWN_CLIENT: Final = "or pass storage_options= or filesystem="
 
 
 def path_text(where: Any) -> str:
@@ -98,6 +101,30 @@ def options_of(given: Any) -> dict[str, str]:
             f"storage_options[{wrong[0]!r}] is not a string; expected strings by name"
         )
     return dict(given or {})
+
+
+def chosen_filesystem(
+    where: Any, filesystem: FileSystemLike | None, storage_options: Mapping[str, str] | None
+) -> FileSystemLike | None:
+    """Return the file system that a caller names by one of `filesystem=` and `storage_options=`.
+
+    Args:
+        where: A path or URI, or a list of them.
+        filesystem: As for `filesystem_of`.
+        storage_options: As for `scan_parquet`.
+
+    Raises:
+        SourceError: both are given, an option is unknown or malformed, or the store cannot be
+            reached.
+        BackendMissing: an option names a profile, and botocore is not installed.
+    """
+    if not options_of(storage_options):
+        return filesystem
+    if filesystem is not None:
+        raise SourceError("both filesystem= and storage_options= are given; expected one of them")
+    from skipstone.bindings.storage import filesystem_with
+
+    return filesystem_with(where, storage_options)
 
 
 def scheme_of(where: str) -> str | None:
@@ -224,6 +251,10 @@ def _from_uri(text: str, scheme: str) -> tuple[pafs.FileSystem, str]:
         SourceError: the file system is unknown or cannot be reached.
     """
     name = SCHEME_ALIASES.get(scheme, scheme)
+    if name in HTTP:
+        from skipstone.bindings.web import web_files
+
+        return web_files(name), text
     uri = f"{name}{text[len(scheme) :]}"
     options = parse_qs(urlsplit(uri).query)
     try:

@@ -26,7 +26,13 @@ ROOMS = (
     "spark",
     "shell",
 )
-SHARED = {"hooks", "html", "location"}  # modules of bindings that every room may import
+SHARED = {
+    "hooks",
+    "html",
+    "location",
+    "storage",
+    "web",
+}  # modules of bindings that every room may import
 # Package -> where it may be imported. Generated kernels import numba too, but they are text.
 HOMES = {
     "numba": "kernels/",

@@ -6,7 +6,7 @@ import fnmatch
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -215,7 +215,7 @@ def list_files(
     base, root = None if base_path is None else resolve(base_path, filesystem)[1], None
     info = info_at(fs, path, where)
     if info.type == pafs.FileType.File:
-        infos, etags = [info], etags_of(fs, path)
+        infos, etags = [info], etag_of_file(fs, path)
     elif info.type == pafs.FileType.Directory:
         (infos, etags), base, root = list_folder(fs, path, meter), base or path, path
         refuse_other_formats(fs, path, (i.path for i in infos))
@@ -320,7 +320,16 @@ def etags_of(fs: pafs.FileSystem, path: str) -> dict[str, str]:
     handler = fs.handler if isinstance(fs, pafs.PyFileSystem) else None
     if not isinstance(handler, pafs.FSSpecHandler):
         return {}
-    entries = handler.fs.find(path, detail=True)
+    return _tags(handler.fs.find(path, detail=True))
+
+
+def etag_of_file(fs: pafs.FileSystem, path: str) -> dict[str, str]:
+    """Return the etag of one file, as `etags_of` does. A folder is not listed for it."""
+    handler = fs.handler if isinstance(fs, pafs.PyFileSystem) else None
+    return _tags({path: handler.fs.info(path)}) if isinstance(handler, pafs.FSSpecHandler) else {}
+
+
+def _tags(entries: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     tags = {name.strip("/"): info.get("ETag") or info.get("etag") for name, info in entries.items()}
     return {name: str(tag) for name, tag in tags.items() if tag}
 

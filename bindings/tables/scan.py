@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
+from skipstone.bindings.location import chosen_filesystem
 from skipstone.bindings.tables.detect import FORMATS, format_of
 from skipstone.bindings.tables.table import Table
 from skipstone.ir.errors import SourceError
@@ -16,7 +18,11 @@ if TYPE_CHECKING:
 
 
 def scan(
-    source: Any, *, format: str | None = None
+    source: Any,
+    *,
+    format: str | None = None,
+    catalog: Any = None,
+    storage_options: Mapping[str, str] | None = None,
 ) -> ParquetTable | HiveTable | DeltaTable | IcebergTable:
     """Open a table of any format.
 
@@ -25,14 +31,17 @@ def scan(
             table that is open already.
         format: "parquet", "hive", "delta" or "iceberg". None detects it: a folder `_delta_log`
             means Delta, `metadata/*.metadata.json` means Iceberg, folders `key=value` mean Hive,
-            everything else is Parquet.
+            everything else is Parquet. A catalog means Iceberg.
+        catalog: As for `scan_iceberg`; `source` is then the table's name in it.
+        storage_options: As for `scan_parquet`.
 
     Returns:
         The table that `scan_parquet`, `scan_hive`, `scan_delta` or `scan_iceberg` returns. These
         functions have more options. An open table is returned as it is.
 
     Raises:
-        SourceError: nothing exists at `source`, it cannot be read, or `format` is unknown.
+        SourceError: nothing exists at `source`, it cannot be read, or `format` or a storage
+            option is unknown.
 
     Example:
         >>> import pyarrow as pa, pyarrow.parquet as pq, tempfile, os
@@ -48,21 +57,25 @@ def scan(
         )
     if isinstance(source, Table):
         return cast("ParquetTable | HiveTable | DeltaTable | IcebergTable", source)
-    if format is None and (type(source).__module__ or "").startswith("pyiceberg."):
-        format = "iceberg"
-    match format or format_of(source):
+    if catalog is not None and format not in (None, "iceberg"):
+        raise SourceError(f"format is {format!r}; only Iceberg tables are opened by a catalog")
+    if catalog is not None or (type(source).__module__ or "").startswith("pyiceberg."):
+        format = format or "iceberg"
+    if format is None:
+        format = format_of(source, chosen_filesystem(source, None, storage_options))
+    match format:
         case "delta":
             from skipstone.bindings.tables.delta.table import scan_delta
 
-            return scan_delta(source)
+            return scan_delta(source, storage_options=storage_options)
         case "iceberg":
             from skipstone.bindings.tables.iceberg.table import scan_iceberg
 
-            return scan_iceberg(source)
+            return scan_iceberg(source, catalog=catalog, storage_options=storage_options)
         case "hive":
             from skipstone.bindings.tables.hive.table import scan_hive
 
-            return scan_hive(source)
+            return scan_hive(source, storage_options=storage_options)
     from skipstone.bindings.tables.parquet.table import scan_parquet
 
-    return scan_parquet(source)
+    return scan_parquet(source, storage_options=storage_options)

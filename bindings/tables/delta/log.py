@@ -112,6 +112,10 @@ def locate(
         SourceError: there is no table or no such version, or the storage cannot be reached.
     """
     uri, options = path_text(where), options_of(storage_options)
+    if options:
+        from skipstone.bindings.storage import for_deltalake
+
+        options = for_deltalake(uri, options)
     fs, root = _file_system(uri, None if storage_options is None else options)
     place = LogLocation(uri, fs, root, (), Meter(), time.time_ns())
     try:

@@ -128,7 +128,8 @@ def scan_delta(
     Args:
         source: The table's folder, or its URI.
         version: A version, or a time: the last version at or before it; None is the newest.
-        storage_options: The options that the package `deltalake` needs to reach the storage.
+        storage_options: The options that the package `deltalake` needs to reach the storage, in
+            any of the spellings that `scan_parquet` takes.
 
     Returns:
         The table. Only its log has been read: only the newer part of it, if this process, or

@@ -12,7 +12,15 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from skipstone.bindings.filters.scan import DynamicFilters
-from skipstone.bindings.location import FileSystemLike, Location, info_at, missing, resolve, shown
+from skipstone.bindings.location import (
+    FileSystemLike,
+    Location,
+    chosen_filesystem,
+    info_at,
+    missing,
+    resolve,
+    shown,
+)
 from skipstone.bindings.plans.plan import Plan, plan_table
 from skipstone.bindings.plans.work import Meter, Work
 from skipstone.bindings.predicates.predicate import PruningPredicate
@@ -230,6 +238,7 @@ def scan_hive(
     source: Location,
     *,
     filesystem: FileSystemLike | None = None,
+    storage_options: Mapping[str, str] | None = None,
     partition_schema: Mapping[str, pa.DataType] | pa.Schema | None = None,
     infer_types: bool = True,
     schema: pa.Schema | None = None,
@@ -247,7 +256,7 @@ def scan_hive(
     Args:
         source: The table's folder, or its URI. Names that begin with `.` or `_` are skipped, as in
             Spark.
-        filesystem: As for `scan_parquet`.
+        filesystem, storage_options: As for `scan_parquet`.
         partition_schema: Types of partition columns, by name.
         infer_types: Whether the other types are inferred as Spark infers them. If False, they are
             strings (`spark.sql.sources.partitionColumnTypeInference.enabled`).
@@ -274,6 +283,7 @@ def scan_hive(
         skipstone.ir.errors.SourceError: /no/such/table is not there; expected the folder of a table
     """
     check_on_error(on_error)
+    filesystem = chosen_filesystem(source, filesystem, storage_options)
     fs, root = resolve(source, filesystem)
     kind = info_at(fs, root, source).type
     if kind == pafs.FileType.NotFound:

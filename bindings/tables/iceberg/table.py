@@ -16,6 +16,7 @@ from skipstone.bindings.plans.plan import Plan, plan_table
 from skipstone.bindings.plans.table_protocol import DataSize
 from skipstone.bindings.plans.work import Meter, Work
 from skipstone.bindings.statistics.statistics import Statistics
+from skipstone.bindings.tables.iceberg.catalogs import table_in_catalog
 from skipstone.bindings.tables.iceberg.fields import TableFields
 from skipstone.bindings.tables.iceberg.files import IcebergFiles
 from skipstone.bindings.tables.iceberg.listing import listed_size, read_list
@@ -242,23 +243,32 @@ def _read_manifest_list(source: Any, snapshot: Any) -> Sequence[Any]:
 
 
 def scan_iceberg(
-    source: Any, snapshot_id: int | None = None, *, storage_options: Mapping[str, str] | None = None
+    source: Any,
+    snapshot_id: int | None = None,
+    *,
+    catalog: Any = None,
+    storage_options: Mapping[str, str] | None = None,
 ) -> IcebergTable:
     """Read the manifest list of an Iceberg table.
 
     Args:
         source: pyiceberg's table, as a catalog loads it; or the path or URI of a metadata file, or
-            of a table's folder whose `metadata/version-hint.text` names the current one.
+            of a table's folder whose `metadata/version-hint.text` names the current one. With
+            `catalog`, the table's name there, such as "db.events".
         snapshot_id: The snapshot; None is the current one. Its columns are those of its own schema.
-        storage_options: The options that pyiceberg's FileIO needs to reach a metadata file.
+        catalog: A catalog of pyiceberg's; the name of one that pyiceberg's configuration
+            describes (`.pyiceberg.yaml` or variables PYICEBERG_CATALOG__NAME__...); or its
+            properties, such as {"type": "rest", "uri": ...}.
+        storage_options: The options that pyiceberg's FileIO needs to reach a metadata file, in any
+            of the spellings that `scan_parquet` takes; with `catalog`, added to its properties.
 
     Returns:
         The table. Only its metadata and manifest list have been read.
 
     Raises:
-        SourceError: there is no such metadata file or snapshot, or it is damaged, or of a
-            version that pyiceberg does not read.
-        BackendMissing: pyiceberg is not installed.
+        SourceError: there is no such metadata file, table or snapshot, it is damaged or of a
+            version that pyiceberg does not read, or the catalog cannot be reached.
+        BackendMissing: pyiceberg is not installed, or a package that the catalog needs.
 
     Source: Iceberg's specification, "Scan Planning".
 
@@ -289,8 +299,14 @@ def scan_iceberg(
             "reading Iceberg tables needs the package pyiceberg: pip install 'skipstone[iceberg]'"
         ) from e
     table = source
-    if isinstance(source, str | bytes | os.PathLike):
+    if catalog is not None:
+        table = table_in_catalog(source, catalog, options_of(storage_options))
+    elif isinstance(source, str | bytes | os.PathLike):
         options = options_of(storage_options)
+        if options:
+            from skipstone.bindings.storage import for_pyiceberg
+
+            options = for_pyiceberg(source, options)
         where = existing_location(path_text(source), options)
         try:
             table = StaticTable.from_metadata(metadata_file(where, options), options)

@@ -11,7 +11,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skipstone.bindings.location import FileSystemLike, Location, in_folder, resolve
+from skipstone.bindings.location import (
+    FileSystemLike,
+    Location,
+    chosen_filesystem,
+    in_folder,
+    resolve,
+)
 from skipstone.bindings.plans.plan import Plan, plan_table
 from skipstone.bindings.plans.table_protocol import CompleteTable, DatasetFile, DataSize
 from skipstone.bindings.plans.work import Meter, Work
@@ -309,6 +315,7 @@ def scan_parquet(
     source: Where,
     *,
     filesystem: FileSystemLike | None = None,
+    storage_options: Mapping[str, str] | None = None,
     base_path: Location | None = None,
     partition_schema: Mapping[str, pa.DataType] | pa.Schema | None = None,
     on_error: Literal["raise", "keep"] = "raise",
@@ -326,6 +333,9 @@ def scan_parquet(
             removed.
         filesystem: Any file system of pyarrow or fsspec, the name of an fsspec protocol, or the URI
             of a folder. Paths are then paths of this file system.
+        storage_options: Credentials and the address of an object store, instead of `filesystem`:
+            strings by the names that Polars, deltalake, pyiceberg, Hadoop or fsspec use, such as
+            {"AWS_REGION": "eu-west-1"}. Local paths ignore them. docs/tables.md lists the names.
         base_path: The folder below which `key=value` folders are partition columns. By default the
             folder that was named, or the part of a glob before its first wildcard.
         partition_schema: Types of partition columns; the others are inferred as Spark does.
@@ -345,11 +355,12 @@ def scan_parquet(
 
     Raises:
         SourceError: nothing exists at `source`; a file cannot be read; the files' columns do not
-            fit together.
+            fit together; a storage option is unknown.
         StatisticsError: `stats` names a file that is damaged, or of another version.
     """
     check_on_error(on_error)
     meter, listed = Meter(), time.time_ns()
+    filesystem = chosen_filesystem(source, filesystem, storage_options)
     with meter.phase("listing"):
         found = list_files(source, filesystem, base_path, meter)
         partitions = partition_fields(partition_folders(found.files), types_of(partition_schema))

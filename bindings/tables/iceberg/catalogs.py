@@ -1,0 +1,79 @@
+"""Load Iceberg tables from catalogs, by pyiceberg. It is imported at first use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from skipstone.ir.errors import BackendMissing, SourceError, clip, describe_error
+
+
+def table_in_catalog(name: Any, catalog: Any, options: Mapping[str, str]) -> Any:
+    """Return pyiceberg's table of a name in a catalog.
+
+    Args:
+        name: The table's name: text with dots, or a tuple of names.
+        catalog: A catalog of pyiceberg's, the name of one, or its properties.
+        options: Storage options, in any spelling; they win over the catalog's properties.
+
+    Raises:
+        SourceError: there is no such catalog or table, or the catalog cannot be reached.
+        BackendMissing: the catalog needs a package that is not installed.
+    """
+    from pyiceberg.catalog import Catalog, load_catalog
+    from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, NotInstalledError
+
+    if not isinstance(name, str) and not _is_names(name):
+        raise SourceError(
+            f"scan_iceberg was given a {type(name).__name__} and a catalog; expected the table's "
+            "name in it, such as 'db.events'"
+        )
+    shown = clip(name if isinstance(name, str) else ".".join(name))
+    whose = clip(catalog) if isinstance(catalog, str) else "the catalog"
+    try:
+        if isinstance(catalog, str):
+            catalog = load_catalog(catalog, **_for_files(options))
+        elif isinstance(catalog, Mapping):
+            catalog = load_catalog(None, **{**catalog, **_for_files(options)})
+        elif not isinstance(catalog, Catalog):
+            raise SourceError(
+                f"catalog= is a {type(catalog).__name__}; expected a catalog of pyiceberg's, its "
+                "name or its properties"
+            )
+        elif options:
+            raise SourceError(
+                "storage_options= cannot change a catalog that is open; give them when you load "
+                "it, or pass its name or properties"
+            )
+        else:
+            whose = clip(catalog.name)
+        return catalog.load_table(name)
+    except SourceError:
+        raise
+    except (NoSuchTableError, NoSuchNamespaceError) as e:
+        raise SourceError(
+            f"{whose} has no table {shown!r}; expected a name with its namespace, such as db.events"
+        ) from e
+    except (ImportError, NotInstalledError) as e:
+        raise BackendMissing(
+            f"{whose} needs a package that is not installed ({describe_error(e)}); see pyiceberg's "
+            "extras, such as pip install 'pyiceberg[glue]'"
+        ) from e
+    except Exception as e:  # errors of SQL drivers, HTTP, Thrift and AWS have no common base
+        raise SourceError(
+            f"{whose} cannot be asked for the table {shown!r} ({describe_error(e)}); check the "
+            "name and its configuration (.pyiceberg.yaml or PYICEBERG_CATALOG__... variables)"
+        ) from e
+
+
+def _is_names(name: Any) -> bool:
+    return isinstance(name, tuple) and all(isinstance(part, str) for part in name)
+
+
+def _for_files(options: Mapping[str, str]) -> dict[str, str]:
+    """Return storage options by pyiceberg's names; tables of catalogs mostly lie in S3."""
+    if not options:
+        return {}
+    from skipstone.bindings.storage import for_pyiceberg
+
+    return for_pyiceberg("s3://", options)
