@@ -34,7 +34,8 @@ def table_in_catalog(name: Any, catalog: Any, options: Mapping[str, str]) -> Any
         if isinstance(catalog, str):
             catalog = load_catalog(catalog, **_for_files(options))
         elif isinstance(catalog, Mapping):
-            catalog = load_catalog(None, **{**catalog, **_for_files(options)})
+            properties = {**catalog, **_for_files(options)}
+            catalog = load_catalog(properties.pop("name", None), **properties)
         elif not isinstance(catalog, Catalog):
             raise SourceError(
                 f"catalog= is a {type(catalog).__name__}; expected a catalog of pyiceberg's, its "

@@ -258,7 +258,7 @@ def scan_iceberg(
         snapshot_id: The snapshot; None is the current one. Its columns are those of its own schema.
         catalog: A catalog of pyiceberg's; the name of one that pyiceberg's configuration
             describes (`.pyiceberg.yaml` or variables PYICEBERG_CATALOG__NAME__...); or its
-            properties, such as {"type": "rest", "uri": ...}.
+            properties, such as {"type": "rest", "uri": ...}, with its "name" if it matters.
         storage_options: The options that pyiceberg's FileIO needs to reach a metadata file, in any
             of the spellings that `scan_parquet` takes; with `catalog`, added to its properties.
 

@@ -63,12 +63,12 @@ def counted(address: str) -> Iterator[tuple[str, list[str]]]:
 
 
 @contextlib.contextmanager
-def server(folder: os.PathLike[str]) -> Iterator[str]:
-    """Run a server while the block runs, and yield its address."""
+def server(folder: os.PathLike[str], services: str = "s3") -> Iterator[str]:
+    """Run a server of these AWS services while the block runs, and yield its address."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    env = {**os.environ, "GATEWAY_PORT": str(port), "SERVICES": "s3", "HOME": str(folder)}
+    env = {**os.environ, "GATEWAY_PORT": str(port), "SERVICES": services, "HOME": str(folder)}
     process = subprocess.Popen(
         [sys.executable, "-m", "ministack"],
         env=env,

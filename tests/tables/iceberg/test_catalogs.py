@@ -1,0 +1,112 @@
+"""Iceberg tables by their names in catalogs: SQLite, and AWS Glue on a local server."""
+
+import pyarrow as pa
+import pyiceberg.catalog
+import pytest
+from pyiceberg.utils.config import Config
+
+import skipstone as ss
+from tests.support.tables import s3
+from tests.support.tables.iceberg_tables import make
+
+ROWS = pa.table({"x": range(30)})
+
+
+@pytest.fixture
+def sql(tmp_path, monkeypatch):
+    """A table in a catalog on SQLite, which the environment describes as `lake`."""
+    table = make(tmp_path, ROWS.schema)
+    table.append(ROWS)
+    monkeypatch.setenv("PYICEBERG_CATALOG__LAKE__TYPE", "sql")
+    monkeypatch.setenv("PYICEBERG_CATALOG__LAKE__URI", f"sqlite:///{tmp_path}/catalog.db")
+    monkeypatch.setattr(pyiceberg.catalog, "_ENV_CONFIG", Config())  # it is read at the import
+    return table
+
+
+def described(catalog):
+    return {"type": "sql", "name": "lake", "uri": catalog.properties["uri"]}
+
+
+WAYS = {
+    "a catalog": lambda table: table.catalog,
+    "its properties": lambda table: described(table.catalog),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("scan", [ss.scan, ss.scan_iceberg])
+def test_a_table_by_its_name(sql, scan, way):
+    found = scan(".".join(sql.name()), catalog=WAYS[way](sql))
+    assert type(found).__name__ == "IcebergTable"
+    assert found.plan("x >= 25").to_arrow().num_rows == 5
+    assert scan(sql.name(), catalog=WAYS[way](sql)).num_files == 1
+
+
+def test_a_catalog_by_its_name(sql):
+    assert ss.scan(".".join(sql.name()), catalog="lake").plan("x >= 25").count() == 5
+
+
+def test_an_older_snapshot(sql):
+    first = sql.current_snapshot().snapshot_id
+    sql.append(ROWS)
+    name = ".".join(sql.name())
+    assert ss.scan_iceberg(name, catalog=sql.catalog).plan().count() == 60
+    assert ss.scan_iceberg(name, first, catalog=sql.catalog).plan().count() == 30
+
+
+#    name, catalog, error, words
+WRONG = [
+    ("db.none", "lake", ss.SourceError, "lake has no table 'db.none'"),
+    ("none.t", "lake", ss.SourceError, "lake has no table 'none.t'"),
+    ("t", "lake", ss.SourceError, "'t'"),
+    ("", "lake", ss.SourceError, "''"),
+    ("db.t", "nobody", ss.SourceError, "nobody cannot be asked"),
+    ("db.t", {"type": "rest", "uri": "http://127.0.0.1:1"}, ss.SourceError, "cannot be asked"),
+    ("db.t", {"type": "paper"}, ss.SourceError, "cannot be asked"),
+    ("db.t", {"py-catalog-impl": "no.such.Class"}, ss.SkipstoneError, "no.such.Class|no"),
+    ("db.t", 5, ss.SourceError, "catalog= is a int"),
+    (5, "lake", ss.SourceError, "was given a int and a catalog"),
+    (("db", 5), "lake", ss.SourceError, "was given a tuple and a catalog"),
+]
+
+
+@pytest.mark.parametrize("name, catalog, error, words", WRONG)
+def test_wrong_names(sql, name, catalog, error, words):
+    with pytest.raises(error, match=words) as found:
+        ss.scan_iceberg(name, catalog=catalog)
+    assert len(str(found.value).splitlines()) == 1
+
+
+def test_only_iceberg_has_catalogs(sql):
+    with pytest.raises(ss.SourceError, match="only Iceberg tables"):
+        ss.scan("db.t", format="delta", catalog="lake")
+    with pytest.raises(ss.SourceError, match="a catalog that is open"):
+        ss.scan("db.t", catalog=sql.catalog, storage_options={"anon": "true"})
+
+
+@pytest.mark.skipif(s3.MISSING is not None, reason=s3.MISSING or "")
+def test_glue(tmp_path, monkeypatch):
+    """AWS Glue by pyiceberg's own client; the data lie in S3."""
+    pytest.importorskip("boto3")
+    from pyiceberg.catalog import load_catalog
+
+    with s3.server(tmp_path, "s3,glue") as address:
+        for name, value in s3.environment(address).items():
+            monkeypatch.setenv(name, value)
+        s3.client(address).create_dir("lake")
+        properties = {
+            "type": "glue",
+            "glue.endpoint": address,
+            "glue.region": "us-east-1",
+            "s3.endpoint": address,
+            "s3.region": "us-east-1",
+            "s3.access-key-id": s3.KEY,
+            "s3.secret-access-key": s3.KEY,
+        }
+        catalog = load_catalog("lake", **properties)
+        catalog.create_namespace("db")
+        catalog.create_table("db.t", ROWS.schema, location="s3://lake/t").append(ROWS)
+        table = ss.scan("db.t", catalog=properties)
+        assert table.plan("x >= 25").to_arrow().num_rows == 5
+        with pytest.raises(ss.SourceError, match=r"has no table 'db\.none'"):
+            ss.scan("db.none", catalog=properties)
