@@ -29,7 +29,7 @@ from skipstone.bindings.location import (
 from skipstone.bindings.plans.work import Meter
 from skipstone.bindings.tables.detect import refuse_other_formats
 from skipstone.bindings.tables.partitions import Texts, partition_texts
-from skipstone.ir.errors import SourceError, StaleFile, describe_error
+from skipstone.ir.errors import SourceError, describe_error
 from skipstone.kernels.decode.arrays import longs, ranks, texts
 
 Ints = npt.NDArray[np.int64]
@@ -256,37 +256,6 @@ def _list_named_files(where: Sequence[str], filesystem: pafs.FileSystem | None) 
     if any(not i.is_file or is_hidden(i.base_name) for i in infos):
         return None
     return Listed(_without_duplicates(_in_listed_order(infos, None, None, {})), fs, None)
-
-
-def check_unchanged(
-    filesystem: pafs.FileSystem, paths: Sequence[str], sizes: Sequence[int], times: Sequence[int]
-) -> None:
-    """Raise an error if a file changed since it was listed.
-
-    Sizes and times are compared. Only local files are looked up again.
-
-    Args:
-        filesystem: The file system of the files.
-        paths: The files.
-        sizes: Their sizes in bytes when they were listed; -1 is unknown.
-        times: Their times of change, in ns since 1970, when they were listed; -1 is unknown.
-
-    Raises:
-        StaleFile: a file was replaced, changed or removed.
-    """
-    if not isinstance(filesystem, pafs.LocalFileSystem) or not paths:
-        return
-    infos = filesystem.get_file_info(list(paths))
-    for info, path, size, time in zip(infos, paths, sizes, times, strict=True):
-        if info.type != pafs.FileType.File:
-            raise StaleFile(f"{path}: was removed after it was planned; scan the table again")
-        if size not in (UNKNOWN, info.size):
-            raise StaleFile(
-                f"{path}: was {size} bytes when it was planned, and is {info.size}; "
-                "scan the table again"
-            )
-        if time not in (UNKNOWN, info.mtime_ns):
-            raise StaleFile(f"{path}: was changed after it was planned; scan the table again")
 
 
 def list_folder(

@@ -1,5 +1,8 @@
 """Storage options: each spelling that other tools use means the same for each format."""
 
+import re
+from pathlib import Path
+
 import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
@@ -55,6 +58,16 @@ def test_each_spelling_means_one_thing():
         names = [name for option in table for name in option.names]
         assert len(names) == len(set(names)), store
         assert names == [name.lower() for name in names]
+
+
+def test_the_names_in_the_documents_are_read():
+    page = Path(__file__).parents[2] / "docs" / "tables.md"
+    rows = re.findall(
+        r"^\| [\w ]+ \|(.*`AWS_.*)\|$", page.read_text(encoding="utf-8"), re.MULTILINE
+    )
+    names = {name.lower() for row in rows for name in re.findall(r"`(.+?)`", row)}
+    assert len(names) > 20
+    assert names <= {name for option in STORES["s3"] for name in option.names}
 
 
 #    options, words of the error

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from skipstone.bindings.tables.files import UNKNOWN, check_unchanged
+from skipstone.bindings.tables.files import UNKNOWN
 from skipstone.bindings.tables.parquet.declared_types import why_not_judged, why_not_read
 from skipstone.bindings.tables.parquet.footer import read_tail
 from skipstone.bindings.tables.parquet.heads import schema_of
@@ -24,6 +24,7 @@ from skipstone.bindings.tables.parquet.pages.read_pages import FileRead, read_fi
 from skipstone.bindings.tables.partitions import Texts, partition_column
 from skipstone.bindings.tables.read import Reader, RowSelection, Tasks, batches_of, read_in_order
 from skipstone.bindings.tables.table_columns import file_names, to_table_columns
+from skipstone.bindings.tables.unchanged import check_opened, check_unchanged
 from skipstone.ir.errors import SourceError, StaleFile, UnsupportedForm, describe_error
 from skipstone.ir.node import columns_of
 from skipstone.ir.outcome import Verdict
@@ -323,11 +324,7 @@ class GroupReader(Reader):
         """
         check_unchanged(self.filesystem, [task.path], [task.size], [task.time])
         source = self.filesystem.open_input_file(task.path)
-        if task.size != UNKNOWN and source.size() != task.size:
-            raise StaleFile(
-                f"{task.path}: was {task.size} bytes when it was planned, and is "
-                f"{source.size()}; scan the table again"
-            )
+        check_opened(source, task.path, task.size, task.time)
         return source
 
     def _by_row_groups(self, task: GroupTask) -> Iterator[pa.RecordBatch]:

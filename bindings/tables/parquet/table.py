@@ -27,7 +27,6 @@ from skipstone.bindings.tables.files import (
     Files,
     Ints,
     Where,
-    check_unchanged,
     list_files,
     partition_folders,
 )
@@ -41,6 +40,7 @@ from skipstone.bindings.tables.parquet.options import check_on_error, saved_at, 
 from skipstone.bindings.tables.parquet.saved_footers import SNAPSHOT_NAME, write_snapshot
 from skipstone.bindings.tables.partitions import partition_fields
 from skipstone.bindings.tables.table import Table
+from skipstone.bindings.tables.unchanged import check_unchanged
 from skipstone.ir.errors import SourceError
 from skipstone.ir.node import Path
 from skipstone.ir.types import Kind

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pyarrow.fs as pafs
 
@@ -22,15 +22,45 @@ MISSING = (
 KEY = "test"
 
 
+def _error(code: str) -> bytes:
+    return f"<Error><Code>{code}</Code><Message>{code}</Message></Error>".encode()
+
+
+# HTTP status -> the body that S3 sends with it.
+FAULTS = {
+    403: _error("AccessDenied"),
+    404: _error("NoSuchKey"),
+    500: _error("InternalError"),
+    503: _error("SlowDown"),
+}
+
+
+def no_fault(method: str, path: str, times: int) -> int | None:
+    """Return None: the server itself answers every request."""
+    return None
+
+
 class _Counting(http.server.BaseHTTPRequestHandler):
-    """Passes requests on to a server, and notes them. It reads: uploads go to the server itself."""
+    """Passes reading requests on to a server, notes them, and answers some with a fault."""
 
     protocol_version = "HTTP/1.1"
     target: str
     seen: list[str]
+    fault: Callable[[str, str, int], int | None]
 
     def do_GET(self) -> None:
-        self.seen.append(f"{self.command} {self.path}")
+        asked = f"{self.command} {self.path}"
+        self.seen.append(asked)
+        status = type(self).fault(self.command, self.path, self.seen.count(asked))
+        if status is not None:
+            body = FAULTS[status]
+            self.send_response(status)
+            self.send_header("Content-Type", "application/xml")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            if self.command == "GET":
+                self.wfile.write(body)
+            return
         onward = http.client.HTTPConnection(self.target)
         onward.request(self.command, self.path, headers=dict(self.headers.items()))
         answer = onward.getresponse()
@@ -51,11 +81,20 @@ class _Counting(http.server.BaseHTTPRequestHandler):
 
 
 @contextlib.contextmanager
-def counted(address: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield the address of a server that passes reading requests on, and its list of them."""
-    handler = type("Counting", (_Counting,), {"target": address.split("//")[1], "seen": []})
+def counted(
+    address: str, fault: Callable[[str, str, int], int | None] = no_fault
+) -> Iterator[tuple[str, list[str]]]:
+    """Yield the address of a server that passes reading requests on, and its list of them.
+
+    Args:
+        address: The server that has the data.
+        fault: Takes a request's method and path, and how often it has come; returns the HTTP status
+            that answers it, or None to pass it on.
+    """
+    own = {"target": address.split("//")[1], "seen": [], "fault": staticmethod(fault)}
+    handler = type("Counting", (_Counting,), own)
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as between:
-        threading.Thread(target=between.serve_forever, daemon=True).start()
+        threading.Thread(target=between.serve_forever, args=(0.01,), daemon=True).start()
         try:
             yield f"http://127.0.0.1:{between.server_port}", handler.seen
         finally:

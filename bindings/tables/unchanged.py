@@ -1,0 +1,76 @@
+"""Notice files that were replaced after they were listed."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from skipstone.bindings.tables.files import UNKNOWN
+from skipstone.ir.errors import StaleFile
+
+
+def check_unchanged(
+    filesystem: pafs.FileSystem, paths: Sequence[str], sizes: Sequence[int], times: Sequence[int]
+) -> None:
+    """Raise an error if a file changed since it was listed.
+
+    Sizes and times are compared. Only local files are looked up again.
+
+    Args:
+        filesystem: The file system of the files.
+        paths: The files.
+        sizes: Their sizes in bytes when they were listed; -1 is unknown.
+        times: Their times of change, in ns since 1970, when they were listed; -1 is unknown.
+
+    Raises:
+        StaleFile: a file was replaced, changed or removed.
+    """
+    if not isinstance(filesystem, pafs.LocalFileSystem) or not paths:
+        return
+    infos = filesystem.get_file_info(list(paths))
+    for info, path, size, time in zip(infos, paths, sizes, times, strict=True):
+        if info.type != pafs.FileType.File:
+            raise StaleFile(f"{path}: was removed after it was planned; scan the table again")
+        if size not in (UNKNOWN, info.size):
+            raise StaleFile(
+                f"{path}: was {size} bytes when it was planned, and is {info.size}; "
+                "scan the table again"
+            )
+        if time not in (UNKNOWN, info.mtime_ns):
+            raise StaleFile(f"{path}: was changed after it was planned; scan the table again")
+
+
+def check_opened(source: pa.NativeFile, path: str, size: int, time: int) -> None:
+    """Raise an error if an open file is not the one that was listed.
+
+    Object stores say the time of the last change when a file is opened, so that this takes no
+    request of its own. Seconds are compared, with one of tolerance: headers are cut to seconds.
+
+    Args:
+        source: The open file.
+        path: Its path, for messages.
+        size, time: Its size and time of change when it was listed, as for `check_unchanged`.
+
+    Raises:
+        StaleFile: the file was replaced.
+    """
+    if size != UNKNOWN and source.size() != size:
+        raise StaleFile(
+            f"{path}: was {size} bytes when it was planned, and is {source.size()}; "
+            "scan the table again"
+        )
+    changed = _time_of(source)
+    if UNKNOWN not in (time, changed) and abs(changed - time // 10**9) > 1:
+        raise StaleFile(f"{path}: was changed after it was planned; scan the table again")
+
+
+def _time_of(source: pa.NativeFile) -> int:
+    """Return when an open file of an object store changed, in s since 1970; -1 is unknown."""
+    try:
+        when = dt.datetime.fromisoformat(source.metadata()["Last-Modified"].decode())
+    except (KeyError, OSError, ValueError, AttributeError, NotImplementedError):
+        return UNKNOWN
+    return UNKNOWN if when.tzinfo is None else int(when.timestamp())
