@@ -27,8 +27,8 @@ def scan(
     """Open a table of any format.
 
     Args:
-        source: A file, a folder, a glob or a list of them, by path or URI; a pyiceberg table; or a
-            table that is open already.
+        source: A file, a folder, a glob or a list of them, by path or URI; a table of pyiceberg's
+            or deltalake's; or a table that is open already.
         format: "parquet", "hive", "delta" or "iceberg". None detects it: a folder `_delta_log`
             means Delta, `metadata/*.metadata.json` means Iceberg, folders `key=value` mean Hive,
             everything else is Parquet. A catalog means Iceberg.
@@ -61,6 +61,8 @@ def scan(
         raise SourceError(f"format is {format!r}; only Iceberg tables are opened by a catalog")
     if catalog is not None or (type(source).__module__ or "").startswith("pyiceberg."):
         format = format or "iceberg"
+    if (type(source).__module__ or "").startswith("deltalake."):
+        format = format or "delta"
     if format is None:
         format = format_of(source, chosen_filesystem(source, None, storage_options))
     match format:

@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skipstone.bindings.location import Location
 from skipstone.bindings.plans.plan import Plan, plan_table
 from skipstone.bindings.statistics.statistics import Statistics
 from skipstone.bindings.tables.delta import disk
@@ -117,8 +116,13 @@ class DeltaTable(DeltaFiles):
         )
 
 
+def _is_open(source: Any) -> bool:
+    """Return True for a table that the package `deltalake` has open."""
+    return (type(source).__module__ or "").startswith("deltalake.") and hasattr(source, "table_uri")
+
+
 def scan_delta(
-    source: Location,
+    source: Any,
     version: int | str | datetime.datetime | None = None,
     *,
     storage_options: Mapping[str, str] | None = None,
@@ -126,7 +130,8 @@ def scan_delta(
     """Read the log of a Delta table.
 
     Args:
-        source: The table's folder, or its URI.
+        source: The table's folder, its URI, or a table that the package `deltalake` has open, as
+            from a catalog (`DeltaTable("uc://...")`). Its version and its options are used then.
         version: A version, or a time: the last version at or before it; None is the newest.
         storage_options: The options that the package `deltalake` needs to reach the storage, in
             any of the spellings that `scan_parquet` takes.
@@ -150,6 +155,11 @@ def scan_delta(
         >>> scan_delta(path).plan("x >= 25").sizes.scan.files
         1
     """
+    if _is_open(source):
+        version = source.version() if version is None else version
+        # Unity Catalog's credentials of the table are among them.
+        storage_options = storage_options or source._storage_options
+        source = source.table_uri
     request, place = locate(source, version, storage_options)
 
     def read(older: DeltaTable | None) -> DeltaTable:
