@@ -213,10 +213,16 @@ def _instant(values: Data) -> Any:
 
 
 def _units_since(step: int) -> Function:
-    return Function(fixed(ty.TIMESTAMP, returns=ty.INT64), lambda call, a: a // step, monotone=True)
+    """Return a function that counts the steps of a timestamp since 1970.
+
+    A timestamp without a zone is counted as it is, and not cast by the session's zone.
+
+    Source: Spark 4.3, `unix_seconds`; earlier versions refuse a timestamp without a zone.
+    """
+    return Function(_any_timestamp, lambda call, a: a // step, monotone=True)
 
 
-def _whole_seconds_signature(args: tuple[Node, ...], session: Session) -> Signature:
+def _any_timestamp(args: tuple[Node, ...], session: Session) -> Signature:
     check_arity(args, 1)
     t = args[0].dtype
     if t not in (ty.TIMESTAMP, ty.TIMESTAMP_NTZ):
@@ -322,7 +328,7 @@ FUNCTIONS: Final = {
     "date_from_unix_date": Function(
         fixed(ty.INT32, returns=ty.DATE), lambda call, a: a, monotone=True
     ),
-    "whole_seconds": Function(_whole_seconds_signature, _whole_seconds, monotone=True),
+    "whole_seconds": Function(_any_timestamp, _whole_seconds, monotone=True),
     "unix_seconds": _units_since(SECOND),
     "unix_millis": _units_since(1000),
     "unix_micros": _units_since(1),
