@@ -10,7 +10,6 @@ import numpy.typing as npt
 from skipstone.bindings import hooks
 from skipstone.bindings.filters.option import enabled
 from skipstone.bindings.plans.aggregate import extreme
-from skipstone.bindings.plans.explain import explain_plan
 from skipstone.bindings.plans.order import sort_keys
 from skipstone.bindings.plans.reading import Reading
 from skipstone.bindings.plans.request import Dynamic as Dynamic

@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import numpy.typing as npt
 
-from skipstone.bindings.plans.explain import Conjunct, conjuncts_of, judge_conjuncts, kept_because
+from skipstone.bindings.plans.explain.conjuncts import Conjunct, conjuncts_of, judge_conjuncts
+from skipstone.bindings.plans.explain.reasons import KeptReason, kept_reasons
+from skipstone.bindings.plans.explain.unused import UnusedPart, unused_parts
 from skipstone.bindings.plans.order import SortKey, limit_cutoff
 from skipstone.bindings.plans.table_protocol import Mask, PlannedTable, Positions, Sizes
 from skipstone.ir.cached import cached_property
+from skipstone.ir.errors import clip
 from skipstone.ir.node import Node, Op, columns_of
 from skipstone.ir.outcome import Verdict
 from skipstone.ir.session import Session
 from skipstone.ir.simplify import TRUE
-from skipstone.ir.text import show
 
 if TYPE_CHECKING:
     from skipstone.bindings.filters.scan import DynamicFilters
@@ -157,10 +159,15 @@ class Selection:
 
         Source: Delta Lake, `DeltaScan.unusedFilters`.
         """
-        p = self.predicate
-        if p is None:
-            return ()
-        return tuple(show(c) for c in self._conjuncts if c != TRUE and p.part(c).always_true)
+        return tuple(part.text for part in self.unused_parts if part.conjunct)
+
+    @cached_property
+    def unused_parts(self) -> tuple[UnusedPart, ...]:
+        """The parts of the condition that can never prune, with the reason and a way out.
+
+        They are the conjuncts of `unused`, and parts that are not understood of other conjuncts.
+        """
+        return unused_parts(self.predicate)
 
     @property
     def _conjuncts(self) -> tuple[Node, ...]:
@@ -213,17 +220,22 @@ class Selection:
             return ()
         return tuple(judge_conjuncts(self.predicate, self.statistics))
 
-    @cached_property
+    @property
     def kept_because(self) -> dict[str, int]:
         """Reason -> number of containers that are kept for this reason.
 
         Reasons are, for example, that every row matches, that there are no statistics, that a form
-        is not understood, or that bounds overlap.
+        is not understood, or that bounds overlap. If several apply, the most actionable one counts.
         """
-        verdicts = np.where(self._selected, self._static_verdicts, 0)
-        if self.predicate is None:
-            return {"there is no condition": len(self.kept)} if len(self.kept) else {}
-        return kept_because(self.predicate, self.statistics, verdicts)
+        out: dict[str, int] = {}
+        for kept in self.kept_reasons:
+            out[kept.reason] = out.get(kept.reason, 0) + kept.containers
+        return out
+
+    @cached_property
+    def kept_reasons(self) -> tuple[KeptReason, ...]:
+        """The reasons for keeping containers, with a hint for each."""
+        return kept_reasons(self)
 
     def __repr__(self) -> str:
         s, unlisted = self.sizes, self.table.skipped_folders
@@ -233,7 +245,10 @@ class Selection:
             finer = ""
         else:
             finer = f" {len(self.kept)} of {len(self.verdicts)} {self.table.unit},"
-        return f"Plan({s.scan.files}{of_files} files,{finer}{folders} skipping={self.skipping!r})"
+        texts = ", ".join(clip(part.text) for part in self.unused_parts)
+        unused = f", unused: {texts}" if texts else ""
+        skipping = f"skipping={self.skipping!r}"
+        return f"Plan({s.scan.files}{of_files} files,{finer}{folders} {skipping}{unused})"
 
 
 def _limit_containers(

@@ -5,11 +5,16 @@ Tables and rich are imported by the commands, so that help takes no time.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
+import warnings
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+
+from skipstone.ir.errors import SkipstoneWarning
 
 if TYPE_CHECKING:
     from skipstone.bindings.tables.delta.table import DeltaTable
@@ -84,7 +89,8 @@ def plan(
 
     table, scanned = _scan(paths, keep_unreadable, quiet=as_json)
     start = time.perf_counter()
-    result = table.plan(where=where, limit=limit, order_by=order_by, timezone=timezone)
+    with _no_warnings():
+        result = table.plan(where=where, limit=limit, order_by=order_by, timezone=timezone)
     planned = time.perf_counter() - start
     if as_json:
         print(plan_json(result, scanned, planned))
@@ -99,7 +105,8 @@ def explain(
 ) -> None:  # fmt: skip
     """Explain how a condition is understood, and what each conjunct prunes."""
     table, _ = _scan(paths, keep_unreadable, quiet=as_json)
-    result = table.plan(where=where, timezone=timezone)
+    with _no_warnings():
+        result = table.plan(where=where, timezone=timezone)
     if as_json:
         from skipstone.bindings.shell.show import explain_json
 
@@ -126,6 +133,14 @@ def demo(
     from skipstone.bindings.shell.demo import run
 
     run(folder, scale)
+
+
+@contextlib.contextmanager
+def _no_warnings() -> Iterator[None]:
+    """Silence the warnings about a condition, which the command prints by itself."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SkipstoneWarning)
+        yield
 
 
 def _scan(

@@ -22,6 +22,7 @@ def plan_json(plan: Plan, scanned: float, planned: float) -> str:
         {
             "predicate": plan.predicate.expr if plan.predicate else None,
             "skipping": plan.skipping,
+            "unused": [asdict(part) for part in plan.unused_parts],
             "files": list(plan.files),
             **(_groups(plan) if plan.table.unit == "row groups" else {}),
             "sizes": _sizes(plan),
@@ -101,6 +102,8 @@ def show_plan(plan: Plan, scanned: float, planned: float, files: bool) -> None:
         f"scanned in {scanned * 1e3:.0f} ms, planned in {planned * 1e3:.1f} ms{counts}, "
         f"{work.bytes:,} bytes read"
     )
+    for part in plan.unused_parts:
+        console.print(str(part), style="yellow", markup=False, highlight=False, soft_wrap=True)
     for error in plan.table.unreadable.values():
         console.print(f"kept, but unreadable: {error}", style="yellow", markup=False)
     if files:

@@ -7,7 +7,10 @@ from collections.abc import Sequence, Sized
 from typing import TYPE_CHECKING, Any, Final
 
 from skipstone.bindings.filters.option import enabled
+from skipstone.bindings.plans.explain.unused import warn_unused
 from skipstone.bindings.plans.request import PlanRequest
+from skipstone.bindings.predicates.predicate import PruningPredicate
+from skipstone.ir.node import Node
 from skipstone.ir.session import Session
 
 if TYPE_CHECKING:
@@ -104,6 +107,10 @@ class Table(ABC):
                 environment.
             timezone, ansi, case_sensitive: Spark's settings, as for PruningPredicate.
 
+        Warns:
+            SkipstoneWarning: a part of the condition can never prune, such as a literal that is
+                not of the column's type. The message names it, and what would prune.
+
         Raises:
             PredicateError: the condition is malformed or names no column.
             SourceError: a folder cannot be listed, or a footer or manifest cannot be read.
@@ -124,7 +131,11 @@ class Table(ABC):
             where, columns, limit, order_by, stats_skipping, footers, dynamic,
             enabled(dynamic_filtering, self.dynamic_filtering), timezone, ansi, case_sensitive,
         )  # fmt: skip
-        return self.answer(request)
+        plan = self.answer(request)
+        # A PruningPredicate, or a tree of nodes, was made by a program, which can ask `plan.unused`.
+        if plan.predicate is not None and not isinstance(where, PruningPredicate | Node):
+            warn_unused(plan.predicate, stacklevel=2)
+        return plan
 
     def to_polars(self, *, timezone: str = "UTC") -> LazyFrame:
         """Return the table as a lazy frame of Polars, whose queries plan by their filters.
