@@ -13,6 +13,7 @@ from skipstone.bindings.plans.explain.reasons import KeptReason, kept_reasons
 from skipstone.bindings.plans.explain.unused import UnusedPart, unused_parts
 from skipstone.bindings.plans.order import SortKey, limit_cutoff
 from skipstone.bindings.plans.table_protocol import Mask, PlannedTable, Positions, Sizes
+from skipstone.bindings.plans.work import Work
 from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import clip
 from skipstone.ir.node import Node, Op, columns_of
@@ -72,6 +73,9 @@ class Selection:
         self.table, self.predicate, self.statistics = table, predicate, statistics
         self.verdicts, self.columns = verdicts, columns
         self.cut: Cut | None = None
+        # Wall-clock seconds of each step of planning, and what was read meanwhile.
+        self.seconds: dict[str, float] = {}
+        self.work = Work()
         self._pages: PlanPages | None = None
         self._selected: Mask = verdicts != Verdict.NEVER
         self.deferred: int | None = None
@@ -196,8 +200,12 @@ class Selection:
         partition = self.table.size(self._kept_by_partition_values())
         return Sizes(total, partition, self.table.size(self._selected))
 
-    def _kept_by_partition_values(self) -> Mask:
-        """Return which containers remain if only partition values are used."""
+    def _kept_by_partition_values(self, *, dynamic: bool = True) -> Mask:
+        """Return which containers remain if only partition values are used.
+
+        Args:
+            dynamic: Whether the keys of joins are compared with them, too.
+        """
         kept = np.ones(len(self.verdicts), np.bool_)
         values = self.statistics.of_partitions(self.table.partition_columns)
         if self.predicate is not None:
@@ -205,7 +213,7 @@ class Selection:
             refine = self.table.refinement()
             if refine is not None:
                 kept = refine(self.predicate, kept.view(np.uint8)) != Verdict.NEVER
-        if self.dynamic is None or not self.dynamic.filters:
+        if not dynamic or self.dynamic is None or not self.dynamic.filters:
             return kept
         return kept & self.dynamic.leave(values)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence, Sized
 from typing import TYPE_CHECKING, Any, Final
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from skipstone.bindings.plans.plan import Plan
     from skipstone.bindings.plans.request import Dynamic
+    from skipstone.bindings.plans.work import Work
     from skipstone.bindings.predicates.predicate import Condition
 
 MAX_FOOTERS: Final = 64  # of a Delta table; reading these files needs their footers too
@@ -58,6 +60,11 @@ class Table(ABC):
     @abstractmethod
     def all_files(self) -> tuple[str, ...]:
         """The paths of all files, in table order, as plans name them."""
+
+    @property
+    @abstractmethod
+    def work(self) -> Work:
+        """The work done so far by the scan and by plans."""
 
     @property
     def num_files(self) -> int:
@@ -131,8 +138,11 @@ class Table(ABC):
             where, columns, limit, order_by, stats_skipping, footers, dynamic,
             enabled(dynamic_filtering, self.dynamic_filtering), timezone, ansi, case_sensitive,
         )  # fmt: skip
+        before, start = self.work, time.perf_counter()
         plan = self.answer(request)
-        # A PruningPredicate, or a tree of nodes, was made by a program, which can ask `plan.unused`.
+        plan.seconds["total"] = time.perf_counter() - start
+        plan.work = self.work - before
+        # A PruningPredicate or a tree of nodes comes from a program, which can ask `plan.unused`.
         if plan.predicate is not None and not isinstance(where, PruningPredicate | Node):
             warn_unused(plan.predicate, stacklevel=2)
         return plan

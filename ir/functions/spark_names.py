@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 # Source: Spark 4.3, SHOW SYSTEM FUNCTIONS; tests/spark/test_function_names.py compares them.
-SPARK_NAMES: Final = frozenset((
+_NAMES: Final = (
     "abs acos acosh add_months aes_decrypt aes_encrypt aggregate and any any_value "
     "approx_count_distinct approx_percentile approx_top_k approx_top_k_accumulate "
     "approx_top_k_combine approx_top_k_estimate array array_agg array_append array_compact "
@@ -85,4 +85,5 @@ SPARK_NAMES: Final = frozenset((
     "vector_normalize vector_sum version weekday weekofyear when width_bucket window window_time "
     "xpath xpath_boolean xpath_double xpath_float xpath_int xpath_long xpath_number xpath_short "
     "xpath_string xxhash64 year zeroifnull zip_with"
-).split())  # fmt: skip
+)  # fmt: skip
+SPARK_NAMES: Final = frozenset(_NAMES.split())

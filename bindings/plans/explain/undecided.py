@@ -99,9 +99,7 @@ def _null_tests(part: Node) -> set[Path]:
     uses = [n for n in part.walk() if n.op is Op.COLUMN]
     within = [n.args[0] for n in part.walk() if n.op is Op.IS_NULL]
     return {
-        c.value
-        for c in tested
-        if isinstance(c.value, tuple) and uses.count(c) == within.count(c)
+        c.value for c in tested if isinstance(c.value, tuple) and uses.count(c) == within.count(c)
     }
 
 
@@ -163,7 +161,8 @@ def _share_prefix(stats: Statistics, path: Path, length: int) -> Mask:
         return np.zeros(stats.num_containers, np.bool_)
     low, high = (a.cast(pa.large_string()) for a in (raw.min, raw.max))
     whole = pc.and_(
-        pc.equal(pc.utf8_length(low), length), pc.is_in(pc.utf8_length(high), pa.array([length, length + 1], pa.int32()))
+        pc.equal(pc.utf8_length(low), length),
+        pc.is_in(pc.utf8_length(high), pa.array([length, length + 1], pa.int32())),
     )
     ends = (pc.utf8_slice_codeunits(a, 0, length - 1) for a in (low, high))
     same = pc.and_(whole, pc.equal(*ends)).fill_null(False)
