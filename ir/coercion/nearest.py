@@ -33,14 +33,14 @@ def nearest_literal(text: str, to: DType) -> str:
             >>> nearest_literal("2013-13-45", TIMESTAMP)
             "the nearest TIMESTAMP is '2013-12-31'"
             >>> nearest_literal("1,024 rows", INT32), nearest_literal("abc", INT32)
-            ('the nearest INT is 1024', 'write INT, such as 5')
+            ('the nearest INT is 1024', 'write a literal of INT, such as 5')
     """
     kind = str(to)
     near = _date(text, to) if to.kind in (Kind.DATE, Kind.TIMESTAMP) else _number(text, to)
     if near is not None:
         return f"the nearest {kind} is {near}"
     example = EXAMPLES.get(to.kind)
-    return f"write {kind}, such as {example}" if example else ""
+    return f"write a literal of {kind}, such as {example}" if example else ""
 
 
 def nearest_to_cast(n: Node) -> str:

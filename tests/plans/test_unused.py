@@ -33,7 +33,7 @@ def table(tmp_path_factory):
 
 #    condition                            unused                    in the warning
 UNUSED = [
-    ("x > 'abc'",                         ["x > 'abc'"],            "write BIGINT, such as 5"),
+    ("x > 'abc'",                         ["x > 'abc'"],            "BIGINT, such as 5"),
     ("x = '12 rows'",                     ["x = '12 rows'"],        "the nearest BIGINT is 12"),
     ("ts >= '2013-13-45'",                ["ts >= '2013-13-45'"],   "is '2013-12-31'"),
     ("ts >= '2013-02-30 25:00:00'",       ["ts >= '2013-02-30 25:00:00'"],
@@ -124,7 +124,7 @@ def test_the_shell_says_it_in_colour_and_succeeds(table):
     assert part == {
         "text": "x > 'abc'",
         "why": "'abc' is not a plain BIGINT",
-        "hint": "write BIGINT, such as 5",
+        "hint": "write a literal of BIGINT, such as 5",
         "conjunct": True,
     }
 
@@ -136,15 +136,15 @@ def test_the_shell_says_it_in_colour_and_succeeds(table):
         ("2013-02-29", DATE, "the nearest DATE is '2013-02-28'"),
         ("20131345", DATE, "the nearest DATE is '2013-12-31'"),
         ("31.12.2013", DATE, "the nearest DATE is '2013-12-31'"),
-        ("05/04/2013", DATE, "write DATE, such as '2013-12-31'"),  # April or May
+        ("05/04/2013", DATE, "write a literal of DATE, such as '2013-12-31'"),  # April or May
         ("0000-00-00", DATE, "the nearest DATE is '0001-01-01'"),
-        ("tomorrow", TIMESTAMP, "write TIMESTAMP, such as '2013-12-31 23:59:59'"),
+        ("tomorrow", TIMESTAMP, "write a literal of TIMESTAMP, such as '2013-12-31 23:59:59'"),
         ("2013-1-1 24:61", TIMESTAMP, "the nearest TIMESTAMP is '2013-01-01 23:59:00'"),
         ("99999999999", INT32, "the nearest INT is 2147483647"),
         ("-5.7", INT32, "the nearest INT is -5"),
-        ("", INT32, "write INT, such as 5"),
+        ("", INT32, "write a literal of INT, such as 5"),
         ("1,024.5 kg", DOUBLE, "the nearest DOUBLE is 1024.5"),
-        ("maybe", BOOL, "write BOOLEAN, such as 'true'"),
+        ("maybe", BOOL, "write a literal of BOOLEAN, such as 'true'"),
         ("x", STRING, ""),
     ],
 )

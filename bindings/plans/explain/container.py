@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+import pyarrow as pa
 
 from skipstone.bindings.plans.explain.conjuncts import conjuncts_of
 from skipstone.bindings.plans.explain.phases import masks_of
@@ -131,7 +132,8 @@ def _find(plan: Plan, container: str) -> list[tuple[int, str, int | None]]:
     places = list(_places(plan))
     paths = list(dict.fromkeys(path for _, path, _ in places))
     name, _, number = container.rpartition(":")
-    named, group = (container, None) if not number.isdecimal() else (name, int(number))
+    whole = container in paths or not number.isdecimal()
+    named, group = (container, None) if whole else (name, int(number))
     fitting = [p for p in paths if p == named] or [
         p for p in paths if p.endswith("/" + named.lstrip("/"))
     ]
@@ -185,14 +187,18 @@ def _conjunct(plan: Plan, part: Node, verdict: Verdict, at: int) -> ConjunctStor
 
 def _seen(plan: Plan, path: Path, at: int) -> SeenStatistics:
     raw = plan.statistics.raw(path)
-    low, high, nulls, nans = (
-        None if array is None else array[at].as_py()
-        for array in (raw.min, raw.max, raw.null_count, raw.nan_count)
-    )
-    bounds = (None if v is None else _value(v) for v in (low, high))
-    return SeenStatistics(show_path(path), *bounds, nulls, nans)
+    low, high = (None if a is None else _value(a[at]) for a in (raw.min, raw.max))
+    nulls, nans = (None if a is None else a[at].as_py() for a in (raw.null_count, raw.nan_count))
+    return SeenStatistics(show_path(path), low, high, nulls, nans)
 
 
-def _value(value: object) -> str:
+def _value(scalar: pa.Scalar) -> str | None:
+    """Return a bound for people; None if it is unknown."""
+    try:
+        value = scalar.as_py()
+    except (ValueError, OverflowError, ImportError, pa.ArrowException):
+        value = scalar  # Python has no such day, or no nanoseconds, or it is not UTF-8
+    if value is None:
+        return None
     shown = repr(value) if isinstance(value, str | bytes) else printable(str(value))
     return shown if len(shown) <= MAX_SHOWN else f"{shown[:MAX_SHOWN]}..."

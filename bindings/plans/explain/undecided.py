@@ -159,13 +159,17 @@ def _share_prefix(stats: Statistics, path: Path, length: int) -> Mask:
     raw = stats.raw(path)
     if raw.min is None or raw.max is None:
         return np.zeros(stats.num_containers, np.bool_)
-    low, high = (a.cast(pa.large_string()) for a in (raw.min, raw.max))
-    whole = pc.and_(
-        pc.equal(pc.utf8_length(low), length),
-        pc.is_in(pc.utf8_length(high), pa.array([length, length + 1], pa.int32())),
-    )
-    ends = (pc.utf8_slice_codeunits(a, 0, length - 1) for a in (low, high))
-    same = pc.and_(whole, pc.equal(*ends)).fill_null(False)
+    try:
+        low, high = (a.cast(pa.large_string()) for a in (raw.min, raw.max))
+        raised = pa.array([length, length + 1], pa.int64())
+        of_length = pc.and_(
+            pc.equal(pc.utf8_length(low), length),
+            pc.is_in(pc.utf8_length(high).cast(pa.int64()), raised),
+        )
+        prefixes = (pc.utf8_slice_codeunits(a, 0, length - 1) for a in (low, high))
+        same = pc.and_(of_length, pc.equal(*prefixes)).fill_null(False)
+    except pa.ArrowException:  # a text that is not UTF-8
+        return np.zeros(stats.num_containers, np.bool_)
     return np.asarray(same.to_numpy(zero_copy_only=False), np.bool_)
 
 
