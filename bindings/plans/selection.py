@@ -253,8 +253,9 @@ class Selection:
             finer = ""
         else:
             finer = f" {len(self.kept)} of {len(self.verdicts)} {self.table.unit},"
-        texts = ", ".join(clip(part.text) for part in self.unused_parts)
-        unused = f", unused: {texts}" if texts else ""
+        texts = [clip(part.text) for part in self.unused_parts]
+        more = f", and {len(texts) - 3} more" if len(texts) > 3 else ""
+        unused = f", unused: {', '.join(texts[:3])}{more}" if texts else ""
         skipping = f"skipping={self.skipping!r}"
         return f"Plan({s.scan.files}{of_files} files,{finer}{folders} {skipping}{unused})"
 

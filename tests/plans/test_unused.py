@@ -107,6 +107,13 @@ def test_several_parts_are_one_warning(table):
     assert re.search(r"x > 'abc' cannot prune: .*\. soundex", str(caught[0].message))
 
 
+def test_many_parts_are_a_short_warning(table):
+    with pytest.warns(ss.SkipstoneWarning, match="; .* 7 more: see plan.unused_parts") as caught:
+        plan = table.plan(" AND ".join(f"x > 'a{i}'" for i in range(10)))
+    assert len(caught) == 1 and len(plan.unused_parts) == 10
+    assert "x > 'a2', and 7 more)" in repr(plan)
+
+
 def test_no_row_is_lost(table):
     with pytest.warns(ss.SkipstoneWarning):
         plan = table.plan("x > '90 rows' OR x > 95")

@@ -17,6 +17,7 @@ STYLE: Final = """
 .skipstone h2 { font-size: 14px; margin: 20px 0 4px; }
 .skipstone .scroll { overflow-x: auto; }
 .skipstone td { white-space: pre-wrap; overflow-wrap: anywhere; vertical-align: top; }
+.skipstone td:last-child { vertical-align: middle; }
 .skipstone li { margin: 2px 0; overflow-wrap: anywhere; }
 .skipstone .bar { background: var(--never); width: 160px; height: 10px; border-radius: 2px; }
 .skipstone .bar div { background: var(--maybe); height: 10px; border-radius: 2px; min-width: 1px; }
@@ -86,7 +87,7 @@ def _story(story: ContainerStory) -> Iterator[str]:
 
 def _table(heading: tuple[str, ...], rows: list[tuple[str, ...]], bars: list[str]) -> str:
     """Return a table; the bar of each row stands before its last cells."""
-    kinds = ["", *(' class="number"' for _ in heading[1:])]
+    kinds = [' class="number"' if title else "" for title in heading]
     head = "".join(f"<th{k}>{escape(cell)}</th>" for k, cell in zip(kinds, heading, strict=True))
     body = "".join(
         "<tr>"

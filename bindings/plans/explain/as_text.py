@@ -45,7 +45,7 @@ def summary(e: Explanation) -> Iterator[str]:
     total, scan = e.sizes.total, e.sizes.scan
     parts = [f"{e.kept:,} of {e.containers:,} {e.unit}"] if e.unit != "files" else []
     parts += [
-        f"{number(kept)} of {number(all_)} {what}{_share(kept, all_)}"
+        f"{number(kept)}{'' if all_ is None else f' of {all_:,}'} {what}{_share(kept, all_)}"
         for what, kept, all_ in (
             ("files", scan.files, total.files),
             ("bytes", scan.bytes, total.bytes),

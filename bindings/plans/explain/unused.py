@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from skipstone.bindings.predicates.predicate import PruningPredicate
 
 MAX_SHOWN: Final = 200  # characters of a part in a message
+MAX_PARTS: Final = 3  # in a message
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,4 +72,7 @@ def warn_unused(predicate: PruningPredicate, stacklevel: int) -> None:
     if not (predicate.has_unknown or predicate.always_true):
         return  # quick: the forms that are understood can prune
     if parts := unused_parts(predicate):
-        warnings.warn(". ".join(map(str, parts)), SkipstoneWarning, stacklevel + 1)
+        message = ". ".join(map(str, parts[:MAX_PARTS]))
+        if len(parts) > MAX_PARTS:
+            message += f". {len(parts) - MAX_PARTS} more: see plan.unused_parts"
+        warnings.warn(message, SkipstoneWarning, stacklevel + 1)
