@@ -27,13 +27,12 @@ EXAMPLES: Final = {
 def nearest_literal(text: str, to: DType) -> str:
     """Return what to write instead of a text that is no literal of a type; "" if unknown.
 
-        Example:
-            >>> from skipstone.ir.node import Node
-    from skipstone.ir.types import INT32, TIMESTAMP
-            >>> nearest_literal("2013-13-45", TIMESTAMP)
-            "the nearest TIMESTAMP is '2013-12-31'"
-            >>> nearest_literal("1,024 rows", INT32), nearest_literal("abc", INT32)
-            ('the nearest INT is 1024', 'write a literal of INT, such as 5')
+    Example:
+        >>> from skipstone.ir.types import INT32, TIMESTAMP
+        >>> nearest_literal("2013-13-45", TIMESTAMP)
+        "the nearest TIMESTAMP is '2013-12-31'"
+        >>> nearest_literal("1,024 rows", INT32), nearest_literal("abc", INT32)
+        ('the nearest INT is 1024', 'write a literal of INT, such as 5')
     """
     kind = str(to)
     near = _date(text, to) if to.kind in (Kind.DATE, Kind.TIMESTAMP) else _number(text, to)
