@@ -161,16 +161,15 @@ def _places(plan: Plan) -> Iterator[tuple[int, str, int | None]]:
     n = len(plan.verdicts)
     every: Positions = np.arange(n, dtype=np.int64)
     by_path = plan.table.row_groups_of(every)
+    places: list[tuple[str, int | None]] = []
     if sum(max(1, len(groups)) for groups in by_path.values()) == n:
-        places = [(p, g) for p, groups in by_path.items() for g in (groups or [None])]
+        for path, groups in by_path.items():
+            places += [(path, g) for g in groups] or [(path, None)]
     else:  # a file is listed twice
-        places = [
-            (p, groups[0] if groups else None)
-            for at in every
-            for p, groups in plan.table.row_groups_of(np.array([at])).items()
-        ]
-    for at, (path, group) in enumerate(places):
-        yield at, path, group
+        for at in every:
+            for path, groups in plan.table.row_groups_of(np.array([at])).items():
+                places.append((path, groups[0] if groups else None))
+    yield from ((at, path, group) for at, (path, group) in enumerate(places))
 
 
 def _conjunct(plan: Plan, part: Node, verdict: Verdict, at: int) -> ConjunctStory:
