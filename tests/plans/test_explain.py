@@ -13,6 +13,7 @@ import skipstone as ss
 from skipstone.bindings.plans.explain.phases import masks_of, phases_of
 from skipstone.bindings.plans.explain.report import explanation_of
 from skipstone.bindings.plans.explain.undecided import TRUNCATED
+from tests.support.tables.formats import FORMATS
 
 FOLDERS = 4
 
@@ -240,3 +241,21 @@ def test_counts_are_those_of_the_rows(table, folder):
     ).fetchall()
     assert {g for g, n in rows if n} <= set(plan.kept.tolist())
     assert sum(c.after for c in plan.conjuncts) <= len(plan.verdicts) - len(plan.kept)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format_is_explained(tmp_path, name):
+    plan = FORMATS[name](tmp_path / "t").plan("x > 11 AND s < 'h'")
+    found = json.loads(plan.explain(format="json", pages=True))
+    assert found["phases"][-1]["name"] == "pages"
+    before = len(plan.verdicts)
+    for phase in found["phases"][:-1]:
+        assert phase["containers_in"] == before >= phase["containers_out"]
+        before = phase["containers_out"]
+    assert before == len(plan.kept) == sum(found["kept_because"].values())
+    assert found["seconds"]["total"] > 0
+    path = plan.files[0]
+    stories = explanation_of(plan, container=path).stories
+    assert sum(s.kept for s in stories) == max(1, len(plan.row_groups[path]))
+    assert all(line for line in plan.explain(container=path, program=True).splitlines())
+    assert plan.explain(container=path, format="html")
