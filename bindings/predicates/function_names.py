@@ -14,7 +14,8 @@ from skipstone.ir.functions.spark_names import SPARK_NAMES
 from skipstone.ir.node import Node, Op
 
 MIN_LETTERS: Final = 3  # shorter names are near to everything
-LONG: Final = 6  # letters of a name in which two may be wrong
+SHORT: Final = 6  # letters; of a shorter name, another letter makes another word: lake, like
+LONG: Final = 10  # letters of a name in which two may be wrong
 KNOWN: Final = frozenset((*FUNCTIONS, *ALIASES, *CONDITIONS, *SCALARS))
 
 
@@ -57,14 +58,14 @@ def near_function(name: str) -> str | None:
     """
     if len(name) < MIN_LETTERS:
         return None
-    most = 2 if len(name) >= LONG else 1
+    most, replacing = 2 if len(name) >= LONG else 1, 1 if len(name) >= SHORT else 2
     digits = re.findall(r"\d", name)  # year2 is a name of its own, not a misspelt year
     found = [
         (distance, other)
         for other in _candidates()
         if abs(len(other) - len(name)) <= most
         and re.findall(r"\d", other) == digits
-        and (distance := edits(name, other)) <= most
+        and (distance := edits(name, other, replacing)) <= most
     ]
     return min(found)[1] if found else None
 
@@ -75,8 +76,12 @@ def _candidates() -> Iterator[str]:
     yield from LATEST
 
 
-def edits(a: str, b: str) -> int:
+def edits(a: str, b: str, replacing: int = 1) -> int:
     """Return how many letters to insert, delete, replace or swap with the next make `a` into `b`.
+
+    Args:
+        a, b: The names.
+        replacing: What replacing a letter counts.
 
     Source: optimal string alignment distance, Damerau, CACM 1964.
     """
@@ -84,7 +89,9 @@ def edits(a: str, b: str) -> int:
     for i, x in enumerate(a, 1):
         last, before, row = before, row, [i, *[0] * len(b)]
         for j, y in enumerate(b, 1):
-            row[j] = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (x != y))
+            row[j] = min(
+                before[j] + 1, row[j - 1] + 1, before[j - 1] + (replacing if x != y else 0)
+            )
             if i > 1 and j > 1 and x == b[j - 2] and a[i - 2] == y:
                 row[j] = min(row[j], last[j - 2] + 1)
     return row[-1]
