@@ -10,7 +10,7 @@ import importlib
 from typing import Any, Final
 
 HOOKS: Final = {
-    "explain predicate": "plans.explain:explain",
+    "explain predicate": "plans.explain.predicate:explain",
     "predicate from Column": "spark.pruning.column:from_column",
     "save shards": "shards.write:save_shards",
     "pages of plan": "tables.pages:pages_of",

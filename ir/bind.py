@@ -228,7 +228,7 @@ class _Binder:
                 tests = member_conditions(column, members, self.session)
             return Node(Op.OR, (*tests, *rest))
         except CannotJudge as e:
-            return unknown(f"{show(column)} IN (...)", str(e))
+            return unknown(f"{show(column)} IN (...)", str(e), e.hint)
 
     def expression_member(self, column: Node, member: Node) -> Node:
         """Return the condition that a column equals a member of IN that is not a literal."""

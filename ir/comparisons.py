@@ -68,7 +68,7 @@ def compare(op: Op, a: Node, b: Node, session: Session, *, has_literal: bool = T
     for side in (a, b):
         if side.op is Op.UNKNOWN:
             assert isinstance(side.value, Reason)
-            return unknown(show(Node(op, (a, b))), side.value.why)
+            return unknown(show(Node(op, (a, b))), side.value.why, side.value.hint)
     if a.op is Op.LITERAL and b.op in TERMS:
         a, b, op = b, a, FLIP[op]
     if a.dtype == ty.NULL or b.dtype == ty.NULL or (b.op is Op.LITERAL and b.value is None):
@@ -136,7 +136,7 @@ def _compare_literals(op: Op, a: Node, b: Node, session: Session) -> Node:
         to = common_type(first.dtype, second.dtype, session)
         u, v = (cast_literal(x.value, x.dtype, to, session) for x in (a, b) if x.dtype)
     except CannotJudge as e:
-        return unknown(show(Node(op, (a, b))), str(e))
+        return unknown(show(Node(op, (a, b))), str(e), e.hint)
     if u is None or v is None:
         return NULL
     return TRUE if COMPARE[op](_nan_last(u), _nan_last(v)) else FALSE
@@ -160,7 +160,8 @@ def _compare_literal(op: Op, column: Node, lit: Node, session: Session) -> Node:
         if isinstance(value, float) and math.isnan(value):
             return against_nan(op, column)
     except CannotJudge as e:
-        return unknown(show(Node(op, (column, lit))), str(e))
+        hint = "write the literal as text, in quotes" if dtype.kind is Kind.STRING else e.hint
+        return unknown(show(Node(op, (column, lit))), str(e), hint)
     try:
         return _threshold(op, column, pullback(dtype, to, value, session), session)
     except CannotJudge:  # the cast keeps no order around the literal: cast the column instead
@@ -241,7 +242,7 @@ def in_common_type(x: Node, members: list[Node], session: Session) -> Node:
         subject, *others = (cast(n, to, session) for n in (x, *members))
         tests = [compare(Op.EQ, subject, o, session) for o in others]
     except CannotJudge as e:
-        return unknown(what, str(e))
+        return unknown(what, str(e), e.hint)
     return next((t for t in tests if t.op is Op.UNKNOWN), Node(Op.OR, tuple(tests)))
 
 

@@ -60,6 +60,10 @@ class UnknownColumn(PredicateError):
     """A predicate names a column that the schema lacks."""
 
 
+class UnknownFunction(PredicateError):
+    """A predicate calls a function that does not exist, but one of a similar name does."""
+
+
 class AmbiguousColumn(PredicateError):
     """A name matches several columns when case is ignored."""
 

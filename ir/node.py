@@ -138,10 +138,17 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """The unsupported part of a predicate, and the reason; carried by UNKNOWN."""
+    """The unsupported part of a predicate, and the reason; carried by UNKNOWN.
+
+    Attributes:
+        what: The part, as SQL text.
+        why: The reason.
+        hint: What to write instead, so that it prunes; "" if that is not known.
+    """
 
     what: str
     why: str
+    hint: str = ""
 
 
 # A column's path in the schema: ("a", "b") is the leaf b of the struct a.
@@ -175,12 +182,12 @@ def literal(value: object, dtype: DType) -> Node:
     return Node(Op.LITERAL, value=value, dtype=dtype)
 
 
-def unknown(what: str, why: str) -> Node:
+def unknown(what: str, why: str, hint: str = "") -> Node:
     """Return a predicate of unknown outcome.
 
     It does not prune; the rest of the condition still does.
     """
-    return Node(Op.UNKNOWN, value=Reason(what, why))
+    return Node(Op.UNKNOWN, value=Reason(what, why, hint))
 
 
 def columns_of(node: Node) -> tuple[Path, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypedDict
 
@@ -10,7 +11,21 @@ from skipstone.ir.zones import zone_of
 
 
 class CannotJudge(Exception):
-    """Spark rejects the comparison, or its outcome is not known here. The leaf becomes UNKNOWN."""
+    """Spark rejects the comparison, or its outcome is not known here. The leaf becomes UNKNOWN.
+
+    Args:
+        why: The reason.
+        hint: What to write instead, or a function that says so; "" if that is not known.
+    """
+
+    def __init__(self, why: str, hint: str | Callable[[], str] = "") -> None:
+        super().__init__(why)
+        self._hint = hint
+
+    @property
+    def hint(self) -> str:
+        """What to write instead; "" if that is not known."""
+        return self._hint if isinstance(self._hint, str) else self._hint()
 
 
 class Settings(TypedDict):

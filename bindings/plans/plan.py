@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import importlib
+import time
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +12,6 @@ import numpy.typing as npt
 from skipstone.bindings import hooks
 from skipstone.bindings.filters.option import enabled
 from skipstone.bindings.plans.aggregate import extreme
-from skipstone.bindings.plans.explain import explain_plan
 from skipstone.bindings.plans.order import sort_keys
 from skipstone.bindings.plans.reading import Reading
 from skipstone.bindings.plans.request import Dynamic as Dynamic
@@ -21,6 +22,7 @@ from skipstone.bindings.plans.selection import Cut as Cut
 from skipstone.bindings.plans.table_protocol import PlannedTable, Positions
 from skipstone.bindings.predicates.predicate import PruningPredicate
 from skipstone.bindings.statistics.statistics import Statistics
+from skipstone.ir.errors import PredicateError
 from skipstone.ir.node import columns_of
 from skipstone.ir.outcome import Verdict
 
@@ -30,6 +32,10 @@ if TYPE_CHECKING:
     from skipstone.bindings.filters.filter import DynamicFilter
     from skipstone.bindings.filters.scan import DynamicFilters
     from skipstone.bindings.plans.enumerator import SplitEnumerator
+
+
+FORMATS: Final = ("text", "json", "html")  # of `Plan.explain`
+STEPS: Final = ("condition", "statistics", "dynamic", "limit")  # of `plan_table`, timed
 
 
 class Plan(Reading):
@@ -274,16 +280,53 @@ class Plan(Reading):
             self._pages = hooks.call("pages of plan", plan)
         return self._pages.ranges
 
-    def explain(self, *, pages: bool = False) -> str:
-        """Return a report: which data is read and why, and what each conjunct prunes.
+    def explain(
+        self,
+        *,
+        pages: bool = False,
+        program: bool = False,
+        container: str | None = None,
+        format: Literal["text", "json", "html"] = "text",
+    ) -> str:
+        """Return a report: which data is read and why, and what would prune more.
+
+        It says what each phase leaves, what each conjunct prunes alone and in order, and why
+        containers are kept, with a hint for each reason. Times are those of this plan, measured
+        while it was made.
 
         Args:
             pages: Whether to say what pages leave, which reads their statistics (see `pages`). If
                 `pages` was asked for before, the report says it anyway.
+            program: Whether to say how the condition was lowered to a program over statistics.
+            container: A file, by its path or the end of it, or `FILE:ROW_GROUP`: what each conjunct
+                saw there, and its verdict.
+            format: "text"; "json"; or "html", a page that loads nothing from the network.
+
+        Raises:
+            PredicateError: `container` names no container of the plan, or `format` is unknown.
+            SourceError, StaleFile: as for `pages`.
+
+        Example:
+            >>> import pyarrow as pa, pyarrow.parquet as pq, tempfile, os, skipstone as ss
+            >>> path = os.path.join(tempfile.mkdtemp(), "t.parquet")
+            >>> pq.write_table(pa.table({"x": range(100)}), path, row_group_size=50)
+            >>> plan = ss.scan_parquet(path).plan("x >= 70")
+            >>> story = plan.explain(container="t.parquet:0").split("container ")[1]
+            >>> print(story)  # doctest: +ELLIPSIS
+            /.../t.parquet, row group 0
+               pruned by statistics: 50 rows, ... bytes
+            └─ x >= 70  NEVER
+                  x from 0 to 49, 0 NULLs
         """
+        if format not in FORMATS:
+            raise PredicateError(f"format is {format!r}; expected {', '.join(map(repr, FORMATS))}")
         if pages and self._pages is None:
             _ = self.pages
-        return explain_plan(self)
+        from skipstone.bindings.plans.explain.report import explanation_of
+
+        found = explanation_of(self, program=program, container=container)
+        module = importlib.import_module(f"skipstone.bindings.plans.explain.as_{format}")
+        return str(getattr(module, f"as_{format}")(found))
 
 
 def plan_table(
@@ -304,6 +347,7 @@ def plan_table(
         UnknownColumn: the table lacks a column.
         DynamicFilterError: `dynamic` holds no dynamic filters.
     """
+    clock = [time.perf_counter()]
     schema, settings = table.schema, request.settings
     limit, columns = check_limit(request.limit), check_columns(request.columns, schema.names)
     order = () if request.order_by is None else sort_keys(request.order_by, schema, settings)
@@ -311,6 +355,7 @@ def plan_table(
     if not request.stats_skipping:
         pruned_by = statistics.of_partitions(table.partition_columns)
     predicate, refinement = request.predicate(schema), table.refinement()
+    clock.append(time.perf_counter())
     if predicate is None:
         static = np.full(statistics.num_containers, Verdict.ALWAYS, np.uint8)
     else:
@@ -319,10 +364,15 @@ def plan_table(
         static = predicate.evaluate(pruned_by)
         static = static if refinement is None else refinement(predicate, static)
         static = static if refine is None else refine(predicate, statistics, static)
+    clock.append(time.perf_counter())
     filters = request.filters(schema, refinement)
     verdicts = static if filters is None else filters.judged(pruned_by, static)
     session = settings if enabled(request.dynamic_filtering) else None
-    return Plan(
+    clock.append(time.perf_counter())
+    plan = Plan(
         table, predicate, verdicts, columns, statistics, limit, settings.timezone, order, filters,
         static, session, pruned_by, settings,
     )  # fmt: skip
+    clock.append(time.perf_counter())
+    plan.seconds = dict(zip(STEPS, np.diff(clock).tolist(), strict=True))
+    return plan

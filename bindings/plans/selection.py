@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import numpy.typing as npt
 
-from skipstone.bindings.plans.explain import Conjunct, conjuncts_of, judge_conjuncts, kept_because
+from skipstone.bindings.plans.explain.conjuncts import Conjunct, conjuncts_of, judge_conjuncts
+from skipstone.bindings.plans.explain.reasons import KeptReason, kept_reasons
+from skipstone.bindings.plans.explain.unused import UnusedPart, unused_parts
 from skipstone.bindings.plans.order import SortKey, limit_cutoff
 from skipstone.bindings.plans.table_protocol import Mask, PlannedTable, Positions, Sizes
+from skipstone.bindings.plans.work import Work
 from skipstone.ir.cached import cached_property
+from skipstone.ir.errors import clip
 from skipstone.ir.node import Node, Op, columns_of
 from skipstone.ir.outcome import Verdict
 from skipstone.ir.session import Session
 from skipstone.ir.simplify import TRUE
-from skipstone.ir.text import show
 
 if TYPE_CHECKING:
     from skipstone.bindings.filters.scan import DynamicFilters
@@ -70,6 +73,9 @@ class Selection:
         self.table, self.predicate, self.statistics = table, predicate, statistics
         self.verdicts, self.columns = verdicts, columns
         self.cut: Cut | None = None
+        # Wall-clock seconds of each step of planning, and what was read meanwhile.
+        self.seconds: dict[str, float] = {}
+        self.work = Work()
         self._pages: PlanPages | None = None
         self._selected: Mask = verdicts != Verdict.NEVER
         self.deferred: int | None = None
@@ -157,10 +163,15 @@ class Selection:
 
         Source: Delta Lake, `DeltaScan.unusedFilters`.
         """
-        p = self.predicate
-        if p is None:
-            return ()
-        return tuple(show(c) for c in self._conjuncts if c != TRUE and p.part(c).always_true)
+        return tuple(part.text for part in self.unused_parts if part.conjunct)
+
+    @cached_property
+    def unused_parts(self) -> tuple[UnusedPart, ...]:
+        """The parts of the condition that can never prune, with the reason and a way out.
+
+        They are the conjuncts of `unused`, and parts that are not understood of other conjuncts.
+        """
+        return unused_parts(self.predicate)
 
     @property
     def _conjuncts(self) -> tuple[Node, ...]:
@@ -189,8 +200,12 @@ class Selection:
         partition = self.table.size(self._kept_by_partition_values())
         return Sizes(total, partition, self.table.size(self._selected))
 
-    def _kept_by_partition_values(self) -> Mask:
-        """Return which containers remain if only partition values are used."""
+    def _kept_by_partition_values(self, *, dynamic: bool = True) -> Mask:
+        """Return which containers remain if only partition values are used.
+
+        Args:
+            dynamic: Whether the keys of joins are compared with them, too.
+        """
         kept = np.ones(len(self.verdicts), np.bool_)
         values = self.statistics.of_partitions(self.table.partition_columns)
         if self.predicate is not None:
@@ -198,7 +213,7 @@ class Selection:
             refine = self.table.refinement()
             if refine is not None:
                 kept = refine(self.predicate, kept.view(np.uint8)) != Verdict.NEVER
-        if self.dynamic is None or not self.dynamic.filters:
+        if not dynamic or self.dynamic is None or not self.dynamic.filters:
             return kept
         return kept & self.dynamic.leave(values)
 
@@ -213,17 +228,22 @@ class Selection:
             return ()
         return tuple(judge_conjuncts(self.predicate, self.statistics))
 
-    @cached_property
+    @property
     def kept_because(self) -> dict[str, int]:
         """Reason -> number of containers that are kept for this reason.
 
         Reasons are, for example, that every row matches, that there are no statistics, that a form
-        is not understood, or that bounds overlap.
+        is not understood, or that bounds overlap. If several apply, the most actionable one counts.
         """
-        verdicts = np.where(self._selected, self._static_verdicts, 0)
-        if self.predicate is None:
-            return {"there is no condition": len(self.kept)} if len(self.kept) else {}
-        return kept_because(self.predicate, self.statistics, verdicts)
+        out: dict[str, int] = {}
+        for kept in self.kept_reasons:
+            out[kept.reason] = out.get(kept.reason, 0) + kept.containers
+        return out
+
+    @cached_property
+    def kept_reasons(self) -> tuple[KeptReason, ...]:
+        """The reasons for keeping containers, with a hint for each."""
+        return kept_reasons(self)
 
     def __repr__(self) -> str:
         s, unlisted = self.sizes, self.table.skipped_folders
@@ -233,7 +253,11 @@ class Selection:
             finer = ""
         else:
             finer = f" {len(self.kept)} of {len(self.verdicts)} {self.table.unit},"
-        return f"Plan({s.scan.files}{of_files} files,{finer}{folders} skipping={self.skipping!r})"
+        texts = [clip(part.text) for part in self.unused_parts]
+        more = f", and {len(texts) - 3} more" if len(texts) > 3 else ""
+        unused = f", unused: {', '.join(texts[:3])}{more}" if texts else ""
+        skipping = f"skipping={self.skipping!r}"
+        return f"Plan({s.scan.files}{of_files} files,{finer}{folders} {skipping}{unused})"
 
 
 def _limit_containers(

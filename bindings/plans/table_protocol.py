@@ -193,6 +193,16 @@ class PlannedTable(Protocol):
         """
         ...
 
+    def why_missing(self, path: Path, statistic: str, containers: Positions) -> str:
+        """Return why containers lack statistics of a column, for people; "" if it is not known.
+
+        Args:
+            path: The column.
+            statistic: "bounds" or "null counts".
+            containers: Positions of the containers.
+        """
+        ...
+
     @property
     def skipped_folders(self) -> int:
         """The number of folders that were not listed, because of their partition values."""
@@ -229,3 +239,7 @@ class CompleteTable:
     def replan(self, request: PlanRequest) -> Plan | None:
         """Return None: all files are listed."""
         return None
+
+    def why_missing(self, path: Path, statistic: str, containers: Positions) -> str:
+        """Return "": it is not known."""
+        return ""

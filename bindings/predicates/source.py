@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from skipstone.bindings import hooks
 from skipstone.bindings.predicates.expr import Expr, from_filters, is_filters
+from skipstone.bindings.predicates.function_names import check_functions
 from skipstone.bindings.predicates.iceberg_expr import from_iceberg, is_iceberg
 from skipstone.ir.bind import bind
 from skipstone.ir.errors import PredicateError, clip
@@ -56,11 +57,13 @@ def bind_source(predicate: object, leaves: Mapping[Path, Leaf], session: Session
             from skipstone.bindings.predicates.sql import parse
 
             node, positions = parse(predicate)
+            check_functions(node, predicate)
             try:
                 return bind(node, leaves, session)
             except PredicateError as e:
                 raise e.at(predicate, _position(e.message, positions)) from None
         case Expr():
+            check_functions(predicate.node)
             return bind(predicate.node, leaves, session)
         case pc.Expression():
             from skipstone.bindings.predicates.arrow import from_expression

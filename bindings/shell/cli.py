@@ -5,11 +5,16 @@ Tables and rich are imported by the commands, so that help takes no time.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
+import warnings
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+
+from skipstone.ir.errors import SkipstoneWarning
 
 if TYPE_CHECKING:
     from skipstone.bindings.tables.delta.table import DeltaTable
@@ -42,6 +47,17 @@ KeepUnreadable = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+AsHtml = Annotated[bool, typer.Option("--html", help="Print a page of HTML.")]
+Program = Annotated[
+    bool, typer.Option("--program", help="Print the program that the condition became.")
+]
+Container = Annotated[
+    str | None,
+    typer.Option(
+        help="Tell what each conjunct saw in one file, or in one of its row groups.",
+        metavar="FILE[:ROW_GROUP]",
+    ),
+]
 Limit = Annotated[int | None, typer.Option(help="The number of matching rows to plan for.", min=0)]
 Order = Annotated[
     str | None, typer.Option(help="Columns to sort by, as after ORDER BY.", metavar="SQL")
@@ -84,7 +100,8 @@ def plan(
 
     table, scanned = _scan(paths, keep_unreadable, quiet=as_json)
     start = time.perf_counter()
-    result = table.plan(where=where, limit=limit, order_by=order_by, timezone=timezone)
+    with _no_warnings():
+        result = table.plan(where=where, limit=limit, order_by=order_by, timezone=timezone)
     planned = time.perf_counter() - start
     if as_json:
         print(plan_json(result, scanned, planned))
@@ -92,20 +109,21 @@ def plan(
         show_plan(result, scanned, planned, files)
 
 
-@app.command(short_help="Explain a condition, and what each conjunct prunes.")
+@app.command(short_help="Say what a condition leaves to read, why, and what would prune more.")
 def explain(
-    paths: Paths, where: Where, timezone: TimeZone = "UTC", keep_unreadable: KeepUnreadable = False,
-    pages: Pages = False, as_json: AsJson = False,
+    paths: Paths, where: Where, limit: Limit = None, order_by: Order = None,
+    timezone: TimeZone = "UTC", keep_unreadable: KeepUnreadable = False, pages: Pages = False,
+    program: Program = False, container: Container = None, as_json: AsJson = False,
+    as_html: AsHtml = False,
 ) -> None:  # fmt: skip
-    """Explain how a condition is understood, and what each conjunct prunes."""
-    table, _ = _scan(paths, keep_unreadable, quiet=as_json)
-    result = table.plan(where=where, timezone=timezone)
-    if as_json:
-        from skipstone.bindings.shell.show import explain_json
-
-        print(explain_json(result, pages=pages))
-    else:
-        print(result.explain(pages=pages))
+    """Say what a condition leaves to read, phase by phase, why, and what would prune more."""
+    if as_json and as_html:
+        raise typer.BadParameter("expected one of --json and --html")
+    table, _ = _scan(paths, keep_unreadable, quiet=as_json or as_html)
+    with _no_warnings():
+        result = table.plan(where=where, limit=limit, order_by=order_by, timezone=timezone)
+    form: Literal["json", "html", "text"] = "json" if as_json else "html" if as_html else "text"
+    print(result.explain(pages=pages, program=program, container=container, format=form))
 
 
 @app.command(short_help="Show which statistics each column has.")
@@ -126,6 +144,14 @@ def demo(
     from skipstone.bindings.shell.demo import run
 
     run(folder, scale)
+
+
+@contextlib.contextmanager
+def _no_warnings() -> Iterator[None]:
+    """Silence the warnings about a condition, which the command prints by itself."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SkipstoneWarning)
+        yield
 
 
 def _scan(

@@ -1,4 +1,4 @@
-"""What the shell prints: plans, explanations and statistics, as tables of rich or as JSON."""
+"""What the shell prints: plans and statistics, as tables of rich or as JSON."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from skipstone.bindings.tables.parquet.pages.indexed import count_page_indexes
 from skipstone.bindings.tables.parquet.table import ParquetTable
-from skipstone.ir.node import not_understood, show_path
+from skipstone.ir.node import show_path
 
 if TYPE_CHECKING:
     from skipstone.bindings.plans.plan import Plan
@@ -22,36 +22,13 @@ def plan_json(plan: Plan, scanned: float, planned: float) -> str:
         {
             "predicate": plan.predicate.expr if plan.predicate else None,
             "skipping": plan.skipping,
+            "unused": [asdict(part) for part in plan.unused_parts],
             "files": list(plan.files),
             **(_groups(plan) if plan.table.unit == "row groups" else {}),
             "sizes": _sizes(plan),
             "unreadable": {p: str(e) for p, e in plan.table.unreadable.items()},
             "seconds": {"scan": round(scanned, 6), "plan": round(planned, 6)},
             "work": {**plan.table.work.counts, "bytes": plan.table.work.bytes},
-        },
-        indent=2,
-    )
-
-
-def explain_json(plan: Plan, *, pages: bool) -> str:
-    """Return as JSON how a condition was understood, and what each conjunct prunes."""
-    predicate = plan.predicate
-    assert predicate is not None
-    ranges = {"pages": plan.pages} if pages else {}
-    return json.dumps(
-        {
-            "predicate": predicate.expr,
-            "rewritten": predicate.rewritten,
-            "skipping": plan.skipping,
-            "not_understood": [asdict(r) for r in not_understood(predicate.node)],
-            "guarantees": [
-                {"column": g.column, "kind": g.kind, "values": sorted(map(str, g.literals))}
-                for g in predicate.literal_guarantees
-            ],
-            "conjuncts": [asdict(c) for c in plan.conjuncts],
-            "kept_because": plan.kept_because,
-            "sizes": _sizes(plan),
-            **ranges,
         },
         indent=2,
     )
@@ -101,6 +78,8 @@ def show_plan(plan: Plan, scanned: float, planned: float, files: bool) -> None:
         f"scanned in {scanned * 1e3:.0f} ms, planned in {planned * 1e3:.1f} ms{counts}, "
         f"{work.bytes:,} bytes read"
     )
+    for part in plan.unused_parts:
+        console.print(str(part), style="yellow", markup=False, highlight=False, soft_wrap=True)
     for error in plan.table.unreadable.values():
         console.print(f"kept, but unreadable: {error}", style="yellow", markup=False)
     if files:

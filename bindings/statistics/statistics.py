@@ -19,6 +19,7 @@ from skipstone.ir.types import DType, leaves_of
 from skipstone.kernels.gpu.device import Device
 from skipstone.kernels.index.index import Blocking, blocks_of, build
 from skipstone.kernels.pack.columns import Column
+from skipstone.kernels.pack.planes import Plane
 
 if TYPE_CHECKING:
     import pyarrow.fs as pafs
@@ -342,6 +343,10 @@ class Statistics(PackableStatistics):
         """Return statistics of the partition columns `names` alone; other columns are unknown."""
         return StatisticsOfColumns(self, names)
 
+    def of_bounds(self) -> Statistics:
+        """Return the same statistics without value lists, bloom filters and provider's answers."""
+        return StatisticsOfColumns(self, {path[0] for path in self._leaves}, rows=True)
+
     def __repr__(self) -> str:
         names = ", ".join(self.columns[:6]) + (", ..." if len(self._raw) > 6 else "")
         levels = (
@@ -356,12 +361,16 @@ class Statistics(PackableStatistics):
 class StatisticsOfColumns(Statistics):
     """A view of some columns of other statistics, which pack them; other columns are unknown."""
 
-    def __init__(self, source: Statistics, names: Iterable[str]) -> None:
+    def __init__(self, source: Statistics, names: Iterable[str], *, rows: bool = False) -> None:
         super().__init__(source.schema, source.num_containers, {})
-        self._names, self._source = frozenset(names), source
+        self._names, self._source, self._has_rows = frozenset(names), source, rows
 
     def pack(self, path: Path, dtype: DType) -> Column:
         """Pack a column of the view by its source; any other column is unknown."""
         if path[0] in self._names:
             return self._source.column(path, dtype)
         return super().pack(path, dtype)
+
+    def pack_rows(self) -> Plane:
+        """Pack the flag "may hold rows", if the view has the source's row counts."""
+        return self._source.rows_plane() if self._has_rows else super().pack_rows()

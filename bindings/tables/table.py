@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence, Sized
 from typing import TYPE_CHECKING, Any, Final
 
 from skipstone.bindings.filters.option import enabled
+from skipstone.bindings.plans.explain.unused import warn_unused
 from skipstone.bindings.plans.request import PlanRequest
+from skipstone.bindings.predicates.predicate import PruningPredicate
+from skipstone.ir.node import Node
 from skipstone.ir.session import Session
 
 if TYPE_CHECKING:
@@ -16,6 +20,7 @@ if TYPE_CHECKING:
 
     from skipstone.bindings.plans.plan import Plan
     from skipstone.bindings.plans.request import Dynamic
+    from skipstone.bindings.plans.work import Work
     from skipstone.bindings.predicates.predicate import Condition
 
 MAX_FOOTERS: Final = 64  # of a Delta table; reading these files needs their footers too
@@ -55,6 +60,11 @@ class Table(ABC):
     @abstractmethod
     def all_files(self) -> tuple[str, ...]:
         """The paths of all files, in table order, as plans name them."""
+
+    @property
+    @abstractmethod
+    def work(self) -> Work:
+        """The work done so far by the scan and by plans."""
 
     @property
     def num_files(self) -> int:
@@ -104,6 +114,10 @@ class Table(ABC):
                 environment.
             timezone, ansi, case_sensitive: Spark's settings, as for PruningPredicate.
 
+        Warns:
+            SkipstoneWarning: a part of the condition can never prune, such as a literal that is
+                not of the column's type. The message names it, and what would prune.
+
         Raises:
             PredicateError: the condition is malformed or names no column.
             SourceError: a folder cannot be listed, or a footer or manifest cannot be read.
@@ -124,7 +138,14 @@ class Table(ABC):
             where, columns, limit, order_by, stats_skipping, footers, dynamic,
             enabled(dynamic_filtering, self.dynamic_filtering), timezone, ansi, case_sensitive,
         )  # fmt: skip
-        return self.answer(request)
+        before, start = self.work, time.perf_counter()
+        plan = self.answer(request)
+        plan.seconds["total"] = time.perf_counter() - start
+        plan.work = self.work - before
+        # A PruningPredicate or a tree of nodes comes from a program, which can ask `plan.unused`.
+        if plan.predicate is not None and not isinstance(where, PruningPredicate | Node):
+            warn_unused(plan.predicate, stacklevel=2)
+        return plan
 
     def to_polars(self, *, timezone: str = "UTC") -> LazyFrame:
         """Return the table as a lazy frame of Polars, whose queries plan by their filters.

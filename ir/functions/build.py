@@ -10,6 +10,7 @@ import numpy as np
 
 from skipstone.ir import types as ty
 from skipstone.ir.coercion.coerce import in_spark
+from skipstone.ir.coercion.nearest import nearest_to_cast
 from skipstone.ir.function import Call, Function, check_arity, int_literal, text_literal
 from skipstone.ir.functions import FUNCTIONS, clocks, intervals
 from skipstone.ir.functions.arithmetic import number
@@ -54,7 +55,7 @@ def build(name: str, args: tuple[Node, ...], session: Session) -> Node:
             return ALIASES[name](args, session)
         return plain_call(name, args, session)
     except CannotJudge as e:
-        return unknown(_show_call(name, args), str(e))
+        return unknown(_show_call(name, args), str(e), e.hint)
 
 
 def plain_call(name: str, args: tuple[Node, ...], session: Session) -> Node:
@@ -63,14 +64,15 @@ def plain_call(name: str, args: tuple[Node, ...], session: Session) -> Node:
         name = LATEST.get(name, name)
         function = function_of(name)
         if function is None:
-            raise CannotJudge(f"the function {name} is not understood")
+            hint = "compare its columns, or register it by skipstone.register_function"
+            raise CannotJudge(f"the function {name} is not understood", hint if args else "")
         others = [a.dtype for a in args if a.dtype is not None and a.dtype.kind is Kind.OTHER]
         if any(not (function.nested and t.element is not None) for t in others):
             raise CannotJudge(f"{others[0]} allows null tests only")
         types, dtype = function.signature(args, session)
         cast_args = tuple(cast(a, t, session) for a, t in zip(args, types, strict=True))
     except CannotJudge as e:
-        return unknown(_show_call(name, args), str(e))
+        return unknown(_show_call(name, args), str(e), e.hint)
     unsupported = next((a for a in cast_args if a.op is Op.UNKNOWN), None)
     return unsupported or fold(Node(Op.CALL, cast_args, (name, _call_session(session)), dtype))
 
@@ -152,7 +154,8 @@ def fold(n: Node) -> Node:
         return n
     v = evaluate(n, tuple(constant(a.value, a.dtype) for a in n.args if a.dtype is not None))
     if v.may_raise.any():
-        return unknown(show(n), "Spark raises an error for it, or its value is not certain here")
+        why = "Spark raises an error for it, or its value is not certain here"
+        return unknown(show(n), why, nearest_to_cast(n))
     assert n.dtype is not None
     value = v.data[0]
     return literal(

@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from skipstone.ir.errors import StaleFile as StaleFile
     from skipstone.ir.errors import StatisticsError as StatisticsError
     from skipstone.ir.errors import UnknownColumn as UnknownColumn
+    from skipstone.ir.errors import UnknownFunction as UnknownFunction
     from skipstone.ir.errors import UnsupportedForm as UnsupportedForm
     from skipstone.ir.guarantee import LiteralGuarantee as LiteralGuarantee
     from skipstone.ir.outcome import Verdict as Verdict
@@ -106,6 +107,7 @@ _HOMES = {
         "StaleFile",
         "StatisticsError",
         "UnknownColumn",
+        "UnknownFunction",
         "UnsupportedForm",
     ),
     "kernels.run.pool": ("set_threads",),
@@ -147,6 +149,7 @@ __all__ = [
     "Statistics",
     "StatisticsError",
     "UnknownColumn",
+    "UnknownFunction",
     "UnsupportedForm",
     "Verdict",
     "Work",

@@ -74,15 +74,26 @@ def test_plan_json(data):
 
 
 def test_explain(data):
-    text = run("explain", data, "--where", "x > 50 AND s = 'zz' AND hash(x) = 0").stdout
-    for part in (
-        "prunes 5 alone",
-        "x_null_count = x_row_count",
-        "guarantee   s IN ('zz')",
-        "kept for",
-        "10 pruned",
-    ):
+    where = "x > 50 AND s = 'zz' AND hash(x) = 0"
+    text = run("explain", data, "--where", where).stdout
+    assert "─ statistics 10 → 0 " in " ".join(text.split())
+    assert "hash(x) = 0 cannot prune: the function hash is not understood" in text
+    assert "x_null_count = x_row_count" not in text
+    text = run("explain", data, "--where", where, "--program").stdout
+    for part in ("x_null_count = x_row_count", "guarantee   s IN ('zz')", "kept for"):
         assert part in text
+
+
+def test_explain_a_container_and_in_html(data):
+    command = ("explain", data, "--where", "x > 50", "--container", "p.parquet:7")
+    text = run(*command).stdout
+    assert "p.parquet, row group 7" in text and "└─ x > 50  ALWAYS" in text
+    page = run(*command, "--html").stdout
+    assert page.startswith("<!doctype html>") and "row group 7" in page
+    both = run(*command, "--html", "--json")
+    assert both.returncode == 2 and "expected one of --json and --html" in both.stderr
+    missing = run("explain", data, "--where", "x > 50", "--container", "q.parquet")
+    assert missing.returncode == 2 and "the plan has no such file" in missing.stderr
 
 
 def test_stats(data):
@@ -183,7 +194,7 @@ def test_a_delta_table_is_planned_from_its_log(tmp_path):
         False,
     )
     assert "20" in run("plan", folder, "-w", "x >= 5", "--files").stdout
-    assert "prunes 1 alone" in run("explain", folder, "-w", "x >= 15").stdout
+    assert "statistics  2 → 1" in run("explain", folder, "-w", "x >= 15").stdout
     assert json.loads(run("stats", folder, "--json").stdout)["files"] == 2
 
 

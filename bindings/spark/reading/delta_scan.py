@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from skipstone.bindings.plans.explain import conjuncts_of
+from skipstone.bindings.plans.explain.conjuncts import conjuncts_of
 from skipstone.bindings.plans.plan import Plan
 from skipstone.bindings.plans.table_protocol import DataSize
 from skipstone.bindings.predicates.predicate import Condition, PruningPredicate

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -24,9 +24,11 @@ from skipstone.bindings.tables.table import Table
 from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import StatisticsError, without_secrets
 from skipstone.ir.node import Path, show_path
-from skipstone.ir.types import Kind
+from skipstone.ir.types import Kind, leaves_of
 
 Mask = npt.NDArray[np.bool_]
+STATS_COLUMNS: Final = "delta.dataSkippingStatsColumns"
+INDEXED_COLUMNS: Final = "delta.dataSkippingNumIndexedCols"
 
 
 class DeltaFiles(Table, CompleteTable):
@@ -324,6 +326,29 @@ class DeltaFiles(Table, CompleteTable):
     def _all_live(self) -> pa.ChunkedArray:
         """True for each file whose statistics are those of its live rows."""
         return pc.and_(self._columns.tight(), pc.is_null(self.files.column("deletionVector")))
+
+    def why_missing(self, path: Path, statistic: str, containers: npt.NDArray[np.int64]) -> str:
+        """Return why Delta's writers collect no statistics of a column, by the table's properties.
+
+        Source: Delta Lake, `StatisticsCollection`: the first 32 leaf columns, unless the table's
+        properties name another number, or columns.
+        """
+        leaves = [p for p, leaf in leaves_of(self.schema).items() if not leaf.struct]
+        data = [p for p in leaves if p[0] not in self.partition_columns]
+        properties = dict(self.metadata["configuration"])
+        if (named := properties.get(STATS_COLUMNS)) is not None:
+            return f"the table property {STATS_COLUMNS} is {named!r}"
+        given = str(properties.get(INDEXED_COLUMNS, "32"))
+        indexed = int(given) if given.isdecimal() else -1  # -1: all columns
+        position = data.index(path) + 1 if path in data else 0
+        if 0 <= indexed < position:
+            return (
+                f"column {position} lies beyond the {indexed} indexed columns "
+                f"({INDEXED_COLUMNS}): move it forward, or raise the number and write statistics"
+            )
+        return (
+            f"no {statistic} in the log for {len(containers):,} files: their writer left them out"
+        )
 
     def row_groups_of(self, kept: npt.NDArray[np.int64]) -> dict[str, list[int]]:
         """Return path -> an empty list for the kept files: each is read whole."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -50,6 +51,9 @@ if TYPE_CHECKING:
     from skipstone.bindings.plans.readers import ReaderName
     from skipstone.bindings.plans.request import PlanRequest
     from skipstone.bindings.tables.read import Tasks
+
+
+MAX_ASKED: Final = 256  # files whose writer is looked up to explain a plan
 
 
 class ParquetTable(Table, CompleteTable):
@@ -215,6 +219,18 @@ class ParquetTable(Table, CompleteTable):
     def load(self, paths: Iterable[Path]) -> None:
         """Look up the statistics of columns at once, so that footers are opened once."""
         self.groups.load(paths)
+
+    def why_missing(self, path: Path, statistic: str, containers: npt.NDArray[np.int64]) -> str:
+        """Return which programs wrote the files that lack statistics of a column."""
+        files = self.groups.files.take(np.unique(self.groups.file[containers])).paths
+        writers: Counter[str] = Counter()
+        for file in files.slice(0, MAX_ASKED).to_pylist():
+            footer = self.footers.get(file)
+            writer = None if footer is None else footer.head.writer
+            writers[writer or "an unknown program"] += 1
+        by, count = writers.most_common(1)[0]
+        by += "" if count == len(files) else " and others"
+        return f"no {statistic} in {len(files):,} files written by {by}"
 
     def check_unchanged(self, containers: npt.NDArray[np.int64]) -> None:
         """Raise an error if a file changed since its footer was read; only local files are checked.

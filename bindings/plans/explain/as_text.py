@@ -1,0 +1,175 @@
+"""Print the explanation of a plan as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from skipstone.ir.errors import clip
+
+if TYPE_CHECKING:
+    from skipstone.bindings.plans.explain.container import ContainerStory
+    from skipstone.bindings.plans.explain.phases import Phase
+    from skipstone.bindings.plans.explain.report import Explanation
+
+Row = tuple[str, ...]
+MAX_SHOWN: Final = 80  # characters of a conjunct in a table
+
+
+def as_text(e: Explanation) -> str:
+    """Return an explanation as a tree of lines."""
+    return "\n".join(_lines(e))
+
+
+def _lines(e: Explanation) -> Iterator[str]:
+    yield f"Plan of {e.condition or 'all rows'}"
+    yield from (f"  {line}" for line in summary(e))
+    yield from _section("phases", _table(phase_rows(e)))
+    yield from _section("conjuncts", _table(conjunct_rows(e)))
+    yield from _section(
+        "kept", _with_hints((f"{r.containers:,} {e.unit}: {r.reason}", r.hint) for r in e.reasons)
+    )
+    yield from _section("unused", [[str(part)] for part in e.unused])
+    if e.dynamic:
+        yield "dynamic filters"
+        yield from (f"  {line}" for line in e.dynamic)
+    for story in e.stories:
+        yield from _story(story, e.unit)
+    if e.program is not None:
+        yield "program"
+        yield from (f"  {line}" for line in e.program.splitlines())
+
+
+def summary(e: Explanation) -> Iterator[str]:
+    """Yield lines about the whole plan: what it keeps, in what time, and what was read."""
+    total, scan = e.sizes.total, e.sizes.scan
+    parts = [f"{e.kept:,} of {e.containers:,} {e.unit}"] if e.unit != "files" else []
+    parts += [
+        f"{number(kept)}{'' if all_ is None else f' of {all_:,}'} {what}{_share(kept, all_)}"
+        for what, kept, all_ in (
+            ("files", scan.files, total.files),
+            ("bytes", scan.bytes, total.bytes),
+            ("rows", scan.rows, total.rows),
+        )
+    ]
+    yield f"keeps {', '.join(parts)}"
+    if scan.logical_rows != scan.rows:
+        yield f"live rows: {number(scan.logical_rows)} of {number(total.logical_rows)}"
+    yield f"skipping {e.skipping} ({e.kind})"
+    if e.seconds:
+        steps = ", ".join(
+            f"{name} {milliseconds(s)}" for name, s in e.seconds.items() if name != "total"
+        )
+        whole = e.seconds.get("total")
+        yield f"planned in {'unknown time' if whole is None else milliseconds(whole)}: {steps}"
+    counts = "".join(f", {n:,} {name}" for name, n in e.work.counts.items())
+    yield f"this plan read {e.work.bytes:,} bytes{counts}; the scan and all plans: {e.table_work}"
+    if e.order:
+        yield f"order {', '.join(e.order)}"
+    if e.deferred is not None:
+        yield (
+            f"limit {e.deferred:,}: left to the join, because it is not certain which rows have "
+            "a match"
+        )
+    if e.skipped_folders:
+        yield f"{e.skipped_folders:,} folders not listed, by partition values"
+    yield from (f"kept, but unreadable: {error}" for error in e.unreadable.values())
+
+
+def phase_rows(e: Explanation) -> list[Row]:
+    """Return the phases as rows of a table, with a heading."""
+    if not e.phases:
+        return []
+    return [
+        ("", e.unit, "files", "bytes", "rows", "time", ""),
+        *(_phase_row(p) for p in e.phases),
+    ]
+
+
+def _phase_row(p: Phase) -> Row:
+    time = "" if p.seconds is None else milliseconds(p.seconds)
+    change = f"{p.containers_in:,} → {p.containers_out:,}"
+    return p.name, change, number(p.files), number(p.bytes), number(p.rows), time, p.note
+
+
+def conjunct_rows(e: Explanation) -> list[Row]:
+    """Return the conjuncts as rows of a table, with a heading."""
+    if not e.conjuncts:
+        return []
+    return [
+        ("", "prunes alone", "in order", "every row passes"),
+        *(
+            (clip(c.text, MAX_SHOWN), f"{c.alone:,}", f"{c.after:,}", f"{c.fully:,}")
+            for c in e.conjuncts
+        ),
+    ]
+
+
+def number(n: int | None) -> str:
+    """Return a number for people."""
+    return "unknown" if n is None else f"{n:,}"
+
+
+def milliseconds(seconds: float) -> str:
+    """Return a time for people."""
+    return f"{seconds * 1e3:,.1f} ms"
+
+
+def _share(kept: int | None, total: int | None) -> str:
+    return "" if kept is None or not total else f" ({100 * kept / total:.1f} %)"
+
+
+def _table(rows: list[Row]) -> list[list[str]]:
+    """Return rows as aligned lines: the first column to the left, numbers to the right."""
+    if not rows:
+        return []
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    last = len(widths) - 1
+    out = []
+    for row in rows:
+        cells = [
+            cell.ljust(w) if i == 0 or (i == last and i > 3) else cell.rjust(w)
+            for i, (cell, w) in enumerate(zip(row, widths, strict=True))
+        ]
+        out.append(["  ".join(cells).rstrip()])
+    return out
+
+
+def _with_hints(items: Iterable[tuple[str, str]]) -> list[list[str]]:
+    return [[text, *([f"hint: {hint}"] if hint else [])] for text, hint in items]
+
+
+def _section(title: str, entries: list[list[str]]) -> Iterator[str]:
+    """Yield a heading and its entries as the branches of a tree; nothing if there are none."""
+    if not entries:
+        return
+    if title in ("phases", "conjuncts"):  # the first entry is a heading
+        yield title
+        yield f"   {entries[0][0]}"
+        entries = entries[1:]
+    else:
+        yield title
+    for i, (first, *more) in enumerate(entries):
+        last = i == len(entries) - 1
+        yield f"{'└─ ' if last else '├─ '}{first}"
+        yield from (f"{'   ' if last else '│  '}   {line}" for line in more)
+
+
+def _story(story: ContainerStory, unit: str) -> Iterator[str]:
+    """Yield the lines about one container."""
+    group = "" if story.row_group is None else f", row group {story.row_group}"
+    yield f"container {story.path}{group}"
+    if story.pruned_by is not None:
+        fate = f"pruned by {story.pruned_by}"
+    else:
+        fate = "kept, every row matches" if story.verdict == "ALWAYS" else "kept, rows are filtered"
+    yield f"   {fate}: {number(story.rows)} rows, {number(story.bytes)} bytes"
+    entries = []
+    for c in story.conjuncts:
+        why = f": {c.why}" if c.why else ""
+        lines = [f"{c.text}  {c.verdict}{why}", *map(str, c.statistics)]
+        entries.append([*lines, *([f"hint: {c.hint}"] if c.hint else [])])
+    for i, (first, *more) in enumerate(entries):
+        last = i == len(entries) - 1
+        yield f"{'└─ ' if last else '├─ '}{first}"
+        yield from (f"{'   ' if last else '│  '}   {line}" for line in more)

@@ -1,0 +1,182 @@
+"""Say why the statistics of containers decide nothing about a conjunct."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skipstone.ir.functions.build import TRUTH, call_of, function_of
+from skipstone.ir.like import decode
+from skipstone.ir.node import Node, Op, Path, columns_of, not_understood, show_path
+from skipstone.ir.text import show
+from skipstone.ir.types import Kind
+from skipstone.kernels.pack.bounds import Given, Side, bounds_of
+
+if TYPE_CHECKING:
+    from skipstone.bindings.statistics.statistics import Statistics
+
+Mask = npt.NDArray[np.bool_]
+TRUNCATED: Final = (16, 32, 64)  # characters that Iceberg, Delta and Parquet's writers keep
+
+
+class Kept(enum.IntEnum):
+    """The kinds of reasons for keeping a container, in the order in which one is chosen."""
+
+    MATCHES = 0
+    MISSING = 1
+    NOT_UNDERSTOOD = 2
+    UNBOUNDED = 3
+    TRUNCATED = 4
+    OVERLAP = 5
+    TOGETHER = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Undecided:
+    """A reason why containers are kept.
+
+    Attributes:
+        kind: Its kind.
+        text: The reason.
+        hint: What would prune more; "" if that is not known.
+        path: The column whose statistics are missing.
+        statistic: The missing statistic, for people: "bounds", "null counts".
+    """
+
+    kind: Kept
+    text: str
+    hint: str = ""
+    path: Path = ()
+    statistic: str = ""
+
+
+def undecided_reasons(
+    part: Node, stats: Statistics, undecided: Mask
+) -> Iterator[tuple[Undecided, Mask]]:
+    """Yield each reason why containers are undecided, with its containers; each container once."""
+    if not undecided.any():
+        return
+    if reasons := not_understood(part):
+        first = reasons[0]
+        hint = f"{first.what}: {first.why}{f'; {first.hint}' if first.hint else ''}"
+        yield Undecided(Kept.NOT_UNDERSTOOD, "the form is not understood", hint), undecided
+        return
+    rest = undecided.copy()
+    null_tests = _null_tests(part)
+    for path in columns_of(part):
+        known = _knows_nulls(stats, path) if path in null_tests else _knows_bounds(stats, path)
+        what = "null counts" if path in null_tests else "bounds"
+        if (missing := rest & ~known).any():
+            yield (
+                Undecided(Kept.MISSING, f"no {what} of {show_path(path)}", "", path, what),
+                missing,
+            )
+            rest &= known
+    if rest.any() and (unbounded := _unbounded(part)) is not None:
+        yield unbounded, rest
+        return
+    for path in _compared_text(part):
+        for length in TRUNCATED:
+            if (same := rest & _share_prefix(stats, path, length)).any():
+                yield _truncated(path, length), same
+                rest &= ~same
+    if rest.any():
+        names = ", ".join(f"`{show_path(path)}`" for path in columns_of(part))
+        hint = f"ranges get narrower if rows are sorted or clustered by {names}" if names else ""
+        yield Undecided(Kept.OVERLAP, "the bounds overlap the condition", hint), rest
+
+
+def _null_tests(part: Node) -> set[Path]:
+    """Return the columns whose null counts alone decide: they are only tested for NULL."""
+    tested = {n.args[0] for n in part.walk() if n.op is Op.IS_NULL and n.args[0].op is Op.COLUMN}
+    uses = [n for n in part.walk() if n.op is Op.COLUMN]
+    within = [n.args[0] for n in part.walk() if n.op is Op.IS_NULL]
+    return {
+        c.value for c in tested if isinstance(c.value, tuple) and uses.count(c) == within.count(c)
+    }
+
+
+def _knows_bounds(stats: Statistics, path: Path) -> Mask:
+    """Return the containers that have a usable bound of a column."""
+    leaf, raw = stats.leaf(path), stats.raw(path)
+    known = np.zeros(stats.num_containers, np.bool_)
+    ends: tuple[tuple[Given | None, Side], ...] = ((raw.min, "min"), (raw.max, "max"))
+    for array, side in ends:
+        bounds = None if leaf is None or array is None else bounds_of(array, leaf.dtype, side)
+        if bounds is not None:
+            known |= True if bounds.known is None else bounds.known
+    return known
+
+
+def _knows_nulls(stats: Statistics, path: Path) -> Mask:
+    counts = stats.raw(path).null_count
+    if counts is None:
+        return np.zeros(stats.num_containers, np.bool_)
+    return np.asarray(pc.is_valid(counts).to_numpy(zero_copy_only=False), np.bool_)
+
+
+def _unbounded(part: Node) -> Undecided | None:
+    """Return the first scalar of a conjunct that has no bounds of its own; None: all have some."""
+    for n in part.walk():
+        if n.op is Op.LIKE and isinstance(n.args[1].value, bytes) and isinstance(n.value, str):
+            pattern = decode(n.args[1].value.decode("utf-8", "replace"), n.value)
+            if pattern is not None and not pattern.prefix:
+                hint = "a pattern with a literal start, such as 'ab%', prunes"
+                return Undecided(Kept.UNBOUNDED, f"{show(n)} cannot be bounded", hint)
+        if n.op is not Op.CALL or not isinstance(n.value, tuple) or n.value[0] == TRUTH:
+            continue
+        function = function_of(call_of(n).name)
+        if function is None or not (function.monotone or function.interval):
+            names = ", ".join(f"`{show_path(path)}`" for path in columns_of(n))
+            hint = f"compare {names} itself" if "," not in names else f"compare {names} themselves"
+            return Undecided(Kept.UNBOUNDED, f"{show(n)} cannot be bounded", hint)
+    return None
+
+
+def _compared_text(part: Node) -> list[Path]:
+    return [
+        n.value
+        for n in dict.fromkeys(part.walk())
+        if n.op is Op.COLUMN
+        and n.dtype is not None
+        and n.dtype.kind is Kind.STRING
+        and isinstance(n.value, tuple)
+    ]
+
+
+def _share_prefix(stats: Statistics, path: Path, length: int) -> Mask:
+    """Return where both bounds of a text seem cut after some characters that they share.
+
+    A maximum that was cut has its last character raised, or one more.
+    """
+    raw = stats.raw(path)
+    if raw.min is None or raw.max is None:
+        return np.zeros(stats.num_containers, np.bool_)
+    try:
+        low, high = (a.cast(pa.large_string()) for a in (raw.min, raw.max))
+        raised = pa.array([length, length + 1], pa.int64())
+        of_length = pc.and_(
+            pc.equal(pc.utf8_length(low), length),
+            pc.is_in(pc.utf8_length(high).cast(pa.int64()), raised),
+        )
+        prefixes = (pc.utf8_slice_codeunits(a, 0, length - 1) for a in (low, high))
+        same = pc.and_(of_length, pc.equal(*prefixes)).fill_null(False)
+    except pa.ArrowException:  # a text that is not UTF-8
+        return np.zeros(stats.num_containers, np.bool_)
+    return np.asarray(same.to_numpy(zero_copy_only=False), np.bool_)
+
+
+def _truncated(path: Path, length: int) -> Undecided:
+    name = show_path(path)
+    return Undecided(
+        Kept.TRUNCATED,
+        f"bounds of {name} truncated to {length} characters share a prefix",
+        f"write longer bounds of `{name}`, or compare a column whose values differ earlier",
+    )
