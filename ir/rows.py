@@ -134,7 +134,7 @@ def judge(n: Node, batch: pa.RecordBatch, cache: Cache) -> Truth:
 
 
 def _judge_column(n: Node, batch: pa.RecordBatch, cache: Cache) -> Truth:
-    """Judge each row by a test of a column; those of a dictionary by its values, if few."""
+    """Judge each row by a test of a column; if a dictionary is small, judge its values."""
     path = n.args[0].value
     assert isinstance(path, tuple)
     if len(path) == 1 and path not in cache and path[0] in batch.schema.names:

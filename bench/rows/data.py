@@ -56,7 +56,7 @@ class Layout:
         kind: What the lake is.
         files: The number of files.
         order: The column that the rows ascend in. tpchgen-cli writes them by order key.
-        indexes: Whether the files have page indexes.
+        indexes: True if the files have page indexes.
         rows: How many rows to take, evenly spread; None takes all.
     """
 

@@ -29,7 +29,7 @@ class BoundKeys:
         data: The keys that fit columns; None if they are not known, or cannot be used.
         targets: The columns that the keys are compared with; several tuples, if a key is compared
             with several columns.
-        all_fit: Whether all keys of the filter fit columns.
+        all_fit: True if all keys of the filter fit columns.
     """
 
     data: DynamicFilterData | None

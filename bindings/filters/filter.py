@@ -37,7 +37,7 @@ class DynamicFilter:
             or ">=". NULL is a key if the filter was collected as null-safe.
         builders: The number of parts that the keys arrive in; None if it is not known yet, and
             `expect` will set it.
-        awaitable: Whether `wait` waits.
+        awaitable: True if `wait` waits for the keys; False if it returns immediately.
 
     Raises:
         DynamicFilterError: the operator, the join or the side is unknown.
@@ -91,7 +91,7 @@ class DynamicFilter:
             builder: The builder; a builder that runs again must report the same keys.
 
         Returns:
-            Whether the keys are new: False for the same keys again, and after a failure.
+            True if the keys are new; False for the same keys again, and after a failure.
 
         Raises:
             DynamicFilterError: the builder reported other keys before, and rows may already have

@@ -93,7 +93,7 @@ class BuildSide:
 
         Args:
             schema: The probe side's columns.
-            null_safe: Whether keys are compared by `<=>`.
+            null_safe: True if keys are compared by `<=>`.
             threshold, max_values: See `DynamicFilterCollector`.
             session: Spark's settings.
         """

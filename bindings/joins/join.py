@@ -160,12 +160,12 @@ def join(*args: Any, **options: Any) -> pa.Table:
             list. Only the last may be "right" or "full".
         where_fact, where_dim: Conditions on the rows of each side.
         columns_fact, columns_dim: The columns to read; None reads all.
-        null_safe: Whether keys are compared by `<=>`.
+        null_safe: True if keys are compared by `<=>`.
         suffix: Appended to the name of a dimension's column if the name is taken.
         threshold, max_values: The size that a filter may reach, see `DynamicFilterCollector`.
         timezone, ansi, case_sensitive: Spark's settings, see `PruningPredicate`.
-        dynamic_filtering: Whether to filter at all; None uses the table's setting, or else the
-            environment's.
+        dynamic_filtering: True to filter by the keys, False to ignore them; None uses the table's
+            setting, or else the environment's.
         wait: None reads the dimensions first. A number reads them while the fact table is planned,
             which then waits this many seconds for their keys. It is read without the keys that are
             late; when they arrive, what is left to read is planned again. This is faster if a

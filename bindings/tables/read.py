@@ -83,7 +83,7 @@ class RowSelection:
     Attributes:
         columns: Top-level columns.
         predicate: The bound condition; None keeps every row.
-        lenient: Whether rows that cannot be judged here are returned, for the caller to judge.
+        lenient: True if rows that cannot be judged here are returned, for the caller to judge.
         reader: Decodes the files, where it can.
         pages: The rows that page statistics have judged and left so far.
     """

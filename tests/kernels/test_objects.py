@@ -175,7 +175,7 @@ def test_arguments_of_other_types_are_refused(loop_of):
         with pytest.raises((TypeError, ctypes.ArgumentError)):
             summed(data, table, wrong, out)
     for count in (3, 5):
-        with pytest.raises(TypeError, match=f"is given {count}"):
+        with pytest.raises(TypeError, match=f"got {count}"):
             summed(*(data, table, factor, out, out)[:count])
 
 

@@ -57,7 +57,7 @@ def costs_of(remote: bool, cores: int, setting: Callable[[str], str | None]) -> 
     """Return the costs of a session.
 
     Args:
-        remote: Whether files are in an object store.
+        remote: True if files are in an object store.
         cores: Tasks that run at once.
         setting: Returns a setting of the session, or None.
 

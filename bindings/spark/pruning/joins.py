@@ -40,8 +40,8 @@ class JoinSide:
         scans: The numbers of all scans that its rows are made of.
         others: Bytes read from other sources, by Spark's estimate.
         size: Bytes of its rows, by Spark's estimate.
-        filtered: Whether the user's query has a condition on it.
-        plain: Whether its rows are those of one scan under conditions.
+        filtered: True if the user's query has a condition on it.
+        plain: True if its rows are those of one scan under conditions.
         above: Joins above whose keys also come from this side, by number, each with the side of it
             that contains this join.
     """
@@ -62,7 +62,7 @@ class PlanJoin:
     Attributes:
         number: Its position among the joins of the plan, from the top down.
         kind: As `kind_of` names it; "" if unknown.
-        all: Whether equal keys are its only condition.
+        all: True if equal keys are its only condition.
         keys: The compared expressions, as trees for each side, and whether NULL equals NULL.
         left, right: Its sides.
     """

@@ -169,8 +169,8 @@ class Listing:
         Args:
             predicate: Over the columns of the files and of partitions.
             candidates: Which files to judge, bool, shape (n,).
-            case_sensitive: Whether Spark distinguishes names by case.
-            require_columns: Whether every file must have all columns of the predicate.
+            case_sensitive: True if Spark distinguishes names by case.
+            require_columns: True if every file must have all columns of the predicate.
             filters: Dynamic filters that joins apply to the rows, or None.
 
         Raises:

@@ -249,8 +249,8 @@ def scan_hive(
             Spark.
         filesystem: As for `scan_parquet`.
         partition_schema: Types of partition columns, by name.
-        infer_types: Whether the other types are inferred as Spark infers them. If False, they are
-            strings (`spark.sql.sources.partitionColumnTypeInference.enabled`).
+        infer_types: True to infer the other types as Spark does. False: they are strings
+            (`spark.sql.sources.partitionColumnTypeInference.enabled`).
         schema: The columns of the files. By default those of `_common_metadata`, `_metadata` or the
             first file, as in Spark without `mergeSchema`. A column that a file lacks is NULL there;
             other columns of a file are not read.

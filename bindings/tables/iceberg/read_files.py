@@ -61,7 +61,7 @@ class FileTask:
         path, kind: Its path and format.
         rows: Its physical rows; -1 is unknown.
         size: Its bytes.
-        filtered: Whether its rows must be filtered by the condition.
+        filtered: True if its rows must be filtered by the condition.
         deletes: The deletes that may apply to it.
         partition: Column name -> the value that all its rows have; a string says instead why the
             value cannot be read.

@@ -232,7 +232,7 @@ def read_tail(
     Args:
         source: The file.
         heads: Heads of other files, to be shared; new ones are added.
-        local: Whether requests cost little.
+        local: True if requests cost little.
 
     Returns:
         The footer, and the number of bytes that were read from storage.

@@ -121,7 +121,7 @@ class FooterBlock:
 
     Attributes:
         nbytes: The bytes of all footers.
-        is_parsed: Whether `parse` was called.
+        is_parsed: True if `parse` was called.
         heads: The head of each footer, length m; None if it cannot be read.
         errors: Number -> the reason why a footer cannot be read.
         counts: The row groups of each footer, shape (m,).
@@ -194,7 +194,7 @@ class FooterBlock:
 
         Args:
             heads: Heads of other files, to be shared; new ones are added.
-            loop: Whether the loop reads them; otherwise pyarrow reads all of them.
+            loop: True if the loop reads them; otherwise pyarrow reads all of them.
         """
         opened, self.is_parsed = self.open(), True
         understood = self._find(heads, opened) if loop else np.zeros(len(self), np.bool_)

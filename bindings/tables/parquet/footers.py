@@ -148,7 +148,7 @@ def read_footers(
         paths: The files.
         filesystem: Their file system.
         meter: Counts the footers and bytes.
-        keep: Whether a file whose footer cannot be read is kept, with its error.
+        keep: True if a file whose footer cannot be read is kept, with its error.
         sizes: The sizes of the files in bytes as they were listed, -1 is unknown; None: unknown.
         progress: Called with the number of footers that were read so far.
 

@@ -49,7 +49,7 @@ class GroupTask:
         path, size, time: Of the file: its path, bytes, and time of change in ns since 1970; -1 is
             unknown.
         groups: The row groups.
-        filtered: Whether their rows are to be judged.
+        filtered: True if their rows are to be judged.
         folder: The folder of the file: path, and texts of the partition values.
         tail: The file's footer; None if it was not read.
         rows: The row counts that `_metadata` has for each row group of the file; None if the counts

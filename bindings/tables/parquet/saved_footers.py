@@ -45,7 +45,7 @@ def write_snapshot(
 
     Args:
         groups: The row groups.
-        exact: Whether bounds occur in a row.
+        exact: True if bounds occur in a row.
         listed: The time before the files were listed, in ns since 1970.
         filesystem: The file system of `path`.
         path: The file to write.
@@ -73,7 +73,7 @@ def _table(groups: RowGroups, exact: Exactness, identified: Mask) -> pa.Table:
 
     Args:
         groups: The row groups.
-        exact: Whether bounds occur in a row.
+        exact: True if bounds occur in a row.
         identified: Mask of the files to save, by position in the table.
     """
     forms, codes = _number_forms(groups)

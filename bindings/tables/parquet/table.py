@@ -230,7 +230,7 @@ class ParquetTable(Table, CompleteTable):
 
         Args:
             plan: A plan of this table.
-            lenient: Whether rows that cannot be judged here are returned, for the caller to judge.
+            lenient: True if rows that cannot be judged here are returned, for the caller to judge.
 
         Raises:
             SourceError: the plan keeps a file whose footer could not be read.
@@ -335,10 +335,10 @@ def scan_parquet(
         stats: A path or URI that `save_stats` wrote. None looks beside the data, and reads footers
             if no usable file is there; False looks nowhere. The footers of files that changed since
             are read.
-        use_metadata: Whether a `_metadata` file in the named folder replaces the footers of the
-            files that it fits: it names them, is not older, and their row groups lie within them
-            without gaps. It cannot detect that a file was replaced by an older one of much the same
-            size; say False if that may happen.
+        use_metadata: True to use a `_metadata` file in the named folder instead of the footers of
+            the files that it fits: it names them, is not older, and their row groups lie within
+            them without gaps. This check does not notice if a file was replaced by an older one of
+            almost the same size; pass False if that may happen.
 
     Returns:
         The table. So far only footers, or what replaces them, have been read; `work` counts them.

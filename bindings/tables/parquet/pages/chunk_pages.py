@@ -169,7 +169,7 @@ def pages_of(chunk: Chunk, ranges: Ranges, *, judged: bool = False) -> Pages | N
     Args:
         chunk: The chunk.
         ranges: Reads its file.
-        judged: Whether a condition tests the column, so that most of its pages are read.
+        judged: True if a condition tests the column, so that most of its pages are read.
 
     Raises:
         OSError: the file cannot be read.

@@ -47,7 +47,7 @@ def keep_matching(rows: RowGroups, predicate: Node, *, lenient: bool) -> None:
     Args:
         rows: The row groups.
         predicate: The bound condition.
-        lenient: Whether rows live on that cannot be judged here.
+        lenient: True if rows live on that cannot be judged here.
 
     Raises:
         UnsupportedForm: rows cannot be judged here.

@@ -60,7 +60,7 @@ class RowGroup:
 
         Args:
             name: The column.
-            judged: Whether the condition tests it, so that its pages are mostly read.
+            judged: True if the condition tests it, so that its pages are mostly read.
         """
         if name not in self.pages:
             found = pages_of(self.chunks[name], self.ranges, judged=judged)
@@ -75,7 +75,7 @@ def look_up(wanted: Sequence[tuple[RowGroup, str]], *, judged: bool = False) -> 
 
     Args:
         wanted: Row groups and their columns.
-        judged: Whether the condition tests them, so that their statistics are read as well.
+        judged: True if the condition tests them, so that their statistics are read as well.
 
     Raises:
         OSError: a file cannot be read.

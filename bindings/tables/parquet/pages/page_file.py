@@ -49,7 +49,7 @@ class ChunkPart:
         values: The number of values in the data pages, NULLs included.
         unpacked: The approximate number of bytes after decompression.
         spans: Where the pages lie with their headers; the dictionary page comes first.
-        dictionary: Whether the first span is a dictionary page and nothing else.
+        dictionary: True if the first span is a dictionary page and nothing else.
         chunk: The bytes of the chunk if they were read before, and where they begin; else None.
     """
 

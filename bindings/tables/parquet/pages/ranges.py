@@ -22,7 +22,7 @@ class Ranges:
 
     Args:
         source: The file.
-        local: Whether requests cost little.
+        local: True if requests cost little.
 
     Attributes:
         size: The size of the file, in bytes.

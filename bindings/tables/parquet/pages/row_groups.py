@@ -219,7 +219,7 @@ class RowGroups:
         Args:
             names: The columns.
             rows: The rows: those alive, or all that the columns hold; None: all of the windows.
-            coded: Whether text may be a dictionary.
+            coded: True if text may be a dictionary.
         """
         out = {}
         by_file: dict[int, list[str]] = {}
@@ -258,7 +258,7 @@ class RowGroups:
 
         Args:
             names: The columns.
-            text: Whether text may be decoded as dictionaries, to be judged by distinct values.
+            text: True if text may be decoded as dictionaries, to be judged by distinct values.
 
         Raises:
             SourceError: the pages hold other rows than the footer says.
