@@ -180,7 +180,7 @@ def _predicate(node: Node, data: DynamicFilterData, schema: pa.Schema) -> Prunin
 def _membership(term: Node, domain: Domain) -> Node:
     """Return a bound condition: the term has one of the values of a set."""
     assert term.dtype is not None
-    if not term.dtype.ordered:  # statistics tell nothing of such values but NULL
+    if not term.dtype.ordered:  # statistics of such values only count NULLs
         return TRUE if domain.null else Node(Op.NOT, (Node(Op.IS_NULL, (term,)),))
     parts = [is_in(term, axis_of(domain.firsts, term.dtype))] if len(domain.firsts) else []
     if domain.nan:

@@ -211,7 +211,7 @@ def _has_no_keys(state: CollectedKeys) -> bool:
 def union_all(states: list[CollectedKeys]) -> CollectedKeys:
     """Return the keys of all states.
 
-    Distinct rows are searched once for all; states without rows are merged in pairs.
+    The distinct rows of all states are found in one pass; states without rows are merged in pairs.
     """
     first = states[0]
     rows = [

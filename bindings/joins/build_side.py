@@ -58,7 +58,7 @@ class BuildSide:
         ]
 
     def expect(self, schema: pa.Schema, session: Session) -> DynamicFilter | None:
-        """Make the filter of the probe side, which is completed by `prepare`.
+        """Make the filter of the probe side; `prepare` completes it.
 
         Args:
             schema: The probe side's columns.

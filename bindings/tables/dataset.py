@@ -1,4 +1,4 @@
-"""Hand a plan to pyarrow.dataset: its kept files and row groups, where Arrow reads them alike."""
+"""Hand a plan to pyarrow.dataset: its kept files and row groups, if Arrow reads the same values."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def dataset_of(plan: Plan) -> ds.Dataset:
 
 
 def _expression(file: DatasetFile) -> pc.Expression:
-    """Return what the partition values of a file say of its rows."""
+    """Return the partition values of a file as an expression that holds for all of its rows."""
     out = pc.scalar(True)
     for name, value in file.values.items():
         column = pc.field(name)
@@ -88,7 +88,7 @@ def _expression(file: DatasetFile) -> pc.Expression:
 
 
 def _why_no_constant(file: DatasetFile) -> str:
-    """Explain which partition value no expression of Arrow can say; "" if there is none."""
+    """Explain which partition value no Arrow expression can represent; "" if there is none."""
     for name, value in file.values.items():
         if pa.types.is_floating(value.type) and value.is_valid and math.isnan(value.as_py()):
             return f"the partition value of {name} is NaN"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from skipstone.bindings.plans.request import Dynamic
     from skipstone.bindings.predicates.predicate import Condition
 
-MAX_FOOTERS: Final = 64  # of a Delta table; reading these files needs their footers too
+MAX_FOOTERS: Final = 64  # of a Delta table; reading these files needs their footers anyway
 
 
 class Table(ABC):

@@ -116,7 +116,8 @@ def make_once(key: Hashable, make: Callable[[], T]) -> T:
         if not forks.can_compile():
             raise BackendMissing(
                 "this process was forked while another thread compiled, and cannot compile "
-                "anything itself: use backend='numpy' here, or start processes by 'spawn' or 'forkserver'"
+                "anything itself: use backend='numpy' here, or start processes by 'spawn' or "
+                "'forkserver'"
             )
         forks.release_imports()  # the thread that compiles may import modules
         with forks.compiling:

@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 class HiveTable(Table):
     """A table of Parquet files in partition folders.
 
-    `scan_hive` makes it. A plan lists only the folders that its condition admits, and reads their
-    footers. Listings and footers are cached, so that a table sees one state of each folder and
-    file.
+    `scan_hive` makes it. A plan lists only the folders that its condition allows, and reads the
+    footers in them. Listings and footers are cached, so that a table sees one state of each folder
+    and file.
 
     Attributes:
         root: The table's folder.
@@ -191,7 +191,7 @@ class HiveTable(Table):
         filters: DynamicFilters | None,
         folders: Sequence[Folder],
     ) -> Mask:
-        """Return a mask of the folders that may hold a row which matches and passes the filters.
+        """Return a mask of the folders that may hold a row that matches and passes the filters.
 
         The folders lie at one level of the tree; only the partition columns down to this level are
         known.

@@ -58,7 +58,7 @@ class FooterCache:
         )
 
     def _count(self, part: SavedPart) -> None:
-        """Count the files that the snapshot serves for the first time."""
+        """Count the files that take their statistics from the snapshot for the first time."""
         self.meter.count("footers from the snapshot", int((~self._served[part.saved]).sum()))
         self._served[part.saved] = True
 

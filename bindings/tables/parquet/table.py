@@ -86,7 +86,7 @@ class ParquetTable(Table, CompleteTable):
 
     @property
     def path(self) -> str | None:
-        """The folder that was named, as its file system names it; None if files or a glob were."""
+        """The folder that was scanned, as its file system names it; None for files or a glob."""
         return self._cache.root
 
     @property
@@ -207,7 +207,7 @@ class ParquetTable(Table, CompleteTable):
         return self.groups.by_path(kept)
 
     def load(self, paths: Iterable[Path]) -> None:
-        """Look up the statistics of columns at once, so that footers are opened once."""
+        """Look up the statistics of columns together, so that footers are opened once."""
         self.groups.load(paths)
 
     def check_unchanged(self, containers: npt.NDArray[np.int64]) -> None:
@@ -241,7 +241,7 @@ class ParquetTable(Table, CompleteTable):
         return tasks_of(self, RowSelection.of(plan, lenient, reader), plan)
 
     def dataset_files(self, plan: Plan) -> Iterator[DatasetFile]:
-        """Yield what pyarrow.dataset must know about the files of a plan."""
+        """Yield the description that pyarrow.dataset needs of each file of a plan."""
         from skipstone.bindings.tables.parquet.dataset_files import dataset_files
 
         return dataset_files(self, plan)

@@ -139,7 +139,7 @@ def pages_to_read(windows: Sequence[Window], name: str, alive: Mask) -> tuple[Pa
 
 
 def needs_pages(windows: Sequence[Window], name: str, alive: Mask) -> bool:
-    """Return True if it is worth finding the pages of a row group's column, not found yet."""
+    """Return True if the pages of a row group's column should still be looked up."""
     g = windows[0].group
     return name not in g.pages and (
         windows[0].rows < g.rows or living_share(g.chunks[name], alive) <= LIVING_SHARE

@@ -93,7 +93,7 @@ def read_by_pages(
                 source, file = open_file(task, heads)
                 stack.enter_context(source)
             except UNREADABLE:
-                files.append(None)  # the format's own reader says what is wrong
+                files.append(None)  # the format's own reader raises the error
                 continue
             files.append(file)
 
