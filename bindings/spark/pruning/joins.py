@@ -162,7 +162,7 @@ def targets_of(
         numbers: The side's origins to examine.
         scans: The scans of the plan.
         kinds: The types of the other side's keys; None if a collation compares them.
-        context: What the scans share.
+        context: The settings that the scans share.
     """
     found = (
         _target(join, side, scans[number], join.side_of(side).origins[number], kinds, context)
@@ -215,7 +215,7 @@ class Collector:
         side: The side of the scans that the keys are compared with.
         threshold: Size of a filter in bytes, as for `DynamicFilterCollector`.
         max_rows: Distinct rows that come to the driver.
-        context: What the scans share.
+        context: The settings that the scans share.
     """
 
     def __init__(

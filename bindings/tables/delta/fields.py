@@ -148,7 +148,7 @@ def _leaves(
 
 def _field(f: Mapping[str, Any], padded: bool = False) -> pa.Field:
     # Collated text is not ordered by its bytes, and readers pad CHAR. This note on the Arrow field
-    # tells `ir.types.from_arrow` so.
+    # tells `ir.types.from_arrow` about it.
     notes = f.get("metadata") or {}
     padded = (
         padded

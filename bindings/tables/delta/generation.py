@@ -1,6 +1,6 @@
 """Recognize the generation expressions that bound the column they are generated from.
 
-Any other expression bounds nothing, and is no error. Source: Delta Lake,
+Any other expression bounds nothing, and is not an error. Source: Delta Lake,
 `OptimizablePartitionExpression`.
 """
 

@@ -107,7 +107,7 @@ class FileReader(Reader):
     by_id: bool
 
     def read_all(self, tasks: Sequence[FileTask]) -> Iterator[pa.RecordBatch]:
-        """Yield the selected rows of all tasks, in order; several are read at once."""
+        """Yield the selected rows of all tasks, in order; several are read concurrently."""
         sizes = [int(task.action["size"] or 0) for task in tasks]
         return read_in_order(self._read_together, together(tasks, sizes))
 
@@ -119,7 +119,7 @@ class FileReader(Reader):
         return out
 
     def judge_pages(self, tasks: Sequence[FileTask]) -> Iterator[FilePages]:
-        """Yield what pages leave of each file."""
+        """Yield the row ranges that page statistics leave of each file."""
         schema = self.fields.schema
         return read_in_order(
             lambda task: [judge_file(self._open, task, task.action["path"], self.wanted, schema)],

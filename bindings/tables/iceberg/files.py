@@ -163,7 +163,7 @@ class IcebergFiles(CompleteTable):
 
     @property
     def work(self) -> Work:
-        """What was read of the table."""
+        """Counts of what was read of the table."""
         return self.table.work
 
     def size(self, chosen: Mask) -> DataSize:
