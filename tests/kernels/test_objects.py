@@ -203,7 +203,7 @@ def test_arrays_lie_in_memory_as_expected():
 
 
 def test_an_error_in_machine_code_is_raised(loop_of):
-    """Numba's status is looked at, although loops raise nothing."""
+    """Numba's status is checked, although loops raise nothing."""
     divided = loops.compiled(loop_of("divided", "i8(array)"))
     assert divided(np.array([7, 2])) == 3
 
