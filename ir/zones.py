@@ -145,8 +145,7 @@ class Shift:
         return readings + self.shifts[np.searchsorted(self.switches, readings, "right")]
 
     def around(self, low: Ticks, high: Ticks) -> tuple[Ticks, Ticks]:
-        """Return the least and greatest reading of the other clock while this one goes from low to
-        high.
+        """Return the least and greatest reading of the other clock between two of this one.
 
         Where the shift falls, the other clock goes back, by a day at most. So only the two switches
         after `low` and the two before `high` can matter.

@@ -110,8 +110,7 @@ def may_raise(bound: BoundFilter, stats: Statistics) -> Mask:
 
 
 def evaluate_order(bound: BoundFilter, op: str, stats: Statistics) -> Verdicts:
-    """Return whether no row, some or every row of each container satisfies an inequality with a
-    key.
+    """Return whether no row, some or every row satisfies an inequality with a key, by container.
 
     It is enough to compare with the greatest key, or with the least.
 

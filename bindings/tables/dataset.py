@@ -54,7 +54,7 @@ def dataset_of(plan: Plan) -> ds.Dataset:
     schema = plan.schema
     for path, field in noted_paths(schema).items():
         raise UnsupportedForm(
-            f"a dataset cannot say that the column {show_path(path)} is {meaning_of(field)}. "
+            f"a dataset cannot express that the column {show_path(path)} is {meaning_of(field)}. "
             f"{OTHERWISE}"
         )
     plan.table.check_unchanged(plan.kept)
@@ -64,7 +64,9 @@ def dataset_of(plan: Plan) -> ds.Dataset:
         if key not in known:
             known[key] = (_why_not(file, schema), file.metadata)  # the latter keeps its id
         if problem := file.problem or known[key][0] or _why_no_constant(file):
-            raise UnsupportedForm(f"{file.path}: a dataset cannot say that {problem}. {OTHERWISE}")
+            raise UnsupportedForm(
+                f"{file.path}: a dataset cannot express that {problem}. {OTHERWISE}"
+            )
         fragments.append(
             kind.make_fragment(
                 file.path,
