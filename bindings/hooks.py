@@ -1,7 +1,7 @@
 """The table of calls from a room to one below it in CONTRIBUTING's table.
 
-A room imports only the rooms above it. A method such as `Plan.to_spark` needs a room below: it
-names its target here, and the target is imported at the call.
+A room imports only the rooms above it. A method that needs a room below, such as `Plan.to_spark`,
+names its target here, and the target is imported when the method is called.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def path_text(where: Any) -> str:
     Raises:
         SourceError: `where` is neither text, bytes nor a path object.
     """
-    release_imports()  # as in `bind_source`; whatever opens a table comes by here
+    release_imports()  # as in `bind_source`; everything that opens a table comes by here
     if isinstance(where, str | bytes | os.PathLike):
         return os.fsdecode(where)
     if hasattr(where, "read"):
@@ -269,7 +269,7 @@ def _from_uri(text: str, scheme: str) -> tuple[pafs.FileSystem, str]:
 
 
 def _check_s3_host(options: Mapping[str, Sequence[str]]) -> None:
-    """Raise OSError at once if S3's host name cannot be resolved; pyarrow would try for 6 s."""
+    """Raise OSError if S3's host name cannot be resolved; pyarrow would try for 6 s first."""
     # Without a region in the URI, pyarrow asks us-east-1 for the bucket's region.
     region = options.get("region", ["us-east-1"])[0]
     own_endpoint = "endpoint_override" in options or any(

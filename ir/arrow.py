@@ -1,7 +1,8 @@
 """Convert between NumPy's and Arrow's arrays without pandas.
 
-`pa.array`, `pa.scalar`, `Array.to_numpy`, and Arrow's functions of Python's values import pandas
-where it is installed, which takes 0.2 s (pyarrow 26). A first answer needs none of it.
+`pa.array`, `pa.scalar`, `Array.to_numpy`, and Arrow functions that are given Python values import
+pandas if it is installed, which takes 0.2 s (pyarrow 26). The first answer of a process does not
+need pandas.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def dtype_of(number: pa.DataType) -> np.dtype[Any]:
 
 
 def known_of(array: pa.Array) -> Mask | None:
-    """Return the mask of values that are not null, of an array with its own bitmap; None: all."""
+    """Return the mask of values that are not NULL; None: all are. The array has its own bitmap."""
     if array.null_count == 0:
         return None
     return _bits(array.buffers()[0], array.offset, len(array))
@@ -85,14 +86,14 @@ def arrow_of(values: npt.NDArray[Any], known: Mask | None = None) -> pa.Array:
 
 
 def binary_of(values: Sequence[bytes]) -> pa.Array:
-    """Return texts of bytes as a large_binary array."""
+    """Return byte strings as a large_binary array."""
     ends = np.cumsum([0, *map(len, values)], dtype=np.int64)
     buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(values))]
     return pa.Array.from_buffers(pa.large_binary(), len(values), buffers)
 
 
 def python_array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Return Python's values as an Arrow array, as `pa.array` does; None is NULL.
+    """Return Python values as an Arrow array, as `pa.array` does; None is NULL.
 
     Raises:
         ArrowException, OverflowError, ValueError, TypeError: a value is not of the type.
@@ -111,10 +112,10 @@ def scalar_of(value: object, kind: pa.DataType) -> pa.Scalar:
 def without_pandas(values: Sequence[Any], kind: pa.DataType) -> pa.Array | None:
     """Return the array of `python_array`; None if the values are not all of one simple type.
 
-    It takes five times as long as `pa.array` once pandas is there.
+    It takes five times as long as `pa.array` once pandas is imported.
 
     Raises:
-        OverflowError, ValueError: a value is beyond the range of the type, or is no text.
+        OverflowError, ValueError: a value is beyond the range of the type, or is not text.
     """
     known = np.array([v is not None for v in values], np.bool_)
     given = {type(v) for v in values if v is not None}
@@ -146,7 +147,7 @@ def _would_import_pandas() -> bool:
 
 @functools.cache
 def _is_pandas_installed() -> bool:
-    # `importlib.util.find_spec` would ask finders that act on what they are asked for.
+    # Not `importlib.util.find_spec`: it calls finders that act on the name they are given.
     return PathFinder.find_spec("pandas") is not None
 
 

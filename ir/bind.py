@@ -205,12 +205,12 @@ class _Binder:
         members += [(m.dtype, m.value) for m in given if m.op is Op.LITERAL]
         types = [*distinct_types(members), *(m.dtype for m in given if m.dtype is not None)]
         if column.dtype != ty.NULL and _types_differ(column, types, bool(rest)):
-            # Spark casts all members to one type, in which expressions may be equal that differ
-            # in their own types.
+            # Spark casts all members to one type. Expressions that differ in their own types may be
+            # equal in that type.
             every = [Node(Op.LITERAL, value=v, dtype=t) for t, v in n.value]
             return in_common_type(column, [*every, *given], self.session)
         if column.dtype == ty.NULL or not (members or rest):
-            # SQL text cannot write an empty list, but expressions can build one. It has no members.
+            # SQL text cannot express an empty list, but expressions can build one.
             return NULL if column.dtype == ty.NULL else FALSE
         if any(v is None for _, v in members):
             rest.append(NULL)
@@ -365,7 +365,8 @@ def _same_equality(a: DType, b: DType | None) -> bool:
 def _types_differ(column: Node, types: list[DType], expressions: bool) -> bool:
     """Return True if IN has to cast a scalar and its members to compare them.
 
-    Among literals alone, only texts need it: other literals have places on the scalar's axis.
+    If all members are literals, only strings need the cast: other literals are points on the
+    scalar's axis.
     """
     assert column.dtype is not None
     if column.dtype.element is not None:

@@ -192,8 +192,8 @@ def member_conditions(
 
     Args:
         column: The column or call.
-        members: Literals: types and axis values. None is a NULL, which only has a part in the
-            choice of the type that Spark compares in.
+        members: Literals: types and axis values. None is a NULL, which only affects the type that
+            Spark compares in.
         session: The Spark settings.
 
     Raises:
@@ -247,12 +247,14 @@ def in_common_type(x: Node, members: list[Node], session: Session) -> Node:
 
 
 def mixed_type(types: list[DType], session: Session) -> DType:
-    """Return the type to which Spark casts the values of a list that holds texts, in their order.
+    """Return the type to which Spark casts the values of an IN list that may mix types.
+
+    The order of the types decides.
 
     Raises:
         CannotJudge: Spark rejects the list, or the type is not certain here.
 
-    Source: Spark 4, `InConversion`, `TypeCoercion.findWiderCommonType` and that of
+    Source: Spark 4, `InConversion`, `findWiderCommonType` of `TypeCoercion` and of
     `AnsiTypeCoercion`; seen in 4.3.
     """
     texts = any(t.kind is Kind.STRING for t in types)

@@ -30,7 +30,7 @@ Policy: TypeAlias = Literal["never", "null", "raise", "unknown", "keep"]
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One use of a function.
+    """One call of a function.
 
     Attributes:
         name: The function.

@@ -116,7 +116,7 @@ def unknown(dtype: DType) -> Interval:
 
 
 def anything(dtype: DType) -> Interval:
-    """Return the interval of a result of which nothing is known, not even if Spark raises."""
+    """Return the interval of a result about which nothing is known, not even if it raises."""
     return replace(unknown(dtype), may_raise=YES)
 
 
@@ -136,7 +136,7 @@ def hull(dtype: DType, parts: Iterable[tuple[Interval, Mask]]) -> Interval:
 
 
 def less(a: Data, b: Data) -> Mask:
-    """Return a < b by element; booleans for object arrays too."""
+    """Return a < b by element, as booleans even for object arrays."""
     return np.asarray(a < b, np.bool_)
 
 
@@ -205,7 +205,7 @@ def opaque(call: Call, f: Function, args: tuple[Interval, ...]) -> Interval:
 def corners(call: Call, f: Function, args: tuple[Interval, ...]) -> Interval:
     """Compute the interval around the values at the corners of each box.
 
-    Where an argument may be NaN, NaN is a corner too. A function that is monotone in each argument
+    Where an argument may be NaN, NaN is also a corner. A function that is monotone in each argument
     takes its extremes at corners. A bad corner means that bad points may lie inside: the interval
     then ends where the function saturates, or it is unbounded. A box of one point is that point.
     """

@@ -65,7 +65,7 @@ class Pattern:
 
     @property
     def regex(self) -> str:
-        """A regular expression for a full match. Wildcards match line ends too."""
+        """A regular expression for a full match. Wildcards also match line ends."""
         parts = (
             {"%": ".*", "_": "."}[text] if wild else re.escape(text) for wild, text in self.tokens
         )

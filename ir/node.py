@@ -103,7 +103,8 @@ class Node:
     dtype: DType | None = None  # tells 1 from True and from 1.0
     _hash: int = field(init=False, repr=False, compare=False, default=0)
 
-    # By hand: the generated one takes half as long again, and a predicate makes dozens of nodes.
+    # Written by hand: the generated one takes 1.5 times as long, and a predicate makes dozens of
+    # nodes.
     def __init__(
         self,
         op: Op,
@@ -115,7 +116,8 @@ class Node:
         _set(self, "args", args)
         _set(self, "value", value)
         _set(self, "dtype", dtype)
-        # Stored, so that a tree is hashed once and not once per level. Of a long list, its ends do.
+        # Stored, so that a tree is hashed once and not once per level. For a long list, the hash
+        # covers only its ends.
         if op is Op.IN and isinstance(value, tuple) and len(value) > MAX_HASHED:
             value = (len(value), value[0], value[-1])
         _set(self, "_hash", hash((op, args, value, dtype)))

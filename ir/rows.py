@@ -59,7 +59,7 @@ def evaluate_rows(predicate: Node, batch: pa.RecordBatch) -> pa.BooleanArray:
     if not batch.num_rows:
         return pa.nulls(0, pa.bool_())
     truth = judge(predicate, batch, {})
-    _raise_if_lost(predicate, truth)
+    _raise_if_unjudged(predicate, truth)
     return arrow_of(truth.true, truth.true | truth.false)
 
 
@@ -68,11 +68,11 @@ def matching_rows(predicate: Node, batch: pa.RecordBatch) -> pa.RecordBatch:
     if not batch.num_rows:
         return batch
     truth = judge(predicate, batch, {})
-    _raise_if_lost(predicate, truth)
+    _raise_if_unjudged(predicate, truth)
     return batch.filter(arrow_of(truth.true))
 
 
-def _raise_if_lost(predicate: Node, truth: Truth) -> None:
+def _raise_if_unjudged(predicate: Node, truth: Truth) -> None:
     if truth.may_raise.any():
         raise unjudged(predicate, int(truth.may_raise.sum()))
 
@@ -134,7 +134,7 @@ def judge(n: Node, batch: pa.RecordBatch, cache: Cache) -> Truth:
 
 
 def _judge_column(n: Node, batch: pa.RecordBatch, cache: Cache) -> Truth:
-    """Judge each row by a test of a column; those of a dictionary by its values, if few."""
+    """Judge each row by a test of a column; if a dictionary is small, judge its values."""
     path = n.args[0].value
     assert isinstance(path, tuple)
     if len(path) == 1 and path not in cache and path[0] in batch.schema.names:

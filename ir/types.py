@@ -58,8 +58,8 @@ class DType:
         unit, zoned: The unit of timestamps ("s", "ms", "us", "ns"), and whether they are instants;
             the unit of intervals ("us", "month").
         name: The name of a type that allows null tests only; "day" for intervals of whole days.
-        element: The type of an array's elements, if functions of arrays take it; `name` says it,
-            too. Rows can be compared by it, statistics cannot.
+        element: The type of an array's elements, if functions of arrays support it; `name` contains
+            it as well. Rows can be compared by it, statistics cannot.
     """
 
     kind: Kind
@@ -299,7 +299,7 @@ def _is_text(t: pa.DataType) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A column that a predicate can name: its path, its type, and if it may hold NULL by schema."""
+    """A column that a predicate can name: path, type, and whether the schema allows NULL."""
 
     path: Path
     dtype: DType

@@ -24,7 +24,7 @@ FIRST: Final = -2_208_988_800_000_000  # 1900-01-01
 LAST: Final = 7_258_118_400_000_000  # 2200-01-01
 # Spark before 3.0, and later versions in legacy mode, wrote dates and timestamps in the Julian
 # calendar, which differs from ours before these limits (day 2299161 in Julian days; zones settle by
-# 1900). Their hashes differ too.
+# 1900). Their hashes also differ.
 GREGORIAN: Final = -141_427  # 1582-10-15, days since 1970
 SETTLED: Final = -2_208_988_800  # 1900-01-01, seconds since 1970
 
@@ -145,8 +145,7 @@ class Shift:
         return readings + self.shifts[np.searchsorted(self.switches, readings, "right")]
 
     def around(self, low: Ticks, high: Ticks) -> tuple[Ticks, Ticks]:
-        """Return the least and greatest reading of the other clock while this one goes from low to
-        high.
+        """Return the least and greatest reading of the other clock between two of this one.
 
         Where the shift falls, the other clock goes back, by a day at most. So only the two switches
         after `low` and the two before `high` can matter.

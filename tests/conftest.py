@@ -1,4 +1,4 @@
-"""What all tests share: Hypothesis profiles, and the backends that this machine has."""
+"""Shared by all tests: Hypothesis profiles, and the backends that this machine has."""
 
 import os
 
@@ -35,7 +35,7 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
 def missing(name: str) -> str | None:
-    """Why a backend cannot run here."""
+    """Return why a backend cannot run here."""
     try:
         choose(Launch(1, roots=(Node(Op.PLANE),)), name, 1)
     except BackendMissing as e:
@@ -48,7 +48,7 @@ MISSING = {name: why for name in BACKENDS if name != "auto" and (why := missing(
 
 @pytest.fixture(params=[name for name in BACKENDS if name != "auto" and name not in MISSING])
 def backend(request):
-    """The name of each backend in turn that this machine has."""
+    """Return the name of each backend that this machine has, in turn."""
     return request.param
 
 

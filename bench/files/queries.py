@@ -1,4 +1,4 @@
-"""Count matching rows of Parquet files: plan, and read what is kept.
+"""Count matching rows of Parquet files: plan, then read the kept row groups.
 
 This is the only question about files that query engines answer.
 """

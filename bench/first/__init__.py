@@ -1,1 +1,1 @@
-"""`first`: what a person meets first: new predicates, fresh processes, small files."""
+"""`first`: the time to first answers: new predicates, new processes, small files."""

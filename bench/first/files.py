@@ -20,7 +20,7 @@ from bench.report.measure import Timing, interleave
 from bench.report.report import OWN, Options, Report, Requirement, equal
 
 FILES, ROWS, FOLDERS = 10_000, 100, 100
-STATUS: Final = Path("/proc/self/status")  # Linux alone has it
+STATUS: Final = Path("/proc/self/status")  # only Linux has it
 COLD: Final = ("scan_parquet", "scan_hive", "Polars", "DuckDB", "pyarrow.dataset")
 COLUMNS: Final = ["id", "number_0"]
 WHERE: Final = "number_0 > 1000000"  # no row

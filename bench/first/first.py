@@ -1,4 +1,4 @@
-"""`first`: what a person meets first; `--only` chooses parts."""
+"""`first`: the first answers that a person waits for; `--only` chooses parts."""
 
 from __future__ import annotations
 

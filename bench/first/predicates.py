@@ -20,7 +20,7 @@ WIDE: Final = pa.schema([(f"c{i}", pa.int64()) for i in range(304)])
 TESTS: Final = ("{} >= {}", "{} < {}", "{} = {}", "{} <> {}", "{} <= {}", "{} > {}")
 NEW_SHAPES: Final = 200
 CONTAINERS: Final = 1000
-# What is made -> the microseconds that it may take.
+# Kind of predicate -> the microseconds that making it may take.
 GOALS: Final = {
     "from text, new literals, a seen shape": 250,
     "from text, a new shape": 350,

@@ -19,7 +19,7 @@ from bench.report.report import OWN, Options, Report, Requirement
 WHERE: Final = "dest = 'BOS' AND dep_delay > 60"
 COLUMNS: Final = ("carrier", "flight", "dep_delay")
 NEW: Final = "Skipstone, no loop compiled"
-# What a process does -> the milliseconds that it may take.
+# Task of a process -> the milliseconds that it may take.
 GOALS: Final = {"skipstone plan": 350.0, "skipstone --help": 120.0}
 
 

@@ -1,4 +1,4 @@
-"""Find out which row groups Polars reads, from what its Parquet reader prints.
+"""Find out which row groups Polars reads, from the messages of its Parquet reader.
 
 `python -m bench.power.polars` answers in a process of its own, because Polars reads POLARS_VERBOSE
 once.

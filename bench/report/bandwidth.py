@@ -62,7 +62,7 @@ class Bandwidth:
         self._map(loop, [part for a in self.arrays for part in _pieces(a, piece)])
 
     def _all(self, loop: Read, piece: int) -> None:
-        """Read all arrays at once, in pieces."""
+        """Read all arrays together, in pieces."""
         self._map(loop, *(_pieces(a, piece) for a in self.arrays))
 
     def _map(self, loop: Read, *arguments: Sequence[Any]) -> None:

@@ -20,7 +20,7 @@ from bench.report.show import figure, table
 # arrays, hashes, clocks.
 TOLERANCE: Final = 0.1
 MIN_ROUNDS: Final = 5  # in both runs; fewer have no meaningful spread
-BUSY: Final = 1.5  # load per CPU that a run alone does not reach
+BUSY: Final = 1.5  # load per CPU that a run does not reach by itself
 SAME: Final = ("processor", "cpus", "threads", "system", "python")
 
 
@@ -59,7 +59,7 @@ class Change:
 
 @dataclass
 class Comparison:
-    """The changes between two runs' results, and notes on what was not compared."""
+    """The changes between two runs' results, and notes on figures that were not compared."""
 
     changes: list[Change] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)

@@ -1,7 +1,7 @@
 """Save and load results: a small JSON file for each workload, with the machine that it ran on.
 
-The files are kept in git, so they hold only what is read again, with three significant digits:
-ratios, and seconds where `compare` or a plot needs them.
+The files are kept in git, so they hold only figures that are read again, with three significant
+digits: ratios, and seconds where `compare` or a plot needs them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ PACKAGES: Final = (
 
 
 def as_json(report: Report, options: Options, where: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is saved of one workload, with the machine and options of its run."""
+    """Return the saved form of one workload, with the machine and options of its run."""
     found: dict[str, Any] = _rounded(
         {
             "containers": report.containers,

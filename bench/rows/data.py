@@ -44,7 +44,7 @@ SCHEMA: Final = pa.schema(
 )
 FOLDER: Final = CHECKOUT / "bench-data"
 GROUP: Final = 1 << 20  # rows in a row group, if the file has as many
-COMPLETE: Final = "complete"  # a file that marks what was written whole
+COMPLETE: Final = "complete"  # a file that marks a folder that was written completely
 
 
 @dataclass(frozen=True)
@@ -53,10 +53,10 @@ class Layout:
 
     Attributes:
         name: The printed name, with which the command line chooses it.
-        kind: What the lake is.
+        kind: The lake's format.
         files: The number of files.
         order: The column that the rows ascend in. tpchgen-cli writes them by order key.
-        indexes: Whether the files have page indexes.
+        indexes: True if the files have page indexes.
         rows: How many rows to take, evenly spread; None takes all.
     """
 

@@ -1,7 +1,7 @@
 """Ask each engine, in each of its good settings, for rows in Arrow from the paths of a lake.
 
 An engine keeps what a process would keep between queries: a connection, a session, its caches.
-Nothing is imported before an engine is asked, for a fresh process counts its imports.
+Nothing is imported before an engine is asked, because a fresh process counts its imports.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Ask an engine in a process of its own: how long that takes with all imports, how much it reads.
+"""Measure an engine in a new process: its time with all imports, and the bytes that it reads.
 
 `python -m bench.rows.fresh` asks; what to ask is pickled on its standard input.
 """
@@ -20,7 +20,7 @@ from bench.rows.questions import Question
 if TYPE_CHECKING:
     from bench.report.measure import Timing
 
-IO: Final = Path("/proc/self/io")  # Linux alone has it
+IO: Final = Path("/proc/self/io")  # only Linux has it
 
 
 def interleave(
@@ -43,9 +43,9 @@ def read_bytes(
 ) -> int | None:
     """Return how many bytes an engine reads of a lake that its process has not seen before.
 
-    A tiny lake of the same kind is asked all questions before, so that what the engine imports late
-    is not counted. None: the system does not tell, or the engine maps files, for it read less than
-    their footers.
+    The engine first answers all questions on a tiny lake of the same kind, so that its late imports
+    are not counted. None: the system has no such count, or the engine maps files, because it read
+    less than their footers.
     """
     if not IO.exists():
         return None

@@ -13,7 +13,7 @@ class Lake:
     """A data set on disk.
 
     Attributes:
-        kind: What it is.
+        kind: The table format.
         folder: The folder of its Parquet files.
         source: What an engine opens: `folder`, or the metadata file of an Iceberg table.
         files: The paths of its Parquet files.

@@ -1,4 +1,4 @@
-"""The questions of `rows`: columns, and a conjunction of tests that each engine is told its way."""
+"""The questions of `rows`: columns, and a conjunction of tests, translated for each engine."""
 
 from __future__ import annotations
 

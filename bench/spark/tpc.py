@@ -36,7 +36,7 @@ class Found:
 
     @property
     def excess(self) -> float:
-        """Return the time as a share of what is allowed."""
+        """Return the time as a share of the allowed time."""
         plain = self.plain.best
         return self.own.best / max(plain * SLOWER, plain + SLACK)
 
@@ -118,7 +118,7 @@ def benchmark(
 
     Args:
         report: The report.
-        lake: What the tables are.
+        lake: The kind of tables, for the report.
         spark: The session.
         name: "tpch" or "tpcds".
         options: The rounds, and the only queries, by names such as "Q1".

@@ -64,7 +64,7 @@ def lake_of(name: str, *, ordered: bool) -> Path:
 
     Args:
         name: "tpch" or "tpcds".
-        ordered: Whether the large tables are sorted by time; otherwise their rows are in no order.
+        ordered: True if the large tables are sorted by time; otherwise their rows are in no order.
     """
 
     def make(folder: Path) -> None:

@@ -60,7 +60,7 @@ def measured(
 
     Args:
         device: The device.
-        copying: Makes a run that copies so many bytes within the device.
+        copying: Makes a run that copies a given number of bytes within the device.
         peers: The other libraries.
         sizes: The numbers of containers.
         options: As for every workload.
@@ -147,7 +147,7 @@ def _at(
     options: Options,
     report: Report,
 ) -> None:
-    """Measure n containers of so many columns of 16 bytes."""
+    """Measure n containers of `columns` columns, each 16 bytes wide."""
     host, p, first, stop = ranges(n, columns)
     launch, on = host.launch(Program(p.program.can_match)), Resident(device)
     upload = clock(lambda: on.inputs(launch))

@@ -71,7 +71,7 @@ def pyiceberg(metadata: Path, needed: Needed) -> Answers:
 
 
 def _each(engine: str, ask: Callable[[str], set[int]], needed: Needed) -> Answers:
-    """Ask an engine every question; note where it has no such form or raises an error."""
+    """Ask an engine every question; note the forms that it lacks and the errors that it raises."""
     out: list[int | str] = []
     for q, n in zip(QUESTIONS, needed, strict=True):
         if (text := q.text(engine)) is None:

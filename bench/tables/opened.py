@@ -1,4 +1,4 @@
-"""Count the Parquet files of a folder that any library opens; Linux alone tells."""
+"""Count the Parquet files of a folder that any library opens; this works only on Linux."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class BoundKeys:
         data: The keys that fit columns; None if they are not known, or cannot be used.
         targets: The columns that the keys are compared with; several tuples, if a key is compared
             with several columns.
-        all_fit: Whether all keys of the filter fit columns.
+        all_fit: True if all keys of the filter fit columns.
     """
 
     data: DynamicFilterData | None
@@ -47,7 +47,8 @@ def bind_filter(f: DynamicFilter, schema: pa.Schema, session: Session) -> BoundK
     """Bind a filter's keys to the columns that they are compared with.
 
     A key that fits no column is left out, with a warning. If the join needs rows with a match, the
-    other keys still filter: such a row has a match by them, too. Otherwise the filter is not used.
+    other keys still filter, because such a row also matches by them alone. Otherwise the filter is
+    not used.
 
     Raises:
         DynamicFilterError: the filter's `columns` name a key that it does not have.

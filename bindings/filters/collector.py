@@ -55,7 +55,7 @@ class DynamicFilterCollector:
             no limit.
         on_overflow: "degrade", or "all": a filter that is too large filters nothing, as in Flink.
         ranges: The number of ranges that replace a column's values if there are too many.
-        null_safe: Whether keys are compared by `<=>`, so that NULL is a key like others; or the
+        null_safe: True if keys are compared by `<=>`, so that NULL is a key like others; or the
             names of the keys that are.
         timezone, ansi: Spark's settings, which casts depend on.
 

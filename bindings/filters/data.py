@@ -63,7 +63,7 @@ class DynamicFilterData:
     def exact(self) -> bool:
         """True if it holds every distinct row.
 
-        Then it also tells which rows certainly have a match.
+        Then `matched` also returns which rows certainly have a match.
         """
         return bool(self.fields) and self.state.rows is not None
 
@@ -152,7 +152,7 @@ class DynamicFilterData:
     def only(self, names: tuple[str, ...]) -> DynamicFilterData:
         """Return the filter of some of the key columns alone.
 
-        It is weaker: each row with a match has a match by these columns, too.
+        It is weaker: each row with a match also has a match by these columns alone.
         """
         if names not in self._parts:
             at = [self.fields.index(name) for name in names]

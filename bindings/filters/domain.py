@@ -32,7 +32,7 @@ class Domain:
         kind: "set": exactly the values; "ranges": values within the ranges; "all": any value.
         firsts, lasts: The ends of the ranges as lanes, ascending, without NULL and NaN; for a set,
             both are the array of its values.
-        nan, null: Whether NaN and NULL are among the values.
+        nan, null: True if NaN and NULL are among the values.
         level: The level of the buckets that ranges lie in.
         widest: Bytes of the longest value.
     """

@@ -21,7 +21,7 @@ Columns = Mapping[str, str | Sequence[str]]
 class DynamicFilter:
     """The keys of a join's build side, bound to the columns of a scan; available now or later.
 
-    Until it is complete, it keeps everything. It also does if it fails or is cancelled.
+    It keeps everything until it is complete, and also if it fails or is cancelled.
 
     Safe to share between threads.
 
@@ -37,7 +37,7 @@ class DynamicFilter:
             or ">=". NULL is a key if the filter was collected as null-safe.
         builders: The number of parts that the keys arrive in; None if it is not known yet, and
             `expect` will set it.
-        awaitable: Whether `wait` waits.
+        awaitable: True if `wait` waits for the keys; False if it returns immediately.
 
     Raises:
         DynamicFilterError: the operator, the join or the side is unknown.
@@ -91,14 +91,14 @@ class DynamicFilter:
             builder: The builder; a builder that runs again must report the same keys.
 
         Returns:
-            Whether the keys are new: False for the same keys again, and after a failure.
+            True if the keys are new; False for the same keys again, and after a failure.
 
         Raises:
             DynamicFilterError: the builder reported other keys before, and rows may already have
                 been left out by them; or all builders have reported.
 
-        Source: Flink FLIP-248 and `DynamicFilteringDataCollectorCoordinator`, which refuses other
-        data too.
+        Source: Flink FLIP-248 and `DynamicFilteringDataCollectorCoordinator`, which also refuses
+        other data.
         """
         data = data.data if isinstance(data, DynamicFilteringEvent) else data
         with self._lock:
@@ -142,7 +142,7 @@ class DynamicFilter:
         self._complete_if_ready()
 
     def fail(self, error: BaseException) -> None:
-        """Mark the filter as failed: the keys will not arrive, and everything is kept.
+        """Mark the filter as failed: its keys will not arrive, and it keeps everything.
 
         Args:
             error: Why it failed.
@@ -154,7 +154,7 @@ class DynamicFilter:
         self._finish()
 
     def cancel(self) -> None:
-        """Stop waiting for the keys: everything is kept."""
+        """Stop waiting for the keys: the filter keeps everything."""
         with self._lock:
             if self.complete:
                 return
@@ -264,7 +264,7 @@ class DynamicFilter:
             return self._data
 
     def when_complete(self, tell: Callable[[DynamicFilter], object]) -> None:
-        """Call a function when no more keys will arrive; at once if the filter is complete."""
+        """Call a function when no more keys will arrive; immediately if the filter is complete."""
         with self._lock:
             if not self.complete:
                 self._callbacks.append(tell)

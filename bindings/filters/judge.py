@@ -110,8 +110,7 @@ def may_raise(bound: BoundFilter, stats: Statistics) -> Mask:
 
 
 def evaluate_order(bound: BoundFilter, op: str, stats: Statistics) -> Verdicts:
-    """Return whether no row, some or every row of each container satisfies an inequality with a
-    key.
+    """Return whether no row, some or every row satisfies an inequality with a key, by container.
 
     It is enough to compare with the greatest key, or with the least.
 
@@ -180,7 +179,7 @@ def _predicate(node: Node, data: DynamicFilterData, schema: pa.Schema) -> Prunin
 def _membership(term: Node, domain: Domain) -> Node:
     """Return a bound condition: the term has one of the values of a set."""
     assert term.dtype is not None
-    if not term.dtype.ordered:  # statistics tell nothing of such values but NULL
+    if not term.dtype.ordered:  # statistics of such values only count NULLs
         return TRUE if domain.null else Node(Op.NOT, (Node(Op.IS_NULL, (term,)),))
     parts = [is_in(term, axis_of(domain.firsts, term.dtype))] if len(domain.firsts) else []
     if domain.nan:

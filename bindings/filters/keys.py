@@ -34,8 +34,8 @@ def in_bytes(dtype: DType) -> bool:
     return dtype.coded or not dtype.ordered
 
 
-# How Arrow's names begin of types without an order whose values are compared as they are stored.
-# Maps and special types, such as collated text, are not compared.
+# Prefixes of Arrow's names of types that have no order, but whose values are compared as they are
+# stored. Maps and special types, such as collated text, are not compared.
 COMPARABLE_PREFIXES: Final = (
     "struct<", "list<", "large_list<", "fixed_size_list<", "time", "duration",
 )  # fmt: skip

@@ -26,7 +26,7 @@ class Limits:
         values: Maximum number of distinct rows, and of distinct values of a column; None for no
             limit.
         ranges: Maximum number of ranges that replace a column's values if there are too many.
-        degrade: Whether ranges replace them; if False, a filter that is too large filters nothing.
+        degrade: True if ranges replace them; if False, a filter that is too large filters nothing.
     """
 
     nbytes: int | None

@@ -206,7 +206,7 @@ class DynamicFilters:
                     yield from self._conditions(f, cast_terms(bound.data, terms))
 
     def leave(self, statistics: Statistics) -> Mask:
-        """Return which containers the filters leave, judged by some of their statistics."""
+        """Return which containers the filters keep, judged by some of their statistics."""
         verdicts = [self._verdicts(f, statistics, lambda e, count: None) for f in self.filters]
         return np.asarray(np.minimum.reduce(verdicts) != Verdict.NEVER, np.bool_)
 
@@ -313,8 +313,8 @@ def _needed_rows(f: DynamicFilter, data: DynamicFilterData, columns: list[pa.Arr
 def _matched(data: DynamicFilterData, rows: pa.Table) -> tuple[Mask, Mask]:
     """Return which rows have a match, and which cannot be compared.
 
-    The keys are compared all at once. Where some cannot be, each half is compared by itself, and so
-    on, a bounded number of times.
+    All keys are compared together. If some cannot be compared, each half is compared by itself, and
+    so on, a bounded number of times.
     """
     out, unknown = np.zeros(rows.num_rows, np.bool_), np.ones(rows.num_rows, np.bool_)
     parts, comparisons = [(0, rows.num_rows)], 0
@@ -352,7 +352,7 @@ def filters_of(dynamic: Sequence[Any] | Any | None) -> tuple[DynamicFilter, ...]
 
 
 def accepted(schema: pa.Schema, candidates: Sequence[str], session: Session) -> list[str]:
-    """Return those of some columns that a dynamic filter can be compared with."""
+    """Return the candidate columns that a dynamic filter can be compared with."""
     out, leaves = [], leaves_of(schema)
     for name in candidates:
         try:

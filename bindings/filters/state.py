@@ -31,12 +31,12 @@ class CollectedKeys:
         rows: Distinct rows of lanes, in columns named by number, in any order; None if there were
             too many.
         domains: The domain of each column, if there are no `rows`.
-        has_rows: Whether there was any row, with NULL or without.
-        null_dropped: Whether rows were left out because a key is NULL and equals nothing.
-        all_null_row: Whether there was a row whose keys are all NULL.
-        unmatchable: Whether keys were left out because they equal no value of the column.
+        has_rows: True if there was any row, with NULL or without.
+        null_dropped: True if rows were left out because a key is NULL and equals nothing.
+        all_null_row: True if there was a row whose keys are all NULL.
+        unmatchable: True if keys were left out because they equal no value of the column.
         failure: Why nothing is known of the keys; "" if they are known.
-        as_text: Whether NOT IN compares some key as text, and other joins do not.
+        as_text: True if NOT IN compares some key as text, and other joins do not.
     """
 
     dtypes: tuple[DType, ...]
@@ -211,7 +211,7 @@ def _has_no_keys(state: CollectedKeys) -> bool:
 def union_all(states: list[CollectedKeys]) -> CollectedKeys:
     """Return the keys of all states.
 
-    Distinct rows are searched once for all; states without rows are merged in pairs.
+    The distinct rows of all states are found in one pass; states without rows are merged in pairs.
     """
     first = states[0]
     rows = [

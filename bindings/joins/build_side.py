@@ -58,7 +58,7 @@ class BuildSide:
         ]
 
     def expect(self, schema: pa.Schema, session: Session) -> DynamicFilter | None:
-        """Make the filter of the probe side, which is completed by `prepare`.
+        """Make the filter of the probe side; `prepare` completes it.
 
         Args:
             schema: The probe side's columns.
@@ -93,7 +93,7 @@ class BuildSide:
 
         Args:
             schema: The probe side's columns.
-            null_safe: Whether keys are compared by `<=>`.
+            null_safe: True if keys are compared by `<=>`.
             threshold, max_values: See `DynamicFilterCollector`.
             session: Spark's settings.
         """

@@ -1,4 +1,4 @@
-"""ss.join: join a probe side with build sides, and read only the files that their keys leave."""
+"""`ss.join`: join a probe side with build sides, and read only the files that their keys leave."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class JoinResult:
-    """The rows of a join, and what was read for them.
+    """The rows of a join, and the plan and filters that were used to read them.
 
     Attributes:
         table: The rows.
-        plan: The plan of the probe side that was read; with `wait`, the plan in the end, with all
+        plan: The plan of the probe side that was read; with `wait`, the final plan, with all
             filters. None if the probe side was given as rows.
         filters: The dynamic filters that the build sides gave.
     """
@@ -160,17 +160,17 @@ def join(*args: Any, **options: Any) -> pa.Table:
             list. Only the last may be "right" or "full".
         where_fact, where_dim: Conditions on the rows of each side.
         columns_fact, columns_dim: The columns to read; None reads all.
-        null_safe: Whether keys are compared by `<=>`.
+        null_safe: True if keys are compared by `<=>`.
         suffix: Appended to the name of a dimension's column if the name is taken.
         threshold, max_values: The size that a filter may reach, see `DynamicFilterCollector`.
         timezone, ansi, case_sensitive: Spark's settings, see `PruningPredicate`.
-        dynamic_filtering: Whether to filter at all; None uses the table's setting, or else the
-            environment's.
+        dynamic_filtering: True to filter by the keys, False to ignore them; None uses the table's
+            setting, or else the environment's.
         wait: None reads the dimensions first. A number reads them while the fact table is planned,
-            which then waits this many seconds for their keys. It is read without the keys that are
-            late; when they arrive, what is left to read is planned again. This is faster if a
-            dimension is slow and leaves much of the fact table. It reads in vain if the dimension
-            leaves little.
+            which then waits this many seconds for their keys. Reading starts without the keys that
+            are late; when they arrive, the files not yet read are planned again. This is faster if
+            a dimension is slow and rules out little of the fact table. Otherwise some files are
+            read in vain.
 
     Returns:
         An Arrow table in the fact table's order: its columns, then those of each dimension. Keys of

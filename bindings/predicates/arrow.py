@@ -26,8 +26,8 @@ COMPARISONS: Final = {
     "greater_equal": Op.GE,
 }  # fmt: skip
 Tokens = list[tuple[str, str]]  # next token last
-# Arrow's functions that Spark has too, with Spark's names. Division is missing, as Arrow truncates
-# quotients of integers.
+# Arrow functions that Spark also has, with Spark's names. Division is missing, because Arrow
+# truncates quotients of integers.
 CALLS: Final = {
     "add": "+", "subtract": "-", "multiply": "*", "negate": "negative", "abs": "abs",
     "if_else": "if", "coalesce": "coalesce", "year": "year", "quarter": "quarter",

@@ -1,4 +1,4 @@
-"""Judge many predicates over the same statistics at once."""
+"""Judge many predicates over the same statistics together."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Convert expressions of Polars to nodes that never miss a row.
 
 Polars hands a scan the filters of a query, and filters the rows again. So a node need not be TRUE
-for the same rows, but it is TRUE wherever Polars says true, and FALSE wherever Polars says false.
-What is not known to have this property becomes UNKNOWN. NaN is above all numbers and equals itself
-in Polars, too, strings compare by their bytes, and AND, OR and NOT have three values.
+for the same rows, but it is TRUE wherever Polars says true, and FALSE wherever Polars says false. A
+form that is not known to have this property becomes UNKNOWN. As in Spark, NaN is above all numbers
+and equals itself, strings compare by their bytes, and AND, OR and NOT have three values.
 
 Source: Polars, `Expr.meta.serialize`, whose form may differ between versions.
 """
@@ -64,7 +64,7 @@ def from_polars(expression: Any, schema: pa.Schema) -> Node:
         why = "it is too long"
     except (MemoryError, KeyboardInterrupt, SystemExit):
         raise
-    except BaseException as e:  # Polars's panics are no Exception
+    except BaseException as e:  # a panic of Polars is not an Exception
         why = f"its form is not known ({type(e).__name__})"
     return unknown("an expression of Polars", why)
 

@@ -43,7 +43,7 @@ SCHEMA: Final = pa.schema(
         ("st", pa.struct([("a", pa.int32())])),
     ]
 )
-# What it is, examples over SCHEMA, what it prunes on.
+# Name of the form, examples over SCHEMA, and the statistics that it prunes on.
 FORMS: Final = (
     ("comparison", ("x < 5", "5 >= x", "x = 5", "x <> 5", "x <=> NULL"), "bounds, value lists"),
     ("range", ("x BETWEEN 1 AND 9", "x NOT BETWEEN 1 AND 9"), "bounds"),
@@ -107,7 +107,7 @@ FAMILIES: Final = {
     "Choice and casts": (choice, casts),
     "Iceberg's transforms": (iceberg,),
 }
-# Functions that other forms become; people do not write them.
+# Functions that other forms are rewritten into; people do not write them.
 INTERNAL: Final = frozenset(
     [
         "compare", "case", "widen", "wall_trunc", "wall_add_months",

@@ -55,8 +55,8 @@ def register_function(
             lowest and highest argument of each container, to two arrays of bounds of the value.
 
     Raises:
-        PredicateError: `name` is a function of Spark's, or not a name; `returns` has no order; or
-            another argument is invalid.
+        PredicateError: `name` is a Spark function, or not a valid name; the type `returns` has no
+            order; or another argument is invalid.
 
     Example:
         >>> import numpy as np, pyarrow as pa, skipstone as ss
@@ -220,7 +220,7 @@ def _axis_values(result: Any, dtype: DType, n: int, warn: _WarnOnce) -> tuple[Da
     """Convert a function's result to axis values, and where they are NULL.
 
     Returns:
-        None if the result is no array of n values of the type.
+        None if the result is not an array of n values of the type.
     """
     try:
         values = np.asarray(result)

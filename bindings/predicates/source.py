@@ -1,4 +1,4 @@
-"""Bind the forms in which a predicate can be written: text, expressions, filters, Columns."""
+"""Bind a predicate written in any form: text, expressions, filters, Columns."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def _parse_lists(text: str) -> tuple[Node, Positions]:
     """Parse a text; its long lists are read in bulk."""
     cut = cut_lists(text) if len(text) <= MAX_CHARACTERS else None
     if cut is not None:
-        with contextlib.suppress(PredicateSyntaxError):  # its position is of the shorter text
+        with contextlib.suppress(PredicateSyntaxError):  # its position is one in the shorter text
             node, positions = _parse_literals(cut.text)
             if (whole := put_back(node, cut)) is not None:
                 return whole, {name: cut.place(at) for name, at in positions.items()}
@@ -82,7 +82,7 @@ def _parse_lists(text: str) -> tuple[Node, Positions]:
 
 
 def _parse_literals(text: str) -> tuple[Node, Positions]:
-    """Parse a text; of one with other literals, the parse is kept."""
+    """Parse a text, or reuse the cached tree of a text that differs only in its literals."""
     kept = parse_kept(text, _parse) if len(text) <= FEW_CHARACTERS else None
     return _parse(text) if kept is None else kept
 
@@ -299,7 +299,7 @@ def _position(e: Any, text: str) -> int:
 
 
 def _syntax_error(e: Any, tokens: list[Any], text: str, position: int) -> PredicateSyntaxError:
-    """Return an error that says what is wrong without the names of sqlglot's classes."""
+    """Return an error that describes the problem without naming sqlglot's classes."""
     what = str(_details(e).get("description") or "the text cannot be read as SQL").rstrip(".")
     if what.startswith("Required keyword"):
         what = "an operand is missing here"

@@ -1,10 +1,11 @@
 """Declare which of sqlglot's classes and arguments the reader of SQL text understands.
 
 sqlglot marks variants of a form by arguments: `ILike(negate=True)` is NOT ILIKE,
-`Cast(format=...)` is a cast by a pattern. A reader that ignored one would read another condition
-than was written. So a form is UNKNOWN if one of its arguments is set and not listed in READ. UNREAD
-lists the other arguments that sqlglot is known to have; `tests/predicates/test_sql_forms.py` fails
-when a version of sqlglot has an argument that neither table lists.
+`Cast(format=...)` is a cast by a pattern. A reader that ignored one would read a different
+condition from the one that was written. So a form is UNKNOWN if one of its arguments is set and not
+listed in READ. UNREAD lists the other arguments that sqlglot is known to have;
+`tests/predicates/test_sql_forms.py` fails when a version of sqlglot has an argument that neither
+table lists.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ UNREAD: Final[dict[str, frozenset[str]]] = {
     }.items()
 }
 
-# Classes that occur only inside other forms, and are no conditions or values by themselves.
+# Classes that occur only inside other forms, and are not conditions or values by themselves.
 PARTS: Final = frozenset((
     "Any", "All", "DataType", "DataTypeParam", "Identifier", "If", "Interval", "IntervalSpan",
     "Literal", "Tuple", "Var",

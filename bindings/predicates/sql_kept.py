@@ -1,9 +1,9 @@
-"""Parses that are kept for texts which differ only in plain literals.
+"""Cache parses for texts that differ only in plain literals.
 
-Plain numbers and strings beside an operator are cut out of a text, and a mark takes the place of
-each. What the parser makes of the rest is kept, and literals take the places of their marks. A
-parse is kept only if each mark became a literal and no form is UNKNOWN. Every other text is parsed
-as it is, and so is a text whose words let the reader look at what a literal says.
+Plain numbers and strings next to an operator are cut out of a text, and each is replaced by a mark.
+The tree that the parser makes of the rest is cached, and the literals replace their marks in it. A
+tree is cached only if each mark became a literal and no form is UNKNOWN. Every other text is parsed
+as it is, and so is a text with a word that makes the reader look at the value of a literal.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FIRST_MARK: Final = 987_000_000
 MAX_SLOTS: Final = 1_000
 _PREFIX: Final = str(FIRST_MARK)[:6]  # of all marks; a text that holds it is parsed as it is
 # A quoted name; or a literal between an operator and the end of a test; or another string. A number
-# with an exponent or a suffix is no plain literal, nor is one that is cast.
+# with an exponent or a suffix is not a plain literal, nor is one that is cast.
 _PLAIN: Final = re.compile(
     r"`[^`]*`"
     r"|(?:[=<>(,+-]|\b(?:AND|OR|BETWEEN|LIKE|ILIKE|RLIKE)\b)\s*"
@@ -32,7 +32,7 @@ _PLAIN: Final = re.compile(
     r"|'[^']*'",
     re.IGNORECASE | re.ASCII,
 )
-# Comments, escapes, other quotes, and words beside which the reader looks at what literals say.
+# Comments, escapes, other quotes, and words that make the reader look at the value of a literal.
 _UNSAFE: Final = re.compile(
     r"--|/\*|[\"\\\0]|\b(?:ANY|SOME|ALL|ESCAPE|INTERVAL)\b", re.IGNORECASE | re.ASCII
 )
@@ -45,14 +45,14 @@ class _Kept(NamedTuple):
 
 
 def parse_kept(text: str, parse: Parse) -> tuple[Node, Positions] | None:
-    """Parse a text, or fill in what was kept of one with other literals.
+    """Parse a text, or fill its literals into the cached tree of a text that differs only in them.
 
     Args:
         text: A condition.
         parse: Parses a text as it is.
 
     Returns:
-        What `parse(text)` returns; None if it is to be asked.
+        The result of `parse(text)`; None if the caller has to call `parse` itself.
     """
     if _PREFIX in text or _UNSAFE.search(text):
         return None

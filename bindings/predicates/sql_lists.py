@@ -2,8 +2,8 @@
 
 sqlglot takes 25 us for each member of a list. So a long list of plain numbers, or of plain strings,
 is cut out of the text before the parser sees it, and two marks take its place. Afterwards each pair
-of marks must be the whole list of one IN. If it is anything else, say part of a string, the whole
-text is parsed as it is.
+of marks must be the whole list of one IN. If it is anything else, such as part of a string, the
+whole text is parsed as it is.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def put_back(node: Node, cut: Cut) -> Node | None:
     """Put lists in the place of their marks; None if one is not the list of exactly one IN.
 
     Args:
-        node: What the parser made of `cut.text`.
+        node: The tree that the parser made of `cut.text`.
         cut: The text and its lists.
     """
     left = dict(cut.lists)

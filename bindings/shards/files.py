@@ -1,4 +1,4 @@
-"""`ShardFiles`: what the manifest says of shards, and how to read one of them."""
+"""`ShardFiles`: the manifest's facts about shards, and how to read one of them."""
 
 from __future__ import annotations
 

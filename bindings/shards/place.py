@@ -23,8 +23,8 @@ from skipstone.ir.errors import describe_error
 from skipstone.kernels.run.compile_cache import directory
 
 WAY_OUT: Final = "name a folder that save_shards or write_shards wrote"
-# In these stores an object appears under its name when its last byte has arrived; on other file
-# systems a temporary file is renamed.
+# In these stores an object appears under its name only when its last byte has arrived. On other
+# file systems a temporary file is renamed.
 OBJECT_STORES: Final = ("s3", "gcs", "abfs")
 COPY_BYTES: Final = 1 << 24  # bytes that are copied at a time
 

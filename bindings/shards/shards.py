@@ -27,7 +27,7 @@ from skipstone.kernels.run.run import Backend
 class Shards(ShardFiles):
     """Statistics of n containers in many files: the shards that `Statistics.save_shards` wrote.
 
-    `skipstone.spark.write_shards` writes them too. A shard is mapped when a predicate first needs
+    `skipstone.spark.write_shards` also writes them. A shard is mapped when a predicate first needs
     it, and each part of it is verified when it is first read. If a shard cannot be read, all of its
     containers are kept, and the result names the shard. Objects are immutable. A pickle holds the
     manifest, so other processes read the same files.

@@ -1,6 +1,6 @@
 """Save shards: every file is complete before the manifest names it.
 
-An interrupted save leaves the shards of before.
+An interrupted save leaves the previous shards.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ statistics/             statistics in a DataFrame, and their verdicts
     verdict             `with_verdict`, and the choice of a strategy
     native_expression   `to_column`: write a program as one Spark expression
     native_bounds       convert bounds of one type to a column of another, in such expressions
-    native_writer       write conditions as SQL text; what contradicts itself is unknown there
+    native_writer       write conditions as SQL text; contradictory statistics are unknown
     native_logic        SQL text of operations and logic, in such expressions
     udf                 `keep_udf`, `verdict_udf`
     carry               send statistics to pandas without loss: the driver's side
@@ -31,18 +31,21 @@ shards/                 sharded statistics
     shard_jobs          the code that executors run for both
 
 pruning/                pruned reads of a DataFrame
+    prune               `prune`, `pruned`
+    context             the session's settings and caches while one DataFrame is pruned
+    reports             `Pruned`, `PrunedScan`: the report of each scan, for people
+    plan_scans          find the scans of a plan
+    scans               judge each scan of a plan by its own conditions
+    scan_files          the interface of a scan's files, and a cache of earlier lists
+    list_files          list the files of a scan, whichever format it has
+    listing             files that Spark has listed, and their footers
+    lake_listing        files that Delta or Iceberg has selected, and their tables' statistics
     catalyst            translate conditions of an optimised plan into predicates
     column              translate a Column into a predicate
     condition           translate a predicate into a condition on rows for Spark
-    prune               `prune`, `pruned`
-    context             the session's settings and caches while one DataFrame is pruned
-    reports             `Pruned`, `PrunedScan`: what was found, for people
-    scans               judge each scan of an optimised plan by its own conditions
-    plan_scans          find the scans of a plan
-    listing             files that Spark has listed, and their footers
     prune_connect       prune in Spark Connect, where no plan is visible
     joins               find the joins of a plan, and the scan columns that they compare with keys
-    cost                what reading and collecting keys cost, and what keys may save
+    cost                estimate the cost of collecting keys, and the time that they save
     build_rows          read keys without a Spark job
     prune_star          choose the joins of a DataFrame that also prune its scans
     prune_join          `prune_join`: the build side's keys prune the files of the probe side
@@ -52,20 +55,31 @@ pruning/                pruned reads of a DataFrame
 
 automatic/              every query of a session
     enable              `enable`, `disable`, `report`
-    pruner              what the optimiser's rule calls: prune one plan
+    pruner              prune one plan when the optimiser rule asks
     queries             reports of the latest queries
 
 java/                   compiled in the session's JVM, see `session/jvm`
-    PlanGateway         the methods that Python calls
-    Scans, Listing      read the file scans of a plan, and their files
-    PrunedFiles         a file list without some of its files; `ReplacedIndexes` puts it into scans
-    Validity, Watch     how long files may be skipped; `Lifetime`: how long a plan stays the same
-    Joins, JoinSide     find the joins of a plan; `JoinKeys`, `PushedKeys` collect their keys
-    JoinText, Seqs      write them as text; Scala's sequences
+    PlanGateway         the methods that Python calls; `LongText` returns long text in pieces
+    Scans, FileScan     find the file scans of a plan
+    ReplacedIndexes     put shorter file lists into the scans of a plan
+    Lifetime            how long a plan stays the same
+    Json, Seqs          write expressions as JSON; read Scala's sequences
+  files/
+    Listing             the files of a scan (`ScanFiles`) from one of Spark's file indexes
+    PrunedFiles         such an index without some of its files; `Narrowed` marks these
+    Validity, Watch     how long files may be skipped
+  joins/
+    Joins, JoinSide     find the joins of a plan; `JoinText` writes them as JSON
+    JoinKeys            the keys of a join; `PushedKeys` follow them down the plan
     RepeatableRows      the file lists that the rows of a plan depend on
-    Json                write expressions as JSON
-    PruningRule         the optimiser's rule; `PruningRequest` what it asks, `Outcomes` how it ended
-    Prunable            tells which plans are worth a question; `DaemonThreads` ask it
+  lakes/
+    DeltaFiles          the files that Delta selected; `PrunedDeltaFiles`: without some of them
+    IcebergFiles        the files that Iceberg selected; `PrunedIcebergScan` and
+                        `PrunedIcebergBatch`: without some of them
+  rule/
+    PruningRule         the optimiser rule; `Prunable` selects the plans worth asking about
+    PruningRequest      one question to Python, in one of the `DaemonThreads`
+    Outcomes            counts how requests ended, and pauses after failures
 
 reading/                reads of pruned tables
     tables              find the table at a path

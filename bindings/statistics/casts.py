@@ -46,7 +46,7 @@ def as_spark(text: str, kind: pa.DataType) -> pa.Array:
     """Parse one value that Arrow does not read: a far year, or a form that only Spark accepts.
 
     Returns:
-        An array of one value; null if the text is no such value. A timestamp with a time zone is
+        An array of one value; null if the text is not such a value. A timestamp with a time zone is
         read only if its text ends in UTC's zone, `Z` or `+00:00`.
     """
     if pa.types.is_timestamp(kind) and kind.tz is not None and not text.endswith(("Z", "+00:00")):

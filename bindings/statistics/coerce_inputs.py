@@ -214,7 +214,7 @@ def counts_of(value: Any) -> Given:
     if isinstance(value, np.ndarray) and value.dtype != object:
         try:
             return pa.array(_frozen(value))
-        except pa.ArrowNotImplementedError:  # complex and long double numbers are no counts
+        except pa.ArrowNotImplementedError:  # complex and long double numbers are not counts
             return pa.nulls(len(value), pa.int64())
     whole = [
         v if isinstance(v, int | np.integer) and -(2**63) <= v < 2**63 else None for v in value

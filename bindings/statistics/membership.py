@@ -88,8 +88,8 @@ def _is_list(t: pa.DataType) -> bool:
 def _among(flat: Any, values: Iterable[Any], dtype: DType) -> Mask:
     """Return which of the values are in the set; NaN never is, and -0.0 equals 0.0."""
     if not dtype.coded:
-        # Sorting members that are mostly in order is fast; for a million of them, numpy's `isin`
-        # takes seconds.
+        # Sorting members that are mostly in order is fast; numpy's `isin` takes seconds for a
+        # million.
         members = np.sort(np.array(list(values), dtype.lane_type))
         at = np.minimum(np.searchsorted(members, flat), len(members) - 1)
         if len(members):

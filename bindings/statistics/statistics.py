@@ -60,7 +60,7 @@ class Statistics(PackableStatistics):
                 - "row_count": the number of values of the column, including NULL and NaN.
                 - "nan_count": the number of NaNs.
                 - "min_exact", "max_exact": True if the bound is a value that occurs.
-                - "values": lists of all values that occur besides NULL; NaN belongs to them.
+                - "values": lists of all values that occur except NULL; NaN must be listed as well.
                 - "bloom": bitsets of Parquet split-block filters over values of this type, bytes.
             schema: The table's columns.
             row_count: Rows of each container.
@@ -198,7 +198,7 @@ class Statistics(PackableStatistics):
                 Further levels are added on top as needed.
             order_by: For tables in no useful order: a column. A copy of the statistics is sorted by
                 it; for several columns, a Hilbert curve keeps similar containers close together.
-                The copy takes the bytes of the statistics once more, and 4 for each container.
+                The copy takes as many bytes as the statistics, and 4 more for each container.
 
         Returns:
             New statistics. The levels of all columns that have statistics are built now, in host
@@ -311,9 +311,9 @@ class Statistics(PackableStatistics):
         shards unopened if containers are clustered.
 
         The old shards stay valid until the manifest is replaced. An interrupted save leaves them,
-        and unused files that the next save removes. Saves to one folder must follow each other: of
-        two at once, one raises or the last to end counts. Like `save`, this does not keep a
-        provider's `contained`, nor bloom filters that lie in Parquet files.
+        and unused files that the next save removes. Saves to one folder must follow each other: if
+        two overlap, one raises an error or the one that ends last wins. Like `save`, this does not
+        keep a provider's `contained`, nor bloom filters that lie in Parquet files.
 
         Args:
             where: A folder, by path or URI; it is created if needed. Its shards are replaced. Their

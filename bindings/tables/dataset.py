@@ -1,4 +1,4 @@
-"""Hand a plan to pyarrow.dataset: its kept files and row groups, where Arrow reads them alike."""
+"""Hand a plan to pyarrow.dataset: its kept files and row groups, if Arrow reads the same values."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def dataset_of(plan: Plan) -> ds.Dataset:
     schema = plan.schema
     for path, field in noted_paths(schema).items():
         raise UnsupportedForm(
-            f"a dataset cannot say that the column {show_path(path)} is {meaning_of(field)}. "
+            f"a dataset cannot express that the column {show_path(path)} is {meaning_of(field)}. "
             f"{OTHERWISE}"
         )
     plan.table.check_unchanged(plan.kept)
@@ -64,7 +64,9 @@ def dataset_of(plan: Plan) -> ds.Dataset:
         if key not in known:
             known[key] = (_why_not(file, schema), file.metadata)  # the latter keeps its id
         if problem := file.problem or known[key][0] or _why_no_constant(file):
-            raise UnsupportedForm(f"{file.path}: a dataset cannot say that {problem}. {OTHERWISE}")
+            raise UnsupportedForm(
+                f"{file.path}: a dataset cannot express that {problem}. {OTHERWISE}"
+            )
         fragments.append(
             kind.make_fragment(
                 file.path,
@@ -79,7 +81,7 @@ def dataset_of(plan: Plan) -> ds.Dataset:
 
 
 def _expression(file: DatasetFile) -> pc.Expression:
-    """Return what the partition values of a file say of its rows."""
+    """Return the partition values of a file as an expression that holds for all of its rows."""
     out = pc.scalar(True)
     for name, value in file.values.items():
         column = pc.field(name)
@@ -88,7 +90,7 @@ def _expression(file: DatasetFile) -> pc.Expression:
 
 
 def _why_no_constant(file: DatasetFile) -> str:
-    """Explain which partition value no expression of Arrow can say; "" if there is none."""
+    """Explain which partition value no Arrow expression can represent; "" if there is none."""
     for name, value in file.values.items():
         if pa.types.is_floating(value.type) and value.is_valid and math.isnan(value.as_py()):
             return f"the partition value of {name} is NaN"

@@ -51,7 +51,7 @@ def format_of(where: Any, filesystem: FileSystemLike | None = None) -> str:
         return "iceberg"
     scheme = scheme_of(text)
     if filesystem is None and scheme is not None and scheme not in KNOWN:
-        return "delta"  # only the package deltalake reaches such storage
+        return "delta"  # only the package deltalake can reach such storage
     fs, root = resolve(text, filesystem)
     if info_at(fs, root, text).type != pafs.FileType.Directory:
         return "parquet"

@@ -125,7 +125,7 @@ def _in_listed_order(
 
 
 def concat_files(parts: Sequence[Files]) -> Files:
-    """Concatenate files; of several with the same path, the first one stays."""
+    """Concatenate files; if several have the same path, only the first one stays."""
     if len(parts) == 1:
         return parts[0]
     starts = np.cumsum([0, *(len(p.folders) for p in parts)])
@@ -147,7 +147,7 @@ def concat_files(parts: Sequence[Files]) -> Files:
 
 
 def _without_duplicates(files: Files) -> Files:
-    """Return the files; of several with the same path, the first one stays."""
+    """Return the files; if several have the same path, only the first one."""
     encoded = files.paths.dictionary_encode()
     if len(encoded.dictionary) == len(files):
         return files
@@ -330,7 +330,7 @@ def _list_glob(
 
 def _matches(path: Sequence[str], pattern: Sequence[str]) -> bool:
     if not pattern:
-        return True  # the pattern names a folder above: everything below it belongs
+        return True  # the pattern names a folder above: everything below it matches
     if pattern[0] == "**":
         return any(_matches(path[i:], pattern[1:]) for i in range(len(path)))
     return (

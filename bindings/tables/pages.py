@@ -1,4 +1,4 @@
-"""Find out which rows pages leave of the files that a plan keeps."""
+"""Find out which rows remain in the kept files of a plan after judging their pages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def pages_of(plan: Plan) -> PlanPages:
-    """Return what pages leave of the files of a plan.
+    """Return the rows of a plan's files that page statistics cannot rule out.
 
     Raises:
         SourceError: a file can no longer be read.

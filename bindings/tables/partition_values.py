@@ -56,7 +56,7 @@ def partition_values(
     for chunk in coded.chunks:
         filled = null_where(pc.equal(chunk.dictionary, EMPTY), chunk.dictionary)
         words = pc.utf8_trim(filled, ASCII_BLANKS)
-        if pa.types.is_integer(kind):  # Arrow reads hexadecimal numbers too, Spark does not
+        if pa.types.is_integer(kind):  # Arrow also reads hexadecimal numbers, Spark does not
             is_number = pc.match_substring_regex(words, r"^[+-]?[0-9]+$")
             words = null_where(pc.invert(is_number), pc.replace_substring_regex(words, r"^\+", ""))
         elif pa.types.is_floating(kind):  # Arrow reads NaN with a sign or a payload, Spark does not
@@ -83,7 +83,7 @@ def is_zoned(texts: Given) -> Given:
 
 
 def _pad_dates(words: pa.Array) -> pa.Array:
-    """Pad months and days to two digits, as Arrow needs; Spark's casts take one digit too."""
+    """Pad months and days to two digits, as Arrow needs; Spark's casts also accept one digit."""
     words = pc.replace_substring_regex(words, r"^(\d{4})-(\d)-", r"\1-0\2-")
     return pc.replace_substring_regex(words, r"^(\d{4})-(\d\d)-(\d)($|[ T])", r"\1-\2-0\3\4")
 
@@ -130,7 +130,7 @@ def _with_far_years(values: pa.Array, words: pa.Array, unit: Literal["D", "us"])
 def clock_of(text: str, unit: Literal["D", "us"]) -> int | None:
     """Return the days or microseconds from 1970 to a date or time; None if it is none.
 
-    A year beyond four digits has a sign, and a year before 0000 has one too.
+    A year beyond four digits has a sign, and so has a year before 0000.
 
     Example:
         >>> clock_of("+5881580-07-11", "D"), clock_of("+5881580-07-12", "D")

@@ -86,8 +86,8 @@ def partition_fields(
     Args:
         folders: Path and texts of each folder that holds files.
         given: Types of some columns, by name in any case.
-        infer: Whether the other types are inferred as Spark infers them: INT, BIGINT, DECIMAL,
-            DOUBLE, DATE, TIMESTAMP (in the session's zone), else STRING. If False, they are STRING.
+        infer: True to infer the other types as Spark does: INT, BIGINT, DECIMAL, DOUBLE, DATE,
+            TIMESTAMP (in the session's zone), else STRING. False: they are STRING.
 
     Raises:
         SourceError: folders have different partition columns.

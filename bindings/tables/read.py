@@ -32,8 +32,8 @@ Result = TypeVar("Result")
 BATCH_ROWS: Final = 1 << 16
 GROUP_BYTES: Final = 1 << 26  # of tasks that are read together
 # The first Julian day, in microseconds since 1970. Spark writes earlier days as negative numbers,
-# and also days so late that their number overflows. Arrow takes both for other days; it takes the
-# late ones always for days before the first.
+# and also days that are so late that their number overflows. Arrow misreads both; it always reads
+# the late ones as days before the first.
 FIRST_JULIAN_DAY: Final = -210_866_803_200_000_000
 
 
@@ -83,9 +83,9 @@ class RowSelection:
     Attributes:
         columns: Top-level columns.
         predicate: The bound condition; None keeps every row.
-        lenient: Whether rows that cannot be judged here are returned, for the caller to judge.
+        lenient: True if rows that cannot be judged here are returned, for the caller to judge.
         reader: Decodes the files, where it can.
-        pages: The rows that page statistics have judged and left so far.
+        pages: The rows that page statistics have judged so far, and those that they left.
     """
 
     columns: tuple[str, ...]
@@ -136,12 +136,12 @@ class Reader(ABC):
         """Yield the wanted rows of one file, or of some row groups of it."""
 
     def read_all(self, tasks: Sequence[Any]) -> Iterator[pa.RecordBatch]:
-        """Yield the wanted rows of all tasks, in order; several are read at once."""
+        """Yield the wanted rows of all tasks, in order; several are read concurrently."""
         return read_in_order(lambda task: list(self.read(task)), tasks)
 
     @abstractmethod
     def judge_pages(self, tasks: Sequence[Any]) -> Iterator[FilePages]:
-        """Yield what pages leave of the files of tasks, in order; no rows are read.
+        """Yield the row ranges that page statistics leave, in task order; no rows are read.
 
         A file may come several times, with different row groups.
 

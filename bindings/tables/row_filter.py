@@ -1,4 +1,4 @@
-"""Filter rows: one conjunct after another, each on the rows that the ones before it left.
+"""Filter rows: one conjunct after another, each on the rows that passed the conjuncts before it.
 
 Comparisons of numbers, days and times run in kernels, with a row as a container
 (kernels/pack/rows.py). The row evaluator judges the rest.
@@ -173,7 +173,7 @@ def matches(node: Node, batch: pa.RecordBatch) -> Mask:
         if not batch.num_rows:
             break
         rows = batch.select(part.names) if part.names else batch
-        # A kernel judges all rows in less time than Arrow takes the ones that are left.
+        # A kernel judges all rows in less time than Arrow needs to select the remaining ones.
         whole = part.program is not None or alive.all()
         truth = part.judge(rows if whole else rows.filter(arrow_of(alive)))
         where = slice(None) if whole else alive

@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from skipstone.bindings.plans.work import Work
     from skipstone.bindings.predicates.predicate import Condition
 
-MAX_FOOTERS: Final = 64  # of a Delta table; reading these files needs their footers too
+MAX_FOOTERS: Final = 64  # of a Delta table; reading these files needs their footers anyway
 
 
 class Table(ABC):
     """A table that can be planned. Its subclasses are the formats.
 
     Attributes:
-        dynamic_filtering: Whether filters from joins prune; None asks the environment variable
+        dynamic_filtering: True if filters from joins prune; None reads the environment variable
             SKIPSTONE_DYNAMIC_FILTERING, which is true by default.
     """
 
@@ -103,15 +103,14 @@ class Table(ABC):
                 kept.
             order_by: The order of the rows, as after ORDER BY in Spark SQL: "x DESC NULLS LAST, y".
                 With a limit, only containers that may hold one of the first rows are kept.
-            stats_skipping: Whether to use column statistics; if False, only partition values
-                decide.
+            stats_skipping: True to use column statistics. False: only partition values decide.
             footers: The most files whose footers are read because a Delta log lacks bounds. If more
                 files that may match lack bounds, no footer is read. Other formats ignore it.
             dynamic: Filters from joins: `DynamicFilterData` from a collector, or a `DynamicFilter`,
                 which may still be pending. Rows that they rule out are not read; a limit chooses
                 among the others.
-            dynamic_filtering: Whether to use `dynamic`; None uses the setting of the table or the
-                environment.
+            dynamic_filtering: True to use `dynamic`, False to ignore it; None uses the setting of
+                the table or the environment.
             timezone, ansi, case_sensitive: Spark's settings, as for PruningPredicate.
 
         Warns:
@@ -190,7 +189,7 @@ class Table(ABC):
 
         Args:
             candidates: Names of columns, partition columns or not; a struct's field is `a.b`.
-            case_sensitive: Whether names must match in case.
+            case_sensitive: True if names must match in case.
 
         Source: Flink FLIP-248, `SupportsDynamicFiltering.listAcceptedFilterFields`, which takes
         partition columns only.

@@ -67,7 +67,7 @@ def common_type(column: DType, lit: DType, session: Session, digits: int | None 
     if kinds == {Kind.DATE, Kind.TIMESTAMP}:
         return _in_micros(a if a.kind is Kind.TIMESTAMP else b)
     if kinds == {Kind.TIMESTAMP}:
-        # Spark has one unit only. A zoned and a zone-less timestamp are compared as instants.
+        # Spark has only one unit. A zoned and a zone-less timestamp are compared as instants.
         return DType(
             Kind.TIMESTAMP,
             unit="ns" if "ns" in (a.unit, b.unit) else "us",

@@ -77,7 +77,7 @@ def decimal_result(precision: int, scale: int) -> DType:
 
 
 def _intervals(args: tuple[Node, ...], session: Session) -> DType | None:
-    """Return the type of two intervals, of which one may be NULL; None for other operands."""
+    """Return the type of two intervals, one of them possibly NULL; None for other operands."""
     types = [n.dtype for n in args if n.dtype is not None and n.dtype.kind is not Kind.NULL]
     if len(args) != 2 or not types or any(t.kind is not Kind.INTERVAL for t in types):
         return None
@@ -147,7 +147,7 @@ def wrap(values: Data, dtype: DType) -> tuple[Data, Mask]:
 
 
 def wide_for(a: Data, unit: int) -> Data:
-    """Return integers in a type that holds `unit` too."""
+    """Return integers in a type that can also hold `unit`."""
     return a.astype(object) if unit >= 2**63 else a
 
 
@@ -168,7 +168,7 @@ def half_up(a: Data, unit: int) -> Data:
 
 
 def rounded(x: Data, places: int, bits: int) -> tuple[Data, Mask]:
-    """Round the sizes of doubles half up to whole units of 10^-places.
+    """Round the absolute values of doubles half up to whole units of 10^-places.
 
     Returns:
         The numbers of units, and a mask of those that are certain: the exact value of a number and
@@ -184,7 +184,7 @@ def rounded(x: Data, places: int, bits: int) -> tuple[Data, Mask]:
 
 
 def reach(a: Data) -> int:
-    """Return the greatest size of some integers."""
+    """Return the greatest absolute value of some integers."""
     return max(abs(int(a.min())), abs(int(a.max()))) if len(a) else 0
 
 

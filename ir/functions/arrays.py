@@ -31,7 +31,7 @@ def element(n: Node) -> DType:
     """Return the type of an array's elements.
 
     Raises:
-        CannotJudge: a scalar is no array, or its elements are of a type that is not understood.
+        CannotJudge: the scalar is not an array, or its element type is not understood.
     """
     if n.dtype is None or n.dtype.element is None:
         raise CannotJudge(f"expected an array, got {n.dtype}")
@@ -168,7 +168,7 @@ def _overlap(a: Array, b: Array) -> int | None:
 
 
 def _at(call: Call) -> Callable[[Array, int], Any]:
-    """Return element_at, try_element_at, get or [], by the place from 1, or from 0."""
+    """Return element_at, try_element_at, get or [], which count positions from 1 or from 0."""
     beyond = RAISES if call.session.ansi and call.name in ("element_at", "[]") else None
     from_one = call.name.endswith("element_at")
 

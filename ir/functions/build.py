@@ -328,7 +328,7 @@ def _or_zero(args: tuple[Node, ...], session: Session) -> Node:
 def _positive(args: tuple[Node, ...], session: Session) -> Node:
     """Return a number unchanged.
 
-    Spark turns text into a DOUBLE, so `+ s = '5'` is TRUE for '5.0' too; text is refused here.
+    Spark turns text into a DOUBLE, so `+ s = '5'` is also TRUE for '5.0'; text is refused here.
     """
     check_arity(args, 1)
     number(args[0].dtype)

@@ -70,7 +70,7 @@ def _cast_signature(args: tuple[Node, ...], session: Session) -> Signature:
     raise AssertionError("casts are built by ir/functions/build.py")
 
 
-def _fails_or_lost(call: Call) -> Policy:
+def _fails_or_unknown(call: Call) -> Policy:
     return "null" if call.name == "try_cast" else "raise" if call.session.ansi else "unknown"
 
 
@@ -79,9 +79,7 @@ def _rule(point: Any, **more: Any) -> Function:
 
 
 def _integer(call: Call, a: Data) -> Any:
-    """Cast integers; those beyond the type wrap in a plain CAST without ANSI mode, otherwise are
-    bad.
-    """
+    """Cast integers; those out of range wrap in a plain CAST without ANSI mode, else are bad."""
     return wrap(a, call.dtype) if _fails(call) == "keep" else clipped(call, a)
 
 
@@ -99,12 +97,12 @@ def _float_text_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     return corners_where(a.single & ~zero, call, _FLOAT_TEXT, args)
 
 
-def _none_or_lost(call: Call) -> Policy:
+def _null_or_unknown(call: Call) -> Policy:
     return "unknown" if call.session.ansi and call.name != "try_cast" else "null"
 
 
 _FLOAT_TEXT: Final = _rule(to_text(show_float), bad="unknown")
-_TEXT_TO: Final = _rule(text_to, bad=_none_or_lost)
+_TEXT_TO: Final = _rule(text_to, bad=_null_or_unknown)
 RULES: Final[dict[tuple[Kind, Kind], Function]] = {
     (_INT, _INT): _rule(_integer, monotone=True, bad=_fails, saturates=True),
     (_INT, _FLOAT): _rule(number_to_float, monotone=True),
@@ -112,11 +110,13 @@ RULES: Final[dict[tuple[Kind, Kind], Function]] = {
     (_INT, _BOOL): _rule(to_boolean, interval=to_boolean_interval),
     (_INT, _STAMP): _rule(seconds_to_timestamp, monotone=True),
     (_INT, _STRING): _rule(to_text(lambda v, t: str(v)), column=integer_text),
-    (_FLOAT, _INT): _rule(float_to_integer, monotone=True, bad=_fails_or_lost, saturates=True),
+    (_FLOAT, _INT): _rule(float_to_integer, monotone=True, bad=_fails_or_unknown, saturates=True),
     (_FLOAT, _FLOAT): _rule(unchanged, monotone=True),
     (_FLOAT, _DECIMAL): _rule(float_to_decimal, monotone=True, bad=_fails_or_null, saturates=True),
     (_FLOAT, _BOOL): _rule(to_boolean, interval=to_boolean_interval),
-    (_DECIMAL, _INT): _rule(decimal_to_integer, monotone=True, bad=_fails_or_lost, saturates=True),
+    (_DECIMAL, _INT): _rule(
+        decimal_to_integer, monotone=True, bad=_fails_or_unknown, saturates=True
+    ),
     (_DECIMAL, _FLOAT): _rule(number_to_float, monotone=True),
     (_DECIMAL, _DECIMAL): _rule(to_decimal, monotone=True, bad=_fails_or_null, saturates=True),
     (_DECIMAL, _BOOL): _rule(to_boolean, interval=to_boolean_interval),

@@ -24,7 +24,7 @@ Cast = Callable[[Node, DType, Session], Node]
 
 
 def is_steady(at: Node, session: Session) -> None:
-    """Raise CannotJudge where a zone's changes of offset have a part in moving a time."""
+    """Raise CannotJudge if changes of the zone's offset can affect how a time is moved."""
     zoned = at.dtype is None or at.dtype.kind is not Kind.TIMESTAMP or at.dtype.zoned
     if zoned and not is_fixed(session.zone):
         raise CannotJudge("where the zone's offset changes, units of time differ in length")
@@ -85,7 +85,7 @@ def _in(name: str, session: Session) -> Session:
 
 
 def convert_timezone(args: tuple[Node, ...], session: Session, build: Make, cast: Cast) -> Node:
-    """Build convert_timezone(from, to, clock), which reads and gives clocks."""
+    """Build convert_timezone(from, to, clock), which takes and returns a wall clock."""
     check_arity(args, 2, 3)
     zones = [session.timezone] * (3 - len(args)) + [text_literal(a) for a in args[:-1]]
     wall = cast(args[-1], ty.TIMESTAMP_NTZ, session)

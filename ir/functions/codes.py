@@ -1,4 +1,4 @@
-"""Functions that write values as codes: hexadecimal, base64, digests, URLs; and bits of integers.
+"""Functions that encode values (hexadecimal, base64, digests, URLs) or shift and count bits.
 
 They work on rows, and on containers in which all rows have one value.
 """
@@ -24,7 +24,7 @@ from skipstone.ir.types import DType, Kind
 from skipstone.ir.values import TEXT, Data
 
 WORD: Final = 2**64 - 1
-# Bytes of a line of base64. Longer codes are split into lines by some versions of Spark.
+# Bytes of a line of base64. Some versions of Spark split longer codes into lines.
 MAX_LINE: Final = 57
 
 
@@ -56,7 +56,7 @@ def _base64(call: Call, a: Data) -> Any:
 
 
 def _unhexed(call: Call, a: Data) -> Any:
-    """Read hexadecimal digits; bad where there are others. The first of an odd number is a byte."""
+    """Read hexadecimal digits; other text is bad. The first of an odd number is a byte."""
     found: list[bytes | None] = []
     for raw in a.tolist():
         digits = raw if len(raw) % 2 == 0 else b"0" + raw
@@ -67,7 +67,7 @@ def _unhexed(call: Call, a: Data) -> Any:
 
 
 def _unbase64(call: Call, a: Data) -> Any:
-    """Read base64; other text than whole groups of its letters is not read here."""
+    """Read base64; text that is not whole groups of its characters is unknown."""
     lost = np.array([LOST * (not _BASE64.fullmatch(raw)) for raw in a.tolist()], np.uint8)
     return map_elements(
         lambda raw: base64.b64decode(raw) if _BASE64.fullmatch(raw) else b"", a

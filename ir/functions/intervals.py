@@ -45,7 +45,7 @@ def moved(
     if sign == "-" and (kinds[1] in TIMES or (kinds[0] in TIMES and kinds[1] is Kind.NULL)):
         return _between(a, b, session, build, cast)
     narrow = b.dtype is not None and b.dtype.kind is Kind.INT and b.dtype.bits <= 32
-    if sign == "+" and kinds[0] in TIMES and kinds[1] is Kind.NULL:  # it is taken for an interval
+    if sign == "+" and kinds[0] in TIMES and kinds[1] is Kind.NULL:  # to Spark an interval
         return _shifted(a, literal(None, ty.DAY_TIME), session, build, cast)
     if kinds[0] is Kind.DATE and narrow:
         return build("date_add" if sign == "+" else "date_sub", (a, b), session)
@@ -53,7 +53,7 @@ def moved(
 
 
 def _between(a: Node, b: Node, session: Session, build: Make, cast: Cast) -> Node:
-    """Build the interval between two dates or timestamps: that of their wall clocks."""
+    """Build the interval between two dates or timestamps, measured by their wall clocks."""
     sides = [n.dtype for n in (a, b) if n.dtype is not None and n.dtype.kind in TIMES]
     if any(_kind(n) not in (*TIMES, Kind.NULL) for n in (a, b)):
         raise CannotJudge(f"the interval between {a.dtype} and {b.dtype} is not understood")

@@ -69,7 +69,7 @@ def _by_elements(conclude: Callable[[Any, list[Any]], Any]) -> Function:
 
 
 def _exists(array: Any, found: list[Any]) -> Any:
-    """TRUE if one is, NULL if one is NULL; Spark stops at the first TRUE."""
+    """Return TRUE if one is TRUE, else NULL if one is NULL; Spark stops at the first TRUE."""
     for v in found:
         if v is RAISES or v == 1:
             return v

@@ -66,7 +66,7 @@ def _steps(call: Call, digits: Data | None) -> tuple[int, int]:
 def _saturated(call: Call, x: Data) -> Any:
     """Convert floats to long as Java does.
 
-    NaN becomes 0, in ANSI mode too. Values beyond the range become its ends; in ANSI mode they are
+    NaN becomes 0, also in ANSI mode. Values beyond the range become its ends; in ANSI mode they are
     errors.
     """
     nan = np.isnan(x)

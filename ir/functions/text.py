@@ -1,7 +1,7 @@
 """Functions of text: lengths, prefixes, case, concatenation.
 
 Text is UTF-8 bytes; characters are code points, as in Spark. A value between two bounds that share
-a prefix has that prefix too. Most functions can carry no more than this.
+a prefix has that prefix as well. Most functions preserve no more than this.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Functions of text on whole columns: Arrow's kernels, where they do what Spark does.
+"""Functions of text on whole columns: Arrow's kernels, where they agree with Spark.
 
 They are the `column` of the functions in `ir/functions/text.py` and its neighbours. Each takes
-large Arrow text, valid UTF-8, or a value that all rows share, and returns None where another way
-is needed.
+large Arrow text, valid UTF-8, or a value that all rows share, and returns None where Arrow's kernel
+cannot be used.
 """
 
 from __future__ import annotations

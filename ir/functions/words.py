@@ -44,7 +44,7 @@ def _typed_signature(
 def _characters(
     change: Callable[..., str | None], *types: DType, least: int | None = None
 ) -> Function:
-    """Return a function of characters; a result of None is too long to compute."""
+    """Return a function of characters; a result of None means that it is too long to compute."""
 
     def change_row(*row: Any) -> bytes | None:
         result = change(

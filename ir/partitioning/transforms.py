@@ -1,7 +1,7 @@
 """Iceberg's partition transforms: from a column's values to partition values.
 
 Source: Iceberg's specification, "Partition Transforms" and appendix B. A transform that it does not
-define is accepted too, but allows no conclusion about its column.
+define is also accepted, but allows no conclusion about its column.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Make Arrow arrays of buffers: `pa.array` imports pandas if it is installed, which takes 0.2 s."""
+"""Make Arrow arrays from buffers, because `pa.array` imports pandas, which takes 0.2 s."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 
 def bits(known: npt.NDArray[np.bool_]) -> pa.Buffer:
-    """Return the validity bitmap of a mask of values that are there."""
+    """Return a mask of valid values as Arrow's validity bitmap."""
     return pa.py_buffer(np.packbits(known, bitorder="little"))
 
 
@@ -19,8 +19,8 @@ def longs(values: npt.NDArray[np.int64], known: npt.NDArray[np.bool_] | None = N
     """Return an int64 array, which may share the memory of its values.
 
     Args:
-        values: The values, shape (n,); arbitrary where there is none.
-        known: Mask of the values that are there; None: all.
+        values: The values, shape (n,); arbitrary where they are null.
+        known: Mask of the values that are not null; None: all.
     """
     values = np.ascontiguousarray(values, np.int64)
     held = None if known is None else bits(known)

@@ -35,9 +35,9 @@ MAGIC: Final = b"Obj\x01"
 MARKER: Final = 16  # bytes of the sync marker after each block
 # Most bytes of unpacked blocks: positions in Arrow's arrays have 31 bits.
 MAX_UNPACKED: Final = 1 << 30
-# Limit of bytes of unpacked blocks, and of bytes of slots: a base, and bytes for each byte of the
-# file. Real manifests take some 10 for each byte; a byte of a zstandard block could stand for
-# 30,000.
+# Limit on the bytes of unpacked blocks, and on those of slots: a base, and a number of bytes for
+# each byte of the file. Real manifests need some 10 for each byte; one byte of a zstandard block
+# could expand to 30,000.
 BASE_LIMIT, LIMIT_RATIO = 1 << 26, 200
 MESSAGES: Final = {
     NUMBER: "a number is cut off or has more than 64 bits",

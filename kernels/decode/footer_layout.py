@@ -27,10 +27,10 @@ WALK: Final = Loop(
 )
 # Bytes of a footer for each column chunk; a footer with fewer is read twice.
 TYPICAL: Final = 64
-END: Final = bytes([at.STRUCT])  # of the list of row groups, which has no items here
+END: Final = bytes([at.STRUCT])  # the list of row groups, without its items
 # Structure -> field -> (type, type of a list's items, structure of the value or of the items, slot
-# that keeps the value, or -1). `REQUIRED` lists the fields that a structure must have: without one
-# of them Arrow's reader rejects the footer too. A chunk's metadata is the exception, since it may
+# that keeps the value, or -1). `REQUIRED` lists the fields that a structure must have: if one is
+# missing, Arrow's reader also rejects the footer. A chunk's metadata is the exception, since it may
 # be encrypted.
 GRAMMAR: Final[dict[int, dict[int, tuple[int, int, int, int]]]] = {
     at.FILE: {4: (at.LIST, at.STRUCT, at.GROUP, -1), 7: (at.LIST, at.STRUCT, at.ORDER, -1)},

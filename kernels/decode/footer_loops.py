@@ -27,11 +27,11 @@ DEPTH = 16
 # Slots of a column chunk: bits of the slots that are set, and of booleans; the start and the size
 # of bounds; numbers.
 TOLD, TYPE, MIN, MIN_SIZE, MAX, MAX_SIZE, NULLS, BYTES, BLOOM, BLOOM_SIZE = range(10)
-REPEATED, DEFINED, WIDTH = range(10, 13)  # numbers of counts of levels
+REPEATED, DEFINED, WIDTH = range(10, 13)  # how many counts of levels there are
 # Slots of a row group, and slots that have only bits.
 ROWS, TOTAL, SAID, MIN_EXACT, MAX_EXACT, UNENCODED, SLOTS = range(WIDTH, WIDTH + 7)
 TRUTHS = 16  # the first bit of booleans
-# Slots of a page: as of a chunk, but TYPE is the kind of page, and BYTES its compressed size.
+# Slots of a page: like those of a chunk, but TYPE is the kind of page, BYTES its compressed size.
 UNPACKED, PAGE_VALUES, PAGE_ROWS = BLOOM, BLOOM_SIZE, REPEATED
 PAGE_NULLS, PAGE_ENCODING = DEFINED, ROWS
 DEFINED_BYTES, REPEATED_BYTES = TOTAL, UNENCODED
@@ -104,7 +104,7 @@ def ended(structure: int, fields: int, now: Any, groups: Any, chunks: Any, total
         totals[0] += 1
         now[TOTAL] = 0
     elif structure == ORDER:
-        totals[2] += fields == 2  # the one that says TYPE_ORDER
+        totals[2] += fields == 2  # the field that means TYPE_ORDER
     return True
 
 
@@ -354,7 +354,7 @@ def sound(
     Returns:
         The number of pages if all are sound, 0 if one is not, -1 if there are more than `room`.
     """
-    pages, count = chunks[:0], 0  # the first keeps nothing
+    pages, count = chunks[:0], 0  # the first turn stores no page
     for c in range(len(chunks)):
         pos, stop, left = chunks[c, 0], chunks[c, 1], chunks[c, 2]
         first = True

@@ -89,7 +89,7 @@ def form_of(text: bytes, kind: pa.StructType) -> TextForm | None:
             case _, "key" | "key or end" if token.startswith(b'"') and b"\\" not in token:
                 key, expects = _text(token), "colon"
                 path = (*(k for k in keys[1:] if k is not None), key or "")
-                if key is None or path in seen:  # of two values of one name, one would be lost
+                if key is None or path in seen:  # a dict holds one value per name
                     return None
                 seen.add(path)
             case _, "value" if keys and token not in b"{}[],:" and not _struct(kind, path):

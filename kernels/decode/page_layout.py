@@ -193,9 +193,9 @@ def headers_of(data: Bytes, values: int) -> Longs | None:
 def are_sound(data: Bytes, chunks: Longs) -> bool:
     """Return True if the headers of pages fit each other and the footer.
 
-    False: they do not, or they are many, and the loop that reads them is not compiled yet.
+    False: they do not, or there are many and the loop that reads them is not compiled yet.
 
-    Decoders believe them: a negative number of values ends the process in Polars (2.1).
+    Decoders trust headers: a negative number of values ends the process in Polars (2.1).
 
     Args:
         data: Bytes that hold all pages.

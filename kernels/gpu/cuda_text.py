@@ -47,7 +47,7 @@ TYPES: Final = {
 }
 THREADS: Final = 256  # threads of a block
 WARPS: Final = THREADS // 32
-# Words that a warp judges: 32 bytes of results, one sector of memory.
+# Words that a warp judges; their results take 32 bytes, one sector of memory.
 TILE: Final = 8
 # Bytes that a lane loads before it waits. With 2,000 lanes on each multiprocessor, 16 of them keep
 # some 4 MB under way, and a card of 3 TB/s needs 2 to 3 MB. More bytes help if there are fewer

@@ -41,8 +41,8 @@ def verdicts_text(match: bool | None, miss: bool | None) -> str:
     Four verdicts share a word of `out`, and each thread writes one word. n is a multiple of 64.
 
     Args:
-        match: The constant answer of "can match", and the kernel has no such argument; None: it
-            differs.
+        match: The constant answer of "can match", in which case the kernel lacks this argument;
+            None: the answer differs between containers.
         miss: The same for "can miss".
     """
     planes = [name for name, answer in (("match", match), ("miss", miss)) if answer is None]

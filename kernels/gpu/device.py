@@ -61,7 +61,7 @@ class Device(Protocol):
         ...
 
     def settle(self) -> None:
-        """Wait for all work on the device, also that of other libraries."""
+        """Wait for all work on the device, including that of other libraries."""
         ...
 
     def function(self, text: str) -> Function:
@@ -69,7 +69,7 @@ class Device(Protocol):
         ...
 
     def ready(self, text: str) -> bool:
-        """Return True if `function` would return that of a text at once."""
+        """Return True if `function` would return the function of a text without compiling."""
         ...
 
     def start(

@@ -143,7 +143,7 @@ def _null_mask(
 
 
 def _validity(known: npt.NDArray[np.bool_] | None, before: int = 0) -> pa.Buffer | None:
-    """Return Arrow's bitmap of known values, after so many zeros; None: all are known."""
+    """Return Arrow's bitmap of known values, preceded by `before` zeros; None: all are known."""
     if known is None:
         return None
     mask = np.append(np.zeros(before, np.bool_), known)
@@ -152,7 +152,7 @@ def _validity(known: npt.NDArray[np.bool_] | None, before: int = 0) -> pa.Buffer
 
 def lies_there(given: object) -> bool:
     """Return True if an object is an array on a device, by any of the supported protocols."""
-    if isinstance(given, pa.Array):  # pyarrow.Array has the protocol too, for host memory
+    if isinstance(given, pa.Array):  # pyarrow.Array also has the protocol, for host memory
         return False
     return (
         _cuda_interface(given) is not None

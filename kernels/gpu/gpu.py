@@ -26,7 +26,7 @@ from skipstone.kernels.gpu.resident import Resident
 from skipstone.kernels.pack.planes import Plane, Todo, Verdicts, Words, word_count
 from skipstone.kernels.run.launch import Launch, group_alike
 
-# Smallest number of containers for which "auto" uses the device, if the CPU could answer too.
+# Smallest number of containers for which "auto" uses the device, if the CPU could also answer.
 # Computed, not measured: a launch and its wait take some 25 us, and one core judges 50,000
 # containers in that time.
 MIN_CONTAINERS: Final = 1 << 16
@@ -42,7 +42,7 @@ def fits(launch: Launch) -> bool:
 
 
 def literals_fit(launch: Launch) -> bool:
-    """Return True if its literals fit too; otherwise they are put in a table."""
+    """Return True if its literals also fit; otherwise they are put in a table."""
     return 8 * (_pointers(launch) + len(launch.params)) <= MAX_ARGUMENT_BYTES
 
 

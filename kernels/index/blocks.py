@@ -88,7 +88,7 @@ class Blocks:
         return spans(first, stop)
 
     def parts(self, containers: int) -> Positions:
-        """Return numbers of blocks, from 0 to `count`, with about so many containers between."""
+        """Return block numbers, from 0 to `count`, about `containers` containers apart."""
         if self.starts is None:
             step = max(containers // (self.size or 1), 1)
             return np.append(np.arange(0, self.count, step), self.count)

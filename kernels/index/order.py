@@ -136,7 +136,7 @@ def _cuts(values: Lanes, bits: int) -> Any:
 
 
 def hilbert(places: list[npt.NDArray[np.uint64]], bits: int) -> npt.NDArray[np.uint64]:
-    """Return the distances along the Hilbert curve of points whose coordinates have so many bits.
+    """Return the distances of points along the Hilbert curve; each coordinate has `bits` bits.
 
     Source: J. Skilling, Programming the Hilbert curve, 2004.
     """

@@ -40,7 +40,7 @@ class Keys:
             bounds.
         first_lines: Their directory, int32, shape (buckets * 16 + 16,), aligned to 64 bytes. A
             bucket is its count, or -1 - count if it is too full, and SLOTS places of 16 bits. The
-            last line is no bucket: it holds the number of runs.
+            last line is not a bucket: it holds the number of runs.
         lasts: The last value of each run, as `firsts`.
         last_lines: Their directory, as `first_lines`.
         frame: float64: lowest, scale, the last place, and 1 if integers at one place are equal.

@@ -48,7 +48,7 @@ class RowSource:
         """Return a column's values as both bounds.
 
         Raises:
-            CannotJudge: the values are no lanes, or of another type; see `has_lanes`.
+            CannotJudge: the values are not lanes, or of another type; see `has_lanes`.
         """
         if isinstance(key, Node) or len(key) != 1:
             raise CannotJudge("only columns have rows, not calls and struct fields")
@@ -61,11 +61,11 @@ class RowSource:
         return self._columns[name]
 
     def rows_plane(self) -> Plane:
-        """Return that each container has a row."""
+        """Return True for all containers: each has a row."""
         return True
 
     def contained_in(self, path: Path, values: tuple[object, ...], dtype: DType) -> None:
-        """Return that nothing is known besides the values."""
+        """Return None: nothing is known besides the values."""
 
 
 def _column(values: pa.Array, dtype: DType) -> Column:

@@ -115,8 +115,9 @@ def make_once(key: Hashable, make: Callable[[], T]) -> T:
     if found is None:
         if not forks.can_compile():
             raise BackendMissing(
-                "this process was forked while another thread compiled, and can compile nothing "
-                "itself: use backend='numpy' here, or start processes by 'spawn' or 'forkserver'"
+                "this process was forked while another thread compiled, and cannot compile "
+                "anything itself: use backend='numpy' here, or start processes by 'spawn' or "
+                "'forkserver'"
             )
         forks.release_imports()  # the thread that compiles may import modules
         with forks.compiling:
@@ -146,7 +147,7 @@ def import_numba() -> None:
 def process_lock(path: Path) -> Iterator[None]:
     """Hold a lock that keeps other processes of this machine from loading or compiling a kernel.
 
-    Of Spark's many workers, one compiles the kernel and the others then find it on disk. A process
+    One of Spark's many workers compiles the kernel, and the others find it on disk. A process
     that waits here holds no other lock, so neither forks nor other kernels wait for another
     process.
     """

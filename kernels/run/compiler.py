@@ -16,11 +16,11 @@ from skipstone.ir.errors import describe_error
 from skipstone.kernels.run import compile_cache, forks
 from skipstone.kernels.run.compile_cache import Shape
 
-# Kernels of a process from which no more are compiled in the background: each takes some 1 MB, and
-# Numba (0.68) gives none back, also if the kernel is forgotten.
+# Once a process has this many kernels, no more are compiled in the background: each takes some 1
+# MB, and Numba (0.68) never frees it, even if the kernel is forgotten.
 MAX_KERNELS: Final = 256
 # Larger shapes are not compiled in the background. 400 operations take some 3 s to compile, and a
-# fork would wait that long.
+# fork would have to wait for that.
 MAX_OPERATIONS: Final = 400
 # For fewer containers, NumPy takes less time than a compiled kernel could save in a session.
 MIN_CONTAINERS: Final = 100_000

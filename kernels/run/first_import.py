@@ -2,7 +2,7 @@
 
 If Ctrl-C or a lack of memory interrupts an import, half-imported modules stay behind. The next
 import then fails for the life of the process: `module 'numba' has no attribute 'core'`. If Ctrl-C
-interrupts Numba, it has forgotten functions that it was about to register, and compiles no more.
+interrupts Numba, it loses the functions that it was about to register, and can no longer compile.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from skipstone.kernels.run import forks
 
 T = TypeVar("T")
 
-# Others import these behind our back: pyarrow imports pandas, when it first makes a value.
+# Other packages import these without our doing: pyarrow imports pandas when it first makes a value.
 FORGOTTEN: Final = ("pandas", "polars")
 
 _done: Final[set[str]] = set()
@@ -27,9 +27,9 @@ _running: Final[dict[str, Future[None]]] = {}
 
 
 def finish(work: Callable[[], T], name: str) -> T:
-    """Run work to its end, also if Ctrl-C comes; that ends only the wait for it.
+    """Run work to its end even if Ctrl-C comes; Ctrl-C ends only the wait for it.
 
-    Signals interrupt only the main thread, so the main thread lets another one work.
+    Signals interrupt only the main thread, so the main thread hands the work to another one.
 
     Args:
         work: The work. It must not need locks that this thread holds.
@@ -58,7 +58,7 @@ def first_import(name: str, *parts: str) -> None:
 
     Args:
         name: The module.
-        parts: Packages that only this module imports. A failed import removes their modules too.
+        parts: Packages that only this module imports. A failed import also removes their modules.
 
     Raises:
         Exception: the error of the import. The next call starts it again.
@@ -94,11 +94,12 @@ def _import(name: str, parts: Sequence[str], result: Future[None]) -> None:
 
 
 class _Leftovers:
-    """A finder of modules that finds none; it forgets what an interrupted import left behind.
+    """An import finder that finds nothing, but removes what an interrupted import left behind.
 
-    The C modules of pandas keep their functions in the module `pandas`. Those that are left behind
-    do not put them into the new one. Other C modules then fail with an error that they do not look
-    at, and the thread ends with the global import lock (CPython 3.11), so the process hangs.
+    The C modules of pandas keep their functions in the module `pandas`. C modules that were left
+    behind do not put their functions into a newly imported `pandas`. Other C modules then fail with
+    an error that they do not check, and the thread ends while it holds the global import lock
+    (CPython 3.11), so the process hangs.
     """
 
     @staticmethod

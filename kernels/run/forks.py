@@ -92,7 +92,7 @@ def _before() -> None:
 
 
 def _insist(step: Callable[[], None], seconds: float) -> None:
-    """Run a step to its end, also if Ctrl-C interrupts it.
+    """Run a step to its end even if Ctrl-C interrupts it.
 
     CPython drops exceptions that a fork hook raises, so Ctrl-C is sent again after the fork.
     """
@@ -116,7 +116,7 @@ def _wait_for_arrow() -> None:
 
     It does each once, behind a lock: when any thread first allocates memory, when any first makes
     an array from a NumPy array and so imports pandas, when any first calls a function, and when any
-    first uses a file system. To wait for another thread would not suffice, since it may begin while
+    first uses a file system. Waiting for another thread would not suffice, since it may begin while
     the fork's last hooks run.
     """
     _fork.pandas = "pandas" in sys.modules
@@ -181,7 +181,7 @@ def _are_hooks_ready() -> bool:
     Such a thread may itself wait for the import lock: weak references to module locks take it when
     the garbage collector frees them, in any thread.
     """
-    # To take the locks would be a risk: Ctrl-C may come before they are released.
+    # Taking the locks would be a risk: Ctrl-C may come before they are released.
     own = f" owner={_thread.get_ident()} "
     texts = [repr(each) for each in HOOK_LOCKS]
     return not any(text.startswith("<locked") and own not in text for text in texts)

@@ -77,7 +77,7 @@ class ChecksummedFile:
             self._opened = (len(data), descriptor.state()[1])
 
     def check(self) -> None:
-        """Raise if the file was changed since it was opened.
+        """Raise an error if the file was changed since it was opened.
 
         Raises:
             StatisticsError: its size or its time of change differs.

@@ -106,7 +106,7 @@ class Launch:
     def scalars(self) -> list[npt.NDArray[np.generic]]:
         """The literals as arrays without dimensions.
 
-        NumPy compares with them in two thirds of the time that it takes with its scalars.
+        NumPy compares with them in two thirds of the time that it needs for its scalars.
         """
         return [np.asarray(p) for p in self.params]
 

@@ -121,7 +121,7 @@ def _is_kept(loop: Loop) -> bool:
     if not objects.are_possible():
         return False
     module = compile_cache.path_of(_source(loop))
-    # To import llvmlite is worth it only if some processor's object file is there.
+    # Importing llvmlite is worth its time only if there is an object file, for any processor.
     if module is None or not any(module.parent.glob(f"{module.stem}.*.o")):
         return False
     try:

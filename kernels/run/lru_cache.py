@@ -14,7 +14,7 @@ class LruCache(Generic[K, V]):
 
     Two threads may make the same value at once; both get the value that is stored first. No lock is
     held, since each step is one operation of a dict. So one value may be made while another is
-    being made. The garbage collector may also end a value in the middle of any step, and that may
+    being made. The garbage collector may also free a value in the middle of any step, which may
     drop other values.
 
     Args:

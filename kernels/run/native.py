@@ -1,7 +1,7 @@
 """Call machine code that Numba compiled, without Numba.
 
 Numba's function takes the addresses of its result and of an error, then its arguments, where an
-array is seven or more numbers. A small function in LLVM's text, the entry, makes these of NumPy's
+array is seven or more numbers. A small function in LLVM IR, the entry, makes these from NumPy
 arrays: it reads their address and shape in place, as Numba does. Sources: Numba,
 `numba/core/callconv.py` and `numba/core/datamodel/models.py`; NumPy, `PyArrayObject_fields`.
 """
@@ -50,7 +50,7 @@ ArgumentType = ArrayType | None  # None: a number of 64 bits
 
 
 class _Number(ctypes.c_int64):
-    """A number of 64 bits, from a number of Python's or NumPy's."""
+    """A 64-bit number, converted from a Python or NumPy number."""
 
     @classmethod
     def from_param(cls, value: Any) -> ctypes.c_int64:
@@ -58,12 +58,12 @@ class _Number(ctypes.c_int64):
 
 
 class Native:
-    """A function in machine code, by its entry.
+    """A function in machine code, called through its entry.
 
     Args:
         address: The address of the entry.
         types: The types of the function's arguments.
-        owner: What holds the memory of the code.
+        owner: The object that owns the memory of the code.
     """
 
     def __init__(self, address: int, types: Sequence[ArgumentType], owner: object) -> None:
@@ -84,7 +84,7 @@ class Native:
             TypeError: an argument is not of its type.
         """
         if len(arguments) != self._count:
-            raise TypeError(f"machine code of {self._count} arguments is given {len(arguments)}")
+            raise TypeError(f"machine code takes {self._count} arguments; got {len(arguments)}")
         for i, kind, dtype, ndim, flags in self._types:
             a = arguments[i]
             if (
@@ -118,10 +118,10 @@ def is_as_expected() -> bool:
 
 
 def entry_of(head: str, types: Sequence[ArgumentType]) -> str | None:
-    """Return LLVM's text of the entry; None if the function has other parameters than expected.
+    """Return the LLVM IR of the entry; None if the function has other parameters than expected.
 
     Args:
-        head: The line that begins the function in LLVM's text, up to its body.
+        head: The line that begins the function in LLVM IR, up to its body.
         types: The types of its arguments.
     """
     name = re.search(r'@(?:[\w.$]+|"[^"]*")(?=\()', head)
@@ -161,11 +161,11 @@ def entry_of(head: str, types: Sequence[ArgumentType]) -> str | None:
 
 
 class _Loads:
-    """Writes LLVM's text that reads NumPy's arrays.
+    """Writes LLVM IR that reads NumPy arrays.
 
     Args:
         lines: The lines of text, to which it adds.
-        pointer: The type of all pointers; None: LLVM (before 15) says what each points to.
+        pointer: The type of all pointers; None: pointers have types of their own (LLVM before 15).
     """
 
     def __init__(self, lines: list[str], pointer: str | None) -> None:
@@ -199,7 +199,7 @@ class _Loads:
 
 
 def _parts(parameters: str) -> Iterator[str]:
-    """Yield the parameters of a list in LLVM's text."""
+    """Yield the parameters of a list in LLVM IR."""
     depth = start = 0
     for i, x in enumerate(parameters):
         depth += (x in "({[<") - (x in ")}]>")

@@ -1,7 +1,7 @@
 """Keep compiled loops as object files, which llvmlite loads without Numba.
 
-To import Numba takes 0.2 s, and llvmlite 0.04 s, so a fresh process that finds its loops here is
-sooner ready. A file holds the machine code of one function for one processor. It begins with a
+Importing Numba takes 0.2 s, and llvmlite 0.04 s, so a new process that finds its loops here is
+ready sooner. A file holds the machine code of one function for one processor. It begins with a
 digest of the rest; a damaged file is made again.
 """
 
@@ -26,7 +26,7 @@ LIBRARY: Final = frozenset({"memset", "memcpy", "memmove"})
 DIGEST: Final = 32  # bytes
 ELF: Final = b"\x7fELF\x02\x01"  # of 64 bits, little-endian
 SYMBOL: Final = struct.Struct("<IBBHQQ")  # ELF's: name, info, other, section, value, size
-# An entry of LLVM's text that has a name, and a name in it.
+# An entry of LLVM IR that has a name, and a name in it.
 NAMED: Final = re.compile(r'^(?:define|declare)\b[^@]*(@[\w.$]+|@"[^"]*")|^(@[\w.$]+|@"[^"]*") =')
 NAMES: Final = re.compile(r'@[\w.$]+|@"[^"]*"')
 
@@ -65,7 +65,7 @@ def load(path: Path, types: Sequence[ArgumentType]) -> Native | None:
         types: The types of the function's arguments.
 
     Raises:
-        CannotKeep: the function cannot be kept, as another process has found.
+        CannotKeep: another process found that the function cannot be kept.
     """
     try:
         data = path.read_bytes()
@@ -89,7 +89,8 @@ def keep(path: Path, dispatcher: Any, types: Sequence[ArgumentType]) -> Native:
         types: The types of its arguments.
 
     Raises:
-        CannotKeep: the function has another form than expected. An empty file says so to others.
+        CannotKeep: the function has another form than expected. An empty file tells other
+            processes.
     """
     try:
         code = _object_of(dispatcher, types)
@@ -158,7 +159,7 @@ def _load(code: bytes, types: Sequence[ArgumentType]) -> Native:
 
 
 def _text_of(text: str, name: str, types: Sequence[ArgumentType]) -> str:
-    """Return LLVM's text of a function, of what it needs, and of its entry."""
+    """Return the LLVM IR of a function, of everything that it needs, and of its entry."""
     entries, rest = _entries(text)
     wanted, todo = set[str](), [f"@{name}"]
     while todo:
@@ -167,7 +168,7 @@ def _text_of(text: str, name: str, types: Sequence[ArgumentType]) -> str:
             wanted.add(one)
             todo += NAMES.findall(entries[one])
     if f"@{name}" not in wanted:
-        raise CannotKeep(f"LLVM's text lacks {name}")
+        raise CannotKeep(f"LLVM IR lacks {name}")
     entry = entry_of(entries[f"@{name}"].partition("\n")[0], types)
     if entry is None or not is_as_expected():
         raise CannotKeep("Numba or NumPy pass arrays in another way than expected")
@@ -175,7 +176,7 @@ def _text_of(text: str, name: str, types: Sequence[ArgumentType]) -> str:
 
 
 def _entries(text: str) -> tuple[dict[str, str], list[str]]:
-    """Divide LLVM's text into entries by name, and lines that are no such entries."""
+    """Divide LLVM IR into the entries that have a name, by name, and all other lines."""
     entries: dict[str, str] = {}
     rest: list[str] = []
     lines: Iterator[str] = iter(text.splitlines())

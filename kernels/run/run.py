@@ -362,7 +362,7 @@ def _run_on_device(launch: Launch, on: Resident, todo: Todo, verdicts: bool) -> 
 
 
 def shares_kernel(launch: Launch, count: int, backend: Backend) -> bool:
-    """Return True if so many launches like this one are judged together, by one kernel.
+    """Return True if `count` launches like this one are judged together, by one kernel.
 
     That kernel must be compiled already, unless the backend is "numba", which waits for it.
     """

@@ -33,7 +33,7 @@ from tests.support.joins.dynamic import (
 )
 
 HOWS = tuple(LEFT)
-FILES = 25  # one in so many cases has files
+FILES = 25  # one in this many cases has files
 
 
 def collected(r, rows, kinds, probe, names, **limits):

@@ -1,4 +1,4 @@
-"""Random queries under `enable`, over tables that change beneath them.
+"""Random queries under `enable`, over tables that change in the meantime.
 
 `python -m tests.fuzz.enabled --queries 2000`. Each query runs without `enable` and with it, as
 DataFrames that were made before or after a change: both must give the same rows, or plain Spark

@@ -1,7 +1,7 @@
 """Random joins of keys of any two types through `ss.join`, plans, `prune_join` and `prune`.
 
 `python -m tests.fuzz.joins --joins 2000`; Spark judges. Beyond the joins of
-`tests/fuzz/spark_joins.py`, texts are joined with numbers, days and moments, by NOT IN too, in both
+`tests/fuzz/spark_joins.py`, texts are joined with numbers, days and times, also by NOT IN, in both
 ANSI modes.
 """
 

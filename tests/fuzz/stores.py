@@ -1,4 +1,4 @@
-"""Mutants of what Skipstone saves: statistics, shards, snapshots of footers, cached logs.
+"""Mutants of the files that Skipstone saves: statistics, shards, footer snapshots, cached logs.
 
 Checksums refuse nearly all damage at once, so footers and manifests are also changed under a
 matching checksum. Blocks are not: whoever can forge those can claim anything about the table

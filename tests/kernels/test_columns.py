@@ -1,6 +1,4 @@
-"""Test packing: statistics in every form that they arrive in; those that cannot be true are
-unknown.
-"""
+"""Packing: statistics in every form that they arrive in; impossible ones are unknown."""
 
 import datetime as dt
 import random

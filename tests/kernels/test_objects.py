@@ -175,7 +175,7 @@ def test_arguments_of_other_types_are_refused(loop_of):
         with pytest.raises((TypeError, ctypes.ArgumentError)):
             summed(data, table, wrong, out)
     for count in (3, 5):
-        with pytest.raises(TypeError, match=f"is given {count}"):
+        with pytest.raises(TypeError, match=f"got {count}"):
             summed(*(data, table, factor, out, out)[:count])
 
 
@@ -203,7 +203,7 @@ def test_arrays_lie_in_memory_as_expected():
 
 
 def test_an_error_in_machine_code_is_raised(loop_of):
-    """Numba's status is looked at, although loops raise nothing."""
+    """Numba's status is checked, although loops raise nothing."""
     divided = loops.compiled(loop_of("divided", "i8(array)"))
     assert divided(np.array([7, 2])) == 3
 

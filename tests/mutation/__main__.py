@@ -48,7 +48,7 @@ def sampled(target: Target, count: int | None, seed: int, name: str | None) -> l
 
 
 def main(argv: Iterable[str] | None = None) -> int:
-    """Run as told; 1: some fault was not noticed."""
+    """Run the command line; return 1 if some fault was not noticed."""
     parser = argparse.ArgumentParser(description="Plant faults in modules and run their tests.")
     parser.add_argument("targets", nargs="*", help=f"of {', '.join(TARGETS)}; all by default")
     parser.add_argument("--count", type=int, help="faults for each target")

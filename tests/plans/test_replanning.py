@@ -102,7 +102,7 @@ def test_only_a_removed_filter_may_list_the_table_again(table, monkeypatch):
 
 
 def test_skipping_stays_off(table):
-    """Without statistics of files, filters prune by partitions alone, in later plans too."""
+    """Without file statistics, filters prune by partitions alone, also in later plans."""
     options = {"stats_skipping": False, "dynamic_filtering": True, "case_sensitive": True}
     plan = table.plan(dynamic=[filter_of("k", 99)], **options)
     more = (*plan.dynamic.filters, filter_of("p", 3))

@@ -1,4 +1,4 @@
-"""The rows of a plan as an Arrow stream: what readers of streams get is what `to_arrow` returns."""
+"""The rows of a plan as an Arrow stream: its readers get the rows that `to_arrow` returns."""
 
 import duckdb
 import polars as pl

@@ -1,4 +1,4 @@
-"""Cases from the peers' own suites: verdicts are sound, and prune whatever the peer prunes.
+"""Cases from the peers' own suites: verdicts are sound, and prune everything that the peer prunes.
 
 `tests/data/datafusion.json`: the containers that DataFusion's `PruningPredicate` keeps, and its
 literal guarantees. `tests/data/iceberg.json`: one container per case; `expect` is Iceberg's answer,
@@ -185,7 +185,7 @@ def test_iceberg_strict(case):
 
 @pytest.mark.parametrize("case", ICEBERG["inclusive_transform_terms"], ids=lambda c: c["id"])
 def test_iceberg_transform_terms(case):
-    """Prune whatever Iceberg prunes by a transform of bounds; keep whatever can match in SQL.
+    """Prune all that Iceberg prunes by a transform of bounds; keep all that can match in SQL.
 
     Iceberg keeps an all-NULL column for `<>`, NOT IN and patterns, which are never TRUE of NULL.
     """

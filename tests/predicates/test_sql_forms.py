@@ -1,4 +1,4 @@
-"""SQL forms that the reader does not know are UNKNOWN: they do not prune, and are no error."""
+"""SQL forms that the reader does not know are UNKNOWN: they do not prune, and are not an error."""
 
 import pyarrow as pa
 import pytest

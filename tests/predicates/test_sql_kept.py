@@ -1,4 +1,4 @@
-"""Parses that are kept for texts with other literals give what a fresh parse gives."""
+"""A cached parse that is filled with other literals equals a fresh parse."""
 
 import random
 
@@ -107,7 +107,7 @@ def test_kept_parses_equal_fresh_ones(seed):
             check(filled(r, text))
 
 
-# A text, and others that its parse is kept for.
+# A text, and others that can use its cached parse.
 KEPT = {
     "x >= 5 AND y = 3": ["x >= 99999999999 AND y = 1.5", "x >= 007 AND y = 3"],
     "s = 'a' OR s LIKE 'b%'": ["s = 'it AND x = 5' OR s LIKE ''"],
@@ -126,7 +126,7 @@ def test_what_is_kept(text):
     assert (found.misses, found.hits) == (1, len(KEPT[text]))
 
 
-# What the reader makes of these depends on what their literals say.
+# The tree of these texts depends on the values of their literals.
 NEVER_KEPT = (
     "s LIKE ANY ('a', 'b')",
     "s LIKE 'a!%' ESCAPE '!'",

@@ -1,4 +1,4 @@
-"""Later changes of a given array change no answer; read-only arrays are not copied."""
+"""Changing a given array later changes no answer; read-only arrays are not copied."""
 
 import numpy as np
 import pyarrow as pa

@@ -87,7 +87,7 @@ class Uses:
 
 
 def limit(seconds):
-    """End this process after so many seconds, and print the stacks of all threads."""
+    """End this process after a number of seconds, and print the stacks of all threads."""
     faulthandler.register(signal.SIGALRM, chain=True)
     signal.alarm(seconds)
 

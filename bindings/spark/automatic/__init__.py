@@ -1,1 +1,1 @@
-"""Every query of a session is pruned: an optimiser rule asks Python for the files of its scans."""
+"""Prune every query of a session: an optimiser rule asks Python for the files of its scans."""

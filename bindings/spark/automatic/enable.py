@@ -43,14 +43,14 @@ def enable(spark: SparkSession, *, filesystem: pafs.FileSystem | None = None) ->
 
     Settings, read at each query: `spark.skipstone.enabled` (true), `spark.skipstone.joins` (true:
     collect the keys of joins where that is likely to pay), `spark.skipstone.minBytes` (1 MiB:
-    smaller scans are left alone), `spark.skipstone.maxPlanningMillis` (1000); and what reading
-    costs, from which it follows whether keys pay: `spark.skipstone.fileMillis`,
-    `spark.skipstone.megabytesPerSecond`, `spark.skipstone.jobMillis`. Another call begins anew: its
-    reports and counts are empty, and no pause is on.
+    smaller scans are left alone), `spark.skipstone.maxPlanningMillis` (1000); and the costs of
+    reading, which decide whether collecting keys pays off: `spark.skipstone.fileMillis`,
+    `spark.skipstone.megabytesPerSecond`, `spark.skipstone.jobMillis`. Another call starts over,
+    with empty reports and counts and without a pause.
 
     Args:
         spark: A session of classic Spark. Sessions that are cloned from it later, as by
-            foreachBatch, are pruned, too; those of `newSession` are not.
+            foreachBatch, are also pruned; those of `newSession` are not.
         filesystem: Where the files are, as an Arrow file system; None finds it by their paths.
 
     Raises:

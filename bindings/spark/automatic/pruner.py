@@ -1,4 +1,4 @@
-"""What Spark's optimiser rule calls: prune the scans of one optimised plan."""
+"""Prune the scans of one optimised plan, when Spark's optimiser rule asks."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Pruner:
                 self._changed.notify_all()
 
     def finish(self, seconds: float) -> None:
-        """Wait for requests that are at work, so many seconds at most."""
+        """Wait for requests in progress, at most this many seconds."""
         with self._changed:
             self._changed.wait_for(lambda: self._busy == 0, seconds)
 
@@ -114,7 +114,8 @@ class Pruner:
             self._join(context, plan, scans, jvm_scans, request)
         indexes: dict[int, Any] = {}
         for number in {scan.same for scan in scans}:
-            # One object of the plan has one list, which all places need where it occurs.
+            # An object that occurs in several places of the plan has one list, which must serve
+            # them all.
             places = [scan for scan in scans if scan.same == number]
             if any(scan.pruned for scan in places):
                 indexes |= indexes_without_files(self._gateway, FOREVER, places[:1], places)

@@ -13,7 +13,7 @@ KEPT_QUERIES: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class QueryReport:
-    """What was found for one optimised plan.
+    """The report of one optimised plan.
 
     Attributes:
         scans: One `PrunedScan` for each scan of files.

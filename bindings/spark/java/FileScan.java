@@ -6,7 +6,7 @@ import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 
-/** Leaves of plans that read files which can be left out, and what lists the files. */
+/** Leaves of plans that read files, and the objects that list these files. */
 class FileScan {
   static final String ICEBERG = "org.apache.iceberg.spark.source.SparkBatchQueryScan";
 

@@ -7,16 +7,16 @@ import org.apache.spark.sql.catalyst.optimizer.SpecialDatetimeValues$;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 
 /**
- * How long a plan stays the same. Spark inserts the present when it optimises, again for each
- * action: with current_date() a plan lasts to the end of the day.
+ * How long a plan stays the same. Spark inserts the current time when it optimises, anew for each
+ * action: with current_date() a plan stays the same until the end of the day.
  */
 class Lifetime {
   private static final scala.Enumeration.Value CURRENT =
     org.apache.spark.sql.catalyst.trees.TreePattern$.MODULE$.CURRENT_LIKE();
 
   /**
-   * Return until when a plan stays the same, in ms since 1970. The result is 0, never, if the plan
-   * depends on the present moment, the user or the database.
+   * Return the time until which a plan stays the same, in ms since 1970; 0 if it may change at any
+   * moment, because it depends on the current time, the user or the database.
    */
   static long until(LogicalPlan plan) {
     return SpecialDatetimeValues$.MODULE$.apply(plan) == plan ? untilOf(plan) : 0;

@@ -23,7 +23,7 @@ public class PlanGateway {
 
   /**
    * Return the files of one of Delta's indexes or of Iceberg's scans, as an object of a class that
-   * needs theirs: they may be missing, or be others.
+   * is compiled against theirs, which may be missing or incompatible.
    */
   public ScanFiles lakeFiles(String name, Object index) throws Throwable {
     Class found = Class.forName("skipstone." + name, true, PlanGateway.class.getClassLoader());

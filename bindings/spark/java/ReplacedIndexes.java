@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 
 /** Puts other lists of files into scans of a plan. */
 class ReplacedIndexes extends scala.runtime.AbstractPartialFunction {
-  private final IdentityHashMap to = new IdentityHashMap(); // scan -> what lists its files
+  private final IdentityHashMap to = new IdentityHashMap(); // scan -> its new file index
 
   /** The scan at a position in `relations` gets the files that `to` has for the position. */
   public ReplacedIndexes(List relations, Map to) {

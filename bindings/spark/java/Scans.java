@@ -45,12 +45,12 @@ public class Scans {
     return joined;
   }
 
-  /** Return the number of leaves that are not file scans, by class, without those of no rows. */
+  /** Return the number of leaves that are not file scans, by class; empty ones do not count. */
   public Map leaves() {
     return leaves;
   }
 
-  /** Return what lists the files of a scan: a file index, or Iceberg's scan. */
+  /** Return the object that lists the files of a scan: a file index, or Iceberg's scan. */
   public Object files(int i) {
     return FileScan.files((LogicalPlan) relations.get(i));
   }

@@ -1,6 +1,7 @@
 """Read the keys of a join's build side without a Spark job, where its rows are those of one scan.
 
-A dynamic filter that knows too many keys prunes less, and is right. So the rows need not be exactly
+A dynamic filter that has too many keys prunes less, but is still correct. So the rows need not be
+exactly
 those of the build side: conditions that only Spark can judge are left out.
 """
 
@@ -37,7 +38,7 @@ def key_columns(
         join: The join.
         side: The side that is pruned; the keys are those of the other side.
         scans: The scans of the plan.
-        context: What they share.
+        context: The settings that the scans share.
 
     Returns:
         None if a Spark job must collect the keys: they are computed, or the rows come from several
@@ -69,7 +70,7 @@ def read_keys(scan: Scan, names: Sequence[str], context: Context) -> pa.Table | 
     Args:
         scan: A scan that was judged.
         names: The columns; one may occur twice.
-        context: What the scans share.
+        context: The settings that the scans share.
 
     Returns:
         None if none of its conditions can be judged without Spark.

@@ -1,4 +1,4 @@
-"""What reading and collecting keys cost, and how much of a scan the keys of a join may save."""
+"""Estimate the cost of reading and of collecting keys, and how much of a scan keys may save."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ REMEMBERED: Final = 1000  # joins
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What reading costs in a session.
+    """The costs of reading in a session.
 
     Attributes:
         file: Seconds to open a file.
@@ -45,11 +45,11 @@ class Costs:
     ratio: float = 1.0
 
     def scan(self, files: float, nbytes: float) -> float:
-        """Return the seconds to read so many files and bytes."""
+        """Return the seconds that reading this many files and bytes takes."""
         return files * self.file + nbytes * self.byte
 
     def pays(self, saved: float, spent: float) -> bool:
-        """Return True if saving so many seconds is worth spending so many."""
+        """Return True if saving `saved` seconds is worth spending `spent` seconds."""
         return saved > 0 and saved >= self.ratio * spent
 
 
@@ -57,7 +57,7 @@ def costs_of(remote: bool, cores: int, setting: Callable[[str], str | None]) -> 
     """Return the costs of a session.
 
     Args:
-        remote: Whether files are in an object store.
+        remote: True if files are in an object store.
         cores: Tasks that run at once.
         setting: Returns a setting of the session, or None.
 
@@ -76,7 +76,7 @@ def costs_of(remote: bool, cores: int, setting: Callable[[str], str | None]) -> 
 
 
 def positive(text: str | None, key: str, otherwise: float) -> float:
-    """Return the number that a setting holds, or what holds without it.
+    """Return the number in a setting, or `otherwise` if it is not set.
 
     Raises:
         PredicateError: it is not a number, or is negative.
@@ -124,7 +124,7 @@ def spread(low: pa.Array, high: pa.Array, nbytes: npt.NDArray[np.int64]) -> floa
 
 
 class Experience:
-    """What the keys of earlier joins saved, as a share of what was expected. Threads may share it.
+    """The savings by keys of earlier joins, as a share of the expected ones. Threads may share it.
 
     A join is known by its tables and columns: the next query's condition may be another one.
     """
@@ -139,7 +139,7 @@ class Experience:
             return self._shares.get(join, 1.0)
 
     def add(self, join: Hashable, expected: float, saved: float) -> None:
-        """Count a join whose keys saved so many seconds of those that were expected."""
+        """Record the expected and the actual savings of a join's keys, in seconds."""
         with self._lock:
             before = self._shares.pop(join, 1.0)
             found = min(saved / expected, 1.0) if expected > 0 else 0.0

@@ -1,4 +1,4 @@
-"""Collect the keys of a join's build side, and tell whether Spark would compute them again."""
+"""Collect the keys of a join's build side, and check that its rows are repeatable."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class JoinRequest:
         kind, side: As for `prune_join`.
         where: A condition on the probe side.
         threshold, max_rows: Limits on the filter's size.
-        null_safe: Whether keys are compared by `<=>`.
+        null_safe: True if keys are compared by `<=>`.
         join: A function that joins the rows read of the probe side with the build side.
     """
 

@@ -40,8 +40,8 @@ class JoinSide:
         scans: The numbers of all scans that its rows are made of.
         others: Bytes read from other sources, by Spark's estimate.
         size: Bytes of its rows, by Spark's estimate.
-        filtered: Whether the user's query has a condition on it.
-        plain: Whether its rows are those of one scan under conditions.
+        filtered: True if the user's query has a condition on it.
+        plain: True if its rows are those of one scan under conditions.
         above: Joins above whose keys also come from this side, by number, each with the side of it
             that contains this join.
     """
@@ -62,7 +62,7 @@ class PlanJoin:
     Attributes:
         number: Its position among the joins of the plan, from the top down.
         kind: As `kind_of` names it; "" if unknown.
-        all: Whether equal keys are its only condition.
+        all: True if equal keys are its only condition.
         keys: The compared expressions, as trees for each side, and whether NULL equals NULL.
         left, right: Its sides.
     """
@@ -162,7 +162,7 @@ def targets_of(
         numbers: The side's origins to examine.
         scans: The scans of the plan.
         kinds: The types of the other side's keys; None if a collation compares them.
-        context: What the scans share.
+        context: The settings that the scans share.
     """
     found = (
         _target(join, side, scans[number], join.side_of(side).origins[number], kinds, context)
@@ -215,7 +215,7 @@ class Collector:
         side: The side of the scans that the keys are compared with.
         threshold: Size of a filter in bytes, as for `DynamicFilterCollector`.
         max_rows: Distinct rows that come to the driver.
-        context: What the scans share.
+        context: The settings that the scans share.
     """
 
     def __init__(

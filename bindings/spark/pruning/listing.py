@@ -125,8 +125,8 @@ class Listing:
         """Return the files that are still as Spark listed them, bool, shape (n,).
 
         Files of remote stores count as unchanged. If a local file's modification time differs from
-        that of the last call, all cached footers are forgotten. The answer holds for a moment:
-        whoever leaves a file out looks at it again then (`PrunedFiles.java`).
+        that of the last call, all cached footers are forgotten. The answer holds only for a moment:
+        `PrunedFiles.java` checks each file again when it leaves it out.
         """
         listed = time.time_ns()
         if self._same is not None and listed - self._looked < MOMENT:
@@ -145,7 +145,7 @@ class Listing:
         return self._same
 
     def look_again(self) -> None:
-        """Look at all files when they are judged next."""
+        """Check all files again when they are next judged."""
         self._looked = 0
 
     def forget(self) -> None:
@@ -169,8 +169,8 @@ class Listing:
         Args:
             predicate: Over the columns of the files and of partitions.
             candidates: Which files to judge, bool, shape (n,).
-            case_sensitive: Whether Spark distinguishes names by case.
-            require_columns: Whether every file must have all columns of the predicate.
+            case_sensitive: True if Spark distinguishes names by case.
+            require_columns: True if every file must have all columns of the predicate.
             filters: Dynamic filters that joins apply to the rows, or None.
 
         Raises:

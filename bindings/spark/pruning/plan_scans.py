@@ -1,4 +1,4 @@
-"""Find the scans of a plan, and say how long files may be left out of them."""
+"""Find the scans of a plan, and decide how long files may be left out of them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _origins(info: Mapping[str, Any], analysed: Sequence[Scan]) -> list[Scan]:
 
 
 def validity_of(gateway: Any, until: int, scans: Iterable[Scan]) -> Any:
-    """Return the object of Spark's JVM that says how long files may be left out.
+    """Return the JVM object that decides how long files may be left out.
 
     They may be left out until the time `until`, in ms since 1970, and while the file lists that the
     scans' joins depend on are unchanged.

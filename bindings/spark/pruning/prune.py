@@ -44,7 +44,7 @@ def prune(
     stay where they are. A scan that cannot be judged stays as it is, and `pruned` says why. Footers
     are read on the driver when a table is first pruned, and cached.
 
-    In classic Spark, equi-joins prune, too. If one side is small beside a scan on the other side,
+    In classic Spark, equi-joins also prune. If one side is small beside a scan on the other side,
     and is filtered or tiny, a Spark job collects its distinct keys now, and the scan is judged by
     them, as by `prune_join`. Files stay left out while the files of the small side are listed as
     they were. A side that may have other rows when it is computed again is not used.
@@ -59,8 +59,7 @@ def prune(
     Args:
         df: A DataFrame of classic Spark or Spark Connect.
         where: A condition to add, as by `df.where`: a Column or SQL text.
-        joins: Whether to collect the keys of joins; SKIPSTONE_DYNAMIC_FILTERING=0 turns this off,
-            too.
+        joins: True to collect the keys of joins. SKIPSTONE_DYNAMIC_FILTERING=0 also turns this off.
         filesystem: Where the files are, as an Arrow file system; None finds it by their paths.
 
     Returns:

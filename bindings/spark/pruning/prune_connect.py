@@ -139,7 +139,7 @@ class _Source:
         listing = _listing(
             paths, pa.schema([f for f in schema if f.name.lower() not in partition_names]), context
         )
-        listing.look_again()  # nobody looks when Spark leaves files out
+        listing.look_again()  # Spark leaves files out without a check
         keep_mask = listing.keep_mask(
             predicate,
             np.ones(len(listing), np.bool_),

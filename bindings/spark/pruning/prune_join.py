@@ -92,7 +92,7 @@ def prune_join(
         how: The kind of the join, by any of Spark's names for it. A cross join has no keys.
         side: The side of the join on which the fact table stands.
         where: A condition on the fact table.
-        null_safe: Whether named keys are compared by `<=>`; the result then has the key columns of
+        null_safe: True if named keys are compared by `<=>`; the result then has the key columns of
             both sides.
         threshold: Size in bytes at which the filter becomes weaker, as for
             `DynamicFilterCollector`.

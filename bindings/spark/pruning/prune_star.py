@@ -83,13 +83,13 @@ def star(
     the same rows as before, and any number of filters may be combined.
 
     Args:
-        context: What the scans share.
+        context: The settings that the scans share.
         plan: The optimised plan.
         analysed: The plan that it was made from.
         scans: The scans of the optimised plan, judged by their own conditions.
         jvm_scans: The same scans, as an object of Spark's JVM.
-        costs: What reading and a job cost here.
-        is_abandoned: Returns True if nobody waits for the answer any longer.
+        costs: The costs of reading and of a job.
+        is_abandoned: Returns True once the caller no longer waits for the answer.
     """
     if not jvm_scans.joined():
         return

@@ -1,4 +1,4 @@
-"""What a scan must know of its files, whoever listed them; and the lists of earlier scans."""
+"""The interface of a scan's files, whatever listed them, and a cache of earlier lists."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ Files = TypeVar("Files", bound=ScanFiles)
 
 
 class Listings:
-    """A cache of the latest lists of files, each with what is known of the files."""
+    """A cache of the latest lists of files, each with the statistics read so far."""
 
     def __init__(self, max_size: int = MAX_CACHED) -> None:
         self._max_size = max_size

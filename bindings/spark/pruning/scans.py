@@ -55,7 +55,7 @@ class Scan:
     Args:
         number: Its position among the scans of the plan.
         relation: Spark's file index, or Iceberg's scan.
-        info: What `Scans.java` reports about it, as parsed JSON.
+        info: The report of `Scans.java` about it, as parsed JSON.
         analysed: For a scan of an optimised plan, the scans of the analysed plan that it may stand
             for. Optimiser rules rewrite columns but keep their names and ids, so a column is judged
             only if these scans have it with the same type.
@@ -120,7 +120,7 @@ class Scan:
     def add_filter(
         self, by: DynamicFilter, session: Session, watches: Iterable[Any], context: Context
     ) -> None:
-        """Judge the files by a join's filter, too, which depends on the file lists in `watches`."""
+        """Also judge the files by a join's filter, which depends on the file lists in `watches`."""
         before = () if self.filters is None else self.filters.filters
         kept_before = self.report.kept
         self.filters = DynamicFilters((*before, by), self.schema, session)

@@ -47,7 +47,7 @@ def register(spark: Any) -> None:
     Options: `path`; `format` ("parquet", "hive", "delta", "iceberg"; by default it is detected);
     `where`, SQL text; `columns`, names separated by commas; `version` or `snapshot`; `timezone`,
     `ansi`, `caseSensitive`, because a data source does not see the session's settings. A schema, if
-    given, selects columns, too. Filters that are added later prune nothing more: call `load` for
+    given, also selects columns. Filters that are added later prune nothing more: call `load` for
     each condition.
 
     Args:

@@ -146,7 +146,7 @@ def files_for_scan(
         table: A `DeltaTable`, or the path of one.
         filters: One condition, or a list of conditions that must all hold: SQL text or Columns.
         limit: How many rows are enough.
-        keep_num_records: Whether `files` contains the number of records of each file.
+        keep_num_records: True if `files` contains the number of records of each file.
         version: The version of the table at a path; None is the newest.
 
     Returns:

@@ -67,7 +67,7 @@ def split(plan: Plan, columns: Sequence[str], case_sensitive: bool) -> Split:
     Args:
         plan: What to read.
         columns: The columns that are needed, including those of the condition.
-        case_sensitive: Whether Spark's session distinguishes names by case.
+        case_sensitive: True if Spark's session distinguishes names by case.
     """
     kept = plan.kept.tolist()
     table = plan.table

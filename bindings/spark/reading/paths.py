@@ -18,7 +18,7 @@ def spark_path(path: str, prefix: str = "file://", *, glob: bool = True) -> str:
     Args:
         path: With a scheme or without.
         prefix: The scheme to put before a path without one.
-        glob: Whether Spark reads the path as a pattern.
+        glob: True if Spark reads the path as a pattern.
 
     Example:
         >>> spark_path("/t/k=a%2Fb/x[1].parquet"), spark_path("s3://lake/t/x.parquet")

@@ -56,10 +56,10 @@ def read(
     format: str | None = None,
     version: int | str | None = None,
 ) -> DataFrame:
-    """Return a DataFrame with the rows of a table that satisfy a condition, from the files left.
+    """Return a DataFrame of a table's rows that satisfy a condition, from fewer files.
 
     Planning happens now, under the session's time zone, ANSI mode and case sensitivity; rows are
-    read when the DataFrame runs. Spark always filters them by the condition, too. Call `read` for
+    read when the DataFrame runs. Spark also applies the condition to every row. Call `read` for
     each condition: filters that are added later prune nothing more.
 
     Args:

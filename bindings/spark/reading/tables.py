@@ -31,7 +31,7 @@ def table_of(
         format: "parquet", "hive", "delta" or "iceberg". None detects it: a folder `_delta_log`,
             Iceberg's metadata, folders `key=value`.
         version: The version of a Delta table, or the id of an Iceberg snapshot; None is the newest.
-        infer_types: Whether to infer the types of partition folders.
+        infer_types: True to infer the types of partition folders.
 
     Raises:
         SourceError: nothing is there, or the format is another.

@@ -102,7 +102,7 @@ def prune_shards(
     Raises:
         StatisticsError: The manifest cannot be read; a shard cannot be read, with
             `on_error="raise"`; or, for a frame, the columns that describe a shard's containers
-            cannot be read: their rows would be lost, so this is an error with "keep", too.
+            cannot be read: their rows would be lost, so this is an error even with "keep".
         BackendMissing: PySpark or pandas is not installed.
         SkipstoneError: An argument is not one of these values.
 

@@ -83,7 +83,7 @@ def split(F: Any, slot: Slot, place: StatisticColumn) -> tuple[Carrier, list[Col
         case T.StringType():
             return Carrier(means=TEXT), [c.cast("binary")]
     means = _means(t)
-    # pandas turns a null into NaN; a NaN bound is unknown, too.
+    # pandas turns a null into NaN; a NaN bound is also unknown.
     return (Carrier(), [c]) if means is None else apart(number(F, c, means), 0, means)
 
 

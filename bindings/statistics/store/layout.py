@@ -40,7 +40,7 @@ MAX_CONTAINERS: Final = 64 << 32  # the containers whose 64-bit words 32 bits ca
 # The start of the footer, its bytes, the bytes of the file, the version, 0.
 TAIL: Final = struct.Struct("<QQQII")
 END: Final = struct.Struct("<Q8s")  # checksum of footer and tail, magic
-# What code raises that uses malformed values as if they were well-formed.
+# The errors of code that takes malformed values for well-formed ones.
 MALFORMED: Final = (
     LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError,
 )  # fmt: skip
@@ -55,7 +55,7 @@ def wrong(
 
     Args:
         path: The file.
-        what: What is wrong with it.
+        what: The problem, as a phrase that follows the path.
         way_out: What the user can do.
     """
     return StatisticsError(f"{path}: {clip(what, 1000)}; {way_out}")  # what quotes the file
@@ -152,7 +152,7 @@ def open_file(path: str) -> OpenedFile:
 
 
 def _bytes_of(file: IO[bytes]) -> tuple[mmap.mmap | bytes, Descriptor | None]:
-    """Return a file's bytes; if they are many, mapped, with a descriptor to detect changes by."""
+    """Return a file's bytes. A large file is mapped; its descriptor serves to detect changes."""
     size = os.fstat(file.fileno()).st_size
     if size <= IN_MEMORY:
         return file.read(), None

@@ -1,4 +1,4 @@
-"""Load saved statistics: the footer is checked at once, arrays when they are first read."""
+"""Load saved statistics: the footer is checked immediately, arrays when they are first read."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Read packed columns and the index from a file of saved statistics, in place.
 
-Footer entries are checked at once. Arrays are views of the file, each with a guard that verifies it
-before it is first read.
+Footer entries are checked immediately. Arrays are views of the file, each with a guard that
+verifies it before it is first read.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from skipstone.ir.types import leaves_of
 
 
 class SectionReader:
-    """The sections of an opened file. Their positions and lengths are checked at once.
+    """The sections of an opened file. Their positions and lengths are checked immediately.
 
     Args:
         path: The file, for errors.

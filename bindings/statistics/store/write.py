@@ -45,7 +45,7 @@ def save(stats: Statistics, path: str) -> None:
 
 
 def save_packed(stats: Statistics, path: str, tables: Mapping[str, pa.Table], note: Any) -> None:
-    """Write packed columns and the tables that statistics can be made from again, like `save`.
+    """Write packed columns and the tables from which statistics can be rebuilt, like `save`.
 
     Args:
         stats: The statistics, whose packed columns are written.

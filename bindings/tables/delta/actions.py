@@ -279,7 +279,7 @@ def computed_by_spark(
         infos: The `commitInfo` column: one value per action, valid where the action is a
             commitInfo.
         lines: The number of lines of each commit.
-        single: Whether each file is a single commit, not a compaction of several.
+        single: True if each file is a single commit, not a compaction of several.
 
     Returns:
         One boolean per action, or None if there are not as many actions as lines.

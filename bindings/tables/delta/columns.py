@@ -59,7 +59,7 @@ class LogColumns(Mapping[Path, Raw]):
     def rows(self) -> pa.ChunkedArray:
         """Return the physical rows of each file, int64; null is unknown.
 
-        A count is unknown too if a file cannot have so many rows, or if it is 0 but the file has
+        A count is also unknown if a file cannot have so many rows, or if it is 0 but the file has
         bounds or NULLs.
         """
         return pa.chunked_array(
@@ -255,7 +255,7 @@ def _float_bounds(values: Given, leaf: LeafField, *, high: bool) -> Given:
 def partition_raw(texts: Given, kind: pa.DataType, timezone: str) -> Raw:
     """Return the statistics of a partition column: all rows of a file have one value, or NULL.
 
-    A text that is no value of the type is unknown.
+    A text that is not a value of the type is unknown.
     """
     values, empty = partition_values(texts, kind, timezone)
     unread = pc.and_(pc.is_null(values), pc.invert(empty))

@@ -1,7 +1,7 @@
 """Parse the statistics of a Delta log: JSON texts become Arrow structs.
 
-A text that is not JSON, or a value of another type, makes the statistics of its own file unknown
-and no others. (The package `deltalake` loses those of a whole batch to one such text.)
+A text that is not JSON, or a value of another type, only makes the statistics of its own file
+unknown. (The package `deltalake` loses those of a whole batch to one such text.)
 """
 
 from __future__ import annotations

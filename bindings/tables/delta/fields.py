@@ -66,7 +66,7 @@ class TableFields:
         generated: Logical name -> the expression that generates the column, SQL text.
         physical: Logical name -> physical name of the top-level columns.
         described: The columns as the log describes them.
-        mapped: Whether column mapping is on.
+        mapped: True if column mapping is on.
     """
 
     schema: pa.Schema
@@ -84,7 +84,7 @@ def fields_of(schema: Mapping[str, Any], partition_columns: list[str], mapped: b
     Args:
         schema: The parsed `schemaString`.
         partition_columns: Logical names of the partition columns, in their order.
-        mapped: Whether column mapping is on, by name or by id.
+        mapped: True if column mapping is on, by name or by id.
 
     Raises:
         SourceError: two columns have one name, or a type is in no version of the protocol.
@@ -148,7 +148,7 @@ def _leaves(
 
 def _field(f: Mapping[str, Any], padded: bool = False) -> pa.Field:
     # Collated text is not ordered by its bytes, and readers pad CHAR. This note on the Arrow field
-    # tells `ir.types.from_arrow` so.
+    # tells `ir.types.from_arrow` about it.
     notes = f.get("metadata") or {}
     padded = (
         padded
@@ -174,7 +174,7 @@ def arrow_type(kind: Any, padded: bool = False) -> pa.DataType:
 
     Args:
         kind: The type as the schema describes it: a name, or a mapping of a nested type.
-        padded: Whether text in it is CHAR.
+        padded: True if text in it is CHAR.
 
     Raises:
         SourceError: no version of the protocol has the type.

@@ -99,7 +99,7 @@ class DeltaFiles(Table, CompleteTable):
 
     @property
     def work(self) -> Work:
-        """What was read of the log when this version was first scanned, and the time of plans."""
+        """Counts of what was read when this version was first scanned, and the time of plans."""
         return self.meter.work
 
     @property

@@ -1,6 +1,6 @@
 """Recognize the generation expressions that bound the column they are generated from.
 
-Any other expression bounds nothing, and is no error. Source: Delta Lake,
+Any other expression bounds nothing, and is not an error. Source: Delta Lake,
 `OptimizablePartitionExpression`.
 """
 
@@ -47,7 +47,7 @@ class Cell:
     Attributes:
         unit: The unit, such as "day".
         pattern: The pattern of `date_format`, if a text names the interval.
-        zoned: Whether the expression takes the time for an instant in the session's zone.
+        zoned: True if the expression takes the time for an instant in the session's zone.
     """
 
     unit: str
@@ -200,8 +200,8 @@ def _strip_casts(n: Node, zoned: bool, *, whole_days: bool) -> tuple[Node, bool]
 
     Args:
         n: The expression.
-        zoned: Whether the form takes it for an instant.
-        whole_days: Whether the form's unit is a day or longer, so that a cast to DATE keeps it.
+        zoned: True if the form takes it for an instant.
+        whole_days: True if the form's unit is a day or longer, so that a cast to DATE keeps it.
 
     Returns:
         The innermost expression, and whether the form or a cast takes it for an instant.

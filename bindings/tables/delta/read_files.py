@@ -51,7 +51,7 @@ class FileTask:
 
     Attributes:
         action: The file's add action: path, size, deletionVector, partition.
-        filtered: Whether its rows must be filtered by the condition.
+        filtered: True if its rows must be filtered by the condition.
     """
 
     action: Mapping[str, Any]
@@ -96,7 +96,7 @@ class FileReader(Reader):
         fs, root: The table's file system and folder.
         fields: The table's columns.
         timezone: The zone of partition values that name none.
-        by_id: Whether files identify columns by id.
+        by_id: True if files identify columns by id.
     """
 
     wanted: RowSelection
@@ -107,7 +107,7 @@ class FileReader(Reader):
     by_id: bool
 
     def read_all(self, tasks: Sequence[FileTask]) -> Iterator[pa.RecordBatch]:
-        """Yield the selected rows of all tasks, in order; several are read at once."""
+        """Yield the selected rows of all tasks, in order; several are read concurrently."""
         sizes = [int(task.action["size"] or 0) for task in tasks]
         return read_in_order(self._read_together, together(tasks, sizes))
 
@@ -119,7 +119,7 @@ class FileReader(Reader):
         return out
 
     def judge_pages(self, tasks: Sequence[FileTask]) -> Iterator[FilePages]:
-        """Yield what pages leave of each file."""
+        """Yield the row ranges that page statistics leave of each file."""
         schema = self.fields.schema
         return read_in_order(
             lambda task: [judge_file(self._open, task, task.action["path"], self.wanted, schema)],
@@ -259,8 +259,8 @@ def position(
     Args:
         own: The file's columns, or the struct's fields.
         field: The column, as the table's schema describes it.
-        mapped: Whether column mapping is on.
-        by_id: Whether it is by id.
+        mapped: True if column mapping is on.
+        by_id: True if it is by id.
     """
     notes = field.get("metadata") or {}
     ids = [(f.metadata or {}).get(FIELD_ID) for f in own]
@@ -285,8 +285,8 @@ def conform(
         values: The values from the file.
         described: The type as Delta's schema describes it, with physical names.
         kind: The same type in Arrow.
-        mapped: Whether column mapping is on.
-        by_id: Whether it is by id.
+        mapped: True if column mapping is on.
+        by_id: True if it is by id.
     """
     if values.type == kind and not (mapped and pa.types.is_nested(kind)):
         return values

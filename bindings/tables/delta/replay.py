@@ -50,7 +50,7 @@ def keys_of(table: pa.Table, *, decoded: bool = False) -> pa.ChunkedArray:
 
     Args:
         table: Actions, with `path` and `deletionVector`.
-        decoded: Whether the paths are percent-decoded already.
+        decoded: True if the paths are percent-decoded already.
     """
     paths = table.column("path") if decoded else paths_of(table)
     vectors = table.column("deletionVector")
@@ -101,7 +101,7 @@ def hidden(older: pa.Table, keys: Any, *, decoded: bool = False) -> Mask:
     Args:
         older: The adds.
         keys: The keys of the newer actions.
-        decoded: Whether the paths of `older` are percent-decoded already.
+        decoded: True if the paths of `older` are percent-decoded already.
     """
     if not len(keys) or not older.num_rows:
         return np.zeros(older.num_rows, np.bool_)

@@ -79,7 +79,7 @@ class DeltaTable(DeltaFiles):
 
         Args:
             where: The condition, as for `plan`.
-            keep_num_records: Whether to add the column `num_records`, physical rows.
+            keep_num_records: True to add the column `num_records`, physical rows.
             settings: Further arguments of `plan`.
 
         Source: Delta Lake, `filterOnPartitions`.
@@ -97,7 +97,7 @@ class DeltaTable(DeltaFiles):
 
         Args:
             plan: The plan.
-            lenient: Whether to add the rows for which the condition cannot be evaluated here.
+            lenient: True to add the rows for which the condition cannot be evaluated here.
         """
         from skipstone.bindings.tables.delta.read_files import tasks_of
         from skipstone.bindings.tables.read import RowSelection

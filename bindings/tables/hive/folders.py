@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class HiveFolders(ParquetTable):
-    """The folders that a condition admits; the contents of other folders are unknown.
+    """The folders that a condition allows; the contents of other folders are unknown.
 
     Attributes:
         table: The whole table.

@@ -49,9 +49,9 @@ if TYPE_CHECKING:
 class HiveTable(Table):
     """A table of Parquet files in partition folders.
 
-    `scan_hive` makes it. A plan lists only the folders that its condition admits, and reads their
-    footers. Listings and footers are cached, so that a table sees one state of each folder and
-    file.
+    `scan_hive` makes it. A plan lists only the folders that its condition allows, and reads the
+    footers in them. Listings and footers are cached, so that a table sees one state of each folder
+    and file.
 
     Attributes:
         root: The table's folder.
@@ -199,7 +199,7 @@ class HiveTable(Table):
         filters: DynamicFilters | None,
         folders: Sequence[Folder],
     ) -> Mask:
-        """Return a mask of the folders that may hold a row which matches and passes the filters.
+        """Return a mask of the folders that may hold a row that matches and passes the filters.
 
         The folders lie at one level of the tree; only the partition columns down to this level are
         known.
@@ -258,8 +258,8 @@ def scan_hive(
             Spark.
         filesystem, storage_options: As for `scan_parquet`.
         partition_schema: Types of partition columns, by name.
-        infer_types: Whether the other types are inferred as Spark infers them. If False, they are
-            strings (`spark.sql.sources.partitionColumnTypeInference.enabled`).
+        infer_types: True to infer the other types as Spark does. False: they are strings
+            (`spark.sql.sources.partitionColumnTypeInference.enabled`).
         schema: The columns of the files. By default those of `_common_metadata`, `_metadata` or the
             first file, as in Spark without `mergeSchema`. A column that a file lacks is NULL there;
             other columns of a file are not read.

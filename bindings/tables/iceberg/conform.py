@@ -100,5 +100,5 @@ def default_of(f: Any) -> pa.Scalar:
 
 
 def repeated(value: pa.Scalar, n: int) -> pa.Array:
-    """Return an array of one value n times, of any type; NULL too."""
+    """Return an array of one value n times; the value may have any type or be NULL."""
     return pa.repeat(value, n) if value.is_valid else pa.nulls(n, value.type)

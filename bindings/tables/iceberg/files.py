@@ -44,7 +44,7 @@ class IcebergFiles(CompleteTable):
         table: The table.
         manifests: The manifests of data files, in the order of the manifest list.
         deletes: The delete files.
-        complete: Whether these are all manifests of the table.
+        complete: True if these are all manifests of the table.
     """
 
     def __init__(
@@ -163,7 +163,7 @@ class IcebergFiles(CompleteTable):
 
     @property
     def work(self) -> Work:
-        """What was read of the table."""
+        """Counts of what was read of the table."""
         return self.table.work
 
     def size(self, chosen: Mask) -> DataSize:
@@ -236,7 +236,7 @@ class IcebergFiles(CompleteTable):
 
         Args:
             plan: The plan.
-            lenient: Whether to add the rows for which the condition cannot be evaluated here.
+            lenient: True to add the rows for which the condition cannot be evaluated here.
         """
         from skipstone.bindings.tables.iceberg.read_files import tasks_of
         from skipstone.bindings.tables.read import RowSelection

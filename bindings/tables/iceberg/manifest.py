@@ -132,8 +132,7 @@ class Manifest:
 
     @cached_property
     def sequences(self) -> Longs:
-        """The data sequence number of each file, int64, inherited where it is missing; -1 is
-        unknown.
+        """The data sequence number of each file, int64, inherited if missing; -1 is unknown.
 
         Source: Iceberg's specification, "Sequence Number Inheritance".
         """

@@ -61,7 +61,7 @@ class FileTask:
         path, kind: Its path and format.
         rows: Its physical rows; -1 is unknown.
         size: Its bytes.
-        filtered: Whether its rows must be filtered by the condition.
+        filtered: True if its rows must be filtered by the condition.
         deletes: The deletes that may apply to it.
         partition: Column name -> the value that all its rows have; a string says instead why the
             value cannot be read.
@@ -157,7 +157,7 @@ class FileReader(Reader):
         return FileReader, (self.wanted, self.storage, self.fields, self.mapping)
 
     def read_all(self, tasks: Sequence[FileTask]) -> Iterator[pa.RecordBatch]:
-        """Yield the selected rows of all tasks, in order; several are read at once."""
+        """Yield the selected rows of all tasks, in order; several are read concurrently."""
         return read_in_order(self._read_together, together(tasks, [t.size for t in tasks]))
 
     def _read_together(self, tasks: Sequence[FileTask]) -> list[pa.RecordBatch]:
@@ -169,7 +169,7 @@ class FileReader(Reader):
         return out
 
     def judge_pages(self, tasks: Sequence[FileTask]) -> Iterator[FilePages]:
-        """Yield what pages leave of each file."""
+        """Yield the row ranges that page statistics leave of each file."""
         schema = _schema(self.fields.iceberg.fields)
         return read_in_order(
             lambda task: [judge_file(self._open, task, task.path, self.wanted, schema)], tasks

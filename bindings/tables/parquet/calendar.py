@@ -34,7 +34,7 @@ def is_julian(key_values: KeyValues, *, int96: bool = False) -> bool:
 
     Args:
         key_values: The key-value metadata of the footer.
-        int96: Whether to answer for times of type INT96 instead of the other days and times.
+        int96: True to answer for times of type INT96 instead of the other days and times.
     """
     version = key_values.get(VERSION)
     if int96:
@@ -104,8 +104,9 @@ def _has_early(values: pa.Array, julian: Mapping[bool, bool], int96: bool) -> bo
 
     Args:
         values: Values of one type that is not nested.
-        julian: Whether the file's INT96 times (True) and its other values (False) are Julian.
-        int96: Whether the values were stored as INT96.
+        julian: Two answers, True if the values are Julian: for INT96 times under the key True, for
+            all other values under False.
+        int96: True if the values were stored as INT96.
     """
     kind = values.type
     if values.null_count == len(values):

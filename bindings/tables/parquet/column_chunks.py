@@ -1,4 +1,4 @@
-"""Decode the statistics of column chunks from many footers at once.
+"""Decode the statistics of column chunks from many footers together.
 
 The results equal what pyarrow returns for the same chunk. A chunk for which this is not certain is
 *unresolved*: the caller asks pyarrow about it.

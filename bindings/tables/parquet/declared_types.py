@@ -124,7 +124,7 @@ def _metadata_note(field: Mapping[str, Any]) -> str:
 
 
 def _type_note(kind: Any) -> str:
-    """Describe a type of Spark's schema; "" if Parquet's own types express it."""
+    """Describe a type of Spark's schema; "" if Parquet's own types can express it."""
     if isinstance(kind, str):
         if kind in PLAIN or kind.startswith("decimal("):
             return ""

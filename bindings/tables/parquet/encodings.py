@@ -32,7 +32,7 @@ class Encoding(NamedTuple):
             decoded together, so they must agree in it.
         unit: The unit of a timestamp, as a power of ten.
         settled: The first day or tick on which all calendars agree; None for other types.
-        counts_only: Whether only the number of NULLs is used, and bounds are ignored.
+        counts_only: True if only the number of NULLs is used, and bounds are ignored.
     """
 
     lane_type: str

@@ -207,7 +207,7 @@ def _common_schema(forms: tuple[FileSchema, ...]) -> pa.Schema:
 
 
 def _with_shared_types(fields: Iterable[pa.Field], others: Iterable[pa.Field]) -> pa.Schema:
-    """Return fields with types that other files can have too.
+    """Return fields with types that other files can also have.
 
     Dictionaries become plain values where the other file has plain values. Instants in several
     zones become instants in UTC.
@@ -256,7 +256,7 @@ def plain_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def without_views(t: pa.DataType) -> pa.DataType:
-    """Return a type with view types replaced by plain types, within structs too."""
+    """Return a type with view types replaced by plain types, also within structs."""
     if pa.types.is_string_view(t):
         return pa.string()
     if pa.types.is_binary_view(t):

@@ -28,8 +28,8 @@ from skipstone.kernels.decode.spans import Bytes
 # Bytes that are read from a file's end at first; a second read costs little if the file is local.
 FIRST_FETCH, LOCAL_FETCH = 1 << 16, 1 << 13
 MAX_LAYOUT: Final = 1 << 26  # bytes; longer footers are left to pyarrow
-# Bytes of footers, over all of a process, in which Python looks for pages before the loops are
-# compiled: up to `KEPT` none is loaded from disk, up to `FEW` none is compiled. 1 KB takes 0.2 ms.
+# Total bytes of footers in a process that Python searches for pages before a loop takes over: up to
+# `KEPT` no loop is loaded from disk, up to `FEW` none is compiled. 1 KB takes 0.2 ms.
 KEPT, FEW, MAX_PYTHON = 1 << 16, 1 << 19, 1 << 20
 _read_by_python = 0
 READ_ERRORS: Final = (OSError, pa.ArrowException, ValueError)  # how pyarrow refuses a footer
@@ -110,8 +110,8 @@ class ParsedFooter:
     def places(self) -> Ints | None:
         """The slots that say where the pages of column chunks lie (kernels/decode/page_layout.py).
 
-        None if they are not known, or if the loops that find them are not compiled yet and Python
-        would take long.
+        None if they are unknown, or if the loops that find them are not compiled yet and Python
+        would be slow.
         """
         global _read_by_python
         if len(self.data) > MAX_LAYOUT:
@@ -232,7 +232,7 @@ def read_tail(
     Args:
         source: The file.
         heads: Heads of other files, to be shared; new ones are added.
-        local: Whether requests cost little.
+        local: True if requests cost little.
 
     Returns:
         The footer, and the number of bytes that were read from storage.

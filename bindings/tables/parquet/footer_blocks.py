@@ -1,9 +1,9 @@
 """Footers of many files in blocks: their bytes one after another, compressed in full blocks.
 
 The statistics of row groups are found by one compiled loop over a block
-(kernels/decode/footer_layout.py). What it finds takes 100 bytes a column chunk, so it is kept only
-while a block is open; a closed block is decompressed and read again for each set of columns that a
-plan names.
+(kernels/decode/footer_layout.py). The result takes 100 bytes for each column chunk, so it is kept
+only while a block is open. A closed block is decompressed and read again for each set of columns
+that a plan names.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class TwinColumns(ValueError):
 
 
 class ChunkSlots(NamedTuple):
-    """What the loop found of one column in n row groups.
+    """The statistics slots that the loop found for one column in n row groups.
 
     Attributes:
         data: The bytes that hold the bounds.
@@ -49,7 +49,7 @@ class ChunkSlots(NamedTuple):
 
 
 class ChunkFlags(NamedTuple):
-    """What is kept of the slots of a column whose bounds were decoded, each of shape (n,)."""
+    """The slots of a column that are needed after its bounds are decoded, each of shape (n,)."""
 
     told: Ints
     bloom: Ints
@@ -117,13 +117,13 @@ class FooterBlock:
     """The footers of m files.
 
     Args:
-        footers: The bytes of each footer, or the error why it could not be read.
+        footers: The bytes of each footer, or the reason why it could not be read.
 
     Attributes:
         nbytes: The bytes of all footers.
-        is_parsed: Whether `parse` was called.
+        is_parsed: True if `parse` was called.
         heads: The head of each footer, length m; None if it cannot be read.
-        errors: Number -> the reason why a footer cannot be read.
+        errors: Number -> why a footer cannot be read.
         counts: The row groups of each footer, shape (m,).
         rows: The rows of each row group, those of one footer after another, shape (k,).
     """
@@ -143,7 +143,7 @@ class FooterBlock:
         self._open: OpenBlock | None = OpenBlock(whole, starts, MAX_PARSED)
         self._packed: bytes | None = None
         self.is_parsed = False
-        self._found: Ints | None = None  # what the loop found, where it understood the footer
+        self._found: Ints | None = None  # the loop's results, for the footers that it understood
         self._group_bytes: Ints | None = None
 
     @classmethod
@@ -176,7 +176,7 @@ class FooterBlock:
         return OpenBlock(np.frombuffer(data, np.uint8), self._starts)
 
     def close(self) -> None:
-        """Compress the bytes, and forget what else is found again."""
+        """Compress the bytes, and forget everything that can be found again."""
         if self._open is not None and self.nbytes:
             packed = pa.Codec(CODEC, LEVEL).compress(self._open.data, asbytes=True)
             self._packed = bytes(bytearray(packed))  # pyarrow keeps the room of incompressible data
@@ -190,11 +190,11 @@ class FooterBlock:
         """Find the heads and the row groups of all footers.
 
         A footer that the loop does not understand is parsed by pyarrow. `errors` receives those
-        that pyarrow refuses too.
+        that pyarrow also refuses.
 
         Args:
             heads: Heads of other files, to be shared; new ones are added.
-            loop: Whether the loop reads them; otherwise pyarrow reads all of them.
+            loop: True if the loop reads them; otherwise pyarrow reads all of them.
         """
         opened, self.is_parsed = self.open(), True
         understood = self._find(heads, opened) if loop else np.zeros(len(self), np.bool_)
@@ -228,7 +228,7 @@ class FooterBlock:
         self.errors[number], self.heads[number] = error, None
 
     def find_late(self, heads: Heads) -> None:
-        """Let the loop read the footers that pyarrow parsed before it was compiled."""
+        """Read with the loop the footers that pyarrow parsed before the loop was compiled."""
         if self._found is None:
             opened = self.open()
             opened.forget_parsed()
@@ -295,7 +295,7 @@ class FooterBlock:
         return self._group_bytes
 
     def columns(self, number: Ints, group: Ints, positions: Iterable[Ints]) -> list[ChunkSlots]:
-        """Return what the loop found of columns in n row groups.
+        """Return the slots that the loop found for columns in n row groups.
 
         Args:
             number: The footer of each row group, shape (n,).
@@ -350,7 +350,7 @@ def _keep_bounds(data: Bytes, slots: Ints) -> Bytes:
 
 
 def joined(parts: Sequence[ChunkSlots], order: Ints) -> ChunkSlots:
-    """Return what the loop found of one column in the row groups of several blocks.
+    """Join the slots that the loop found for one column in the row groups of several blocks.
 
     Args:
         parts: The slots of each block, which may be changed.

@@ -24,8 +24,8 @@ class FooterCache:
         root: The table's folder; None if files were named.
         filesystem: The file system of the files.
         stats: As for `scan_parquet`.
-        summaries: Whether to use `_metadata`.
-        keep: Whether a file that cannot be read is kept.
+        summaries: True to use `_metadata`.
+        keep: True if a file that cannot be read is kept.
         meter: Counts the work.
 
     Raises:
@@ -58,7 +58,7 @@ class FooterCache:
         )
 
     def _count(self, part: SavedPart) -> None:
-        """Count the files that the snapshot serves for the first time."""
+        """Count the files that take their statistics from the snapshot for the first time."""
         self.meter.count("footers from the snapshot", int((~self._served[part.saved]).sum()))
         self._served[part.saved] = True
 

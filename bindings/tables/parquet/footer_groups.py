@@ -113,7 +113,7 @@ class FooterPart:
         return self._per_group([b.group_bytes for b in self._blocks])
 
     def _find_late(self) -> None:
-        """Let the loop read footers that came before it was compiled, if that is worth its time."""
+        """Read with the loop the footers that came before it was compiled, if that saves time."""
         pending = [b for b in self._blocks if b.pending]
         if pending and (is_there() or is_worth_loop(sum(b.pending for b in pending))):
             heads = Heads()
@@ -121,12 +121,12 @@ class FooterPart:
                 block.find_late(heads)
 
     def load(self, paths: Sequence[Path]) -> None:
-        """Look up the statistics of columns at once, so that closed blocks are opened once."""
+        """Look up the statistics of columns together, so that closed blocks are opened once."""
         if len(self._blocks) > 1:
             self._loaded = self._look_up(paths)
 
     def _look_up(self, paths: Sequence[Path]) -> dict[Path, ChunkSlots]:
-        """Return what the loop finds of columns in all row groups."""
+        """Return the slots that the loop finds for columns in all row groups."""
         self._find_late()
         positions = [self._positions(path) for path in paths]
         if not positions:
@@ -146,7 +146,7 @@ class FooterPart:
         return {path: joined([e[i] for e in each], order) for i, path in enumerate(paths)}
 
     def _take_slots(self, path: Path) -> ChunkSlots:
-        """Return what the loop finds of a column; afterwards only its flags are kept."""
+        """Return the slots that the loop finds for a column; afterwards only its flags are kept."""
         chunks = self._loaded.pop(path, None) or self._look_up([path])[path]
         self._flags[path] = ChunkFlags.of(chunks)
         return chunks
@@ -159,7 +159,7 @@ class FooterPart:
     @cached_property
     def _heads(self) -> tuple[list[Head], Ints]:
         """The distinct heads, and the index of each row group's; -1 if the footer was not read."""
-        self._find_late()  # the loop may find heads that differ more than pyarrow says
+        self._find_late()  # the loop may tell heads apart that look equal to pyarrow
         heads, head, _, _ = _distinct_heads(self.footers)
         return heads, head[self.owner]
 
@@ -313,7 +313,7 @@ class FooterPart:
             for i in np.flatnonzero(flags.told >> BLOOM & 1).tolist()
         }
         for i, _, chunk in self._from_pyarrow((position >= 0) & ~flags.present, position):
-            at = getattr(chunk, "bloom_filter_offset", None)  # pyarrow 19 does not tell
+            at = getattr(chunk, "bloom_filter_offset", None)  # pyarrow 19 does not have it
             if at is not None:
                 spans[i] = at, chunk.bloom_filter_length
         return {

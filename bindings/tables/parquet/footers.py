@@ -35,7 +35,7 @@ from skipstone.kernels.run.pool import run_chunks
 
 FETCH_THREADS: Final = 16  # most of the time of a fetch is spent waiting for storage
 # Storage is slow if a footer takes this many seconds, averaged over a batch of this many files.
-# From 16 threads a file in memory takes three times as long, as they wait for the interpreter.
+# With 16 threads a file in memory takes three times as long, because they wait for the GIL.
 SLOW_SECONDS, BATCH_FILES = 0.001, 16
 # Bytes of footers. Below KEPT no loop is loaded from disk, which takes 50 ms. Below SMALL none is
 # compiled, as Numba alone takes 0.4 s to import. At LARGE, Python would take more than a second.
@@ -57,7 +57,7 @@ File = tuple[str, int]  # the path of a file, and its size in bytes; -1 is unkno
 
 @dataclass(slots=True)
 class Footer:
-    """The footer of one file, from the file itself or from `_metadata`.
+    """The footer of one file, taken from the file itself or from `_metadata`.
 
     Attributes:
         path: The path of the file.
@@ -148,7 +148,7 @@ def read_footers(
         paths: The files.
         filesystem: Their file system.
         meter: Counts the footers and bytes.
-        keep: Whether a file whose footer cannot be read is kept, with its error.
+        keep: True if a file whose footer cannot be read is kept, with its error.
         sizes: The sizes of the files in bytes as they were listed, -1 is unknown; None: unknown.
         progress: Called with the number of footers that were read so far.
 

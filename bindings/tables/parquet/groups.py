@@ -52,7 +52,7 @@ class RowGroupPart(Protocol):
         ...
 
     def load(self, paths: Sequence[Path]) -> None:
-        """Look up the statistics of columns at once, if that is cheaper than one by one."""
+        """Look up the statistics of columns together, if that is cheaper than one by one."""
         ...
 
     def raw(self, path: Path, kind: pa.DataType) -> Raw:
@@ -142,7 +142,7 @@ class RowGroups:
         return path[0] in self.partitions
 
     def load(self, paths: Iterable[Path]) -> None:
-        """Look up the statistics of columns of the files at once, before `raw` is called."""
+        """Look up the statistics of columns of the files together, before `raw` is called."""
         new = [p for p in paths if p not in self._raw and not self.is_partition(p)]
         if len(new) > 1:
             for part in self.parts:

@@ -46,7 +46,7 @@ class Head:
         self._by_orders = {orders: self}
 
     def with_orders(self, orders: int) -> Head:
-        """Return the head of files that equal this one but for the orders of their columns."""
+        """Return a head that equals this one except for the orders of the columns."""
         if orders not in self._by_orders:
             other = Head(self.metadata, orders)
             other._by_orders = self._by_orders
@@ -54,7 +54,7 @@ class Head:
         return self._by_orders[orders]
 
     def equals(self, other: Head) -> bool:
-        """Return True if another head says the same."""
+        """Return True if another head has the same content."""
         return bool(
             self.orders == other.orders
             and self.writer == other.writer
@@ -169,7 +169,7 @@ class Heads:
             return self._shared(head)
 
     def _shared(self, head: Head) -> Head:
-        """Return a known head that says the same, else the head itself."""
+        """Return a known head with the same content, else the head itself."""
         for known in self._compared:
             if known is head or known.equals(head):
                 return known

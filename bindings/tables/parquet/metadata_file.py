@@ -1,7 +1,7 @@
 """`_metadata` and `_common_metadata`: one file that repeats the footers of a folder's files.
 
-Nothing ties such a file to the files that it describes. They may have been replaced since, or
-others added. It is used for a file only if the two fit; otherwise the file's own footer is read.
+Nothing ties such a file to the files that it describes: they may have been replaced, or others
+added. It is used for a file only if the two fit. Otherwise the file's own footer is read.
 """
 
 from __future__ import annotations

@@ -29,8 +29,8 @@ from skipstone.ir.errors import SourceError, StaleFile, UnsupportedForm, describ
 from skipstone.ir.node import columns_of
 from skipstone.ir.outcome import Verdict
 
-# Rows, and compressed bytes of their columns, that are read together at most, unless a row group
-# has more. Decoders share the work of one unit among threads.
+# The most rows, and compressed bytes of their columns, that are read together, unless one row group
+# has more. Decoders split the work of one unit among threads.
 UNIT_ROWS, UNIT_BYTES = 1 << 21, 1 << 26
 # Row groups of a file that Arrow reads faster as a whole, and the bytes of their columns.
 MANY_GROUPS, TINY_BYTES = 4, 1 << 14
@@ -50,7 +50,7 @@ class GroupTask:
         path, size, time: Of the file: its path, bytes, and time of change in ns since 1970; -1 is
             unknown.
         groups: The row groups.
-        filtered: Whether their rows are to be judged.
+        filtered: True if their rows are to be judged.
         folder: The folder of the file: path, and texts of the partition values.
         tail: The file's footer; None if it was not read.
         rows: The row counts that `_metadata` has for each row group of the file; None if the counts
@@ -126,7 +126,7 @@ def tasks_of(table: ParquetTable, wanted: RowSelection, plan: Plan) -> Tasks:
 def units_of(tasks: Iterable[GroupTask], share: float = 1) -> Iterator[list[GroupTask]]:
     """Yield row groups to read together: neighbours of one schema, verdict and folder.
 
-    Their rows and bytes are bounded, so that memory is, and so that threads share a large file.
+    Their rows and bytes are limited, to limit memory and to let threads share a large file.
 
     Args:
         tasks: The tasks.
@@ -197,7 +197,7 @@ class GroupReader(Reader):
     timezone: str
 
     def read_all(self, tasks: Sequence[GroupTask]) -> Iterator[pa.RecordBatch]:
-        """Yield the wanted rows of all tasks, in order; several are read at once."""
+        """Yield the wanted rows of all tasks, in order; several are read concurrently."""
         return read_in_order(self._read_together, units_of(tasks, self._share))
 
     def read(self, task: GroupTask) -> Iterator[pa.RecordBatch]:
@@ -221,7 +221,7 @@ class GroupReader(Reader):
         except (OSError, pa.ArrowException, ValueError, IndexError) as e:
             if isinstance(e, StaleFile | UnsupportedForm):
                 raise
-            rows = None  # Arrow decides what is damaged, and says it
+            rows = None  # Arrow decides whether it is damaged, and raises
         if rows is not None:
             return rows
         return [batch for task in tasks for batch in self._by_row_groups(task)]
@@ -240,11 +240,11 @@ class GroupReader(Reader):
             return read_files(files, fields, self.wanted, filtered=filtered)
 
     def judge_pages(self, tasks: Sequence[GroupTask]) -> Iterator[FilePages]:
-        """Yield what pages leave of row groups; neighbours are judged together."""
+        """Yield the row ranges that page statistics leave; neighbours are judged together."""
         return read_in_order(self._judge_together, units_of(tasks, 0))
 
     def _judge_together(self, tasks: Sequence[GroupTask]) -> list[FilePages]:
-        """Return what pages leave of tasks of one verdict.
+        """Return the row ranges that page statistics leave of tasks of one verdict.
 
         Raises:
             SourceError: a file cannot be read, or is not the file that was planned.

@@ -45,7 +45,7 @@ def write_snapshot(
 
     Args:
         groups: The row groups.
-        exact: Whether bounds occur in a row.
+        exact: True if bounds occur in a row.
         listed: The time before the files were listed, in ns since 1970.
         filesystem: The file system of `path`.
         path: The file to write.
@@ -73,7 +73,7 @@ def _table(groups: RowGroups, exact: Exactness, identified: Mask) -> pa.Table:
 
     Args:
         groups: The row groups.
-        exact: Whether bounds occur in a row.
+        exact: True if bounds occur in a row.
         identified: Mask of the files to save, by position in the table.
     """
     forms, codes = _number_forms(groups)
@@ -226,7 +226,7 @@ class Snapshot:
         return SavedPart(self, listed_at[unchanged], saved_at[unchanged])
 
     def _find(self, paths: pa.StringArray) -> tuple[Ints, Ints]:
-        """Return the positions of the saved ones among `paths`, and their positions in here."""
+        """Return the positions of the saved files in `paths`, and in this snapshot."""
         if paths.equals(self.paths):  # no file was added or removed: no path is looked up
             return np.arange(len(paths)), np.arange(len(paths))
         index = pc.index_in(paths, value_set=self.paths)
@@ -260,7 +260,7 @@ class SavedPart:
         rows = np.arange(int(counts.sum())) + np.repeat(
             snapshot.starts[saved] - (np.cumsum(counts) - counts), counts
         )
-        is_group = snapshot.group[rows] != UNKNOWN  # files without row groups have a row, too
+        is_group = snapshot.group[rows] != UNKNOWN  # files without row groups also have a row
         self.owner, self._rows_at = owner[is_group], rows[is_group]
         self.group, self.rows, self.nbytes = (
             a[self._rows_at] for a in (snapshot.group, snapshot.rows, snapshot.nbytes)
@@ -284,7 +284,7 @@ class SavedPart:
         return mask
 
     def load(self, paths: Sequence[Path]) -> None:
-        """Do nothing: the saved file has each column by itself."""
+        """Do nothing: the snapshot stores each column by itself."""
 
     def raw(self, path: Path, kind: pa.DataType) -> Raw:
         """Return the statistics of one column, with bounds of the table's type `kind`."""

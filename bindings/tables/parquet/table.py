@@ -96,7 +96,7 @@ class ParquetTable(Table, CompleteTable):
 
     @property
     def path(self) -> str | None:
-        """The folder that was named, as its file system names it; None if files or a glob were."""
+        """The folder that was scanned, as its file system names it; None for files or a glob."""
         return self._cache.root
 
     @property
@@ -217,7 +217,7 @@ class ParquetTable(Table, CompleteTable):
         return self.groups.by_path(kept)
 
     def load(self, paths: Iterable[Path]) -> None:
-        """Look up the statistics of columns at once, so that footers are opened once."""
+        """Look up the statistics of columns together, so that footers are opened once."""
         self.groups.load(paths)
 
     def why_missing(self, path: Path, statistic: str, containers: npt.NDArray[np.int64]) -> str:
@@ -252,7 +252,7 @@ class ParquetTable(Table, CompleteTable):
 
         Args:
             plan: A plan of this table.
-            lenient: Whether rows that cannot be judged here are returned, for the caller to judge.
+            lenient: True if rows that cannot be judged here are returned, for the caller to judge.
 
         Raises:
             SourceError: the plan keeps a file whose footer could not be read.
@@ -263,7 +263,7 @@ class ParquetTable(Table, CompleteTable):
         return tasks_of(self, RowSelection.of(plan, lenient, reader), plan)
 
     def dataset_files(self, plan: Plan) -> Iterator[DatasetFile]:
-        """Yield what pyarrow.dataset must know about the files of a plan."""
+        """Yield the description that pyarrow.dataset needs of each file of a plan."""
         from skipstone.bindings.tables.parquet.dataset_files import dataset_files
 
         return dataset_files(self, plan)
@@ -361,10 +361,10 @@ def scan_parquet(
         stats: A path or URI that `save_stats` wrote. None looks beside the data, and reads footers
             if no usable file is there; False looks nowhere. The footers of files that changed since
             are read.
-        use_metadata: Whether a `_metadata` file in the named folder replaces the footers of the
-            files that it fits: it names them, is not older, and their row groups lie within them
-            without gaps. It cannot detect that a file was replaced by an older one of much the same
-            size; say False if that may happen.
+        use_metadata: True to use a `_metadata` file in the named folder instead of the footers of
+            the files that it fits: it names them, is not older, and their row groups lie within
+            them without gaps. This check does not notice if a file was replaced by an older one of
+            almost the same size; pass False if that may happen.
 
     Returns:
         The table. So far only footers, or what replaces them, have been read; `work` counts them.

@@ -20,8 +20,9 @@ class ThriftError(ValueError):
     """The bytes are not a structure in the compact protocol."""
 
 
-# The functions below return a value and its end. They read numbers of one byte, which are the most,
-# in place: Python's calls would take most of the time. An index beyond the data is an IndexError.
+# The functions below return a value and its end. They read numbers of one byte, the most frequent
+# ones, in place: function calls would take most of the time. An index beyond the data is an
+# IndexError.
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:

@@ -1,6 +1,4 @@
-"""Test the text of CUDA kernels, in all forms, against the oracle, on a device that checks
-accesses.
-"""
+"""CUDA kernels in all forms equal the oracle, on a device that checks accesses."""
 
 import numpy as np
 import pyarrow as pa

@@ -1,5 +1,4 @@
-"""Test statistics on a device: verdicts equal those in host memory, and copies are kept and
-counted.
+"""Statistics on a device: verdicts equal those in host memory; copies are kept and counted.
 
 Every test runs on an emulated device, and on a card if there is one.
 """

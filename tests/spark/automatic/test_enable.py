@@ -82,7 +82,7 @@ def test_queries(spark, lake, query, files, aqe):
 
 
 def test_commands(spark, lake, tmp_path):
-    """What writes a table reads less, too."""
+    """Commands that write a table also read fewer files."""
     expected = spark.sql("SELECT * FROM t WHERE k IN (7, 8)")
     with enabled(spark) as found:
         spark.sql("SELECT * FROM t WHERE k IN (7, 8)").write.parquet(str(tmp_path / "a"))
@@ -233,7 +233,7 @@ def test_batches_of_streams(spark, lake, tmp_path):
     assert found == [["Row(k=42, v=0)"]]
 
 
-# Faults: the query's rows are right.
+# Faults: the rows of the query are still right.
 
 
 def test_a_callback_that_raises(spark, lake, monkeypatch):

@@ -1,4 +1,4 @@
-"""Pruned reads of odd tables lose no row; what cannot be judged stays as it is, with a reason."""
+"""Pruned reads of odd tables lose no row; scans that cannot be judged stay whole, with a reason."""
 
 import datetime as dt
 import os
@@ -27,7 +27,7 @@ def folder(tmp_path_factory):
     return write_files(str(tmp_path_factory.mktemp("odd") / "t"))
 
 
-# What is given.
+# Arguments.
 
 
 def test_where_is_added(spark, folder):

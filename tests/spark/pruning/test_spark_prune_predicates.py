@@ -1,4 +1,4 @@
-"""Conditions of Spark's plans prune no file with a matching row, and keep exactly so many."""
+"""Conditions of Spark's plans prune no file with a matching row, and keep the expected number."""
 
 import os
 

@@ -135,7 +135,7 @@ def test_conditions_of_all_kinds(spark, parquet):
 
 
 def test_columns_that_binding_removes(any_session, parquet):
-    """Spark gets these columns, too, because it parses the condition as it was written."""
+    """Spark also gets these columns, because it parses the condition as it was written."""
     for where in (
         "(x = 5 OR true) AND late = 1",
         "(X = 5 OR true) AND (soundex(`a.b ``c```) = 'T' OR true) AND late = 1",

@@ -21,7 +21,7 @@ class Interface:
     Args:
         array: The values on the device.
         mask: Words or bytes that mark valid values, also on the device.
-        bits: Whether the mask has a bit for each value.
+        bits: True if the mask has a bit for each value.
         typestr: The type of the values, if it differs from the array's.
         zone: The time zone, as cuDF's types have it.
     """

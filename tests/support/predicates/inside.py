@@ -54,7 +54,7 @@ def escapes(
         v: The interval of each container.
         rows: The scalar on each row.
         container: The number of each row's container.
-        unknown_rows: Whether rows may be unknown without notice.
+        unknown_rows: True if rows may be unknown without notice.
     """
     n = len(container)
     at = lambda a: a[container] if len(a) > 1 else np.broadcast_to(a, n)

@@ -43,8 +43,8 @@ def predicate(
         r: A `random.Random`.
         fields: The columns to name.
         depth: Most levels of AND, OR, NOT and tests of conditions.
-        plain: Whether to use only forms that can be evaluated on rows.
-        others: Whether to use literals of other types than the column's, too.
+        plain: True to use only forms that can be evaluated on rows.
+        others: True to use literals of other types as well as the column's.
     """
     again = lambda: predicate(r, fields, depth=depth - 1, plain=plain, others=others)
     form = r.random() if depth else 1

@@ -186,7 +186,7 @@ class Cluster:
 
 
 def lose(group: int) -> None:
-    """Kill a worker and all processes that it started, at once."""
+    """Kill a worker together with all processes that it started."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(group, signal.SIGKILL)
 

@@ -31,7 +31,7 @@ def same(plain, files):
     """Prune a DataFrame, compare its rows, and return the report.
 
     `files` is (files kept, all files); if both are equal, the DataFrame must stay as it is. None
-    means that it is not judged, and stays as it is, too.
+    means that it is not judged, and also stays as it is.
     """
     small = prune(plain)
     found = pruned(small)

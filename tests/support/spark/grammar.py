@@ -78,8 +78,8 @@ class Grammar:
             if name.islower():
                 return self.constant(name.upper())
             inner = self.scalar(name, depth)
-            # Nested operators, mostly in parentheses; without them, Spark's precedence is tested,
-            # too.
+            # Nested operators, mostly in parentheses; without them, Spark's precedence is also
+            # tested.
             plain = re.fullmatch(r"[\w.`]+|[\w.]+\([^()]*\)", inner)
             return inner if plain or self.r.random() < 0.15 else f"({inner})"
 

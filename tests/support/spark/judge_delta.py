@@ -1,4 +1,4 @@
-"""Delta Lake on Spark beside `skipstone.spark.read`: the same tables, queries and session.
+"""Delta Lake on Spark compared with `skipstone.spark.read`: the same tables, queries and session.
 
 It is a process of its own, because a session takes its jars only at its start.
 

@@ -1,4 +1,4 @@
-"""Delta's and Iceberg's tables under `enable`, beside the same queries without it.
+"""Delta's and Iceberg's tables under `enable`, compared with the same queries without it.
 
 python -m tests.support.spark.judge_enable_lake PACKAGE FOLDER > answers.json
 """
@@ -90,7 +90,7 @@ def rows_of(df: Any) -> list[str]:
 
 
 def compared(what: str, run: Any) -> dict[str, Any]:
-    """Run a query without and with `enable`; return what differs."""
+    """Run a query without and with `enable`; return the differences."""
     plain = run()
     expected = rows_of(plain)
     spark = plain.sparkSession

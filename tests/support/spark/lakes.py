@@ -47,7 +47,7 @@ def package_for(packages: dict[str, str]) -> str:
 
 
 def judged(module: str, package: str, folder: Path, seconds: int = 580) -> Any:
-    """Run a module in a process of its own, and return what it prints as JSON.
+    """Run a module in a process of its own, and return the JSON that it prints.
 
     A session takes its jars only at its start.
     """

@@ -75,7 +75,7 @@ PREDICATES = [
 def random_statistics(n: int, seed: int) -> pa.Table:
     """Return bounds that fit, cross, are NaN or unknown, and counts that fit or contradict them.
 
-    Counts may be unknown, too.
+    Counts may also be unknown.
     """
     rng = random.Random(seed)
     columns: dict[str, pa.Array] = {}

@@ -171,7 +171,7 @@ def written(folder, described, rows, partition_by, zone, utc=True, stats=None):
         rows: The columns that are not generated.
         partition_by: Names of the generated columns.
         zone: The zone of the session that writes.
-        utc: Whether partition values write instants in UTC.
+        utc: True if partition values write instants in UTC.
         stats: None, or ... for Spark's statistics.
 
     Returns:

@@ -66,7 +66,7 @@ ARROW = arrow_schema()
 
 
 def rows_of(table):
-    """What is in a table, in no order."""
+    """Return the rows of a table, in no order."""
     return sorted(map(repr, table.to_pylist()))
 
 

@@ -59,7 +59,7 @@ class _Tagged:
 
 
 def write(path, columns, age=100, **options):
-    """Write a Parquet file, so many seconds younger than OLD."""
+    """Write a Parquet file whose time is `age` seconds after OLD."""
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(columns if isinstance(columns, pa.Table) else pa.table(columns), path, **options)
     os.utime(path, (OLD + age, OLD + age))

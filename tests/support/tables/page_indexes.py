@@ -123,7 +123,7 @@ def _number(n):
     return int(n).to_bytes(8, "little", signed=True)
 
 
-# What a column index says, against the pages, the footer or itself.
+# Column indexes that contradict the pages, the footer or themselves.
 WRONG_INDEXES = {
     "inverted bounds": _swap,
     "all pages hold only NULLs": _all_null,

@@ -77,7 +77,7 @@ def table(seed, n=3000):
     )
 
 
-# Encodings that writers of other languages choose, and pyarrow if it is told to.
+# Encodings that writers of other languages choose, and pyarrow by an option.
 DELTA = {
     **dict.fromkeys(("k", "i", "day", "t", "ntz", "ends"), "DELTA_BINARY_PACKED"),
     **dict.fromkeys(("f", "d"), "BYTE_STREAM_SPLIT"),

@@ -1,4 +1,4 @@
-"""Malformed Delta logs, checkpoints and sidecars: an error names what cannot be read."""
+"""Malformed Delta logs, checkpoints and sidecars: an error names the file that cannot be read."""
 
 import json
 import os

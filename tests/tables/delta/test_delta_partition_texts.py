@@ -1,4 +1,4 @@
-"""Partition values in all spellings: we read what Spark's casts accept, and refuse the rest."""
+"""Partition values in all spellings: read if Spark's casts accept them, refused otherwise."""
 
 import math
 

@@ -92,7 +92,7 @@ def test_floats_that_were_widened_keep_the_bound_of_the_narrow_type(tmp_path):
 
 
 def test_times_before_1900_and_cut_ones(tmp_path):
-    """Maxima are cut to ms; Delta 3.2 and 3.3 cut seconds of offsets too (delta#5249)."""
+    """Maxima are cut to ms; Delta 3.2 and 3.3 also cut seconds of offsets (delta#5249)."""
     log = Log(tmp_path / "t", delta_schema("t TIMESTAMP"))
     at = dt.datetime(1850, 6, 1, 12, 0, 30, tzinfo=dt.UTC)
     stamp = {

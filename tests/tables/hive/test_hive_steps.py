@@ -1,4 +1,4 @@
-"""Random histories of a table: no plan loses a row when files come, change and go.
+"""Random histories of a table: no plan loses a row when files are added, changed and removed.
 
 Snapshots and `_metadata` files are written in between.
 """

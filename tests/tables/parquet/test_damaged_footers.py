@@ -257,7 +257,7 @@ def test_bombs(data):
 
 @pytest.mark.parametrize("on_error", ["raise", "keep"])
 def test_a_footer_that_only_pyarrow_refuses(tmp_path, monkeypatch, on_error):
-    """The loop accepts it. What only pyarrow can decode is unknown, so the plan keeps the file."""
+    """The loop accepts it. Bounds that only pyarrow can decode are unknown: the file is kept."""
     times = pa.array([dt.time(1), dt.time(2)], pa.time32("ms"))
     for name in ("a", "b"):
         pq.write_table(pa.table({"x": [1, 2], "t": times}), tmp_path / f"{name}.parquet")

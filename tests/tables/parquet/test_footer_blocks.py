@@ -1,4 +1,4 @@
-"""Footers in blocks: what is kept of many files, and that answers do not depend on it."""
+"""Footers in blocks: the memory for many files is small, and answers do not depend on blocks."""
 
 import pickle
 
@@ -95,7 +95,7 @@ def spy(calls, function):
 
 
 def test_what_is_kept_of_closed_blocks(files, small_blocks):
-    """Neither the bytes as they came, nor what the loop found, nor what pyarrow parsed."""
+    """Neither the uncompressed bytes, nor the loop's results, nor pyarrow's are kept."""
     with reader("loop"):
         table = ss.scan_parquet(files)
         table.plan("x = 3 AND s = '003'").to_arrow()

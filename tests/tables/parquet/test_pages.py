@@ -137,7 +137,7 @@ def test_only_pages_with_matching_rows_are_read(indexed, tmp_path, monkeypatch):
 @pytest.mark.parametrize("reader", ["arrow", "polars"])
 @pytest.mark.parametrize("where", [None, "k % 3 = 0", "k % 300 = 0"])
 def test_rows_outlive_the_memory_that_they_were_read_from(reader, where, tmp_path):
-    """Buffers are used again; what is not compressed might be handed out as it lies there."""
+    """Buffers are reused, and uncompressed values might be returned as views of them."""
     n = 200_000
     files = [str(tmp_path / f"{i}.parquet") for i in range(2)]
     for i, file in enumerate(files):
@@ -204,7 +204,7 @@ def test_python_finds_pages_where_the_loop_does(seed, tmp_path):
     whole = file.read_bytes()
     footer = whole[-8 - int.from_bytes(whole[-8:-4], "little") : -8]
     places = page_layout.places_of(np.frombuffer(footer, np.uint8))
-    assert (_told(places_in_python(footer)) == _told(places)).all()
+    assert (_set_slots(places_in_python(footer)) == _set_slots(places)).all()
     for _ in range(100):
         data = bytearray(footer)
         for i in random.integers(len(data), size=random.integers(1, 5)):
@@ -212,10 +212,10 @@ def test_python_finds_pages_where_the_loop_does(seed, tmp_path):
         by_loop = page_layout.places_of(np.frombuffer(data, np.uint8))
         by_python = places_in_python(bytes(data))
         if by_loop is not None and by_python is not None:
-            assert (_told(by_python) == _told(by_loop)).all()
+            assert (_set_slots(by_python) == _set_slots(by_loop)).all()
 
 
-def _told(places):
+def _set_slots(places):
     """Return the slots that are set, and -1 for the others."""
     bits = places[..., footer_loops.TOLD]
     slots = (*CHUNK_FIELDS, *METADATA_FIELDS)

@@ -186,7 +186,7 @@ def test_dictionaries_within_nested_types(tmp_path):
 
 
 def test_instants_in_several_zones(tmp_path):
-    """Within structs too, beside text that is a dictionary in some files."""
+    """Also within structs, next to text that is a dictionary in some files."""
     for i, zone in enumerate(("Asia/Kolkata", "UTC", "Europe/Berlin")):
         t = pa.array([DAY * i, DAY * i + 7_200_000_000]).cast(pa.timestamp("us", zone))
         text = pa.array(["a", f"c{i}"]) if i else pa.array(["a", "c0"]).dictionary_encode()

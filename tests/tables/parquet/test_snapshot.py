@@ -1,4 +1,4 @@
-"""Snapshots of footers: what they serve, when they are stale; they never change a plan."""
+"""Snapshots of footers: which files they serve, when they are stale; they never change a plan."""
 
 import datetime as dt
 import decimal

@@ -1,6 +1,6 @@
 package skipstone;
 
-/** The files of a scan, in an order that Python knows them by. */
+/** The files of a scan, in the order in which Python numbers them. */
 public interface ScanFiles {
   String digest();
 

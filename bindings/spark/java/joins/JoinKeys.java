@@ -71,8 +71,7 @@ class JoinKeys {
     return out;
   }
 
-  // Return the only column that a key is made of, or -1. Python checks how it is made, say by
-  // casts.
+  // Return the only column that a key is computed from, or -1. Python checks how, such as by casts.
   private static long id(Expression e) {
     while (e.children().size() == 1) e = (Expression) e.children().apply(0);
     return e instanceof Attribute ? ((Attribute) e).exprId().id() : -1;

@@ -43,7 +43,7 @@ class RepeatableRows {
       for (scala.collection.Iterator i = plan.output().iterator(); i.hasNext(); ) {
         Long id = Long.valueOf(((NamedExpression) i.next()).exprId().id());
         Object before = out.put(id, index);
-        // An id with several lists has none that is known.
+        // If an id has several lists, its list is unknown.
         if (before != null && before != index) out.put(id, "several");
       }
     }
@@ -59,7 +59,7 @@ class RepeatableRows {
       List out) throws Exception {
     if (FileScan.is(plan)) return watchScan(plan, lists, out);
     if (!plans.contains(plan.getClass().getSimpleName())) return false;
-    // Of texts that a collation holds equal, any one may represent the others.
+    // A collation may treat different texts as equal; any of them may then represent the others.
     if (plan instanceof Distinct || plan instanceof Aggregate) {
       LogicalPlan child = (LogicalPlan) plan.children().apply(0);
       for (scala.collection.Iterator i = child.output().iterator(); i.hasNext(); ) {

@@ -7,7 +7,7 @@ import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 
 /**
  * Iceberg's batch over fewer files. Spark reads equal batches once, and Iceberg's own are equal if
- * their filters are, so this one compares the files, too.
+ * their filters are, so this one also compares the files.
  */
 public class PrunedIcebergBatch implements Batch {
   private final Batch part;

@@ -7,7 +7,7 @@ import org.slf4j.LoggerFactory;
 /**
  * Counts how requests of a rule ended, and warns of the first of each kind that went wrong.
  *
- * After several in a row that went wrong, as when the Python process is gone, there is a pause, so
+ * After several failures in a row, for example because the Python process is gone, it pauses, so
  * that not every query waits.
  */
 public class Outcomes {
@@ -45,7 +45,7 @@ public class Outcomes {
     error = why;
     wentWrong();
     if (failed.getAndIncrement() == 0) {
-      LOG.warn("Skipstone cannot prune; queries run as without it: " + why);
+      LOG.warn("Skipstone cannot prune; queries run unpruned: " + why);
     }
   }
 

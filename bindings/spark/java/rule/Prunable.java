@@ -4,7 +4,7 @@ import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.Join;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 
-/** Tells cheaply whether a plan may have scans that can be pruned. */
+/** A cheap check whether a plan may have scans that can be pruned. */
 class Prunable {
   /** Return true if there is a scan of files below a condition or a join. */
   static boolean isIn(LogicalPlan plan) {

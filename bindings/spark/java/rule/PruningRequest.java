@@ -19,7 +19,7 @@ public class PruningRequest implements Callable {
     this.pruner = pruner;
   }
 
-  /** Ask Python, with the session active in this thread, too, and its jobs in a group. */
+  /** Ask Python, with the session active in this thread and its jobs in a group. */
   public Object call() {
     SparkSession.setActiveSession(session);
     session.sparkContext().setJobGroup(group, "Skipstone collects keys of a join", true);
@@ -31,7 +31,7 @@ public class PruningRequest implements Callable {
     }
   }
 
-  /** Nobody waits any longer: cancel the jobs. */
+  /** Give up the request, and cancel its jobs. */
   void abandon() {
     isAbandoned = true;
     session.sparkContext().cancelJobGroup(group);
@@ -47,7 +47,7 @@ public class PruningRequest implements Callable {
     return error;
   }
 
-  /** Return true if nobody waits for the answer any longer. */
+  /** Return true if the request was given up. */
   public boolean isAbandoned() {
     return isAbandoned;
   }

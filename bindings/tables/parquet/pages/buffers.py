@@ -1,7 +1,7 @@
 """Memory that is used again for file after file, so that the system need not clear it each time.
 
-A buffer is a `BytesIO`. It gives out its bytes without a copy, and copies them itself when it is
-written while somebody still holds them.
+A buffer is a `BytesIO`. It lends its bytes without a copy, and copies them itself if it is written
+while somebody still holds them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The pages of a column chunk: where they lie and which rows they hold.
 
 An offset index lists them. Without one, their own headers do, which are a few bytes between them.
-Neither is believed: pages must follow each other within the chunk and hold its rows.
+Neither is trusted: pages must follow each other within the chunk and hold its rows.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ Ints = npt.NDArray[np.int64]
 DICTIONARY_ENCODINGS: Final = (2, 8)
 # Bytes that are read to find a header, and then if it does not end there.
 HEADER_BYTES: Final = (1 << 8, 1 << 12, 1 << 16)
-# Chunks up to this size are read whole to find their headers: any, and those of conditions.
+# Chunks up to this size are read whole to find their headers: the limit of any chunk, and that of a
+# column in the condition.
 SMALL_CHUNK, JUDGED_CHUNK = 1 << 17, 1 << 22
 # Bytes of a page index; a longer one is not read. A million pages take some 20 MB.
 MAX_INDEX: Final = 1 << 25
@@ -169,7 +170,7 @@ def pages_of(chunk: Chunk, ranges: Ranges, *, judged: bool = False) -> Pages | N
     Args:
         chunk: The chunk.
         ranges: Reads its file.
-        judged: Whether a condition tests the column, so that most of its pages are read.
+        judged: True if a condition tests the column, so that most of its pages are read.
 
     Raises:
         OSError: the file cannot be read.
@@ -219,7 +220,7 @@ def _of_headers(
 
 
 def _from_file(chunk: Chunk, ranges: Ranges) -> Pages | None:
-    """Return pages by reading one header after another, without what lies between."""
+    """Return pages by reading one header after another, without the bytes in between."""
     found, starts, bodies, pieces = [], [], [], []
     at_byte, left, origin = chunk.start, chunk.values, 0
     reader = layout.HeaderReader(0)
@@ -330,7 +331,7 @@ def is_as_listed(pages: Pages, chosen: Ints, data: memoryview) -> bool:
 
 
 def header_spans(pages: Pages, chosen: Ints) -> list[Span]:
-    """Return where the headers of pages lie, as far as their usual size goes.
+    """Return where the headers of pages lie, if they have their usual size.
 
     Args:
         pages: The pages of a chunk.
@@ -366,9 +367,10 @@ def have_listed_headers(pages: Pages, chosen: Ints, ranges: Ranges) -> bool:
 
 
 def ends_as_listed(pages: Pages, ranges: Ranges) -> bool:
-    """Return True if the last page has the rows that an offset index lists, or none listed it.
+    """Return True if the last page has the rows that its offset index lists, or there is no index.
 
-    If an index moves the rows of all pages from one on, only that one and the last page show it.
+    If an index shifts the rows of all pages from some page on, only that page and the last one show
+    it.
     """
     if pages.headers is not None or len(pages) < 2:
         return True

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 # Bytes from which Polars is faster than Arrow: it takes 0.3 ms to begin, and less for each value.
 POLARS_FROM: Final = 1 << 18
-# Bytes of all files so far from which Polars is worth its import, which takes some 60 ms.
+# Once a process has decoded this many bytes, Polars is worth its import, which takes some 60 ms.
 IMPORT_FROM: Final = 1 << 25
 _decoded = 0
 
@@ -69,7 +69,7 @@ class PolarsColumns:
 
     @staticmethod
     def all_of(files: Sequence[PageFile]) -> list[PolarsColumns]:
-        """Decode several files at once."""
+        """Decode several files together."""
         import polars as pl
 
         scans = []
@@ -130,7 +130,7 @@ def _by_polars(files: Sequence[PageFile]) -> Sequence[Decoded]:
         return PolarsColumns.all_of(files)
     except (ImportError, MemoryError, KeyboardInterrupt, SystemExit):
         raise
-    except BaseException:  # its panics are no Exception
+    except BaseException:  # its panics are not Exceptions
         return [ArrowColumns(file) for file in files]
 
 
@@ -156,7 +156,7 @@ def filtered(file: PageFile, condition: Expr, names: Sequence[str]) -> pa.Table 
         return scan.select(names).collect().rechunk().to_arrow()
     except (MemoryError, KeyboardInterrupt, SystemExit):
         raise
-    except BaseException:  # its panics are no Exception
+    except BaseException:  # its panics are not Exceptions
         return None
 
 

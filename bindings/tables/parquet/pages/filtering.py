@@ -33,21 +33,21 @@ from skipstone.ir.node import Node, columns_of
 from skipstone.ir.rows import unjudged
 
 Mask = npt.NDArray[np.bool_]
-# Row groups that are read to learn how many pages hold matching rows.
+# The number of row groups that are read to learn how many pages hold matching rows.
 SAMPLED: Final = 2
 # The share of living pages from which one pass takes less time.
 LIVING: Final = 0.25
-# Bytes that are read in vain at most, which takes some milliseconds.
+# The most bytes that may be read in vain, which takes some milliseconds.
 VAIN_BYTES: Final = 1 << 24
 
 
 def keep_matching(rows: RowGroups, predicate: Node, *, lenient: bool) -> None:
-    """Let only rows live for which a condition is TRUE, one conjunct after another.
+    """Keep only the rows for which a condition is TRUE, one conjunct after another.
 
     Args:
         rows: The row groups.
         predicate: The bound condition.
-        lenient: Whether rows live on that cannot be judged here.
+        lenient: True if rows that cannot be judged here stay alive.
 
     Raises:
         UnsupportedForm: rows cannot be judged here.

@@ -38,7 +38,7 @@ class LivingRows:
         return self._positions
 
     def keep(self, passed: Mask, where: Ints | None) -> None:
-        """Let rows die that have not passed a test.
+        """Remove the rows that have not passed a test.
 
         Args:
             passed: The mask of the tested rows that passed.

@@ -60,7 +60,7 @@ class RowGroup:
 
         Args:
             name: The column.
-            judged: Whether the condition tests it, so that its pages are mostly read.
+            judged: True if the condition tests it, so that its pages are mostly read.
         """
         if name not in self.pages:
             found = pages_of(self.chunks[name], self.ranges, judged=judged)
@@ -75,7 +75,7 @@ def look_up(wanted: Sequence[tuple[RowGroup, str]], *, judged: bool = False) -> 
 
     Args:
         wanted: Row groups and their columns.
-        judged: Whether the condition tests them, so that their statistics are read as well.
+        judged: True if the condition tests them, so that their statistics are read as well.
 
     Raises:
         OSError: a file cannot be read.
@@ -139,7 +139,7 @@ def pages_to_read(windows: Sequence[Window], name: str, alive: Mask) -> tuple[Pa
 
 
 def needs_pages(windows: Sequence[Window], name: str, alive: Mask) -> bool:
-    """Return True if it is worth finding the pages of a row group's column, not found yet."""
+    """Return True if the pages of a row group's column should still be looked up."""
     g = windows[0].group
     return name not in g.pages and (
         windows[0].rows < g.rows or living_share(g.chunks[name], alive) <= LIVING_SHARE

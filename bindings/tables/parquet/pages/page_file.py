@@ -1,8 +1,8 @@
 """Chosen pages as a Parquet file in memory, which any decoder reads.
 
-The file has the pages' own bytes, and a new footer at its end; what is between means nothing. A
-mask of the rows to return may be a column of its own, by which a decoder that knows filters decodes
-only those.
+The file holds the pages' own bytes and ends in a new footer; the bytes between have no meaning. A
+mask of the rows to return can be a further column; a decoder that supports filters then decodes
+only those rows.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class ChunkPart:
         values: The number of values in the data pages, NULLs included.
         unpacked: The approximate number of bytes after decompression.
         spans: Where the pages lie with their headers; the dictionary page comes first.
-        dictionary: Whether the first span is a dictionary page and nothing else.
+        dictionary: True if the first span is a dictionary page and nothing else.
         chunk: The bytes of the chunk if they were read before, and where they begin; else None.
     """
 
@@ -191,7 +191,7 @@ def _end(
     mask: str | None,
     masks: Sequence[bytes],
 ) -> bytes:
-    """Return the footer, and what follows it."""
+    """Return the end of the file: the footer, its length and the magic bytes."""
     at, row_groups = len(MAGIC), []
     metadata = functools.cache(_metadata_of)
     at_mask = at + sum(p.nbytes for g in groups for p in g.parts)

@@ -1,12 +1,12 @@
-"""Remember what pages of a query were worth, so that later row groups are read the better way."""
+"""Remember how much page statistics helped a query, to decide how to read later row groups."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final
 
-# Rows after which it is judged whether page statistics help; a share of rows to rule out by then;
-# and how often they are tried again where they do not, for tables are not the same throughout.
+# The rows after which page statistics must prove useful; the share of these rows that they must
+# rule out; and how often they are tried again if they do not, because tables are not uniform.
 FIRST_ROWS: Final = 1 << 18
 LEAST_SHARE: Final = 8
 TRY_EVERY: Final = 8
@@ -14,7 +14,7 @@ TRY_EVERY: Final = 8
 
 @dataclass(slots=True)
 class PageHistory:
-    """What the row groups of one query, read so far, tell about the others.
+    """What the row groups that a query has read so far predict for the others.
 
     Attributes:
         rows: The rows of the row groups whose page statistics were judged.
@@ -39,7 +39,7 @@ class PageHistory:
         return (self.rows - self.left) * LEAST_SHARE >= self.rows
 
     def is_worth_a_look(self) -> bool:
-        """Return True if page statistics may well rule out rows of the next row groups."""
+        """Return True if page statistics are likely to rule out rows of the next row groups."""
         if self.rows < FIRST_ROWS or self.helps or self.skipped >= TRY_EVERY:
             self.skipped = 0
             return True

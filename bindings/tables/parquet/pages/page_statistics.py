@@ -112,7 +112,7 @@ def _of_index(index: dict[int, object], pages: Pages, physical: int) -> PageBoun
 def bounds_of_chunk(footer: ParsedFooter, group: int, position: int) -> tuple[Ints, Bytes] | None:
     """Return the slots of a whole chunk's statistics, and the bytes that hold its bounds.
 
-    None: the footer says nothing of it, or nothing that can be read safely.
+    None: the footer has no statistics of it, or none that can be read safely.
 
     Args:
         footer: The footer.

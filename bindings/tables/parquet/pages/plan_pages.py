@@ -1,7 +1,8 @@
-"""Judge the pages of row groups for a plan, which reads no rows: the ranges of rows they leave.
+"""Judge the pages of row groups for a plan, and return the ranges of rows that may match.
 
-`RowGroups.prune` judges them as it does when rows are read. Readers then find out where an offset
-index is wrong; here the headers of the pages at the ends of ranges are looked at instead.
+`RowGroups.prune` judges them as it does when rows are read, but no rows are read here. A reader
+notices a wrong offset index when it decodes; here the headers of the pages at the ends of ranges
+are checked instead.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ Ints = npt.NDArray[np.int64]
 def judge_file(
     open_file: Open[Task], task: Task, path: str, wanted: RowSelection, schema: pa.Schema
 ) -> FilePages:
-    """Return what pages leave of a whole file.
+    """Return the row ranges of a whole file that page statistics leave.
 
     Args:
         open_file: Opens the file of a task and reads its footer.
@@ -91,7 +92,7 @@ def whole(path: str, rows: Sequence[int], groups: Iterable[int]) -> FilePages:
 def judge_pages(
     files: Sequence[FileRead], fields: Sequence[pa.Field], condition: Node | None
 ) -> list[FilePages]:
-    """Return what pages leave of row groups; they leave all rows where they cannot be judged.
+    """Return the row ranges that pages leave; row groups that cannot be judged stay whole.
 
     Args:
         files: The files. They share the head of their footers, and the names of columns.
@@ -162,7 +163,7 @@ def _read_indexes(groups: Sequence[RowGroup]) -> None:
 def _left(
     file: FileRead, groups: Sequence[RowGroup], windows: Mapping[int, Sequence[Window]]
 ) -> FilePages:
-    """Return what the windows leave of a file."""
+    """Return the row ranges of a file that lie in the windows."""
     ranges = {g.number: [(w.first, w.stop) for w in windows.get(id(g), ())] for g in groups}
     ends = [(g, *one) for g in groups for one in _listed_ends(g, ranges[g.number])]
     ahead = ReadAhead(file.ranges, [s for _, found, at in ends for s in header_spans(found, at)])

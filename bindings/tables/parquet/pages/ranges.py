@@ -1,4 +1,4 @@
-"""Read byte ranges of one file: near ranges together, several at once from remote storage."""
+"""Read byte ranges of one file: close ranges in one request, remote ones concurrently."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-# Gaps that are read and thrown away: what a request costs, in bytes. Storage of objects answers in
-# some 20 ms and gives some 50 MB/s to each request.
+# Gaps up to this many bytes are read and thrown away, because a request costs as much. Storage of
+# objects answers in some 20 ms and gives some 50 MB/s to each request.
 LOCAL_GAP, REMOTE_GAP = 1 << 12, 1 << 20
 IN_FLIGHT: Final = 8  # requests to remote storage at once, for each file
 
@@ -22,7 +22,7 @@ class Ranges:
 
     Args:
         source: The file.
-        local: Whether requests cost little.
+        local: True if requests cost little.
 
     Attributes:
         size: The size of the file, in bytes.
@@ -80,7 +80,7 @@ class Ranges:
 
 
 class ReadAhead(Ranges):
-    """Byte ranges of an open file, some of which are read in advance, together.
+    """Byte ranges of an open file; some of them are read in advance, together.
 
     Args:
         ranges: Reads the file.

@@ -93,7 +93,7 @@ def read_by_pages(
                 source, file = open_file(task, heads)
                 stack.enter_context(source)
             except UNREADABLE:
-                files.append(None)  # the format's own reader says what is wrong
+                files.append(None)  # the format's own reader raises the error
                 continue
             files.append(file)
 
@@ -130,7 +130,7 @@ def read_files(
         files: The files. They share the head of their footers, and the names of columns.
         fields: The table's columns that are needed.
         wanted: The rows and columns to return.
-        filtered: Whether the rows are judged by the condition.
+        filtered: True if the rows are judged by the condition.
 
     Raises:
         UnsupportedForm: the rows cannot be judged here.

@@ -56,7 +56,8 @@ Mask = npt.NDArray[np.bool_]
 BYTE_ARRAY: Final = PHYSICAL["BYTE_ARRAY"]
 # The share of living rows below which decoders return only those.
 SPARSE: Final = 0.5
-# Row groups whose pages are judged first, to learn whether those of the others are worth a look.
+# The number of row groups whose pages are judged first, to learn whether the others' are worth
+# judging.
 PROBED: Final = 4
 
 
@@ -181,7 +182,7 @@ class RowGroups:
         return out
 
     def filter(self, part: Conjunct) -> Mask | None:
-        """Let only rows live for which a conjunct is TRUE, or may raise an error.
+        """Keep only the rows for which a conjunct is TRUE, or may raise an error.
 
         Args:
             part: The conjunct.
@@ -193,7 +194,7 @@ class RowGroups:
         self.fetch([name for name in names if name in self.leaves], text=part.program is None)
         read = self._read.get(names[0]) if len(names) == 1 else None
         if part.program is not None and read is not None:
-            # A kernel judges all rows in less time than it takes to choose those alive.
+            # A kernel judges all rows in less time than selecting the living ones takes.
             where = read.rows
         else:
             where = self.alive.positions
@@ -219,7 +220,7 @@ class RowGroups:
         Args:
             names: The columns.
             rows: The rows: those alive, or all that the columns hold; None: all of the windows.
-            coded: Whether text may be a dictionary.
+            coded: True if text may be a dictionary.
         """
         out = {}
         by_file: dict[int, list[str]] = {}
@@ -258,7 +259,7 @@ class RowGroups:
 
         Args:
             names: The columns.
-            text: Whether text may be decoded as dictionaries, to be judged by distinct values.
+            text: True if text may be decoded as dictionaries, to be judged by distinct values.
 
         Raises:
             SourceError: the pages hold other rows than the footer says.
@@ -275,7 +276,7 @@ class RowGroups:
         self._decode(list(together.values()))
 
     def _decode(self, wanted: Sequence[Sequence[_Wanted]]) -> None:
-        """Decode columns: those together of which the same rows are decoded."""
+        """Decode columns; those whose decoded rows are the same are decoded together."""
         sparse = self._is_sparse
         living = self.alive.mask if sparse else None
         keeps = [of[0].placement.keep(living) for of in wanted]

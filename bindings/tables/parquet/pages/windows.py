@@ -1,8 +1,8 @@
 """Windows of rows, and where the rows of decoded pages lie in them.
 
 A window is a range of rows of one row group that pages did not rule out. Rows are counted through
-all windows that are read together. Pages reach over the ends of windows, and of those within only
-some are read; a `Placement` relates the decoded rows to the windows'.
+all windows that are read together. Pages extend past the ends of windows, and only some of the
+pages within a window are read. A `Placement` relates the decoded rows to the rows of the windows.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Placement:
 
     @property
     def key(self) -> tuple[bytes, bytes, bytes, int]:
-        """Equal for columns of which the same rows were decoded."""
+        """A key that is equal for columns whose decoded rows are the same."""
         return (
             self.decoded.tobytes(), self.window.tobytes(), self.lengths.tobytes(), self.rows,
         )  # fmt: skip
