@@ -342,6 +342,9 @@ class Statistics(PackableStatistics):
         """Return statistics of the partition columns `names` alone; other columns are unknown."""
         return StatisticsOfColumns(self, names)
 
+    def _repr_html_(self) -> str | None:
+        return hooks.html("HTML of statistics", self)
+
     def __repr__(self) -> str:
         names = ", ".join(self.columns[:6]) + (", ..." if len(self._raw) > 6 else "")
         levels = (
