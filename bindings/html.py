@@ -58,9 +58,7 @@ def fragment(body: str) -> str:
     Args:
         body: HTML; text in it has gone through `escape`.
     """
-    return (
-        f'<div class="skipstone" style="padding: 4px 8px"><style>{STYLE}</style>{body}</div>'
-    )
+    return f'<div class="skipstone" style="padding: 4px 8px"><style>{STYLE}</style>{body}</div>'
 
 
 def document(title: str, body: str, *, style: str = "", script: str = "") -> str:

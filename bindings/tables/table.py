@@ -180,9 +180,7 @@ class Table(ABC):
 
         return accepted(self.schema, candidates, Session(case_sensitive=case_sensitive))
 
-    def map(
-        self, *columns: str, where: Condition | None = None, timezone: str = "UTC"
-    ) -> Map:
+    def map(self, *columns: str, where: Condition | None = None, timezone: str = "UTC") -> Map:
         """Return a map: the ranges of some columns in all containers, and what a condition prunes.
 
         It reads no data, only the statistics that `plan` reads.

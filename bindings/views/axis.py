@@ -83,9 +83,7 @@ def place(low: Bounds | None, high: Bounds | None, dtype: DType, n: int) -> Plac
         bounds = sides[side]
         return "" if bounds is None else show_value(_axis_value(bounds.values, i, dtype), dtype)
 
-    values = [
-        np.zeros(n, np.int64) if b is None else _numbers(b, dtype, n) for b in sides.values()
-    ]
+    values = [np.zeros(n, np.int64) if b is None else _numbers(b, dtype, n) for b in sides.values()]
     if dtype.kind is Kind.BOOL:
         return Placed(
             "rank", *map(_floats, values), text, float, labels=lambda: {0.0: "false", 1.0: "true"}

@@ -61,7 +61,7 @@
   }
   // An axis along the bottom from x1 to x2; grid lines go up to `top`.
   function drawAxis(ctx, axis, a, b, x1, x2, y, top) {
-    const most = Math.max(2, Math.floor((x2 - x1) / 110));
+    const most = Math.max(2, Math.floor((x2 - x1) / 96));
     let free = -Infinity;
     for (const [at, text] of ticksOf(axis, a, b, most)) {
       const x = x1 + ((at - a) / (b - a)) * (x2 - x1);
@@ -80,7 +80,7 @@
   const pad = (c) => (c.axis.kind === "rank" ? 0.5 : 0); // a rank is as wide as its cell
   const windowOf = (c) => state.window ?? [c.axis.low, c.axis.high];
   ranges.draw = () => {
-    const c = data.columns[state.column], m = c.marks, [a, b] = windowOf(c);
+    const c = data.columns[state.column], m = c.marks, [a, b] = windowOf(c), half = pad(c);
     const visible = [];
     let total = 0, drawn = 0;
     m.low.forEach((low, i) => {
@@ -93,7 +93,6 @@
     const onAxis = m.count.reduce((s, n) => s + n, 0);
     const plot = onAxis ? Math.min(380, Math.max(56, onAxis * 16)) : 28;
     const lanes = c.lanes.names.map((_, k) => k);
-    const half = pad(c);
     const depthTop = 18, depthHeight = 72, top = depthTop + depthHeight + 22, bottom = top + plot;
     const axisY = bottom + 6, laneTop = axisY + 34;
     const [ctx, width] = prepare(ranges.canvas, laneTop + lanes.length * 38);
@@ -118,9 +117,12 @@
       ranges.laid.push({ i, y, h: unit * m.count[i] - gap, x1: X(m.low[i] - half), x2: X(m.high[i] + half), view: "marks" });
       y += unit * m.count[i];
     }
+    // Few bars that are read stay visible among very many; many keep their proportion.
+    const keptBars = ranges.laid.filter((bar) => isKept(m.group[bar.i])).length;
+    const least = Math.min(2, Math.max(0.4, (0.08 * plot) / keptBars));
     for (const kept of [false, true]) {
       for (const bar of ranges.laid) {
-        if (isKept(m.group[bar.i]) === kept) drawBar(ctx, m, bar, half, X, x1, x2, kept);
+        if (isKept(m.group[bar.i]) === kept) drawBar(ctx, m, bar, half, X, x1, x2, kept ? least : 0.4);
       }
     }
     write(ctx, total.toLocaleString("en-US"), LEFT - 10, top + 6, "right", "--text");
@@ -146,8 +148,8 @@
     ranges.canvas.setAttribute("aria-label", "Ranges of " + c.name + " in " + count(total) + ", at most " + deepest.toLocaleString("en-US") + " overlap");
     if (state.chosen >= 0) outline(ctx, ranges.laid[state.chosen]);
   };
-  function drawBar(ctx, m, bar, half, X, x1, x2, kept) {
-    const i = bar.i, least = kept ? 2 : 0.5, h = Math.max(least, bar.h), y = bar.y;
+  function drawBar(ctx, m, bar, half, X, x1, x2, least) {
+    const i = bar.i, h = Math.max(least, bar.h), y = bar.y;
     const [l1, l2] = [m.low[i], m.highest_low[i]].map((v) => X(v - half));
     const [h1, h2] = [m.lowest_high[i], m.high[i]].map((v) => X(v + half));
     ctx.fillStyle = colourOf(m.group[i]);
@@ -186,7 +188,8 @@
     });
     const order = [...drawOrder].reverse();
     for (const k of shown) {
-      const left = X(depth.start[k]), right = Math.max(X(depth.end[k]), left + 1);
+      // Whole pixels, so that no seams show.
+      const left = Math.floor(X(depth.start[k])), right = Math.max(Math.ceil(X(depth.end[k])), left + 1);
       let y = top + height;
       for (const g of order) {
         if (state.hidden.has(g) || !depth.counts[g][k]) continue;
@@ -232,7 +235,7 @@
     const [path, group] = data.names[marks.first[i]] ?? [null, -1];
     const file = path === null ? "container " + marks.first[i] : data.paths[path];
     const named = file + (group >= 0 ? ", row group " + group : "");
-    const many = marks.count[i] > 1;
+    const many = (marks.count[i] ?? 1) > 1;
     return { title: many ? count(marks.count[i]) : named, lines: many ? [...lines, "the first: " + named] : lines, group: marks.group[i] };
   }
 
@@ -259,6 +262,27 @@
     drawAxis(ctx, cx.axis, ax, bx, x1, x2, y2, y1);
     line(ctx, x1, y1, x1, y2, "--faint");
     boxes.laid = [];
+    if (m.cover) drawCover(ctx, m.cover, cx.axis, cy.axis, X, Y);
+    else drawBoxes(ctx, m, cx, cy, [ax, bx, ay, by], X, Y);
+    line(ctx, x1, y1, x1, y2, "--faint");
+    line(ctx, x1, y2, x2, y2, "--faint");
+    ctx.setLineDash([3, 3]);
+    for (const [at] of cx.literals) if (at >= ax && at <= bx) line(ctx, X(at), y1, X(at), y2, "--accent");
+    for (const [at] of cy.literals) if (at >= ay && at <= by) line(ctx, x1, Y(at), x2, Y(at), "--accent");
+    ctx.setLineDash([]);
+    write(ctx, cx.name, x2, y2 + 34, "right", "--text");
+    ctx.save();
+    ctx.translate(12, (y1 + y2) / 2);
+    ctx.rotate(-Math.PI / 2);
+    write(ctx, cy.name, 0, 0, "center", "--text");
+    ctx.restore();
+    $("boxes-title").textContent = cy.name + " against " + cx.name;
+    $("boxes-note").textContent =
+      (m.cover ? "The stronger a cell's colour, the more of " + count(m.count) + " may hold a row there." : "One rectangle for each of " + count(m.count) + ".") +
+      (m.missing ? " " + count(m.missing) + " without values or bounds in both columns " + (m.missing === 1 ? "is" : "are") + " not drawn." : "");
+    boxes.canvas.setAttribute("aria-label", cy.name + " against " + cx.name);
+  };
+  function drawBoxes(ctx, m, cx, cy, [ax, bx, ay, by], X, Y) {
     for (const g of drawOrder) {
       if (state.hidden.has(g)) continue;
       m.x_low.forEach((low, i) => {
@@ -272,33 +296,41 @@
         ctx.fillRect(left, up, right - left, down - up);
         ctx.globalAlpha = isKept(g) ? 0.95 : 0.6;
         ctx.strokeRect(left + 0.5, up + 0.5, Math.max(1, right - left - 1), Math.max(1, down - up - 1));
-        ctx.globalAlpha = 1;
         boxes.laid.push({ i, x1: left, x2: right, y: up, h: down - up });
       });
     }
-    ctx.setLineDash([3, 3]);
-    for (const [at] of cx.literals) if (at >= ax && at <= bx) line(ctx, X(at), y1, X(at), y2, "--accent");
-    for (const [at] of cy.literals) if (at >= ay && at <= by) line(ctx, x1, Y(at), x2, Y(at), "--accent");
-    ctx.setLineDash([]);
-    write(ctx, cx.name, x2, y2 + 34, "right", "--text");
-    ctx.save();
-    ctx.translate(12, (y1 + y2) / 2);
-    ctx.rotate(-Math.PI / 2);
-    write(ctx, cy.name, 0, 0, "center", "--text");
-    ctx.restore();
-    $("boxes-title").textContent = cy.name + " against " + cx.name;
-    const drawn = m.count.reduce((s, n) => s + n, 0);
-    $("boxes-note").textContent =
-      (m.count.length < drawn ? m.count.length.toLocaleString("en-US") + " rectangles stand for " + count(drawn) + "." : "One rectangle for each of " + count(drawn) + ".") +
-      (m.missing ? " " + count(m.missing) + " without values or bounds in both columns " + (m.missing === 1 ? "is" : "are") + " not drawn." : "");
-    boxes.canvas.setAttribute("aria-label", cy.name + " against " + cx.name);
-  };
+    ctx.globalAlpha = 1;
+  }
+  // Cells of a grid: what is pruned below, what is read above, each by its share of the most.
+  function drawCover(ctx, cover, ax, ay, X, Y) {
+    const layers = [false, true].map((kept) => drawOrder.filter((g) => isKept(g) === kept && !state.hidden.has(g)));
+    const sum = (groups, k) => groups.reduce((s, g) => s + cover.counts[g][k], 0);
+    const most = layers.map((groups) => cover.counts[0].reduce((best, _, k) => Math.max(best, sum(groups, k)), 0));
+    const wide = (ax.high - ax.low) / cover.across, tall = (ay.high - ay.low) / cover.up;
+    cover.counts[0].forEach((_, k) => {
+      const column = k % cover.across, row = Math.floor(k / cover.across);
+      const left = Math.floor(X(ax.low + column * wide)), right = Math.floor(X(ax.low + (column + 1) * wide));
+      const up = Math.floor(Y(ay.low + (row + 1) * tall)), down = Math.floor(Y(ay.low + row * tall));
+      if (right <= left || down <= up) return;
+      layers.forEach((groups, kept) => {
+        const n = sum(groups, k);
+        if (!n) return;
+        ctx.fillStyle = colourOf(groups.reduce((best, g) => (cover.counts[g][k] > cover.counts[best][k] ? g : best)));
+        ctx.globalAlpha = (kept ? 0.2 : 0.08) + (kept ? 0.75 : 0.72) * Math.sqrt(n / most[kept]);
+        ctx.fillRect(left, up, right - left, down - up);
+      });
+      boxes.laid.push({ i: k, x1: left, x2: right, y: up, h: down - up });
+    });
+    ctx.globalAlpha = 1;
+  }
   boxes.tip = (box) => {
-    const m = data.boxes, i = box.i;
-    return describe(m, i, [
-      data.columns[0].name + " " + m.x_from[i] + " to " + m.x_to[i],
-      data.columns[1].name + " " + m.y_from[i] + " to " + m.y_to[i],
-    ]);
+    const m = data.boxes, i = box.i, [cx, cy] = data.columns;
+    if (m.cover) {
+      const counts = m.cover.counts.map((of) => of[i]);
+      const total = counts.reduce((s, n) => s + n, 0);
+      return { title: count(total) + " may hold a row here", group: null, lines: counts.map((n, g) => (n ? n.toLocaleString("en-US") + " " + reason(g) : "")).filter(Boolean) };
+    }
+    return describe(m, i, [cx.name + " " + m.x_from[i] + " to " + m.x_to[i], cy.name + " " + m.y_from[i] + " to " + m.y_to[i]]);
   };
 
   // ---- the strip --------------------------------------------------------------------------
@@ -316,7 +348,8 @@
       let at = y;
       for (const [share, colour] of parts) {
         ctx.fillStyle = colour;
-        ctx.fillRect(x1 + k * step, at, step > 4 ? step - 1 : Math.max(step, 0.6), share * (rowHeight - 8));
+        const left = Math.floor(x1 + k * step);
+        ctx.fillRect(left, at, step > 4 ? step - 1 : Math.ceil(x1 + (k + 1) * step) - left, share * (rowHeight - 8));
         at += share * (rowHeight - 8);
       }
       strip.laid.push({ k, x1: x1 + k * step, x2: x1 + (k + 1) * step, y, h: rowHeight - 8, row: Math.round((y - 4) / rowHeight) });
@@ -347,7 +380,7 @@
     write(ctx, "first " + one, x1, foot);
     write(ctx, "last", x2, foot, "right");
     $("strip-note").textContent =
-      "Grey: the conjunct rules the " + one + " out by itself. Orange: some rows may match. Green: every row matches." +
+      (state.by === "conjunct" ? "Its own colour" : "Grey") + ": the conjunct rules the " + one + " out by itself. Orange: some rows may match. Green: every row matches." +
       (n < data.n ? " Each cell stands for up to " + count(Math.ceil(data.n / n)) + ", in table order." : " From left to right, " + count(data.n) + " in table order.") +
       (s.hidden ? " " + s.hidden.toLocaleString("en-US") + " more conjuncts are not shown." : "");
     strip.canvas.setAttribute("aria-label", "What each of " + s.rows.length + " conjuncts rules out");
@@ -396,7 +429,7 @@
       const slack = Math.max(0, 2 - bar.h / 2);
       if (x < bar.x1 - 2 || x > bar.x2 + 2 || y < bar.y - slack || y > bar.y + bar.h + slack) continue;
       // Of bars that share a pixel, one that is read; of rectangles, the smallest.
-      const own = data.columns[state.column], group = view === boxes ? data.boxes.group[bar.i] : view === ranges ? own[bar.view].group[bar.i] : 0;
+      const own = data.columns[state.column], group = view === boxes ? (data.boxes.group?.[bar.i] ?? 0) : view === ranges ? own[bar.view].group[bar.i] : 0;
       const rank = [view !== strip && isKept(group) ? 0 : 1, (bar.x2 - bar.x1) * bar.h];
       if (!best || rank[0] < best.rank[0] || (rank[0] === best.rank[0] && rank[1] < best.rank[1])) best = { bar, rank };
     }

@@ -16,6 +16,8 @@ from skipstone.bindings.views.axis import Positions
 
 Ints = npt.NDArray[np.int64]
 LEVELS: Final = 12  # the finest grid has 2**LEVELS cells along an axis
+MAX_EXACT: Final = 100_000  # ends among which the distinct ones are looked for
+SAMPLE: Final = 100_000  # containers from which grids are chosen
 MAX_SEGMENTS: Final = 600  # of the depth
 
 
@@ -90,27 +92,43 @@ def marks_of(
         for lines in [_lines(ends[k], ends[k + 1])]
         for end in ends[k : k + 2]
     ]
-    keys = np.stack([*cells, group.astype(np.int64)])
-    ids, keys = _distinct(keys)
-    for _ in range(LEVELS - 1):
-        if keys.shape[1] <= limit:
-            break
-        keys = keys.copy()
-        # 0 and the last cell are infinite ends, which stay apart.
-        keys[:-1] = np.where((keys[:-1] > 0) & (keys[:-1] < _LAST), (keys[:-1] + 1) // 2, keys[:-1])
-        again, keys = _distinct(keys)
-        ids = again[ids]
-    order = np.argsort(ids, kind="stable")
-    starts = np.flatnonzero(np.diff(ids[order], prepend=-1))
+    # A sample finds the finest grid that may do; all containers decide.
+    few = [cell[:: 1 + len(at) // SAMPLE] for cell in cells]
+    some = group[:: 1 + len(at) // SAMPLE]
+    level = 1
+    while level < LEVELS and _distinct(_keys(few, some, level + 1)) <= limit:
+        level += 1
+    keys = _keys(cells, group, level)
+    while level > 1 and _distinct(keys) > limit:
+        level -= 1
+        keys = _keys(cells, group, level)
+    order = np.argsort(keys, kind="stable")
+    starts = np.flatnonzero(np.diff(keys[order], prepend=-1))
     return Marks(at[order], starts.astype(np.int64))
 
 
-_LAST: Final = 1 << 20  # the cell of positive infinity
+def _keys(cells: Sequence[Ints], group: npt.NDArray[np.uint8], level: int) -> Ints:
+    """Return one number for each container's cells and group, on a grid of 2**level cells."""
+    keys = np.zeros(len(group), np.int64)
+    for cell in cells:  # at most four, of 13 bits each
+        # The first and the last cell hold infinite ends, and stay apart on every grid.
+        coarse = ((cell - 1) >> (LEVELS - level)) + 1
+        coarse[cell == 0], coarse[cell == _LAST] = 0, 2**level + 1
+        keys = (keys << (level + 1)) | coarse
+    return (keys << 8) | group
+
+
+def _distinct(keys: Ints) -> int:
+    ordered = np.sort(keys)
+    return 1 + int((ordered[1:] != ordered[:-1]).sum())
+
+
+_LAST: Final = 2**LEVELS + 1  # the cell of positive infinity
 
 
 def _lines(low: Positions, high: Positions) -> Positions:
-    """Return the lines of the finest grid: quantiles of all finite ends."""
-    ends = np.concatenate([low, high])
+    """Return the lines of the finest grid: quantiles of finite ends, of a sample if many."""
+    ends = np.concatenate([end[:: 1 + len(end) // SAMPLE] for end in (low, high)])
     ends = np.sort(ends[np.isfinite(ends)])
     if not len(ends):
         return ends
@@ -118,22 +136,11 @@ def _lines(low: Positions, high: Positions) -> Positions:
 
 
 def _cells(end: Positions, lines: Positions) -> Ints:
-    """Return the cell of each end: from 1 on, 0 for -Infinity, `_LAST` for Infinity."""
+    """Return the cell of each end: from 1 to 2**LEVELS, 0 for -Infinity, `_LAST` for Infinity."""
     cells = np.searchsorted(lines, end, "right").astype(np.int64)
-    cells = np.maximum(cells, 1)
+    cells = np.clip(cells, 1, 2**LEVELS)
     cells[end == -np.inf], cells[end == np.inf] = 0, _LAST
     return cells
-
-
-def _distinct(keys: Ints) -> tuple[Ints, Ints]:
-    """Return the number of each column of `keys` among the distinct ones, and these, in order."""
-    order = np.lexsort(keys[::-1])
-    ordered = keys[:, order]
-    new = np.ones(keys.shape[1], np.bool_)
-    new[1:] = (ordered[:, 1:] != ordered[:, :-1]).any(0)
-    ids = np.empty(keys.shape[1], np.int64)
-    ids[order] = np.cumsum(new) - 1
-    return ids, ordered[:, new]
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,18 +177,19 @@ def depth_of(
             then reaches from half a rank before its first to half a rank behind its last.
     """
     lows, highs = np.sort(low), np.sort(high)
-    ends = np.concatenate([lows[np.isfinite(lows)], highs[np.isfinite(highs)]])
-    points = np.unique(ends)
-    if not len(points):
-        return Depth(points, points, np.zeros((0, groups), np.int64))
-    if ranks and points[-1] - points[0] < MAX_SEGMENTS:
+    finite = [ends[np.isfinite(ends)] for ends in (lows, highs)]
+    size = sum(map(len, finite))
+    if not size:
+        return Depth(lows[:0], lows[:0], np.zeros((0, groups), np.int64))
+    points = np.unique(np.concatenate(finite)) if ranks or size < MAX_EXACT else None
+    if points is not None and ranks and points[-1] - points[0] < MAX_SEGMENTS:
         sample = np.arange(points[0], points[-1] + 1)
         start, end = sample - 0.5, sample + 0.5
-    elif not ranks and len(points) * 2 <= MAX_SEGMENTS:
+    elif points is not None and not ranks and len(points) * 2 <= MAX_SEGMENTS:
         start, end = _exact_segments(points)
         sample = (start + end) / 2
     else:
-        start, end = _bins(points)
+        start, end = _bins(finite)
         sample = _deepest(lows, highs, start)
     counts = np.zeros((len(sample), groups), np.int64)
     for g in range(groups):
@@ -207,24 +215,70 @@ def _exact_segments(points: Positions) -> tuple[Positions, Positions]:
     return start[real], end[real]
 
 
-def _bins(points: Positions) -> tuple[Positions, Positions]:
-    """Return bins: half of their edges lie evenly, half where many ranges end."""
-    half = MAX_SEGMENTS // 2
-    even = np.linspace(points[0], points[-1], half)
-    dense = points[np.linspace(0, len(points) - 1, half).astype(np.int64)]
-    edges = np.unique(np.concatenate([even, dense]))
-    return edges[:-1], edges[1:]
+def _bins(finite: list[Positions]) -> tuple[Positions, Positions]:
+    """Return bins: half of their edges lie evenly, half where many ranges end.
+
+    Args:
+        finite: The finite lows and the finite highs, ascending; one of them may be empty.
+    """
+    ends = [e for e in finite if len(e)]
+    low, high = min(float(e[0]) for e in ends), max(float(e[-1]) for e in ends)
+    dense = [e[np.linspace(0, len(e) - 1, MAX_SEGMENTS // 4).astype(np.int64)] for e in ends]
+    edges = np.unique(np.concatenate([np.linspace(low, high, MAX_SEGMENTS // 2), *dense]))
+    return (edges[:-1], edges[1:]) if len(edges) > 1 else (edges, edges)
 
 
 def _deepest(lows: Positions, highs: Positions, start: Positions) -> Positions:
     """Return for each bin a point where most ranges overlap: its start, or where one begins."""
-    within = lows[lows >= start[0]]
-    at = np.concatenate([start, within])
-    depth = np.searchsorted(lows, at, "right") - np.searchsorted(highs, at, "left")
-    owner = np.maximum(np.searchsorted(start, at, "right") - 1, 0)
-    best = np.lexsort([at, -depth, owner])
-    firsts = np.flatnonzero(np.diff(owner[best], prepend=-1))
-    return at[best[firsts]]
+    sample = start.copy()
+    best = np.searchsorted(lows, start, "right") - np.searchsorted(highs, start, "left")
+    # The lows of bin k lie from edges[k] to edges[k + 1]; the last bin has no end.
+    edges = np.append(np.searchsorted(lows, start, "left"), np.searchsorted(lows, np.inf, "left"))
+    filled = np.flatnonzero(edges[1:] > edges[:-1])
+    within = lows[edges[0] : edges[-1]]
+    if not len(within):
+        return sample
+    depth = np.searchsorted(lows, within, "right") - np.searchsorted(highs, within, "left")
+    most = np.maximum.reduceat(depth, edges[filled] - edges[0])
+    hits = np.flatnonzero(depth == np.repeat(most, edges[filled + 1] - edges[filled]))
+    owner = np.searchsorted(edges[filled] - edges[0], hits, "right") - 1
+    first = hits[np.unique(owner, return_index=True)[1]]
+    deeper = most > best[filled]
+    sample[filled[deeper]] = within[first[deeper]]
+    return sample
+
+
+def cover_of(
+    cells: Sequence[Ints], group: npt.NDArray[np.uint8], shape: tuple[int, int, int]
+) -> Ints:
+    """Count for each cell of a grid the rectangles that cover it.
+
+    Args:
+        cells: The first and last cell along x, and the first and last along y, of each rectangle.
+        group: The group of each rectangle.
+        shape: The number of groups, of cells along y, and of cells along x.
+
+    Returns:
+        int64, of that shape.
+    """
+    groups, height, width = shape
+    x1, x2, y1, y2 = cells
+    size = groups * (height + 1) * (width + 1)
+
+    def corners(y: Ints, x: Ints) -> Ints:
+        flat = (group.astype(np.int64) * (height + 1) + y) * (width + 1) + x
+        return np.bincount(flat, minlength=size)
+
+    # Each corner changes the count of all cells beyond it.
+    change = corners(y1, x1) - corners(y1, x2 + 1) - corners(y2 + 1, x1) + corners(y2 + 1, x2 + 1)
+    counts = change.reshape(groups, height + 1, width + 1).cumsum(1).cumsum(2)
+    return counts[:, :height, :width]
+
+
+def cells_of(positions: Positions, low: float, high: float, cells: int) -> Ints:
+    """Return the cell of each position, of `cells` even ones from low to high; ends are clipped."""
+    part = np.clip((positions - low) / (high - low), 0, 1) * cells
+    return np.minimum(part.astype(np.int64), cells - 1)
 
 
 def strip_of(verdicts: npt.NDArray[np.uint8], bins: int) -> tuple[Ints, Ints]:
@@ -240,9 +294,7 @@ def strip_of(verdicts: npt.NDArray[np.uint8], bins: int) -> tuple[Ints, Ints]:
     starts = bin_starts(len(verdicts), bins)
     if not len(starts):
         return starts, starts
-    never, always = (
-        np.add.reduceat((verdicts == v).astype(np.int64), starts) for v in (0, 2)
-    )
+    never, always = (np.add.reduceat((verdicts == v).astype(np.int64), starts) for v in (0, 2))
     return never, always
 
 

@@ -11,8 +11,8 @@ from skipstone.bindings.html import document, escape
 HOW_TO_READ: Final = """
 <details><summary>How to read this page</summary><ul>
 <li>A bar reaches from the minimum to the maximum of its containers. Bars are sorted by minimum;
-their height is proportional to the number of containers, and those that are read are at least two
-pixels high. If there are many containers, one bar stands for all whose bounds lie close together,
+their height is proportional to the number of containers, but few bars that are read among very
+many are drawn higher, so that they can be seen. If there are many containers, one bar stands for all whose bounds lie close together,
 and leans from the first to the last of them.</li>
 <li>A bar that fades out at the edge has an open end: that bound is unknown or infinite.</li>
 <li>The depth says how many ranges hold the same value. The deeper they overlap where a condition

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from skipstone.bindings.location import without_secrets
-from skipstone.bindings.views.axis import FAR, Axis, shorten, show_value
+from skipstone.bindings.views.axis import FAR, Axis, Positions, shorten, show_value
 from skipstone.bindings.views.groups import Groups, groups_of
-from skipstone.bindings.views.marks import Ints, bin_starts, depth_of, marks_of, strip_of
+from skipstone.bindings.views.marks import (
+    Ints,
+    bin_starts,
+    cells_of,
+    cover_of,
+    depth_of,
+    marks_of,
+    strip_of,
+)
 from skipstone.bindings.views.ranges import LANE_NAMES, Lane, Ranges, ranges_of
 from skipstone.ir.node import Node, Op, columns_of, show_path
 from skipstone.ir.types import leaves_of
@@ -20,7 +27,8 @@ if TYPE_CHECKING:
     from skipstone.bindings.plans.plan import Plan
 
 MAX_MARKS: Final = 2400  # ranges, of all columns together
-MAX_BOXES: Final = 900
+MAX_BOXES: Final = 900  # rectangles; of more, a grid says how many cover each of its cells
+ACROSS, UP = 96, 56  # cells of this grid
 MAX_BINS: Final = 500  # of the strip
 MAX_IN_LANE: Final = 60  # containers of a lane that have a mark of their own
 MAX_COLUMNS: Final = 8
@@ -52,21 +60,15 @@ def picture_of(plan: Plan, columns: Sequence[str]) -> dict[str, Any]:
         for r in ranges
     ]
     boxes = _boxes(ranges[0], ranges[1], groups) if len(ranges) > 1 else None
-    firsts = {
-        i
-        for marks in [boxes, *(c["marks"] for c in drawn), *(c["lanes"] for c in drawn)]
-        if marks is not None
-        for i in marks["first"]
-    }
+    named = [boxes or {}, *(c["marks"] for c in drawn), *(c["lanes"] for c in drawn)]
+    firsts = {i for marks in named for i in marks.get("first", ())}
     names, paths, folder = _names(plan, np.array(sorted(firsts), np.int64))
     kept = sum(g.count for g in groups.groups if g.fate in ("filter", "whole"))
     return {
         "n": n,
         "kept": kept,
         "unit": plan.table.unit,
-        "where": None
-        if plan.predicate is None
-        else shorten(plan.predicate.expr, MAX_WHERE),
+        "where": None if plan.predicate is None else shorten(plan.predicate.expr, MAX_WHERE),
         "folder": folder,
         "notes": _notes(plan),
         "groups": [
@@ -192,25 +194,26 @@ def _boxes(x: Ranges, y: Ranges, groups: Groups) -> dict[str, Any]:
         "y_low": np.where(y.lane == Lane.AXIS, y.low, -np.inf),
         "y_high": np.where(y.lane == Lane.AXIS, y.high, np.inf),
     }
+    out: dict[str, Any] = {"count": len(at), "missing": len(x.lane) - len(at)}
+    if len(at) > MAX_BOXES:
+        return {**out, "cover": _cover(x.axis, y.axis, [e[at] for e in ends.values()], groups, at)}
     marks = marks_of(at, groups.of[at], [e[at] for e in ends.values()], MAX_BOXES)
-    texts = {}
-    for name, r, side in (
-        ("x_from", x, "min"), ("x_to", x, "max"), ("y_from", y, "min"), ("y_to", y, "max"),
-    ):  # fmt: skip
-        values = ends[f"{name[0]}_{'low' if side == 'min' else 'high'}"]
-        found = marks.at_least(values) if side == "min" else marks.at_most(values)
-        texts[name] = [r.text(side, i) for i in found.tolist()]
-    return {
-        **{
-            name: _finite(marks.least(e) if name.endswith("low") else marks.most(e))
-            for name, e in ends.items()
-        },
-        **texts,
-        "count": marks.counts.tolist(),
-        "group": groups.of[marks.first].tolist(),
-        "first": marks.first.tolist(),
-        "missing": len(x.lane) - len(at),
-    }
+    firsts = marks.first.tolist()
+    out |= {name: _finite(e[marks.first]) for name, e in ends.items()}
+    for name, r in (("x", x), ("y", y)):
+        out[f"{name}_from"] = [r.text("min", i) for i in firsts]
+        out[f"{name}_to"] = [r.text("max", i) for i in firsts]
+    return {**out, "group": groups.of[marks.first].tolist(), "first": firsts}
+
+
+def _cover(x: Axis, y: Axis, ends: list[Positions], groups: Groups, at: Ints) -> dict[str, Any]:
+    """Return how many rectangles of each group cover each cell of an even grid."""
+    axes = ((x, ACROSS), (x, ACROSS), (y, UP), (y, UP))
+    cells = [
+        cells_of(end, axis.low, axis.high, n) for end, (axis, n) in zip(ends, axes, strict=True)
+    ]
+    counts = cover_of(cells, groups.of[at], (len(groups.groups), UP, ACROSS))
+    return {"across": ACROSS, "up": UP, "counts": counts.reshape(len(counts), -1).tolist()}
 
 
 def _strip(groups: Groups, n: int) -> dict[str, Any]:
@@ -241,8 +244,9 @@ def _names(plan: Plan, at: Ints) -> tuple[dict[int, list[int]], list[str], str]:
     paths = [without_secrets(path) for path, _ in pairs]
     folder = ""
     if paths:
-        prefix = os.path.commonprefix(paths)
-        folder = prefix[: prefix.rfind("/") + 1]
+        first, last = min(paths), max(paths)  # what these two share, all do
+        same = next((k for k, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), -1)
+        folder = first[: first.rfind("/", 0, None if same < 0 else same) + 1]
     number: dict[str, int] = {}
     for path in paths:
         number.setdefault(shorten(path.removeprefix(folder), MAX_PATH), len(number))
@@ -264,5 +268,3 @@ def _notes(plan: Plan) -> list[str]:
     if plan.table.unreadable:
         notes.append(f"{len(plan.table.unreadable):,} files could not be read; they are kept.")
     return notes
-
-

@@ -132,9 +132,7 @@ def ranges_of(statistics: Statistics, column: str) -> Ranges:
     )  # fmt: skip
 
 
-def _lanes(
-    known: list[Mask], positions: list[Positions], only_null: Mask
-) -> npt.NDArray[np.uint8]:
+def _lanes(known: list[Mask], positions: list[Positions], only_null: Mask) -> npt.NDArray[np.uint8]:
     """Return the lane of each container.
 
     As in `kernels/pack/columns.py`, a minimum above the maximum makes both unknown, and so do
@@ -148,9 +146,7 @@ def _lanes(
     return lane
 
 
-def _only_null(
-    nulls: Given | None, own_rows: Given | None, statistics: Statistics, n: int
-) -> Mask:
+def _only_null(nulls: Given | None, own_rows: Given | None, statistics: Statistics, n: int) -> Mask:
     """Return the mask of the containers in which the column has no value."""
     rows: Any = own_rows if own_rows is not None else statistics.row_count
     if rows is None:

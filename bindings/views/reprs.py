@@ -130,8 +130,7 @@ def predicate_html(predicate: PruningPredicate) -> str:
         rows.append(("prunes unless", shorten(predicate.rewritten, MAX_SQL)))
     rows.append(("columns", columns or "none"))
     cells = "".join(
-        f"<tr><th>{escape(name)}</th><td><pre>{escape(text)}</pre></td></tr>"
-        for name, text in rows
+        f"<tr><th>{escape(name)}</th><td><pre>{escape(text)}</pre></td></tr>" for name, text in rows
     )
     body = f"{_heading('PruningPredicate', '')}<table>{cells}</table>"
     if predicate.always_true:
@@ -176,7 +175,7 @@ def _bar(counts: dict[Fate, int], n: int, unit: str) -> str:
         )
     return (
         f'<div role="img" aria-label="{n:,} {escape(unit)} by verdict" style="display: flex; '
-        'height: 10px; max-width: 560px; gap: 1px; border-radius: 3px; overflow: hidden; margin: '
+        "height: 10px; max-width: 560px; gap: 1px; border-radius: 3px; overflow: hidden; margin: "
         f'8px 0 4px">{parts}</div><div style="font-size: 13px">{legend}</div>'
     )
 
