@@ -225,7 +225,11 @@ def _numbers(bounds: Bounds, dtype: DType, n: int) -> npt.NDArray[Any]:
     start = int(np.frombuffer(there.buffers()[1], np.int64, there.offset + 1)[-1])
     words = np.frombuffer(there.buffers()[2], ">u8", len(there) * 2, start).reshape(-1, 2)
     out = np.zeros(n)
-    out[known] = (words[:, 0].astype(np.float64) - 2.0**63) * 2.0**64 + words[:, 1]
+    above = (words[:, 0] ^ np.uint64(1 << 63)).astype(np.int64)
+    below = words[:, 1].astype(np.uint64)
+    # Digits of one word would vanish in the sum of two.
+    short = below.view(np.int64)
+    out[known] = np.where(above == short >> 63, short, above * 2.0**64 + below)
     return out
 
 

@@ -64,7 +64,7 @@ def figure_of(picture: dict[str, Any]) -> Figure:
     columns, boxes = picture["columns"], picture["boxes"]
     strip = picture["strip"] if picture["strip"]["rows"] else None
     heights = [r for c in columns for r in (0.8, _height(c))]
-    heights += [] if strip is None else [0.26 * len(strip["rows"]) + 0.36]
+    heights += [] if strip is None else [0.4 * len(strip["rows"]) + 0.4]
     heights += [] if boxes is None else [3.4]
     with matplotlib.rc_context(STYLE):
         figure = MapFigure(
@@ -108,11 +108,10 @@ def _depth(ax: Axes, column: dict[str, Any], picture: dict[str, Any]) -> None:
     least = 0.001 * float(np.ptp(scale(np.array([column["axis"]["low"], column["axis"]["high"]]))))
     for group in reversed(_kept_last(picture)):
         counts = np.array(depth["counts"][group] if len(start) else [], np.float64)
-        ax.bar(
-            start, counts, np.maximum(end - start, least), low, align="edge", linewidth=0,
-            color=_colour(picture, group), antialiased=False,
-        )  # fmt: skip
+        right = np.maximum(end, start + least)
+        _rectangles(ax, (start, right, low, low + counts), _colour(picture, group))
         low = low + counts
+    ax.set_ylim(0, 1.05 * float(low.max(initial=1)))
     ax.set_title(f"{column['name']} ({column['type']}): overlap depth", fontweight="bold")
     _value_axis(ax.xaxis, ax.set_xlim, column)
     ax.tick_params(labelbottom=False, bottom=False)
@@ -148,7 +147,7 @@ def _ranges(ax: Axes, column: dict[str, Any], picture: dict[str, Any]) -> None:
                 facecolors=[colours[i] for i in order],
                 edgecolors=[colours[i] for i in order],
                 linewidths=0.4,
-            )  # fmt: skip
+            )
         )
     for value, _ in column["literals"]:
         ax.axvline(float(scale(np.array([value]))[0]), color=ACCENT, linewidth=0.8, linestyle=":")
@@ -167,6 +166,18 @@ def _ranges(ax: Axes, column: dict[str, Any], picture: dict[str, Any]) -> None:
     ax.set_xlabel("\n".join([f"{column['name']}{zone}", *notes]), color=FAINT)
 
 
+def _rectangles(ax: Axes, sides: tuple[Any, Any, Any, Any], colour: str) -> None:
+    """Fill rectangles, given by arrays of their left, right, lower and upper sides."""
+    from matplotlib.collections import PolyCollection
+
+    x1, x2, y1, y2 = sides
+    corners = np.stack([x1, y1, x2, y1, x2, y2, x1, y2], 1).reshape(-1, 4, 2)
+    there = corners[y2 > y1]
+    ax.add_collection(
+        PolyCollection([*there], facecolors=[colour], linewidths=0, antialiased=False)
+    )
+
+
 def _strip(ax: Axes, strip: dict[str, Any], picture: dict[str, Any]) -> None:
     """Draw what each conjunct says of the containers, in table order."""
     start = np.array(strip["start"])
@@ -178,20 +189,18 @@ def _strip(ax: Axes, strip: dict[str, Any], picture: dict[str, Any]) -> None:
         for row in strip["rows"]
     ]  # fmt: skip
     rows.append([(strip["whole"][g], _colour(picture, g)) for g in _kept_last(picture)])
-    for y, parts in enumerate(rows):
-        low = np.full(len(start), y + 0.4)
+    texts = [shorten(row["text"], 110) for row in strip["rows"]]
+    for y, (text, parts) in enumerate(zip([*texts, "together"], rows, strict=True)):
+        low = np.full(len(start), y + 0.45)
         for counts, colour in parts:
-            part = 0.8 * np.array(counts, np.float64) / size
-            ax.bar(
-                start, -part, size, low, align="edge", color=colour, linewidth=0,
-                antialiased=False,
-            )  # fmt: skip
+            part = 0.5 * np.array(counts, np.float64) / size
+            _rectangles(ax, (start, start + size, low - part, low), colour)
             low = low - part
-    names = [shorten(row["text"], 34) for row in strip["rows"]]
-    ax.set_yticks(range(len(rows)), [*names, "together"], color=INK)
-    ax.tick_params(left=False)
-    ax.set_ylim(len(rows) - 0.5, -0.5)
-    ax.set_xlim(0, picture["n"])
+        ax.text(0, y - 0.12, text.replace("$", r"\$"), fontsize=8, va="bottom")
+    ax.set_yticks([])
+    ax.spines["left"].set_visible(False)
+    ax.set_ylim(len(rows) - 0.4, -0.5)
+    ax.set_xlim(0, max(1, picture["n"]))
     ax.set_title("What each conjunct rules out", fontweight="bold")
     ax.set_xlabel(f"{picture['unit']} in table order", color=FAINT)
 
@@ -238,7 +247,7 @@ def _boxes(ax: Axes, boxes: dict[str, Any], picture: dict[str, Any]) -> None:
                     facecolors=[to_rgba(colour, 0.16)],
                     edgecolors=[to_rgba(colour, 0.8)],
                     linewidths=0.6,
-                )  # fmt: skip
+                )
             )
     ax.set_title(f"{y['name']} against {x['name']}", fontweight="bold")
     _value_axis(ax.xaxis, ax.set_xlim, x)
@@ -278,8 +287,6 @@ def _scale(axis: dict[str, Any]) -> Callable[[Any], Any]:
         return lambda at: 1970 + at / MILLISECONDS_PER_YEAR  # type: ignore[no-any-return]
     if axis["kind"] == "clock":
         return lambda at: at / 3_600_000  # type: ignore[no-any-return]
-    if axis["base"]:
-        return lambda at: at + float(axis["base"])  # type: ignore[no-any-return]
     return lambda at: at  # type: ignore[no-any-return]
 
 
@@ -304,5 +311,7 @@ def _value_axis(
         side.set_major_formatter(ConciseDateFormatter(locator))
     elif axis["kind"] == "clock":
         side.set_major_formatter(FuncFormatter(lambda h, _: f"{h:.4g} h"))
-    elif axis["kind"] == "number" and not axis["base"]:
+    elif axis["base"]:
+        side.set_major_formatter(FuncFormatter(lambda v, _: f"{int(axis['base']) + round(v):,}"))
+    elif axis["kind"] == "number":
         side.set_major_formatter(FuncFormatter(lambda v, _: f"{v:,.10g}"))

@@ -43,9 +43,7 @@ class Map:
         if isinstance(columns, str):
             columns = [columns]
         if len(columns) > MAX_COLUMNS:
-            raise PredicateError(
-                f"a map shows at most {MAX_COLUMNS} columns; expected fewer than {len(columns)}"
-            )
+            raise PredicateError(f"a map shows at most {MAX_COLUMNS} columns; got {len(columns)}")
         self.plan = plan
         self.columns = tuple(dict.fromkeys(columns)) or tuple(default_columns(plan))
 

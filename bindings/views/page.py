@@ -10,10 +10,11 @@ from skipstone.bindings.html import document, escape
 
 HOW_TO_READ: Final = """
 <details><summary>How to read this page</summary><ul>
-<li>A bar reaches from the minimum to the maximum of its containers. Bars are sorted by minimum;
-their height is proportional to the number of containers, but few bars that are read among very
-many are drawn higher, so that they can be seen. If there are many containers, one bar stands for all whose bounds lie close together,
-and leans from the first to the last of them.</li>
+<li>A bar reaches from the minimum to the maximum of its containers. Bars are sorted by minimum.
+Their height is proportional to the number of containers, but few bars that are read among very many
+are drawn higher, so that they can be seen.</li>
+<li>If there are many containers, one bar stands for all whose bounds lie close together and whose
+verdict is the same. It leans from the first of them to the last.</li>
 <li>A bar that fades out at the edge has an open end: that bound is unknown or infinite.</li>
 <li>The depth says how many ranges hold the same value. The deeper they overlap where a condition
 looks, the more must be read. Containers without bounds are not counted.</li>
@@ -55,7 +56,8 @@ def page_of(picture: dict[str, Any]) -> str:
 <div class="bar legend" id="legend" role="group" aria-label="Show"></div>
 <section id="ranges-view"><div class="head"><h2 id="ranges-title"></h2>
 <button id="reset" hidden>Show everything</button></div>
-<p class="faint" id="ranges-note"></p><canvas id="ranges" tabindex="0" role="img"></canvas></section>
+<p class="faint" id="ranges-note"></p>
+<canvas id="ranges" tabindex="0" role="img"></canvas></section>
 <section id="strip-view"><h2>What each conjunct rules out</h2>
 <p class="faint" id="strip-note"></p><canvas id="strip" tabindex="0" role="img"></canvas></section>
 <section id="boxes-view"><h2 id="boxes-title"></h2>
