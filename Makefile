@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 WORKERS := $(shell nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || echo 2)
 
-.PHONY: help demo test check format lint types floors lowest spark build long fuzz mutants bench clean
+.PHONY: help demo test check format lint types floors lowest spark browser build long fuzz mutants bench clean
 
 help:
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -67,6 +67,13 @@ $(SPARK)/.done: pyproject.toml constraints.txt | $(BIN)/python
 spark: $(SPARK)/.done ## the tests of enable, prune and joins on another Spark, with Delta and Iceberg: VERSION=4.0.2
 	SKIPSTONE_LAKES=1 $(SPARK)/bin/python -m pytest -n $(WORKERS) -q -p no:cacheprovider -p no:unraisableexception tests/spark/automatic tests/spark/pruning tests/spark/joins $(shell find tests/spark/reading -name 'test_spark_delta_lake.py')
 CORE := arrow columns lowest many objects rows sql statistics work
+
+# As root in a container there is often no sudo.
+ROOT := $(shell test "$$(id -u)" = 0 || echo sudo)
+
+browser: $(VENV)/.dev ## the tests of pages in a real Chromium, which this installs by apt
+	command -v chromedriver >/dev/null || $(ROOT) apt-get install -y chromium chromium-driver
+	$(BIN)/python -m pytest -q tests/views/test_browser.py
 
 build: $(VENV)/.dev ## wheel and sdist
 	$(BIN)/python -m build

@@ -85,27 +85,30 @@ def place(low: Bounds | None, high: Bounds | None, dtype: DType, n: int) -> Plac
 
     values = [np.zeros(n, np.int64) if b is None else _numbers(b, dtype, n) for b in sides.values()]
     if dtype.kind is Kind.BOOL:
-        return Placed(
-            "rank", *map(_floats, values), text, float, labels=lambda: {0.0: "false", 1.0: "true"}
-        )
-    if dtype.kind is Kind.DATE:
-        days = MILLISECONDS_PER_DAY
-        return Placed("time", *(_floats(v) * days for v in values), text, lambda v: v * days)
-    if dtype.kind is Kind.TIMESTAMP:
-        ticks = PER_SECOND[dtype.unit] / 1000
-        moments = (_floats(v) / ticks for v in values)
-        return Placed("time", *moments, text, lambda v: v / ticks, zoned=dtype.zoned)
-    if dtype.kind is Kind.DECIMAL:
-        one = 10.0**dtype.scale
-        return Placed("number", *(_floats(v) / one for v in values), text, lambda v: v / one)
+        names = {0.0: "false", 1.0: "true"}
+        first, second = map(_floats, values)
+        return Placed("rank", first, second, text, float, labels=lambda: names)
+    # What to multiply and to divide a value by.
+    times, per = {
+        Kind.DATE: (MILLISECONDS_PER_DAY, 1),
+        Kind.TIMESTAMP: (1000, PER_SECOND.get(dtype.unit, 1)),
+        Kind.DECIMAL: (1, 10**dtype.scale),
+    }.get(dtype.kind, (1, 1))
     known = [
         v if b.known is None else v[b.known]
         for v, b in zip(values, sides.values(), strict=True)
         if b is not None
     ]
-    base = _base(known)
-    moved = (_floats(v, base) for v in values)
-    return Placed("number", *moved, text, lambda v: float(v - base), base=base)
+    base = _base(known) if dtype.kind in (Kind.INT, Kind.UINT) else 0
+    first, second = (_floats(v, base) * times / per for v in values)
+    kind: Literal["number", "time"] = (
+        "time" if dtype.kind in (Kind.DATE, Kind.TIMESTAMP) else "number"
+    )
+
+    def locate(value: Any) -> float:
+        return float((value - base) * times / per)
+
+    return Placed(kind, first, second, text, locate, base=base, zoned=dtype.zoned)
 
 
 def place_clock(low: pa.Array, high: pa.Array) -> Placed:
@@ -115,13 +118,15 @@ def place_clock(low: pa.Array, high: pa.Array) -> Placed:
         low, high: Arrow arrays of time32 or time64, length n.
     """
     sides = {"min": low, "max": high}
-    micros = [
-        np.asarray(a.cast(pa.time64("us"), safe=False).cast(pa.int64()).fill_null(0).to_numpy())
-        for a in sides.values()
-    ]
+
+    def milliseconds(array: pa.Array) -> Positions:
+        micros = array.cast(pa.time64("us"), safe=False).cast(pa.int64()).fill_null(0)
+        return np.asarray(micros.to_numpy(), np.float64) / 1000
+
     return Placed(
         "clock",
-        *(_floats(m) / 1000 for m in micros),
+        milliseconds(low),
+        milliseconds(high),
         lambda side, i: str(sides[side][i].as_py()),
         float,
     )

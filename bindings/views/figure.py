@@ -29,7 +29,7 @@ MAX_LEGEND: Final = 70  # characters
 # Matplotlib's dates end with the years 1 and 9999.
 DATES: Final = (-62135596800000.0, 253402300799000.0)
 MILLISECONDS_PER_YEAR: Final = 31556952000
-STYLE: Final[dict[str, Any]] = {
+STYLE: Final[Any] = {
     "font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.edgecolor": FAINT,
     "text.color": INK, "axes.labelcolor": INK, "xtick.color": FAINT, "ytick.color": FAINT,
     "axes.titlesize": 10, "axes.titlelocation": "left", "axes.axisbelow": True,
@@ -87,7 +87,7 @@ def figure_of(picture: dict[str, Any]) -> Figure:
 
 
 def _height(column: dict[str, Any]) -> float:
-    return min(3.2, max(0.7, 0.14 * sum(column["marks"]["count"])))
+    return float(min(3.2, max(0.7, 0.14 * sum(column["marks"]["count"]))))
 
 
 def _colour(picture: dict[str, Any], group: int) -> str:
@@ -102,6 +102,8 @@ def _kept_last(picture: dict[str, Any]) -> list[int]:
 
 def _depth(ax: Axes, column: dict[str, Any], picture: dict[str, Any]) -> None:
     """Draw the depth as a stack of steps; what is read lies at the bottom."""
+    from matplotlib.ticker import MaxNLocator
+
     depth, scale = column["depth"], _scale(column["axis"])
     start, end = (scale(np.array(depth[k], np.float64)) for k in ("start", "end"))
     low = np.zeros(len(start))
@@ -115,7 +117,7 @@ def _depth(ax: Axes, column: dict[str, Any], picture: dict[str, Any]) -> None:
     ax.set_title(f"{column['name']} ({column['type']}): overlap depth", fontweight="bold")
     _value_axis(ax.xaxis, ax.set_xlim, column)
     ax.tick_params(labelbottom=False, bottom=False)
-    ax.yaxis.get_major_locator().set_params(integer=True, nbins=3)
+    ax.yaxis.set_major_locator(MaxNLocator(3, integer=True))
 
 
 def _ranges(ax: Axes, column: dict[str, Any], picture: dict[str, Any]) -> None:
@@ -282,12 +284,12 @@ def _legend(figure: Figure, picture: dict[str, Any]) -> None:
 def _scale(axis: dict[str, Any]) -> Callable[[Any], Any]:
     """Return the function from a picture's positions to matplotlib's."""
     if axis["kind"] == "time" and DATES[0] < axis["low"] and axis["high"] < DATES[1]:
-        return lambda at: at / MILLISECONDS_PER_DAY  # type: ignore[no-any-return]
+        return lambda at: at / MILLISECONDS_PER_DAY
     if axis["kind"] == "time":
-        return lambda at: 1970 + at / MILLISECONDS_PER_YEAR  # type: ignore[no-any-return]
+        return lambda at: 1970 + at / MILLISECONDS_PER_YEAR
     if axis["kind"] == "clock":
-        return lambda at: at / 3_600_000  # type: ignore[no-any-return]
-    return lambda at: at  # type: ignore[no-any-return]
+        return lambda at: at / 3_600_000
+    return lambda at: at
 
 
 def _value_axis(
@@ -306,9 +308,9 @@ def _value_axis(
         side.set_major_locator(FixedLocator(axis["at"][::step]))
         side.set_ticklabels([shorten(t, 12).replace("$", r"\$") for t in axis["labels"][::step]])
     elif axis["kind"] == "time" and DATES[0] < axis["low"] and axis["high"] < DATES[1]:
-        locator = AutoDateLocator(maxticks=7 if few else 10)
+        locator = AutoDateLocator(maxticks=7 if few else 10)  # type: ignore[no-untyped-call]
         side.set_major_locator(locator)
-        side.set_major_formatter(ConciseDateFormatter(locator))
+        side.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
     elif axis["kind"] == "clock":
         side.set_major_formatter(FuncFormatter(lambda h, _: f"{h:.4g} h"))
     elif axis["base"]:

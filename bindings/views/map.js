@@ -149,7 +149,9 @@
     if (state.chosen >= 0) outline(ctx, ranges.laid[state.chosen]);
   };
   function drawBar(ctx, m, bar, half, X, x1, x2, least) {
-    const i = bar.i, h = Math.max(least, bar.h), y = bar.y;
+    const i = bar.i, whole = bar.h >= 1.5; // on whole pixels, where bars are that high
+    const y = whole ? Math.round(bar.y) : bar.y;
+    const h = whole ? Math.max(1, Math.round(bar.y + bar.h) - y) : Math.max(least, bar.h);
     const [l1, l2] = [m.low[i], m.highest_low[i]].map((v) => X(v - half));
     const [h1, h2] = [m.lowest_high[i], m.high[i]].map((v) => X(v + half));
     ctx.fillStyle = colourOf(m.group[i]);

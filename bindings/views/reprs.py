@@ -130,7 +130,9 @@ def predicate_html(predicate: PruningPredicate) -> str:
         rows.append(("prunes unless", shorten(predicate.rewritten, MAX_SQL)))
     rows.append(("columns", columns or "none"))
     cells = "".join(
-        f"<tr><th>{escape(name)}</th><td><pre>{escape(text)}</pre></td></tr>" for name, text in rows
+        f'<tr><th style="white-space: nowrap">{escape(name)}</th>'
+        f"<td><pre>{escape(text)}</pre></td></tr>"
+        for name, text in rows
     )
     body = f"{_heading('PruningPredicate', '')}<table>{cells}</table>"
     if predicate.always_true:

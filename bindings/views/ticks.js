@@ -63,12 +63,22 @@ function timeTicks(a, b, most) {
     return evenly(a / year, b / year, step, (v) => v).map(([v]) => [v * year, "year " + Math.round(1970 + v)]);
   }
   const least = (b - a) / most;
+  if (least < 1) return momentTicks(a, b, niceStep(b - a, most));
   const step = timeStep(least);
   if (step && step < 7 * DAY) return evenly(a, b, step, (v) => dateText(v, step));
   const months = [1, 3, 6].find((m) => m * 30 * DAY >= least);
   if (months) return calendar(a, b, months, (d) => d.toISOString().slice(0, 7));
   const years = Math.max(1, niceStep((b - a) / (365 * DAY), most));
   return calendar(a, b, 12 * years, (d) => String(d.getUTCFullYear()));
+}
+
+// Ticks within milliseconds: seconds with as many digits as the step needs.
+function momentTicks(a, b, step) {
+  const digits = Math.min(9, Math.ceil(3 - Math.log10(step) - 1e-9));
+  return evenly(a, b, step, (v) => {
+    const minute = Math.floor(v / 60000) * 60000;
+    return new Date(minute).toISOString().slice(11, 17) + ((v - minute) / 1000).toFixed(digits).padStart(digits + 3, "0");
+  });
 }
 
 // Return ticks at the starts of every few months.

@@ -52,6 +52,7 @@ def plan_of(n):
             "day": {
                 "min": pa.array(days).cast(SCHEMA.field("day").type),
                 "max": pa.array(days + 10**12).cast(SCHEMA.field("day").type),
+                "null_count": [0] * n,
             },
             "s": {"min": [f"k{k % 97:02}" for k in range(n)], "max": ["k97"] * n},
         },
@@ -90,6 +91,7 @@ def tip(page):
 def bar_at(page, which):
     """Return the middle of a bar in the window, and its number."""
     return page.run(
+        "document.getElementById('ranges').scrollIntoView({block: 'end'});"
         "const c = document.getElementById('ranges').getBoundingClientRect();"
         f"const bar = skipstoneMap.ranges.laid.find({which});"
         "return [c.left + (bar.x1 + bar.x2) / 2, c.top + bar.y + bar.h / 2, bar.i]"
@@ -112,7 +114,8 @@ def test_hover(page, tmp_path, n):
         ]  # fmt: skip
         x, y, i = bar_at(
             page,
-            f"b => b.view === 'marks' && skipstoneMap.data.columns[0].marks.group[b.i] === {wanted[0]} && b.h > 0.5",
+            "b => b.view === 'marks'"
+            f" && skipstoneMap.data.columns[0].marks.group[b.i] === {wanted[0]}",
         )
         page.move(x, y)
         lines = tip(page).split("\n")
@@ -124,9 +127,11 @@ def test_hover(page, tmp_path, n):
                 reason,
             ]  # fmt: skip
         else:
-            assert lines[0].endswith(" files")
-            assert lines[1].startswith("x from ")
-            assert lines[2].startswith("the first: part-")
+            # Bars are thin: one of the same pixel may be told, of one container or of many.
+            assert lines[0].endswith(" files") or lines[0].startswith("part-")
+            told = page.run(f"return skipstoneMap.ranges.tip({{view: 'marks', i: {i}}})")
+            assert told["title"].endswith(" files") == (marks["count"][i] > 1)
+            assert told["group"] == wanted[0]
     page.move(3, 3)
     assert tip(page) is None
 
@@ -134,7 +139,6 @@ def test_hover(page, tmp_path, n):
 def test_hover_over_a_lane(page, tmp_path):
     opened(page, tmp_path, Map(plan_of(100)))
     x, y, _ = bar_at(page, "b => b.view === 'lanes'")
-    page.run("window.scrollTo(0, 0)")
     page.move(x, y)
     assert tip(page).split("\n")[:2] == ["part-0000007.parquet", "x: no bounds: may hold any value"]
 
@@ -237,9 +241,9 @@ def test_columns_strip_and_rectangles(page, tmp_path):
 
 
 def test_dark_and_light(page, tmp_path):
-    opened(page, tmp_path, Map(plan_of(100)))
     colours = {}
     for dark in (False, True):
+        opened(page, tmp_path, Map(plan_of(100)))
         page.dark(dark)
         colours[dark] = page.run(
             "const c = document.getElementById('ranges').getContext('2d');"
@@ -269,11 +273,11 @@ AXES = {
 
 @pytest.mark.parametrize(("kind", "low", "high"), AXES.values(), ids=AXES)
 def test_axes_of_every_kind(page, tmp_path, kind, low, high):
+    integers = {pa.bool_(): kind, pa.float64(): kind, pa.date32(): pa.int32()}
     bounds = {
-        name: a if a.type == kind else a.cast(kind)
+        name: pa.array(values, integers.get(kind, pa.int64())).cast(kind)
         for name, values in (("min", low), ("max", high))
-        for a in [pa.array(values, pa.int32() if kind == pa.date32() else None if kind in (pa.bool_(), pa.float64()) else pa.int64())]
-    }  # fmt: skip
+    }
     schema = pa.schema([("v", kind), ("y", pa.int64())])
     y = {"min": [*range(len(low))], "max": [9] * len(low)}
     stats = ss.Statistics.from_dict({"v": bounds, "y": y}, schema)

@@ -19,6 +19,7 @@ STATS = ss.Statistics.from_dict(
     SCHEMA,
     row_count=[100] * 4,
 )
+LIMIT = "left out: the limit is reached"
 FILTER, WHOLE, NONE = "read, rows are filtered", "read, every row matches", "there is no condition"
 
 #    condition                         limit  groups, and the group of each container
@@ -28,7 +29,7 @@ CASES = [
     ("x >= 15 AND y > 6",              None,  ["x >= 15", "y > 6", FILTER],         [0, 1, 2, 2]),
     ("y > 6 AND x >= 15",              None,  ["y > 6", FILTER],                    [0, 0, 1, 1]),
     ("x >= 10 AND x < 30",             None,  ["x >= 10", "x < 30", WHOLE],         [0, 2, 2, 1]),
-    ("x >= 0",                         100,   ["left out: the limit is reached", WHOLE], [1, 0, 0, 0]),
+    ("x >= 0",                         100,   [LIMIT, WHOLE],                     [1, 0, 0, 0]),
     ("x > 99",                         None,  ["x > 99"],                           [0, 0, 0, 0]),
     ("x < 5 OR y > 8",                 None,  ["x < 5 OR y > 8", FILTER],           [1, 0, 1, 1]),
 ]  # fmt: skip

@@ -137,7 +137,7 @@ def test_nested_columns_and_those_without_statistics():
     r = ranges_of(made, "a.b")
     assert (r.name, r.low.tolist(), r.high.tolist()) == ("a.b", [1, 2], [3, 4])
     assert ranges_of(made, "c").lane.tolist() == [NO_BOUNDS] * 2
-    with pytest.raises(UnknownColumn, match="a map names 'bb'; the schema has 'a', 'a.b', 'c'"):
+    with pytest.raises(UnknownColumn, match=r"a map names 'bb'; the schema has 'a', 'a.b', 'c'"):
         ranges_of(made, "bb")
 
 
