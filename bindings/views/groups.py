@@ -127,10 +127,11 @@ def _numbered(
     ]
     found.append((f"{len(pruning) - len(coloured)} other conjuncts", "pruned", None, rest))
     found += [(text, fate, None, where) for text, fate, where in others]
-    of, groups = np.zeros(len(plan.verdicts), np.uint8), []
-    for text, fate, k, where in found:
+    of = np.zeros(len(plan.verdicts), np.uint8)
+    groups: list[Group] = []
+    for text, fate, conjunct, where in found:
         count = int(where.sum())
         if count:
             of[where] = len(groups)
-            groups.append(Group(text, fate, k, count))
+            groups.append(Group(text, fate, conjunct, count))
     return Groups(tuple(groups), of, texts, judged, len(conjuncts) - len(texts))

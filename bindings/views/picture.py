@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from skipstone.bindings.location import without_secrets
 from skipstone.bindings.views.axis import FAR, Axis, Positions, shorten, show_value
 from skipstone.bindings.views.groups import Groups, groups_of
 from skipstone.bindings.views.marks import (
@@ -20,6 +19,7 @@ from skipstone.bindings.views.marks import (
     strip_of,
 )
 from skipstone.bindings.views.ranges import LANE_NAMES, Lane, Ranges, ranges_of
+from skipstone.ir.errors import without_secrets
 from skipstone.ir.node import Node, Op, columns_of, show_path
 from skipstone.ir.types import leaves_of
 
@@ -166,7 +166,7 @@ def _finite(values: Any) -> list[float]:
 def _lanes(r: Ranges, groups: Groups) -> dict[str, Any]:
     """Return the marks of the lanes beside the axis: by lane and group, or by container if few."""
     lanes: dict[str, list[Any]] = {"lane": [], "group": [], "count": [], "first": []}
-    names = []
+    names: list[str] = []
     for lane in LANE_NAMES:
         at = np.flatnonzero(r.lane == lane)
         if not len(at):

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skipstone.bindings.html import escape, fragment
-from skipstone.bindings.location import without_secrets
 from skipstone.bindings.views.axis import shorten
 from skipstone.bindings.views.groups import FATES, Fate
+from skipstone.ir.errors import without_secrets
 from skipstone.ir.node import not_understood, show_path
 from skipstone.ir.outcome import Verdict
 from skipstone.ir.types import leaves_of

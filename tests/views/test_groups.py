@@ -8,6 +8,7 @@ import pytest
 import skipstone as ss
 from skipstone.bindings.views.groups import MAX_CONJUNCTS, groups_of
 from skipstone.bindings.views.map import Map
+from tests.support.tables.iceberg_tables import make
 from tests.support.views import plan_over
 
 SCHEMA = pa.schema([("x", pa.int64()), ("y", pa.int64())])
@@ -40,6 +41,37 @@ def test_groups(where, limit, texts, of):
     groups = groups_of(plan_over(STATS, where, limit))
     assert ([g.text for g in groups.groups], groups.of.tolist()) == (texts, of)
     assert [g.count for g in groups.groups] == np.bincount(groups.of).tolist()
+
+
+def test_keys_of_a_join_and_partition_values(tmp_path):
+    for k in range(2):
+        (tmp_path / f"k={k}").mkdir()
+        rows = pa.table({"x": range(10 * k, 10 * k + 10)})
+        pq.write_table(rows, tmp_path / f"k={k}" / "p.parquet", row_group_size=5)
+    table = ss.scan_parquet(str(tmp_path))
+    collector = ss.DynamicFilterCollector(["x"], pa.schema([("x", pa.int64())]))
+    collector.add(pa.table({"x": [3, 12]}))
+    groups = groups_of(table.plan("x < 15", dynamic=collector.finish()))
+    assert [g.text for g in groups.groups] == ["x < 15", "keys of a join", FILTER]
+    assert groups.of.tolist() == [2, 1, 2, 0]
+    # By partition values alone, the other conjunct rules out nothing.
+    groups = groups_of(table.plan("x > 100 AND k = 1", stats_skipping=False))
+    assert [(g.text, g.count) for g in groups.groups] == [("k = 1", 2), (FILTER, 2)]
+
+
+def test_transformed_partition_values_are_attributed_to_their_conjunct(tmp_path):
+    pytest.importorskip("pyiceberg")
+    from pyiceberg.partitioning import PartitionField, PartitionSpec
+    from pyiceberg.transforms import BucketTransform
+
+    schema = pa.schema([("x", pa.int64()), ("y", pa.int64())])
+    spec = PartitionSpec(PartitionField(1, 1000, BucketTransform(8), "b"))
+    made = make(tmp_path, schema, spec)
+    made.append(pa.table({"x": range(100), "y": [1] * 100}, schema=schema))
+    plan = ss.scan_iceberg(made).plan("y > 0 AND x = 57")
+    groups = groups_of(plan)
+    assert [g.text for g in groups.groups] == ["x = 57", FILTER]
+    assert groups.groups[1].count == len(plan.kept) == 1
 
 
 def test_conjuncts_beyond_the_colours_share_one():
