@@ -8,7 +8,6 @@ import pytest
 import skipstone as ss
 from skipstone.bindings.views.groups import MAX_CONJUNCTS, groups_of
 from skipstone.bindings.views.map import Map
-from tests.support.tables.iceberg_tables import make
 from tests.support.views import plan_over
 
 SCHEMA = pa.schema([("x", pa.int64()), ("y", pa.int64())])
@@ -61,14 +60,15 @@ def test_keys_of_a_join_and_partition_values(tmp_path):
 
 def test_transformed_partition_values_are_attributed_to_their_conjunct(tmp_path):
     pytest.importorskip("pyiceberg")
-    from pyiceberg.partitioning import PartitionField, PartitionSpec
     from pyiceberg.transforms import BucketTransform
 
-    schema = pa.schema([("x", pa.int64()), ("y", pa.int64())])
-    spec = PartitionSpec(PartitionField(1, 1000, BucketTransform(8), "b"))
-    made = make(tmp_path, schema, spec)
-    made.append(pa.table({"x": range(100), "y": [1] * 100}, schema=schema))
-    plan = ss.scan_iceberg(made).plan("y > 0 AND x = 57")
+    from tests.support.tables.iceberg_tables import append, make
+
+    made = make(tmp_path, SCHEMA)
+    with made.update_spec() as update:
+        update.add_field("x", BucketTransform(8), "bucket")
+    rows = pa.table({"x": range(100), "y": [1] * 100}, schema=SCHEMA)
+    plan = ss.scan_iceberg(append(made.refresh(), rows)).plan("y > 0 AND x = 57")
     groups = groups_of(plan)
     assert [g.text for g in groups.groups] == ["x = 57", FILTER]
     assert groups.groups[1].count == len(plan.kept) == 1

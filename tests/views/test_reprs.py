@@ -10,7 +10,6 @@ import pytest
 import skipstone as ss
 from skipstone.bindings import hooks
 from skipstone.bindings.html import STYLE
-from tests.support.tables.iceberg_tables import make
 from tests.support.views import plan_over
 
 EVIL = "<script>alert('x')</script>"
@@ -55,6 +54,8 @@ def test_limits_and_plans_without_a_condition(path):
 
 def tables(tmp_path, path):
     import deltalake
+
+    from tests.support.tables.iceberg_tables import make
 
     rows = pa.table({"x": range(10), EVIL: ["<b>"] * 10})
     deltalake.write_deltalake(str(tmp_path / "delta"), rows, partition_by=["x"])
