@@ -1,4 +1,4 @@
-"""The HTML page of a map: its text here, its drawing in `map.js`."""
+"""The HTML page of a map: its text here, its drawing in the scripts beside it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from skipstone.bindings.html import document, escape
 
+SCRIPTS: Final = ("ticks.js", "canvas.js", "ranges.js", "boxes.js", "strip.js", "page.js")
 HOW_TO_READ: Final = """
 <details><summary>How to read this page</summary><ul>
 <li>A bar reaches from the minimum to the maximum of its containers. Bars are sorted by minimum.
@@ -70,7 +71,5 @@ def page_of(picture: dict[str, Any]) -> str:
         title,
         body,
         style=(room / "map.css").read_text(encoding="utf-8"),
-        script="".join(
-            (room / name).read_text(encoding="utf-8") for name in ("ticks.js", "map.js")
-        ),
+        script="".join((room / name).read_text(encoding="utf-8") for name in SCRIPTS),
     )
