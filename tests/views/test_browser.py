@@ -245,6 +245,8 @@ def test_dark_and_light(page, tmp_path):
     for dark in (False, True):
         opened(page, tmp_path, Map(plan_of(100)))
         page.dark(dark)
+        # Pages learn of it at their next frame.
+        page.run("return new Promise(f => requestAnimationFrame(() => requestAnimationFrame(f)))")
         colours[dark] = page.run(
             "const c = document.getElementById('ranges').getContext('2d');"
             "const b = skipstoneMap.ranges.laid[0];"
