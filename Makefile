@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 WORKERS := $(shell nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || echo 2)
 
-.PHONY: help demo test check format lint types floors lowest spark real build long fuzz mutants bench clean
+.PHONY: help demo test check format lint types floors lowest spark real browser build long fuzz mutants bench clean
 
 help:
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -70,6 +70,13 @@ real: $(SPARK)/.done ## tables as Spark, delta-rs, pyiceberg, DuckDB and Polars 
 	$(SPARK)/bin/python -m tests.real $(REAL)
 
 CORE := arrow columns lowest many objects rows sql statistics work
+
+# As root in a container there is often no sudo.
+ROOT := $(shell test "$$(id -u)" = 0 || echo sudo)
+
+browser: $(VENV)/.dev ## the tests of pages in a real Chromium, which this installs by apt
+	command -v chromedriver >/dev/null || $(ROOT) apt-get install -y chromium chromium-driver
+	$(BIN)/python -m pytest -q tests/views/test_browser.py
 
 build: $(VENV)/.dev ## wheel and sdist
 	$(BIN)/python -m build

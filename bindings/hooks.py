@@ -11,7 +11,12 @@ from typing import Any, Final
 
 HOOKS: Final = {
     "explain predicate": "plans.explain.predicate:explain",
+    "HTML of plan": "views.reprs:plan_html",
+    "HTML of predicate": "views.reprs:predicate_html",
+    "HTML of statistics": "views.reprs:statistics_html",
+    "HTML of table": "views.reprs:table_html",
     "predicate from Column": "spark.pruning.column:from_column",
+    "map of plan": "views.map:map_of_plan",
     "save shards": "shards.write:save_shards",
     "pages of plan": "tables.pages:pages_of",
     "plan to Spark": "spark.reading.read_frame:read_plan",
@@ -33,3 +38,19 @@ def call(hook: str, *args: Any, **kwargs: Any) -> Any:
     module, _, name = HOOKS[hook].partition(":")
     function = getattr(importlib.import_module(f"skipstone.bindings.{module}"), name)
     return function(*args, **kwargs)
+
+
+def html(hook: str, shown: object) -> str | None:
+    """Return the HTML that a notebook shows of an object.
+
+    Args:
+        hook: A key of HOOKS.
+        shown: The object.
+
+    Returns:
+        HTML; None if it cannot be made, so that the notebook shows the object's text.
+    """
+    try:
+        return str(call(hook, shown))
+    except Exception:
+        return None

@@ -53,6 +53,11 @@ HOMES = {
         "bindings/tables/table.py",  # only types
     ),
     "duckdb": ("bindings/plans/reading.py", "bindings/shell/demo.py"),
+    "matplotlib": (
+        "bindings/plans/plan.py",  # only types
+        "bindings/views/figure.py",
+        "bindings/views/map.py",  # only types
+    ),
     "typer": "bindings/shell/cli.py",
     "xxhash": (
         "bindings/statistics/membership.py",

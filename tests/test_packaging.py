@@ -32,7 +32,7 @@ def modules(floor):
     return {
         f"skipstone/{p.relative_to(ROOT)}"
         for p in (ROOT / floor).rglob("*")
-        if p.suffix in (".py", ".java")
+        if p.suffix in (".py", ".java", ".js", ".css")
     }
 
 

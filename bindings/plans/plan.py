@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import time
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -28,6 +29,8 @@ from skipstone.ir.outcome import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+
+    from matplotlib.figure import Figure
 
     from skipstone.bindings.filters.filter import DynamicFilter
     from skipstone.bindings.filters.scan import DynamicFilters
@@ -327,6 +330,55 @@ class Plan(Reading):
         found = explanation_of(self, program=program, container=container)
         module = importlib.import_module(f"skipstone.bindings.plans.explain.as_{format}")
         return str(getattr(module, f"as_{format}")(found))
+
+    def show(
+        self, path: str | os.PathLike[str] | None = None, *, columns: Sequence[str] = ()
+    ) -> str | None:
+        """Show a map of the plan: the containers' ranges, by verdict and by conjunct.
+
+        It reads no data. A notebook shows the map in its cell. Elsewhere it is written to a file
+        and opened in the browser, if there is one. The page loads nothing from the network.
+
+        Args:
+            path: The file to write: `.html`, or `.png`, `.svg` or `.pdf` by matplotlib. None: a
+                temporary HTML file, except in notebooks.
+            columns: The columns to draw; by default those of the condition. The first two are also
+                drawn against each other.
+
+        Returns:
+            The path of the file; None if none was written.
+
+        Raises:
+            UnknownColumn: the table lacks a column.
+            BackendMissing: a figure is wanted, and matplotlib is not installed.
+
+        Example:
+            >>> import pyarrow as pa, pyarrow.parquet as pq, tempfile, os, skipstone as ss
+            >>> folder = tempfile.mkdtemp()
+            >>> path = os.path.join(folder, "t.parquet")
+            >>> pq.write_table(pa.table({"x": range(100)}), path, row_group_size=10)
+            >>> page = ss.scan_parquet(path).plan("x >= 95").show(os.path.join(folder, "map.html"))
+            >>> os.path.basename(page)
+            'map.html'
+        """
+        shown: str | None = hooks.call("map of plan", self, columns).show(path)
+        return shown
+
+    def plot(self, *, columns: Sequence[str] = ()) -> Figure:
+        """Return the map of the plan as a figure of matplotlib.
+
+        Args:
+            columns: See `show`.
+
+        Raises:
+            UnknownColumn: the table lacks a column.
+            BackendMissing: matplotlib is not installed.
+        """
+        figure: Figure = hooks.call("map of plan", self, columns).plot()
+        return figure
+
+    def _repr_html_(self) -> str | None:
+        return hooks.html("HTML of plan", self)
 
 
 def plan_table(

@@ -332,6 +332,9 @@ class PruningPredicate:
 
     # Value semantics.
 
+    def _repr_html_(self) -> str | None:
+        return hooks.html("HTML of predicate", self)
+
     def __repr__(self) -> str:
         return f"PruningPredicate({self.expr!r})"
 

@@ -1,4 +1,4 @@
-"""The commands `skipstone plan | explain | stats | demo`, built with typer.
+"""The commands `skipstone plan | explain | map | stats | demo`, built with typer.
 
 Tables and rich are imported by the commands, so that help takes no time.
 """
@@ -124,6 +124,36 @@ def explain(
         result = table.plan(where=where, limit=limit, order_by=order_by, timezone=timezone)
     form: Literal["json", "html", "text"] = "json" if as_json else "html" if as_html else "text"
     print(result.explain(pages=pages, program=program, container=container, format=form))
+
+
+@app.command("map", short_help="Draw the ranges of columns, and what a condition prunes.")
+def draw_map(
+    paths: Paths,
+    column: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--column", "-c", metavar="NAME",
+            help="A column to draw; the first two are drawn against each other, too. "
+            "By default the columns of the condition.",
+        ),
+    ] = None,
+    where: Annotated[
+        str | None, typer.Option("--where", "-w", help="A condition in Spark SQL.", metavar="SQL")
+    ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE",
+            help="The file to write: .html, .png, .svg or .pdf. "
+            "By default a temporary page, which the browser opens.",
+        ),
+    ] = None,
+    timezone: TimeZone = "UTC", keep_unreadable: KeepUnreadable = False,
+) -> None:  # fmt: skip
+    """Draw the ranges of columns in all containers, and which of them a condition prunes."""
+    from skipstone.bindings.shell.map import draw
+
+    draw(_scan(paths, keep_unreadable)[0], column or [], where, output, timezone)
 
 
 @app.command(short_help="Show which statistics each column has.")

@@ -347,6 +347,9 @@ class Statistics(PackableStatistics):
         """Return the same statistics without value lists, bloom filters and provider's answers."""
         return StatisticsOfColumns(self, {path[0] for path in self._leaves}, rows=True)
 
+    def _repr_html_(self) -> str | None:
+        return hooks.html("HTML of statistics", self)
+
     def __repr__(self) -> str:
         names = ", ".join(self.columns[:6]) + (", ..." if len(self._raw) > 6 else "")
         levels = (

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence, Sized
 from typing import TYPE_CHECKING, Any, Final
 
+from skipstone.bindings import hooks
 from skipstone.bindings.filters.option import enabled
 from skipstone.bindings.plans.explain.unused import warn_unused
 from skipstone.bindings.plans.request import PlanRequest
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from skipstone.bindings.plans.request import Dynamic
     from skipstone.bindings.plans.work import Work
     from skipstone.bindings.predicates.predicate import Condition
+    from skipstone.bindings.views.map import Map
 
 MAX_FOOTERS: Final = 64  # of a Delta table; reading these files needs their footers anyway
 
@@ -197,6 +199,35 @@ class Table(ABC):
         from skipstone.bindings.filters.scan import accepted
 
         return accepted(self.schema, candidates, Session(case_sensitive=case_sensitive))
+
+    def map(self, *columns: str, where: Condition | None = None, timezone: str = "UTC") -> Map:
+        """Return a map: the ranges of some columns in all containers, and what a condition prunes.
+
+        It reads no data, only the statistics that `plan` reads.
+
+        Args:
+            columns: The columns to draw; a struct's field is written `a.b`. The first two are also
+                drawn against each other. None: those of the condition, or else of partitions.
+            where, timezone: As for `plan`.
+
+        Returns:
+            The map: notebooks show it, `save(path)` writes HTML or PNG, `show()` opens a browser.
+
+        Raises:
+            UnknownColumn: the table lacks a column.
+
+        Example:
+            >>> import pyarrow as pa, pyarrow.parquet as pq, tempfile, os, skipstone as ss
+            >>> path = os.path.join(tempfile.mkdtemp(), "t.parquet")
+            >>> pq.write_table(pa.table({"x": range(100)}), path, row_group_size=10)
+            >>> ss.scan_parquet(path).map("x", where="x >= 95")
+            Map(1 of 10 row groups is read, columns: x)
+        """
+        made: Map = hooks.call("map of plan", self.plan(where, timezone=timezone), columns)
+        return made
+
+    def _repr_html_(self) -> str | None:
+        return hooks.html("HTML of table", self)
 
     def _shown_columns(self) -> str:
         """Return the names of the first columns, for `repr`."""

@@ -1,0 +1,137 @@
+"""What became of each container of a plan: the conjunct that pruned it, or why it is kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from skipstone.bindings.plans.explain import conjuncts_of
+from skipstone.bindings.views.axis import shorten
+from skipstone.ir.outcome import Verdict
+from skipstone.ir.simplify import TRUE
+from skipstone.ir.text import show
+
+if TYPE_CHECKING:
+    from skipstone.bindings.plans.plan import Plan
+
+MAX_CONJUNCTS: Final = 8  # with a colour of their own; the others share one
+MAX_ROWS: Final = 24  # conjuncts that the strip shows
+MAX_SQL: Final = 120  # characters of a conjunct
+Fate = Literal["pruned", "limit", "filter", "whole"]
+FATES: Final[dict[Fate, str]] = {
+    "pruned": "pruned",
+    "limit": "left out: the limit is reached",
+    "filter": "read, rows are filtered",
+    "whole": "read, every row matches",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Containers that share what became of them.
+
+    Attributes:
+        text: Why, for people; the conjunct as SQL if one pruned them.
+        fate: What became of them.
+        conjunct: The position of the conjunct in the condition; None if not one alone decided.
+        count: The number of containers.
+    """
+
+    text: str
+    fate: Fate
+    conjunct: int | None
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """The groups of n containers.
+
+    Attributes:
+        groups: Those that have a container, pruned ones first, in the order of the conjuncts.
+        of: The position in `groups` of each container's, uint8, shape (n,).
+        conjuncts: The first conjuncts, as SQL.
+        judged: The verdicts of each of `conjuncts` alone, uint8, each of shape (n,).
+        hidden: The number of conjuncts that `conjuncts` leaves out.
+    """
+
+    groups: tuple[Group, ...]
+    of: npt.NDArray[np.uint8]
+    conjuncts: tuple[str, ...] = ()
+    judged: tuple[npt.NDArray[np.uint8], ...] = ()
+    hidden: int = 0
+
+
+def groups_of(plan: Plan) -> Groups:
+    """Group the containers of a plan by the first conjunct that prunes them.
+
+    Args:
+        plan: The plan. Its statistics are judged once more for each conjunct.
+    """
+    predicate = plan.predicate
+    nodes = () if predicate is None else conjuncts_of(predicate.node)
+    nodes = tuple(n for n in nodes if n != TRUE)
+    refine = plan.table.refinement()
+    left = plan.verdicts == Verdict.NEVER
+    first: list[npt.NDArray[np.bool_]] = []
+    judged = []
+    for k, node in enumerate(nodes):
+        assert predicate is not None
+        part = predicate.part(node)
+        verdicts = part.evaluate(plan._pruned_by)
+        if refine is not None:
+            verdicts = refine(part, verdicts)
+        if k < MAX_ROWS:
+            judged.append(verdicts)
+        first.append(left & (verdicts == Verdict.NEVER))
+        left = left & ~first[-1]
+    by_joins = left & (plan._static_verdicts != Verdict.NEVER)
+    texts = [shorten(show(n), MAX_SQL) for n in nodes]
+    kept = np.zeros(len(plan.verdicts), np.bool_)
+    kept[plan.kept] = True
+    return _numbered(
+        plan,
+        [*zip(texts, first, strict=True)],
+        [
+            ("several conjuncts together, partition values or bloom filters",
+             "pruned", left & ~by_joins),
+            ("keys of a join", "pruned", by_joins),
+            (FATES["limit"], "limit", ~kept & (plan.verdicts != Verdict.NEVER)),
+            (FATES["filter"], "filter", kept & (plan.verdicts == Verdict.MAYBE)),
+            (FATES["whole"] if nodes else "read: there is no condition", "whole",
+             kept & (plan.verdicts == Verdict.ALWAYS)),
+        ],
+        tuple(texts[:MAX_ROWS]), tuple(judged),
+    )  # fmt: skip
+
+
+def _numbered(
+    plan: Plan,
+    conjuncts: list[tuple[str, npt.NDArray[np.bool_]]],
+    others: list[tuple[str, Fate, npt.NDArray[np.bool_]]],
+    texts: tuple[str, ...],
+    judged: tuple[npt.NDArray[np.uint8], ...],
+) -> Groups:
+    """Number the groups that have a container; conjuncts beyond `MAX_CONJUNCTS` share one."""
+    pruning = [(int(where.sum()), k) for k, (_, where) in enumerate(conjuncts) if where.any()]
+    coloured = {k for _, k in sorted(pruning, key=lambda p: (-p[0], p[1]))[:MAX_CONJUNCTS]}
+    rest = np.zeros(len(plan.verdicts), np.bool_)
+    for _, k in pruning:
+        if k not in coloured:
+            rest |= conjuncts[k][1]
+    found: list[tuple[str, Fate, int | None, npt.NDArray[np.bool_]]] = [
+        (conjuncts[k][0], "pruned", k, conjuncts[k][1]) for _, k in pruning if k in coloured
+    ]
+    found.append((f"{len(pruning) - len(coloured)} other conjuncts", "pruned", None, rest))
+    found += [(text, fate, None, where) for text, fate, where in others]
+    of = np.zeros(len(plan.verdicts), np.uint8)
+    groups: list[Group] = []
+    for text, fate, conjunct, where in found:
+        count = int(where.sum())
+        if count:
+            of[where] = len(groups)
+            groups.append(Group(text, fate, conjunct, count))
+    return Groups(tuple(groups), of, texts, judged, len(conjuncts) - len(texts))
