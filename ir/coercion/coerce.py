@@ -154,7 +154,7 @@ def cast_literal(
                 return int(axis * 10 ** (to.scale - source.scale))
             unit = 10 ** (source.scale - to.scale)  # halves round away from zero
             rounded = (2 * abs(axis) + unit) // (2 * unit)
-            return rounded if axis >= 0 else -rounded
+            return int(rounded if axis >= 0 else -rounded)
         case ((Kind.INT | Kind.UINT | Kind.DECIMAL), Kind.FLOAT, int()):
             return to_float(Fraction(axis, 10**source.scale), to)
         case Kind.FLOAT, Kind.FLOAT, float():
