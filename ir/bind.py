@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from skipstone.ir import types as ty
+from skipstone.ir.coercion import char
 from skipstone.ir.coercion.pullback import Span
 from skipstone.ir.coercion.thresholds import against_span
 from skipstone.ir.comparisons import (
@@ -201,8 +202,12 @@ class _Binder:
         given = [self.scalar(arg) for arg in n.args[1:]]
         if column.op is Op.UNKNOWN:
             return column
-        rest = [self.expression_member(column, m) for m in given if m.op is not Op.LITERAL]
+        given = list(map(char.as_value, given))
+        value = char.as_value(column)
+        rest = [self.expression_member(value, m) for m in given if m.op is not Op.LITERAL]
         members += [(m.dtype, m.value) for m in given if m.op is Op.LITERAL]
+        if char.is_char(column):
+            column, members = char.in_list(column, members, self.session, literals=not rest)
         types = [*distinct_types(members), *(m.dtype for m in given if m.dtype is not None)]
         if column.dtype != ty.NULL and _types_differ(column, types, bool(rest)):
             # Spark casts all members to one type. Expressions that differ in their own types may be
@@ -280,11 +285,17 @@ class _Binder:
                 return truth(simplify(self.predicate(n)), self.session)
             case Op.CAST:
                 assert n.dtype
-                return cast(self.scalar(n.args[0]), n.dtype, self.session, str(n.value or "cast"))
+                inner = char.as_value(self.scalar(n.args[0]))
+                return cast(inner, n.dtype, self.session, str(n.value or "cast"))
+            case Op.CALL if n.value == char.PLAIN:
+                return char.as_value(self.scalar(n.args[0]))
             case Op.CALL if n.args and n.args[-1].op is Op.LAMBDA:
                 return self.higher(n)
             case Op.CALL:
-                return build(str(n.value), tuple(map(self.scalar, n.args)), self.session)
+                args = tuple(map(self.scalar, n.args))
+                if n.value == "string":
+                    args = tuple(map(char.as_value, args))
+                return build(str(n.value), args, self.session)
         self.check_columns(n)
         if n.op is Op.UNKNOWN:
             return Node(n.op, (), n.value)
@@ -327,7 +338,9 @@ class _Binder:
         key, shown = tuple(map(self.fold, name.parts)), show_path(name.parts)
         match self.by_name.get(key, []):
             case [path]:
-                return Node(Op.COLUMN, value=path, dtype=self.leaves[path].dtype)
+                leaf = self.leaves[path]
+                column = Node(Op.COLUMN, value=path, dtype=leaf.dtype)
+                return char.char_column(leaf, column, self.session) if leaf.char_length else column
             case []:
                 if (inside := self.unordered_parent(key)) is not None:
                     return unknown(shown, f"{inside} allows null tests only")

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from skipstone.ir import types as ty
+from skipstone.ir.coercion.char import same_length, stored
 from skipstone.ir.coercion.coerce import DIGITS, INTEGER, cast_literal, common_type, in_spark
 from skipstone.ir.coercion.pullback import Span, pullback
 from skipstone.ir.coercion.thresholds import against_nan, against_span, never
@@ -43,6 +44,7 @@ def is_null(scalar: Node) -> Node:
         return scalar
     if scalar.op is Op.CALL and isinstance(scalar.value, tuple) and scalar.value[0] == TRUTH:
         return Node(Op.IS_NULL, scalar.args)
+    scalar = stored(scalar)
     while (inner := uncast(scalar)) is not None:
         scalar = inner
     if scalar.dtype == ty.NULL:
@@ -65,6 +67,7 @@ def compare(op: Op, a: Node, b: Node, session: Session, *, has_literal: bool = T
         A bound predicate, not yet simplified.
     """
     a, b = (_days_as_date(x, y, session) for x, y in ((a, b), (b, a)))
+    a, b = same_length(a, b, session)
     for side in (a, b):
         if side.op is Op.UNKNOWN:
             assert isinstance(side.value, Reason)
@@ -153,7 +156,7 @@ def _compare_literal(op: Op, column: Node, lit: Node, session: Session) -> Node:
         len(str(abs(lit.value))) if isinstance(lit.value, int) and source.kind in INTEGER else None
     )
     try:
-        to = common_type(dtype, source, session, digits)
+        to = common_type(dtype, source, session, digits, literal=True)
         value = cast_literal(lit.value, source, to, session)
         if value is None:
             return NULL
@@ -325,7 +328,9 @@ def _list_type(column: DType, literals: Mapping[DType, None], session: Session) 
         raise CannotJudge("IN mixes strings with other types, and Spark then compares as strings")
     # DOUBLE first: beside it, decimals are not widened to a common type, which may not exist.
     ordered = sorted(literals, key=lambda t: t.kind is not Kind.FLOAT)
-    return functools.reduce(lambda a, b: common_type(a, b, session), ordered, in_spark(column))
+    return functools.reduce(
+        lambda a, b: common_type(a, b, session, literal=True), ordered, in_spark(column)
+    )
 
 
 # Casts that keep order and never fail, NULL aside: their literals become thresholds of their

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from skipstone.ir import types as ty
+from skipstone.ir.coercion.char import without_padding
 from skipstone.ir.function import check_arity, text_literal
 from skipstone.ir.functions.patterns import regex_prefix
 from skipstone.ir.like import decode, quoted
@@ -86,7 +87,8 @@ def _rlike(args: tuple[Node, ...]) -> Node:
 
 def _null_if(args: tuple[Node, ...]) -> Node:
     check_arity(args, 2)
-    return Node(Op.CALL, (Node(Op.EQ, args), literal(None, ty.NULL), args[0]), "case")
+    equal = Node(Op.EQ, (without_padding(args[0]), args[1]))
+    return Node(Op.CALL, (equal, literal(None, ty.NULL), args[0]), "case")
 
 
 def _nvl2(args: tuple[Node, ...]) -> Node:

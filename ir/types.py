@@ -11,6 +11,7 @@ import datetime as dt
 import decimal
 import enum
 import functools
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -167,16 +168,12 @@ def _range(t: DType) -> tuple[int | float | bytes, int | float | None]:
             return -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
 
 
-def _int(bits: int) -> DType:
-    return DType(Kind.INT, bits=bits)
-
-
 NULL: Final = DType(Kind.NULL)
 BOOL: Final = DType(Kind.BOOL)
-INT8: Final = _int(8)
-INT16: Final = _int(16)
-INT32: Final = _int(32)
-INT64: Final = _int(64)
+INT8: Final = DType(Kind.INT, bits=8)
+INT16: Final = DType(Kind.INT, bits=16)
+INT32: Final = DType(Kind.INT, bits=32)
+INT64: Final = DType(Kind.INT, bits=64)
 FLOAT: Final = DType(Kind.FLOAT, bits=32)
 DOUBLE: Final = DType(Kind.FLOAT, bits=64)
 DATE: Final = DType(Kind.DATE)
@@ -204,8 +201,9 @@ def decimal_type(precision: int, scale: int) -> DType:
 
 
 # Field metadata: what a column means to its writer, beyond its Arrow type. Its stored values are
-# not comparable.
+# not comparable, but for CHAR(n).
 NOTE: Final = b"skipstone.type"
+CHAR: Final = re.compile(rb"CHAR\((\d{1,9})\)")
 # Field metadata keys under which table formats record a collation.
 COLLATION_KEYS: Final = (b"__COLLATIONS", b"collation", b"spark.collation")
 
@@ -219,7 +217,7 @@ def from_arrow(t: pa.DataType, metadata: dict[bytes, bytes] | None = None) -> DT
         >>> str(from_arrow(pa.dictionary(pa.int32(), pa.large_string())))
         'STRING'
     """
-    if metadata and NOTE in metadata:
+    if metadata and NOTE in metadata and not (_is_text(t) and CHAR.fullmatch(metadata[NOTE])):
         return DType(Kind.OTHER, name=metadata[NOTE].decode(errors="replace"))
     while (
         pa.types.is_dictionary(t)
@@ -304,6 +302,7 @@ class Leaf:
     path: Path
     dtype: DType
     nullable: bool
+    char_length: int = 0  # n of CHAR(n), which Spark pads; 0 for other types (ir/coercion/char.py)
 
     @property
     def struct(self) -> bool:
@@ -331,7 +330,9 @@ def _leaves_of(schema: pa.Schema) -> Mapping[Path, Leaf]:
 
     def add(field: pa.Field, above: Path, nullable: bool) -> None:
         path, nullable = (*above, field.name), nullable or field.nullable
-        out[path] = Leaf(path, from_arrow(field.type, field.metadata), nullable)
+        dtype = from_arrow(field.type, field.metadata)
+        char = CHAR.fullmatch((field.metadata or {}).get(NOTE, b"")) if dtype == STRING else None
+        out[path] = Leaf(path, dtype, nullable, int(char[1]) if char else 0)
         if pa.types.is_struct(field.type) and NOTE not in (field.metadata or {}):
             for i in range(field.type.num_fields):
                 add(field.type.field(i), path, nullable)

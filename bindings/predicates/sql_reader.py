@@ -9,6 +9,7 @@ from skipstone.bindings.predicates.sql_forms import DIFFERENCES, is_name, not_un
 from skipstone.bindings.predicates.sql_intervals import interval_of
 from skipstone.bindings.predicates.sql_values import is_pattern, literal_of, rounds_twice, type_of
 from skipstone.ir import types as ty
+from skipstone.ir.coercion.char import without_padding
 from skipstone.ir.errors import PredicateSyntaxError
 from skipstone.ir.node import Name, Node, Op, literal, parameter, unknown
 from skipstone.ir.types import Kind
@@ -84,8 +85,10 @@ class Reader:
                     Op.NOT, (Node(Op.NULL_SAFE_EQ, (self.node(e.this), self.node(e.expression))),)
                 )
             case exp.Between():
-                x = self.node(e.this)
-                low, high = self.node(e.args["low"]), self.node(e.args["high"])
+                x, low, high = (
+                    without_padding(self.node(part))
+                    for part in (e.this, e.args["low"], e.args["high"])
+                )
                 return Node(Op.AND, (Node(Op.GE, (x, low)), Node(Op.LE, (x, high))))
             case exp.Is():
                 return self.is_test(e)

@@ -11,6 +11,7 @@ import pyarrow.dataset as ds
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
+from skipstone.bindings.tables.char_columns import holds_char
 from skipstone.bindings.tables.parquet.calendar import is_julian
 from skipstone.bindings.tables.parquet.declared_types import meaning_of, noted_paths
 from skipstone.bindings.tables.parquet.heads import schema_of
@@ -57,6 +58,8 @@ def dataset_of(plan: Plan) -> ds.Dataset:
             f"a dataset cannot express that the column {show_path(path)} is {meaning_of(field)}. "
             f"{OTHERWISE}"
         )
+    if char := next(filter(holds_char, schema), None):
+        raise UnsupportedForm(f"a dataset cannot pad the CHAR values of {char.name!r}. {OTHERWISE}")
     plan.table.check_unchanged(plan.kept)
     kind, fragments, known = ds.ParquetFileFormat(), [], {}
     for file in plan.table.dataset_files(plan):

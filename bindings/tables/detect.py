@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow.fs as pafs
@@ -23,6 +23,7 @@ from skipstone.ir.errors import SourceError
 
 FORMATS: Final = ("parquet", "hive", "delta", "iceberg")
 LOG: Final = "_delta_log"
+HUDI: Final = (".hoodie", ".hoodie_partition_metadata")
 HINT: Final = "version-hint.text"  # names the current metadata file of an Iceberg table
 
 
@@ -97,8 +98,14 @@ def metadata_files(fs: pafs.FileSystem, root: str) -> Mapping[str, int]:
     return {n: t for n, t in times.items() if n == HINT or n.endswith(".metadata.json")}
 
 
+def is_hudi(fs: pafs.FileSystem, root: str) -> bool:
+    """Return True if a folder has the metadata of a Hudi table, or of a partition of one."""
+    found = (info_at(fs, f"{root.rstrip('/')}/{name}", root).type for name in HUDI)
+    return any(kind != pafs.FileType.NotFound for kind in found)
+
+
 def refuse_other_formats(fs: pafs.FileSystem, root: str, inside: Iterable[str] | None) -> None:
-    """Raise an error if a folder belongs to a Delta or Iceberg table.
+    """Raise an error if a folder belongs to a Delta, Iceberg or Hudi table.
 
     Such a folder also holds files that the table removed. Reading it as plain Parquet would bring
     their rows back.
@@ -109,7 +116,7 @@ def refuse_other_formats(fs: pafs.FileSystem, root: str, inside: Iterable[str] |
         inside: The paths of all files below the folder; None looks them up.
 
     Raises:
-        SourceError: the folder is a Delta or Iceberg table, or a partition folder of a Delta table.
+        SourceError: the folder is such a table, or a partition folder of a Delta or Hudi table.
 
     Source: Delta Lake, `DeltaTableUtils.findDeltaTableRoot` and DELTA_INVALID_FORMAT.
     """
@@ -120,20 +127,34 @@ def refuse_other_formats(fs: pafs.FileSystem, root: str, inside: Iterable[str] |
     metadata = metadata_files(fs, root) if names is None else filter(_is_metadata, names)
     if any(True for _ in metadata):
         raise _wrong_format(folder, folder, "Iceberg", "scan_iceberg")
+    # A listing leaves out names that begin with a dot.
+    if is_hudi(fs, root):
+        raise _wrong_format(folder, folder, "Hudi", None)
     above = folder
     while "=" in os.path.basename(above):
         above = os.path.dirname(above)
         if is_delta(fs, above):
             raise _wrong_format(folder, above, "Delta", "scan_delta")
+        if is_hudi(fs, above):
+            raise _wrong_format(folder, above, "Hudi", None)
+
+
+def without_metadata(files: Sequence[pafs.FileInfo], root: str) -> list[pafs.FileInfo]:
+    """Leave out the logs and manifests of Delta and Iceberg tables from the files of a folder."""
+    folder = root.rstrip("/")
+    names = [i.path.removeprefix(f"{folder}/") for i in files]
+    own = (f"{LOG}/", "metadata/") if any(map(_is_metadata, names)) else (f"{LOG}/",)
+    return [i for i, name in zip(files, names, strict=True) if not name.startswith(own)]
 
 
 def _is_metadata(name: str) -> bool:
     return name.startswith("metadata/") and name.endswith(".metadata.json") and name.count("/") == 1
 
 
-def _wrong_format(folder: str, root: str, kind: str, call: str) -> SourceError:
+def _wrong_format(folder: str, root: str, kind: str, call: str | None) -> SourceError:
     relation = "is" if folder == root else f"is a partition folder of {shown(root)},"
+    way_out = f"use {call}" if call else f"Skipstone does not read {kind}: read it by Spark"
     return SourceError(
         f"{shown(folder)} {relation} the folder of a {kind} table, with files that the table may "
-        f"have removed; use {call}, or name the files one by one or by a glob"
+        f"have removed or replaced; {way_out}, or take all files with ignore_table_format=True"
     )

@@ -27,7 +27,7 @@ from skipstone.bindings.location import (
     unreachable,
 )
 from skipstone.bindings.plans.work import Meter
-from skipstone.bindings.tables.detect import refuse_other_formats
+from skipstone.bindings.tables.detect import refuse_other_formats, without_metadata
 from skipstone.bindings.tables.partitions import Texts, partition_texts
 from skipstone.ir.errors import SourceError, describe_error
 from skipstone.kernels.decode.arrays import longs, ranks, texts
@@ -176,6 +176,8 @@ def list_files(
     filesystem: FileSystemLike | None = None,
     base_path: Location | None = None,
     meter: Meter | None = None,
+    *,
+    ignore_format: bool = False,
 ) -> Listed:
     """List the files of a table, sorted by path.
 
@@ -189,6 +191,7 @@ def list_files(
             is the folder itself, or the part of a glob before the first wildcard. Files that are
             named one by one have no partition values without it, as in Spark.
         meter: Counts folders and files.
+        ignore_format: Whether the folder may be that of a Delta, Iceberg or Hudi table.
 
     Raises:
         SourceError: nothing exists there, or the paths lie on several file systems.
@@ -203,7 +206,9 @@ def list_files(
         if base_path is None and (named := _list_named_files(paths, filesystem)) is not None:
             meter.count("files", len(paths))
             return named
-        parts = [list_files(w, filesystem, base_path, meter) for w in paths]
+        parts = [
+            list_files(w, filesystem, base_path, meter, ignore_format=ignore_format) for w in paths
+        ]
         kinds = {p.filesystem.type_name for p in parts}
         if len(kinds) > 1:
             raise SourceError(
@@ -218,7 +223,10 @@ def list_files(
         infos, etags = [info], etag_of_file(fs, path)
     elif info.type == pafs.FileType.Directory:
         (infos, etags), base, root = list_folder(fs, path, meter), base or path, path
-        refuse_other_formats(fs, path, (i.path for i in infos))
+        if ignore_format:
+            infos = without_metadata(infos, path)
+        else:
+            refuse_other_formats(fs, path, (i.path for i in infos))
     elif any(ch in path for ch in "*?["):
         infos, start, etags = _list_glob(fs, path, meter)
         base = base or start

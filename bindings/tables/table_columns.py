@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from skipstone.bindings.tables.char_columns import padded
 from skipstone.ir.errors import SourceError
 
 
@@ -37,7 +38,7 @@ def to_table_columns(
 ) -> pa.RecordBatch:
     """Return a batch with the table's columns.
 
-    Partition values are repeated, absent columns are NULL, and types are widened.
+    Partition values are repeated, absent columns are NULL, types are widened, and CHAR is padded.
     """
     n = batch.num_rows
     columns = []
@@ -45,7 +46,7 @@ def to_table_columns(
         if f.name in constants:
             columns.append(pa.repeat(constants[f.name], n))
         elif f.name in own_names:
-            columns.append(to_table_type(batch.column(own_names[f.name]), f.type))
+            columns.append(padded(to_table_type(batch.column(own_names[f.name]), f.type), f))
         else:
             columns.append(pa.nulls(n, f.type))
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))

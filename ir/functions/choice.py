@@ -237,7 +237,28 @@ def _compare_signature(args: tuple[Node, ...], session: Session) -> Signature:
     return (to, to), ty.INT8
 
 
+def _nanvl_signature(args: tuple[Node, ...], session: Session) -> Signature:
+    check_arity(args, 2)
+    types = [a.dtype for a in args]
+    if any(t is None or t.kind not in (Kind.INT, Kind.DECIMAL, Kind.FLOAT) for t in types):
+        raise CannotJudge("nanvl expects two numbers")
+    to = ty.FLOAT if types == [ty.FLOAT, ty.FLOAT] else ty.DOUBLE
+    return (to, to), to
+
+
+def _nanvl_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
+    a, b = args
+    return hull(call.dtype, [(replace(a, may_hold_nan=NO), YES), (b, a.may_hold_nan)])
+
+
+def _nanvl_rows(call: Call, args: tuple[Values, ...]) -> Values:
+    a, b = args
+    nan = a.valid & ~a.may_raise & np.isnan(a.data)
+    return _pick(call.dtype, [(a, ~nan), (b, nan)], NO)
+
+
 FUNCTIONS: Final = {
+    "nanvl": Function(_nanvl_signature, interval=_nanvl_interval, rows=_nanvl_rows),
     "coalesce": Function(
         _alike(1, 1000), interval=_coalesce_interval, rows=_coalesce_rows, nested=True
     ),

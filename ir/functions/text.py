@@ -316,7 +316,44 @@ def _reversed(call: Call, a: Data) -> Any:
     )
 
 
+def _char_signature(args: tuple[Node, ...], session: Session) -> Signature:
+    return (ty.STRING, ty.INT32), ty.STRING
+
+
+def _char_padding(call: Call, a: Data, length: Data) -> Any:
+    """Pad CHAR with spaces to its length in characters (ir/coercion/char.py)."""
+    return map_elements(lambda raw, n: raw + b" " * max(0, n - _characters(raw)), a, length)
+
+
+def _char_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
+    """Return the interval of padded text.
+
+    Padding only appends, so the lower bound holds. A text below the upper bound stays below it,
+    unless it is the start of the bound: then it ends in spaces, and is above it if the bound goes
+    on with a character before the space.
+    """
+    text, length = args
+    single, spaces = apply(call, Function(_char_signature, _char_padding), args), int(length.low[0])
+    start = re.compile(rb"[^\x00-\x1f]*")
+
+    def end(raw: bytes) -> bytes:
+        kept = start.match(raw)
+        return (kept[0] if kept else raw) + b" " * spaces
+
+    return replace(
+        single,
+        low=np.where(text.single, single.low, text.low),
+        high=np.where(text.single, single.high, map_elements(end, text.high)),
+        unbounded_above=text.unbounded_above,
+    )
+
+
+_CHAR: Final = Function(
+    _char_signature, _char_padding, interval=_char_interval, column=text_columns.char_padding
+)
 FUNCTIONS: Final = {
+    "char_padding": _CHAR,
+    "char_value": _CHAR,
     "length": _ranged(
         Function(_length_signature, _length, column=text_columns.length), 0, MAX_LENGTH
     ),

@@ -54,6 +54,11 @@ def count_of(kernel: Callable[[pa.Array], pa.Array]) -> Column:
     return lambda call, a: numbers(kernel(a)) if _is_text(a) else None
 
 
+def char_padding(call: Call, a: Any, length: Any) -> pa.Array | None:
+    """Pad text with spaces to a number of characters."""
+    return pc.utf8_rpad(a, int(length)) if _is_text(a) and not _is_text(length) else None
+
+
 def length(call: Call, a: Any) -> Data | None:
     """Count characters, or the bytes of binary."""
     if not _is_text(a):

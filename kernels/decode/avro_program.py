@@ -102,9 +102,15 @@ class _Writer:
         return total
 
     def value(self, described: Any, number: int | None, depth: int) -> int:
+        # The type of partition values whose source column was dropped. They are left out.
+        if described in ("null", {"type": "null"}):
+            return 0
         if not isinstance(described, list):
             return self.plain(described, number, depth, None)
-        if len(described) != 2 or "null" not in described or described == ["null", "null"]:
+        if described == ["null", "null"]:
+            self.step(LONG, -1)  # the position in the union
+            return 1
+        if len(described) != 2 or "null" not in described:
             raise Unsupported(
                 f"the schema has a union of {described!r:.100}; expected one of null and "
                 "another type"

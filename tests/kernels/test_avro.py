@@ -347,3 +347,28 @@ def test_items_without_bytes_are_not_counted_by_the_fallback(items):
 def test_invalid_types(kind):
     with pytest.raises(SourceError):
         decode(avro_file(with_field(kind), [(1, b"\0" * 90)]), "m.avro", 0, 9)
+
+
+def test_values_of_the_type_null_take_no_bytes():
+    """Iceberg gives a partition field this type if its source column was dropped."""
+    inner = {
+        "type": "record",
+        "name": "p",
+        "fields": [
+            {"name": "gone", "field-id": 11, "type": "null"},
+            {"name": "k", "field-id": 12, "type": ["null", "long"]},
+            {"name": "lost", "field-id": 13, "type": ["null", "null"]},
+        ],
+    }
+    schema = record("long", inner, {"type": "null"}, ["null", "string"])
+    one = varint(7) + varint(1) + varint(5) + varint(0) + varint(1) + text(b"x")
+    two = varint(8) + varint(0) + varint(1) + varint(0)
+    records = Container(avro_file(schema, [(2, one + two)])).records()
+    program = records.program
+    assert list(program.records[1]) == [11, 12, 13]
+    assert sorted(program.fields) == [0, 3, 12]
+    assert records.slots[program.fields[0].at].tolist() == [7, 8]
+    assert records.known(program.fields[12]).tolist() == [True, False]
+    assert records.known(program.fields[3]).tolist() == [True, False]
+    with pytest.raises(SourceError):
+        decode(avro_file(record("null"), [(3, b"")]), "m.avro", 0, 9)

@@ -59,6 +59,7 @@ CALLS: Final = {
 # Functions with any number of arguments.
 MANY: Final = {
     "Coalesce": "coalesce",
+    "NaNvl": "nanvl",
     "Greatest": "greatest",
     "Least": "least",
     "Concat": "concat",

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from skipstone.bindings.tables.char_columns import holds_char
 from skipstone.bindings.tables.parquet.declared_types import (
     COLLATED,
     FIELD,
@@ -187,7 +188,7 @@ def carried(schema: pa.Schema, *, by_spark: bool = False) -> pa.Schema:
                 f"takes some of {rest or 'none'}"
             )
         for path, own in () if by_spark else notes.items():
-            if not meaning_of(own).startswith(COLLATED):
+            if not (meaning_of(own).startswith(COLLATED) or holds_char(own)):
                 raise UnsupportedForm(
                     f"the column {'.'.join(path)!r} is {meaning_of(own)}, which only Spark can "
                     "read: Skipstone's own reader, in Python workers, returns the stored form. "

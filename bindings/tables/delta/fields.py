@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from skipstone.bindings.tables.char_columns import DECLARED, declared, with_char
 from skipstone.ir.errors import SourceError
 from skipstone.ir.node import Path
 
@@ -146,35 +147,34 @@ def _leaves(
         )
 
 
-def _field(f: Mapping[str, Any], padded: bool = False) -> pa.Field:
-    # Collated text is not ordered by its bytes, and readers pad CHAR. This note on the Arrow field
-    # tells `ir.types.from_arrow` about it.
+def _field(f: Mapping[str, Any]) -> pa.Field:
+    # Collated text is not ordered by its bytes. This note on the Arrow field tells
+    # `ir.types.from_arrow` about it.
     notes = f.get("metadata") or {}
-    padded = (
-        padded
-        or re.search(
-            r"(?:^|[<:, ])char\(", str(notes.get("__CHAR_VARCHAR_TYPE_STRING", "")), re.IGNORECASE
-        )
-        is not None
-    )
     kind = str(f["type"])
-    note = notes.get(COLLATIONS) or (
-        kind if kind.startswith("string collate") or (padded and kind == "string") else None
-    )
-    return pa.field(
+    note = notes.get(COLLATIONS) or (kind if kind.startswith("string collate") else None)
+    field = pa.field(
         f["name"],
-        arrow_type(f["type"], padded),
+        arrow_type(f["type"]),
         f.get("nullable", True),
         None if note is None else {COLLATIONS: str(note)},
     )
+    char = declared(notes)
+    if not char:
+        return field
+    try:
+        return with_char(field, char)
+    except ValueError as e:
+        raise SourceError(
+            f"the Delta column {f['name']!r:.100} has the note {DECLARED}: {e}"
+        ) from e
 
 
-def arrow_type(kind: Any, padded: bool = False) -> pa.DataType:
+def arrow_type(kind: Any) -> pa.DataType:
     """Return the Arrow type of a Delta type.
 
     Args:
         kind: The type as the schema describes it: a name, or a mapping of a nested type.
-        padded: True if text in it is CHAR.
 
     Raises:
         SourceError: no version of the protocol has the type.
@@ -186,7 +186,7 @@ def arrow_type(kind: Any, padded: bool = False) -> pa.DataType:
     if isinstance(kind, Mapping):
         match kind.get("type"):
             case "struct":
-                return pa.struct([_field(f, padded) for f in kind["fields"]])
+                return pa.struct([_field(f) for f in kind["fields"]])
             case "array":
                 return pa.list_(
                     pa.field(

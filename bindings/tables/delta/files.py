@@ -64,6 +64,9 @@ class DeltaFiles(Table, CompleteTable):
         if adopt is not None:
             adopt(self.statistics_in("UTC"))
 
+    def __getstate__(self) -> dict[str, Any]:
+        return dict(self.__dict__)  # statistics that are read while they are pickled add to it
+
     @property
     def path(self) -> str:
         """The table's folder or URI, as it was named."""

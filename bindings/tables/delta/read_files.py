@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
+from skipstone.bindings.tables.char_columns import padded
 from skipstone.bindings.tables.delta.fields import TableFields, physical_name
 from skipstone.bindings.tables.delta.vectors import deleted_rows
 from skipstone.bindings.tables.parquet.footer import read_tail
@@ -36,6 +37,7 @@ from skipstone.bindings.tables.read import (
 from skipstone.bindings.tables.row_ranges import RowRanges
 from skipstone.ir.errors import SourceError, clip, describe_error
 from skipstone.ir.outcome import Verdict
+from skipstone.ir.types import plain
 
 if TYPE_CHECKING:
     from skipstone.bindings.plans.pages import FilePages
@@ -219,7 +221,8 @@ class FileReader(Reader):
                 columns.append(pa.repeat(self._partition_value(f["name"], partition), n))
             elif f["name"] in own:
                 column = batch.column(own[f["name"]])
-                columns.append(conform(column, f["type"], kind, self.fields.mapped, self.by_id))
+                whole = conform(column, f["type"], kind, self.fields.mapped, self.by_id)
+                columns.append(padded(whole, schema.field(f["name"])))
             else:
                 columns.append(pa.nulls(n, kind))
         return pa.RecordBatch.from_arrays(
@@ -240,7 +243,7 @@ class FileReader(Reader):
                 f"the partition value {name}={text[0].as_py()!r} is not a {kind}; "
                 "expected a text that Spark casts to it"
             )
-        return value[0]
+        return padded(value, self.fields.schema.field(name))[0]
 
 
 def _live_rows(batch: pa.RecordBatch, deleted: RowRanges, start: int) -> pa.RecordBatch:
@@ -290,6 +293,8 @@ def conform(
     """
     if values.type == kind and not (mapped and pa.types.is_nested(kind)):
         return values
+    if described == "variant":
+        return _variant(values, kind)
     if pa.types.is_struct(kind) and pa.types.is_struct(values.type):
         own, children = list(values.type), []
         for f, field in zip(described["fields"], kind, strict=True):
@@ -312,3 +317,20 @@ def conform(
     ):
         return values.cast(pa.timestamp(kind.unit, values.type.tz)).cast(pa.int64()).cast(kind)
     return values.cast(kind, safe=not pa.types.is_floating(kind))
+
+
+def _variant(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Convert a file's VARIANT values to structs of two binary fields.
+
+    Raises:
+        SourceError: the file stores parts of the values in columns of their own.
+    """
+    values = plain(values)
+    names = values.type.names if pa.types.is_struct(values.type) else []
+    if set(names) != set(kind.names):
+        raise SourceError(
+            f"a VARIANT column is stored as {clip(str(values.type))}; expected the fields "
+            f"{' and '.join(kind.names)}; leave the column out (columns=), or read it by Spark"
+        )
+    children = [values.field(f.name).cast(f.type) for f in kind]
+    return pa.StructArray.from_arrays(children, fields=list(kind), mask=values.is_null())

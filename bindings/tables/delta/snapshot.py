@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,7 @@ from skipstone.bindings.tables.delta.segment import segment
 from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import SourceError, clip, describe_error
 
+T = TypeVar("T")
 # The table features that this reader supports. Source: PROTOCOL.md, "Valid Feature Names in Table
 # Features".
 FEATURES: Final = frozenset(
@@ -40,6 +42,10 @@ FILE_COLUMNS: Final = tuple(name for name in COLUMNS if name != "stats")
 MAPPING: Final = "delta.columnMapping.mode"
 
 METADATA: Final = ("id", "name", "description", "partitionColumns", "configuration", "createdTime")
+
+
+def _given(read: T) -> T:
+    return read
 
 
 @dataclass(frozen=True)
@@ -82,6 +88,12 @@ class Snapshot:
     def stats(self) -> tuple[pa.ChunkedArray, ...]:
         """The statistics of `files`, in their order: structs, one array per part of the log."""
         return self.read_stats()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle what was read; another process need not reach the log."""
+        read = partial(_given, self.files), partial(_given, self.stats)
+        own = self.uri, self.root, self.fs, self.version, self.fields, self.metadata
+        return Snapshot, (*own, self.num_files, *read)
 
     @property
     def nbytes(self) -> int:
@@ -258,8 +270,8 @@ def _snapshot_of(
         fields,
         metadata,
         files.num_rows,
-        lambda: files,
-        lambda: stats,
+        partial(_given, files),
+        partial(_given, stats),
     )
 
 

@@ -245,6 +245,7 @@ def scan_hive(
     on_error: Literal["raise", "keep"] = "raise",
     stats: Location | Literal[False] | None = None,
     use_metadata: bool = True,
+    ignore_table_format: bool = False,
 ) -> HiveTable:
     """Open a table of Parquet files in folders `key=value`, nested to one depth.
 
@@ -264,7 +265,7 @@ def scan_hive(
             first file, as in Spark without `mergeSchema`. A column that a file lacks is NULL there;
             other columns of a file are not read.
         on_error: "raise", or "keep" a file that cannot be read, as for `scan_parquet`.
-        stats, use_metadata: As for `scan_parquet`.
+        stats, use_metadata, ignore_table_format: As for `scan_parquet`.
 
     Returns:
         The table; plans list its folders and read footers.
@@ -290,7 +291,8 @@ def scan_hive(
         raise missing(source, "the folder of a table")
     if kind != pafs.FileType.Directory:
         raise SourceError(f"{shown(source)} is a file; expected the folder of a table")
-    refuse_other_formats(fs, root, None)
+    if not ignore_table_format:
+        refuse_other_formats(fs, root, None)
     meter, listed, given = Meter(), time.time_ns(), types_of(partition_schema)
     named = saved_at(stats)
     with meter.phase("listing"):

@@ -37,12 +37,12 @@ class _Listing(NamedTuple):
     Attributes:
         folders: Partition folders in it, sorted.
         other_folders: Other folders in it, sorted.
-        files: Files in it.
+        files: Paths of the files in it.
     """
 
     folders: list[str]
     other_folders: list[str]
-    files: list[pafs.FileInfo]
+    files: list[str]
 
 
 class Tree:
@@ -142,7 +142,7 @@ class Tree:
         Raises:
             SourceError: there are files beside them.
         """
-        stray = [f.path for f in listing.files]
+        stray = [*listing.files]
         stray += [
             f.path
             for other in listing.other_folders
@@ -209,6 +209,6 @@ class Tree:
             self._listings[folder] = _Listing(
                 [f for f in inner if "=" in os.path.basename(f)],
                 [f for f in inner if "=" not in os.path.basename(f)],
-                [f for f in entries if f.type == pafs.FileType.File],
+                [f.path for f in entries if f.type == pafs.FileType.File],
             )
         return self._listings[folder]

@@ -68,6 +68,27 @@ class IcebergTable(Table):
         self._lock = forks.lock()
         self._views: OrderedDict[tuple[int, ...], IcebergFiles] = OrderedDict()
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle the table without its catalog and without the manifests that it has read.
+
+        The FileIO goes along, with the properties by which it reaches the storage.
+        """
+        from pyiceberg.catalog.noop import NoopCatalog
+        from pyiceberg.table import StaticTable
+
+        static = StaticTable(
+            self.source.name(),
+            self.source.metadata,
+            self.source.metadata_location,
+            self.source.io,
+            NoopCatalog("static-table"),
+        )
+        fresh = {"source": static, "_decoded_manifests": {}, "_lock": None, "_views": OrderedDict()}
+        return {**self.__dict__, **fresh}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _lock=forks.lock())
+
     # What the table is.
 
     @property

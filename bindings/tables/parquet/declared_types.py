@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from skipstone.bindings.tables.char_columns import declared, with_char
 from skipstone.ir.node import Path
 from skipstone.ir.rows import FILTER_ELSEWHERE
 from skipstone.ir.types import NOTE
@@ -91,6 +92,12 @@ def _annotate(field: pa.Field, spark_fields: SparkFields) -> pa.Field:
     if _is_struct(own["type"]) and pa.types.is_struct(field.type) and not _metadata_note(own):
         below = {str(f["name"]): f for f in own["type"]["fields"]}
         return field.with_type(pa.struct([_annotate(f, below) for f in field.type]))
+    if char := declared(own.get("metadata")):
+        try:
+            field = with_char(field, char)
+        except ValueError:
+            return _with_note(field, char.upper(), json.dumps(own))
+        return field.with_metadata({**(field.metadata or {}), FIELD: json.dumps(own)})
     note = _field_note(own)
     return _with_note(field, note, json.dumps(own)) if note else field
 

@@ -338,6 +338,7 @@ def scan_parquet(
     progress: Progress | None = None,
     stats: Location | Literal[False] | None = None,
     use_metadata: bool = True,
+    ignore_table_format: bool = False,
 ) -> ParquetTable:
     """Open a table of Parquet files.
 
@@ -345,7 +346,7 @@ def scan_parquet(
 
     Args:
         source: A file, a folder, a glob (`**` crosses folders), or a list of them; paths or URIs.
-            The folder of a Delta or Iceberg table is refused: it holds files that the table
+            The folder of a Delta, Iceberg or Hudi table is refused: it holds files that the table
             removed.
         filesystem: Any file system of pyarrow or fsspec, the name of an fsspec protocol, or the URI
             of a folder. Paths are then paths of this file system.
@@ -365,6 +366,8 @@ def scan_parquet(
             the files that it fits: it names them, is not older, and their row groups lie within
             them without gaps. This check does not notice if a file was replaced by an older one of
             almost the same size; pass False if that may happen.
+        ignore_table_format: Take all Parquet files of a Delta, Iceberg or Hudi table's folder, with
+            rows that the table has deleted or replaced.
 
     Returns:
         The table. So far only footers, or what replaces them, have been read; `work` counts them.
@@ -378,7 +381,7 @@ def scan_parquet(
     meter, listed = Meter(), time.time_ns()
     filesystem = chosen_filesystem(source, filesystem, storage_options)
     with meter.phase("listing"):
-        found = list_files(source, filesystem, base_path, meter)
+        found = list_files(source, filesystem, base_path, meter, ignore_format=ignore_table_format)
         partitions = partition_fields(partition_folders(found.files), types_of(partition_schema))
     cache = FooterCache(
         found.root,

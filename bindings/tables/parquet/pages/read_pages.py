@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from skipstone.bindings.predicates.predicate import PruningPredicate
+from skipstone.bindings.tables.char_columns import holds_char
 from skipstone.bindings.tables.parquet.footer import ParsedFooter
 from skipstone.bindings.tables.parquet.heads import Heads
 from skipstone.bindings.tables.parquet.pages.chunk_pages import Chunk
@@ -172,6 +173,8 @@ def _leaves_of(file: FileRead, fields: Sequence[pa.Field]) -> dict[str, LeafType
     if tail.head.julian or tail.places is None:
         return None
     out = {}
+    if any(map(holds_char, fields)):  # its values are padded
+        return None
     for f in fields:
         if f.name in file.own_names:
             leaf = tail.head.leaf_types.get(file.own_names[f.name])
