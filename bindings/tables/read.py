@@ -6,7 +6,7 @@ import itertools
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -21,7 +21,7 @@ from skipstone.bindings.tables.parquet.pages.page_history import PageHistory
 from skipstone.bindings.tables.row_filter import matching_rows
 from skipstone.ir.errors import SourceError, UnsupportedForm
 from skipstone.ir.node import Node, columns_of
-from skipstone.kernels.run.pool import threads
+from skipstone.kernels.run.pool import ContextPool, threads
 
 if TYPE_CHECKING:
     from skipstone.bindings.plans.pages import FilePages
@@ -43,7 +43,7 @@ def read_in_order(read: Callable[[T], list[Result]], tasks: Iterable[T]) -> Iter
     A few tasks are read ahead.
     """
     ahead = threads() + 1
-    with ThreadPoolExecutor(threads(), "skipstone-read") as readers:
+    with ContextPool(threads(), "skipstone-read") as readers:
         waiting: deque[Future[list[Result]]] = deque()
         try:
             for task in tasks:

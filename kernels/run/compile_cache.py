@@ -28,6 +28,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from skipstone.ir.errors import BackendMissing, describe_error
 from skipstone.ir.node import Node
+from skipstone.kernels.config import config
 from skipstone.kernels.run import forks
 from skipstone.kernels.run.first_import import finish, first_import
 from skipstone.kernels.run.private import exposed
@@ -241,9 +242,8 @@ def directory(kind: str = "kernels") -> Path:
 
     It is created if needed.
 
-    It lies under `SKIPSTONE_CACHE_DIR`, or else under the user's cache directory. If others can
-    change it, or a directory above it, they could plant code there: a private temporary directory
-    is used instead, with a warning.
+    It lies under `config.kernel_cache_dir`. If others can change it, or a directory above it, they
+    could plant code there: a private temporary directory is used instead, with a warning.
 
     Args:
         kind: The name of the subdirectory, such as "kernels".
@@ -264,7 +264,7 @@ def directory(kind: str = "kernels") -> Path:
         reason = describe_error(e)
     warnings.warn(
         f"skipstone does not keep {kind}: {reason}. "
-        "Set SKIPSTONE_CACHE_DIR to a directory of your own.",
+        "Set SKIPSTONE_CACHE_DIR, or config.kernel_cache_dir, to a directory of your own.",
         RuntimeWarning,
         stacklevel=3,
     )
@@ -272,9 +272,7 @@ def directory(kind: str = "kernels") -> Path:
 
 
 def _root() -> Path:
-    if path := os.environ.get("SKIPSTONE_CACHE_DIR"):
-        return Path(path)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "skipstone"
+    return Path(config.kernel_cache_dir)
 
 
 _temporary_directory: Path | None = None

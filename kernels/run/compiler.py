@@ -13,6 +13,7 @@ from collections.abc import Callable, Hashable
 from typing import Any, Final, NamedTuple, TypeVar
 
 from skipstone.ir.errors import describe_error
+from skipstone.kernels.config import config
 from skipstone.kernels.run import compile_cache, forks
 from skipstone.kernels.run.compile_cache import Shape
 
@@ -73,7 +74,7 @@ def compile_in_background(
             first.
     """
     global _running
-    if os.environ.get("SKIPSTONE_COMPILE") == "0" or key in _failed_keys or key == _current:
+    if not config.compile or key in _failed_keys or key == _current:
         return
     if isinstance(key, Shape) and (
         _operations(key) > MAX_OPERATIONS or compile_cache.count() >= MAX_KERNELS

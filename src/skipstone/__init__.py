@@ -67,6 +67,8 @@ if TYPE_CHECKING:
     from skipstone.ir.errors import UnsupportedForm as UnsupportedForm
     from skipstone.ir.guarantee import LiteralGuarantee as LiteralGuarantee
     from skipstone.ir.outcome import Verdict as Verdict
+    from skipstone.kernels.config import ProgressEvent as ProgressEvent
+    from skipstone.kernels.config import config as config
     from skipstone.kernels.run.pool import set_threads as set_threads
 
 __version__ = "0.1.0"
@@ -108,6 +110,7 @@ _HOMES = {
         "UnknownColumn",
         "UnsupportedForm",
     ),
+    "kernels.config": ("ProgressEvent", "config"),
     "kernels.run.pool": ("set_threads",),
     "ir.guarantee": ("LiteralGuarantee",),
     "ir.outcome": ("Verdict",),
@@ -134,6 +137,7 @@ __all__ = [
     "PredicateError",
     "PredicateSyntaxError",
     "PredicateTooDeep",
+    "ProgressEvent",
     "PruningPredicate",
     "PruningStatistics",
     "ShardVerdicts",
@@ -152,6 +156,7 @@ __all__ = [
     "Work",
     "call",
     "col",
+    "config",
     "join",
     "join_explained",
     "lit",
@@ -184,8 +189,9 @@ def __dir__() -> list[str]:
 class _Package(types.ModuleType):
     @property
     def cache_dir(self) -> str | None:
-        """A folder that keeps the statistics of tables whose logs were read, for other processes.
+        """The setting `config.statistics_cache_dir`.
 
+        A folder that keeps the statistics of tables whose logs were read, for other processes.
         None, the default, keeps nothing.
         """
         from skipstone.bindings.statistics.store.folder import cache_dir

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 import numpy as np
@@ -22,6 +21,7 @@ import pyarrow.json as pj
 from skipstone.bindings.plans.work import Meter
 from skipstone.bindings.tables.delta.segment import Commits
 from skipstone.ir.errors import SourceError, describe_error
+from skipstone.kernels.run.pool import ContextPool
 
 VECTOR: Final = pa.struct(
     [
@@ -54,7 +54,7 @@ def fetch(fs: pafs.FileSystem, log: str, commits: Sequence[Commits], meter: Mete
     Raises:
         SourceError: a commit cannot be read; the message names it.
     """
-    with ThreadPoolExecutor(MAX_CONCURRENT_READS, "skipstone-log") as readers:
+    with ContextPool(MAX_CONCURRENT_READS, "skipstone-log") as readers:
         texts = list(readers.map(lambda c: read_bytes(fs, f"{log}/{c.name}"), commits))
     meter.count("commits", len(texts), sum(map(len, texts)))
     return texts

@@ -11,7 +11,6 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 import numpy as np
@@ -21,7 +20,7 @@ import pyarrow.compute as pc
 from skipstone.bindings.tables.delta.actions import parse_lines
 from skipstone.bindings.tables.delta.fields import LeafField
 from skipstone.kernels.decode.json_texts import at_hand, read_texts
-from skipstone.kernels.run.pool import threads
+from skipstone.kernels.run.pool import ContextPool, threads
 
 CHUNK: Final = 1 << 16  # texts in one parsing task
 MIN_COMPILED: Final = 1 << 12  # with fewer texts, the compiled loop is not used
@@ -87,7 +86,7 @@ def parse_statistics(
         read = _parse_compiled
     else:
         read = _parse_with_arrow
-    with ThreadPoolExecutor(threads(), "skipstone-log") as pool:
+    with ContextPool(threads(), "skipstone-log") as pool:
         found = list(pool.map(lambda part: list(read(part, kind, floating)), parts))
     return pa.chunked_array([rows for part in found for rows in part], kind)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +23,7 @@ from skipstone.bindings.tables.parquet.footers import FETCH_THREADS
 from skipstone.bindings.tables.partitions import Texts, pair_of
 from skipstone.ir.errors import SourceError, describe_error
 from skipstone.kernels.pack.planes import Mask
+from skipstone.kernels.run.pool import ContextPool
 
 Folder = tuple[str, Texts]
 # Returns a mask of the folders to keep. The folders lie at one level, so that all have texts of the
@@ -113,9 +113,7 @@ class Tree:
         level: list[Folder] = [(self.root, {})]
         num_skipped = 0
         for column in self.columns:
-            with ThreadPoolExecutor(
-                min(self._threads, len(level)) or 1, "skipstone-folders"
-            ) as readers:
+            with ContextPool(min(self._threads, len(level)) or 1, "skipstone-folders") as readers:
                 listings = list(readers.map(self._list, (path for path, _ in level)))
             below = [
                 (inner, {**texts, **self._texts(inner, column)})
@@ -163,7 +161,7 @@ class Tree:
             SourceError: there are more partition folders below one of them.
         """
         left = [f for f in folders if f[0] not in self._files]
-        with ThreadPoolExecutor(min(self._threads, len(left)) or 1, "skipstone-folders") as readers:
+        with ContextPool(min(self._threads, len(left)) or 1, "skipstone-folders") as readers:
             self._files |= zip(
                 (path for path, _ in left), readers.map(self._files_below, left), strict=True
             )

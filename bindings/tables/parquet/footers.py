@@ -6,7 +6,6 @@ import functools
 import os
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Final
@@ -31,7 +30,7 @@ from skipstone.bindings.tables.parquet.heads import MAGIC, Heads
 from skipstone.bindings.tables.parquet.pages.ranges import is_local
 from skipstone.ir.errors import SourceError, describe_error
 from skipstone.kernels.decode.footer_layout import are_kept, at_hand, is_there, load
-from skipstone.kernels.run.pool import run_chunks
+from skipstone.kernels.run.pool import ContextPool, run_chunks
 
 FETCH_THREADS: Final = 16  # most of the time of a fetch is spent waiting for storage
 # Storage is slow if a footer takes this many seconds, averaged over a batch of this many files.
@@ -284,7 +283,7 @@ def _iter_batches(
         yield footers
     if at == len(files):
         return
-    with ThreadPoolExecutor(FETCH_THREADS, "skipstone-footers") as readers:
+    with ContextPool(FETCH_THREADS, "skipstone-footers") as readers:
         try:
             # Several files at a time: handing over a task takes as long as reading a footer.
             step = max(1, min(BATCH_FILES, (len(files) - at) // (4 * FETCH_THREADS)))
