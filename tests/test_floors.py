@@ -26,7 +26,13 @@ ROOMS = (
     "spark",
     "shell",
 )
-SHARED = {"hooks", "html", "location"}  # modules of bindings that every room may import
+SHARED = {
+    "bars",
+    "hooks",
+    "html",
+    "location",
+    "progress",
+}  # modules of bindings that every room may import
 # Package -> where it may be imported. Generated kernels import numba too, but they are text.
 HOMES = {
     "numba": "kernels/",
@@ -47,7 +53,7 @@ HOMES = {
         "bindings/tables/table.py",  # only types
     ),
     "duckdb": ("bindings/plans/reading.py", "bindings/shell/demo.py"),
-    "typer": "bindings/shell/cli.py",
+    "typer": "bindings/shell/",
     "xxhash": (
         "bindings/statistics/membership.py",
         "bindings/statistics/store/",

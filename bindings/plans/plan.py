@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from skipstone.bindings.plans.aggregate import extreme
 from skipstone.bindings.plans.explain import explain_plan
 from skipstone.bindings.plans.order import sort_keys
 from skipstone.bindings.plans.reading import Reading
+from skipstone.bindings.plans.records import planned
 from skipstone.bindings.plans.request import Dynamic as Dynamic
 from skipstone.bindings.plans.request import PlanRequest, check_columns, check_limit
 from skipstone.bindings.plans.request import predicate_over as predicate_over
@@ -304,7 +306,7 @@ def plan_table(
         UnknownColumn: the table lacks a column.
         DynamicFilterError: `dynamic` holds no dynamic filters.
     """
-    schema, settings = table.schema, request.settings
+    start, schema, settings = time.perf_counter(), table.schema, request.settings
     limit, columns = check_limit(request.limit), check_columns(request.columns, schema.names)
     order = () if request.order_by is None else sort_keys(request.order_by, schema, settings)
     statistics = pruned_by = table.statistics_in(settings.timezone)
@@ -322,6 +324,7 @@ def plan_table(
     filters = request.filters(schema, refinement)
     verdicts = static if filters is None else filters.judged(pruned_by, static)
     session = settings if enabled(request.dynamic_filtering) else None
+    planned(table, predicate, verdicts, start)
     return Plan(
         table, predicate, verdicts, columns, statistics, limit, settings.timezone, order, filters,
         static, session, pruned_by, settings,

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+from skipstone.bindings.progress import overriding
 from skipstone.bindings.tables.detect import FORMATS, format_of
 from skipstone.bindings.tables.table import Table
 from skipstone.ir.errors import SourceError
+from skipstone.kernels.settings import ProgressSetting
 
 if TYPE_CHECKING:
     from skipstone.bindings.tables.delta.table import DeltaTable
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def scan(
-    source: Any, *, format: str | None = None
+    source: Any, *, format: str | None = None, progress: ProgressSetting = None
 ) -> ParquetTable | HiveTable | DeltaTable | IcebergTable:
     """Open a table of any format.
 
@@ -26,6 +28,7 @@ def scan(
         format: "parquet", "hive", "delta" or "iceberg". None detects it: a folder `_delta_log`
             means Delta, `metadata/*.metadata.json` means Iceberg, folders `key=value` mean Hive,
             everything else is Parquet.
+        progress: As `skipstone.config.progress`, for this call.
 
     Returns:
         The table that `scan_parquet`, `scan_hive`, `scan_delta` or `scan_iceberg` returns. These
@@ -50,7 +53,12 @@ def scan(
         return cast("ParquetTable | HiveTable | DeltaTable | IcebergTable", source)
     if format is None and (type(source).__module__ or "").startswith("pyiceberg."):
         format = "iceberg"
-    match format or format_of(source):
+    with overriding(progress):
+        return _scanned(source, format or format_of(source))
+
+
+def _scanned(source: Any, format: str) -> ParquetTable | HiveTable | DeltaTable | IcebergTable:
+    match format:
         case "delta":
             from skipstone.bindings.tables.delta.table import scan_delta
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Hashable
 from typing import Any, Final, NamedTuple, TypeVar
 
 from skipstone.ir.errors import describe_error
+from skipstone.kernels import logs
 from skipstone.kernels.config import config
 from skipstone.kernels.run import compile_cache, forks
 from skipstone.kernels.run.compile_cache import Shape
@@ -144,6 +145,7 @@ def _compile(task: Task) -> None:
         if len(_failed_keys) >= MAX_COUNTED:
             _failed_keys.clear()
         _failed_keys.add(task.key)
+        logs.fallback(f"a kernel cannot be compiled: {describe_error(e)}")
         warnings.warn(
             f"skipstone could not compile a kernel and continues with NumPy: {describe_error(e)}",
             RuntimeWarning,

@@ -26,12 +26,17 @@ _in_worker = threading.local()
 class ContextPool(ThreadPoolExecutor):
     """A thread pool whose work sees the context of the thread that submitted it.
 
-    So the overrides of `skipstone.config` also count in the threads that work on a call's behalf.
+    As a `with` block, it ends early after an error. The overrides of `skipstone.config` count in
+    its threads too.
     """
 
     def submit(self, work: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
         """Schedule `work(*args, **kwargs)`, as `ThreadPoolExecutor` does."""
         return super().submit(copy_context().run, work, *args, **kwargs)
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        # After an error, such as Ctrl-C, work that has not begun is dropped.
+        self.shutdown(wait=True, cancel_futures=kind is not None)
 
 
 def set_threads(count: int | None) -> None:

@@ -67,9 +67,9 @@ if TYPE_CHECKING:
     from skipstone.ir.errors import UnsupportedForm as UnsupportedForm
     from skipstone.ir.guarantee import LiteralGuarantee as LiteralGuarantee
     from skipstone.ir.outcome import Verdict as Verdict
-    from skipstone.kernels.config import ProgressEvent as ProgressEvent
     from skipstone.kernels.config import config as config
     from skipstone.kernels.run.pool import set_threads as set_threads
+    from skipstone.kernels.settings import ProgressEvent as ProgressEvent
 
 __version__ = "0.1.0"
 
@@ -110,8 +110,9 @@ _HOMES = {
         "UnknownColumn",
         "UnsupportedForm",
     ),
-    "kernels.config": ("ProgressEvent", "config"),
+    "kernels.config": ("config",),
     "kernels.run.pool": ("set_threads",),
+    "kernels.settings": ("ProgressEvent",),
     "ir.guarantee": ("LiteralGuarantee",),
     "ir.outcome": ("Verdict",),
 }

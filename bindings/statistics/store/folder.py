@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import warnings
 
+from skipstone.kernels import logs
 from skipstone.kernels.config import Config, config
 from skipstone.kernels.run.private import exposed
 
@@ -36,6 +37,7 @@ def kept_in(*names: str) -> str | None:
         return path
     if reason not in _warned:
         _warned.add(reason)
+        logs.fallback(f"skipstone keeps no statistics in {folder}: {reason}")
         warnings.warn(
             f"skipstone keeps nothing in skipstone.cache_dir = {folder!r}: {reason}. "
             "Choose a folder of your own, below folders that only you or root can change.",

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skipstone.bindings.progress import Track
 from skipstone.bindings.tables.delta.actions import parse_lines
 from skipstone.bindings.tables.delta.fields import LeafField
 from skipstone.kernels.decode.json_texts import at_hand, read_texts
@@ -86,8 +87,12 @@ def parse_statistics(
         read = _parse_compiled
     else:
         read = _parse_with_arrow
-    with ContextPool(threads(), "skipstone-log") as pool:
-        found = list(pool.map(lambda part: list(read(part, kind, floating)), parts))
+    with (
+        Track("statistics", len(texts), "files") as track,
+        ContextPool(threads(), "skipstone-log") as pool,
+    ):
+        read_parts = pool.map(lambda part: list(read(part, kind, floating)), parts)
+        found = list(track.each(read_parts, map(len, parts)))
     return pa.chunked_array([rows for part in found for rows in part], kind)
 
 

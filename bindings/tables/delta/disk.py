@@ -30,6 +30,7 @@ from skipstone.bindings.tables.delta.fields import fields_of
 from skipstone.bindings.tables.delta.log import LogLocation, SnapshotRequest, Stamp
 from skipstone.bindings.tables.delta.snapshot import METADATA, Snapshot, files_schema
 from skipstone.ir.errors import StatisticsError, describe_error
+from skipstone.kernels import logs
 
 if TYPE_CHECKING:
     from skipstone.bindings.tables.delta.table import DeltaTable
@@ -54,11 +55,15 @@ def newest(request: SnapshotRequest, place: LogLocation) -> DeltaTable | None:
         # If another table has taken this one's place, its commit has another stamp.
         if version <= request.version and stamp == place.stamp(version):
             with contextlib.suppress(StatisticsError, OSError):
-                return _open(
+                table = _open(
                     os.path.join(str(folder), name),
                     SnapshotRequest(request.uri, version, stamp, request.options),
                     place,
                 )
+                logs.write(
+                    "statistics opened", table=table.path, version=version, wanted=request.version
+                )
+                return table
     return None
 
 
@@ -101,8 +106,12 @@ def save(table: DeltaTable, place: LogLocation) -> DeltaTable:
         with place.meter.phase("saving"):
             save_packed(table.statistics, path, {"files": read.files, **parts}, note)
         _sweep(folder, place)
+        logs.write(
+            "statistics saved", table=table.path, version=request.version, folder=str(folder)
+        )
         return _open(path, request, place)
     except (StatisticsError, OSError) as e:  # a full disk, or another process cleans up
+        logs.fallback(f"{table.redacted_path} cannot be saved in {folder}: {describe_error(e)}")
         warnings.warn(
             f"skipstone cannot save {table.redacted_path} in {folder} ({describe_error(e)}); "
             "the table was read from its log, and will be again",

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from skipstone.bindings.location import Location
 from skipstone.bindings.plans.plan import Plan, plan_table
+from skipstone.bindings.plans.records import opened
 from skipstone.bindings.statistics.statistics import Statistics
 from skipstone.bindings.tables.delta import disk
 from skipstone.bindings.tables.delta.cache import cached_table, discard
@@ -165,4 +166,4 @@ def scan_delta(
             return disk.save(table, place)
         return table
 
-    return cached_table(request, read)
+    return opened(cached_table(request, read), "delta", source)

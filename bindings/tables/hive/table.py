@@ -14,6 +14,7 @@ import pyarrow.fs as pafs
 from skipstone.bindings.filters.scan import DynamicFilters
 from skipstone.bindings.location import FileSystemLike, Location, info_at, missing, resolve, shown
 from skipstone.bindings.plans.plan import Plan, plan_table
+from skipstone.bindings.plans.records import opened
 from skipstone.bindings.plans.work import Meter, Work
 from skipstone.bindings.predicates.predicate import PruningPredicate
 from skipstone.bindings.statistics.statistics import Statistics
@@ -297,4 +298,4 @@ def scan_hive(
         )
         partitions = partition_fields(folders, given, infer=infer_types)
     cache = FooterCache(root, fs, named, meter, summaries=use_metadata, keep=on_error == "keep")
-    return HiveTable(tree, cache, partitions, schema, meter, listed)
+    return opened(HiveTable(tree, cache, partitions, schema, meter, listed), "hive", source)

@@ -13,6 +13,7 @@ from typing import Final
 import pyarrow.fs as pafs
 
 from skipstone.bindings.plans.work import Meter
+from skipstone.bindings.progress import Track
 from skipstone.bindings.tables.files import UNKNOWN, Ints
 from skipstone.bindings.tables.parquet.footer import (
     LOCAL_FETCH,
@@ -50,7 +51,6 @@ WAY_OUT: Final = (
 HAS_PREAD: Final = hasattr(os, "pread")  # Windows lacks it
 FLAGS: Final = os.O_RDONLY | getattr(os, "O_BINARY", 0)
 
-Progress = Callable[[int, int], None]
 File = tuple[str, int]  # the path of a file, and its size in bytes; -1 is unknown
 
 
@@ -197,12 +197,16 @@ class _Reading:
     def read(self) -> None:
         """Read the footers; end early at a file that cannot be read, unless such files are kept."""
         held, size = list[bytes | Exception](), 0
-        with closing(_iter_batches(self._files, self._filesystem)) as batches:
+        with (
+            Track("footers", len(self._files), "files") as track,
+            closing(_iter_batches(self._files, self._filesystem)) as batches,
+        ):
             for batch in batches:
                 if size >= BLOCK:
                     self._end_block(held)
                     held, size = [], 0
                 self._count([nbytes for _, nbytes in batch])
+                track.step(len(batch))
                 held += [footer for footer, _ in batch]
                 sizes = [len(f) for f, _ in batch if not isinstance(f, Exception)]
                 size, self._size = size + sum(sizes), self._size + sum(sizes)
