@@ -57,13 +57,17 @@ def write(event: str, **work: Any) -> None:
         return
     assert tuple(work) == names, (event, tuple(work))
     safe = {name: _safe(value) for name, value in work.items()}
-    text = ", ".join(f"{name} {value}" for name, value in safe.items())
+    text = ", ".join(f"{name} {_shown(value)}" for name, value in safe.items())
     logger.log(level, "%s: %s", event, text, extra={"event": event, "work": safe}, stacklevel=2)
 
 
 def fallback(reason: str) -> None:
     """Write a record of slower or weaker work than usual."""
     write("fallback", reason=reason)
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _safe(value: Any) -> Any:

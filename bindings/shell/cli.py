@@ -1,4 +1,4 @@
-"""The commands `skipstone plan | explain | stats | demo`, built with typer.
+"""The commands `skipstone plan | explain | stats | demo | cache`, built with typer.
 
 Tables and rich are imported by the commands, so that help takes no time.
 """
@@ -9,6 +9,8 @@ import time
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+
+from skipstone.bindings.shell import cache
 
 if TYPE_CHECKING:
     from skipstone.bindings.tables.delta.table import DeltaTable
@@ -22,6 +24,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # rich would double the time of --help
     help="Find the files and row groups that can hold a matching row, from statistics alone.",
 )
+app.add_typer(cache.app, name="cache")
 Paths = Annotated[
     list[str],
     typer.Argument(

@@ -41,7 +41,7 @@ FORMAT: Final = 2
 COMMITS: Final = 100  # a version is saved if it is this many commits ahead of the saved one
 MAX_VERSIONS: Final = 2  # saved versions of one table
 MAX_TEMPORARY_AGE: Final = 3600  # seconds after which an unfinished file is removed
-_NAME: Final = re.compile(r"(\d+)-(\d+)-(\d+)-([0-9a-f.]*)\.stats")
+SAVED_NAME: Final = re.compile(r"(\d+)-(\d+)-(\d+)-([0-9a-f.]*)\.stats")
 
 
 def newest(request: SnapshotRequest, place: LogLocation) -> DeltaTable | None:
@@ -183,7 +183,9 @@ def _saved_versions(folder: str) -> Iterator[tuple[int, Stamp, str]]:
     except OSError:
         return
     found = [
-        (int(m[1]), (int(m[2]), int(m[3]), m[4]), m[0]) for m in map(_NAME.fullmatch, names) if m
+        (int(m[1]), (int(m[2]), int(m[3]), m[4]), m[0])
+        for m in map(SAVED_NAME.fullmatch, names)
+        if m
     ]
     yield from sorted(found, reverse=True)
 
@@ -210,7 +212,7 @@ def _sweep(folder: str, place: LogLocation) -> None:
     for name in os.listdir(folder):
         path = os.path.join(folder, name)
         with contextlib.suppress(OSError):
-            unknown = name.endswith(".stats") and _NAME.fullmatch(name) is None
+            unknown = name.endswith(".stats") and SAVED_NAME.fullmatch(name) is None
             if (
                 name in old
                 or unknown
