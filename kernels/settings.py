@@ -25,8 +25,8 @@ class ProgressEvent:
     """How far a long piece of work has come.
 
     Attributes:
-        phase: The work: "listing", "footers", "log", "checkpoint", "manifests", "reading", "pages",
-            "index", "planning" or "shards".
+        phase: The work: "listing", "footers", "log", "checkpoint", "statistics", "manifests",
+            "planning", "reading", "pages", "index" or "shards".
         done: The number of units that are done.
         total: The number of units; None if it is not known.
         unit: What is counted: "folders", "files", "commits", ...
