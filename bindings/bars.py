@@ -5,6 +5,7 @@ Bars go to standard error, and only if it is a terminal or a notebook. They disa
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import sys
 from typing import TYPE_CHECKING, Any, Protocol
@@ -116,9 +117,8 @@ class TqdmBar:
     def update(self, event: ProgressEvent) -> None:
         """Show how far the work has come."""
         if self._bar is None:
-            from tqdm import tqdm
-
-            self._bar = tqdm(desc=event.phase, unit=f" {event.unit}", leave=False)
+            tqdm: Any = importlib.import_module("tqdm")  # its types are a package of their own
+            self._bar = tqdm.tqdm(desc=event.phase, unit=f" {event.unit}", leave=False)
         self._bar.total = event.total
         self._bar.update(event.done - self._bar.n)
 
