@@ -1,5 +1,6 @@
 """The documents are true: their Python runs as printed, and their links work."""
 
+import logging
 import re
 from pathlib import Path
 
@@ -10,11 +11,14 @@ import skipstone as ss
 from skipstone.bindings.predicates import reference
 from skipstone.bindings.shell import demo
 from skipstone.ir.node import Op
+from skipstone.kernels import logs
+from skipstone.kernels.config import SETTINGS
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted(p for p in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")))
 RUN = (
     "concepts",
+    "configuration",
     "handover",
     "statistics",
     "tables",
@@ -29,6 +33,23 @@ def test_python_runs_as_printed(name):
     names = {}
     for block in blocks:
         exec(block, names)
+
+
+def test_configuration_lists_settings_and_events():
+    text = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
+    settings = re.findall(r"^\| `(\w+)` \| `(SKIPSTONE_\w+)` \|", text, re.MULTILINE)
+    assert settings == [(s.name, s.variable) for s in SETTINGS.values()]
+    table = text.partition("<!-- events:begin -->")[2].partition("<!-- events:end -->")[0]
+    rows = [[c.strip() for c in line.split("|")[1:-1]] for line in table.strip().splitlines()[2:]]
+    assert rows == [
+        [
+            f"`{event}`",
+            f"`{logger.name}`",
+            logging.getLevelName(level),
+            ", ".join(f"`{name}`" for name in names),
+        ]
+        for event, (logger, level, names) in logs.EVENTS.items()
+    ]
 
 
 def test_predicates_are_those_of_the_code():

@@ -27,9 +27,11 @@ ROOMS = (
     "shell",
 )
 SHARED = {
+    "bars",
     "hooks",
     "html",
     "location",
+    "progress",
     "storage",
     "web",
 }  # modules of bindings that every room may import
@@ -58,7 +60,7 @@ HOMES = {
         "bindings/views/figure.py",
         "bindings/views/map.py",  # only types
     ),
-    "typer": "bindings/shell/cli.py",
+    "typer": "bindings/shell/",
     "xxhash": (
         "bindings/statistics/membership.py",
         "bindings/statistics/store/",

@@ -12,6 +12,7 @@ from typing import Final, Literal
 from skipstone.bindings.filters.data import DynamicFilterData, DynamicFilteringEvent
 from skipstone.bindings.filters.kinds import Side, kind_of, needs_of
 from skipstone.ir.errors import DynamicFilterError, SkipstoneWarning
+from skipstone.kernels import logs
 from skipstone.kernels.run import forks
 
 OPERATORS: Final = ("=", "<=>", "<", "<=", ">", ">=")
@@ -230,6 +231,7 @@ class DynamicFilter:
             if message in self._warned:
                 return
             self._warned.add(message)
+        logs.fallback(message)
         warnings.warn(message, SkipstoneWarning, stacklevel=2)
 
     def future(self) -> Future[DynamicFilterData | None]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -23,7 +22,7 @@ from skipstone.bindings.tables.table import Table
 from skipstone.ir.errors import PredicateError, UnsupportedForm
 from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import from_arrow, whole
-from skipstone.kernels.run.pool import threads
+from skipstone.kernels.run.pool import ContextPool, threads
 
 if TYPE_CHECKING:
     from skipstone.bindings.plans.plan import Plan
@@ -214,7 +213,7 @@ def _read_concurrently(
     Returns:
         The rows in the table's order, and the plan in the end.
     """
-    with ThreadPoolExecutor(max(len(prepares), 1), "skipstone-build") as pool:
+    with ContextPool(max(len(prepares), 1), "skipstone-build") as pool:
         jobs = [pool.submit(prepare) for prepare in prepares]
         splits = plan_probe().splits(wait=wait)
         for job in jobs:  # if a build side fails, so does the join: stop reading
@@ -225,7 +224,7 @@ def _read_concurrently(
         def read_splits() -> list[tuple[int, pa.Table]]:
             return [(split.containers[0], split.to_arrow()) for split in splits]
 
-        with ThreadPoolExecutor(threads(), "skipstone-split") as readers:
+        with ContextPool(threads(), "skipstone-split") as readers:
             parts = [readers.submit(read_splits) for _ in range(threads())]
         for job in jobs:
             job.result()

@@ -15,6 +15,7 @@ from skipstone.bindings.filters.option import enabled
 from skipstone.bindings.plans.aggregate import extreme
 from skipstone.bindings.plans.order import sort_keys
 from skipstone.bindings.plans.reading import Reading
+from skipstone.bindings.plans.records import planned
 from skipstone.bindings.plans.request import Dynamic as Dynamic
 from skipstone.bindings.plans.request import PlanRequest, check_columns, check_limit
 from skipstone.bindings.plans.request import predicate_over as predicate_over
@@ -421,6 +422,7 @@ def plan_table(
     verdicts = static if filters is None else filters.judged(pruned_by, static)
     session = settings if enabled(request.dynamic_filtering) else None
     clock.append(time.perf_counter())
+    planned(table, predicate, verdicts, clock[0])
     plan = Plan(
         table, predicate, verdicts, columns, statistics, limit, settings.timezone, order, filters,
         static, session, pruned_by, settings,

@@ -12,10 +12,13 @@ import pyarrow as pa
 from skipstone.bindings import hooks
 from skipstone.bindings.plans.order import read_in_order
 from skipstone.bindings.plans.readers import ReaderName, check_reader
+from skipstone.bindings.plans.records import counted
 from skipstone.bindings.plans.selection import Selection
+from skipstone.bindings.progress import with_settings_of_now
 from skipstone.ir.errors import BackendMissing
 from skipstone.ir.outcome import Verdict
 from skipstone.kernels.run.forks import release_imports
+from skipstone.kernels.settings import ProgressSetting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,7 +67,11 @@ class Reading(Selection, ABC):
         return pa.schema([self.table.schema.field(name) for name in self.columns])
 
     def to_batches(
-        self, *, reader: ReaderName = "auto", filter: bool = True
+        self,
+        *,
+        reader: ReaderName = "auto",
+        filter: bool = True,
+        progress: ProgressSetting = None,
     ) -> pa.RecordBatchReader:
         """Return the matching rows as a stream of batches, in table order or sorted.
 
@@ -76,6 +83,7 @@ class Reading(Selection, ABC):
                 large reads if it is installed. All give the same rows.
             filter: If False, return all rows of the kept containers, in table order, for an engine
                 that filters, sorts and limits rows itself.
+            progress: As `skipstone.config.progress`, for this stream.
 
         Returns:
             An iterator of batches that has the plan's `schema`.
@@ -87,8 +95,9 @@ class Reading(Selection, ABC):
             SourceError: a file can no longer be read.
         """
         if not filter:
-            return self._unfiltered().to_batches(reader=reader)
-        schema, found = self.schema, self._batches(check_reader(reader))
+            return self._unfiltered().to_batches(reader=reader, progress=progress)
+        schema = self.schema
+        found = with_settings_of_now(counted(self._batches(check_reader(reader))), progress)
         # A stream of other types than its schema's would not be noticed.
         rows = (pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in found)
         return pa.RecordBatchReader.from_batches(schema, rows)
@@ -146,20 +155,26 @@ class Reading(Selection, ABC):
             if needed.num_rows:
                 yield needed.select(self.columns)
 
-    def to_arrow(self, *, reader: ReaderName = "auto", filter: bool = True) -> pa.Table:
+    def to_arrow(
+        self,
+        *,
+        reader: ReaderName = "auto",
+        filter: bool = True,
+        progress: ProgressSetting = None,
+    ) -> pa.Table:
         """Return the matching rows as an Arrow table.
 
         They are the rows that Spark returns when it reads and filters the whole table.
 
         Args:
-            reader, filter: See `to_batches`.
+            reader, filter, progress: See `to_batches`.
 
         Raises:
             BackendMissing: `reader` is "polars", and Polars is not installed.
             UnsupportedForm: see `to_batches`.
             SourceError: a file can no longer be read.
         """
-        return self.to_batches(reader=reader, filter=filter).read_all()
+        return self.to_batches(reader=reader, filter=filter, progress=progress).read_all()
 
     def to_pandas(self, *, filter: bool = True) -> pd.DataFrame:
         """Return the matching rows as a pandas DataFrame.

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from skipstone.bindings.predicates.predicate import PruningPredicate
+from skipstone.bindings.progress import Track
 from skipstone.bindings.statistics.statistics import PruningStatistics, Statistics
 from skipstone.ir.errors import PredicateError
 from skipstone.kernels.pack.planes import Mask, word_count
@@ -57,9 +58,10 @@ def prune_many(
     if not isinstance(stats, Statistics):
         columns = dict.fromkeys(c for p in predicates for c in p.columns)
         stats = Statistics.from_provider(stats, predicates[0].schema, columns)
-    if stats.levels is not None and stays_here(out):
-        return np.stack([p.prune(stats, backend) for p in predicates])
-    launches = [p.launch(stats) for p in predicates]
+    with Track("planning", len(predicates), "predicates") as track:
+        if stats.levels is not None and stays_here(out):
+            return np.stack(list(track.each(p.prune(stats, backend) for p in predicates)))
+        launches = list(track.each(p.launch(stats) for p in predicates))
     if stays_here(out):
         return run_many(launches, backend).view(np.bool_)
     from skipstone.kernels.gpu import gpu

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterable
 
 import numpy as np
@@ -11,6 +12,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from skipstone.bindings.predicates.predicate import Condition, PruningPredicate
+from skipstone.bindings.progress import Track
 from skipstone.bindings.shards.files import OnError, ShardFiles
 from skipstone.bindings.shards.manifest import NAME, parse
 from skipstone.bindings.shards.place import ShardFolder
@@ -101,11 +103,19 @@ class Shards(ShardFiles):
         def find(i: int) -> Found:
             return p.find(self.statistics(i), backend)
 
+        judged: list[int] = []
+        caller = threading.get_ident()
+
         def judge_some(first: int, stop: int) -> None:
             for i in open_shards[first:stop]:
                 parts[i] = self.ask(i, find, Verdict.MAYBE, on_error, unreadable)
+                judged.append(i)
+                if threading.get_ident() == caller:
+                    track.step(len(judged) - track.done)
 
-        run_chunks(judge_some, len(open_shards), 1)
+        with Track("shards", len(open_shards), "shards") as track:
+            run_chunks(judge_some, len(open_shards), 1)
+            track.step(len(judged) - track.done)
         return ShardVerdicts(self.starts, parts, dict(sorted(unreadable.items())), len(open_shards))
 
     def evaluate(

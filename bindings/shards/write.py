@@ -15,6 +15,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.fs as pafs
 
+from skipstone.bindings.progress import Track
 from skipstone.bindings.shards.manifest import NAME, SAVE_AGAIN, SHARD_FILES, Manifest, Shard, parse
 from skipstone.bindings.shards.place import ShardFolder
 from skipstone.bindings.shards.summary import stack_summaries, summary_of
@@ -69,11 +70,13 @@ def save_shards(
     place.make()
     try:
         written = []
-        for first in range(0, n, rows):
-            stop = min(first + rows, n)
-            rows_about = None if about is None else about.slice(first, stop - first)
-            containers = slice_statistics(stats, first, stop)
-            written.append(write_shard(place, save, containers, rows_about, order_by))
+        with Track("shards", -(-n // rows), "shards") as track:
+            for first in range(0, n, rows):
+                stop = min(first + rows, n)
+                rows_about = None if about is None else about.slice(first, stop - first)
+                containers = slice_statistics(stats, first, stop)
+                written.append(write_shard(place, save, containers, rows_about, order_by))
+                track.step()
         commit(place, save, stats.schema, written, None if about is None else about.schema)
     except BaseException:
         forget(place, save)

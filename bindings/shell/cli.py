@@ -1,4 +1,4 @@
-"""The commands `skipstone plan | explain | map | stats | demo`, built with typer.
+"""The commands `skipstone plan | explain | map | stats | demo | cache`, built with typer.
 
 Tables and rich are imported by the commands, so that help takes no time.
 """
@@ -6,7 +6,6 @@ Tables and rich are imported by the commands, so that help takes no time.
 from __future__ import annotations
 
 import contextlib
-import sys
 import time
 import warnings
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from skipstone.bindings.shell import cache
 from skipstone.ir.errors import SkipstoneWarning
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # rich would double the time of --help
     help="Find the files and row groups that can hold a matching row, from statistics alone.",
 )
+app.add_typer(cache.app, name="cache")
 Paths = Annotated[
     list[str],
     typer.Argument(
@@ -79,6 +80,7 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def options(
+    context: typer.Context,
     version: Annotated[
         bool,
         typer.Option(
@@ -87,6 +89,10 @@ def options(
     ] = False,
 ) -> None:
     """Find the files and row groups that can hold a matching row, from statistics alone."""
+    from skipstone.kernels.config import config
+
+    if config.progress is None:
+        context.with_resource(config.override(progress=True))  # bars, if this is a terminal
 
 
 @app.command(short_help="Show which files and row groups a condition leaves to read.")
@@ -189,8 +195,17 @@ def _scan(
 ) -> tuple[ParquetTable | DeltaTable | IcebergTable, float]:
     """Scan a table and return it with the seconds that it took.
 
-    It reads footers, with a progress bar on standard error, or a Delta log, or a manifest list.
+    It reads footers, or a Delta log, or a manifest list. If `quiet`, it shows no progress.
     """
+    from skipstone.bindings.progress import overriding
+
+    with overriding(False if quiet else None):
+        return _scan_now(paths, keep_unreadable)
+
+
+def _scan_now(
+    paths: list[str], keep_unreadable: bool
+) -> tuple[ParquetTable | DeltaTable | IcebergTable, float]:
     from skipstone.bindings.tables.detect import format_of
 
     start = time.perf_counter()
@@ -207,16 +222,4 @@ def _scan(
     from skipstone.bindings.tables.parquet.table import scan_parquet
 
     on_error: Literal["keep", "raise"] = "keep" if keep_unreadable else "raise"
-    if quiet or not sys.stderr.isatty():
-        return scan_parquet(source, on_error=on_error), time.perf_counter() - start
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("reading footers", total=None)
-        table = scan_parquet(
-            source,
-            on_error=on_error,
-            progress=lambda done, total: bar.update(task, completed=done, total=total),
-        )
-    return table, time.perf_counter() - start
+    return scan_parquet(source, on_error=on_error), time.perf_counter() - start

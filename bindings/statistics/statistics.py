@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from skipstone.bindings import hooks
+from skipstone.bindings.progress import Track, overriding
 from skipstone.bindings.statistics.coerce_inputs import common_length, leaf_named, row_count_of
 from skipstone.bindings.statistics.from_host import read_dict, read_provider, split_table
 from skipstone.bindings.statistics.membership import members_of
@@ -20,6 +21,7 @@ from skipstone.kernels.gpu.device import Device
 from skipstone.kernels.index.index import Blocking, blocks_of, build
 from skipstone.kernels.pack.columns import Column
 from skipstone.kernels.pack.planes import Plane
+from skipstone.kernels.settings import ProgressSetting
 
 if TYPE_CHECKING:
     import pyarrow.fs as pafs
@@ -183,7 +185,11 @@ class Statistics(PackableStatistics):
         return from_device(columns, schema, row_count, device)
 
     def index(
-        self, block: Blocking = None, order_by: str | Sequence[str] | None = None
+        self,
+        block: Blocking = None,
+        order_by: str | Sequence[str] | None = None,
+        *,
+        progress: ProgressSetting = None,
     ) -> Statistics:
         """Return the same statistics with an index, so that selective predicates judge less.
 
@@ -199,6 +205,7 @@ class Statistics(PackableStatistics):
             order_by: For tables in no useful order: a column. A copy of the statistics is sorted by
                 it; for several columns, a Hilbert curve keeps similar containers close together.
                 The copy takes as many bytes as the statistics, and 4 more for each container.
+            progress: As `skipstone.config.progress`, for this call.
 
         Returns:
             New statistics. The levels of all columns that have statistics are built now, in host
@@ -222,9 +229,9 @@ class Statistics(PackableStatistics):
         ]
         names = [order_by] if isinstance(order_by, str) else list(order_by or ())
         by = [leaf_named(name, self._leaves, "order_by") for name in names]
-        return self.with_index(
-            build(self, blocks_of(block, self._n), keys, [(leaf.path, leaf.dtype) for leaf in by])
-        )
+        order = [(leaf.path, leaf.dtype) for leaf in by]
+        with overriding(progress), Track("index", len(keys), "columns") as track:
+            return self.with_index(build(self, blocks_of(block, self._n), keys, order, track.step))
 
     # Files.
 

@@ -6,7 +6,7 @@ import itertools
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -16,12 +16,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from skipstone.bindings.plans.readers import ReaderName
+from skipstone.bindings.progress import Track
 from skipstone.bindings.tables.parquet.calendar import leaf_values, rebase_batch
 from skipstone.bindings.tables.parquet.pages.page_history import PageHistory
 from skipstone.bindings.tables.row_filter import matching_rows
 from skipstone.ir.errors import SourceError, UnsupportedForm
 from skipstone.ir.node import Node, columns_of
-from skipstone.kernels.run.pool import threads
+from skipstone.kernels.run.pool import ContextPool, threads
 
 if TYPE_CHECKING:
     from skipstone.bindings.plans.pages import FilePages
@@ -37,24 +38,56 @@ GROUP_BYTES: Final = 1 << 26  # of tasks that are read together
 FIRST_JULIAN_DAY: Final = -210_866_803_200_000_000
 
 
-def read_in_order(read: Callable[[T], list[Result]], tasks: Iterable[T]) -> Iterator[Result]:
+def read_in_order(
+    read: Callable[[T], list[Result]],
+    tasks: Iterable[T],
+    track: Track,
+    count: Callable[[T], int] = lambda task: 1,
+) -> Iterator[Result]:
     """Run `read` on tasks in several threads and yield the results in the order of the tasks.
 
     A few tasks are read ahead.
+
+    Args:
+        read: Reads a task.
+        tasks: The tasks.
+        track: Reports the progress.
+        count: Returns how many of the progress's units a task is.
     """
     ahead = threads() + 1
-    with ThreadPoolExecutor(threads(), "skipstone-read") as readers:
-        waiting: deque[Future[list[Result]]] = deque()
+    with track, ContextPool(threads(), "skipstone-read") as readers:
+        waiting: deque[tuple[Future[list[Result]], int]] = deque()
+
+        def first() -> list[Result]:
+            found, units = waiting.popleft()
+            results = found.result()
+            track.step(units)
+            return results
+
         try:
             for task in tasks:
-                waiting.append(readers.submit(read, task))
+                waiting.append((readers.submit(read, task), count(task)))
                 if len(waiting) > ahead:
-                    yield from waiting.popleft().result()
+                    yield from first()
             while waiting:
-                yield from waiting.popleft().result()
+                yield from first()
         finally:  # a caller that has enough rows does not wait for more files
-            for one in waiting:
+            for one, _ in waiting:
                 one.cancel()
+
+
+def read_files_in_order(
+    read: Callable[[list[T]], list[Result]], tasks: Sequence[T], sizes: Sequence[int]
+) -> Iterator[Result]:
+    """Run `read` on groups of files of some megabytes, as `read_in_order` does."""
+    track = Track("reading", len(tasks), "files")
+    return read_in_order(read, together(tasks, sizes), track, len)
+
+
+def judge_files_in_order(judge: Callable[[T], Result], tasks: Sequence[T]) -> Iterator[Result]:
+    """Run `judge` on files in several threads and yield the results in the order of the files."""
+    track = Track("pages", len(tasks), "files")
+    return read_in_order(lambda task: [judge(task)], tasks, track)
 
 
 def together(tasks: Sequence[T], sizes: Sequence[int]) -> Iterator[list[T]]:
@@ -137,7 +170,8 @@ class Reader(ABC):
 
     def read_all(self, tasks: Sequence[Any]) -> Iterator[pa.RecordBatch]:
         """Yield the wanted rows of all tasks, in order; several are read concurrently."""
-        return read_in_order(lambda task: list(self.read(task)), tasks)
+        track = Track("reading", len(tasks), "files")
+        return read_in_order(lambda task: list(self.read(task)), tasks, track)
 
     @abstractmethod
     def judge_pages(self, tasks: Sequence[Any]) -> Iterator[FilePages]:

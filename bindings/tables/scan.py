@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from skipstone.bindings.location import chosen_filesystem
+from skipstone.bindings.progress import overriding
 from skipstone.bindings.tables.detect import FORMATS, format_of
 from skipstone.bindings.tables.table import Table
 from skipstone.ir.errors import SourceError
+from skipstone.kernels.settings import ProgressSetting
 
 if TYPE_CHECKING:
     from skipstone.bindings.tables.delta.table import DeltaTable
@@ -23,6 +25,7 @@ def scan(
     format: str | None = None,
     catalog: Any = None,
     storage_options: Mapping[str, str] | None = None,
+    progress: ProgressSetting = None,
 ) -> ParquetTable | HiveTable | DeltaTable | IcebergTable:
     """Open a table of any format.
 
@@ -34,6 +37,7 @@ def scan(
             everything else is Parquet. A catalog means Iceberg.
         catalog: As for `scan_iceberg`; `source` is then the table's name in it.
         storage_options: As for `scan_parquet`.
+        progress: As `skipstone.config.progress`, for this call.
 
     Returns:
         The table that `scan_parquet`, `scan_hive`, `scan_delta` or `scan_iceberg` returns. These
@@ -65,6 +69,13 @@ def scan(
         format = format or "delta"
     if format is None:
         format = format_of(source, chosen_filesystem(source, None, storage_options))
+    with overriding(progress):
+        return _scanned(source, format, catalog, storage_options)
+
+
+def _scanned(
+    source: Any, format: str, catalog: Any, storage_options: Mapping[str, str] | None
+) -> ParquetTable | HiveTable | DeltaTable | IcebergTable:
     match format:
         case "delta":
             from skipstone.bindings.tables.delta.table import scan_delta

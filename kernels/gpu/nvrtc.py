@@ -17,11 +17,13 @@ import hashlib
 import os
 import re
 import sys
+import time
 from collections.abc import Hashable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from skipstone.ir.errors import BackendMissing, DeviceError, describe_error
+from skipstone.kernels import logs
 from skipstone.kernels.run import compile_cache
 
 # The result of a comparison must not depend on where it runs: products are not fused with sums, and
@@ -129,7 +131,10 @@ def _cached(key: Hashable, text: str, arch: str, major: int | None) -> Compiled:
 
 
 def _compiled(library: _Library, text: str, options: Sequence[str]) -> Compiled:
-    return library.compile(text, options, "PTX" if "compute_" in options[-1] else "CUBIN")
+    start = time.perf_counter()
+    found = library.compile(text, options, "PTX" if "compute_" in options[-1] else "CUBIN")
+    logs.write("kernel compiled", kernel="cuda", seconds=time.perf_counter() - start)
+    return found
 
 
 def _serialize(c: Compiled) -> bytes:

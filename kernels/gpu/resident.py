@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skipstone.ir.errors import DeviceError
+from skipstone.kernels import logs
 from skipstone.kernels.gpu.device import Device, DeviceArray
 from skipstone.kernels.run import compiler, forks
 from skipstone.kernels.run.launch import Launch
@@ -155,6 +156,7 @@ class Resident:
         """Let "auto" use the CPU from now on, and warn once."""
         if self.usable:
             self.usable = False
+            logs.fallback(f"skipstone continues on the CPU: {error}")
             warnings.warn(f"skipstone continues on the CPU: {error}", RuntimeWarning, stacklevel=2)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
@@ -104,6 +104,7 @@ def build(
     grouped: list[Blocks],
     keys: Sequence[tuple[Path, DType]],
     by: Sequence[tuple[Path, DType]],
+    done: Callable[[], None],
 ) -> Index:
     """Build levels over a source.
 
@@ -114,6 +115,7 @@ def build(
         grouped: The blocks of the first levels.
         keys: Columns to summarise now.
         by: Columns that decide the order; if empty, the source's order is kept.
+        done: Called after each column of `keys`.
     """
     order = order_of([source.column(*key) for key in by], source.num_containers) if by else None
     leaf = source if order is None else Reordered(source, order)
@@ -124,4 +126,5 @@ def build(
         for each in (*reversed(index.levels), index.coarse):
             if each is not None:
                 each.column(*key)
+        done()
     return index

@@ -24,10 +24,12 @@ import warnings
 from collections.abc import Callable, Hashable, Iterator
 from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from skipstone.ir.errors import BackendMissing, describe_error
 from skipstone.ir.node import Node
+from skipstone.kernels import logs
+from skipstone.kernels.config import config
 from skipstone.kernels.run import forks
 from skipstone.kernels.run.first_import import finish, first_import
 from skipstone.kernels.run.private import exposed
@@ -226,14 +228,18 @@ def compile_now(module: Any, *, keep: bool) -> Kernel:
 
     # Numba finds the module of stored machine code by its name
     sys.modules[module.__name__] = module
-    out: Kernel = numba.njit(module.SIGNATURE, cache=keep, **module.JIT)(module.kernel)
-    return out
+    start = time.perf_counter()
+    out: Any = numba.njit(module.SIGNATURE, cache=keep, **module.JIT)(module.kernel)
+    event = "kernel loaded" if out.stats.cache_hits else "kernel compiled"
+    logs.write(event, kernel=module.__name__, seconds=time.perf_counter() - start)
+    return cast("Kernel", out)
 
 
 def warn_once(text: str) -> None:
     """Issue a warning once per process."""
     if text not in _warned:
         _warned.add(text)
+        logs.fallback(text)
         warnings.warn(text, RuntimeWarning, stacklevel=3)
 
 
@@ -242,9 +248,8 @@ def directory(kind: str = "kernels") -> Path:
 
     It is created if needed.
 
-    It lies under `SKIPSTONE_CACHE_DIR`, or else under the user's cache directory. If others can
-    change it, or a directory above it, they could plant code there: a private temporary directory
-    is used instead, with a warning.
+    It lies under `config.kernel_cache_dir`. If others can change it, or a directory above it, they
+    could plant code there: a private temporary directory is used instead, with a warning.
 
     Args:
         kind: The name of the subdirectory, such as "kernels".
@@ -263,9 +268,10 @@ def directory(kind: str = "kernels") -> Path:
             return path
     except (OSError, RuntimeError) as e:  # RuntimeError: the user has no home directory
         reason = describe_error(e)
+    logs.fallback(f"skipstone does not keep {kind}: {reason}")
     warnings.warn(
         f"skipstone does not keep {kind}: {reason}. "
-        "Set SKIPSTONE_CACHE_DIR to a directory of your own.",
+        "Set SKIPSTONE_CACHE_DIR, or config.kernel_cache_dir, to a directory of your own.",
         RuntimeWarning,
         stacklevel=3,
     )
@@ -273,9 +279,7 @@ def directory(kind: str = "kernels") -> Path:
 
 
 def _root() -> Path:
-    if path := os.environ.get("SKIPSTONE_CACHE_DIR"):
-        return Path(path)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "skipstone"
+    return Path(config.kernel_cache_dir)
 
 
 _temporary_directory: Path | None = None

@@ -13,6 +13,8 @@ from collections.abc import Callable, Hashable
 from typing import Any, Final, NamedTuple, TypeVar
 
 from skipstone.ir.errors import describe_error
+from skipstone.kernels import logs
+from skipstone.kernels.config import config
 from skipstone.kernels.run import compile_cache, forks
 from skipstone.kernels.run.compile_cache import Shape
 
@@ -73,7 +75,7 @@ def compile_in_background(
             first.
     """
     global _running
-    if os.environ.get("SKIPSTONE_COMPILE") == "0" or key in _failed_keys or key == _current:
+    if not config.compile or key in _failed_keys or key == _current:
         return
     if isinstance(key, Shape) and (
         _operations(key) > MAX_OPERATIONS or compile_cache.count() >= MAX_KERNELS
@@ -143,6 +145,7 @@ def _compile(task: Task) -> None:
         if len(_failed_keys) >= MAX_COUNTED:
             _failed_keys.clear()
         _failed_keys.add(task.key)
+        logs.fallback(f"a kernel cannot be compiled: {describe_error(e)}")
         warnings.warn(
             f"skipstone could not compile a kernel and continues with NumPy: {describe_error(e)}",
             RuntimeWarning,

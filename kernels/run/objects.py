@@ -12,11 +12,13 @@ import hashlib
 import re
 import struct
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from skipstone.ir.errors import describe_error
+from skipstone.kernels import logs
 from skipstone.kernels.run.compile_cache import warn_once, write_whole
 from skipstone.kernels.run.first_import import first_import
 from skipstone.kernels.run.native import DATA, ENTRY, ArgumentType, Native, entry_of, is_as_expected
@@ -77,7 +79,10 @@ def load(path: Path, types: Sequence[ArgumentType]) -> Native | None:
     # LLVM ends the process if a file is of another format.
     if hashlib.sha256(code).digest() != digest or not code.startswith(ELF):
         return None
-    return _load(code, types)
+    start = time.perf_counter()
+    found = _load(code, types)
+    logs.write("kernel loaded", kernel=path.stem, seconds=time.perf_counter() - start)
+    return found
 
 
 def keep(path: Path, dispatcher: Any, types: Sequence[ArgumentType]) -> Native:

@@ -1,7 +1,6 @@
 """The thread pool of the project. Kernels run without the GIL, so plain threads are enough.
 
-The number of threads comes from `set_threads`, else from `SKIPSTONE_THREADS`, else from the CPUs
-that this process may use. A forked child starts a pool of its own.
+The number of threads is `config.threads`. A forked child starts a pool of its own.
 """
 
 from __future__ import annotations
@@ -11,19 +10,37 @@ import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
+from typing import Any, TypeVar
 
-from skipstone.ir.errors import SkipstoneError
+from skipstone.kernels.config import Config, config
 from skipstone.kernels.run import forks
 
+T = TypeVar("T")
 _lock = forks.lock()
-_pool: ThreadPoolExecutor | None = None
+_pool: ContextPool | None = None
 _size = 0
-_configured: int | None = None
 _in_worker = threading.local()
 
 
+class ContextPool(ThreadPoolExecutor):
+    """A thread pool whose work sees the context of the thread that submitted it.
+
+    As a `with` block, it ends early after an error. The overrides of `skipstone.config` count in
+    its threads too.
+    """
+
+    def submit(self, work: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        """Schedule `work(*args, **kwargs)`, as `ThreadPoolExecutor` does."""
+        return super().submit(copy_context().run, work, *args, **kwargs)
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        # After an error, such as Ctrl-C, work that has not begun is dropped.
+        self.shutdown(wait=True, cancel_futures=kind is not None)
+
+
 def set_threads(count: int | None) -> None:
-    """Set the number of threads that share work in this process; it overrides `SKIPSTONE_THREADS`.
+    """Set the number of threads that share work in this process: the setting `config.threads`.
 
     Args:
         count: The number of threads, the caller's included. None: as `SKIPSTONE_THREADS` says, or
@@ -32,30 +49,16 @@ def set_threads(count: int | None) -> None:
     Raises:
         SkipstoneError: the count is not a positive integer.
     """
-    global _configured
-    if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < 1):
-        raise SkipstoneError(
-            f"set_threads was given {count!r}; expected a positive integer, or None"
-        )
-    _configured = count
+    Config.threads.set(count, "set_threads(count)")
 
 
 def threads() -> int:
-    """Return the number of threads that share work.
+    """Return the number of threads that share work: the setting `config.threads`.
 
     Raises:
         SkipstoneError: `SKIPSTONE_THREADS` is not a positive integer.
     """
-    if _configured is not None:
-        return _configured
-    text = os.environ.get("SKIPSTONE_THREADS")
-    if text is not None:
-        if not text.isdigit() or int(text) == 0:
-            raise SkipstoneError(
-                f"SKIPSTONE_THREADS is {text!r}; expected a positive integer, or leave it unset"
-            )
-        return int(text)
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return config.threads
 
 
 def _submit(work: Callable[[], None], times: int, helpers: list[Future[None]]) -> None:
@@ -69,7 +72,7 @@ def _submit(work: Callable[[], None], times: int, helpers: list[Future[None]]) -
             if _pool is not None:
                 _pool.shutdown(wait=False)
             _size = times
-            _pool = ThreadPoolExecutor(_size, "skipstone", initializer=_mark_worker)
+            _pool = ContextPool(_size, "skipstone", initializer=_mark_worker)
         # no more threads, or the interpreter is shutting down
         with contextlib.suppress(RuntimeError):
             helpers.extend(_pool.submit(work) for _ in range(times))

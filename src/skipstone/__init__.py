@@ -68,7 +68,9 @@ if TYPE_CHECKING:
     from skipstone.ir.errors import UnsupportedForm as UnsupportedForm
     from skipstone.ir.guarantee import LiteralGuarantee as LiteralGuarantee
     from skipstone.ir.outcome import Verdict as Verdict
+    from skipstone.kernels.config import config as config
     from skipstone.kernels.run.pool import set_threads as set_threads
+    from skipstone.kernels.settings import ProgressEvent as ProgressEvent
 
 __version__ = "0.1.0"
 
@@ -110,7 +112,9 @@ _HOMES = {
         "UnknownFunction",
         "UnsupportedForm",
     ),
+    "kernels.config": ("config",),
     "kernels.run.pool": ("set_threads",),
+    "kernels.settings": ("ProgressEvent",),
     "ir.guarantee": ("LiteralGuarantee",),
     "ir.outcome": ("Verdict",),
 }
@@ -136,6 +140,7 @@ __all__ = [
     "PredicateError",
     "PredicateSyntaxError",
     "PredicateTooDeep",
+    "ProgressEvent",
     "PruningPredicate",
     "PruningStatistics",
     "ShardVerdicts",
@@ -155,6 +160,7 @@ __all__ = [
     "Work",
     "call",
     "col",
+    "config",
     "join",
     "join_explained",
     "lit",
@@ -187,8 +193,9 @@ def __dir__() -> list[str]:
 class _Package(types.ModuleType):
     @property
     def cache_dir(self) -> str | None:
-        """A folder that keeps the statistics of tables whose logs were read, for other processes.
+        """The setting `config.statistics_cache_dir`.
 
+        A folder that keeps the statistics of tables whose logs were read, for other processes.
         None, the default, keeps nothing.
         """
         from skipstone.bindings.statistics.store.folder import cache_dir

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from skipstone.ir.errors import BackendMissing, describe_error
+from skipstone.kernels.config import config
 from skipstone.kernels.run.private import exposed
 
 OLDEST: Final = 17  # the oldest Java that runs Spark 4
@@ -147,17 +148,13 @@ def _install(text: str) -> Path:
 
 
 def _directory() -> Path:
-    """Return `java` under `SKIPSTONE_CACHE_DIR` or the user's cache directory.
+    """Return `java` under `config.kernel_cache_dir`.
 
     Return a temporary directory if that one is not private: others who can write to it could plant
     a program.
     """
     try:
-        root = (
-            os.environ.get("SKIPSTONE_CACHE_DIR")
-            or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "skipstone"
-        )
-        path = Path(root).absolute() / "java"
+        path = Path(config.kernel_cache_dir) / "java"
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         if exposed(path) is None and os.access(path, os.W_OK):
             return path

@@ -1,20 +1,23 @@
-"""`skipstone.cache_dir`, the folder that caches statistics of tables for other processes."""
+"""The folder that caches statistics of tables for other processes.
+
+It is `config.statistics_cache_dir`, which is also called `skipstone.cache_dir`.
+"""
 
 from __future__ import annotations
 
 import os
 import warnings
 
-from skipstone.ir.errors import SourceError
+from skipstone.kernels import logs
+from skipstone.kernels.config import Config, config
 from skipstone.kernels.run.private import exposed
 
-_folder: str | None = None
 _warned: set[str] = set()
 
 
 def cache_dir() -> str | None:
     """Return the folder as an absolute path; None: nothing is cached on disk."""
-    return _folder
+    return config.statistics_cache_dir
 
 
 def kept_in(*names: str) -> str | None:
@@ -25,16 +28,18 @@ def kept_in(*names: str) -> str | None:
     Args:
         names: The path of the folder below `cache_dir()`.
     """
-    if _folder is None:
+    folder = cache_dir()
+    if folder is None:
         return None
-    path = os.path.join(_folder, *names)
+    path = os.path.join(folder, *names)
     reason = exposed(path)
     if reason is None:
         return path
     if reason not in _warned:
         _warned.add(reason)
+        logs.fallback(f"skipstone keeps no statistics in {folder}: {reason}")
         warnings.warn(
-            f"skipstone keeps nothing in skipstone.cache_dir = {_folder!r}: {reason}. "
+            f"skipstone keeps nothing in skipstone.cache_dir = {folder!r}: {reason}. "
             "Choose a folder of your own, below folders that only you or root can change.",
             RuntimeWarning,
             stacklevel=2,
@@ -52,7 +57,4 @@ def set_cache_dir(folder: str | os.PathLike[str] | None) -> None:
     Raises:
         SourceError: `folder` is not a path.
     """
-    global _folder
-    if folder is not None and (not isinstance(folder, str | os.PathLike) or not os.fspath(folder)):
-        raise SourceError(f"cache_dir is {folder!r}; expected a folder's path, or None")
-    _folder = None if folder is None else os.path.abspath(os.path.expanduser(os.fspath(folder)))
+    Config.statistics_cache_dir.set(folder, "cache_dir")

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 import numpy as np
@@ -20,8 +19,10 @@ import pyarrow.fs as pafs
 import pyarrow.json as pj
 
 from skipstone.bindings.plans.work import Meter
+from skipstone.bindings.progress import Track
 from skipstone.bindings.tables.delta.segment import Commits
 from skipstone.ir.errors import SourceError, describe_error
+from skipstone.kernels.run.pool import ContextPool
 
 VECTOR: Final = pa.struct(
     [
@@ -54,8 +55,12 @@ def fetch(fs: pafs.FileSystem, log: str, commits: Sequence[Commits], meter: Mete
     Raises:
         SourceError: a commit cannot be read; the message names it.
     """
-    with ThreadPoolExecutor(MAX_CONCURRENT_READS, "skipstone-log") as readers:
-        texts = list(readers.map(lambda c: read_bytes(fs, f"{log}/{c.name}"), commits))
+    with (
+        Track("log", len(commits), "commits") as track,
+        ContextPool(MAX_CONCURRENT_READS, "skipstone-log") as readers,
+    ):
+        found = readers.map(lambda c: read_bytes(fs, f"{log}/{c.name}"), commits)
+        texts = list(track.each(found))
     meter.count("commits", len(texts), sum(map(len, texts)))
     return texts
 

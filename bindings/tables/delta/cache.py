@@ -16,6 +16,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from skipstone.kernels import logs
 from skipstone.kernels.run import forks
 
 if TYPE_CHECKING:
@@ -54,6 +55,8 @@ def cached_table(
             base = None
     if table is None:
         table = read(base)
+    else:
+        logs.write("log in memory", table=table.path, version=table.version)
     with _lock:
         _live_tables[request] = table
         _recent_tables[request] = table

@@ -19,6 +19,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from skipstone.bindings.plans.work import Meter
+from skipstone.bindings.progress import Track
 from skipstone.bindings.tables.delta.actions import (
     COLUMNS,
     VECTOR,
@@ -51,21 +52,26 @@ def read_checkpoint(
     Raises:
         SourceError: a file cannot be read or is not a checkpoint; the message names it.
     """
-    for part in parts:
-        path = f"{log}/{part}"
-        sidecars: list[str] = []
-        if part.endswith(".json"):
-            text = read_bytes(fs, path)
-            meter.count("checkpoint files", 1, len(text))
-            sidecars += _json_sidecars(text, path)
-            adds, _ = read_commits([text], [path], partitions)
-            yield adds.drop_columns(["order", "spark"])
-        else:
-            adds, found = _read_part(fs, path, partitions, meter)
-            sidecars += found
-            yield adds
-        for sidecar in dict.fromkeys(sidecar_path(s, log, path) for s in sidecars):
-            yield _read_part(fs, sidecar, partitions, meter)[0]
+    with Track("checkpoint", len(parts), "files") as track:
+        for part in parts:
+            path = f"{log}/{part}"
+            sidecars: list[str] = []
+            if part.endswith(".json"):
+                text = read_bytes(fs, path)
+                meter.count("checkpoint files", 1, len(text))
+                sidecars += _json_sidecars(text, path)
+                adds, _ = read_commits([text], [path], partitions)
+                yield adds.drop_columns(["order", "spark"])
+            else:
+                adds, found = _read_part(fs, path, partitions, meter)
+                sidecars += found
+                yield adds
+            track.step()
+            paths = dict.fromkeys(sidecar_path(s, log, path) for s in sidecars)
+            track.grow(len(paths))
+            for sidecar in paths:
+                yield _read_part(fs, sidecar, partitions, meter)[0]
+                track.step()
 
 
 def sidecar_path(reference: str | None, log: str, path: str) -> str:

@@ -11,17 +11,17 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skipstone.bindings.progress import Track
 from skipstone.bindings.tables.delta.actions import parse_lines
 from skipstone.bindings.tables.delta.fields import LeafField
 from skipstone.kernels.decode.json_texts import at_hand, read_texts
-from skipstone.kernels.run.pool import threads
+from skipstone.kernels.run.pool import ContextPool, threads
 
 CHUNK: Final = 1 << 16  # texts in one parsing task
 MIN_COMPILED: Final = 1 << 12  # with fewer texts, the compiled loop is not used
@@ -87,8 +87,12 @@ def parse_statistics(
         read = _parse_compiled
     else:
         read = _parse_with_arrow
-    with ThreadPoolExecutor(threads(), "skipstone-log") as pool:
-        found = list(pool.map(lambda part: list(read(part, kind, floating)), parts))
+    with (
+        Track("statistics", len(texts), "files") as track,
+        ContextPool(threads(), "skipstone-log") as pool,
+    ):
+        read_parts = pool.map(lambda part: list(read(part, kind, floating)), parts)
+        found = list(track.each(read_parts, map(len, parts)))
     return pa.chunked_array([rows for part in found for rows in part], kind)
 
 

@@ -30,6 +30,7 @@ from skipstone.bindings.tables.delta.fields import fields_of
 from skipstone.bindings.tables.delta.log import LogLocation, SnapshotRequest, Stamp
 from skipstone.bindings.tables.delta.snapshot import METADATA, Snapshot, files_schema
 from skipstone.ir.errors import StatisticsError, describe_error
+from skipstone.kernels import logs
 
 if TYPE_CHECKING:
     from skipstone.bindings.tables.delta.table import DeltaTable
@@ -40,7 +41,7 @@ FORMAT: Final = 2
 COMMITS: Final = 100  # a version is saved if it is this many commits ahead of the saved one
 MAX_VERSIONS: Final = 2  # saved versions of one table
 MAX_TEMPORARY_AGE: Final = 3600  # seconds after which an unfinished file is removed
-_NAME: Final = re.compile(r"(\d+)-(\d+)-(\d+)-([0-9a-f.]*)\.stats")
+SAVED_NAME: Final = re.compile(r"(\d+)-(\d+)-(\d+)-([0-9a-f.]*)\.stats")
 
 
 def newest(request: SnapshotRequest, place: LogLocation) -> DeltaTable | None:
@@ -54,11 +55,15 @@ def newest(request: SnapshotRequest, place: LogLocation) -> DeltaTable | None:
         # If another table has taken this one's place, its commit has another stamp.
         if version <= request.version and stamp == place.stamp(version):
             with contextlib.suppress(StatisticsError, OSError):
-                return _open(
+                table = _open(
                     os.path.join(str(folder), name),
                     SnapshotRequest(request.uri, version, stamp, request.options),
                     place,
                 )
+                logs.write(
+                    "statistics opened", table=table.path, version=version, wanted=request.version
+                )
+                return table
     return None
 
 
@@ -101,8 +106,12 @@ def save(table: DeltaTable, place: LogLocation) -> DeltaTable:
         with place.meter.phase("saving"):
             save_packed(table.statistics, path, {"files": read.files, **parts}, note)
         _sweep(folder, place)
+        logs.write(
+            "statistics saved", table=table.path, version=request.version, folder=str(folder)
+        )
         return _open(path, request, place)
     except (StatisticsError, OSError) as e:  # a full disk, or another process cleans up
+        logs.fallback(f"{table.redacted_path} cannot be saved in {folder}: {describe_error(e)}")
         warnings.warn(
             f"skipstone cannot save {table.redacted_path} in {folder} ({describe_error(e)}); "
             "the table was read from its log, and will be again",
@@ -174,7 +183,9 @@ def _saved_versions(folder: str) -> Iterator[tuple[int, Stamp, str]]:
     except OSError:
         return
     found = [
-        (int(m[1]), (int(m[2]), int(m[3]), m[4]), m[0]) for m in map(_NAME.fullmatch, names) if m
+        (int(m[1]), (int(m[2]), int(m[3]), m[4]), m[0])
+        for m in map(SAVED_NAME.fullmatch, names)
+        if m
     ]
     yield from sorted(found, reverse=True)
 
@@ -201,7 +212,7 @@ def _sweep(folder: str, place: LogLocation) -> None:
     for name in os.listdir(folder):
         path = os.path.join(folder, name)
         with contextlib.suppress(OSError):
-            unknown = name.endswith(".stats") and _NAME.fullmatch(name) is None
+            unknown = name.endswith(".stats") and SAVED_NAME.fullmatch(name) is None
             if (
                 name in old
                 or unknown

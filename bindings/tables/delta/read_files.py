@@ -30,9 +30,9 @@ from skipstone.bindings.tables.read import (
     RowSelection,
     Tasks,
     batches_of,
+    judge_files_in_order,
     offsets_of,
-    read_in_order,
-    together,
+    read_files_in_order,
 )
 from skipstone.bindings.tables.row_ranges import RowRanges
 from skipstone.ir.errors import SourceError, clip, describe_error
@@ -111,7 +111,7 @@ class FileReader(Reader):
     def read_all(self, tasks: Sequence[FileTask]) -> Iterator[pa.RecordBatch]:
         """Yield the selected rows of all tasks, in order; several are read concurrently."""
         sizes = [int(task.action["size"] or 0) for task in tasks]
-        return read_in_order(self._read_together, together(tasks, sizes))
+        return read_files_in_order(self._read_together, tasks, sizes)
 
     def _read_together(self, tasks: Sequence[FileTask]) -> list[pa.RecordBatch]:
         by_pages = read_by_pages(self._open, tasks, self.wanted, self.fields.schema)
@@ -123,8 +123,8 @@ class FileReader(Reader):
     def judge_pages(self, tasks: Sequence[FileTask]) -> Iterator[FilePages]:
         """Yield the row ranges that page statistics leave of each file."""
         schema = self.fields.schema
-        return read_in_order(
-            lambda task: [judge_file(self._open, task, task.action["path"], self.wanted, schema)],
+        return judge_files_in_order(
+            lambda task: judge_file(self._open, task, task.action["path"], self.wanted, schema),
             tasks,
         )
 

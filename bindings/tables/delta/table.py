@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skipstone.bindings.plans.plan import Plan, plan_table
+from skipstone.bindings.plans.records import opened
 from skipstone.bindings.statistics.statistics import Statistics
 from skipstone.bindings.tables.delta import disk
 from skipstone.bindings.tables.delta.cache import cached_table, discard
@@ -176,4 +177,4 @@ def scan_delta(
             return disk.save(table, place)
         return table
 
-    return cached_table(request, read)
+    return opened(cached_table(request, read), "delta", source)

@@ -22,6 +22,7 @@ from skipstone.bindings.location import (
     shown,
 )
 from skipstone.bindings.plans.plan import Plan, plan_table
+from skipstone.bindings.plans.records import opened
 from skipstone.bindings.plans.work import Meter, Work
 from skipstone.bindings.predicates.predicate import PruningPredicate
 from skipstone.bindings.statistics.statistics import Statistics
@@ -309,4 +310,4 @@ def scan_hive(
         )
         partitions = partition_fields(folders, given, infer=infer_types)
     cache = FooterCache(root, fs, named, meter, summaries=use_metadata, keep=on_error == "keep")
-    return HiveTable(tree, cache, partitions, schema, meter, listed)
+    return opened(HiveTable(tree, cache, partitions, schema, meter, listed), "hive", source)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +11,7 @@ import pyarrow.fs as pafs
 
 from skipstone.bindings.location import REFUSED, shown
 from skipstone.bindings.plans.work import Meter
+from skipstone.bindings.progress import Track
 from skipstone.bindings.tables.files import (
     Files,
     concat_files,
@@ -24,6 +24,7 @@ from skipstone.bindings.tables.parquet.footers import FETCH_THREADS
 from skipstone.bindings.tables.partitions import Texts, pair_of
 from skipstone.ir.errors import SourceError, describe_error
 from skipstone.kernels.pack.planes import Mask
+from skipstone.kernels.run.pool import ContextPool
 
 Folder = tuple[str, Texts]
 # Returns a mask of the folders to keep. The folders lie at one level, so that all have texts of the
@@ -113,10 +114,11 @@ class Tree:
         level: list[Folder] = [(self.root, {})]
         num_skipped = 0
         for column in self.columns:
-            with ThreadPoolExecutor(
-                min(self._threads, len(level)) or 1, "skipstone-folders"
-            ) as readers:
-                listings = list(readers.map(self._list, (path for path, _ in level)))
+            with (
+                Track("listing", len(level), "folders") as track,
+                ContextPool(min(self._threads, len(level)) or 1, "skipstone-folders") as readers,
+            ):
+                listings = list(track.each(readers.map(self._list, (path for path, _ in level))))
             below = [
                 (inner, {**texts, **self._texts(inner, column)})
                 for (path, texts), listing in zip(level, listings, strict=True)
@@ -163,10 +165,12 @@ class Tree:
             SourceError: there are more partition folders below one of them.
         """
         left = [f for f in folders if f[0] not in self._files]
-        with ThreadPoolExecutor(min(self._threads, len(left)) or 1, "skipstone-folders") as readers:
-            self._files |= zip(
-                (path for path, _ in left), readers.map(self._files_below, left), strict=True
-            )
+        with (
+            Track("listing", len(left), "folders") as track,
+            ContextPool(min(self._threads, len(left)) or 1, "skipstone-folders") as readers,
+        ):
+            found = track.each(readers.map(self._files_below, left))
+            self._files |= zip((path for path, _ in left), found, strict=True)
         return concat_files([self._files[path] for path, _ in folders])
 
     def _files_below(self, folder: Folder) -> Files:

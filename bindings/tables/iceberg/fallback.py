@@ -25,6 +25,7 @@ from pyiceberg.manifest import (
 )
 
 from skipstone.ir.errors import SourceError, describe_error
+from skipstone.kernels import logs
 from skipstone.kernels.decode.avro import max_unpacked_bytes
 from skipstone.kernels.decode.unpack import CODECS, unpacked
 
@@ -42,6 +43,7 @@ def rewritten(data: bytes, why: Exception) -> bytes:
     Raises:
         SourceError: pyiceberg cannot read it either.
     """
+    logs.fallback(f"pyiceberg decodes a manifest: {describe_error(why)}")
     try:
         with _File(
             _Memory(data), MANIFEST_ENTRY_SCHEMAS[READ], {-1: ManifestEntry, 2: DataFile}

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Hashable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 import numpy as np
@@ -18,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skipstone.bindings.plans.work import Meter
+from skipstone.bindings.progress import Track
 from skipstone.bindings.statistics.coerce_inputs import MAX_ROWS
 from skipstone.bindings.tables.iceberg.values import strings
 from skipstone.ir.cached import cached_property
@@ -26,6 +26,7 @@ from skipstone.kernels.decode.avro import Container
 from skipstone.kernels.decode.avro_program import Slot, Unsupported
 from skipstone.kernels.decode.avro_records import Entry, Records
 from skipstone.kernels.run import forks
+from skipstone.kernels.run.pool import ContextPool
 
 MAX_READERS: Final = 16  # manifests fetched at once: most of the time they wait for storage
 EXISTING, ADDED, DELETED = range(3)
@@ -293,11 +294,17 @@ def read_manifests(listed: Sequence[Any], storage: Any, meter: Meter) -> list[Ma
         }
     missing = [(key, m) for key, m in zip(keys, listed, strict=True) if key not in found]
     if missing:
-        with ThreadPoolExecutor(min(MAX_READERS, len(missing)), "skipstone-manifests") as readers:
+        with (
+            Track("manifests", len(missing), "manifests") as track,
+            ContextPool(min(MAX_READERS, len(missing)), "skipstone-manifests") as readers,
+        ):
             tasks = [readers.submit(_read_manifest, m, storage, meter) for _, m in missing]
             try:
                 found.update(
-                    (key, task.result()) for (key, _), task in zip(missing, tasks, strict=True)
+                    (key, manifest)
+                    for (key, _), manifest in zip(
+                        missing, track.each(task.result() for task in tasks), strict=True
+                    )
                 )
             finally:  # after an error, stop reading the others
                 for task in tasks:

@@ -39,8 +39,8 @@ from skipstone.bindings.tables.read import (
     RowSelection,
     Tasks,
     batches_of,
-    read_in_order,
-    together,
+    judge_files_in_order,
+    read_files_in_order,
 )
 from skipstone.bindings.tables.row_ranges import RowRanges
 from skipstone.ir.errors import SourceError, describe_error
@@ -158,7 +158,7 @@ class FileReader(Reader):
 
     def read_all(self, tasks: Sequence[FileTask]) -> Iterator[pa.RecordBatch]:
         """Yield the selected rows of all tasks, in order; several are read concurrently."""
-        return read_in_order(self._read_together, together(tasks, [t.size for t in tasks]))
+        return read_files_in_order(self._read_together, tasks, [t.size for t in tasks])
 
     def _read_together(self, tasks: Sequence[FileTask]) -> list[pa.RecordBatch]:
         schema = _schema(self.fields.iceberg.fields)
@@ -171,8 +171,8 @@ class FileReader(Reader):
     def judge_pages(self, tasks: Sequence[FileTask]) -> Iterator[FilePages]:
         """Yield the row ranges that page statistics leave of each file."""
         schema = _schema(self.fields.iceberg.fields)
-        return read_in_order(
-            lambda task: [judge_file(self._open, task, task.path, self.wanted, schema)], tasks
+        return judge_files_in_order(
+            lambda task: judge_file(self._open, task, task.path, self.wanted, schema), tasks
         )
 
     def _open(self, task: FileTask, heads: Heads) -> tuple[pa.NativeFile, FileRead]:

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from skipstone.bindings.location import options_of, path_text, shown
 from skipstone.bindings.plans.plan import Plan, plan_table
+from skipstone.bindings.plans.records import opened
 from skipstone.bindings.plans.table_protocol import DataSize
 from skipstone.bindings.plans.work import Meter, Work
 from skipstone.bindings.statistics.statistics import Statistics
@@ -343,7 +344,8 @@ def scan_iceberg(
             "or the path of a metadata file"
         )
     if snapshot_id is None:
-        return IcebergTable(table, table.current_snapshot(), table.schema())
+        found = IcebergTable(table, table.current_snapshot(), table.schema())
+        return opened(found, "iceberg", source)
     snapshot = table.snapshot_by_id(snapshot_id)
     if snapshot is None:
         known = ", ".join(str(s.snapshot_id) for s in table.metadata.snapshots[-8:]) or "none"
@@ -351,4 +353,5 @@ def scan_iceberg(
             f"{table.location()}: there is no snapshot {snapshot_id}; the latest ones are {known}"
         )
     schemas = table.schemas()
-    return IcebergTable(table, snapshot, schemas.get(snapshot.schema_id, table.schema()))
+    found = IcebergTable(table, snapshot, schemas.get(snapshot.schema_id, table.schema()))
+    return opened(found, "iceberg", source)

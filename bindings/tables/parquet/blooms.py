@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 import numpy as np
@@ -22,6 +21,7 @@ from skipstone.ir.node import Node, Op, Path
 from skipstone.ir.session import Session
 from skipstone.ir.simplify import is_in
 from skipstone.ir.types import DType, leaves_of
+from skipstone.kernels.run.pool import ContextPool
 
 MAX_HEADER: Final = 64  # bytes; a header has about 20
 MAX_BITSET: Final = 128 << 20  # bytes; the format recommends this limit
@@ -106,9 +106,7 @@ class FileBlooms:
             if (path, i) not in self._bitsets:
                 by_file.setdefault(int(self._groups.file[i]), []).append(i)
         if by_file:
-            with ThreadPoolExecutor(
-                min(FETCH_THREADS, len(by_file)), "skipstone-blooms"
-            ) as readers:
+            with ContextPool(min(FETCH_THREADS, len(by_file)), "skipstone-blooms") as readers:
                 list(readers.map(lambda f: self._read_file(path, f, by_file[f]), by_file))
         return [self._bitsets[path, i] for i in which]
 

@@ -8,9 +8,10 @@ import numpy as np
 import pyarrow.fs as pafs
 
 from skipstone.bindings.plans.work import Meter
+from skipstone.bindings.progress import FooterProgress
 from skipstone.bindings.tables.files import Files, Ints
 from skipstone.bindings.tables.parquet.footer_groups import FooterPart
-from skipstone.bindings.tables.parquet.footers import Footer, Progress, read_footers
+from skipstone.bindings.tables.parquet.footers import Footer, read_footers
 from skipstone.bindings.tables.parquet.groups import RowGroupPart
 from skipstone.bindings.tables.parquet.metadata_file import MetadataFile, read_metadata_file
 from skipstone.bindings.tables.parquet.saved_footers import SavedPart, Snapshot, find_snapshot
@@ -62,7 +63,7 @@ class FooterCache:
         self.meter.count("footers from the snapshot", int((~self._served[part.saved]).sum()))
         self._served[part.saved] = True
 
-    def parts(self, files: Files, progress: Progress | None = None) -> list[RowGroupPart]:
+    def parts(self, files: Files, progress: FooterProgress | None = None) -> list[RowGroupPart]:
         """Return the row groups of files, reading the footers that no snapshot has.
 
         Args:
@@ -85,7 +86,9 @@ class FooterCache:
                 parts.append(FooterPart(self._footers_of(files, left, progress), left))
             return parts
 
-    def _footers_of(self, files: Files, which: Ints, progress: Progress | None) -> list[Footer]:
+    def _footers_of(
+        self, files: Files, which: Ints, progress: FooterProgress | None
+    ) -> list[Footer]:
         chosen = files.take(which)
         known = dict(enumerate(map(self._footers.get, chosen.paths.to_pylist())))
         if self._metadata_file is not None and self.root is not None and None in known.values():
@@ -108,7 +111,7 @@ class FooterCache:
 
 
 def _counting_known(
-    progress: Progress | None, left: int, total: int
+    progress: FooterProgress | None, left: int, total: int
 ) -> Callable[[int], None] | None:
     """Return a callback that also counts the files whose footers were known before.
 

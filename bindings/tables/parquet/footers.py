@@ -6,7 +6,6 @@ import functools
 import os
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Final
@@ -14,6 +13,7 @@ from typing import Final
 import pyarrow.fs as pafs
 
 from skipstone.bindings.plans.work import Meter
+from skipstone.bindings.progress import Track
 from skipstone.bindings.tables.files import UNKNOWN, Ints
 from skipstone.bindings.tables.parquet.footer import (
     LOCAL_FETCH,
@@ -31,7 +31,7 @@ from skipstone.bindings.tables.parquet.heads import MAGIC, Heads
 from skipstone.bindings.tables.parquet.pages.ranges import is_local
 from skipstone.ir.errors import SourceError, describe_error
 from skipstone.kernels.decode.footer_layout import are_kept, at_hand, is_there, load
-from skipstone.kernels.run.pool import run_chunks
+from skipstone.kernels.run.pool import ContextPool, run_chunks
 
 FETCH_THREADS: Final = 16  # most of the time of a fetch is spent waiting for storage
 # Storage is slow if a footer takes this many seconds, averaged over a batch of this many files.
@@ -51,7 +51,6 @@ WAY_OUT: Final = (
 HAS_PREAD: Final = hasattr(os, "pread")  # Windows lacks it
 FLAGS: Final = os.O_RDONLY | getattr(os, "O_BINARY", 0)
 
-Progress = Callable[[int, int], None]
 File = tuple[str, int]  # the path of a file, and its size in bytes; -1 is unknown
 
 
@@ -198,12 +197,16 @@ class _Reading:
     def read(self) -> None:
         """Read the footers; end early at a file that cannot be read, unless such files are kept."""
         held, size = list[bytes | Exception](), 0
-        with closing(_iter_batches(self._files, self._filesystem)) as batches:
+        with (
+            Track("footers", len(self._files), "files") as track,
+            closing(_iter_batches(self._files, self._filesystem)) as batches,
+        ):
             for batch in batches:
                 if size >= BLOCK:
                     self._end_block(held)
                     held, size = [], 0
                 self._count([nbytes for _, nbytes in batch])
+                track.step(len(batch))
                 held += [footer for footer, _ in batch]
                 sizes = [len(f) for f, _ in batch if not isinstance(f, Exception)]
                 size, self._size = size + sum(sizes), self._size + sum(sizes)
@@ -284,7 +287,7 @@ def _iter_batches(
         yield footers
     if at == len(files):
         return
-    with ThreadPoolExecutor(FETCH_THREADS, "skipstone-footers") as readers:
+    with ContextPool(FETCH_THREADS, "skipstone-footers") as readers:
         try:
             # Several files at a time: handing over a task takes as long as reading a footer.
             step = max(1, min(BATCH_FILES, (len(files) - at) // (4 * FETCH_THREADS)))

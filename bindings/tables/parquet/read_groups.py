@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,54 +17,30 @@ import pyarrow.parquet as pq
 from skipstone.bindings.tables.files import UNKNOWN
 from skipstone.bindings.tables.parquet.declared_types import why_not_judged, why_not_read
 from skipstone.bindings.tables.parquet.footer import read_tail
+from skipstone.bindings.tables.parquet.group_tasks import (
+    GroupTask,
+    count_groups,
+    has_many_tiny_groups,
+    track_of,
+    units_of,
+)
 from skipstone.bindings.tables.parquet.heads import schema_of
 from skipstone.bindings.tables.parquet.pages.plan_pages import judge_pages, unreadable, whole
 from skipstone.bindings.tables.parquet.pages.ranges import Ranges, is_local
 from skipstone.bindings.tables.parquet.pages.read_pages import FileRead, read_files
-from skipstone.bindings.tables.partitions import Texts, partition_column
+from skipstone.bindings.tables.partitions import partition_column
 from skipstone.bindings.tables.read import Reader, RowSelection, Tasks, batches_of, read_in_order
 from skipstone.bindings.tables.table_columns import file_names, to_table_columns
 from skipstone.bindings.tables.unchanged import check_opened, check_unchanged
 from skipstone.ir.errors import SourceError, StaleFile, UnsupportedForm, describe_error
 from skipstone.ir.node import columns_of
 from skipstone.ir.outcome import Verdict
-
-# The most rows, and compressed bytes of their columns, that are read together, unless one row group
-# has more. Decoders split the work of one unit among threads.
-UNIT_ROWS, UNIT_BYTES = 1 << 21, 1 << 26
-# Row groups of a file that Arrow reads faster as a whole, and the bytes of their columns.
-MANY_GROUPS, TINY_BYTES = 4, 1 << 14
+from skipstone.kernels import logs
 
 if TYPE_CHECKING:
     from skipstone.bindings.plans.pages import FilePages
     from skipstone.bindings.plans.plan import Plan
-    from skipstone.bindings.tables.parquet.footer import ParsedFooter
     from skipstone.bindings.tables.parquet.table import ParquetTable
-
-
-@dataclass(frozen=True, slots=True)
-class GroupTask:
-    """Row groups of one file that have one verdict.
-
-    Attributes:
-        path, size, time: Of the file: its path, bytes, and time of change in ns since 1970; -1 is
-            unknown.
-        groups: The row groups.
-        filtered: True if their rows are to be judged.
-        folder: The folder of the file: path, and texts of the partition values.
-        tail: The file's footer; None if it was not read.
-        rows: The row counts that `_metadata` has for each row group of the file; None if the counts
-            come from the file's own footer.
-    """
-
-    path: str
-    size: int
-    time: int
-    groups: list[int]
-    filtered: bool
-    folder: tuple[str, Texts]
-    tail: ParsedFooter | None
-    rows: list[int] | None
 
 
 def tasks_of(table: ParquetTable, wanted: RowSelection, plan: Plan) -> Tasks:
@@ -123,61 +99,6 @@ def tasks_of(table: ParquetTable, wanted: RowSelection, plan: Plan) -> Tasks:
     return Tasks(reader, each, containers, sizes)
 
 
-def units_of(tasks: Iterable[GroupTask], share: float = 1) -> Iterator[list[GroupTask]]:
-    """Yield row groups to read together: neighbours of one schema, verdict and folder.
-
-    Their rows and bytes are limited, to limit memory and to let threads share a large file.
-
-    Args:
-        tasks: The tasks.
-        share: The share of the columns that is read.
-    """
-    unit: list[GroupTask] = []
-    size = 0.0
-    for task in tasks:
-        for part, own in _split(task, share):
-            if unit and (size + own > 1 or not _alike(unit[0], part)):
-                yield unit
-                unit, size = [], 0.0
-            unit.append(part)
-            size += own
-    if unit:
-        yield unit
-
-
-def _split(task: GroupTask, share: float) -> Iterator[tuple[GroupTask, float]]:
-    """Yield a task in parts that fit into one unit, with their sizes; a unit has the size 1."""
-    if task.tail is None:
-        yield task, 0.0
-        return
-    rows, nbytes = (np.maximum(n[task.groups], 0) for n in (task.tail.rows, task.tail.nbytes))
-    sizes = np.maximum(rows / UNIT_ROWS, nbytes * (share / UNIT_BYTES)).tolist()
-    first, size = 0, 0.0
-    for i, own in enumerate(sizes):
-        if i > first and size + own > 1:
-            yield dataclasses.replace(task, groups=task.groups[first:i]), size
-            first, size = i, 0.0
-        size += own
-    yield dataclasses.replace(task, groups=task.groups[first:]) if first else task, size
-
-
-def _has_many_tiny_groups(task: GroupTask, share: float) -> bool:
-    """Return True if pages cost more than they save: 0.2 ms for each row group."""
-    if task.tail is None or len(task.groups) < MANY_GROUPS:
-        return False
-    return bool(task.tail.nbytes[task.groups].mean() * share < TINY_BYTES)
-
-
-def _alike(a: GroupTask, b: GroupTask) -> bool:
-    return (
-        a.tail is not None
-        and b.tail is not None
-        and a.tail.head is b.tail.head
-        and a.filtered == b.filtered
-        and a.folder == b.folder
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class GroupReader(Reader):
     """Reads row groups of Parquet files.
@@ -198,7 +119,8 @@ class GroupReader(Reader):
 
     def read_all(self, tasks: Sequence[GroupTask]) -> Iterator[pa.RecordBatch]:
         """Yield the wanted rows of all tasks, in order; several are read concurrently."""
-        return read_in_order(self._read_together, units_of(tasks, self._share))
+        units, track = units_of(tasks, self._share), track_of("reading", tasks)
+        return read_in_order(self._read_together, units, track, count_groups)
 
     def read(self, task: GroupTask) -> Iterator[pa.RecordBatch]:
         """Yield the wanted rows of a task's row groups.
@@ -221,6 +143,7 @@ class GroupReader(Reader):
         except (OSError, pa.ArrowException, ValueError, IndexError) as e:
             if isinstance(e, StaleFile | UnsupportedForm):
                 raise
+            logs.fallback(f"{tasks[0].path}: read by row groups, not pages ({describe_error(e)})")
             rows = None  # Arrow decides whether it is damaged, and raises
         if rows is not None:
             return rows
@@ -234,14 +157,15 @@ class GroupReader(Reader):
             UnsupportedForm: the rows cannot be judged here.
             SourceError, OSError, ArrowException, ValueError: the pages cannot be read.
         """
-        if tasks[0].tail is None or all(_has_many_tiny_groups(task, self._share) for task in tasks):
+        if tasks[0].tail is None or all(has_many_tiny_groups(task, self._share) for task in tasks):
             return None
         with self._opened(tasks) as (files, fields, filtered):
             return read_files(files, fields, self.wanted, filtered=filtered)
 
     def judge_pages(self, tasks: Sequence[GroupTask]) -> Iterator[FilePages]:
         """Yield the row ranges that page statistics leave; neighbours are judged together."""
-        return read_in_order(self._judge_together, units_of(tasks, 0))
+        track = track_of("pages", tasks)
+        return read_in_order(self._judge_together, units_of(tasks, 0), track, count_groups)
 
     def _judge_together(self, tasks: Sequence[GroupTask]) -> list[FilePages]:
         """Return the row ranges that page statistics leave of tasks of one verdict.

@@ -20,8 +20,10 @@ from skipstone.bindings.location import (
     resolve,
 )
 from skipstone.bindings.plans.plan import Plan, plan_table
+from skipstone.bindings.plans.records import opened
 from skipstone.bindings.plans.table_protocol import CompleteTable, DatasetFile, DataSize
 from skipstone.bindings.plans.work import Meter, Work
+from skipstone.bindings.progress import FooterProgress, reporting
 from skipstone.bindings.statistics.statistics import Statistics
 from skipstone.bindings.tables.files import (
     UNKNOWN,
@@ -35,7 +37,7 @@ from skipstone.bindings.tables.parquet.blooms import FileBlooms
 from skipstone.bindings.tables.parquet.file_schemas import common_schema
 from skipstone.bindings.tables.parquet.footer_cache import FooterCache
 from skipstone.bindings.tables.parquet.footer_groups import FooterPart
-from skipstone.bindings.tables.parquet.footers import FooterMap, Progress
+from skipstone.bindings.tables.parquet.footers import FooterMap
 from skipstone.bindings.tables.parquet.groups import Exactness, LazyColumns, RowGroups, forms_in
 from skipstone.bindings.tables.parquet.options import check_on_error, saved_at, types_of
 from skipstone.bindings.tables.parquet.saved_footers import SNAPSHOT_NAME, write_snapshot
@@ -46,6 +48,7 @@ from skipstone.ir.errors import SourceError
 from skipstone.ir.node import Path
 from skipstone.ir.types import Kind
 from skipstone.kernels.decode.arrays import longs
+from skipstone.kernels.settings import ProgressSetting
 
 if TYPE_CHECKING:
     from skipstone.bindings.plans.readers import ReaderName
@@ -76,7 +79,7 @@ class ParquetTable(Table, CompleteTable):
         partitions: list[pa.Field],
         listed: int,
         schema: pa.Schema | None = None,
-        progress: Progress | None = None,
+        progress: FooterProgress | None = None,
         values: Mapping[str, pa.Array] | None = None,
     ) -> None:
         self.filesystem = cache.filesystem
@@ -335,7 +338,7 @@ def scan_parquet(
     base_path: Location | None = None,
     partition_schema: Mapping[str, pa.DataType] | pa.Schema | None = None,
     on_error: Literal["raise", "keep"] = "raise",
-    progress: Progress | None = None,
+    progress: ProgressSetting | FooterProgress = None,
     stats: Location | Literal[False] | None = None,
     use_metadata: bool = True,
     ignore_table_format: bool = False,
@@ -358,7 +361,8 @@ def scan_parquet(
         partition_schema: Types of partition columns; the others are inferred as Spark does.
         on_error: "raise", or "keep" a file that is missing, truncated, not Parquet or encrypted. A
             plan then reads such a file, and `unreadable` reports it.
-        progress: Called with (files whose footer is known, files).
+        progress: As `skipstone.config.progress`, for this call. A function of two arguments is
+            called with (files whose footer is known, files), after each file.
         stats: A path or URI that `save_stats` wrote. None looks beside the data, and reads footers
             if no usable file is there; False looks nowhere. The footers of files that changed since
             are read.
@@ -378,17 +382,21 @@ def scan_parquet(
         StatisticsError: `stats` names a file that is damaged, or of another version.
     """
     check_on_error(on_error)
-    meter, listed = Meter(), time.time_ns()
+    meter, listed, given = Meter(), time.time_ns(), types_of(partition_schema)
     filesystem = chosen_filesystem(source, filesystem, storage_options)
-    with meter.phase("listing"):
-        found = list_files(source, filesystem, base_path, meter, ignore_format=ignore_table_format)
-        partitions = partition_fields(partition_folders(found.files), types_of(partition_schema))
-    cache = FooterCache(
-        found.root,
-        found.filesystem,
-        saved_at(stats),
-        meter,
-        summaries=use_metadata,
-        keep=on_error == "keep",
-    )
-    return ParquetTable(found.files, cache, partitions, listed, progress=progress)
+    with reporting(progress) as footer_progress:
+        with meter.phase("listing"):
+            found = list_files(
+                source, filesystem, base_path, meter, ignore_format=ignore_table_format
+            )
+            partitions = partition_fields(partition_folders(found.files), given)
+        cache = FooterCache(
+            found.root,
+            found.filesystem,
+            saved_at(stats),
+            meter,
+            summaries=use_metadata,
+            keep=on_error == "keep",
+        )
+        table = ParquetTable(found.files, cache, partitions, listed, progress=footer_progress)
+    return opened(table, "parquet", source)

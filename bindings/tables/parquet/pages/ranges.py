@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.fs as pafs
+
+from skipstone.kernels.run.pool import ContextPool
 
 # Gaps up to this many bytes are read and thrown away, because a request costs as much. Storage of
 # objects answers in some 20 ms and gives some 50 MB/s to each request.
@@ -47,7 +48,7 @@ class Ranges:
         if self.local or len(joined) == 1:
             buffers = [self._read(span) for span in joined]
         else:
-            with ThreadPoolExecutor(min(IN_FLIGHT, len(joined)), "skipstone-ranges") as pool:
+            with ContextPool(min(IN_FLIGHT, len(joined)), "skipstone-ranges") as pool:
                 buffers = list(pool.map(self._read, joined))
         out = []
         for start, stop in spans:
