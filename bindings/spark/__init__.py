@@ -39,7 +39,9 @@ pruning/                pruned reads of a DataFrame
     reports             `Pruned`, `PrunedScan`: what was found, for people
     scans               judge each scan of an optimised plan by its own conditions
     plan_scans          find the scans of a plan
-    listing             files that Spark has listed, and their footers
+    listed_files        files that Spark has listed, and the values of their partitions
+    listing             the same, judged by their footers
+    registered_listing  the same, judged by registered statistics
     prune_connect       prune in Spark Connect, where no plan is visible
     joins               find the joins of a plan, and the scan columns that they compare with keys
     cost                what reading and collecting keys cost, and what keys may save
@@ -50,8 +52,14 @@ pruning/                pruned reads of a DataFrame
     join_table          pruned joins of tables that Skipstone plans itself
     join_shards         pruned joins of tables by their shards, which executors judge
 
+registered/             statistics that the caller registers for the files of a table
+    register            `register_statistics`, `unregister_statistics`, `registered_statistics`
+    registry            what is registered, by folder
+
 automatic/              every query of a session
     enable              `enable`, `disable`, `report`
+    new_sessions        `enable_new_sessions`
+    run                 run a program or PySpark's shell, with every session enabled
     pruner              what the optimiser's rule calls: prune one plan
     queries             reports of the latest queries
 
