@@ -11,6 +11,7 @@ from bench.power.power import power
 from bench.report.report import Options, Report
 from bench.rows.computed import computed
 from bench.rows.rows import rows
+from bench.spark.driver import driver
 from bench.spark.shards import shards
 from bench.spark.spark_joins import spark_joins
 from bench.spark.spark_reads import spark_reads
@@ -62,6 +63,7 @@ WORKLOADS: Final[Mapping[str, Callable[[Options], Report]]] = {
     "shards": shards,
     "spark_reads": spark_reads,
     "spark_joins": spark_joins,
+    "driver": driver,
     "tpch": tpch,
     "tpcds": tpcds,
     "tpch_s3": tpch_s3,

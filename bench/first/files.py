@@ -34,7 +34,7 @@ def first_files(options: Options) -> Report:
     report = Report(f"{files:,} Parquet files of {ROWS} rows and 22 columns", files)
     with tempfile.TemporaryDirectory() as folder:
         flat, hive = Path(folder) / "flat", Path(folder) / "hive"
-        _make(flat, hive, files)
+        make_files(flat, files, hive)
         _cold(report, flat, hive, files, options.rounds or 5)
         if STATUS.exists():
             _memory(report, flat, files)
@@ -43,13 +43,14 @@ def first_files(options: Options) -> Report:
     return report
 
 
-def _make(flat: Path, hive: Path, files: int) -> None:
+def make_files(flat: Path, files: int, hive: Path | None = None) -> None:
+    """Write small files of 22 columns into a folder, and the same in partitions of another one."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     r = np.random.default_rng(1)
-    flat.mkdir()
+    flat.mkdir(exist_ok=True)
     for i in range(files):
         table = pa.table(
             {
@@ -63,10 +64,11 @@ def _make(flat: Path, hive: Path, files: int) -> None:
                 "day": pa.array(np.full(ROWS, i // 100, np.int32), pa.date32()),
             }
         )
-        inner = hive / f"part={i % FOLDERS}"
-        inner.mkdir(parents=True, exist_ok=True)
-        for path in (flat, inner):
-            pq.write_table(table, path / f"{i:05d}.parquet")
+        pq.write_table(table, flat / f"{i:05d}.parquet")
+        if hive is not None:
+            inner = hive / f"part={i % FOLDERS}"
+            inner.mkdir(parents=True, exist_ok=True)
+            pq.write_table(table, inner / f"{i:05d}.parquet")
 
 
 def _cold(report: Report, flat: Path, hive: Path, files: int, rounds: int) -> None:

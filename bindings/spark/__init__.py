@@ -38,11 +38,13 @@ pruning/                pruned reads of a DataFrame
     scans               judge each scan of a plan by its own conditions
     scan_files          the interface of a scan's files, and a cache of earlier lists
     list_files          list the files of a scan, whichever format it has
-    listing             files that Spark has listed, and their footers
+    listing             files that Spark has listed, judged by their footers
     lake_listing        files that Delta or Iceberg has selected, and their tables' statistics
     catalyst            translate conditions of an optimised plan into predicates
     column              translate a Column into a predicate
     condition           translate a predicate into a condition on rows for Spark
+    listed_files        files that Spark has listed, and the values of their partitions
+    registered_listing  files that Spark has listed, judged by registered statistics
     prune_connect       prune in Spark Connect, where no plan is visible
     joins               find the joins of a plan, and the scan columns that they compare with keys
     cost                estimate the cost of collecting keys, and the time that they save
@@ -53,8 +55,14 @@ pruning/                pruned reads of a DataFrame
     join_table          pruned joins of tables that Skipstone plans itself
     join_shards         pruned joins of tables by their shards, which executors judge
 
+registered/             statistics that the caller registers for the files of a table
+    register            `register_statistics`, `unregister_statistics`, `registered_statistics`
+    registry            what is registered, by folder
+
 automatic/              every query of a session
     enable              `enable`, `disable`, `report`
+    new_sessions        `enable_new_sessions`
+    run                 run a program or PySpark's shell, with every session enabled
     pruner              prune one plan when the optimiser rule asks
     queries             reports of the latest queries
 

@@ -13,18 +13,19 @@ import pyarrow.fs as pafs
 from skipstone.bindings.filters.option import enabled
 from skipstone.bindings.spark.automatic.queries import QueryLog, QueryReport
 from skipstone.bindings.spark.pruning.context import Context, context_of
-from skipstone.bindings.spark.pruning.cost import costs_of, positive
+from skipstone.bindings.spark.pruning.cost import boolean, costs_of, positive
 from skipstone.bindings.spark.pruning.plan_scans import scans_of
 from skipstone.bindings.spark.pruning.prune import indexes_without_files, listings
 from skipstone.bindings.spark.pruning.prune_star import star
 from skipstone.bindings.spark.pruning.reports import Pruned
 from skipstone.bindings.spark.pruning.scans import FOREVER, Scan
 from skipstone.bindings.spark.session.session import parallelism, quiet
-from skipstone.ir.errors import PredicateError, SkipstoneWarning, describe_error
+from skipstone.ir.errors import SkipstoneError, SkipstoneWarning, describe_error
 
 JOINS: Final = "spark.skipstone.joins"
 SMALLEST: Final = "spark.skipstone.minBytes"
 MIN_BYTES: Final = 1 << 20
+MAX_TOLD: Final = 100  # texts of warnings
 
 
 class Pruner:
@@ -51,6 +52,7 @@ class Pruner:
         self._spark, self._gateway, self._filesystem = spark, gateway, filesystem
         self._log = log
         self._warned = False
+        self._told: set[str] = set()
         self._lock = threading.Lock()
         self._busy, self._changed = 0, threading.Condition()
 
@@ -90,12 +92,19 @@ class Pruner:
         with self._lock:
             first, self._warned = not self._warned, True
         if first:
-            warnings.warn(
+            self._warn_of(
                 f"a query is not pruned, and reads all files: {why}. Later failures are counted "
-                "in report(spark) without a warning",
-                SkipstoneWarning,
-                stacklevel=2,
+                "in report(spark) without a warning"
             )
+
+    def _warn_of(self, why: str) -> None:
+        """Warn, once for each text."""
+        with self._lock:
+            if why in self._told:
+                return
+            if len(self._told) < MAX_TOLD:
+                self._told.add(why)
+        warnings.warn(why, SkipstoneWarning, stacklevel=3)
 
     def _prune(self, request: Any) -> tuple[Any, list[Scan]]:
         plan, spark = request.plan(), self._session(request)
@@ -110,8 +119,7 @@ class Pruner:
                 scan.judge(context)
             else:
                 scan.leave_unpruned(f"it has fewer bytes than {SMALLEST}")
-        if enabled() and str(spark.conf.get(JOINS, "true")).lower() == "true":
-            self._join(context, plan, scans, jvm_scans, request)
+        self._join(context, plan, scans, jvm_scans, request)
         indexes: dict[int, Any] = {}
         for number in {scan.same for scan in scans}:
             # An object that occurs in several places of the plan has one list, which must serve
@@ -128,10 +136,13 @@ class Pruner:
         remote = any(not root.startswith("file:") for scan in scans for root in scan.roots)
         cores = max(parallelism(context.spark) or 1, 1)
         try:
+            if not (enabled() and boolean(conf.get(JOINS, None), JOINS, True)):
+                return
             costs = costs_of(remote, cores, lambda key: conf.get(key, None))
-        except PredicateError as e:
+        except SkipstoneError as e:
             for scan in scans:
                 scan.note_join(f"joins are not used ({e})")
+            self._warn_of(f"keys of joins prune nothing: {e}")
             return
         star(context, plan, plan, scans, jvm_scans, costs, request.isAbandoned)
 

@@ -90,6 +90,24 @@ def positive(text: str | None, key: str, otherwise: float) -> float:
     return found
 
 
+def boolean(text: str | None, key: str, otherwise: bool) -> bool:
+    """Return the boolean that a setting holds, or what holds without it.
+
+    As in Spark, it is true or false in any case of letters.
+
+    Raises:
+        PredicateError: it is another text.
+
+    Example:
+        >>> boolean("False ", "spark.skipstone.joins", True)
+        False
+    """
+    found = {"true": True, "false": False}.get("" if text is None else text.strip().lower())
+    if found is None and text is not None:
+        raise PredicateError(f"{key} is {text!r}; expected true or false")
+    return otherwise if found is None else found
+
+
 def spread(low: pa.Array, high: pa.Array, nbytes: npt.NDArray[np.int64]) -> float:
     """Return the share of a table's bytes that may hold one of its own values, on average.
 

@@ -44,6 +44,8 @@ class LakeListing:
         partitioned: The partition columns.
     """
 
+    by = ""
+
     def __init__(
         self, table: LakeTable, paths: list[str], sizes: Ints, row: Ints, partitioned: pa.Schema
     ) -> None:

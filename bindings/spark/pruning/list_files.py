@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any, Final
 
 import pyarrow as pa
 
 from skipstone.bindings.spark.pruning.context import Context
 from skipstone.bindings.spark.pruning.listing import Listing
+from skipstone.bindings.spark.pruning.registered_listing import RegisteredListing
 from skipstone.bindings.spark.pruning.scan_files import ScanFiles
+from skipstone.bindings.spark.registered.registry import REGISTRY, RegisteredStatistics
 from skipstone.bindings.spark.session.jvm import text_of
 from skipstone.bindings.spark.session.types import arrow_schema
 from skipstone.ir.errors import SkipstoneError
@@ -116,11 +118,42 @@ def list_files(relation: Relation, context: Context) -> tuple[ScanFiles, Any]:
         id(context.filesystem),
     )
 
-    def make() -> Listing:
-        text, values = text_of(listed.text()), text_of(listed.partitions())
-        return Listing(text, values, data, partitioned, relation.roots, context.filesystem)
+    @cache
+    def parts() -> tuple[str, str, pa.Schema, pa.Schema]:
+        return text_of(listed.text()), text_of(listed.partitions()), data, partitioned
 
-    return context.listings.get(key, make), listed
+    def footers() -> Listing:
+        return context.listings.get(
+            key, lambda: Listing(*parts(), relation.roots, context.filesystem)
+        )
+
+    registered = REGISTRY.over(relation.roots)
+    if not registered:
+        return footers(), listed
+    return registered_listing(registered, key, parts, footers, context), listed
+
+
+def registered_listing(
+    registered: Sequence[RegisteredStatistics],
+    key: tuple[Hashable, ...],
+    parts: Callable[[], tuple[str, str, pa.Schema, pa.Schema]],
+    footers: Callable[[], Listing],
+    context: Context,
+) -> RegisteredListing:
+    """Return a list of files that registered statistics judge.
+
+    Args:
+        registered: The statistics.
+        key: What identifies the list with footers.
+        parts: Returns the list, as `ListedFiles` takes it.
+        footers: Makes the list with footers.
+        context: What the scans of the plan share.
+    """
+    case_sensitive = context.settings["case_sensitive"]
+    return context.listings.get(
+        (*key, case_sensitive, *(one.token for one in registered)),
+        lambda: RegisteredListing(*parts(), registered, case_sensitive, footers),
+    )
 
 
 def _lake_files(

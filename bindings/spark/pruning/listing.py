@@ -1,8 +1,7 @@
-"""The files of a scan as Spark lists them, and which of them can hold a matching row."""
+"""The files of a scan as Spark lists them, judged by their footers."""
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections import OrderedDict
@@ -15,20 +14,17 @@ import pyarrow.fs as pafs
 
 from skipstone.bindings.location import resolve
 from skipstone.bindings.plans.work import Meter
-from skipstone.bindings.spark.pruning.catalyst import value_of
 from skipstone.bindings.spark.pruning.cost import spread
+from skipstone.bindings.spark.pruning.listed_files import ListedFiles
 from skipstone.bindings.spark.pruning.scan_files import Ints, UnjudgedFiles
-from skipstone.bindings.statistics.statistics import Statistics
 from skipstone.bindings.statistics.store.settled import settled
 from skipstone.bindings.tables.files import UNKNOWN, Files
 from skipstone.bindings.tables.parquet.footer_cache import FooterCache
-from skipstone.bindings.tables.parquet.groups import LazyColumns, constant, forms_in
+from skipstone.bindings.tables.parquet.groups import LazyColumns, forms_in
 from skipstone.bindings.tables.parquet.table import ParquetTable
 from skipstone.bindings.tables.partitions import Texts
 from skipstone.ir.node import columns_of
 from skipstone.ir.outcome import Verdict
-from skipstone.ir.types import from_arrow
-from skipstone.kernels.pack.columns import Raw
 from skipstone.kernels.pack.planes import Mask
 from skipstone.kernels.run import forks
 
@@ -41,15 +37,11 @@ MAX_CACHED: Final = 16  # tables
 MOMENT: Final = 10**8  # ns
 
 
-class Listing:
-    """n files of one scan, in m partitions. Threads may share it.
+class Listing(ListedFiles):
+    """Files of one scan that are judged by their footers. Threads may share it.
 
     Args:
-        text: Path, length in bytes, modification time in ms and partition number of each file, each
-            followed by a zero character.
-        partitions: The values of the partition columns in each partition, as JSON.
-        data: The columns read from the files that statistics can judge.
-        partitioned: The partition columns.
+        text, partitions, data, partitioned: As in `ListedFiles`.
         roots: The paths that were named.
         filesystem: Where the files are; None finds it by their paths.
 
@@ -66,17 +58,7 @@ class Listing:
         roots: Sequence[str],
         filesystem: pafs.FileSystem | None,
     ) -> None:
-        cells = text.split("\0")[:-1]
-        self.paths = cells[0::4]
-        self.sizes, self.times, self.partition = (
-            np.array(cells[i::4], np.int64) for i in (1, 2, 3)
-        )
-        self.data, self.partitioned = data, partitioned
-        rows = json.loads(partitions)
-        self.values = {
-            f.name: _array([row[i] for row in rows], f.type) for i, f in enumerate(partitioned)
-        }
-        self.partitions = len(rows)
+        super().__init__(text, partitions, data, partitioned)
         self.filesystem, self._own = own_paths(self.paths, filesystem)
         if len(roots) == 1 and self._is_folder(roots[0]):
             root = own_paths(roots, self.filesystem)[1][0]
@@ -94,32 +76,6 @@ class Listing:
 
     def _is_folder(self, root: str) -> bool:
         return root not in self.paths and not any(ch in root for ch in "*?[{")
-
-    def __len__(self) -> int:
-        return len(self.paths)
-
-    def partition_mask(self, predicate: PruningPredicate) -> Mask:
-        """Return the files whose partition may hold a matching row, bool, shape (n,).
-
-        Spark's own partition pruning opens the same files.
-        """
-        if not len(self.partitioned):
-            return np.ones(len(self), np.bool_)
-        raw: dict[Path, Raw] = {(name,): constant(values) for name, values in self.values.items()}
-        partitions = predicate.prune(Statistics(predicate.schema, self.partitions, raw))
-        return partitions[self.partition]
-
-    def filtered_partitions(self, filters: DynamicFilters) -> Mask:
-        """Return the files whose partition may hold a row that joins need, bool, shape (n,)."""
-        if not len(self.partitioned):
-            return np.ones(len(self), np.bool_)
-        raw: dict[Path, Raw] = {(name,): constant(values) for name, values in self.values.items()}
-        found = filters.judged(
-            Statistics(filters.schema, self.partitions, raw),
-            np.full(self.partitions, Verdict.MAYBE, np.uint8),
-        )
-        partitions: Mask = found != Verdict.NEVER
-        return partitions[self.partition]
 
     def unchanged(self) -> Mask:
         """Return the files that are still as Spark listed them, bool, shape (n,).
@@ -274,25 +230,6 @@ def _check_present(table: ParquetTable, predicate: PruningPredicate) -> None:
                 raise UnjudgedFiles(
                     f"{form.example}: lacks {'.'.join(path)!r}, which may be a partition column"
                 )
-
-
-def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Convert partition values from Spark's internal form to an Arrow array."""
-    dtype = from_arrow(kind)
-    axis = [None if (node := value_of(v, dtype)) is None else node.value for v in values]
-    if pa.types.is_decimal(kind):
-        from decimal import Decimal
-
-        return pa.array([None if v is None else Decimal(v["decimal"]) for v in values], kind)
-    if pa.types.is_string(kind):
-        return pa.array(axis, pa.binary()).cast(kind)
-    if pa.types.is_date32(kind):
-        return pa.array(axis, pa.int32()).cast(kind)
-    if pa.types.is_timestamp(kind):
-        return pa.array(axis, pa.int64()).cast(kind)
-    return pa.array(
-        [None if v is None else bool(v) for v in axis] if pa.types.is_boolean(kind) else axis, kind
-    )
 
 
 def own_paths(

@@ -21,10 +21,12 @@ import pyarrow.fs as pafs
 from skipstone.bindings.predicates.predicate import PruningPredicate
 from skipstone.bindings.spark.pruning.column import from_column
 from skipstone.bindings.spark.pruning.context import Context, context_of
-from skipstone.bindings.spark.pruning.list_files import NotPruned
+from skipstone.bindings.spark.pruning.list_files import NotPruned, registered_listing
 from skipstone.bindings.spark.pruning.listing import Listing, own_paths
+from skipstone.bindings.spark.pruning.registered_listing import RegisteredListing
 from skipstone.bindings.spark.pruning.reports import Pruned, PrunedScan
 from skipstone.bindings.spark.pruning.scan_files import Listings
+from skipstone.bindings.spark.registered.registry import REGISTRY, common_folder
 from skipstone.bindings.spark.session.session import other_text
 from skipstone.bindings.spark.session.types import arrow_schema
 from skipstone.bindings.tables.partitions import pair_of
@@ -139,13 +141,14 @@ class _Source:
         listing = _listing(
             paths, pa.schema([f for f in schema if f.name.lower() not in partition_names]), context
         )
-        listing.look_again()  # Spark leaves files out without a check
-        keep_mask = listing.keep_mask(
-            predicate,
-            np.ones(len(listing), np.bool_),
-            case_sensitive=context.settings["case_sensitive"],
-            require_columns=True,
-        )
+        every, case_sensitive = np.ones(len(listing), np.bool_), context.settings["case_sensitive"]
+        if isinstance(listing, Listing):
+            listing.look_again()  # Spark leaves files out without a check
+            keep_mask = listing.keep_mask(
+                predicate, every, case_sensitive=case_sensitive, require_columns=True
+            )
+        else:
+            keep_mask = listing.keep_mask(predicate, every, case_sensitive=case_sensitive)
         out = np.flatnonzero(~keep_mask).tolist()
         dropped = [
             f"{re.sub(r'^file:/+', 'file:/', urls[i])}|{listing.times[i]}|{listing.sizes[i]}"
@@ -157,7 +160,9 @@ class _Source:
                 f"{len(dropped):,} files could be left out, but a condition names at most "
                 f"{MAX_NAMES:,}; classic Spark has no such limit"
             )
-        self.report = PrunedScan(self.table, self.where, len(keep_mask), int(keep_mask.sum()), why)
+        self.report = PrunedScan(
+            self.table, self.where, len(keep_mask), int(keep_mask.sum()), why, by=listing.by
+        )
         return dropped
 
     def _check(self, conditions: list[Any], context: Context) -> None:
@@ -229,7 +234,7 @@ def _is_plan(value: Any) -> bool:
     )
 
 
-def _listing(paths: list[str], schema: pa.Schema, context: Context) -> Listing:
+def _listing(paths: list[str], schema: pa.Schema, context: Context) -> Listing | RegisteredListing:
     fs, shown = own_paths(paths, context.filesystem)
     infos = fs.get_file_info(shown)
     text = "".join(
@@ -237,9 +242,16 @@ def _listing(paths: list[str], schema: pa.Schema, context: Context) -> Listing:
         for path, i in zip(paths, infos, strict=True)
     )
     key = text, schema.serialize().to_pybytes(), id(context.filesystem)
-    return context.listings.get(
-        key, lambda: Listing(text, "[[]]", schema, pa.schema([]), [], context.filesystem)
-    )
+    parts = text, "[[]]", schema, pa.schema([])
+
+    def footers() -> Listing:
+        return context.listings.get(key, lambda: Listing(*parts, [], context.filesystem))
+
+    # A client does not see the roots of a table.
+    registered = REGISTRY.over([common_folder(paths)] if len(paths) > 1 else paths)
+    if not registered:
+        return footers()
+    return registered_listing(registered, key, lambda: parts, footers, context)
 
 
 def _literal(text: str) -> str:

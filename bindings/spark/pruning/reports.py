@@ -29,6 +29,7 @@ class PrunedScan:
             many.
         nbytes: Bytes of the dynamic filters.
         seconds: Wall-clock time of collecting the keys.
+        by: The registered statistics that judged the scan; "" if footers, a log or manifests did.
 
     Example:
         >>> print(PrunedScan("flights", "x > 5", None, None, "its files are not listed"))
@@ -44,6 +45,7 @@ class PrunedScan:
     rows: int | None = None
     nbytes: int = 0
     seconds: float = 0.0
+    by: str = ""
 
     def __str__(self) -> str:
         counts = f"{self.kept} of {'?' if self.files is None else self.files} files"
@@ -51,6 +53,7 @@ class PrunedScan:
             f"{self.table}: {'not pruned' if self.kept is None else counts}",
             self.where and f"where {self.where}",
             self.keys and f"joined by {self.keys}, collected in {self.seconds:.2f} s",
+            self.by and f"by {self.by}",
             self.why,
         )
         return ", ".join(filter(None, parts))

@@ -33,8 +33,10 @@ class ScanFiles(Protocol):
         paths: Their paths; no two scans of a plan share a path that names different rows.
         sizes: Their sizes in bytes, int64, shape (n,).
         partitioned: The partition columns.
+        by: What judges them, for reports; "" for footers, a log or manifests.
     """
 
+    by: str
     paths: list[str]
     sizes: Ints
     partitioned: pa.Schema

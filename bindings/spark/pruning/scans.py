@@ -135,7 +135,14 @@ class Scan:
             ", ..." if len(self.roots) > 3 else ""
         )
         return with_join(
-            PrunedScan(table, self.where, files, kept, joined_reasons(why, *self.join_notes)),
+            PrunedScan(
+                table,
+                self.where,
+                files,
+                kept,
+                joined_reasons(why, *self.join_notes),
+                by="" if self.listing is None else self.listing.by,
+            ),
             () if self.filters is None else self.filters.filters,
         )
 

@@ -1,14 +1,13 @@
 """Read manifests in columns: the files of a snapshot and their statistics.
 
 Our own decoder reads them (kernels/decode/avro.py); pyiceberg's reads schemas and codecs that ours
-does not support (fallback.py). A manifest never changes, so it is read once while a table uses it.
+does not support (fallback.py). A manifest never changes, so it is kept (manifest_cache.py).
 
 Source: Iceberg's specification, "Manifests".
 """
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Hashable, Sequence
 from typing import Any, Final
 
@@ -19,13 +18,13 @@ import pyarrow as pa
 from skipstone.bindings.plans.work import Meter
 from skipstone.bindings.progress import Track
 from skipstone.bindings.statistics.coerce_inputs import MAX_ROWS
+from skipstone.bindings.tables.iceberg.manifest_cache import ManifestCache
 from skipstone.bindings.tables.iceberg.values import strings
 from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import MAX_PATH, SourceError, clip, describe_error
 from skipstone.kernels.decode.avro import Container
 from skipstone.kernels.decode.avro_program import Slot, Unsupported
 from skipstone.kernels.decode.avro_records import Entry, Records
-from skipstone.kernels.run import forks
 from skipstone.kernels.run.pool import ContextPool
 
 MAX_READERS: Final = 16  # manifests fetched at once: most of the time they wait for storage
@@ -83,6 +82,11 @@ class Manifest:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of the decoded entries in memory."""
+        return self._records.nbytes
 
     def _plausible_rows(self, rows: Longs) -> Longs:
         """Return the files' rows, with -1 for implausible counts.
@@ -259,16 +263,8 @@ def _comparable(
 
 # Reading.
 
-_live_manifests: weakref.WeakValueDictionary[tuple[str, int, int, int], Manifest] = (
-    weakref.WeakValueDictionary()
-)
-_lock = forks.lock()
-
-
-def forget() -> None:
-    """Empty the cache: tables that are scanned from now on read their manifests again."""
-    with _lock:
-        _live_manifests.clear()
+_cache: Final[ManifestCache[Manifest]] = ManifestCache()
+forget: Final = _cache.clear
 
 
 def read_manifests(listed: Sequence[Any], storage: Any, meter: Meter) -> list[Manifest]:
@@ -288,10 +284,7 @@ def read_manifests(listed: Sequence[Any], storage: Any, meter: Meter) -> list[Ma
     keys = [
         (m.manifest_path, m.manifest_length, m.sequence_number, m.partition_spec_id) for m in listed
     ]
-    with _lock:
-        found = {
-            key: manifest for key in keys if (manifest := _live_manifests.get(key)) is not None
-        }
+    found = _cache.find(keys)
     missing = [(key, m) for key, m in zip(keys, listed, strict=True) if key not in found]
     if missing:
         with (
@@ -309,8 +302,7 @@ def read_manifests(listed: Sequence[Any], storage: Any, meter: Meter) -> list[Ma
             finally:  # after an error, stop reading the others
                 for task in tasks:
                     task.cancel()
-        with _lock:
-            _live_manifests.update(found)
+        _cache.add(found)
     return [found[key] for key in keys]
 
 

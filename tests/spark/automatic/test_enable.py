@@ -107,10 +107,6 @@ def test_settings_are_read_at_each_query(spark, lake):
             assert (opened(), opened(joined)) == ([1], [1, 12])
         with settings(spark, {"spark.skipstone.enabled": "FALSE "}):
             assert (opened(), opened(joined)) == ([12], [1, 12])
-        with settings(spark, {"spark.skipstone.jobMillis": "soon"}):
-            assert opened() == [1]
-            assert opened(joined) == [1, 12]  # a setting that is wrong turns joins off, and says so
-            assert "jobMillis is 'soon'" in str(report(spark).queries[-1])
     assert opened() == [12]
 
 
@@ -293,6 +289,35 @@ def test_a_setting_that_cannot_be_read_is_a_failure(spark, lake, key, value, why
         assert why in counted.error and (counted.failed, counted.skipped) == (3, 2)
         enable(spark)  # begins anew
         assert (report(spark).failed, report(spark).queries) == (0, ())
+
+
+MISREAD = [
+    ("spark.skipstone.enabled", "1", [12], "expected true or false"),
+    ("spark.skipstone.enabled", "yes", [12], "expected true or false"),
+    ("spark.skipstone.enabled", "", [12], "expected true or false"),
+    ("spark.skipstone.joins", "no", [1, 12], "expected true or false"),
+    ("spark.skipstone.jobMillis", "soon", [1, 12], "expected a number, 0 or more"),
+]
+
+
+@pytest.mark.parametrize("key, value, files, why", MISREAD)
+def test_a_setting_that_cannot_be_read_is_named(spark, lake, key, value, files, why):
+    """It turns off what it is about, is named once, and holds nothing up once it is right."""
+    joined = "SELECT * FROM t JOIN d USING (k) WHERE month = 1"
+    query = joined if "joins" in key or "job" in key else "SELECT * FROM t WHERE k = 42"
+
+    def opened():
+        df = spark.sql(query)
+        df.collect()
+        return sorted(metrics.files_opened(df))
+
+    with enabled(spark) as found, warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        with settings(spark, {key: value}):
+            assert [opened() for _ in range(4)] == [files] * 4
+            assert f"{key} is '{value}'; {why}" in str(found())
+        assert opened() == [1, 2] if files == [1, 12] else [1]
+    assert len([w for w in told if key in str(w.message)]) == (files == [1, 12])
 
 
 def test_small_scans_say_why_they_stay(spark, lake):

@@ -42,8 +42,13 @@ public class Outcomes {
   }
 
   void failed(String why) {
-    error = why;
     wentWrong();
+    misread(why);
+  }
+
+  /** A setting cannot be read. This costs no time, so there is no pause. */
+  void misread(String why) {
+    error = why;
     if (failed.getAndIncrement() == 0) {
       LOG.warn("Skipstone cannot prune; queries run unpruned: " + why);
     }

@@ -71,8 +71,7 @@ public class PruningRule extends Rule {
       // Subqueries are judged with the query that they belong to, when all of it is final.
       if (!isOn || plan instanceof Subquery || isLast(plan)) return plan;
       SQLConf conf = SQLConf.get();
-      if (!"true".equalsIgnoreCase(conf.getConfString(ENABLED, "true").trim())) return plan;
-      if (!Prunable.isIn((LogicalPlan) plan)) return plan;
+      if (!Prunable.isIn((LogicalPlan) plan) || !isEnabled(conf)) return plan;
       if (outcomes.pauses()) {
         outcomes.skipped();
         return plan;
@@ -89,6 +88,16 @@ public class PruningRule extends Rule {
     if (result == null || result.get() != plan) return false;
     last.remove();
     return true;
+  }
+
+  // Spark reads its own settings so.
+  private boolean isEnabled(SQLConf conf) {
+    String text = conf.getConfString(ENABLED, "true").trim();
+    if (text.equalsIgnoreCase("true")) return true;
+    if (!text.equalsIgnoreCase("false")) {
+      outcomes.misread(ENABLED + " is '" + text + "'; expected true or false");
+    }
+    return false;
   }
 
   private static long limit(SQLConf conf) {

@@ -1,0 +1,100 @@
+"""The files of a scan as Spark lists them, and the values of their partitions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from skipstone.bindings.spark.pruning.catalyst import value_of
+from skipstone.bindings.statistics.statistics import Statistics
+from skipstone.bindings.tables.parquet.groups import constant
+from skipstone.ir.outcome import Verdict
+from skipstone.ir.types import from_arrow
+from skipstone.kernels.pack.columns import Raw
+from skipstone.kernels.pack.planes import Mask
+
+if TYPE_CHECKING:
+    from skipstone.bindings.filters.scan import DynamicFilters
+    from skipstone.bindings.predicates.predicate import PruningPredicate
+    from skipstone.ir.node import Path
+
+
+class ListedFiles:
+    """n files of one scan, in m partitions.
+
+    Args:
+        text: Path, length in bytes, modification time in ms and partition number of each file, each
+            followed by a zero character.
+        partitions: The values of the partition columns in each partition, as JSON.
+        data: The columns read from the files that statistics can judge.
+        partitioned: The partition columns.
+
+    Attributes:
+        by: What judges the files, for reports; "" for their footers.
+    """
+
+    by = ""
+
+    def __init__(self, text: str, partitions: str, data: pa.Schema, partitioned: pa.Schema) -> None:
+        cells = text.split("\0")[:-1]
+        self.paths = cells[0::4]
+        self.sizes, self.times, self.partition = (
+            np.array(cells[i::4], np.int64) for i in (1, 2, 3)
+        )
+        self.data, self.partitioned = data, partitioned
+        rows = json.loads(partitions)
+        self.values = {
+            f.name: _array([row[i] for row in rows], f.type) for i, f in enumerate(partitioned)
+        }
+        self.partitions = len(rows)
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    @property
+    def _constants(self) -> dict[Path, Raw]:
+        return {(name,): constant(values) for name, values in self.values.items()}
+
+    def partition_mask(self, predicate: PruningPredicate) -> Mask:
+        """Return the files whose partition may hold a matching row, bool, shape (n,).
+
+        Spark's own partition pruning opens the same files.
+        """
+        if not len(self.partitioned):
+            return np.ones(len(self), np.bool_)
+        partitions = predicate.prune(Statistics(predicate.schema, self.partitions, self._constants))
+        return partitions[self.partition]
+
+    def filtered_partitions(self, filters: DynamicFilters) -> Mask:
+        """Return the files whose partition may hold a row that joins need, bool, shape (n,)."""
+        if not len(self.partitioned):
+            return np.ones(len(self), np.bool_)
+        found = filters.judged(
+            Statistics(filters.schema, self.partitions, self._constants),
+            np.full(self.partitions, Verdict.MAYBE, np.uint8),
+        )
+        partitions: Mask = found != Verdict.NEVER
+        return partitions[self.partition]
+
+
+def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """Convert partition values from Spark's internal form to an Arrow array."""
+    dtype = from_arrow(kind)
+    axis = [None if (node := value_of(v, dtype)) is None else node.value for v in values]
+    if pa.types.is_decimal(kind):
+        from decimal import Decimal
+
+        return pa.array([None if v is None else Decimal(v["decimal"]) for v in values], kind)
+    if pa.types.is_string(kind):
+        return pa.array(axis, pa.binary()).cast(kind)
+    if pa.types.is_date32(kind):
+        return pa.array(axis, pa.int32()).cast(kind)
+    if pa.types.is_timestamp(kind):
+        return pa.array(axis, pa.int64()).cast(kind)
+    return pa.array(
+        [None if v is None else bool(v) for v in axis] if pa.types.is_boolean(kind) else axis, kind
+    )

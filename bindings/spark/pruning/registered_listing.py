@@ -1,0 +1,231 @@
+"""The files of a scan that registered statistics judge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from skipstone.bindings.spark.pruning.cost import spread
+from skipstone.bindings.spark.pruning.listed_files import ListedFiles
+from skipstone.bindings.spark.pruning.scan_files import Ints, ScanFiles
+from skipstone.bindings.spark.registered.registry import UNKNOWN, RegisteredStatistics
+from skipstone.bindings.spark.statistics.slots import ROW_COUNT, spellings
+from skipstone.bindings.statistics.coerce_inputs import KEYS, PACKED, array_of
+from skipstone.bindings.statistics.membership import members_of
+from skipstone.bindings.statistics.statistics import Statistics
+from skipstone.bindings.tables.parquet.groups import constant
+from skipstone.ir.outcome import Verdict
+from skipstone.ir.types import leaves_of, whole
+from skipstone.kernels.pack.bounds import Given
+from skipstone.kernels.pack.columns import Raw
+from skipstone.kernels.pack.planes import Mask
+
+if TYPE_CHECKING:
+    from skipstone.bindings.filters.scan import DynamicFilters
+    from skipstone.bindings.predicates.predicate import PruningPredicate
+    from skipstone.ir.node import Path
+
+
+class RegisteredListing(ListedFiles):
+    """Files of one scan that registered statistics judge; others stay. Threads may share it.
+
+    Args:
+        text, partitions, data, partitioned: As in `ListedFiles`.
+        registered: The statistics; the first that has a file judges it.
+        case_sensitive: Whether Spark distinguishes names by case.
+        footers: Makes the same list with footers, to read rows by.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        partitions: str,
+        data: pa.Schema,
+        partitioned: pa.Schema,
+        registered: Sequence[RegisteredStatistics],
+        case_sensitive: bool,
+        footers: Callable[[], ScanFiles],
+    ) -> None:
+        super().__init__(text, partitions, data, partitioned)
+        self._footers = footers
+        self._parts: list[tuple[Ints, Statistics]] = []  # positions of files, their statistics
+        known = np.zeros(len(self), np.bool_)
+        for one in registered:
+            row = one.rows_of(self.paths, self.sizes, self.times)
+            row[known] = UNKNOWN
+            chosen = np.flatnonzero(row != UNKNOWN)
+            known[chosen] = True
+            if len(chosen):
+                columns = _Columns(one, row[chosen], self.data, case_sensitive)
+                self._parts.append((chosen, self._statistics(columns, chosen)))
+        self._known = known
+        self.by = self._shown(registered)
+
+    def _shown(self, registered: Sequence[RegisteredStatistics]) -> str:
+        missing = len(self) - int(self._known.sum())
+        others = f"; {missing} of {len(self)} files are not registered or have changed"
+        return (
+            f"registered statistics ({', '.join(dict.fromkeys(r.check for r in registered))})"
+            + (others if missing else "")
+        )
+
+    def _statistics(self, columns: _Columns, chosen: Ints) -> Statistics:
+        """Return the statistics of some files, by the columns of the scan and its partitions."""
+        partition = pa.array(self.partition[chosen])
+        for name, values in self.values.items():
+            columns.put((name,), constant(values.take(partition)))
+        extras = columns.extras()
+        return Statistics(
+            pa.schema([*self.data, *self.partitioned]),
+            len(chosen),
+            columns,
+            row_count=columns.row_count(),
+            extras=extras,
+            members=members_of(extras, leaves_of(self.data)),
+        )
+
+    def keep_mask(
+        self,
+        predicate: PruningPredicate,
+        candidates: Mask,
+        *,
+        case_sensitive: bool,
+        filters: DynamicFilters | None = None,
+    ) -> Mask:
+        """Return which of some files may hold a matching row: bool, shape (n,).
+
+        Args:
+            predicate: Over the columns of the files and of partitions.
+            candidates: Which files to judge, bool, shape (n,).
+            case_sensitive: Ignored: registered names were resolved by it.
+            filters: Dynamic filters that joins apply to the rows, or None.
+        """
+        out = candidates.copy()
+        for chosen, statistics in self._parts:
+            verdicts = predicate.evaluate(statistics)
+            if filters is not None:
+                verdicts = filters.judged(statistics, verdicts)
+            out[chosen] &= verdicts != Verdict.NEVER
+        return out
+
+    def spread(self, column: str, candidates: Mask) -> float:
+        """Return the share of some files' bytes that may hold one value of a column, on average.
+
+        Args:
+            column: A column that statistics can judge.
+            candidates: The files, bool, shape (n,).
+        """
+        low, high, nbytes = [], [], [self.sizes[candidates & ~self._known]]
+        for chosen, statistics in self._parts:
+            raw, wanted = statistics.raw((column,)), pa.array(candidates[chosen])
+            if raw is None or raw.min is None or raw.max is None:
+                return 1.0
+            low.append(whole(raw.min).filter(wanted))
+            high.append(whole(raw.max).filter(wanted))
+            nbytes.insert(-1, self.sizes[chosen][candidates[chosen]])
+        if not low or len({a.type for a in (*low, *high)}) > 1:
+            return 1.0
+        unknown = pa.nulls(len(nbytes[-1]), low[0].type)
+        lowest, highest = (pa.concat_arrays([*side, unknown]) for side in (low, high))
+        return spread(lowest, highest, np.concatenate(nbytes))
+
+    def rows(self, predicate: PruningPredicate, candidates: Mask, columns: list[str]) -> pa.Table:
+        """Read the rows of some files that match a predicate, by their footers.
+
+        Args:
+            predicate: Over the columns of the files and of partitions.
+            candidates: The files, bool, shape (n,).
+            columns: The columns to read.
+
+        Raises:
+            SourceError: a file cannot be read, or is no longer as it was listed.
+            UnsupportedForm: rows cannot be judged by the predicate.
+        """
+        return self._footers().rows(predicate, candidates, columns)
+
+
+class _Columns(Mapping["Path", Raw]):
+    """Registered statistics of some rows by the scan's columns, taken at first use.
+
+    Args:
+        registered: The statistics.
+        rows: The rows to take.
+        data: The columns of the scan.
+        case_sensitive: Whether Spark distinguishes names by case.
+    """
+
+    def __init__(
+        self, registered: RegisteredStatistics, rows: Ints, data: pa.Schema, case_sensitive: bool
+    ) -> None:
+        self._registered, self._rows, self._data = registered, rows, data
+        self._leaves = leaves_of(data)
+        self._names = _resolved(registered.statistics, list(self._leaves), case_sensitive)
+        self._taken: dict[Path, Raw] = {}
+
+    def put(self, path: Path, raw: Raw) -> None:
+        """Add the statistics of a column."""
+        self._taken[path] = raw
+
+    def __getitem__(self, path: Path) -> Raw:
+        found = self._taken.get(path)
+        if found is None:
+            arrays = self._arrays(path, PACKED)
+            if not arrays:
+                raise KeyError(path)
+            found = self._taken[path] = Raw(*(arrays.get(key) for key in PACKED))
+        return found
+
+    def __contains__(self, path: object) -> bool:
+        return path in self._taken or path in self._names
+
+    def __iter__(self) -> Iterator[Path]:
+        return iter(dict.fromkeys((*self._names, *self._taken)))
+
+    def __len__(self) -> int:
+        return len(self._names.keys() | self._taken.keys())
+
+    def _arrays(self, path: Path, keys: Sequence[str]) -> dict[str, Given]:
+        names = {key: name for key, name in self._names[path].items() if key in keys}
+        return {
+            key: array_of(
+                key, self._registered.taken(name, self._rows), self._data, self._leaves[path]
+            )
+            for key, name in names.items()
+        }
+
+    def extras(self) -> dict[Path, dict[str, pa.Array]]:
+        """Return exactness of bounds, value lists and bloom filters by column."""
+        keys = [key for key in KEYS if key not in PACKED]
+        return {path: found for path in self._names if (found := self._arrays(path, keys))}
+
+    def row_count(self) -> Given | None:
+        """Return the rows of each file, if they are registered."""
+        if ROW_COUNT not in self._registered.statistics:
+            return None
+        return self._registered.taken(ROW_COUNT, self._rows)
+
+
+def _resolved(
+    given: Sequence[str], paths: Sequence[Path], case_sensitive: bool
+) -> dict[Path, dict[str, str]]:
+    """Return the names of statistics by column and key; a name for two columns is left out."""
+    fold = str if case_sensitive else str.lower
+    columns: dict[str, Path | None] = {}
+    for path in sorted(paths, key=len):  # a column at the top takes precedence
+        for name in map(fold, spellings(path)):
+            other = columns.setdefault(name, path)
+            if other is not None and other != path and len(other) == len(path):
+                columns[name] = None
+    found: dict[tuple[Path, str], list[str]] = {}
+    for name in given:
+        column, _, key = name.rpartition(".")
+        if (own := columns.get(fold(column))) is not None:
+            found.setdefault((own, key), []).append(name)
+    out: dict[Path, dict[str, str]] = {}
+    for (path, key), names in found.items():
+        if len(names) == 1:
+            out.setdefault(path, {})[key] = names[0]
+    return out

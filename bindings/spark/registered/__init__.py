@@ -1,0 +1,1 @@
+"""Statistics of files that the caller registers, instead of those in footers."""
