@@ -10,6 +10,8 @@ import importlib
 from typing import Any, Final
 
 HOOKS: Final = {
+    "advise": "layout.advise:advise",
+    "clustering": "layout.clustering:clustering",
     "explain predicate": "plans.explain:explain",
     "predicate from Column": "spark.pruning.column:from_column",
     "save shards": "shards.write:save_shards",
