@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from skipstone.bindings.layout.advice import Advice, Estimate, QueryReport
+from skipstone.bindings.layout.bounds import ranges_of
 from skipstone.bindings.layout.candidates import Judged, judge
 from skipstone.bindings.layout.clustering import Clustering, of_ranges
-from skipstone.bindings.layout.bounds import ranges_of
 from skipstone.bindings.layout.problems import TARGET_BYTES, problems_of
 from skipstone.bindings.layout.rows import Rows, drawn, sampled
 from skipstone.bindings.layout.simulate import ROWS_PER_CONTAINER, Layout
@@ -19,7 +19,7 @@ from skipstone.bindings.layout.statements import Statement, statements_for
 from skipstone.bindings.layout.workload import Query, Workload, workload_of
 from skipstone.bindings.predicates.predicate import PruningPredicate
 from skipstone.ir.errors import PredicateError
-from skipstone.ir.node import Path, columns_of, show_path, sql_path
+from skipstone.ir.node import columns_of, show_path, sql_path
 from skipstone.ir.types import Leaf, leaves_of, to_axis
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from skipstone.bindings.predicates.predicate import Condition
     from skipstone.bindings.tables.table import Table
 
-ROWS: Final = 200_000  # rows that layouts are tried on
+ROWS: Final = 100_000  # rows that layouts are tried on
 CLEARLY: Final = 0.95  # a layout is advised if queries read less than this share of now
 SEARCHED: Final = 9  # values of each column that stand for searches without a workload
 
@@ -52,7 +52,10 @@ def advise(
     if workload is None:
         used = [leaf for leaf in leaves.values() if leaf.dtype.ordered]
     else:
-        read = workload_of(workload, table.schema, name=name, timezone=timezone)
+        read = workload_of(
+            workload, table.schema, name=name and name.split(".")[-1], folder=_folder(table),
+            timezone=timezone,
+        )  # fmt: skip
         used = [leaves[p] for p in read.paths if p in leaves]
     needed = {leaf.path: leaf for leaf in used if leaf.dtype.ordered}
     needed |= {p: leaves[p] for p in partitions if p in leaves and leaves[p].dtype.ordered}
@@ -68,6 +71,12 @@ def advise(
         )
     )  # fmt: skip
     return _report(table, plan, read, judged, rows, used, name, target, workload is not None)
+
+
+def _folder(table: Table) -> str | None:
+    """Return the name of a table's folder, which queries often use."""
+    path = (table.path or "").split("/metadata/")[0].rstrip("/")
+    return path.rsplit("/", 1)[-1].removesuffix(".parquet") or None
 
 
 def _wanted_rows(sample: object) -> int:

@@ -16,7 +16,7 @@ from skipstone.bindings.layout.simulate import Kind, Layout, simulate
 from skipstone.bindings.layout.workload import Workload
 from skipstone.ir.node import Path
 
-PAIRED: Final = 4  # columns that are combined with each other: those that prune most alone
+PAIRED: Final = 3  # columns that are combined with each other: those that prune most alone
 CLOSE: Final = 0.02  # a simpler layout is preferred if it reads this much more at most
 MAX_PARTITIONS: Final = 10_000
 
@@ -72,11 +72,13 @@ def judge(
         )  # fmt: skip
 
     fixed = tuple(p for p in partition_by if p in rows.columns)
-    usable = [p for p in workload.paths if p in rows.columns]
+    usable = [p for p in workload.paths if p in rows.columns and len(rows.columns[p].values) > 1]
     keys = [p for p in usable if p not in fixed]
     single = sorted((judged(Layout("sort", (p,), fixed)) for p in keys), key=lambda j: j.mean)
     best = [j.layout.keys[0] for j in single[:PAIRED]]
-    layouts: list[Layout] = [Layout("sort", pair, fixed) for pair in itertools.permutations(best, 2)]
+    layouts: list[Layout] = [
+        Layout("sort", pair, fixed) for pair in itertools.permutations(best, 2)
+    ]
     curves: tuple[Kind, ...] = ("zorder", "hilbert")
     for size in (2, 3):
         layouts += [
@@ -85,8 +87,8 @@ def judge(
             for chosen in itertools.combinations(best, size)
         ]
     most = min(containers, MAX_PARTITIONS)
-    for path in usable:
-        if 1 < len(rows.columns[path].values) <= most and (path,) != fixed:
+    for path in best:
+        if len(rows.columns[path].values) <= most:
             layouts.append(Layout("partition", (), (path,)))
             layouts += [Layout("partition", (key,), (path,)) for key in best if key != path]
     return ranked([*single, *map(judged, layouts)])

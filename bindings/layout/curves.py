@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -11,11 +11,12 @@ import numpy.typing as npt
 from skipstone.kernels.index.order import hilbert
 
 Places = npt.NDArray[np.uint64]
+Keys = npt.NDArray[np.integer[Any]]
 Order = npt.NDArray[np.int64]
 BITS: Final = 10  # of a coordinate; Delta's OPTIMIZE ZORDER BY cuts a column into 1,000 ranges
 
 
-def rank_places(keys: npt.NDArray[np.int64], bits: int = BITS) -> Places:
+def rank_places(keys: Keys, bits: int = BITS) -> Places:
     """Return coordinates from 0 to 2 ** bits - 1 that spread rows evenly over a column's values.
 
     Equal keys have equal coordinates, and coordinates ascend with keys. A column's distribution
@@ -30,9 +31,13 @@ def rank_places(keys: npt.NDArray[np.int64], bits: int = BITS) -> Places:
         >>> rank_places(np.array([5, 1000, 7, 6]), bits=2).tolist()
         [0, 3, 2, 1]
     """
-    ascending = np.sort(keys)
-    below = np.searchsorted(ascending, keys, "left").astype(np.uint64)
-    return (below << np.uint64(bits)) // np.uint64(max(len(keys), 1))
+    order = np.argsort(keys, kind="stable")
+    ascending = keys[order]
+    first = np.flatnonzero(np.r_[True, ascending[1:] != ascending[:-1]][: len(keys)])
+    below = np.repeat(first, np.diff(np.r_[first, len(keys)])).astype(np.uint64)
+    out = np.empty(len(keys), np.uint64)
+    out[order] = (below << np.uint64(bits)) // np.uint64(max(len(keys), 1))
+    return out
 
 
 def z_order(places: Sequence[Places], bits: int = BITS) -> Places:
@@ -58,7 +63,7 @@ def z_order(places: Sequence[Places], bits: int = BITS) -> Places:
     return out
 
 
-def order_by(keys: Sequence[npt.NDArray[np.int64]], curve: str) -> Order:
+def order_by(keys: Sequence[Keys], curve: str) -> Order:
     """Return the order of rows by keys.
 
     Args:

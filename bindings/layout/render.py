@@ -64,8 +64,10 @@ def sections(advice: Advice) -> Iterator[Section]:
                 )
                 for e in shown
             ],
-            ["Bytes are those of all queries together; the other columns are means of a query."]
-            + _more(len(advice.candidates), "layouts"),
+            [
+                "Bytes are those of all queries together; the other columns are means of a query.",
+                *_more(len(advice.candidates), "layouts"),
+            ],
             numbers=4,
         )
     if advice.queries:

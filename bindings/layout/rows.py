@@ -44,9 +44,11 @@ class RowColumn:
     codes: Codes
 
     @property
-    def keys(self) -> Codes:
+    def keys(self) -> npt.NDArray[np.unsignedinteger[Any]]:
         """Numbers that ascend with the values; NULL is the greatest, as most writers sort."""
-        return np.where(self.codes < 0, len(self.values) + 1, self.codes)
+        last = len(self.values) + 1
+        keys = np.where(self.codes < 0, last, self.codes)
+        return keys.astype(np.min_scalar_type(last))  # narrow numbers sort faster
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,13 +110,16 @@ def ordered(rows: Rows, layout: Layout) -> tuple[npt.NDArray[np.int64], Codes]:
     group = np.zeros(rows.count, np.int64)
     for path in layout.partition_by:
         keys = rows.columns[path].keys
-        _, group = np.unique(group * (int(keys.max(initial=0)) + 1) + keys, return_inverse=True)
-    keys = [rows.columns[path].keys for path in layout.keys]
-    order = order_by(keys, layout.kind if layout.kind != "partition" else "sort") if keys else (
-        np.arange(rows.count)
-    )  # fmt: skip
-    order = order[np.argsort(group[order], kind="stable")]
-    return order, group[order]
+        both = group * (int(keys.max(initial=0)) + 1) + keys
+        group = np.unique(both, return_inverse=True)[1].astype(np.int64)
+    order = np.arange(rows.count)
+    if layout.keys:
+        curve = "sort" if layout.kind == "partition" else layout.kind
+        order = order_by([rows.columns[path].keys for path in layout.keys], curve)
+    if layout.partition_by:
+        group = group.astype(np.min_scalar_type(int(group.max(initial=0))))
+        order = order[np.argsort(group[order], kind="stable")]
+    return order, group[order].astype(np.int64)
 
 
 def cut(groups: Codes, containers: int) -> Starts:
@@ -165,9 +168,7 @@ def _column(
     held = (codes >= 0) & (codes < len(column.values))
     low, high = _ends(codes, held, starts, count - nulls - nans, widen)
     empty = high < 0
-    bounds = [
-        column.values.take(pa.array(end, pa.int64(), mask=empty)) for end in (low, high)
-    ]
+    bounds = [column.values.take(pa.array(end, pa.int64(), mask=empty)) for end in (low, high)]
     some_nulls = not sure and bool(nulls.any())
     return {
         "min": bounds[0],
@@ -188,8 +189,11 @@ def _ends(
         high = np.maximum.reduceat(np.where(held, codes, -1), starts)
         return np.where(high < 0, 0, low), high
     at = np.flatnonzero(held)
-    by_value = np.argsort(codes[at], kind="stable")
-    ascending = codes[at][by_value]
+    present = codes[at]
+    # NumPy sorts numbers of 16 bits several times faster.
+    narrow = present.astype(np.min_scalar_type(int(present.max(initial=0))))
+    by_value = np.argsort(narrow, kind="stable")
+    ascending = present[by_value]
     rank = np.empty(len(codes), np.int64)
     rank[at[by_value]] = np.arange(len(at))
     top = len(codes)

@@ -206,10 +206,7 @@ def _with_places(rows: str, keys: Sequence[str]) -> str:
         f"CAST(percent_rank() OVER (ORDER BY {key}) * {most} AS BIGINT) AS {name}"
         for key, name in zip(keys, names, strict=True)
     )
-    return (
-        f"SELECT * EXCLUDE ({', '.join(names)}) FROM\n"
-        f"(SELECT *, {places} FROM\n({rows}))"
-    )
+    return f"SELECT * EXCLUDE ({', '.join(names)}) FROM\n(SELECT *, {places} FROM\n({rows}))"
 
 
 def _interleaved(places: Sequence[str], bits: int) -> str:

@@ -66,6 +66,7 @@ def workload_of(
     schema: pa.Schema,
     *,
     name: str | None = None,
+    folder: str | None = None,
     timezone: str = "UTC",
 ) -> Workload:
     """Read a workload.
@@ -73,7 +74,7 @@ def workload_of(
     Args:
         given: Conditions of any form; text may also hold whole queries, or many conditions.
         schema: The table's columns.
-        name: The table's name in queries; None: see `read_workload`.
+        name, folder: The table's name in queries; see `read_workload`.
         timezone: The time zone of Spark's session.
 
     Raises:
@@ -84,7 +85,7 @@ def workload_of(
     full_reads = 0
     for one in _items(given):
         if isinstance(one, str):
-            read = read_workload(one, schema.names, name)
+            read = read_workload(one, schema.names, name, folder)
             conditions += read.conditions
             unread += read.unread
             full_reads += len(read.full_reads)

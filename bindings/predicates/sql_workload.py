@@ -12,7 +12,9 @@ from typing import Any, Final, NamedTuple
 
 from skipstone.kernels.run.first_import import first_import
 
-_QUERY: Final = re.compile(r"\s*(?:\(\s*)*(?:SELECT|WITH|FROM|INSERT|CREATE|MERGE)\b", re.IGNORECASE)
+_QUERY: Final = re.compile(
+    r"\s*(?:\(\s*)*(?:SELECT|WITH|FROM|INSERT|CREATE|MERGE)\b", re.IGNORECASE
+)
 
 
 class Unread(NamedTuple):
@@ -63,26 +65,30 @@ _COMMENT: Final = re.compile(rf"{_QUOTED}|(--[^\r\n]*)|(/\*.*?\*/)", re.DOTALL)
 _SEMICOLON: Final = re.compile(rf"{_QUOTED}|(;)", re.DOTALL)
 
 
-def read_workload(text: str, columns: Collection[str], name: str | None = None) -> Read:
+def read_workload(
+    text: str, columns: Collection[str], name: str | None = None, folder: str | None = None
+) -> Read:
     """Read the conditions that a workload has for one table.
 
     Args:
         text: The workload: a condition in each line, or statements that semicolons separate.
         columns: The names of the table's top-level columns.
-        name: The table's name in the queries; None: a condition belongs to the table if it has all
-            of the condition's columns.
+        name: The table's name in the queries; None: it is found by `folder`, or by its columns.
+        folder: A name that the queries may have for the table.
     """
     known = {c.lower() for c in columns}
     out = Read([], [], [])
     for part in split_workload(text):
         if _QUERY.match(part):
-            _read_query(part, known, name, out)
+            _read_query(part, known, name, folder, out)
         else:
             out.conditions.append(part)
     return out
 
 
-def _read_query(text: str, known: Collection[str], name: str | None, out: Read) -> None:
+def _read_query(
+    text: str, known: Collection[str], name: str | None, folder: str | None, out: Read
+) -> None:
     first_import("sqlglot.dialects.spark")
     import sqlglot
     from sqlglot import exp
@@ -93,36 +99,88 @@ def _read_query(text: str, known: Collection[str], name: str | None, out: Read) 
     except (SqlglotError, RecursionError) as e:
         out.unread.append(Unread(text, f"cannot be read as SQL ({_first_line(e)})"))
         return
-    reads = 0
+    before = len(out.conditions) + len(out.full_reads) + len(out.unread)
     for tree in trees:
         ctes = {c.alias_or_name.lower() for c in tree.find_all(exp.CTE)}
         for select in tree.find_all(exp.Select):
             tables = {
-                t.alias_or_name.lower(): t
+                t.alias_or_name.lower(): t.name.lower()
                 for t in _sources(select)
                 if isinstance(t, exp.Table) and t.name.lower() not in ctes
             }
-            own = {a for a, t in tables.items() if name is None or t.name.lower() == name.lower()}
-            if not own:
-                continue
-            mine: list[str] = []
-            for conjunct in _conjuncts(select):
-                if _concerns(conjunct, known, set(tables), own, alone=len(own) == 1 and name):
-                    if conjunct.find(exp.Query):
-                        why = "holds a subquery, whose values are not known before it runs"
-                        out.unread.append(Unread(conjunct.sql("spark"), why))
-                    else:
-                        mine.append(_unqualified(conjunct, own).sql("spark"))
-            if mine:
-                out.conditions.append(" AND ".join(f"({c})" if len(mine) > 1 else c for c in mine))
-            elif name is not None or _reads_only(select, known, tables):
-                out.full_reads.append(text)
-            else:
-                continue
-            reads += 1
-    if not reads:
-        of = f"table {name}" if name else "columns of the table"
+            conjuncts = list(_conjuncts(select))
+            own = _own_alias(select, tables, known, name, folder)
+            if own is not None:
+                _read_select(text, select, conjuncts, own, tables, known, out)
+            elif (
+                len(tables) > 1
+                and name is None
+                and any(
+                    all(c.parts[-1].name.lower() in known for c in conjunct.find_all(exp.Column))
+                    for conjunct in conjuncts
+                )
+            ):
+                names = ", ".join(sorted(tables.values()))
+                out.unread.append(Unread(text, f"which of {names} is this table? Give its name"))
+    if len(out.conditions) + len(out.full_reads) + len(out.unread) == before:
+        of = f"table {name}" if name else "columns of this table"
         out.unread.append(Unread(text, f"no SELECT in it has a condition on {of}"))
+
+
+def _own_alias(
+    select: Any, tables: dict[str, str], known: Collection[str], name: str | None,
+    folder: str | None,
+) -> str | None:  # fmt: skip
+    """Return the alias under which a SELECT reads the table.
+
+    Returns:
+        "" if no column is named with its table, and their names alone say whose they are. None if
+        the SELECT does not read the table, or if it is not clear under which alias.
+    """
+    from sqlglot import exp
+
+    wanted = name if name is not None else folder
+    named = [a for a, t in tables.items() if wanted is not None and t == wanted.lower()]
+    if named:
+        return named[0]
+    if name is not None or not tables:
+        return None
+    used: dict[str, set[str]] = {}
+    bare = set()
+    for column in select.find_all(exp.Column):
+        parts = [p.name.lower() for p in column.parts]
+        if len(parts) > 1 and parts[0] in tables:
+            used.setdefault(parts[0], set()).add(parts[1])
+        else:
+            bare.add(parts[0])
+    if len(tables) == 1:
+        (alias,) = tables
+        return alias if (used.get(alias, set()) | bare) & set(known) else None
+    fitting = [alias for alias, names in used.items() if names <= set(known)]
+    if len(fitting) == 1:
+        return fitting[0]
+    return "" if not used and bare & set(known) else None
+
+
+def _read_select(
+    text: str, select: Any, conjuncts: list[Any], own: str, tables: dict[str, str],
+    known: Collection[str], out: Read,
+) -> None:  # fmt: skip
+    from sqlglot import exp
+
+    mine: list[str] = []
+    for conjunct in conjuncts:
+        if not _concerns(conjunct, known, tables, own):
+            continue
+        if conjunct.find(exp.Query):
+            why = "holds a subquery, whose values are not known before it runs"
+            out.unread.append(Unread(conjunct.sql("spark"), why))
+        else:
+            mine.append(_unqualified(conjunct, own).sql("spark"))
+    if mine:
+        out.conditions.append(" AND ".join(f"({c})" if len(mine) > 1 else c for c in mine))
+    else:
+        out.full_reads.append(text)
 
 
 def _sources(select: Any) -> Iterator[Any]:
@@ -163,48 +221,38 @@ def _flat(condition: Any) -> Iterator[Any]:
             yield top
 
 
-def _concerns(
-    conjunct: Any, known: Collection[str], aliases: set[str], own: set[str], *, alone: Any
-) -> bool:
+def _concerns(conjunct: Any, known: Collection[str], tables: Collection[str], own: str) -> bool:
     """Return True if all columns of a conjunct, and at least one, belong to the table."""
     from sqlglot import exp
 
-    columns = list(conjunct.find_all(exp.Column))
-    outer = [c for c in columns if c.find_ancestor(exp.Query) is conjunct.find_ancestor(exp.Query)]
+    around = conjunct.find_ancestor(exp.Query)
+    columns = [c for c in conjunct.find_all(exp.Column) if c.find_ancestor(exp.Query) is around]
 
     def owned(c: Any) -> bool:
-        first = c.parts[0].name.lower()
-        if len(c.parts) > 1 and first in aliases:
-            return first in own and c.parts[1].name.lower() in known
-        return first in known
+        parts = [p.name.lower() for p in c.parts]
+        if len(parts) > 1 and parts[0] in tables:
+            return parts[0] == own and parts[1] in known
+        return parts[0] in known
 
-    return bool(outer) and all(owned(c) for c in outer)
+    return bool(columns) and all(map(owned, columns))
 
 
-def _unqualified(conjunct: Any, own: set[str]) -> Any:
+def _unqualified(conjunct: Any, own: str) -> Any:
     """Return a conjunct whose columns are named without their table."""
     from sqlglot import exp
 
     def strip(node: Any) -> Any:
-        if isinstance(node, exp.Column):
-            parts = node.parts
-            if len(parts) > 1 and parts[0].name.lower() in own:
-                rest = [p.copy() for p in parts[1:]]
-                made: Any = exp.Column(this=rest[0])
-                for field in rest[1:]:
-                    made = exp.Dot(this=made, expression=field)
-                return made
-        return node
+        if not isinstance(node, exp.Column) or len(node.parts) < 2:
+            return node
+        if node.parts[0].name.lower() != own:
+            return node
+        first, *fields = [p.copy() for p in node.parts[1:]]
+        made: Any = exp.Column(this=first)
+        for field in fields:
+            made = exp.Dot(this=made, expression=field)
+        return made
 
     return conjunct.copy().transform(strip)
-
-
-def _reads_only(select: Any, known: Collection[str], tables: dict[str, Any]) -> bool:
-    """Return True if a SELECT reads one table, and names only columns that the table has."""
-    from sqlglot import exp
-
-    columns = list(select.find_all(exp.Column))
-    return len(tables) == 1 and bool(columns) and all(c.name.lower() in known for c in columns)
 
 
 def _first_line(e: BaseException) -> str:

@@ -213,7 +213,7 @@ class Table(ABC):
         Args:
             workload: Conditions of any form, or text that holds conditions or whole queries. None:
                 rank columns by what a search for one value would read.
-            sample: Whether to read rows of some files: True for some 200,000, or their number.
+            sample: Whether to read rows of some files: True for some 100,000, or their number.
                 False: rows are drawn from the statistics, evenly within each container's bounds.
             name: The table's name, as queries and the statements to run have it.
             target_bytes: The size that files should have; None: 128 MiB.

@@ -150,9 +150,7 @@ def lake(kind, folder):
             deltalake.write_deltalake(folder, ROWS.slice(i * 50, 50), mode="append")
         return ss.scan_delta(folder)
     catalogs = pytest.importorskip("pyiceberg.catalog.sql")
-    catalog = catalogs.SqlCatalog(
-        "c", uri=f"sqlite:///{folder}/c.db", warehouse=f"file://{folder}"
-    )
+    catalog = catalogs.SqlCatalog("c", uri=f"sqlite:///{folder}/c.db", warehouse=f"file://{folder}")
     catalog.create_namespace("db")
     table = catalog.create_table("db.t", ROWS.schema)
     for i in range(8):
