@@ -16,12 +16,12 @@ from skipstone.bindings.layout.simulate import Kind, Layout, simulate
 from skipstone.bindings.layout.workload import Workload
 from skipstone.ir.node import Path
 
-PAIRED: Final = 3  # columns that are combined with each other: those that prune most alone
+PAIRED: Final = 3  # columns that are combined with each other
 CLOSE: Final = 0.02  # a simpler layout is preferred if it reads this much more at most
 MAX_PARTITIONS: Final = 10_000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Judged:
     """A layout with what a workload is predicted to read of it.
 
@@ -75,7 +75,7 @@ def judge(
     usable = [p for p in workload.paths if p in rows.columns and len(rows.columns[p].values) > 1]
     keys = [p for p in usable if p not in fixed]
     single = sorted((judged(Layout("sort", (p,), fixed)) for p in keys), key=lambda j: j.mean)
-    best = [j.layout.keys[0] for j in single[:PAIRED]]
+    best = complementary(single, weights)
     layouts: list[Layout] = [
         Layout("sort", pair, fixed) for pair in itertools.permutations(best, 2)
     ]
@@ -92,6 +92,28 @@ def judge(
             layouts.append(Layout("partition", (), (path,)))
             layouts += [Layout("partition", (key,), (path,)) for key in best if key != path]
     return ranked([*single, *map(judged, layouts)])
+
+
+def complementary(single: Sequence[Judged], weights: npt.NDArray[np.float64]) -> list[Path]:
+    """Return columns that prune different queries, the one that prunes most alone first.
+
+    Each next one leaves least to read if every query could use the best of the columns so far.
+    Columns that go together, such as the dates of an order, add nothing to each other.
+
+    Args:
+        single: Layouts by one column each.
+        weights: The weights of the queries, shape (queries,).
+    """
+    out: list[Judged] = []
+    while len(out) < min(PAIRED, len(single)):
+        so_far = np.min([j.shares for j in out], axis=0) if out else np.ones(len(weights))
+        out.append(
+            min(
+                (j for j in single if j not in out),
+                key=lambda j: (float(weights @ np.minimum(so_far, j.shares)), j.mean),
+            )
+        )
+    return [j.layout.keys[0] for j in out]
 
 
 def ranked(found: Sequence[Judged]) -> list[Judged]:
