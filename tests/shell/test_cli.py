@@ -256,7 +256,8 @@ def test_advise(data, tmp_path_factory):
         assert "nosuch = 1: predicate names 'nosuch'" in result.stdout
     result = run("advise", data, "--queries", str(workload), "--json", "--html", str(page))
     found = json.loads(result.stdout)
-    assert found["best"]["keys"] == ["s"] and found["statements"][0]["engine"] == "DuckDB"
+    assert "s" in found["best"]["keys"] + found["best"]["partition_by"]
+    assert found["statements"][0]["engine"] == "DuckDB"
     assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
     assert "No workload" in run("advise", data).stdout
 
