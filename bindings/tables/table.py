@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from polars import LazyFrame
 
+    from skipstone.bindings.layout.advice import Advice
+    from skipstone.bindings.layout.clustering import Clustering
     from skipstone.bindings.plans.plan import Plan
     from skipstone.bindings.plans.request import Dynamic
     from skipstone.bindings.plans.work import Work
@@ -179,6 +181,83 @@ class Table(ABC):
             return (plan if condition is None else without_unjudged(plan)).to_batches()
 
         return lazy_frame(self.schema, read)
+
+    def clustering(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        workload: Sequence[Condition] | str | None = None,
+    ) -> Clustering:
+        """Return how far the table's containers overlap, column by column.
+
+        Statistics alone decide: no row is read. Containers are row groups of Parquet and Hive
+        tables, and files of Delta and Iceberg tables.
+
+        Args:
+            columns: Columns of values that have an order; None: those of the workload, or all.
+            workload: Conditions, or text that holds conditions or queries; their columns count.
+
+        Raises:
+            UnknownColumn: the table lacks a column.
+            StatisticsError: values of a column have no order.
+
+        Source: Snowflake, `SYSTEM$CLUSTERING_INFORMATION`; `docs/layout.md` defines the figures.
+
+        Example:
+            >>> import pyarrow as pa, pyarrow.parquet as pq, tempfile, os, skipstone as ss
+            >>> path = os.path.join(tempfile.mkdtemp(), "t.parquet")
+            >>> rows = pa.table({"x": range(100), "y": [i % 7 for i in range(100)]})
+            >>> pq.write_table(rows, path, row_group_size=10)
+            >>> found = ss.scan_parquet(path).clustering()
+            >>> found["x"].average_depth, found["y"].average_depth
+            (1.0, 10.0)
+        """
+        found: Clustering = hooks.call("clustering", self, columns, workload)
+        return found
+
+    def advise(
+        self,
+        workload: Sequence[Condition] | str | None = None,
+        *,
+        sample: bool | int = False,
+        name: str | None = None,
+        target_bytes: int | None = None,
+        timezone: str = "UTC",
+    ) -> Advice:
+        """Return which layout of the table would let a workload's queries read less.
+
+        Candidates are sorting by one column or two, Z-order, Hilbert order and partitioning. For
+        each, the bytes and files that the workload would read are predicted: rows are laid out so,
+        cut into as many containers as the table has, and judged by the conditions. `docs/layout.md`
+        says what a prediction assumes.
+
+        Args:
+            workload: Conditions of any form, or text that holds conditions or whole queries. None:
+                rank columns by what a search for one value would read.
+            sample: Whether to read rows of some files: True for some 100,000, or their number.
+                False: rows are drawn from the statistics, evenly within each container's bounds.
+            name: The table's name, as queries and the statements to run have it.
+            target_bytes: The size that files should have; None: 128 MiB.
+            timezone: The time zone of Spark's session.
+
+        Raises:
+            PredicateError: the workload cannot be used.
+            SourceError: a file cannot be read.
+
+        Example:
+            >>> import pyarrow as pa, pyarrow.parquet as pq, tempfile, os, skipstone as ss
+            >>> path = os.path.join(tempfile.mkdtemp(), "t.parquet")
+            >>> rows = pa.table({"x": range(1000), "y": [i * 77 % 1000 for i in range(1000)]})
+            >>> pq.write_table(rows, path, row_group_size=100)
+            >>> advice = ss.scan_parquet(path).advise(["y = 5", "y > 950"])
+            >>> advice.best.label, advice.current.containers, advice.best.containers
+            ('sort by y', 20.0, 2.0)
+        """
+        advice: Advice = hooks.call(
+            "advise", self, workload, sample=sample, name=name, target_bytes=target_bytes,
+            timezone=timezone,
+        )  # fmt: skip
+        return advice
 
     @abstractmethod
     def answer(self, request: PlanRequest) -> Plan:

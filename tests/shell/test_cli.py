@@ -253,3 +253,29 @@ def test_heavy_packages_are_imported_when_they_are_needed(code, unwanted, data):
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert result.stdout.splitlines()[-1] == "[]"
+
+
+def test_advise(data, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("workload")
+    workload = folder / "workload.sql"
+    workload.write_text("s = 'a'\n-- no\nnosuch = 1\n", encoding="utf-8")
+    page = folder / "advice.html"
+    for more in ((), ("--sample",), ("--sample-rows", "50")):
+        result = run("advise", data, "--queries", str(workload), *more)
+        assert result.returncode == 0, result.stderr
+        assert "ort by s within k" in result.stdout
+        assert "nosuch = 1: predicate names 'nosuch'" in result.stdout
+    result = run("advise", data, "--queries", str(workload), "--json", "--html", str(page))
+    found = json.loads(result.stdout)
+    assert "s" in found["best"]["keys"] + found["best"]["partition_by"]
+    assert found["statements"][0]["engine"] == "DuckDB"
+    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert "No workload" in run("advise", data).stdout
+
+
+def test_advise_names_a_workload_that_cannot_be_read(data, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("workload")
+    (folder / "empty.sql").write_text("-- nothing\n", encoding="utf-8")
+    for name, why in (("no.sql", "cannot be read"), ("empty.sql", "is empty")):
+        result = run("advise", data, "--queries", str(folder / name))
+        assert (result.returncode, why in result.stderr) == (2, True)

@@ -1,0 +1,254 @@
+"""`table.advise`: try layouts for a workload, and say which one to make and how."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from skipstone.bindings.layout.advice import Advice, Estimate, QueryReport
+from skipstone.bindings.layout.bounds import ranges_of
+from skipstone.bindings.layout.candidates import Judged, judge
+from skipstone.bindings.layout.clustering import Clustering, of_ranges
+from skipstone.bindings.layout.problems import TARGET_BYTES, problems_of
+from skipstone.bindings.layout.rows import Rows, drawn, sampled
+from skipstone.bindings.layout.simulate import ROWS_PER_CONTAINER, Layout
+from skipstone.bindings.layout.statements import Statement, statements_for
+from skipstone.bindings.layout.workload import Query, Workload, workload_of
+from skipstone.bindings.predicates.predicate import PruningPredicate
+from skipstone.ir.errors import PredicateError
+from skipstone.ir.node import columns_of, show_path, sql_path
+from skipstone.ir.types import Leaf, leaves_of, to_axis
+
+if TYPE_CHECKING:
+    from skipstone.bindings.plans.plan import Plan
+    from skipstone.bindings.predicates.predicate import Condition
+    from skipstone.bindings.tables.table import Table
+
+ROWS: Final = 100_000  # rows that layouts are tried on
+CLEARLY: Final = 0.95  # a layout is advised if queries read less than this share of now
+SEARCHED: Final = 9  # values of each column that stand for searches without a workload
+
+
+def advise(
+    table: Table,
+    workload: Sequence[Condition] | str | None = None,
+    *,
+    sample: bool | int = False,
+    name: str | None = None,
+    target_bytes: int | None = None,
+    timezone: str = "UTC",
+) -> Advice:
+    """Return which layout would let a workload read less; `Table.advise` documents it."""
+    wanted = _wanted_rows(sample)
+    target = TARGET_BYTES if target_bytes is None else target_bytes
+    if isinstance(target, bool) or not isinstance(target, int) or target < 1:
+        raise PredicateError(f"target_bytes is {target_bytes!r}; expected a number of bytes, 1 up")
+    plan = table.plan(timezone=timezone)
+    leaves = leaves_of(table.schema)
+    partitions = tuple((p,) for p in table.partition_columns)
+    if workload is None:
+        used = [leaf for leaf in leaves.values() if leaf.dtype.ordered]
+    else:
+        read = workload_of(
+            workload, table.schema, name=name and name.split(".")[-1], folder=_folder(table),
+            timezone=timezone,
+        )  # fmt: skip
+        used = [leaves[p] for p in read.paths if p in leaves]
+    needed = {leaf.path: leaf for leaf in used if leaf.dtype.ordered}
+    needed |= {p: leaves[p] for p in partitions if p in leaves and leaves[p].dtype.ordered}
+    rows = _rows(plan, list(needed.values()), wanted) if len(plan.verdicts) else None
+    if workload is None:
+        read = _searches(rows, used, table.schema, timezone)
+    judged = (
+        []
+        if rows is None
+        else judge(
+            rows, read, table.schema, containers=len(plan.verdicts), files=table.num_files,
+            partition_by=partitions,
+        )
+    )  # fmt: skip
+    return _report(table, plan, read, judged, rows, used, name, target, workload is not None)
+
+
+def _folder(table: Table) -> str | None:
+    """Return the name of a table's folder, which queries often use."""
+    path = (table.path or "").split("/metadata/")[0].rstrip("/")
+    return path.rsplit("/", 1)[-1].removesuffix(".parquet") or None
+
+
+def _wanted_rows(sample: object) -> int:
+    """Return the number of rows to sample; 0: none.
+
+    Raises:
+        PredicateError: `sample` is neither a flag nor a number of rows.
+    """
+    if isinstance(sample, bool | np.bool_):
+        return ROWS if sample else 0
+    if isinstance(sample, int | np.integer) and sample > 0:
+        return int(sample)
+    raise PredicateError(f"sample is {sample!r}; expected True, False or a number of rows")
+
+
+def _rows(plan: Plan, leaves: Sequence[Leaf], wanted: int) -> Rows:
+    if wanted:
+        return sampled(plan, leaves, wanted)
+    rows = plan.table.logical_rows()
+    known = int(rows[rows >= 0].sum())
+    enough = max(ROWS, min(len(rows), ROWS) * ROWS_PER_CONTAINER // 4)
+    return drawn(plan, leaves, max(min(enough, known or enough), 1))
+
+
+def _searches(
+    rows: Rows | None, leaves: Sequence[Leaf], schema: pa.Schema, timezone: str
+) -> Workload:
+    """Return a workload of searches for one value, for each column as many."""
+    queries: dict[PruningPredicate, Query] = {}
+    for leaf in leaves:
+        column = None if rows is None else rows.columns.get(leaf.path)
+        held = None if column is None else np.sort(column.codes[column.codes >= 0])
+        if column is None or held is None or not len(column.values):
+            continue
+        held = held[held < len(column.values)]
+        for at in np.linspace(0, len(held) - 1, SEARCHED + 2)[1:-1].round().astype(int):
+            value = column.values[int(held[at])].as_py()
+            predicate = _equals(leaf, value, schema, timezone)
+            if predicate is not None:
+                queries[predicate] = Query(predicate, 1, predicate.expr)
+    return Workload(tuple(queries.values()))
+
+
+def _equals(leaf: Leaf, value: Any, schema: pa.Schema, timezone: str) -> PruningPredicate | None:
+    from skipstone.bindings.predicates.expr import col
+
+    try:
+        to_axis(value, leaf.dtype)
+        return PruningPredicate(col(sql_path(leaf.path)) == value, schema, timezone=timezone)
+    except (ValueError, PredicateError):  # such as a timestamp in nanoseconds
+        return None
+
+
+def _report(
+    table: Table, plan: Plan, read: Workload, judged: Sequence[Judged], rows: Rows | None,
+    used: Sequence[Leaf], name: str | None, target: int, has_workload: bool,
+) -> Advice:  # fmt: skip
+    total, n = plan.sizes.total, len(plan.verdicts)
+    format = type(table).__name__.removesuffix("Table").lower()
+    current, shares = _current(table, read, total.bytes, n)
+
+    def statements(layout: Layout) -> tuple[Statement, ...]:
+        per_group = max(1, round((total.rows or n) / max(n, 1)))
+        return statements_for(
+            layout, format, path=table.path, name=name, files=table.all_files,
+            rows_per_group=per_group,
+            file_bytes=max(1, min(target, (total.bytes or target) // max(table.num_files, 1))),
+        )  # fmt: skip
+
+    weight = read.weight
+    candidates = []
+    best: tuple[Estimate, Layout] | None = None
+    for j in judged:
+        runnable = bool(statements(j.layout))
+        estimate = Estimate(
+            _label(j.layout), j.layout.kind, tuple(map(show_path, j.layout.keys)),
+            tuple(map(show_path, j.layout.partition_by)), j.mean,
+            None if total.bytes is None else round(j.mean * weight * total.bytes),
+            _mean(j.shares, read) * n, _mean(j.file_shares, read) * table.num_files,
+            tuple(j.shares.tolist()), runnable,
+        )  # fmt: skip
+        candidates.append(estimate)
+        if best is None and runnable and j.mean < CLEARLY * current.share:
+            best = estimate, j.layout
+    ordered = [leaf for leaf in used if leaf.dtype.ordered]
+    clustering = Clustering(
+        plan.table.unit,
+        tuple(
+            of_ranges(show_path(x.path), ranges_of(plan.statistics, x.path, x.dtype))
+            for x in ordered
+        ),
+    )
+    return Advice(
+        name or table.path or f"{table.num_files} files", format, plan.table.unit, n,
+        table.num_files, total.rows, total.bytes, rows.source if rows else "nothing", has_workload,
+        tuple(_query(q, share) for q, share in zip(read.queries, shares, strict=True)),
+        tuple((u.text, u.why) for u in read.unread), current, tuple(candidates),
+        best[0] if best else None, clustering,
+        tuple(problems_of(plan, used, target)) if n else (),
+        statements(best[1]) if best else (), tuple(_limits(rows, used, judged, n, read)),
+    )  # fmt: skip
+
+
+def _label(layout: Layout) -> str:
+    if layout.kind == "partition" or not layout.partition_by:
+        return layout.label
+    return f"{layout.label} within {', '.join(map(show_path, layout.partition_by))}"
+
+
+def _mean(values: Any, read: Workload) -> float:
+    return float(np.average(values, weights=[q.weight for q in read.queries]))
+
+
+def _current(
+    table: Table, read: Workload, size: int | None, n: int
+) -> tuple[Estimate, list[float]]:
+    """Return what the workload reads now, and each query's share of the bytes."""
+    shares, files, containers = [], [], []
+    for q in read.queries:
+        plan = table.plan(q.predicate)
+        scan, total = plan.sizes.scan, plan.sizes.total
+        kept = len(plan.kept) / max(n, 1)
+        known = total.bytes and scan.bytes is not None
+        shares.append(scan.bytes / total.bytes if known else kept)  # type: ignore[operator]
+        files.append(scan.files or 0)
+        containers.append(len(plan.kept))
+    partitions = tuple(table.partition_columns)
+    if not shares:
+        return Estimate("as it is", "current", (), partitions, 1.0, None, n, 0.0, ()), []
+    mean = _mean(shares, read)
+    used = None if size is None else round(mean * read.weight * size)
+    return Estimate(
+        "as it is", "current", (), partitions, mean, used, _mean(containers, read),
+        _mean(files, read), tuple(shares),
+    ), shares  # fmt: skip
+
+
+def _query(q: Query, share: float) -> QueryReport:
+    note = "cannot prune: no statistics can rule it out" if q.predicate.always_true else ""
+    columns = tuple(map(show_path, columns_of(q.predicate.node)))
+    return QueryReport(q.text, q.weight, columns, share, note)
+
+
+def _limits(
+    rows: Rows | None, used: Sequence[Leaf], judged: Sequence[Judged], n: int, read: Workload
+) -> list[str]:
+    """Return sentences on what the predictions do not know."""
+    if rows is None:
+        return ["the table has no files"]
+    out = []
+    if rows.source == "statistics":
+        out.append(
+            "Within a container, values are taken to lie evenly between its bounds, independently "
+            "of other columns. Skewed or correlated columns differ: sample rows to see them."
+        )
+    if rows.fraction < 1:
+        out.append(
+            "Bounds of containers are estimated from some of their rows, and moved outwards by the "
+            "mean distance between these."
+        )
+    missing = [show_path(x.path) for x in used if x.dtype.ordered and x.path not in rows.columns]
+    if missing:
+        out.append(f"No bounds are known of {', '.join(missing)}: only a sample can judge them.")
+    fewer = min((j.containers for j in judged), default=n)
+    if fewer < n:
+        out.append(
+            f"Layouts were cut into {fewer:,} containers instead of {n:,}, so that queries would "
+            "read less than predicted."
+        )
+    if read.full_reads:
+        out.append(
+            f"{read.full_reads:,} queries read all of the table in any layout, and are not counted."
+        )
+    out.append("Sizes after a rewrite are taken to be as now; other orders compress otherwise.")
+    return out

@@ -1,0 +1,173 @@
+"""The advisor's report as text and as HTML. Both show the same sections of the same rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from skipstone.bindings.html import escape
+from skipstone.bindings.layout.problems import shown_bytes
+
+if TYPE_CHECKING:
+    from skipstone.bindings.layout.advice import Advice, Estimate
+
+SHOWN: Final = 12  # candidates and queries
+WIDTH: Final = 64  # characters of a condition
+
+
+class Section(NamedTuple):
+    """A part of the report: a heading, a table, lines, and statements to copy.
+
+    `numbers` is how many columns at the right hold numbers.
+    """
+
+    heading: str
+    columns: Sequence[str] = ()
+    rows: Sequence[Sequence[str]] = ()
+    lines: Sequence[str] = ()
+    code: Sequence[str] = ()
+    numbers: int = 0
+
+
+def headline(advice: Advice) -> str:
+    """Return the answer in one sentence."""
+    if not advice.queries:
+        return "The workload has no condition on this table that can be used."
+    now = advice.current
+    if advice.best is None:
+        return f"Keep the layout: no other one tried would read clearly less than {_share(now)}."
+    queries = "the workload's queries" if advice.has_workload else "searches for one value"
+    return (
+        f"{advice.best.label[0].upper()}{advice.best.label[1:]}: {queries} would read about "
+        f"{_share(advice.best)} of the table instead of {_share(now)}."
+    )
+
+
+def _share(estimate: Estimate) -> str:
+    return f"{estimate.share:.1%}"
+
+
+def sections(advice: Advice) -> Iterator[Section]:
+    """Yield the parts of the report."""
+    if advice.candidates or advice.queries:
+        shown = [advice.current, *advice.candidates[:SHOWN]]
+        yield Section(
+            f"Layouts, predicted from {advice.source}",
+            ("layout", "bytes read", "of all", advice.unit, "files"),
+            [
+                (
+                    e.label + ("" if e.runnable else " (no statement for this format)"),
+                    "unknown" if e.bytes is None else shown_bytes(e.bytes),
+                    f"{e.share:.1%}",
+                    f"{e.containers:,.1f}",
+                    f"{e.files:,.1f}",
+                )
+                for e in shown
+            ],
+            [
+                "Bytes are those of all queries together; the other columns are means of a query.",
+                *_more(len(advice.candidates), "layouts"),
+            ],
+            numbers=4,
+        )
+    if advice.queries:
+        best = advice.best.shares if advice.best else None
+        yield Section(
+            "Workload" if advice.has_workload else "No workload: columns by how well a search for "
+            "one value could use them",
+            ("condition", "times", "now", *(("then",) if best else ())),
+            [
+                (
+                    (q.text if len(q.text) <= WIDTH else q.text[: WIDTH - 3] + "...")
+                    + (f" ({q.note})" if q.note else ""),
+                    f"{q.weight:,}",
+                    f"{q.share:.1%}",
+                    *((f"{best[i]:.1%}",) if best else ()),
+                )
+                for i, q in enumerate(advice.queries[: 2 * SHOWN])
+            ],
+            [] if len(advice.queries) <= 2 * SHOWN else [
+                f"... and {len(advice.queries) - 2 * SHOWN:,} more conditions"],
+            numbers=2 + (best is not None),
+        )  # fmt: skip
+    if advice.unread:
+        yield Section("Not used of the workload", lines=[f"{t}: {why}" for t, why in advice.unread])
+    if len(advice.clustering):
+        yield Section(
+            "Clustering now",
+            ("column", "constant", "unknown", "overlaps", "depth"),
+            [
+                (c.column, f"{c.constant:,}", f"{c.unknown:,}",
+                 f"{c.average_overlaps:,.1f}", f"{c.average_depth:,.1f}")
+                for c in advice.clustering
+            ],
+            numbers=4,
+        )  # fmt: skip
+    if advice.problems:
+        yield Section("Statistics and files", lines=advice.problems)
+    if advice.statements:
+        for s in advice.statements:
+            yield Section(f"To run in {s.engine}", lines=[s.note] if s.note else [], code=[s.sql])
+    if advice.limits:
+        yield Section("What the predictions assume", lines=advice.limits)
+
+
+def _more(count: int, what: str) -> list[str]:
+    return [] if count <= SHOWN else [f"... and {count - SHOWN:,} more {what}"]
+
+
+def _size(advice: Advice) -> str:
+    size = "unknown size" if advice.bytes is None else shown_bytes(advice.bytes)
+    rows = "" if advice.rows is None else f", {advice.rows:,} rows"
+    groups = f", {advice.containers:,} row groups" if advice.unit == "row groups" else ""
+    return f"{advice.table}: {advice.format}, {size}{rows}, {advice.files:,} files{groups}"
+
+
+def text_of(advice: Advice) -> str:
+    """Return the report as text."""
+    out = [_size(advice), "", headline(advice)]
+    for s in sections(advice):
+        out += ["", s.heading, "-" * len(s.heading)]
+        out += _grid(s) + [*s.lines] + [line for code in s.code for line in code.splitlines()]
+    return "\n".join(out)
+
+
+def _grid(s: Section) -> list[str]:
+    if not s.columns:
+        return []
+    cells = [tuple(s.columns), *map(tuple, s.rows)]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(s.columns))]
+    left = len(widths) - s.numbers
+    return [
+        "  ".join(
+            cell.ljust(w) if i < left else cell.rjust(w)
+            for i, (cell, w) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in cells
+    ]
+
+
+def html_of(advice: Advice) -> str:
+    """Return the report as HTML, without a page around it."""
+    out = [f"<p class='faint'>{escape(_size(advice))}</p>", f"<h2>{escape(headline(advice))}</h2>"]
+    for s in sections(advice):
+        out.append(f"<h3>{escape(s.heading)}</h3>")
+        if s.columns:
+            out.append(_html_grid(s))
+        out += [f"<p>{escape(line)}</p>" for line in s.lines]
+        out += [f"<pre>{escape(code)}</pre>" for code in s.code]
+    return "\n".join(out)
+
+
+def _html_grid(s: Section) -> str:
+    left = len(s.columns) - s.numbers
+
+    def row(cells: Sequence[str], tag: str) -> str:
+        number = f"{tag} class='number'"
+        return "<tr>" + "".join(
+            f"<{number if i >= left else tag}>{escape(cell)}</{tag}>"
+            for i, cell in enumerate(cells)
+        )
+
+    body = "".join(row(r, "td") for r in s.rows)
+    return f"<table>{row(s.columns, 'th')}{body}</table>"

@@ -1,0 +1,231 @@
+"""The statements that give a table a layout, by format and engine, with names quoted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from skipstone.bindings.layout.curves import BITS
+from skipstone.bindings.layout.simulate import Layout
+from skipstone.ir.node import Path, quoted_name
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A statement to run.
+
+    Attributes:
+        engine: Runs it: "Spark", "DuckDB".
+        sql: The text; it may hold several statements, each ends with a semicolon.
+        note: What to know before it runs.
+    """
+
+    engine: str
+    sql: str
+    note: str = ""
+
+
+def statements_for(
+    layout: Layout,
+    format: str,
+    *,
+    path: str | None,
+    name: str | None,
+    files: Sequence[str],
+    rows_per_group: int,
+    file_bytes: int,
+) -> tuple[Statement, ...]:
+    """Return statements that rewrite a table in a layout.
+
+    Args:
+        layout: The layout; its `partition_by` is what the table is, or shall be, partitioned by.
+        format: "parquet", "hive", "delta" or "iceberg".
+        path: The table's folder.
+        name: The table's name in Spark's catalog; None: it is named by its path if that works.
+        files: The paths of its files.
+        rows_per_group: The rows of a row group, so that as many can be pruned as now.
+        file_bytes: The bytes of a file.
+    """
+    if format == "delta":
+        return _delta(layout, name or f"delta.{quoted_name(path or '')}", name)
+    if format == "iceberg":
+        return _iceberg(layout, name, path)
+    return _plain(layout, path, files, rows_per_group, file_bytes)
+
+
+# Delta and Iceberg, in Spark SQL.
+
+
+def spark_name(path: Path) -> str:
+    """Return a column as Spark SQL writes it.
+
+    Example:
+        >>> spark_name(("a b", "c"))
+        '`a b`.`c`'
+    """
+    return ".".join(map(quoted_name, path))
+
+
+def _spark_names(paths: Sequence[Path]) -> str:
+    return ", ".join(map(spark_name, paths))
+
+
+def _delta(layout: Layout, table: str, name: str | None) -> tuple[Statement, ...]:
+    keys = _spark_names(layout.keys)
+    if layout.kind == "partition":
+        by = f" ORDER BY {_spark_names((*layout.partition_by, *layout.keys))}"
+        sql = (
+            f"CREATE OR REPLACE TABLE {table} USING delta PARTITIONED BY "
+            f"({_spark_names(layout.partition_by)}) AS SELECT * FROM {table}{by};"
+        )
+        return (Statement("Spark", sql, "It writes the whole table anew; its history stays."),)
+    if layout.kind == "sort" and len(layout.keys) > 1:
+        order = _spark_names((*layout.partition_by, *layout.keys))
+        sql = f"INSERT OVERWRITE {table} SELECT * FROM {table} ORDER BY {order};"
+        note = "It writes the whole table anew; OPTIMIZE has no order by one column after another."
+        return (Statement("Spark", sql, note),)
+    if layout.kind == "hilbert" and not layout.partition_by:
+        sql = f"ALTER TABLE {table} CLUSTER BY ({keys});\nOPTIMIZE {table} FULL;"
+        return (Statement("Spark", sql, "Liquid clustering orders rows by a Hilbert curve."),)
+    sql = f"OPTIMIZE {table} ZORDER BY ({keys});"
+    note = "Run it again as data arrives."
+    if layout.kind == "hilbert":
+        note = "A partitioned table cannot have liquid clustering; Z-order is the nearest."
+    return (Statement("Spark", sql, note),)
+
+
+def _iceberg(layout: Layout, name: str | None, path: str | None) -> tuple[Statement, ...]:
+    full = name or "catalog.db.table"
+    parts = full.split(".")
+    catalog, rest = (parts[0], ".".join(parts[1:])) if len(parts) > 2 else ("spark_catalog", full)
+    table = ".".join(map(quoted_name, parts))
+    note = "" if name else "Put your table's name for catalog.db.table."
+    lines = []
+    keys = layout.keys
+    if layout.kind == "partition":
+        lines += [
+            f"ALTER TABLE {table} ADD PARTITION FIELD {spark_name(p)};" for p in layout.partition_by
+        ]
+        keys = keys or layout.partition_by
+    if layout.kind in ("zorder", "hilbert"):
+        order = f"zorder({', '.join(_iceberg_name(k) for k in keys)})"
+        if layout.kind == "hilbert":
+            note = f"{note} Iceberg has no Hilbert order; Z-order is the nearest.".strip()
+    else:
+        lines.append(f"ALTER TABLE {table} WRITE ORDERED BY {_spark_names(keys)};")
+        order = ", ".join(f"{_iceberg_name(k)} ASC NULLS LAST" for k in keys)
+    lines.append(
+        f"CALL {quoted_name(catalog)}.system.rewrite_data_files(table => {_text(rest)}, "
+        f"strategy => 'sort', sort_order => {_text(order)}, "
+        "options => map('rewrite-all', 'true'));"
+    )
+    return (Statement("Spark", "\n".join(lines), note),)
+
+
+def _iceberg_name(path: Path) -> str:
+    """Return a column as the `sort_order` of Iceberg's procedures writes it."""
+    return ".".join(p if p.isascii() and p.isidentifier() else quoted_name(p) for p in path)
+
+
+def _text(value: str) -> str:
+    """Return a string literal of Spark SQL."""
+    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+# Plain Parquet, by DuckDB or Spark.
+
+
+def duckdb_name(path: Path) -> str:
+    """Return a column as DuckDB writes it.
+
+    Example:
+        >>> print(duckdb_name(("a b", "c")))
+        "a b"."c"
+    """
+    return ".".join('"' + part.replace('"', '""') + '"' for part in path)
+
+
+def _duckdb_text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
+
+
+def _plain(
+    layout: Layout,
+    path: str | None,
+    files: Sequence[str],
+    rows_per_group: int,
+    file_bytes: int,
+) -> tuple[Statement, ...]:
+    if layout.kind == "hilbert":
+        return ()
+    target = (path or (files[0].rsplit("/", 1)[0] if files else "table")).rstrip("/")
+    target = target.removesuffix(".parquet") + "-clustered"
+    note = "It writes a copy beside the table; compare, then put it in the table's place."
+    duck = _duckdb(layout, path, files, target, rows_per_group, file_bytes)
+    spark = _spark(layout, path, files, target)
+    return (Statement("DuckDB", duck, note), *([] if spark is None else [
+        Statement("Spark", spark, note)])
+    )  # fmt: skip
+
+
+def _duckdb(
+    layout: Layout, path: str | None, files: Sequence[str], target: str,
+    rows_per_group: int, file_bytes: int,
+) -> str:  # fmt: skip
+    folder = path is not None and not path.endswith(".parquet") and "*" not in path
+    names = [f"{(path or '').rstrip('/')}/**/*.parquet"] if folder else list(files)
+    source = ", ".join(map(_duckdb_text, names))
+    options = ", hive_partitioning = true" if layout.partition_by else ""
+    rows = f"SELECT * FROM read_parquet([{source}]{options})"
+    partitions = [duckdb_name(p) for p in layout.partition_by]
+    keys = [duckdb_name(p) for p in layout.keys]
+    if layout.kind == "zorder":
+        places, rows = [f"z{i} of skipstone" for i in range(len(keys))], _with_places(rows, keys)
+        keys = [_interleaved([duckdb_name((place,)) for place in places], _bits(len(places)))]
+    # One thread writes the rows of a partition in their order.
+    threads = "SET threads = 1;\n" if partitions else ""
+    written = f"PARTITION_BY ({', '.join(partitions)}), " if partitions else ""
+    size = "" if partitions else f", FILE_SIZE_BYTES {file_bytes}"
+    return (
+        f"{threads}COPY ({rows}\nORDER BY {', '.join([*partitions, *keys])})\n"
+        f"TO {_duckdb_text(target)} (FORMAT parquet, {written}ROW_GROUP_SIZE {rows_per_group}"
+        f"{size});"
+    )
+
+
+def _bits(columns: int) -> int:
+    return min(BITS, 63 // columns)
+
+
+def _with_places(rows: str, keys: Sequence[str]) -> str:
+    """Return a query of the same rows, with their places along each column to order them by."""
+    most = (1 << _bits(len(keys))) - 1
+    names = [duckdb_name((f"z{i} of skipstone",)) for i in range(len(keys))]
+    places = ", ".join(
+        f"CAST(percent_rank() OVER (ORDER BY {key}) * {most} AS BIGINT) AS {name}"
+        for key, name in zip(keys, names, strict=True)
+    )
+    return f"SELECT * EXCLUDE ({', '.join(names)}) FROM\n(SELECT *, {places} FROM\n({rows}))"
+
+
+def _interleaved(places: Sequence[str], bits: int) -> str:
+    """Return an expression of DuckDB for the place on a Z curve: the places' bits in turn."""
+    k = len(places)
+    return " + ".join(
+        f"(({place} >> {bit}) & 1) * {1 << (bit * k + k - 1 - i)}"
+        for bit in range(bits - 1, -1, -1)
+        for i, place in enumerate(places)
+    )
+
+
+def _spark(layout: Layout, path: str | None, files: Sequence[str], target: str) -> str | None:
+    """Return Spark's statement; None for a Z curve, whose ranks one task would have to compute."""
+    if layout.kind == "zorder" or path is None:
+        return None
+    keys = _spark_names((*layout.partition_by, *layout.keys))
+    by = f"\nPARTITIONED BY ({_spark_names(layout.partition_by)})" if layout.partition_by else ""
+    return (
+        f"CREATE TABLE clustered USING parquet{by}\nLOCATION {_text(target)} AS\n"
+        f"SELECT * FROM parquet.{quoted_name(path)} ORDER BY {keys};"
+    )

@@ -1,0 +1,76 @@
+"""`skipstone advise`: which layout of a table would let its queries read less."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from skipstone.bindings.predicates.sql_workload import split_workload
+from skipstone.ir.errors import SourceError, describe_error
+
+if TYPE_CHECKING:
+    from skipstone.bindings.tables.table import Table
+
+
+def workload_in(path: str) -> str:
+    """Return the text of a workload file.
+
+    Raises:
+        SourceError: it cannot be read, or holds nothing.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as e:
+        raise SourceError(
+            f"{path}: the workload cannot be read ({describe_error(e)}); expected a text file "
+            "with a condition in each line, or SELECT statements that semicolons separate"
+        ) from None
+    if not split_workload(text):
+        raise SourceError(
+            f"{path}: the workload is empty; expected a condition in each line, or SELECT "
+            "statements that semicolons separate"
+        )
+    return text
+
+
+def print_advice(
+    table: Table,
+    queries: str | None,
+    *,
+    sample: int,
+    name: str | None,
+    timezone: str,
+    as_json: bool,
+    html: str | None,
+) -> None:
+    """Print a table's advice, or write it as a page.
+
+    Args:
+        table: The table.
+        queries: The path of a workload file; None: there is no workload.
+        sample: The rows to sample; 0: predict from statistics.
+        name: The table's name in queries and statements.
+        timezone: The time zone of Spark's session.
+        as_json: Whether to print JSON.
+        html: The path of the page to write; None: print text.
+
+    Raises:
+        SourceError: the workload cannot be read, or the page cannot be written.
+    """
+    advice = table.advise(
+        None if queries is None else workload_in(queries),
+        sample=sample or False,
+        name=name,
+        timezone=timezone,
+    )
+    if html is not None:
+        try:
+            Path(html).write_text(advice.to_html(), encoding="utf-8")
+        except OSError as e:
+            raise SourceError(f"{html}: the page cannot be written ({describe_error(e)})") from None
+    if as_json:
+        print(advice.to_json())
+    elif html is not None:
+        print(f"written: {html}")
+    else:
+        print(advice)

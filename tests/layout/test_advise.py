@@ -1,0 +1,219 @@
+"""Advice: the best layout is found, predictions hold, and everything odd is said."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import skipstone as ss
+from skipstone.bindings.layout.candidates import judge
+from skipstone.bindings.layout.rows import RowColumn, Rows
+from skipstone.bindings.layout.simulate import Layout, cut, ordered, simulate, statistics_of
+from skipstone.bindings.layout.workload import workload_of
+
+N = 20_000
+R = np.random.default_rng(5)
+ROWS = pa.table(
+    {
+        "id": pa.array(np.arange(N)),
+        "user": pa.array(R.integers(0, 5000, N)),
+        "day": pa.array((R.integers(0, 365, N) + 18_262).astype(np.int32)).cast(pa.date32()),
+        "country": pa.array(R.choice(["at", "be", "ch", "de"], N)),
+        "price": pa.array(np.where(R.random(N) < 0.1, None, R.normal(0, 1, N)), pa.float64()),
+        "fixed": pa.array(["same"] * N),
+    }
+)  # fmt: skip
+WORKLOAD = ["user = 17", "user BETWEEN 100 AND 120", "user = 4000", "day = DATE '2020-05-05'"]
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    path = tmp_path_factory.mktemp("t") / "t.parquet"
+    pq.write_table(ROWS, path, row_group_size=500)
+    return ss.scan_parquet(path)
+
+
+@pytest.mark.parametrize("sample", [False, True, 4000])
+def test_the_column_that_most_queries_name_comes_first(table, sample):
+    advice = table.advise(WORKLOAD, sample=sample)
+    assert advice.current.share > 0.9
+    assert advice.best is not None
+    assert "user" in advice.best.keys
+    assert advice.best.share < 0.3
+    assert advice.best.share <= min(c.share for c in advice.candidates if c.runnable) * 1.03
+    assert [q.columns for q in advice.queries][-1] == ("day",)
+    assert advice.statements[0].engine == "DuckDB"
+
+
+def test_predictions_hold_when_the_rows_are_sorted(table, tmp_path):
+    for sample in (False, True):
+        advice = table.advise(WORKLOAD, sample=sample)
+        best = next(c for c in advice.candidates if c.label == "sort by user, day")
+        path = tmp_path / f"{sample}.parquet"
+        pq.write_table(ROWS.sort_by([("user", "ascending"), ("day", "ascending")]), path,
+                       row_group_size=500)  # fmt: skip
+        after = ss.scan_parquet(path)
+        left = [len(after.plan(q).kept) / 40 for q in WORKLOAD]
+        assert 1 - np.mean(left) >= 0.8 * best.pruned
+        assert np.mean(left) <= best.share + 0.1
+
+
+def test_a_sample_of_all_rows_predicts_exactly(table, tmp_path):
+    advice = table.advise(WORKLOAD, sample=N)
+    assert advice.source == "all rows"
+    for label, keys in (("sort by user", ["user"]), ("sort by day, user", ["day", "user"])):
+        path = tmp_path / f"{label}.parquet"
+        pq.write_table(ROWS.sort_by([(k, "ascending") for k in keys]), path, row_group_size=500)
+        after = ss.scan_parquet(path)
+        predicted = next(c for c in advice.candidates if c.label == label)
+        assert predicted.shares == tuple(len(after.plan(q).kept) / 40 for q in WORKLOAD)
+
+
+def test_no_layout_is_advised_where_none_helps(table):
+    advice = table.advise(["id BETWEEN 100 AND 200", "id = 5"])
+    assert advice.best is None and advice.statements == ()
+    assert "Keep the layout" in str(advice)
+    advice = table.advise(["upper(country) LIKE '%X%' OR rand() > 0.5"])
+    assert advice.best is None
+    assert advice.queries[0].note.startswith("cannot prune")
+
+
+def test_without_a_workload_columns_are_ranked(table):
+    advice = table.advise()
+    assert not advice.has_workload
+    assert "No workload" in str(advice)
+    assert {c for q in advice.queries for c in q.columns} >= {"id", "user", "day"}
+
+
+def test_what_was_not_used_is_shown(table):
+    advice = table.advise("nosuch = 1\nuser = 3\nSELECT a FROM b")
+    assert [text for text, _ in advice.unread] == ["SELECT a FROM b", "nosuch = 1"]
+    for text in (str(advice), advice.to_json(), advice.to_html()):
+        assert "nosuch" in text
+
+
+def test_the_report_in_all_forms(table):
+    advice = table.advise(["user = 17 AND country <> '<b>'"])
+    found = json.loads(advice.to_json())
+    assert found["best"]["keys"][0] == "user"
+    assert found["clustering"]["user"]["total_partition_count"] == 40
+    assert found["statements"][0]["sql"].startswith("COPY")
+    page = advice.to_html()
+    assert page.startswith("<!doctype html>") and "&lt;b&gt;" in page and "<b>" not in page
+    assert "http" not in page
+    assert advice._repr_html_().startswith('<div class="skipstone">')
+    for part in ("Layouts, predicted", "Workload", "Clustering now", "To run in DuckDB"):
+        assert part in str(advice) and part in page
+
+
+def test_problems_are_named(tmp_path):
+    words = pa.table({"s": ["x" * 40 + str(i % 9) for i in range(1000)], "y": list(range(1000))})
+    pq.write_table(words.slice(0, 500), tmp_path / "0.parquet", write_statistics=False)
+    pq.write_table(words.slice(500), tmp_path / "1.parquet", row_group_size=100)
+    advice = ss.scan_parquet(tmp_path).advise(["s = 'a'", "y = 5"])
+    said = "\n".join(advice.problems)
+    assert "y: no bounds in 1 of 6 row groups" in said
+    assert "2 of 2 files are smaller than 96 MiB" in said
+    assert "no NULL counts in 1 of 6" in said
+
+
+def test_bounds_that_writers_cut_are_named(tmp_path):
+    deltalake = pytest.importorskip("deltalake")
+    for i in range(3):
+        rows = pa.table({"s": [f"{'x' * 40}{i}{j}" for j in range(10)]})
+        deltalake.write_deltalake(tmp_path, rows, mode="append")
+    advice = ss.scan_delta(tmp_path).advise(["s = 'a'"])
+    cut = [p for p in advice.problems if "end after" in p]
+    stats = ss.scan_delta(tmp_path).statistics.get("s", "min")[0].as_py()
+    assert bool(cut) == (len(stats) in (16, 32, 64))
+
+
+def test_empty_and_odd_tables(tmp_path):
+    pq.write_table(ROWS.slice(0, 0), tmp_path / "t.parquet")
+    advice = ss.scan_parquet(tmp_path).advise(["user = 1"])
+    assert advice.best is None and str(advice)
+    with pytest.raises(ss.PredicateError, match="sample is -1"):
+        ss.scan_parquet(tmp_path).advise(["user = 1"], sample=-1)
+    with pytest.raises(ss.PredicateError, match="target_bytes"):
+        ss.scan_parquet(tmp_path).advise(["user = 1"], target_bytes=0)
+
+
+def test_partitioned_tables_keep_their_partitions(tmp_path):
+    for country in ("at", "be"):
+        (tmp_path / f"country={country}").mkdir()
+        mine = ROWS.filter(pa.compute.equal(ROWS["country"], country)).drop_columns("country")
+        pq.write_table(mine, tmp_path / f"country={country}" / "0.parquet", row_group_size=500)
+    advice = ss.scan_hive(tmp_path).advise(["user = 17", "country = 'at' AND user < 50"])
+    assert advice.format == "hive"
+    assert advice.best is not None
+    assert advice.best.label == "sort by user within country"
+    assert 'PARTITION_BY ("country")' in advice.statements[0].sql
+
+
+SCHEMA = pa.schema([("a", pa.int64()), ("b", pa.int64())])
+
+
+def rows_of(**columns):
+    made = {}
+    for name, values in columns.items():
+        distinct = sorted({v for v in values if v is not None})
+        codes = [-1 if v is None else distinct.index(v) for v in values]
+        made[(name,)] = RowColumn(pa.array(distinct, pa.int64()), np.array(codes))
+    count = len(next(iter(columns.values())))
+    return Rows(made, count, 1.0, True, "all rows")
+
+
+def test_cut_gives_each_partition_a_container():
+    assert cut(np.zeros(10, np.int64), 3).tolist() == [0, 3, 6]
+    assert cut(np.array([0] * 8 + [1, 2]), 4).tolist() == [0, 2, 5, 8, 9]
+    assert cut(np.zeros(2, np.int64), 9).tolist() == [0, 1]
+
+
+def test_statistics_of_ordered_rows():
+    rows = rows_of(a=[3, 1, None, 2], b=[None, 5, None, 9])
+    layout = Layout("sort", (("a",),))
+    order, groups = ordered(rows, layout)
+    assert order.tolist() == [1, 3, 0, 2]
+    stats = statistics_of(rows, order, cut(groups, 2), layout, SCHEMA)
+    assert stats.get("a", "min").to_pylist() == [1, 3]
+    assert stats.get("a", "null_count").to_pylist() == [0, 1]
+    assert stats.get("b", "max").to_pylist() == [9, None]
+
+
+def test_bounds_of_a_sample_are_widened():
+    r = np.random.default_rng(1)
+    a, b = r.permutation(1000), r.permutation(1000)
+    whole = rows_of(a=a.tolist(), b=b.tolist())
+    part = Rows(whole.columns, 1000, 0.001, False, "a sample")
+    layout = Layout("sort", (("a",),))
+    for rows, wider in ((whole, False), (part, True)):
+        order, groups = ordered(rows, layout)
+        stats = statistics_of(rows, order, cut(groups, 10), layout, SCHEMA)
+        assert stats.get("a", "min").to_pylist() == list(range(0, 1000, 100))  # the key is not
+        b_min = np.mean(stats.get("b", "min").to_pylist())
+        assert (b_min < 5) == wider
+
+
+def test_the_simulation_never_says_less_than_the_rows():
+    rows = rows_of(a=R.integers(0, 50, 400).tolist(), b=R.integers(0, 50, 400).tolist())
+    workload = workload_of(["a = 7", "b > 45 AND a < 10", "b IS NULL"], SCHEMA)
+    for layout in (Layout("sort", (("b",),)), Layout("hilbert", (("a",), ("b",)))):
+        found = simulate(rows, layout, workload, 8, SCHEMA)
+        order, _ = ordered(rows, layout)
+        a, b = (rows.columns[(c,)].values.to_numpy()[rows.columns[(c,)].codes[order]] for c in "ab")
+        container = np.repeat(np.arange(8), found.rows)
+        for i, match in enumerate((a == 7, (b > 45) & (a < 10))):
+            assert found.kept[i][np.unique(container[match])].all()
+        assert not found.kept[2].any()
+        assert found.shares[2] == 0
+
+
+def test_judge_ranks_by_what_is_read():
+    rows = rows_of(a=R.integers(0, 50, 3200).tolist(), b=R.integers(0, 50, 3200).tolist())
+    workload = workload_of(["a = 7", "a = 9", "b = 3"], SCHEMA)
+    found = judge(rows, workload, SCHEMA, containers=40, files=4)
+    assert found[0].mean <= found[-1].mean
+    assert {j.layout.kind for j in found} >= {"sort", "zorder", "hilbert"}
+    assert judge(rows, workload_of([], SCHEMA), SCHEMA, containers=40, files=4) == []

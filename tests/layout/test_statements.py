@@ -1,0 +1,109 @@
+"""Statements: names are quoted, DuckDB runs its own, sqlglot reads the Spark ones."""
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import sqlglot
+
+import skipstone as ss
+from skipstone.bindings.layout.simulate import Layout
+from skipstone.bindings.layout.statements import statements_for
+
+A, B = ("a `x`",), ("b", "it's")
+LAYOUTS = {
+    "sort": Layout("sort", (A,)),
+    "two": Layout("sort", (A, B)),
+    "zorder": Layout("zorder", (A, B)),
+    "hilbert": Layout("hilbert", (A, B)),
+    "within": Layout("zorder", (A,), (("p",),)),
+    "partition": Layout("partition", (A,), (("p q",),)),
+}
+
+
+def statements(layout, format, **more):
+    given = {
+        "path": "/lake/it`s 't'", "name": None, "files": ["/lake/it`s 't'/0.parquet"],
+        "rows_per_group": 4096, "file_bytes": 1 << 20, **more,
+    }  # fmt: skip
+    return statements_for(layout, format, **given)
+
+
+# layout, what Delta runs
+DELTA = {
+    "sort": "OPTIMIZE delta.`/lake/it``s 't'` ZORDER BY (`a ``x```);",
+    "two": "INSERT OVERWRITE delta.`/lake/it``s 't'` SELECT * FROM delta.`/lake/it``s 't'` "
+    "ORDER BY `a ``x```, `b`.`it's`;",
+    "zorder": "OPTIMIZE delta.`/lake/it``s 't'` ZORDER BY (`a ``x```, `b`.`it's`);",
+    "hilbert": "ALTER TABLE delta.`/lake/it``s 't'` CLUSTER BY (`a ``x```, `b`.`it's`);\n"
+    "OPTIMIZE delta.`/lake/it``s 't'` FULL;",
+    "within": "OPTIMIZE delta.`/lake/it``s 't'` ZORDER BY (`a ``x```);",
+    "partition": "CREATE OR REPLACE TABLE delta.`/lake/it``s 't'` USING delta PARTITIONED BY "
+    "(`p q`) AS SELECT * FROM delta.`/lake/it``s 't'` ORDER BY `p q`, `a ``x```;",
+}
+
+
+@pytest.mark.parametrize("name", DELTA)
+def test_delta(name):
+    (found,) = statements(LAYOUTS[name], "delta")
+    assert found.sql == DELTA[name]
+    (named,) = statements(LAYOUTS[name], "delta", name="lake.t")
+    assert "lake.t" in named.sql and "delta.`" not in named.sql
+
+
+# layout, what Iceberg runs after the name
+ICEBERG = {
+    "sort": "sort_order => '`a ``x``` ASC NULLS LAST'",
+    "zorder": "sort_order => 'zorder(`a ``x```, b.`it\\'s`)'",
+    "partition": "ALTER TABLE `lake`.`db`.`t` ADD PARTITION FIELD `p q`;",
+}
+
+
+@pytest.mark.parametrize("name", ICEBERG)
+def test_iceberg(name):
+    (found,) = statements(LAYOUTS[name], "iceberg", name="lake.db.t")
+    assert ICEBERG[name] in found.sql
+    assert "CALL `lake`.system.rewrite_data_files(table => 'db.t', strategy => 'sort'" in found.sql
+    assert found.note == ""
+    (unnamed,) = statements(LAYOUTS[name], "iceberg")
+    assert "Put your table's name" in unnamed.note
+
+
+ROWS = pa.table(
+    {
+        'say "a"': [i * 7919 % 10_000 for i in range(20_000)],
+        "b": [i * 104_729 % 10_007 for i in range(20_000)],
+        "p'q": [f"v{i % 3}" for i in range(20_000)],
+    }
+)
+DUCKDB = {
+    "sort": Layout("sort", (('say "a"',), ("b",))),
+    "zorder": Layout("zorder", (('say "a"',), ("b",))),
+    "partition": Layout("partition", (("b",),), (("p'q",),)),
+}
+
+
+@pytest.mark.parametrize("name", DUCKDB)
+def test_duckdb_runs_them(name, tmp_path):
+    duckdb = pytest.importorskip("duckdb")
+    folder = tmp_path / "it's"
+    folder.mkdir()
+    pq.write_table(ROWS, folder / "0.parquet")
+    layout = DUCKDB[name]
+    (first, *_) = statements(layout, "parquet", path=str(folder), files=[str(folder / "0.parquet")])
+    with duckdb.connect(config={"threads": 1}) as connection:
+        connection.execute(first.sql)
+    clustered = ss.scan_parquet(tmp_path / "it's-clustered")
+    rows = clustered.plan().to_arrow().select(ROWS.schema.names)
+    order = [(c, "ascending") for c in ROWS.schema.names]
+    assert rows.cast(ROWS.schema).sort_by(order) == ROWS.sort_by(order)
+    plan = clustered.plan('`say "a"` < 300 AND b < 300' if name != "partition" else "b < 300")
+    assert len(plan.kept) <= len(plan.verdicts) / 2
+    if name == "partition":
+        assert clustered.partition_columns == ("p'q",)
+
+
+def test_spark_reads_the_statements():
+    for name in ("sort", "two", "partition"):
+        _, spark = statements(LAYOUTS[name], "parquet", path="/lake/t")
+        assert sqlglot.parse_one(spark.sql.rstrip(";"), dialect="spark")
+    assert statements(LAYOUTS["hilbert"], "parquet") == ()
