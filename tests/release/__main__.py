@@ -9,7 +9,6 @@ that a newcomer reads, outside of the checkout.
 from __future__ import annotations
 
 import argparse
-import subprocess
 import sys
 from pathlib import Path
 
@@ -64,19 +63,16 @@ def _artifacts(folder: Path) -> tuple[Path, list[str]]:
     dist = folder / "dist"
     for old in dist.glob("*"):
         old.unlink()
-    wheel, sdist = artifacts.build(dist)
-    faults = artifacts.metadata_faults(artifacts.metadata(wheel))
+    wheel, _ = artifacts.build(dist)
+    try:
+        faults = artifacts.metadata_faults(artifacts.metadata(wheel))
+    except ExceptionGroup as group:
+        faults = [str(e) for e in group.exceptions]
     text = (artifacts.ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     faults += artifacts.changelog_faults(text, artifacts.version())
     names = sorted(signatures.NAMES.read_text().split())
     if list(signatures.signatures(names)) != signatures.SIGNATURES.read_text().splitlines():
         faults.append("public signatures differ: python -m tests.release.signatures")
-    checked = subprocess.run(
-        [sys.executable, "-m", "twine", "check", "--strict", wheel, sdist],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    if checked.returncode:
-        faults.append(f"twine check: {checked.stdout} {checked.stderr}".strip())
     return wheel, faults
 
 

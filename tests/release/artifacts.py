@@ -11,6 +11,8 @@ from email import message_from_bytes
 from email.message import Message
 from pathlib import Path
 
+from packaging.metadata import Metadata
+
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
@@ -32,10 +34,16 @@ def build(target: Path) -> tuple[Path, Path]:
 
 
 def metadata(wheel: Path) -> Message:
-    """Return the core metadata of a wheel."""
+    """Return the core metadata of a wheel.
+
+    Raises:
+        ExceptionGroup: a field is not as the specification of core metadata has it.
+    """
     with zipfile.ZipFile(wheel) as z:
         (name,) = [n for n in z.namelist() if n.endswith(".dist-info/METADATA")]
-        return message_from_bytes(z.read(name))
+        text = z.read(name)
+    Metadata.from_email(text, validate=True)
+    return message_from_bytes(text)
 
 
 def metadata_faults(found: Message) -> list[str]:

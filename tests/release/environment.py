@@ -41,8 +41,8 @@ class Environment:
     def install(self, *packages: str) -> None:
         """Install packages at the lowest versions that are claimed, or at the highest."""
         held = ["--constraint", LOWEST] if self.lowest else ["--upgrade"]
-        self.run("python", "-m", "pip", "install", "-q", "--disable-pip-version-check", *held,
-                 *packages, cwd=self.folder)  # fmt: skip
+        quiet = ("-q", "--disable-pip-version-check", "--no-compile")
+        self.run("python", "-m", "pip", "install", *quiet, *held, *packages, cwd=self.folder)
 
     def run(self, program: str, *arguments: str | Path, cwd: Path, fails: bool = False) -> str:
         """Run a program of the environment, and return what it printed.
