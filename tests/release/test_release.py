@@ -101,3 +101,8 @@ def test_commands_and_blocks_of_a_page_are_found():
 def test_pythons_that_are_absent_are_left_out():
     found = pythons.find(["3.11", "2.6"])
     assert "2.6" not in found
+
+
+def test_a_page_shows_a_part_of_the_output():
+    assert pages.shows("title \n| a |\n| b |\nin 3 ms\n", "| a |\n| b |\n")
+    assert not pages.shows("| a |\n| c |\n", "| a |\n| b |\n")
