@@ -82,7 +82,7 @@ $(SITE)/.done: pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@
 
 docs: $(SITE)/.done ## the site, with all links checked, in site/
-	$(SITE)/bin/python -m sphinx --builder html --fail-on-warning --keep-going --nitpicky --fresh-env --quiet docs site
+	$(SITE)/bin/python -m sphinx --builder html --fail-on-warning --keep-going --fresh-env --quiet docs site
 
 long: $(VENV)/.dev ## all tests, with all that they can try; `make test` tries a part of it
 	SKIPSTONE_TESTS=long $(BIN)/python -m pytest -n $(WORKERS) -q
