@@ -7,10 +7,10 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 WORKERS := $(shell nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || echo 2)
 
-.PHONY: help demo test check format lint types floors lowest spark real browser build long fuzz mutants bench clean
+.PHONY: help demo test check format lint types floors lowest spark real browser build release-check docs long fuzz mutants bench clean
 
 help:
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
 
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "Skipstone needs Python 3.11 or newer; install it, or set PYTHON=/path/to/python3"; exit 1; }
@@ -81,6 +81,19 @@ browser: $(VENV)/.dev ## the tests of pages in a real Chromium, which this insta
 build: $(VENV)/.dev ## wheel and sdist
 	$(BIN)/python -m build
 
+release-check: $(VENV)/.dev ## all that a release must pass, in fresh environments of each Python; PYTHONS="3.11 3.13"
+	$(BIN)/python -m tests.release $(if $(PYTHONS),--python $(PYTHONS)) --tests $(foreach name,$(CORE),$(shell find tests -name test_$(name).py))
+
+# Sphinx has an environment of its own: nothing else needs it.
+SITE := .venv-docs
+$(SITE)/.done: pyproject.toml constraints.txt | $(BIN)/python
+	$(BIN)/python -m venv $(SITE)
+	$(SITE)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
+	@touch $@
+
+docs: $(SITE)/.done ## the site, with all links checked, in site/
+	$(SITE)/bin/python -m sphinx --builder html --fail-on-warning --keep-going --fresh-env --quiet docs site
+
 long: $(VENV)/.dev ## all tests, with all that they can try; `make test` tries a part of it
 	SKIPSTONE_TESTS=long $(BIN)/python -m pytest -n $(WORKERS) -q
 
@@ -96,4 +109,4 @@ bench: $(VENV)/.dev ## measure, side by side with other engines; results and plo
 	$(BIN)/python -m bench --save
 
 clean:
-	rm -rf $(VENV) $(LOWEST) build dist demo-data bench-data .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(LOWEST) $(SITE) .release site build dist demo-data bench-data .pytest_cache .mypy_cache .ruff_cache .hypothesis

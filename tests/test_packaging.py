@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.release.artifacts import metadata, metadata_faults
+
 ROOT = Path(__file__).parent.parent
 
 
@@ -57,6 +59,7 @@ def test_wheel_holds_every_module(source, tmp_path):
         | {"skipstone/__init__.py", "skipstone/py.typed", "pyspark_skipstone/__init__.py"}
         <= names
     )
+    assert metadata_faults(metadata(wheel)) == []
 
 
 def tracked():

@@ -1,10 +1,12 @@
-"""Every public name of earlier versions can still be imported, with its public attributes."""
+"""Public names of earlier versions can still be imported, and called as they were."""
 
 import functools
 import importlib
 from pathlib import Path
 
 import pytest
+
+from tests.release.signatures import SIGNATURES, SPARK, signatures
 
 NAMES = (Path(__file__).parent / "data" / "public_names.txt").read_text().split()
 
@@ -26,3 +28,12 @@ def test_new_names_are_listed(root):
         pytest.importorskip("pyspark")
     listed = {name for name in NAMES if name.rpartition(".")[0] == root}
     assert listed >= {f"{root}.{name}" for name in importlib.import_module(root).__all__}
+
+
+def test_signatures_are_the_listed_ones():
+    """After a change that is meant: `python -m tests.release.signatures`; see CONTRIBUTING.md."""
+    found = list(signatures(sorted(NAMES)))
+    listed = SIGNATURES.read_text(encoding="utf-8").splitlines()
+    if not any(line.startswith(SPARK) for line in found):
+        listed = [line for line in listed if not line.startswith(SPARK)]
+    assert found == listed

@@ -14,12 +14,29 @@ from bench.report.show import figure
 
 BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
 README: Final = Path(__file__).parents[2] / "README.md"
+COMPARISON: Final = Path(__file__).parents[2] / "docs" / "comparison.md"
+# Workloads that compare what users call: from paths or open tables to files or rows.
+COMPARED: Final = ("files", "delta", "hive", "iceberg", "scaling", "membership")
+PRUNING: Final = ("lakes", "power")  # which files an engine leaves out, not how fast
 
 
 def markdown(results: Mapping[str, Any]) -> str:
     """Return a table of peers, a row per workload and group; then requirements and runs, folded."""
     blocks = [_peers(results), _requirements(results)]
     return "\n\n".join(b for b in blocks if b)
+
+
+def comparison(results: Mapping[str, Any]) -> str:
+    """Return what docs/comparison.md shows: times of peers, then what each leaves out."""
+    timed = {name: results[name] for name in COMPARED if name in results}
+    rows = [
+        (f"`{name}`", q["text"], f"{q['value']:g}")
+        for name in PRUNING
+        if name in results
+        for q in results[name]["requirements"]
+    ]
+    told = _table(("workload", "counted", "found"), rows, "llr") if rows else ""
+    return "\n\n".join(b for b in (_peers(timed), told, _ran(timed)) if b)
 
 
 def _requirements(workloads: Mapping[str, Any]) -> str:

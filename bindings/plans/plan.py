@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
-import os
 import time
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -14,35 +12,31 @@ from skipstone.bindings import hooks
 from skipstone.bindings.filters.option import enabled
 from skipstone.bindings.plans.aggregate import extreme
 from skipstone.bindings.plans.order import sort_keys
-from skipstone.bindings.plans.reading import Reading
 from skipstone.bindings.plans.records import planned
 from skipstone.bindings.plans.request import Dynamic as Dynamic
 from skipstone.bindings.plans.request import PlanRequest, check_columns, check_limit
 from skipstone.bindings.plans.request import predicate_over as predicate_over
 from skipstone.bindings.plans.request import same_columns as same_columns
 from skipstone.bindings.plans.selection import Cut as Cut
+from skipstone.bindings.plans.shown import Shown
 from skipstone.bindings.plans.table_protocol import PlannedTable, Positions
 from skipstone.bindings.predicates.predicate import PruningPredicate
 from skipstone.bindings.statistics.statistics import Statistics
-from skipstone.ir.errors import PredicateError
 from skipstone.ir.node import columns_of
 from skipstone.ir.outcome import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from matplotlib.figure import Figure
-
     from skipstone.bindings.filters.filter import DynamicFilter
     from skipstone.bindings.filters.scan import DynamicFilters
     from skipstone.bindings.plans.enumerator import SplitEnumerator
 
 
-FORMATS: Final = ("text", "json", "html")  # of `Plan.explain`
 STEPS: Final = ("condition", "statistics", "dynamic", "limit")  # of `plan_table`, timed
 
 
-class Plan(Reading):
+class Plan(Shown):
     """The files and row groups of a table that can hold a matching row, and how to read them.
 
     Tables make plans: `table.plan("x > 5")`. A plan reads no data until one of its `to_` methods,
@@ -283,103 +277,6 @@ class Plan(Reading):
             plan = self if by_statistics else self._unfiltered()
             self._pages = hooks.call("pages of plan", plan)
         return self._pages.ranges
-
-    def explain(
-        self,
-        *,
-        pages: bool = False,
-        program: bool = False,
-        container: str | None = None,
-        format: Literal["text", "json", "html"] = "text",
-    ) -> str:
-        """Return a report: which data is read and why, and what would prune more.
-
-        It says what each phase leaves, what each conjunct prunes alone and in order, and why
-        containers are kept, with a hint for each reason. Times are those of this plan, measured
-        while it was made.
-
-        Args:
-            pages: Whether to say what pages leave, which reads their statistics (see `pages`). If
-                `pages` was asked for before, the report says it anyway.
-            program: Whether to say how the condition was lowered to a program over statistics.
-            container: A file, by its path or the end of it, or `FILE:ROW_GROUP`: what each conjunct
-                saw there, and its verdict.
-            format: "text"; "json"; or "html", a page that loads nothing from the network.
-
-        Raises:
-            PredicateError: `container` names no container of the plan, or `format` is unknown.
-            SourceError, StaleFile: as for `pages`.
-
-        Example:
-            >>> import pyarrow as pa, pyarrow.parquet as pq, tempfile, os, skipstone as ss
-            >>> path = os.path.join(tempfile.mkdtemp(), "t.parquet")
-            >>> pq.write_table(pa.table({"x": range(100)}), path, row_group_size=50)
-            >>> plan = ss.scan_parquet(path).plan("x >= 70")
-            >>> story = plan.explain(container="t.parquet:0").split("container ")[1]
-            >>> print(story)  # doctest: +ELLIPSIS
-            /.../t.parquet, row group 0
-               pruned by statistics: 50 rows, ... bytes
-            └─ x >= 70  NEVER
-                  x from 0 to 49, 0 NULLs
-        """
-        if format not in FORMATS:
-            raise PredicateError(f"format is {format!r}; expected {', '.join(map(repr, FORMATS))}")
-        if pages and self._pages is None:
-            _ = self.pages
-        from skipstone.bindings.plans.explain.report import explanation_of
-
-        found = explanation_of(self, program=program, container=container)
-        module = importlib.import_module(f"skipstone.bindings.plans.explain.as_{format}")
-        return str(getattr(module, f"as_{format}")(found))
-
-    def show(
-        self, path: str | os.PathLike[str] | None = None, *, columns: Sequence[str] = ()
-    ) -> str | None:
-        """Show a map of the plan: the containers' ranges, by verdict and by conjunct.
-
-        It reads no data. A notebook shows the map in its cell. Elsewhere it is written to a file
-        and opened in the browser, if there is one. The page loads nothing from the network.
-
-        Args:
-            path: The file to write: `.html`, or `.png`, `.svg` or `.pdf` by matplotlib. None: a
-                temporary HTML file, except in notebooks.
-            columns: The columns to draw; by default those of the condition. The first two are also
-                drawn against each other.
-
-        Returns:
-            The path of the file; None if none was written.
-
-        Raises:
-            UnknownColumn: the table lacks a column.
-            BackendMissing: a figure is wanted, and matplotlib is not installed.
-
-        Example:
-            >>> import pyarrow as pa, pyarrow.parquet as pq, tempfile, os, skipstone as ss
-            >>> folder = tempfile.mkdtemp()
-            >>> path = os.path.join(folder, "t.parquet")
-            >>> pq.write_table(pa.table({"x": range(100)}), path, row_group_size=10)
-            >>> page = ss.scan_parquet(path).plan("x >= 95").show(os.path.join(folder, "map.html"))
-            >>> os.path.basename(page)
-            'map.html'
-        """
-        shown: str | None = hooks.call("map of plan", self, columns).show(path)
-        return shown
-
-    def plot(self, *, columns: Sequence[str] = ()) -> Figure:
-        """Return the map of the plan as a figure of matplotlib.
-
-        Args:
-            columns: See `show`.
-
-        Raises:
-            UnknownColumn: the table lacks a column.
-            BackendMissing: matplotlib is not installed.
-        """
-        figure: Figure = hooks.call("map of plan", self, columns).plot()
-        return figure
-
-    def _repr_html_(self) -> str | None:
-        return hooks.html("HTML of plan", self)
 
 
 def plan_table(

