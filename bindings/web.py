@@ -13,7 +13,7 @@ from skipstone.ir.errors import BackendMissing, describe_error
 GONE = (404, 410)  # HTTP's statuses for what is not there
 
 
-class WebHandler(pafs.FSSpecHandler):
+class WebHandler(pafs.FSSpecHandler):  # type: ignore[misc]  # pyarrow has no types
     """fsspec's HTTP files, without its listing: that would download a file to look for links."""
 
     def get_file_info(self, paths: Sequence[str]) -> list[pafs.FileInfo]:

@@ -56,7 +56,7 @@ def table_of(
         )
     match found:
         case "delta":
-            return scan_delta(table, version)  # type: ignore[arg-type]
+            return scan_delta(table, version)
         case "iceberg":
             metadata = _metadata(os.fspath(table))  # type: ignore[arg-type]
             return scan_iceberg(metadata, None if version is None else int(version))
