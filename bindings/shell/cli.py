@@ -47,6 +47,22 @@ KeepUnreadable = Annotated[
         "--keep-unreadable", help="Keep files whose footers cannot be read, instead of failing."
     ),
 ]
+Catalog = Annotated[
+    str | None,
+    typer.Option(
+        help="The catalog of an Iceberg table, by its name in pyiceberg's configuration; "
+        "PATH is then the table's name, such as db.events.",
+        metavar="NAME",
+    ),
+]
+StorageOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="A credential or address of an object store, such as AWS_REGION=eu-west-1; "
+        "may be repeated.",
+        metavar="NAME=VALUE",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 AsHtml = Annotated[bool, typer.Option("--html", help="Print a page of HTML.")]
 Program = Annotated[
@@ -99,12 +115,12 @@ def options(
 def plan(
     paths: Paths, where: Where = "true", limit: Limit = None, order_by: Order = None,
     timezone: TimeZone = "UTC", keep_unreadable: KeepUnreadable = False, as_json: AsJson = False,
-    files: Files = False,
+    files: Files = False, catalog: Catalog = None, storage_option: StorageOption = None,
 ) -> None:  # fmt: skip
     """Show which files and row groups a condition leaves to read."""
     from skipstone.bindings.shell.show import plan_json, show_plan
 
-    table, scanned = _scan(paths, keep_unreadable, quiet=as_json)
+    table, scanned = _scan(paths, keep_unreadable, catalog, storage_option, quiet=as_json)
     start = time.perf_counter()
     with _no_warnings():
         result = table.plan(where=where, limit=limit, order_by=order_by, timezone=timezone)
@@ -120,12 +136,12 @@ def explain(
     paths: Paths, where: Where, limit: Limit = None, order_by: Order = None,
     timezone: TimeZone = "UTC", keep_unreadable: KeepUnreadable = False, pages: Pages = False,
     program: Program = False, container: Container = None, as_json: AsJson = False,
-    as_html: AsHtml = False,
+    as_html: AsHtml = False, catalog: Catalog = None, storage_option: StorageOption = None,
 ) -> None:  # fmt: skip
     """Say what a condition leaves to read, phase by phase, why, and what would prune more."""
     if as_json and as_html:
         raise typer.BadParameter("expected one of --json and --html")
-    table, _ = _scan(paths, keep_unreadable, quiet=as_json or as_html)
+    table, _ = _scan(paths, keep_unreadable, catalog, storage_option, quiet=as_json or as_html)
     with _no_warnings():
         result = table.plan(where=where, limit=limit, order_by=order_by, timezone=timezone)
     form: Literal["json", "html", "text"] = "json" if as_json else "html" if as_html else "text"
@@ -155,11 +171,13 @@ def draw_map(
         ),
     ] = None,
     timezone: TimeZone = "UTC", keep_unreadable: KeepUnreadable = False,
+    catalog: Catalog = None, storage_option: StorageOption = None,
 ) -> None:  # fmt: skip
     """Draw the ranges of columns in all containers, and which of them a condition prunes."""
     from skipstone.bindings.shell.map import draw
 
-    draw(_scan(paths, keep_unreadable)[0], column or [], where, output, timezone)
+    table, _ = _scan(paths, keep_unreadable, catalog, storage_option)
+    draw(table, column or [], where, output, timezone)
 
 
 @app.command(short_help="Say which layout would let queries read less.")
@@ -185,12 +203,13 @@ def advise(
         str | None, typer.Option(help="Write the report as a page.", metavar="FILE")
     ] = None,
     timezone: TimeZone = "UTC", keep_unreadable: KeepUnreadable = False, as_json: AsJson = False,
+    catalog: Catalog = None, storage_option: StorageOption = None,
 ) -> None:  # fmt: skip
     """Say which columns to cluster a table by, and what its queries would read then."""
     from skipstone.bindings.layout.advise import ROWS
     from skipstone.bindings.shell.advise import print_advice
 
-    table, _ = _scan(paths, keep_unreadable, quiet=as_json)
+    table, _ = _scan(paths, keep_unreadable, catalog, storage_option, quiet=as_json)
     rows = sample_rows or (ROWS if sample else 0)
     print_advice(
         table, queries, sample=rows, name=name, timezone=timezone, as_json=as_json, html=html
@@ -198,11 +217,14 @@ def advise(
 
 
 @app.command(short_help="Show which statistics each column has.")
-def stats(paths: Paths, keep_unreadable: KeepUnreadable = False, as_json: AsJson = False) -> None:
+def stats(
+    paths: Paths, keep_unreadable: KeepUnreadable = False, as_json: AsJson = False,
+    catalog: Catalog = None, storage_option: StorageOption = None,
+) -> None:  # fmt: skip
     """Show which statistics exist for each column, and how many files have page indexes."""
     from skipstone.bindings.shell.show import show_stats
 
-    table, _ = _scan(paths, keep_unreadable, quiet=as_json)
+    table, _ = _scan(paths, keep_unreadable, catalog, storage_option, quiet=as_json)
     show_stats(table, as_json)
 
 
@@ -226,7 +248,11 @@ def _no_warnings() -> Iterator[None]:
 
 
 def _scan(
-    paths: list[str], keep_unreadable: bool, quiet: bool = False
+    paths: list[str],
+    keep_unreadable: bool,
+    catalog: str | None,
+    storage_option: list[str] | None,
+    quiet: bool = False,
 ) -> tuple[ParquetTable | DeltaTable | IcebergTable, float]:
     """Scan a table and return it with the seconds that it took.
 
@@ -234,27 +260,42 @@ def _scan(
     """
     from skipstone.bindings.progress import overriding
 
+    start, options = time.perf_counter(), _options(storage_option or [])
     with overriding(False if quiet else None):
-        return _scan_now(paths, keep_unreadable)
+        table = _scan_now(paths, keep_unreadable, catalog, options)
+    return table, time.perf_counter() - start
+
+
+def _options(given: list[str]) -> dict[str, str]:
+    """Return the options NAME=VALUE by name."""
+    for option in given:
+        if not option.partition("=")[1]:
+            raise typer.BadParameter(
+                f"{option!r} is no storage option; expected NAME=VALUE, such as "
+                "AWS_REGION=eu-west-1"
+            )
+    return {name: value for name, _, value in (option.partition("=") for option in given)}
 
 
 def _scan_now(
-    paths: list[str], keep_unreadable: bool
-) -> tuple[ParquetTable | DeltaTable | IcebergTable, float]:
+    paths: list[str], keep_unreadable: bool, catalog: str | None, options: dict[str, str]
+) -> ParquetTable | DeltaTable | IcebergTable:
+    from skipstone.bindings.location import chosen_filesystem
     from skipstone.bindings.tables.detect import format_of
 
-    start = time.perf_counter()
+    if catalog is not None and len(paths) > 1:
+        raise typer.BadParameter("expected the name of one table with --catalog")
     source = paths[0] if len(paths) == 1 else paths
-    match format_of(source):
+    match "iceberg" if catalog else format_of(source, chosen_filesystem(source, None, options)):
         case "delta":
             from skipstone.bindings.tables.delta.table import scan_delta
 
-            return scan_delta(paths[0]), time.perf_counter() - start
+            return scan_delta(paths[0], storage_options=options or None)
         case "iceberg":
             from skipstone.bindings.tables.iceberg.table import scan_iceberg
 
-            return scan_iceberg(paths[0]), time.perf_counter() - start
+            return scan_iceberg(paths[0], catalog=catalog, storage_options=options)
     from skipstone.bindings.tables.parquet.table import scan_parquet
 
     on_error: Literal["keep", "raise"] = "keep" if keep_unreadable else "raise"
-    return scan_parquet(source, on_error=on_error), time.perf_counter() - start
+    return scan_parquet(source, storage_options=options, on_error=on_error)

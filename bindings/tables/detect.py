@@ -104,7 +104,7 @@ def is_hudi(fs: pafs.FileSystem, root: str) -> bool:
     return any(kind != pafs.FileType.NotFound for kind in found)
 
 
-def refuse_other_formats(fs: pafs.FileSystem, root: str, inside: Iterable[str] | None) -> None:
+def refuse_other_formats(fs: pafs.FileSystem, root: str, inside: Iterable[str]) -> None:
     """Raise an error if a folder belongs to a Delta, Iceberg or Hudi table.
 
     Such a folder also holds files that the table removed. Reading it as plain Parquet would bring
@@ -113,7 +113,8 @@ def refuse_other_formats(fs: pafs.FileSystem, root: str, inside: Iterable[str] |
     Args:
         fs: The file system.
         root: The folder.
-        inside: The paths of all files below the folder; None looks them up.
+        inside: The paths of all files below the folder, or of what lies directly in it, with a
+            slash behind folders.
 
     Raises:
         SourceError: the folder is such a table, or a partition folder of a Delta or Hudi table.
@@ -121,14 +122,12 @@ def refuse_other_formats(fs: pafs.FileSystem, root: str, inside: Iterable[str] |
     Source: Delta Lake, `DeltaTableUtils.findDeltaTableRoot` and DELTA_INVALID_FORMAT.
     """
     folder = root.rstrip("/")
-    names = None if inside is None else [path.removeprefix(f"{folder}/") for path in inside]
-    if is_delta(fs, root) if names is None else any(n.startswith(f"{LOG}/") for n in names):
+    names = [path.removeprefix(f"{folder}/") for path in inside]
+    if any(n.startswith(f"{LOG}/") for n in names):
         raise _wrong_format(folder, folder, "Delta", "scan_delta")
-    metadata = metadata_files(fs, root) if names is None else filter(_is_metadata, names)
-    if any(True for _ in metadata):
+    if any(map(_is_metadata, names)) or ("metadata/" in names and metadata_files(fs, root)):
         raise _wrong_format(folder, folder, "Iceberg", "scan_iceberg")
-    # A listing leaves out names that begin with a dot.
-    if is_hudi(fs, root):
+    if any(n.partition("/")[0] in HUDI for n in names):
         raise _wrong_format(folder, folder, "Hudi", None)
     above = folder
     while "=" in os.path.basename(above):

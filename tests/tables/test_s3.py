@@ -71,6 +71,19 @@ def test_the_shell_plans_a_delta_table_by_its_uri(lake, shell, scheme):
     assert "row_groups" not in found
 
 
+@pytest.mark.parametrize("table", ["delta", "plain"])
+def test_the_shell_takes_storage_options(lake, shell, address, monkeypatch, table):
+    for name in s3.environment(address):
+        monkeypatch.delenv(name)
+    options = [f"{name}={value}" for name, value in s3.environment(address).items()]
+    given = [word for option in options for word in ("--storage-option", option)]
+    code, out = shell("plan", f"s3://{lake}/{table}", "-w", "x >= 5", "--json", *given)
+    assert code == 0, out.err
+    assert json.loads(out.out)["files"]
+    code, out = shell("plan", f"s3://{lake}/{table}", "--storage-option", "AWS_REGION")
+    assert code == 2 and "expected NAME=VALUE" in out.err
+
+
 #     where, format, rows with x >= 5
 FORMATS = [
     ("delta", "DeltaTable", 15),

@@ -39,6 +39,7 @@ def test_a_folder_of_another_format_is_refused(tmp_path, scan, mark, name, way_o
 
 def test_scan_refuses_hudi(tmp_path):
     (tmp_path / ".hoodie").mkdir()
+    (tmp_path / ".hoodie" / "hoodie.properties").write_text("hoodie.table.version=6")
     pq.write_table(pa.table({"x": [1]}), tmp_path / "a.parquet")
     with pytest.raises(SourceError, match="does not read Hudi"):
         ss.scan(tmp_path)

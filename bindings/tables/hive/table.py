@@ -292,12 +292,12 @@ def scan_hive(
         raise missing(source, "the folder of a table")
     if kind != pafs.FileType.Directory:
         raise SourceError(f"{shown(source)} is a file; expected the folder of a table")
-    if not ignore_table_format:
-        refuse_other_formats(fs, root, None)
     meter, listed, given = Meter(), time.time_ns(), types_of(partition_schema)
     named = saved_at(stats)
     with meter.phase("listing"):
         tree = Tree(root, fs, meter)
+        if not ignore_table_format:
+            refuse_other_formats(fs, root, tree.entries)
         names = {name.lower() for name in tree.columns}
         if unknown := [name for name in given or () if name.lower() not in names]:
             raise SourceError(

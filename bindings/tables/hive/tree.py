@@ -58,6 +58,7 @@ class Tree:
 
     Attributes:
         root: The folder.
+        entries: The paths of all that lies in it, hidden or not, with a slash behind folders.
         columns: Partition columns, outermost first, spelled as in the first folder of each level.
 
     Raises:
@@ -69,6 +70,7 @@ class Tree:
         # Listing a local folder is mostly work in Python, where more threads wait for each other.
         self._threads = 2 if isinstance(filesystem, pafs.LocalFileSystem) else FETCH_THREADS
         self._listings: dict[str, _Listing] = {}
+        self.entries: tuple[str, ...] = ()
         self._files: dict[str, Files] = {}
         self.columns = self._columns(root) or ()
         if len({c.lower() for c in self.columns}) < len(self.columns):
@@ -198,17 +200,17 @@ class Tree:
         """List the contents of one folder, without hidden files and folders."""
         if folder not in self._listings:
             try:
-                entries = [
-                    f
-                    for f in self._filesystem.get_file_info(pafs.FileSelector(folder))
-                    if not is_hidden(f.base_name)
-                ]
+                every = self._filesystem.get_file_info(pafs.FileSelector(folder))
             except REFUSED as e:
                 raise SourceError(
                     f"{shown(folder)}: the folder cannot be listed ({describe_error(e)}); "
                     "expected the folder of a table"
                 ) from e
             self._meter.count("folders")
+            if folder == self.root:
+                folders = pafs.FileType.Directory
+                self.entries = tuple(f"{f.path}/" if f.type == folders else f.path for f in every)
+            entries = [f for f in every if not is_hidden(f.base_name)]
             inner = sorted(f.path for f in entries if f.type == pafs.FileType.Directory)
             self._listings[folder] = _Listing(
                 [f for f in inner if "=" in os.path.basename(f)],

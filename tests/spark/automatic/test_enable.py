@@ -326,11 +326,14 @@ def test_small_scans_say_why_they_stay(spark, lake):
         assert "it has fewer bytes than spark.skipstone.minBytes" in str(found())
 
 
-def test_a_late_requests_jobs_are_cancelled(spark, lake, monkeypatch):
+@pytest.mark.parametrize("seconds", [0, 1])
+def test_a_late_requests_jobs_are_cancelled(spark, lake, monkeypatch, seconds):
+    """Both those that run when the limit has passed, and those that begin afterwards."""
     ended = threading.Event()
 
     def collect(self, request):
         try:
+            time.sleep(seconds)
             slow = "SELECT count(*) FROM range(100000) a JOIN range(100000) b ON a.id + b.id < 0"
             spark.sql(slow).collect()
         finally:

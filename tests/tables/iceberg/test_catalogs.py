@@ -1,11 +1,14 @@
 """Iceberg tables by their names in catalogs: SQLite, and AWS Glue on a local server."""
 
+import json
+
 import pyarrow as pa
 import pyiceberg.catalog
 import pytest
 from pyiceberg.utils.config import Config
 
 import skipstone as ss
+from skipstone.bindings.shell import main
 from tests.support.tables import s3
 from tests.support.tables.iceberg_tables import make
 
@@ -44,6 +47,16 @@ def test_a_table_by_its_name(sql, scan, way):
 
 def test_a_catalog_by_its_name(sql):
     assert ss.scan(".".join(sql.name()), catalog="lake").plan("x >= 25").count() == 5
+
+
+def test_the_shell_plans_by_a_catalog(sql, monkeypatch, capsys):
+    monkeypatch.setattr(
+        "sys.argv", ["skipstone", "plan", ".".join(sql.name()), "--catalog", "lake", "--json"]
+    )
+    with pytest.raises(SystemExit) as done:
+        main.main()
+    assert not done.value.code
+    assert len(json.loads(capsys.readouterr().out)["files"]) == 1
 
 
 def test_an_older_snapshot(sql):

@@ -31,10 +31,10 @@ public class PruningRequest implements Callable {
     }
   }
 
-  /** Give up the request, and cancel its jobs. */
+  /** Give up the request, and cancel its jobs, also those that it has yet to start. */
   void abandon() {
     isAbandoned = true;
-    session.sparkContext().cancelJobGroup(group);
+    session.sparkContext().cancelJobGroupAndFutureJobs(group);
   }
 
   /** Note why Python could not answer. */
