@@ -1,6 +1,7 @@
 package skipstone;
 
 import java.util.concurrent.Callable;
+import java.util.concurrent.Future;
 import java.util.function.Function;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -31,10 +32,10 @@ public class PruningRequest implements Callable {
     }
   }
 
-  /** Give up the request, and cancel its jobs, also those that it has yet to start. */
-  void abandon() {
+  /** Give up the request, and cancel its jobs. */
+  void abandon(Future answer) {
     isAbandoned = true;
-    session.sparkContext().cancelJobGroupAndFutureJobs(group);
+    new Canceller(session.sparkContext(), group, answer).start();
   }
 
   /** Note why Python could not answer. */

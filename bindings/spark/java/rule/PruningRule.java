@@ -126,11 +126,11 @@ public class PruningRule extends Rule {
       last.set(new WeakReference(found));
       return (LogicalPlan) found;
     } catch (TimeoutException e) {
-      request.abandon(); // Python goes on reading footers, so that a later query has them
+      request.abandon(answer); // Python goes on reading footers, so that a later query has them
       outcomes.late(limit);
       return plan;
     } catch (InterruptedException e) { // the query was cancelled
-      request.abandon();
+      request.abandon(answer);
       Thread.currentThread().interrupt();
       return plan;
     } catch (java.util.concurrent.ExecutionException e) {
