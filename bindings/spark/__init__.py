@@ -86,7 +86,7 @@ java/                   compiled in the session's JVM, see `session/jvm`
                         `PrunedIcebergBatch`: without some of them
   rule/
     PruningRule         the optimiser rule; `Prunable` selects the plans worth asking about
-    PruningRequest      one question to Python, in one of the `DaemonThreads`; a `Canceller` ends its jobs
+    PruningRequest      one question to Python, in one of `DaemonThreads`; `Canceller` ends its jobs
     Outcomes            counts how requests ended, and pauses after failures
 
 reading/                reads of pruned tables
