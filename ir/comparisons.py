@@ -156,7 +156,7 @@ def _compare_literal(op: Op, column: Node, lit: Node, session: Session) -> Node:
         len(str(abs(lit.value))) if isinstance(lit.value, int) and source.kind in INTEGER else None
     )
     try:
-        to = common_type(dtype, source, session, digits, literal=True)
+        to = common_type(dtype, source, session, digits)
         value = cast_literal(lit.value, source, to, session)
         if value is None:
             return NULL
@@ -328,9 +328,7 @@ def _list_type(column: DType, literals: Mapping[DType, None], session: Session) 
         raise CannotJudge("IN mixes strings with other types, and Spark then compares as strings")
     # DOUBLE first: beside it, decimals are not widened to a common type, which may not exist.
     ordered = sorted(literals, key=lambda t: t.kind is not Kind.FLOAT)
-    return functools.reduce(
-        lambda a, b: common_type(a, b, session, literal=True), ordered, in_spark(column)
-    )
+    return functools.reduce(lambda a, b: common_type(a, b, session), ordered, in_spark(column))
 
 
 # Casts that keep order and never fail, NULL aside: their literals become thresholds of their

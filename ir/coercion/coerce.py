@@ -27,9 +27,7 @@ def in_spark(t: DType) -> DType:
     return t
 
 
-def common_type(
-    column: DType, lit: DType, session: Session, digits: int | None = None, *, literal: bool = False
-) -> DType:
+def common_type(column: DType, lit: DType, session: Session, digits: int | None = None) -> DType:
     """Return the type in which Spark compares a column with a literal.
 
     Args:
@@ -37,7 +35,6 @@ def common_type(
         lit: The literal's type.
         session: Its ANSI mode decides about strings, and about integers beside FLOAT.
         digits: Digits of an integer literal; None takes those of its type, as IN does.
-        literal: `lit` is a literal, which may be rounded.
 
     Raises:
         CannotJudge: Spark rejects the pair, or would round a decimal to make it fit.
@@ -62,7 +59,7 @@ def common_type(
     if kinds == {Kind.DECIMAL, Kind.FLOAT}:
         return ty.DOUBLE
     if kinds <= {Kind.INT, Kind.DECIMAL}:
-        return _wider_decimal(_as_decimal(a, None), _as_decimal(b, digits), literal=literal)
+        return _wider_decimal(_as_decimal(a, None), _as_decimal(b, digits))
     if kinds == {Kind.STRING, Kind.BINARY}:
         return ty.BINARY
     if kinds == {Kind.INTERVAL} and a.unit == b.unit:
@@ -106,23 +103,14 @@ def _as_decimal(t: DType, digits: int | None) -> DType:
     return ty.decimal_type(digits if digits is not None else DIGITS[t.bits], 0)
 
 
-def _wider_decimal(a: DType, b: DType, *, literal: bool) -> DType:
-    """Return the type that two decimals are compared in.
-
-    Beyond 38 digits, it keeps those before the point. It is returned here only if `b` alone is
-    rounded to it, and is a literal.
-
-    Source: Spark 4, `DecimalType.boundedPreferIntegralDigits`.
-    """
+def _wider_decimal(a: DType, b: DType) -> DType:
     scale = max(a.scale, b.scale)
-    whole = max(a.precision - a.scale, b.precision - b.scale)
-    to = ty.decimal_type(min(whole + scale, 38), max(0, min(scale, 38 - whole)))
-    rounded = to.scale < scale or to.precision - to.scale < whole
-    if rounded and (not literal or to.scale < a.scale or to.precision - to.scale < whole):
+    precision = max(a.precision - a.scale, b.precision - b.scale) + scale
+    if precision > 38:
         raise CannotJudge(
-            f"comparing {a} with {b} needs {whole + scale} digits, and Spark rounds beyond 38"
+            f"comparing {a} with {b} needs {precision} digits, and Spark rounds beyond 38"
         )
-    return to
+    return ty.decimal_type(precision, scale)
 
 
 def cast_literal(
@@ -150,11 +138,7 @@ def cast_literal(
         case ((Kind.INT | Kind.UINT), (Kind.INT | Kind.UINT), int()):
             return axis
         case ((Kind.INT | Kind.UINT | Kind.DECIMAL), Kind.DECIMAL, int()):
-            if to.scale >= source.scale:
-                return int(axis * 10 ** (to.scale - source.scale))
-            unit = 10 ** (source.scale - to.scale)  # halves round away from zero
-            rounded = (2 * abs(axis) + unit) // (2 * unit)
-            return int(rounded if axis >= 0 else -rounded)
+            return int(axis * 10 ** (to.scale - source.scale))
         case ((Kind.INT | Kind.UINT | Kind.DECIMAL), Kind.FLOAT, int()):
             return to_float(Fraction(axis, 10**source.scale), to)
         case Kind.FLOAT, Kind.FLOAT, float():
