@@ -9,6 +9,9 @@ from __future__ import annotations
 import importlib
 from typing import Any, Final
 
+from skipstone.ir.errors import describe_error
+from skipstone.kernels import logs
+
 HOOKS: Final = {
     "explain predicate": "plans.explain.predicate:explain",
     "HTML of plan": "views.reprs:plan_html",
@@ -50,9 +53,11 @@ def html(hook: str, shown: object) -> str | None:
         shown: The object.
 
     Returns:
-        HTML; None if it cannot be made, so that the notebook shows the object's text.
+        HTML; None if it cannot be made, so that the notebook shows the object's text. The logger
+        `skipstone` then names the error.
     """
     try:
         return str(call(hook, shown))
-    except Exception:
+    except Exception as e:  # a notebook must show the object anyway
+        logs.fallback(f"{hook} cannot be made ({describe_error(e)})")
         return None

@@ -1,1 +1,1 @@
-"""How a table is clustered, and which layout would let its queries prune more."""
+"""Measure how a table is clustered, and find layouts that would prune more."""

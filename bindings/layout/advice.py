@@ -12,7 +12,7 @@ from skipstone.bindings.layout.statements import Statement
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What the workload reads of the table in one layout.
+    """The share of the table that the workload reads in one layout.
 
     Attributes:
         label: The layout in words, such as "sort by a, b".
@@ -65,7 +65,7 @@ class QueryReport:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """Which layout of a table would let its queries read less.
+    """A report that proposes a layout in which queries read less.
 
     `str()` gives a report for people, `to_json()` one for programs, `to_html()` a page.
 

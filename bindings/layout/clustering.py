@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ColumnClustering:
-    """How far the containers of a table overlap in one column.
+    """A measure of how far the containers of a table overlap in one column.
 
     Attributes:
         column: The column's name, as in SQL.
@@ -69,7 +69,7 @@ class ColumnClustering:
 
 @dataclass(frozen=True, slots=True)
 class Clustering:
-    """How far the containers of a table overlap, in each of several columns.
+    """Measures of how far the containers of a table overlap, by column.
 
     Attributes:
         unit: The kind of the containers: "row groups" or "files".

@@ -1,4 +1,4 @@
-"""What is wrong with a table's statistics and files, in sentences for people."""
+"""Find problems of a table's statistics and files, and describe them to people."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
-    """What a workload's queries would read of rows in some layout.
+    """The share of rows that a workload's queries would read in one layout.
 
     Attributes:
         containers: The number of containers.
@@ -173,7 +173,7 @@ def _column(
     return {
         "min": bounds[0],
         "max": bounds[1],
-        # Where a column has NULLs, a container without one among the rows seen may have some.
+        # If a column has NULLs, a container may hold some even if the sample shows none there.
         "null_count": pa.array(nulls, mask=(nulls == 0) if some_nulls else None),
         **({"nan_count": pa.array(nans)} if pa.types.is_floating(column.values.type) else {}),
     }  # fmt: skip
