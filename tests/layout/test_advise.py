@@ -103,7 +103,7 @@ def test_the_report_in_all_forms(table):
     page = advice.to_html()
     assert page.startswith("<!doctype html>") and "&lt;b&gt;" in page and "<b>" not in page
     assert "http" not in page
-    assert advice._repr_html_().startswith('<div class="skipstone">')
+    assert advice._repr_html_().startswith('<div class="skipstone"')
     for part in ("Layouts, predicted", "Workload", "Clustering now", "To run in DuckDB"):
         assert part in str(advice) and part in page
 
