@@ -304,7 +304,7 @@ def unreachable(where: str, e: Exception) -> SourceError:
         names = ", ".join(sorted(KNOWN))
         return SourceError(
             f"{shown(where)}: no file system is known for {scheme}; expected one of {names}, "
-            f"{OWN_CLIENT}"
+            "or pass filesystem="
         )
     way_out = WAYS_OUT.get(SCHEME_ALIASES.get(scheme, scheme), "check the URI")
     return SourceError(

@@ -10,6 +10,7 @@ from skipstone.ir.errors import BackendMissing
 from skipstone.ir.node import Node, Op
 from skipstone.kernels.run.launch import Launch
 from skipstone.kernels.run.run import BACKENDS, choose
+from skipstone.kernels.settings import in_code
 from tests.support.cuda import emulated as on_gxx
 from tests.support.cuda import interpreted as on_ptx
 from tests.support.cuda.emulated import device  # noqa: F401
@@ -44,6 +45,16 @@ def missing(name: str) -> str | None:
 
 
 MISSING = {name: why for name in BACKENDS if name != "auto" and (why := missing(name))}
+
+
+@pytest.fixture(autouse=True)
+def settings():
+    """Give each test the settings of the environment, and take back what it sets in code."""
+    before = dict(in_code)
+    in_code.clear()
+    yield
+    in_code.clear()
+    in_code.update(before)
 
 
 @pytest.fixture(params=[name for name in BACKENDS if name != "auto" and name not in MISSING])

@@ -59,6 +59,7 @@ def test_saving_keeps_other_workloads(
     readme.write_text(f"{markdown.BEGIN}\n{markdown.END}\n")
     monkeypatch.setattr(command, "FOLDER", tmp_path)
     monkeypatch.setattr(command, "README", readme)
+    monkeypatch.setattr(command, "COMPARISON", tmp_path / "comparison.md")
     monkeypatch.setattr(command, "draw", lambda results, folder: [])
     save(tmp_path, {**made_up(), "latency": made_up()["ranges"]})
     command.main(["ranges", "--containers", str(SIZE), "--rounds", "2", "--save"])

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 
 import skipstone as ss
 from bench.registry import WORKLOADS
@@ -50,6 +51,7 @@ def test_python_runs_as_printed(name):
     text = (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     assert blocks
+    MemoryFileSystem.store.clear()  # other tests of this process leave files there
     names = {}
     for block in blocks:
         exec(block, names)

@@ -191,6 +191,10 @@ def _drawn_column(ranges: Ranges, container: Counts, r: Any) -> RowColumn | None
         step = np.floor(part * wide)
         values = np.minimum(low + step.astype(low.dtype if dtype.kind is Kind.UINT else np.int64),
                             high)  # fmt: skip
+    # The least and the greatest value of the column are known to be there.
+    for end, at in ((low, int(np.argmin(low))), (high, int(np.argmax(high)))):
+        if np.isfinite(end[at]):
+            values[at] = end[at]
     distinct, codes = np.unique(values, return_inverse=True)
     return RowColumn(_as_arrow(distinct, ranges), codes.astype(np.int64))
 

@@ -251,7 +251,7 @@ class Table(ABC):
             >>> pq.write_table(rows, path, row_group_size=100)
             >>> advice = ss.scan_parquet(path).advise(["y = 5", "y > 950"])
             >>> advice.best.label, advice.current.containers, advice.best.containers
-            ('sort by y', 20.0, 2.0)
+            ('sort by y', 4.0, 1.0)
         """
         advice: Advice = hooks.call(
             "advise", self, workload, sample=sample, name=name, target_bytes=target_bytes,

@@ -13,19 +13,12 @@ from skipstone.bindings.filters.option import enabled
 from skipstone.bindings.statistics.store import folder
 from skipstone.kernels.config import SETTINGS
 from skipstone.kernels.run import compile_cache, compiler, pool
-from skipstone.kernels.settings import in_code
 
 
 @pytest.fixture(autouse=True)
-def restored(monkeypatch):
-    """Every test begins with nothing set and ends with what was set before."""
+def no_variables(monkeypatch):
     for setting in SETTINGS.values():
         monkeypatch.delenv(setting.variable, raising=False)
-    before = dict(in_code)
-    ss.config.reset()
-    yield
-    ss.config.reset()
-    in_code.update(before)
 
 
 #     setting, the variable's text, its value, another value in code

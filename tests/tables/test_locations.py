@@ -324,7 +324,7 @@ def test_kinds_of_paths(here):
 
 #   scan, where, message
 MESSAGES = [
-    ("parquet", "delta", "use scan_delta, or name the files"),
+    ("parquet", "delta", "use scan_delta, or take all files with ignore_table_format=True"),
     ("parquet", "delta/k=1", "is a partition folder of .*use scan_delta"),
     ("parquet", "ice", "use scan_iceberg"),
     ("hive", "delta", "use scan_delta"),
