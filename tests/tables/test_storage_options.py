@@ -62,9 +62,7 @@ def test_each_spelling_means_one_thing():
 
 def test_the_names_in_the_documents_are_read():
     page = Path(__file__).parents[2] / "docs" / "object-stores.md"
-    rows = re.findall(
-        r"^\| [\w ]+ \|( `AWS_.*)\|$", page.read_text(encoding="utf-8"), re.MULTILINE
-    )
+    rows = re.findall(r"^\| [\w ]+ \|( `AWS_.*)\|$", page.read_text(encoding="utf-8"), re.MULTILINE)
     names = {name.lower() for row in rows for name in re.findall(r"`(.+?)`", row)}
     assert len(names) > 20
     assert names <= {name for option in STORES["s3"] for name in option.names}
