@@ -19,7 +19,7 @@ from bench.rows.engines import CORES
 
 ROWS: Final = 3_000_000
 ROUNDS: Final = 3
-MOST: Final = 3.0  # times DuckDB's time
+MAX_RATIO: Final = 3.0  # times DuckDB's time
 WORDS: Final = ("final", "pending", "regular", "special", "express", "ironic", "silent", "bold")
 # name -> the condition for Spark, and for DuckDB where it is written differently.
 CONDITIONS: Final = {
@@ -154,7 +154,7 @@ def measured(rows: int, options: Options) -> Report:
                 engine="DuckDB" if engine == "DuckDB" else OWN, group=name,
             )  # fmt: skip
     if ratios:
-        text = f"geometric mean of the times, divided by DuckDB's: at most {MOST:g}"
+        text = f"geometric mean of the times, divided by DuckDB's: at most {MAX_RATIO:g}"
         mean = statistics.geometric_mean(ratios)
-        report.requirements.append(Requirement(text, mean, MOST, at_most=True))
+        report.requirements.append(Requirement(text, mean, MAX_RATIO, at_most=True))
     return report

@@ -14,7 +14,15 @@ from skipstone.kernels.gpu.resident import Resident
 from skipstone.kernels.index.descend import Found, descend, found_in
 from skipstone.kernels.pack.planes import Verdicts
 from skipstone.kernels.run.launch import Launch
-from skipstone.kernels.run.run import Backend, Out, Result, on_device, run, stays_here, survivors
+from skipstone.kernels.run.run import (
+    Backend,
+    Out,
+    Result,
+    is_host_output,
+    on_device,
+    run,
+    survivors,
+)
 
 
 class Evaluator:
@@ -43,7 +51,7 @@ class Evaluator:
             fully_matched: True: tell ALWAYS from MAYBE. False: both are 1.
         """
         program = self._verdict_program if fully_matched else self._match_program
-        if not stays_here(out):
+        if not is_host_output(out):
             from skipstone.kernels.gpu import gpu
 
             on_gpu: Verdicts = self._on_device(stats.launch(program), backend, gpu.verdicts)
@@ -57,7 +65,7 @@ class Evaluator:
 
     def survivors(self, stats: Statistics, backend: Backend, out: Out) -> npt.NDArray[np.int64]:
         """Return the positions of the containers to keep, ascending."""
-        if not stays_here(out):
+        if not is_host_output(out):
             from skipstone.kernels.gpu import gpu
 
             on_gpu: npt.NDArray[np.int64] = self._on_device(

@@ -12,7 +12,7 @@ from skipstone.bindings.progress import Track
 from skipstone.bindings.statistics.statistics import PruningStatistics, Statistics
 from skipstone.ir.errors import PredicateError
 from skipstone.kernels.pack.planes import Mask, word_count
-from skipstone.kernels.run.run import Backend, Out, on_device, run_many, stays_here
+from skipstone.kernels.run.run import Backend, Out, is_host_output, on_device, run_many
 
 
 def prune_many(
@@ -59,10 +59,10 @@ def prune_many(
         columns = dict.fromkeys(c for p in predicates for c in p.columns)
         stats = Statistics.from_provider(stats, predicates[0].schema, columns)
     with Track("planning", len(predicates), "predicates") as track:
-        if stats.levels is not None and stays_here(out):
+        if stats.levels is not None and is_host_output(out):
             return np.stack(list(track.each(p.prune(stats, backend) for p in predicates)))
         launches = list(track.each(p.launch(stats) for p in predicates))
-    if stays_here(out):
+    if is_host_output(out):
         return run_many(launches, backend).view(np.bool_)
     from skipstone.kernels.gpu import gpu
 

@@ -165,11 +165,11 @@ def from_device(
 
 def _foreign(value: Any, name: str, device: Device) -> Foreign | None:
     """Return an array that lies on the device; None for any other value."""
-    from skipstone.kernels.gpu.device_arrays import Foreign, foreign_of, lies_there
+    from skipstone.kernels.gpu.device_arrays import Foreign, foreign_of, is_device_array
 
     if isinstance(value, Foreign):
         return value
-    if lies_there(value):
+    if is_device_array(value):
         return foreign_of(value, name, device)
     return None
 

@@ -69,7 +69,7 @@ GRAMMAR: Final[dict[int, dict[int, tuple[int, int, int, int]]]] = {
         9: (at.I64, 0, 0, -1),
         10: (at.I64, 0, 0, -1),
         11: (at.I64, 0, 0, -1),
-        12: (at.STRUCT, 0, at.STATISTICS, at.SAID),
+        12: (at.STRUCT, 0, at.STATISTICS, at.HAS_STATISTICS),
         13: (at.LIST, at.STRUCT, at.ENCODING, -1),
         14: (at.I64, 0, 0, at.BLOOM),
         15: (at.I32, 0, 0, at.BLOOM_SIZE),
@@ -130,7 +130,7 @@ class Layout(NamedTuple):
         rows: The rows of each row group, shape (g,).
         nbytes: The bytes of each row group, shape (g,).
         chunks: The slots of each column chunk, shape (g, c, WIDTH); kernels/decode/footer_loops.py
-            defines them, `TOLD` to `DEFINED`.
+            defines them, `FLAGS` to `DEFINED`.
         orders: The number of columns whose bounds have the order of their type, as the footer says.
         rest: The footer without its row groups and its number of rows; files of one writer often
             share it.
@@ -147,14 +147,14 @@ class Layout(NamedTuple):
         return not len(self.rows) or self.chunks.shape[1] == columns
 
 
-def is_there() -> bool:
+def is_compiled() -> bool:
     """Return True if the loops are compiled."""
     return all(compile_cache.find(loop) is not None for loop in (WALK, GATHER))
 
 
-def at_hand() -> bool:
+def compiled_or_start() -> bool:
     """Return True if the loops are compiled; otherwise start compiling them in the background."""
-    return all([loops.at_hand(WALK), loops.at_hand(GATHER)])
+    return all([loops.compiled_or_start(WALK), loops.compiled_or_start(GATHER)])
 
 
 def load() -> None:
@@ -163,7 +163,7 @@ def load() -> None:
         compiled(loop)
 
 
-def are_kept() -> bool:
+def load_from_disk() -> bool:
     """Return True if the loops are compiled, or were loaded from disk now."""
     return all(loops.load(loop) is not None for loop in (WALK, GATHER))
 

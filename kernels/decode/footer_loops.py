@@ -26,11 +26,11 @@ FIELDS = 20
 DEPTH = 16
 # Slots of a column chunk: bits of the slots that are set, and of booleans; the start and the size
 # of bounds; numbers.
-TOLD, TYPE, MIN, MIN_SIZE, MAX, MAX_SIZE, NULLS, BYTES, BLOOM, BLOOM_SIZE = range(10)
+FLAGS, TYPE, MIN, MIN_SIZE, MAX, MAX_SIZE, NULLS, BYTES, BLOOM, BLOOM_SIZE = range(10)
 REPEATED, DEFINED, WIDTH = range(10, 13)  # how many counts of levels there are
 # Slots of a row group, and slots that have only bits.
-ROWS, TOTAL, SAID, MIN_EXACT, MAX_EXACT, UNENCODED, SLOTS = range(WIDTH, WIDTH + 7)
-TRUTHS = 16  # the first bit of booleans
+ROWS, TOTAL, HAS_STATISTICS, MIN_EXACT, MAX_EXACT, UNENCODED, SLOTS = range(WIDTH, WIDTH + 7)
+BOOLEANS = 16  # the first bit of booleans
 # Slots of a page: like those of a chunk, but TYPE is the kind of page, BYTES its compressed size.
 UNPACKED, PAGE_VALUES, PAGE_ROWS = BLOOM, BLOOM_SIZE, REPEATED
 PAGE_NULLS, PAGE_ENCODING = DEFINED, ROWS
@@ -42,7 +42,7 @@ DATA_PAGE, INDEX_PAGE, DICTIONARY_PAGE, DATA_PAGE_V2 = range(4)
 FOUND, GROUPS, COLUMNS, ORDERS, FIRST_CHUNK, FROM, TO, FIRST, LAST, FINDS = range(10)
 NUM_ROWS, ROW_GROUPS = 3, 4  # fields of a file
 # The most items of a list, as in Arrow's reader; the most bytes of a column chunk.
-MOST, LARGEST = 1_000_000, 1 << 47
+MAX_ITEMS, MAX_BYTES = 1_000_000, 1 << 47
 
 
 def number(data: Any, pos: int, end: int) -> tuple[Any, int]:
@@ -76,7 +76,7 @@ def items(data: Any, pos: int, end: int) -> tuple[Any, Any, int]:
     pos += 1
     if size == np.uint64(15):
         size, pos = number(data, pos, end)
-    if pos < 0 or size > np.uint64(end - pos) or size > np.uint64(MOST) or item > STRUCT:
+    if pos < 0 or size > np.uint64(end - pos) or size > np.uint64(MAX_ITEMS) or item > STRUCT:
         return np.int64(0), np.int64(0), -1
     if size == np.uint64(0) or item in (TRUE, FALSE):  # each boolean in a list takes a byte
         item = np.int64(BYTE)
@@ -89,7 +89,7 @@ def ended(structure: int, fields: int, now: Any, groups: Any, chunks: Any, total
     `fields` has a bit for each field that it had.
     """
     if structure == CHUNK:
-        if now[BYTES] < 0 or now[BYTES] > LARGEST or now[TOTAL] > LARGEST * 1024:
+        if now[BYTES] < 0 or now[BYTES] > MAX_BYTES or now[TOTAL] > MAX_BYTES * 1024:
             return False
         now[TOTAL] += now[BYTES]
         if totals[1] < len(chunks):
@@ -232,9 +232,9 @@ def walk(
             return -1
         if slot >= 0:
             now[slot] = value
-            now[TOLD] |= np.int64(1) << slot
+            now[FLAGS] |= np.int64(1) << slot
             if kind == TRUE:
-                now[TOLD] |= value << (slot + TRUTHS)
+                now[FLAGS] |= value << (slot + BOOLEANS)
     return pos
 
 

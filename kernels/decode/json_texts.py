@@ -144,9 +144,9 @@ def _leaves(kind: pa.StructType, above: Path) -> Iterator[tuple[Path, int]]:
             yield (*above, f.name), next((what for is_it, what in kinds if is_it(f.type)), NUMBER)
 
 
-def at_hand() -> bool:
+def compiled_or_start() -> bool:
     """Return True if the loops are compiled; otherwise start compiling them in the background."""
-    return all([loops.at_hand(TEXTS), loops.at_hand(GATHER)])
+    return all([loops.compiled_or_start(TEXTS), loops.compiled_or_start(GATHER)])
 
 
 def read_texts(

@@ -14,7 +14,7 @@ from skipstone.kernels.decode import footer_loops as at
 from skipstone.kernels.decode.footer_layout import Grammar, per_group, structures_of, table_of
 from skipstone.kernels.decode.spans import Bytes, Longs
 from skipstone.kernels.run import compile_cache, loops
-from skipstone.kernels.run.loops import Loop, suited
+from skipstone.kernels.run.loops import Loop, compiled_or_plain
 
 HEADERS: Final = Loop(
     footer_loops,
@@ -95,7 +95,7 @@ PAGE: Final = table_of(
             2: (at.I32, 0, 0, at.PAGE_ENCODING),
             3: (at.I32, 0, 0, -1),
             4: (at.I32, 0, 0, -1),
-            5: (at.STRUCT, 0, at.STATISTICS, at.SAID),
+            5: (at.STRUCT, 0, at.STATISTICS, at.HAS_STATISTICS),
         },
         _DICTIONARY: {1: (at.I32, 0, 0, at.PAGE_VALUES), 2: (at.I32, 0, 0, at.PAGE_ENCODING)},
         _DATA_V2: {
@@ -106,7 +106,7 @@ PAGE: Final = table_of(
             5: (at.I32, 0, 0, at.DEFINED_BYTES),
             6: (at.I32, 0, 0, at.REPEATED_BYTES),
             7: (at.TRUE, 0, 0, -1),
-            8: (at.STRUCT, 0, at.STATISTICS, at.SAID),
+            8: (at.STRUCT, 0, at.STATISTICS, at.HAS_STATISTICS),
         },
         at.STATISTICS: footer_layout.GRAMMAR[at.STATISTICS],
     },
@@ -114,19 +114,19 @@ PAGE: Final = table_of(
 )
 
 
-def is_there() -> bool:
+def is_compiled() -> bool:
     """Return True if the loops are compiled."""
-    return footer_layout.is_there() and compile_cache.find(HEADERS) is not None
+    return footer_layout.is_compiled() and compile_cache.find(HEADERS) is not None
 
 
-def at_hand() -> bool:
+def compiled_or_start() -> bool:
     """Return True if the loops are compiled; otherwise start compiling them in the background."""
-    return all([footer_layout.at_hand(), loops.at_hand(HEADERS)])
+    return all([footer_layout.compiled_or_start(), loops.compiled_or_start(HEADERS)])
 
 
-def are_kept() -> bool:
+def load_from_disk() -> bool:
     """Return True if the loops are compiled, or were loaded from disk now."""
-    return footer_layout.are_kept() and loops.load(HEADERS) is not None
+    return footer_layout.load_from_disk() and loops.load(HEADERS) is not None
 
 
 def places_of(footer: Bytes) -> Longs | None:
@@ -147,7 +147,7 @@ def locations_of(index: Bytes) -> Longs | None:
     Returns:
         Slots, shape (pages, WIDTH): `OFFSET`, `SIZE` and `FIRST_ROW`. None: the index is damaged.
     """
-    found = structures_of(index, LOCATIONS, suited(footer_layout.WALK, len(index)))
+    found = structures_of(index, LOCATIONS, compiled_or_plain(footer_layout.WALK, len(index)))
     return None if found is None else found.chunks
 
 
@@ -159,7 +159,7 @@ class HeaderReader:
     """
 
     def __init__(self, size: int) -> None:
-        self._loop = suited(HEADERS, size)
+        self._loop = compiled_or_plain(HEADERS, size)
         self._stack, self._now = np.empty((at.DEPTH, 4), np.int64), np.empty(at.SLOTS, np.int64)
         self._marks, self._totals = np.zeros((at.FIELDS, 2), np.int64), np.zeros(3, np.int64)
 
@@ -211,5 +211,5 @@ def are_sound(data: Bytes, chunks: Longs) -> bool:
     found = footer_loops.sound(data, chunks, FEW_PAGES, PAGE, stack, now, marks, totals)
     _seen_by_python += abs(found)
     if found < 0 or _seen_by_python > FEW_PAGES:
-        loops.at_hand(SOUND)
+        loops.compiled_or_start(SOUND)
     return found > 0

@@ -11,7 +11,7 @@ import pyarrow as pa
 from skipstone.ir.errors import SourceError
 from skipstone.kernels.decode import span_loops
 from skipstone.kernels.decode.arrays import bits
-from skipstone.kernels.run.loops import Loop, suited
+from skipstone.kernels.run.loops import Loop, compiled_or_plain
 
 GATHER: Final = Loop(span_loops, "gather", "i8(readonly, array, array, writable)")
 Bytes = npt.NDArray[np.uint8]
@@ -37,7 +37,7 @@ def gathered(
     if total >= 2**31:
         raise SourceError(f"its values take {total} bytes; expected less than 2 GiB")
     out = np.empty(total, np.uint8)
-    gather = suited(GATHER, total + len(ends))
+    gather = compiled_or_plain(GATHER, total + len(ends))
     if gather(data, np.ascontiguousarray(starts), ends, out) < 0:
         raise SourceError("a value lies outside its data")
     offsets = np.zeros(len(ends) + 1, np.int32)

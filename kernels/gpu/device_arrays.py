@@ -150,7 +150,7 @@ def _validity(known: npt.NDArray[np.bool_] | None, before: int = 0) -> pa.Buffer
     return pa.py_buffer(np.packbits(mask, bitorder="little"))
 
 
-def lies_there(given: object) -> bool:
+def is_device_array(given: object) -> bool:
     """Return True if an object is an array on a device, by any of the supported protocols."""
     if isinstance(given, pa.Array):  # pyarrow.Array also has the protocol, for host memory
         return False
@@ -175,7 +175,7 @@ def foreign_of(given: Any, name: str, device: Device) -> Foreign:
     if (interface := _cuda_interface(given)) is not None:
         return _of_interface(given, interface, name)
     if hasattr(given, "__arrow_c_device_array__"):
-        return one_of_arrow(given, name)
+        return from_arrow_device(given, name)
     taken = device.from_dlpack(given)
     return _of_interface(taken, taken.__cuda_array_interface__, name)
 
@@ -265,7 +265,7 @@ class _DeviceArray(ctypes.Structure):
     ]
 
 
-def one_of_arrow(given: Any, name: str) -> Foreign:
+def from_arrow_device(given: Any, name: str) -> Foreign:
     """Describe an Arrow array on a device.
 
     Args:

@@ -152,7 +152,7 @@ def many(launches: Sequence[Launch], resident: Resident) -> DeviceArray:
     return out.view(np.uint8)
 
 
-def many_here(launches: Sequence[Launch], resident: Resident) -> Verdicts:
+def many_on_host(launches: Sequence[Launch], resident: Resident) -> Verdicts:
     """Return the verdicts of many launches in host memory, shape (q, n)."""
     n, row = launches[0].n, word_count(launches[0].n) * 64
     out = np.empty((len(launches), n), np.uint8)

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skipstone.kernels.index import box_loops
-from skipstone.kernels.run.loops import Loop, at_hand, compiled
+from skipstone.kernels.run.loops import Loop, compiled, compiled_or_start
 from skipstone.kernels.run.pool import run_chunks
 
 Points = npt.NDArray[np.int64]
@@ -101,7 +101,7 @@ def any_inside(tree: Tree, low: Points, high: Points, *, compiling: bool | None 
     """
     n = len(low)
     out = np.zeros(n, np.bool_)
-    if (n >= MIN_TO_COMPILE and at_hand(SEARCH)) if compiling is None else compiling:
+    if (n >= MIN_TO_COMPILE and compiled_or_start(SEARCH)) if compiling is None else compiling:
         loop = compiled(SEARCH)
         low = np.ascontiguousarray(low)
         high = np.ascontiguousarray(high)

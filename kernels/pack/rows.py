@@ -19,7 +19,7 @@ from skipstone.kernels.pack.bounds import Lanes
 from skipstone.kernels.pack.columns import Column
 from skipstone.kernels.pack.planes import Mask, Plane, Words, mask_of, pack, plane_of, word_count
 from skipstone.kernels.run.launch import Key
-from skipstone.kernels.run.loops import Loop, at_hand, compiled
+from skipstone.kernels.run.loops import Loop, compiled, compiled_or_start
 
 NARROW: Final = Loop(row_loops, "narrow", "i8(longs, array)")
 # Types whose values lie in Arrow's buffers as lanes.
@@ -121,7 +121,7 @@ def _lanes(values: pa.Array) -> Lanes:
             data, dtype.lane_type, len(values), values.offset * np.dtype(dtype.lane_type).itemsize
         )
     words = np.frombuffer(data, np.int64, 2 * len(values), 16 * values.offset)
-    if at_hand(NARROW):
+    if compiled_or_start(NARROW):
         low = np.empty(len(values), np.int64)
         if not compiled(NARROW)(words, low):
             return low

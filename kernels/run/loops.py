@@ -81,7 +81,7 @@ def load(loop: Loop) -> Callable[..., int] | None:
     return found
 
 
-def at_hand(loop: Loop) -> bool:
+def compiled_or_start(loop: Loop) -> bool:
     """Return True if the loop is compiled; otherwise start compiling it in the background."""
     if load(loop) is not None:
         return True
@@ -89,7 +89,7 @@ def at_hand(loop: Loop) -> bool:
     return False
 
 
-def suited(loop: Loop, size: int) -> Callable[..., int]:
+def compiled_or_plain(loop: Loop, size: int) -> Callable[..., int]:
     """Return the compiled loop, or the plain function if it is not compiled and has little to do.
 
     Args:
@@ -101,7 +101,7 @@ def suited(loop: Loop, size: int) -> Callable[..., int]:
         return compiled(loop)
     _plain_size += size
     if _plain_size > PLAIN_SIZE:
-        at_hand(loop)
+        compiled_or_start(loop)
     plain: Callable[..., int] = getattr(loop.module, loop.name)
     return plain
 

@@ -261,7 +261,7 @@ def run_many(launches: Sequence[Launch], backend: Backend = "auto") -> Verdicts:
 
         if (
             on_device_result := _try_device(
-                launches[0], backend, lambda on: gpu.many_here(launches, on)
+                launches[0], backend, lambda on: gpu.many_on_host(launches, on)
             )
         ) is not None:
             return on_device_result
@@ -283,7 +283,7 @@ def run_many(launches: Sequence[Launch], backend: Backend = "auto") -> Verdicts:
     return out
 
 
-def stays_here(out: Out) -> bool:
+def is_host_output(out: Out) -> bool:
     """Return True if results go to host memory.
 
     Raises:

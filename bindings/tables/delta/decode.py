@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from skipstone.bindings.progress import Track
 from skipstone.bindings.tables.delta.actions import parse_lines
 from skipstone.bindings.tables.delta.fields import LeafField
-from skipstone.kernels.decode.json_texts import at_hand, read_texts
+from skipstone.kernels.decode.json_texts import compiled_or_start, read_texts
 from skipstone.kernels.run.pool import ContextPool, threads
 
 CHUNK: Final = 1 << 16  # texts in one parsing task
@@ -83,7 +83,7 @@ def parse_statistics(
     floating = any(pa.types.is_floating(leaf.type) for leaf in leaves)
     chunks = texts.chunks if isinstance(texts, pa.ChunkedArray) else [texts]
     parts = [chunk.slice(start, CHUNK) for chunk in chunks for start in range(0, len(chunk), CHUNK)]
-    if len(texts) >= MIN_COMPILED and (len(texts) >= MIN_COMPILING or at_hand()):
+    if len(texts) >= MIN_COMPILED and (len(texts) >= MIN_COMPILING or compiled_or_start()):
         read = _parse_compiled
     else:
         read = _parse_with_arrow

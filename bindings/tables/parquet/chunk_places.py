@@ -64,5 +64,5 @@ def _slots(chunk: dict[int, Any]) -> list[int]:
             if type(value) is not int or not -(1 << 63) <= value < 1 << 63:
                 raise ThriftError(f"field {field} of a chunk is not a number")
             out[slot] = value
-            out[at.TOLD] |= 1 << slot
+            out[at.FLAGS] |= 1 << slot
     return out

@@ -21,13 +21,13 @@ from skipstone.ir.types import from_arrow
 from skipstone.ir.values import malformed
 from skipstone.kernels.decode.arrays import bits
 from skipstone.kernels.decode.footer_loops import (
+    FLAGS,
+    HAS_STATISTICS,
     MAX,
     MAX_SIZE,
     MIN,
     MIN_SIZE,
     NULLS,
-    SAID,
-    TOLD,
     TYPE,
 )
 from skipstone.kernels.decode.spans import Bytes, gathered
@@ -87,7 +87,7 @@ def chunk_bounds(
         julian: Mask of the row groups whose days may be in the Julian calendar, shape (n,).
         kind: The type of the bounds.
     """
-    n, flags = len(slots), slots[:, TOLD]
+    n, flags = len(slots), slots[:, FLAGS]
     spans = [
         (slots[:, MIN] + start, slots[:, MIN_SIZE]),
         (slots[:, MAX] + start, slots[:, MAX_SIZE]),
@@ -96,7 +96,9 @@ def chunk_bounds(
     counts_only = np.array(
         [*(e is not None and e.counts_only for e in encodings), False], np.bool_
     )[encoding]
-    has_statistics = (encoding >= 0) & _has_bit(flags, SAID) & ~_contradicts(slots, schema)
+    has_statistics = (
+        (encoding >= 0) & _has_bit(flags, HAS_STATISTICS) & ~_contradicts(slots, schema)
+    )
     has_bounds = has_statistics & ~counts_only & (flags & BOTH_BOUNDS != 0)
     known = has_bounds & decodable & (flags & BOTH_BOUNDS == BOTH_BOUNDS)
     unresolved = (has_statistics & ~decodable) | (has_bounds & ~known)
@@ -138,7 +140,7 @@ def _contradicts(slots: Ints, schema: Ints) -> Mask:
     physical, width = schema[:, 0], schema[:, 1]
     wrong: Mask = slots[:, TYPE] != physical
     for bound, size in ((MIN, MIN_SIZE), (MAX, MAX_SIZE)):
-        wrong |= _has_bit(slots[:, TOLD], bound) & (width > 0) & (slots[:, size] != width)
+        wrong |= _has_bit(slots[:, FLAGS], bound) & (width > 0) & (slots[:, size] != width)
     return wrong
 
 

@@ -21,8 +21,8 @@ from skipstone.bindings.tables.parquet.heads import MAGIC, Head, Heads, parse_fo
 from skipstone.bindings.tables.parquet.thrift import Fields, ThriftError, column_chunks
 from skipstone.ir.cached import cached_property
 from skipstone.kernels.decode import page_layout
-from skipstone.kernels.decode.footer_layout import Layout, is_there, layout_of
-from skipstone.kernels.decode.footer_loops import DEFINED, LARGEST, REPEATED, TOLD, UNENCODED
+from skipstone.kernels.decode.footer_layout import Layout, is_compiled, layout_of
+from skipstone.kernels.decode.footer_loops import DEFINED, FLAGS, MAX_BYTES, REPEATED, UNENCODED
 from skipstone.kernels.decode.spans import Bytes
 
 # Bytes that are read from a file's end at first; a second read costs little if the file is local.
@@ -63,7 +63,7 @@ class ParsedFooter:
             self.head = head
             return
         heads = heads or Heads()
-        if is_there():
+        if is_compiled():
             self._locate_statistics(heads)
         if self._layout is None:
             self.head = heads.of_metadata(self.metadata)
@@ -74,7 +74,7 @@ class ParsedFooter:
 
         None if the loop is not compiled, or does not understand the footer.
         """
-        if not self._is_located and is_there():
+        if not self._is_located and is_compiled():
             self.lay_out()
         return self._layout
 
@@ -118,9 +118,9 @@ class ParsedFooter:
             return None
         _read_by_python += len(self.data)
         if (
-            page_layout.is_there()
-            or (_read_by_python > KEPT and page_layout.are_kept())
-            or (_read_by_python > FEW and page_layout.at_hand())
+            page_layout.is_compiled()
+            or (_read_by_python > KEPT and page_layout.load_from_disk())
+            or (_read_by_python > FEW and page_layout.compiled_or_start())
         ):
             return page_layout.places_of(self.data)
         return None if _read_by_python > MAX_PYTHON else places_in_python(self.data.tobytes())
@@ -153,7 +153,7 @@ class ParsedFooter:
             return np.full(self.metadata.num_row_groups, UNKNOWN)
         return np.array(
             [
-                sum(g) if all(type(n) is int and 0 <= n <= LARGEST for n in g) else UNKNOWN
+                sum(g) if all(type(n) is int and 0 <= n <= MAX_BYTES for n in g) else UNKNOWN
                 for g in sizes
             ],
             np.int64,
@@ -181,7 +181,7 @@ class ParsedFooter:
         if self.layout is None:
             return self.is_sound(group, column)
         slots, levels = self.layout.chunks[group, column], self.head.levels[column]
-        if slots[TOLD] >> UNENCODED & 1 and self.head.physical[column][0] != "BYTE_ARRAY":
+        if slots[FLAGS] >> UNENCODED & 1 and self.head.physical[column][0] != "BYTE_ARRAY":
             return False
         return all(
             slots[slot] in (0, greatest + 1)

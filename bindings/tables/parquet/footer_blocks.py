@@ -19,7 +19,13 @@ from skipstone.bindings.tables.parquet.footer import MAX_LAYOUT, READ_ERRORS, Pa
 from skipstone.bindings.tables.parquet.heads import Head, Heads
 from skipstone.ir.cached import cached_property
 from skipstone.kernels.decode import footer_loops as at
-from skipstone.kernels.decode.footer_layout import Layouts, has_rest, is_there, layouts_of, rest_of
+from skipstone.kernels.decode.footer_layout import (
+    Layouts,
+    has_rest,
+    is_compiled,
+    layouts_of,
+    rest_of,
+)
 from skipstone.kernels.decode.spans import Bytes, gathered
 from skipstone.kernels.pack.planes import Mask
 
@@ -59,7 +65,7 @@ class ChunkFlags(NamedTuple):
     @classmethod
     def of(cls, chunks: ChunkSlots) -> ChunkFlags:
         """Return copies of some slots."""
-        told = chunks.slots[:, at.TOLD].copy()
+        told = chunks.slots[:, at.FLAGS].copy()
         if not (told >> at.BLOOM & 1).any():
             none = np.broadcast_to(np.zeros(1, np.int64), told.shape)  # takes no memory
             return cls(told, none, none, chunks.present)
@@ -324,7 +330,7 @@ class FooterBlock:
 
 def _restored(footers: Sequence[bytes | Exception]) -> FooterBlock:
     block = FooterBlock(footers)
-    block.parse(Heads(), loop=is_there())
+    block.parse(Heads(), loop=is_compiled())
     return block
 
 
@@ -340,7 +346,7 @@ def _keep_bounds(data: Bytes, slots: Ints) -> Bytes:
     """Return the bytes of bounds alone; the slots are changed to point into them."""
     parts, after = [], 0
     for bound, size in BOUNDS:
-        said = (slots[:, at.TOLD] >> bound & 1) == 1
+        said = (slots[:, at.FLAGS] >> bound & 1) == 1
         spans = gathered(data, slots[:, bound], slots[:, size], said)
         ends = np.frombuffer(spans.buffers()[1], np.int32)[: len(slots)].astype(np.int64)
         slots[:, bound] = np.where(said, ends + after, 0)

@@ -42,13 +42,13 @@ from skipstone.ir.cached import cached_property
 from skipstone.ir.node import Path
 from skipstone.ir.zones import GREGORIAN, SETTLED
 from skipstone.kernels.decode.arrays import longs
-from skipstone.kernels.decode.footer_layout import is_there
+from skipstone.kernels.decode.footer_layout import is_compiled
 from skipstone.kernels.decode.footer_loops import (
     BLOOM,
     BLOOM_SIZE,
+    BOOLEANS,
     MAX_EXACT,
     MIN_EXACT,
-    TRUTHS,
 )
 from skipstone.kernels.pack.columns import Raw
 from skipstone.kernels.pack.planes import Mask
@@ -115,7 +115,7 @@ class FooterPart:
     def _find_late(self) -> None:
         """Read with the loop the footers that came before it was compiled, if that saves time."""
         pending = [b for b in self._blocks if b.pending]
-        if pending and (is_there() or is_worth_loop(sum(b.pending for b in pending))):
+        if pending and (is_compiled() or is_worth_loop(sum(b.pending for b in pending))):
             heads = Heads()
             for block in pending:
                 block.find_late(heads)
@@ -287,7 +287,7 @@ class FooterPart:
         flags = self._flags_of(path)
         known, true = (
             [flags.told >> bit & 1 == 1 for bit in (MIN_EXACT + more, MAX_EXACT + more)]
-            for more in (0, TRUTHS)
+            for more in (0, BOOLEANS)
         )
         opened: dict[int, OpenBlock] = {}
         for i in np.flatnonzero((position >= 0) & ~flags.present).tolist():

@@ -30,7 +30,12 @@ from skipstone.bindings.tables.parquet.footer_blocks import (
 from skipstone.bindings.tables.parquet.heads import MAGIC, Heads
 from skipstone.bindings.tables.parquet.pages.ranges import is_local
 from skipstone.ir.errors import SourceError, describe_error
-from skipstone.kernels.decode.footer_layout import are_kept, at_hand, is_there, load
+from skipstone.kernels.decode.footer_layout import (
+    compiled_or_start,
+    is_compiled,
+    load,
+    load_from_disk,
+)
 from skipstone.kernels.run.pool import ContextPool, run_chunks
 
 FETCH_THREADS: Final = 16  # most of the time of a fetch is spent waiting for storage
@@ -174,7 +179,9 @@ def is_worth_loop(nbytes: int) -> bool:
     global _asked
     _asked += nbytes
     return nbytes > 0 and (
-        nbytes >= LARGE or (_asked >= KEPT and are_kept()) or (_asked >= SMALL and at_hand())
+        nbytes >= LARGE
+        or (_asked >= KEPT and load_from_disk())
+        or (_asked >= SMALL and compiled_or_start())
     )
 
 
@@ -225,11 +232,11 @@ class _Reading:
     def _end_block(self, footers: Sequence[bytes | Exception]) -> None:
         """Add a full block, which stays open until it is parsed, or closed by the next group."""
         self._blocks.append(FooterBlock(footers))
-        if not is_there() and self._size * len(self._files) // self._done >= LARGE:
+        if not is_compiled() and self._size * len(self._files) // self._done >= LARGE:
             load()
         if len(self._blocks) % GROUP == 0:
             group = self._blocks[-GROUP:]
-            if is_there():
+            if is_compiled():
                 self._parse(group, loop=True)
             for block in group:
                 self._close(block)
@@ -258,10 +265,10 @@ class _Reading:
         """
         unparsed = [block for block in self._blocks if not block.is_parsed]
         if self._size >= SMALL:
-            at_hand()
+            compiled_or_start()
         # They wait for the loop only if Python would take long.
         nbytes = sum(block.nbytes for block in unparsed)
-        loop = is_there() or nbytes >= LARGE or (nbytes >= KEPT and are_kept())
+        loop = is_compiled() or nbytes >= LARGE or (nbytes >= KEPT and load_from_disk())
         self._parse(unparsed, loop=loop)
         first = 0
         for block in self._blocks:

@@ -66,7 +66,7 @@ def agree(device, launch, r, forms=FORMS):
 
 def together(resident, launches):
     """Check launches that differ only in literals, run by one kernel."""
-    for one, verdicts in zip(launches, gpu.many_here(launches, resident), strict=True):
+    for one, verdicts in zip(launches, gpu.many_on_host(launches, resident), strict=True):
         assert np.array_equal(verdicts, planes.verdicts(run(one, "numpy").planes, one.n))
 
 

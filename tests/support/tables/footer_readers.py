@@ -40,7 +40,7 @@ def reader(name):
     """
     with pytest.MonkeyPatch.context() as m:
         for module in (tails, blocks, sources, groups):
-            m.setattr(module, "is_there", lambda: name == "loop")
+            m.setattr(module, "is_compiled", lambda: name == "loop")
         m.setattr(sources, "SMALL", 1 << 60 if name == "pyarrow" else 0)
         yield
 

@@ -30,14 +30,16 @@ def compile_loops():
 
 def without_loops(monkeypatch):
     """Let pages be found as in a process that has compiled nothing yet."""
-    monkeypatch.setattr(footer, "is_there", lambda: False)
+    monkeypatch.setattr(footer, "is_compiled", lambda: False)
     monkeypatch.setattr(footer, "_read_by_python", -(1 << 30))
-    monkeypatch.setattr(page_layout, "is_there", lambda: False)
+    monkeypatch.setattr(page_layout, "is_compiled", lambda: False)
     found = page_layout.compile_cache.find
     only = lambda loop: None if loop == page_layout.SOUND else found(loop)
     monkeypatch.setattr(page_layout.compile_cache, "find", only)
     for module in (page_layout, spans):
-        monkeypatch.setattr(module, "suited", lambda loop, size: getattr(loop.module, loop.name))
+        monkeypatch.setattr(
+            module, "compiled_or_plain", lambda loop, size: getattr(loop.module, loop.name)
+        )
 
 
 def table(seed, n=3000):

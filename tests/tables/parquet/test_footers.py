@@ -279,14 +279,14 @@ def test_few_footers_need_no_loop(tmp_path, monkeypatch):
     pq.write_table(pa.table({"x": range(10)}), tmp_path / "a.parquet", row_group_size=1)
     expected = {str(tmp_path / "a.parquet"): [3]}
     for module in (tails, blocks, sources, groups):
-        monkeypatch.setattr(module, "is_there", lambda: False)
+        monkeypatch.setattr(module, "is_compiled", lambda: False)
     monkeypatch.setattr(sources, "_asked", 0)
-    for name in ("are_kept", "at_hand"):
+    for name in ("load_from_disk", "compiled_or_start"):
         monkeypatch.setattr(sources, name, lambda: pytest.fail("the loop was requested"))
     assert ss.scan_parquet(tmp_path).plan("x = 3").row_groups == expected
     loads, requests = [], []
-    monkeypatch.setattr(sources, "are_kept", lambda: loads.append(1))
-    monkeypatch.setattr(sources, "at_hand", lambda: requests.append(1))
+    monkeypatch.setattr(sources, "load_from_disk", lambda: loads.append(1))
+    monkeypatch.setattr(sources, "compiled_or_start", lambda: requests.append(1))
     while sources._asked < sources.SMALL:
         assert bool(loads) == (sources._asked >= sources.KEPT)
         assert ss.scan_parquet(tmp_path).plan("x = 3").row_groups == expected

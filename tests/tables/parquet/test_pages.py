@@ -217,6 +217,6 @@ def test_python_finds_pages_where_the_loop_does(seed, tmp_path):
 
 def _set_slots(places):
     """Return the slots that are set, and -1 for the others."""
-    bits = places[..., footer_loops.TOLD]
+    bits = places[..., footer_loops.FLAGS]
     slots = (*CHUNK_FIELDS, *METADATA_FIELDS)
     return np.stack([np.where(bits >> slot & 1, places[..., slot], -1) for slot in slots])

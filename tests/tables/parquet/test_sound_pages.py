@@ -77,7 +77,7 @@ def test_many_pages_wait_for_the_compiler(monkeypatch):
     asked = []
     monkeypatch.setattr(page_layout, "_seen_by_python", 0)
     monkeypatch.setattr(page_layout.compile_cache, "find", lambda loop: None)
-    monkeypatch.setattr(page_layout.loops, "at_hand", asked.append)
+    monkeypatch.setattr(page_layout.loops, "compiled_or_start", asked.append)
     few, many = (n * page(DATA, 1) for n in (page_layout.FEW_PAGES, page_layout.FEW_PAGES + 1))
     for data, count, sound in ((few, 256, True), (many, 257, False)):
         assert len(data) == count * len(page(DATA, 1))

@@ -62,7 +62,7 @@ class Chunk:
         bits, codec, values, unpacked, data, dictionary, nbytes = (
             int(slots[i])
             for i in (
-                at.TOLD, layout.CODEC, layout.VALUES, layout.UNCOMPRESSED, layout.DATA,
+                at.FLAGS, layout.CODEC, layout.VALUES, layout.UNCOMPRESSED, layout.DATA,
                 layout.DICTIONARY, at.BYTES,
             )
         )  # fmt: skip
@@ -97,7 +97,7 @@ class Chunk:
 
 
 def _span(slots: Ints, offset: int, length: int, size: int) -> Span | None:
-    if not slots[at.TOLD] >> offset & 1 or not slots[at.TOLD] >> length & 1:
+    if not slots[at.FLAGS] >> offset & 1 or not slots[at.FLAGS] >> length & 1:
         return None
     start, stop = int(slots[offset]), int(slots[offset] + slots[length])
     return (start, stop) if 4 <= start < stop <= min(size, start + MAX_INDEX) else None

@@ -60,5 +60,5 @@ def _indexed_groups(tail: ParsedFooter | None) -> int | None:
     tail.locate_pages()
     if tail.places is None:
         return None
-    said, every = tail.places[:, :, at.TOLD], sum(INDEXES)
+    said, every = tail.places[:, :, at.FLAGS], sum(INDEXES)
     return int(np.count_nonzero(((said & every) == every).any(axis=1)))

@@ -32,7 +32,7 @@ Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 Bytes = npt.NDArray[np.uint8]
 NULL_PAGES, MIN_VALUES, MAX_VALUES, NULL_COUNTS = 1, 2, 3, 5  # fields of a ColumnIndex
-HAS_BOUNDS = 1 << at.SAID | 1 << at.MIN | 1 << at.MAX
+HAS_BOUNDS = 1 << at.HAS_STATISTICS | 1 << at.MIN | 1 << at.MAX
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,7 +66,7 @@ def bounds_of(chunk: Chunk, pages: Pages, ranges: Ranges, physical: int) -> Page
         OSError: the file cannot be read.
     """
     if chunk.column_index is None:
-        if pages.headers is None or not (pages.headers[:, at.TOLD] >> at.SAID & 1).any():
+        if pages.headers is None or not (pages.headers[:, at.FLAGS] >> at.HAS_STATISTICS & 1).any():
             return None
         slots = pages.headers[:, : at.WIDTH].copy()
         slots[:, at.TYPE] = physical
@@ -91,21 +91,21 @@ def _of_index(index: dict[int, object], pages: Pages, physical: int) -> PageBoun
     slots = np.zeros((n, at.WIDTH), np.int64)
     is_empty = np.array(empty, np.bool_)
     slots[:, at.TYPE] = physical
-    slots[:, at.TOLD] = np.where(is_empty, 1 << at.SAID, HAS_BOUNDS)
+    slots[:, at.FLAGS] = np.where(is_empty, 1 << at.HAS_STATISTICS, HAS_BOUNDS)
     sizes = np.array([[len(b) for b in side] for side in (low, high)], np.int64)
     slots[:, at.MIN_SIZE], slots[:, at.MAX_SIZE] = sizes
     starts = np.concatenate([[0], np.cumsum(sizes.T.ravel())])[:-1].reshape(n, 2)
     slots[:, at.MIN], slots[:, at.MAX] = starts.T
     if isinstance(nulls, list) and _is_list(nulls, int, n):
         slots[:, at.NULLS] = nulls
-        slots[:, at.TOLD] |= 1 << at.NULLS
+        slots[:, at.FLAGS] |= 1 << at.NULLS
     joined = b"".join(b for pair in zip(low, high, strict=True) for b in pair)
     # A page that should hold only NULLs, but whose count says otherwise, is unknown.
     rows = np.diff(pages.rows)
-    counted = slots[:, at.TOLD] >> at.NULLS & 1 == 1
-    slots[is_empty & counted & (slots[:, at.NULLS] != rows), at.TOLD] = 0
+    counted = slots[:, at.FLAGS] >> at.NULLS & 1 == 1
+    slots[is_empty & counted & (slots[:, at.NULLS] != rows), at.FLAGS] = 0
     slots[is_empty & ~counted, at.NULLS] = rows[is_empty & ~counted]
-    slots[is_empty & ~counted, at.TOLD] |= 1 << at.NULLS
+    slots[is_empty & ~counted, at.FLAGS] |= 1 << at.NULLS
     return PageBounds(pages.rows, slots, np.frombuffer(joined, np.uint8))
 
 
@@ -127,14 +127,14 @@ def bounds_of_chunk(footer: ParsedFooter, group: int, position: int) -> tuple[In
     stats = chunk.get(thrift.STATISTICS, {})
     low, high, nulls = (stats.get(f) for f in (thrift.MIN, thrift.MAX, thrift.NULLS))
     slots = np.zeros(at.WIDTH, np.int64)
-    slots[at.TYPE], slots[at.TOLD] = chunk[thrift.TYPE], 1 << at.SAID
+    slots[at.TYPE], slots[at.FLAGS] = chunk[thrift.TYPE], 1 << at.HAS_STATISTICS
     if isinstance(low, bytes) and isinstance(high, bytes):
-        slots[at.TOLD] |= HAS_BOUNDS
+        slots[at.FLAGS] |= HAS_BOUNDS
         slots[[at.MIN, at.MIN_SIZE, at.MAX, at.MAX_SIZE]] = 0, len(low), len(low), len(high)
     else:
         low = high = b""
     if type(nulls) is int and 0 <= nulls < 1 << 63:
-        slots[at.NULLS], slots[at.TOLD] = nulls, slots[at.TOLD] | 1 << at.NULLS
+        slots[at.NULLS], slots[at.FLAGS] = nulls, slots[at.FLAGS] | 1 << at.NULLS
     return slots, np.frombuffer(low + high, np.uint8)
 
 
