@@ -28,6 +28,7 @@ from bench.statistics.scaling import scaling
 from bench.tables import handover
 from skipstone.ir.errors import BackendMissing
 from tests.support.bench_results import made_up
+from tests.support.effort import only_long
 
 SIZE = 1000
 
@@ -207,6 +208,7 @@ def test_computed_in_small() -> None:
     assert all(row["/DuckDB"] > 0 for row in report.rows) and len(report.requirements) == 1
 
 
+@only_long
 def test_handover_in_small(tmp_path: Path) -> None:
     for package in ("polars", "duckdb", "deltalake", "pyiceberg", "sqlalchemy"):
         pytest.importorskip(package)

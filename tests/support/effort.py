@@ -3,4 +3,7 @@
 import os
 from typing import Final
 
+import pytest
+
 LONG: Final = os.environ.get("SKIPSTONE_TESTS") == "long"
+only_long = pytest.mark.skipif(not LONG, reason="`make long` runs it")

@@ -10,7 +10,7 @@ import pytest
 
 import skipstone as ss
 from skipstone.bindings.tables.files import list_files
-from tests.support.effort import LONG
+from tests.support.effort import only_long
 from tests.support.tables import s3
 
 pytestmark = pytest.mark.skipif(s3.MISSING is not None, reason=s3.MISSING or "")
@@ -152,7 +152,7 @@ def test_an_object_of_the_same_size_that_is_replaced(lake, tmp_path):
         assert len(seen) - before <= 1
 
 
-@pytest.mark.skipif(not LONG, reason="long: a thousand objects are written")
+@only_long
 def test_keys_are_listed_by_pages(address, tmp_path):
     """A listing of more keys than one answer holds (1,000) is complete."""
     files = 1_050

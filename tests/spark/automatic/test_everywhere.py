@@ -23,6 +23,7 @@ spark.conf.set("spark.skipstone.maxPlanningMillis", "60000")
 t = spark.read.parquet(sys.argv[1] if sys.argv[1:] else __import__("os").environ["LAKE"])
 print("rows", t.where("k = 42").count())
 from skipstone.spark import disable, report
+from tests.support.effort import only_long
 print("kept", [s.kept for q in report(spark).queries for s in q.scans])
 disable(spark)
 again = SparkSession.builder.getOrCreate()
@@ -97,6 +98,7 @@ def test_the_path_of_the_runner():
     assert done.stderr == "/nowhere.py: there is no such program; expected a Python file\n"
 
 
+@only_long
 def test_a_program_of_python(lake):
     app = str(lake.parent / "app.py")
     assert run([sys.executable, "-m", "skipstone.spark", app, str(lake)], lake) == EXPECTED
@@ -108,6 +110,7 @@ def test_spark_submit(lake):
     assert run(command, lake) == EXPECTED
 
 
+@only_long
 def test_the_shell(lake):
     """The startup file runs when `spark` is there; what follows comes from the keyboard."""
     lines = [line for line in QUERY.split("\n") if "builder" not in line and line != "import sys"]

@@ -46,7 +46,7 @@ def rows(files, where, columns, reader="auto"):
     return ss.scan_parquet(files).plan(where, columns=columns).to_arrow(reader=reader)
 
 
-@pytest.mark.parametrize("seed", range(300 if LONG else 8))
+@pytest.mark.parametrize("seed", range(300 if LONG else 3))
 def test_pages_have_the_rows_of_row_groups(seed, tmp_path, monkeypatch):
     data = table(seed)
     files = [str(tmp_path / f"{i}.parquet") for i in range(3)]
