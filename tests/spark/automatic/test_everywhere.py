@@ -11,6 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.support.effort import only_long
+
 pytest.importorskip("pyspark")
 ROOT = Path(__file__).parents[3]
 QUERY = """
@@ -23,7 +25,6 @@ spark.conf.set("spark.skipstone.maxPlanningMillis", "60000")
 t = spark.read.parquet(sys.argv[1] if sys.argv[1:] else __import__("os").environ["LAKE"])
 print("rows", t.where("k = 42").count())
 from skipstone.spark import disable, report
-from tests.support.effort import only_long
 print("kept", [s.kept for q in report(spark).queries for s in q.scans])
 disable(spark)
 again = SparkSession.builder.getOrCreate()
