@@ -40,7 +40,7 @@ UUIDS = [
     (B, D, f"u IN ('{A}', 'x')", NEVER),
     (B, D, "u LIKE '7%'", MAYBE),
     (B, D, "u LIKE '6%'", NEVER),
-    (B, D, f"u = '{str(D).upper()}'", NEVER),  # another text, above all values
+    (B, D, f"u = '{str(D).upper()}'", MAYBE),  # another text, and no value
     (A, D, "u IS NULL", NEVER),
     (A, D, "length(u) = 36", MAYBE),
     # Both ends in one half: Java may have merged them by signed numbers.
