@@ -21,7 +21,7 @@ UNKNOWN_TYPE: Final = "Unsupported field type: 'variant'"  # what pyiceberg 0.12
 TYPES: Final = ("type", "element", "value")  # where the JSON of a schema names types
 
 
-class VariantType(BinaryType):
+class VariantType(BinaryType):  # type: ignore[misc]
     """The type of a VARIANT column; to pyiceberg it is binary."""
 
 
