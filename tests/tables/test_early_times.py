@@ -79,7 +79,7 @@ def test_plans_and_rows(folder, where, files, rows):
     plan = ss.scan_parquet(folder).plan(where, timezone=NEW_YORK)
     assert names(plan) == files
     if rows is None:
-        with pytest.raises(UnsupportedForm, match="rows cannot be judged"):
+        with pytest.raises(UnsupportedForm, match=r"rows cannot be judged .*before 1900"):
             plan.to_arrow()
     else:
         assert plan.to_arrow().num_rows == rows
@@ -96,8 +96,7 @@ def test_rows_are_as_in_spark(folder, spark):
         assert count in (None, len(found)), where
 
 
-ZONES = (NEW_YORK, "Asia/Manila", "America/Juneau", "Africa/Monrovia", "Europe/Amsterdam",
-         "Pacific/Apia", "Pacific/Kiritimati", "Europe/Dublin")  # fmt: skip
+ZONES = (NEW_YORK, "Asia/Manila", "America/Juneau", "Africa/Monrovia", "Europe/Amsterdam")
 DAYS = [utc(y, m, d) for y in (1582, 1700, 1844, 1867, 1883, 1899, 1900, 2024, 2199, 2200, 5000)
         for m, d in ((1, 1), (10, 15), (12, 30))]  # fmt: skip
 STEPS = [dt.timedelta(hours=h, seconds=s) for h in (-18, -12, -5, 0, 5, 13) for s in (-1, 2)]
