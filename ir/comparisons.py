@@ -11,6 +11,7 @@ from typing import Any, Final
 from skipstone.ir import types as ty
 from skipstone.ir.coercion.char import same_length, stored
 from skipstone.ir.coercion.coerce import DIGITS, INTEGER, cast_literal, common_type, in_spark
+from skipstone.ir.coercion.literals import UncertainInstant
 from skipstone.ir.coercion.pullback import Span, pullback
 from skipstone.ir.coercion.thresholds import against_nan, against_span, never
 from skipstone.ir.functions.build import TRUTH, build, cast
@@ -162,6 +163,9 @@ def _compare_literal(op: Op, column: Node, lit: Node, session: Session) -> Node:
             return NULL
         if isinstance(value, float) and math.isnan(value):
             return against_nan(op, column)
+    except UncertainInstant as e:
+        wall = literal(e.wall, ty.TIMESTAMP_NTZ)
+        return _compare_terms(op, column, cast(wall, ty.TIMESTAMP, session), session)
     except CannotJudge as e:
         hint = "write the literal as text, in quotes" if dtype.kind is Kind.STRING else e.hint
         return unknown(show(Node(op, (column, lit))), str(e), hint)
@@ -217,7 +221,11 @@ def member_conditions(
     exact: list[object] = []
     out: list[Node] = []
     for source, raw in members:
-        value = cast_literal(raw, source, to, session)
+        try:
+            value = cast_literal(raw, source, to, session)
+        except UncertainInstant:
+            out.append(_compare_literal(Op.EQ, column, literal(raw, source), session))
+            continue
         assert value is not None
         if isinstance(value, float) and math.isnan(value):
             out.append(against_nan(Op.EQ, column))

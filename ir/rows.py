@@ -82,7 +82,8 @@ def unjudged(predicate: Node, rows: int) -> UnsupportedForm:
     return UnsupportedForm(
         f"{rows} rows cannot be judged by {show(predicate):.300}: "
         "Spark raises an error for them in ANSI mode (overflow, division by zero, "
-        "a failed cast), or its result is not known here (text that is not UTF-8). "
+        "a failed cast), or its result is not known here (text that is not UTF-8, the clock of a "
+        "time before 1900 or after 2200). "
         f"Guard the expression (TRY_CAST, nullif). {FILTER_ELSEWHERE}."
     )
 

@@ -17,9 +17,12 @@ from skipstone.ir.types import EPOCH, NAIVE_EPOCH
 Ticks: TypeAlias = npt.NDArray[np.int64]
 
 FARTHEST: Final = dt.timedelta(hours=18)  # Java's limit of an offset
+FARTHEST_MICROS: Final = 18 * 3600 * 10**6
+LOWEST, HIGHEST = -(2**63), 2**63 - 1  # the ends of timestamps, microseconds
 DAY: Final = 86_400_000_000  # microseconds
 # Offsets are trusted within these years. Before 1900 zones used local mean time, for which Java and
-# the tz database differ by seconds. Far in the future only rules exist.
+# the tz database differ by seconds. Far in the future only rules exist. Other times have a wall
+# clock that is only known to lie within FARTHEST of them.
 FIRST: Final = -2_208_988_800_000_000  # 1900-01-01
 LAST: Final = 7_258_118_400_000_000  # 2200-01-01
 # Spark before 3.0, and later versions in legacy mode, wrote dates and timestamps in the Julian
@@ -147,6 +150,22 @@ class Shift:
     def around(self, low: Ticks, high: Ticks) -> tuple[Ticks, Ticks]:
         """Return the least and greatest reading of the other clock between two of this one.
 
+        A reading with an uncertain shift is moved by FARTHEST: no offset is greater.
+        """
+        low_known, high_known = self.certain(low), self.certain(high)
+        if low_known.all() and high_known.all():
+            return self._around(low, high)
+        least, most = self._around(*(np.clip(a, self.first, self.last) for a in (low, high)))
+        # Where only the other end is uncertain, readings there stay on its side of this end.
+        low_known = low_known & (high_known | (low <= self.last - 2 * FARTHEST_MICROS))
+        high_known = high_known & (self.certain(low) | (high >= self.first + 2 * FARTHEST_MICROS))
+        earlier = np.maximum(low, LOWEST + FARTHEST_MICROS) - FARTHEST_MICROS
+        later = np.minimum(high, HIGHEST - FARTHEST_MICROS) + FARTHEST_MICROS
+        return np.where(low_known, least, earlier), np.where(high_known, most, later)
+
+    def _around(self, low: Ticks, high: Ticks) -> tuple[Ticks, Ticks]:
+        """Return `around` of readings whose shifts are certain.
+
         Where the shift falls, the other clock goes back, by a day at most. So only the two switches
         after `low` and the two before `high` can matter.
         """
@@ -164,6 +183,12 @@ class Shift:
             inside = (before - step >= 0) & (s > low)
             most = np.where(inside, np.maximum(most, self(s - 1)), most)
         return least, most
+
+    def may_overflow(self, low: Ticks, high: Ticks) -> npt.NDArray[np.bool_]:
+        """Return a mask of the ranges in which the other clock may lie beyond 64 bits."""
+        below = (low < LOWEST + FARTHEST_MICROS) & ~self.certain(low)
+        above = (high > HIGHEST - FARTHEST_MICROS) & ~self.certain(high)
+        return below | above
 
 
 @functools.lru_cache(maxsize=16)

@@ -7,11 +7,11 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from skipstone.bindings.filters.data import DynamicFilterData, DynamicFilteringEvent
 from skipstone.bindings.filters.kinds import Side, kind_of, needs_of
-from skipstone.ir.errors import DynamicFilterError, SkipstoneWarning
+from skipstone.ir.errors import DynamicFilterError, SkipstoneWarning, describe_error
 from skipstone.kernels import logs
 from skipstone.kernels.run import forks
 
@@ -81,6 +81,26 @@ class DynamicFilter:
         self._warned: set[str] = set()
         if data is not None:
             self.report(data)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle the filter with the keys that it has by now.
+
+        A copy is a filter of its own: later keys do not reach it, so nobody waits for it.
+        """
+        with self._lock:
+            state = dict(self.__dict__, _parts=dict(self._parts), _warned=set(self._warned))
+            state |= {
+                "_futures": [],
+                "_callbacks": [],
+                "awaitable": self.awaitable and self.complete,
+            }
+        if self.error is not None and not isinstance(self.error, DynamicFilterError):
+            state["error"] = DynamicFilterError(describe_error(self.error))  # it may not pickle
+        del state["_lock"], state["_started"]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _lock=forks.lock(), _started=time.perf_counter())
 
     # For builders.
 

@@ -9,6 +9,7 @@ round a literal to the column's type and Spark would not, the test is UNKNOWN an
 from __future__ import annotations
 
 import decimal
+import uuid
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any, Final
@@ -169,7 +170,9 @@ class _Reader:
             case "StringLiteral":
                 if to is not None and (to == ty.FLOAT or to.kind is Kind.DECIMAL):
                     return rounded
-            case "BooleanLiteral" | "BinaryLiteral" | "FixedLiteral" | "UUIDLiteral":
+            case "UUIDLiteral":
+                value = str(uuid.UUID(bytes=bytes(value)))
+            case "BooleanLiteral" | "BinaryLiteral" | "FixedLiteral":
                 pass
             case _:  # a time of day, or a literal beyond the range of a bound column's type
                 return rounded

@@ -37,7 +37,7 @@ class PackableStatistics(DeviceSupport):
         contained: A provider's method of that name.
         members: Value lists and bloom filters, ready to be looked up.
         counts_parents: True if the null count of a struct's field includes the rows whose struct
-            is NULL. Parquet's count does; Iceberg's need not. False: such a field may hold NULL.
+            is NULL, as Parquet's does. False: such a field may hold NULL.
     """
 
     def __init__(

@@ -89,7 +89,26 @@ class Conjunct:
         if found is None:
             truth = judge(self.node, rows, {})
             found = Judged(truth.true, truth.may_raise if truth.may_raise.any() else None)
-        return found
+        return found if found.may_raise is None else self._by_bounds(rows, found, found.may_raise)
+
+    def _by_bounds(self, rows: pa.RecordBatch, found: Judged, open_: Mask) -> Judged:
+        """Judge rows without a known value by the bounds of the value.
+
+        Such is the wall clock of a time with an uncertain offset: its year is often certain.
+        """
+        program = _program(self.node) if self.program is None else self.program
+        if program is None:
+            return found
+        some = rows.filter(arrow_of(open_))
+        try:
+            can_match, can_miss = run(prepare(program, RowSource(some))).planes
+        except CannotJudge:
+            return found
+        true, may_raise, n = found.true.copy(), np.zeros_like(open_), some.num_rows
+        match, miss = mask_of(can_match, n), mask_of(can_miss, n)
+        true[open_] = match & ~miss
+        may_raise[open_] = match & miss
+        return Judged(true, may_raise if may_raise.any() else None)
 
     def _by_kernel(self, rows: pa.RecordBatch) -> Judged | None:
         if (

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 
 from skipstone.bindings.tables.char_columns import padded
-from skipstone.ir.errors import SourceError
+from skipstone.ir.errors import SourceError, clip
+from skipstone.ir.types import plain
 
 
 def file_names(schema: pa.Schema, fields: list[pa.Field], path: str) -> dict[str, str]:
@@ -82,3 +83,20 @@ def to_table_type(values: pa.Array, kind: pa.DataType) -> pa.Array:
     return pa.StructArray.from_arrays(
         fields, fields=[f.with_nullable(True) for f in wanted], mask=values.is_null()
     ).cast(kind)
+
+
+def variants(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Convert a file's VARIANT values to structs of two binary fields.
+
+    Raises:
+        SourceError: the file stores parts of the values in columns of their own.
+    """
+    values = plain(values)
+    names = values.type.names if pa.types.is_struct(values.type) else []
+    if set(names) != set(kind.names):
+        raise SourceError(
+            f"a VARIANT column is stored as {clip(str(values.type))}; expected the fields "
+            f"{' and '.join(kind.names)}; leave the column out (columns=), or read it by Spark"
+        )
+    children = [values.field(f.name).cast(f.type) for f in kind]
+    return pa.StructArray.from_arrays(children, fields=list(kind), mask=values.is_null())

@@ -11,10 +11,16 @@ from fractions import Fraction
 from typing import Final
 
 from skipstone.ir import types as ty
-from skipstone.ir.coercion.literals import from_text, micros_to, to_float, to_float32
+from skipstone.ir.coercion.literals import (
+    from_text,
+    instant_of,
+    micros_to,
+    to_float,
+    to_float32,
+)
 from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import DType, Kind
-from skipstone.ir.zones import DAY, to_instant, to_local
+from skipstone.ir.zones import DAY, to_local
 
 INTEGER: Final = (Kind.INT, Kind.UINT)
 DIGITS: Final = {8: 3, 16: 5, 32: 10, 64: 20}  # decimal digits that Spark gives each integer type
@@ -146,13 +152,16 @@ def cast_literal(
         case Kind.INTERVAL, Kind.INTERVAL, int():
             return axis
         case Kind.DATE, Kind.TIMESTAMP, int():
-            micros = axis * DAY if not to.zoned else to_instant(axis * DAY, session.zone)
-            return micros_to(micros, to)
+            wall = axis * DAY
+            return instant_of(wall, to, session) if to.zoned else micros_to(wall, to)
         case Kind.TIMESTAMP, Kind.TIMESTAMP, int():
             micros, rest = divmod(axis * 10**6, ty.PER_SECOND[source.unit])
-            move = to_instant if to.zoned else to_local
-            moved = micros if to.zoned == source.zoned else move(micros, session.zone)
-            whole = micros_to(moved, to)
+            if to.zoned == source.zoned:
+                whole = micros_to(micros, to)
+            elif to.zoned:
+                whole = instant_of(micros, to, session)
+            else:
+                whole = micros_to(to_local(micros, session.zone), to)
             return whole + rest * ty.PER_SECOND[to.unit] // (10**6 * ty.PER_SECOND[source.unit])
         case Kind.STRING, Kind.BINARY, bytes():
             return axis

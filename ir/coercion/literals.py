@@ -7,6 +7,7 @@ import decimal
 import math
 import re
 from fractions import Fraction
+from typing import Final
 
 import numpy as np
 
@@ -127,6 +128,21 @@ def to_float(value: Fraction, to: DType) -> float:
         return math.inf if value > 0 else -math.inf
 
 
+class UncertainInstant(CannotJudge):
+    """The offset of the session's time zone is not certain at a wall clock's time.
+
+    Attributes:
+        wall: The time on that clock, microseconds since 1970.
+    """
+
+    def __init__(self, wall: int) -> None:
+        super().__init__(UNCERTAIN)
+        self.wall = wall
+
+
+UNCERTAIN: Final = "the session time zone's offset is not certain at that time"
+
+
 def micros_to(micros: int | None, to: DType) -> int:
     """Convert microseconds to the unit of a timestamp type.
 
@@ -134,8 +150,20 @@ def micros_to(micros: int | None, to: DType) -> int:
         CannotJudge: `micros` is None, because the offset at that time is not certain.
     """
     if micros is None:
-        raise CannotJudge("the session time zone's offset is not certain at that time")
+        raise CannotJudge(UNCERTAIN)
     return micros * ty.PER_SECOND[to.unit] // 10**6
+
+
+def instant_of(wall: int, to: DType, session: Session) -> int:
+    """Convert a time on the session's clock to an instant of a timestamp type.
+
+    Raises:
+        UncertainInstant: the offset at that time is not certain.
+    """
+    instant = to_instant(wall, session.zone)
+    if instant is None:
+        raise UncertainInstant(wall)
+    return micros_to(instant, to)
 
 
 _DATE = re.compile(r"\+?(\d{4,7})(?:-(\d{1,2})(?:-(\d{1,2}))?)?", re.ASCII)
@@ -199,7 +227,7 @@ def from_text(text: str, to: DType, session: Session) -> int | float:
             micros = _days(m, refusal) * DAY
             rest = text[m.end() :]
             if not rest:
-                return micros_to(to_instant(micros, session.zone) if to.zoned else micros, to)
+                return instant_of(micros, to, session) if to.zoned else micros_to(micros, to)
             if (t := _TIME.fullmatch(rest)) is None or m[3] is None or len(m[1]) > 6:
                 raise refusal
             hour, minute, second = (int(g or 0) for g in t.groups()[:3])
@@ -214,6 +242,8 @@ def from_text(text: str, to: DType, session: Session) -> int | float:
                 raise refusal from None
             if not to.zoned:
                 return micros_to(micros, to)  # Spark's cast drops the zone
+            if not t[5]:
+                return instant_of(micros, to, session)
             return micros_to(to_instant(micros, zone), to)
     raise refusal
 

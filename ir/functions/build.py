@@ -15,14 +15,14 @@ from skipstone.ir.function import Call, Function, check_arity, int_literal, text
 from skipstone.ir.functions import FUNCTIONS, clocks, intervals
 from skipstone.ir.functions.arithmetic import number
 from skipstone.ir.functions.casts import check_cast, steps
-from skipstone.ir.functions.dates import FIELDS, STEPS, UNITS
+from skipstone.ir.functions.dates import FIELDS
+from skipstone.ir.functions.instants import has_instant, wall_of
 from skipstone.ir.interval import evaluate_rows
 from skipstone.ir.node import Node, Op, literal, unknown
 from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.text import show
 from skipstone.ir.types import DType, Kind
 from skipstone.ir.values import Values, constant
-from skipstone.ir.zones import is_fixed
 
 Build = Callable[[tuple[Node, ...], Session], Node]
 # User-defined functions (bindings/predicates/register.py) by key, and the latest key of each name.
@@ -89,6 +89,7 @@ def cast(n: Node, to: DType, session: Session, name: str = "cast") -> Node:
         if to.kind is Kind.INTERVAL and n.dtype is not None and n.dtype.kind is not Kind.INTERVAL:
             return intervals.as_interval(n, to, session, build, cast)
         check_cast((n,), to, session)
+        n = wall_of(n, to, session)
         assert n.dtype is not None
         wide = in_spark(n.dtype)
         if wide != n.dtype:  # Spark reads unsigned integers as wider ones
@@ -148,12 +149,16 @@ def _show_call(name: str, args: tuple[Node, ...]) -> str:
 def fold(n: Node) -> Node:
     """Fold a call of literals into a literal.
 
+    A call whose value is only bounded here stays a call: a clock's time with an uncertain offset.
     The result is UNKNOWN if Spark raises an error or the value is not known here.
     """
     if any(a.op is not Op.LITERAL for a in n.args) or not n.args:
         return n
     v = evaluate(n, tuple(constant(a.value, a.dtype) for a in n.args if a.dtype is not None))
     if v.may_raise.any():
+        function = function_of(call_of(n).name)
+        if function is not None and has_instant(call_of(n), function, n.args):
+            return n
         why = "Spark raises an error for it, or its value is not certain here"
         return unknown(show(n), why, nearest_to_cast(n))
     assert n.dtype is not None
@@ -195,27 +200,6 @@ def _cast_to(to: DType) -> Build:
 def _if(args: tuple[Node, ...], session: Session) -> Node:
     check_arity(args, 3)
     return build("case", args, session)
-
-
-def _date_trunc(args: tuple[Node, ...], session: Session) -> Node:
-    """Truncate instants on the session's wall clock, as Spark does for every argument."""
-    check_arity(args, 2)
-    unit, at = args
-    source = at.dtype
-    kinds = (Kind.DATE, Kind.TIMESTAMP, Kind.STRING, Kind.NULL)
-    if source is None or source.kind not in kinds:
-        raise CannotJudge(f"date_trunc expects a date or timestamp, got {source}")
-    if (
-        not is_fixed(session.zone)
-        and UNITS.get(text_literal(unit).lower()) in STEPS
-        and UNITS[text_literal(unit).lower()] != "day"
-    ):
-        raise CannotJudge(
-            "where the zone's offset changes, two instants have the same clock reading, "
-            "and the result differs between them"
-        )
-    wall = cast(cast(at, ty.TIMESTAMP, session), ty.TIMESTAMP_NTZ, session)
-    return cast(build("wall_trunc", (unit, wall), session), ty.TIMESTAMP, session)
 
 
 def _unix_timestamp(args: tuple[Node, ...], session: Session) -> Node:
@@ -385,7 +369,7 @@ ALIASES: Final[dict[str, Build]] = {
     "pi": _pi,
     "zeroifnull": _or_zero,
     "if": _if,
-    "date_trunc": _date_trunc,
+    "date_trunc": _by_clock(clocks.date_trunc),
     "unix_timestamp": _unix_timestamp,
     "to_unix_timestamp": _unix_timestamp,
     "left": _left,

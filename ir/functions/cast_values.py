@@ -191,14 +191,15 @@ def change_clock(call: Call, a: Data) -> Any:
 
 
 def change_clock_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
-    """Return the interval of a conversion between instants and wall clocks."""
+    """Return the interval of a conversion between instants and wall clocks.
+
+    Where an offset is uncertain it is a wide one, but Spark has a value for each row.
+    """
     (a,) = args
     shift = _shift(call)
-    low, high = shift.around(a.low, a.high)
-    fits = shift.certain(a.low) & shift.certain(a.high)
-    u = unknown(call.dtype)
-    clock = a.with_bounds(call.dtype, np.where(fits, low, u.low), np.where(fits, high, u.high))
-    return replace(clock, may_raise=a.may_raise | (a.may_hold_value & ~fits))
+    clock = a.with_bounds(call.dtype, *shift.around(a.low, a.high))
+    beyond = a.may_hold_value & shift.may_overflow(a.low, a.high)
+    return replace(clock, may_raise=a.may_raise | beyond)
 
 
 def date_to_wall(call: Call, a: Data) -> Any:

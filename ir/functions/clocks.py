@@ -8,6 +8,7 @@ from typing import Final
 
 from skipstone.ir import types as ty
 from skipstone.ir.function import check_arity, int_literal, text_literal
+from skipstone.ir.functions.dates import STEPS, UNITS
 from skipstone.ir.node import Node, literal
 from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import DType, Kind
@@ -74,6 +75,27 @@ def units_between(args: tuple[Node, ...], session: Session, build: Make, cast: C
         return build("div", (between, literal(MICROS[unit], ty.INT64)), session)
     between = build("months_apart", (start, end), session)
     return build("div", (between, literal(MONTHS[unit], ty.INT64)), session)
+
+
+def date_trunc(args: tuple[Node, ...], session: Session, build: Make, cast: Cast) -> Node:
+    """Build date_trunc(unit, time): on the session's wall clock, as Spark does."""
+    check_arity(args, 2)
+    unit, at = args
+    source = at.dtype
+    kinds = (Kind.DATE, Kind.TIMESTAMP, Kind.STRING, Kind.NULL)
+    if source is None or source.kind not in kinds:
+        raise CannotJudge(f"date_trunc expects a date or timestamp, got {source}")
+    if (
+        not is_fixed(session.zone)
+        and UNITS.get(text_literal(unit).lower()) in STEPS
+        and UNITS[text_literal(unit).lower()] != "day"
+    ):
+        raise CannotJudge(
+            "where the zone's offset changes, two instants have the same clock reading, "
+            "and the result differs between them"
+        )
+    wall = cast(cast(at, ty.TIMESTAMP, session), ty.TIMESTAMP_NTZ, session)
+    return cast(build("wall_trunc", (unit, wall), session), ty.TIMESTAMP, session)
 
 
 def _in(name: str, session: Session) -> Session:

@@ -45,13 +45,17 @@ class RowSource:
         return int(self._batch.num_rows)
 
     def column(self, key: Key, dtype: DType) -> Column:
-        """Return a column's values as both bounds.
+        """Return a column's values as both bounds; a call's bounds are derived from them.
 
         Raises:
             CannotJudge: the values are not lanes, or of another type; see `has_lanes`.
         """
-        if isinstance(key, Node) or len(key) != 1:
-            raise CannotJudge("only columns have rows, not calls and struct fields")
+        if isinstance(key, Node):
+            from skipstone.kernels.pack.derive import derive
+
+            return derive(key, self)
+        if len(key) != 1:
+            raise CannotJudge("struct fields are not resolved here")
         name = key[0]
         if name not in self._columns:
             values = self._batch.column(name)

@@ -217,7 +217,8 @@ DECLINED = [
     ("i",                                       "expected a BOOLEAN condition"),
     ("i LIKE 'a%'",                             "LIKE expects STRING"),
     ("w = 99999999999999999999999999999999999999", "Spark rounds beyond 38"),
-    ("t = TIMESTAMP_NTZ '1850-01-01'",          "offset is not certain"),
+    ("t = '1850-01-01 Europe/Berlin'",          "is not a plain TIMESTAMP"),
+    ("t = '1850-01-01 00:00:00 Europe/Berlin'", "offset is not certain"),
 ]  # fmt: skip
 
 

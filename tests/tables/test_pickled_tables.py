@@ -4,6 +4,7 @@ import json
 import multiprocessing
 import os
 import pickle
+import threading
 
 import deltalake
 import pyarrow as pa
@@ -99,3 +100,41 @@ def test_an_iceberg_table_leaves_its_catalog_behind(tables):
     packed = pickle.dumps(tables["iceberg of a catalog"])
     assert b"hunter2" not in packed
     assert json.loads(pickle.loads(packed).metadata.model_dump_json())
+
+
+def read_splits(packed):
+    """Read each split. It runs in a child."""
+    return [sorted(s.to_arrow().column("x").to_pylist()) for s in map(pickle.loads, packed)]
+
+
+def test_splits_of_joins_pickle_before_and_after_their_keys(tables):
+    keys = pa.table({"k": [2, 17, 28]})
+    for name, table in tables.items():
+        later = ss.DynamicFilter(columns={"k": "x"}, builders=2)
+        splits = table.plan(CONDITION, dynamic=[later]).splits()
+        early = splits.next_split()
+        packed = [pickle.dumps(early)]
+        collector = ss.DynamicFilterCollector(["k"], keys.schema)
+        collector.add(keys)
+        for builder in range(2):
+            later.report(collector.finish(), builder)
+        late = splits.next_split()
+        packed += [pickle.dumps(late)]
+        here = read_splits(packed)
+        with multiprocessing.get_context("fork").Pool(1) as pool:
+            assert pool.apply(read_splits, (packed,)) == here, name
+        assert here[1] == sorted(late.to_arrow().column("x").to_pylist()), name
+        copy = pickle.loads(packed[0])
+        assert copy == early
+        waiting = copy.plan.dynamic.filters[0]
+        assert not waiting.complete and waiting.wait(60) is None  # its keys went to the other one
+        splits.return_split(pickle.loads(packed[1]))
+        assert splits.next_split() == late
+
+
+def test_a_failed_filter_pickles():
+    lock = threading.Lock()
+    found = ss.DynamicFilter(columns={"k": "x"})
+    found.fail(RuntimeError(lock))
+    copy = pickle.loads(pickle.dumps(found))
+    assert copy.complete and copy.data is None and "RuntimeError" in str(copy.error)

@@ -29,6 +29,8 @@ MILLISECOND, MINUTE = 1_000, 60_000_000  # in microseconds
 EXACT: Final = 15  # digits of any decimal that a float64 preserves
 # Delta once ended cut texts with this character, though greater ones may follow (delta#3430).
 REPLACEMENT: Final = "\ufffd"
+# Before zones had whole minutes: 1850-01-01T12:00:00.000-04:56:02.
+OFFSET_WITH_SECONDS: Final = r"T.*[+-]\d\d:\d\d:\d\d$"
 
 
 class LogColumns(Mapping[Path, Raw]):
@@ -181,8 +183,7 @@ def _may_be_bounds(given: pa.DataType, kind: pa.DataType) -> bool:
 
     Checkpoints may hold a narrower type, and JSON holds dates and times as text.
     """
-    t = pa.types
-    text = t.is_string(given) or t.is_large_string(given) or t.is_string_view(given)
+    t, text = pa.types, _is_text(given)
     if t.is_string(kind):
         return bool(text)
     if t.is_timestamp(kind):
@@ -197,12 +198,31 @@ def _may_be_bounds(given: pa.DataType, kind: pa.DataType) -> bool:
     )
 
 
+def _is_text(t: pa.DataType) -> bool:
+    return bool(pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_string_view(t))
+
+
 def _microseconds(values: Given, kind: pa.TimestampType) -> list[pa.Array]:
     """Return timestamps, dates or texts as int64 microseconds since 1970."""
     if pa.types.is_timestamp(values.type):
         # Checkpoints may lack the column's zone, or hold nanoseconds.
         kind = pa.timestamp("us", values.type.tz)
+    elif kind.tz is not None and _is_text(values.type):
+        long = pc.match_substring_regex(values, OFFSET_WITH_SECONDS)
+        if pc.any(long).as_py():
+            return _with_offset_seconds(values, long, kind)
     return chunks_of(cast_or_null(cast_or_null(values, kind), pa.int64()))
+
+
+def _with_offset_seconds(texts: Given, long: Given, kind: pa.TimestampType) -> list[pa.Array]:
+    """Return texts as `_microseconds` does; Arrow reads no offsets with seconds."""
+    short = pc.if_else(long, pc.utf8_slice_codeunits(texts, 0, -3), texts)
+    ticks = cast_or_null(cast_or_null(short, kind), pa.int64())
+    seconds = pc.if_else(long, pc.utf8_slice_codeunits(texts, -2, 2**31 - 1), "0")
+    behind = pc.multiply(seconds.cast(pa.int64()), 10**6)
+    west = pc.equal(pc.utf8_slice_codeunits(texts, -9, -8), "-")
+    moved = pc.if_else(west, pc.add(ticks, behind), pc.subtract(ticks, behind))
+    return chunks_of(pc.if_else(long, moved, ticks))
 
 
 def _timestamp_bounds(ticks: pa.Array, kind: pa.TimestampType, high: bool) -> pa.Array:

@@ -35,9 +35,9 @@ from skipstone.bindings.tables.read import (
     read_files_in_order,
 )
 from skipstone.bindings.tables.row_ranges import RowRanges
+from skipstone.bindings.tables.table_columns import variants
 from skipstone.ir.errors import SourceError, clip, describe_error
 from skipstone.ir.outcome import Verdict
-from skipstone.ir.types import plain
 
 if TYPE_CHECKING:
     from skipstone.bindings.plans.pages import FilePages
@@ -294,7 +294,7 @@ def conform(
     if values.type == kind and not (mapped and pa.types.is_nested(kind)):
         return values
     if described == "variant":
-        return _variant(values, kind)
+        return variants(values, kind)
     if pa.types.is_struct(kind) and pa.types.is_struct(values.type):
         own, children = list(values.type), []
         for f, field in zip(described["fields"], kind, strict=True):
@@ -317,20 +317,3 @@ def conform(
     ):
         return values.cast(pa.timestamp(kind.unit, values.type.tz)).cast(pa.int64()).cast(kind)
     return values.cast(kind, safe=not pa.types.is_floating(kind))
-
-
-def _variant(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Convert a file's VARIANT values to structs of two binary fields.
-
-    Raises:
-        SourceError: the file stores parts of the values in columns of their own.
-    """
-    values = plain(values)
-    names = values.type.names if pa.types.is_struct(values.type) else []
-    if set(names) != set(kind.names):
-        raise SourceError(
-            f"a VARIANT column is stored as {clip(str(values.type))}; expected the fields "
-            f"{' and '.join(kind.names)}; leave the column out (columns=), or read it by Spark"
-        )
-    children = [values.field(f.name).cast(f.type) for f in kind]
-    return pa.StructArray.from_arrays(children, fields=list(kind), mask=values.is_null())

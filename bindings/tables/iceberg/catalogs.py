@@ -23,6 +23,8 @@ def table_in_catalog(name: Any, catalog: Any, options: Mapping[str, str]) -> Any
     from pyiceberg.catalog import Catalog, load_catalog
     from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, NotInstalledError
 
+    from skipstone.bindings.tables.iceberg.variants import UNKNOWN_TYPE
+
     if not isinstance(name, str) and not _is_names(name):
         raise SourceError(
             f"scan_iceberg was given a {type(name).__name__} and a catalog; expected the table's "
@@ -61,6 +63,11 @@ def table_in_catalog(name: Any, catalog: Any, options: Mapping[str, str]) -> Any
             "extras, such as pip install 'pyiceberg[glue]'"
         ) from e
     except Exception as e:  # errors of SQL drivers, HTTP, Thrift and AWS have no common base
+        if UNKNOWN_TYPE in str(e):
+            raise SourceError(
+                f"{whose}: pyiceberg reads no VARIANT columns, and the table {shown!r} has one; "
+                "open the table by its metadata file instead, without catalog="
+            ) from e
         raise SourceError(
             f"{whose} cannot be asked for the table {shown!r} ({describe_error(e)}); check the "
             "name and its configuration (.pyiceberg.yaml or PYICEBERG_CATALOG__... variables)"

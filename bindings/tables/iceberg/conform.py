@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from skipstone.bindings.tables.iceberg.fields import arrow_of
 from skipstone.bindings.tables.read import offsets_of
+from skipstone.bindings.tables.table_columns import variants
 
 FIELD_ID: Final = b"PARQUET:field_id"
 
@@ -29,6 +30,8 @@ def conform(
         mapping: The name mapping of the fields below, for a file without ids.
     """
     to, t = arrow_of(kind), pa.types
+    if type(kind).__name__ == "VariantType":
+        return variants(values, to)
     if t.is_struct(to) and t.is_struct(own):
         here = columns_by_id([own.field(i) for i in range(own.num_fields)], mapping)
         children = []

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from skipstone.ir.cached import cached_property
 from skipstone.ir.node import Path
+from skipstone.ir.types import NOTE
 
 # Keys are names of pyiceberg's classes. A UUID is a string, as in Spark.
 PLAIN: Final[Mapping[str, pa.DataType]] = {
@@ -29,6 +30,7 @@ PLAIN: Final[Mapping[str, pa.DataType]] = {
     "BinaryType": pa.binary(),
     "FixedType": pa.binary(),
     "UnknownType": pa.null(),
+    "VariantType": pa.struct([("metadata", pa.binary()), ("value", pa.binary())]),
 }
 
 
@@ -55,7 +57,9 @@ def arrow_of(kind: Any) -> pa.DataType:
 
 def field_of(f: Any) -> pa.Field:
     """Return the Arrow field of pyiceberg's field."""
-    return pa.field(f.name, arrow_of(f.field_type), nullable=not f.required)
+    # A variant allows null tests only, and its parts are no columns.
+    note = {NOTE: b"variant"} if type(f.field_type).__name__ == "VariantType" else None
+    return pa.field(f.name, arrow_of(f.field_type), nullable=not f.required, metadata=note)
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,13 +82,11 @@ class IcebergFiles(CompleteTable):
 
     @cached_property
     def statistics(self) -> Statistics:
-        """The statistics of the files.
-
-        Writers differ in whether the null count of a struct's field includes the rows whose struct
-        is NULL.
-        """
+        """The statistics of the files."""
         columns = FileColumns(self.table.fields, self.table.specs, self.manifests)
-        return Statistics(self.schema, len(self), columns, row_count=self._known_rows)
+        return Statistics(
+            self.schema, len(self), columns, row_count=self._known_rows, counts_parents=True
+        )
 
     def statistics_in(self, timezone: str) -> Statistics:
         """Return the statistics of the files; no partition value depends on the zone."""

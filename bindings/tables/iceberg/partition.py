@@ -18,7 +18,7 @@ from skipstone.bindings.predicates.predicate import PruningPredicate
 from skipstone.bindings.statistics.statistics import Statistics
 from skipstone.bindings.tables.iceberg.fields import Leaf, TableFields
 from skipstone.bindings.tables.iceberg.manifest import Manifest
-from skipstone.bindings.tables.iceberg.values import DAY, array, typed
+from skipstone.bindings.tables.iceberg.values import DAY, array, typed, wide_uuids
 from skipstone.ir.node import Node, Path
 from skipstone.ir.outcome import Verdict
 from skipstone.ir.partitioning.projection import Mode, PartitionField, project
@@ -137,6 +137,8 @@ def _field(field: Any, at: int, fields: TableFields) -> SpecField | None:
     leaf, transform = fields.by_id.get(field.source_id), Transform.parse(str(field.transform))
     if leaf is None or transform.name == "void":
         return None
+    if leaf.kind == "UUIDType" and transform.name != "identity":
+        return None  # its bytes are hashed, and the column holds text
     source = from_arrow(leaf.type)
     # The transform of a promoted column saw the earlier type. Hashes stay the same; results that
     # are truncated, or that wrap at the ends of the type, do not.
@@ -169,6 +171,8 @@ def _summary(f: SpecField, manifests: Sequence[Any]) -> Raw:
         typed(_stored([s and getattr(s, side) for s in found]), f.kind, f.type)
         for side in ("lower_bound", "upper_bound")
     )
+    if f.kind == "UUIDType":
+        low, high = wide_uuids(low, high)
     # A count of 0 means that the flag is False; otherwise it is unknown.
     nulls, nans = (
         [None if s is None or getattr(s, flag) is not False else 0 for s in found]

@@ -315,7 +315,7 @@ def scan_iceberg(
         (0, ())
     """
     try:
-        from pyiceberg.table import StaticTable, Table
+        from pyiceberg.table import Table
     except ModuleNotFoundError as e:
         raise BackendMissing(
             "reading Iceberg tables needs the package pyiceberg: pip install 'skipstone[iceberg]'"
@@ -331,7 +331,9 @@ def scan_iceberg(
             options = for_pyiceberg(source, options)
         where = existing_location(path_text(source), options)
         try:
-            table = StaticTable.from_metadata(metadata_file(where, options), options)
+            from skipstone.bindings.tables.iceberg.variants import open_metadata
+
+            table = open_metadata(metadata_file(where, options), options)
         except SourceError:
             raise
         except Exception as e:  # pydantic's, fsspec's and pyarrow's errors have no common base

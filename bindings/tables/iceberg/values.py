@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from skipstone.kernels.decode.avro_records import Entry
 
@@ -48,7 +49,9 @@ def typed(found: Entry, kind: str, to: pa.DataType) -> pa.Array | None:
         return decimals(found, to)
     if kind == "StringType":
         return strings(found.texts())
-    return found.texts() if kind == "BinaryType" else None
+    if kind == "UUIDType":
+        return uuids(found)
+    return found.texts() if kind in ("BinaryType", "FixedType") else None
 
 
 def _numbers(found: Entry, widths: tuple[str, ...], to: pa.DataType) -> pa.Array:
@@ -93,6 +96,39 @@ def _decoded(value: bytes | None) -> str | None:
         return None if value is None else value.decode()
     except UnicodeDecodeError:
         return None
+
+
+HEXADECIMAL: Final = np.frombuffer(b"0123456789abcdef", np.uint8)
+DASHES: Final = (8, 13, 18, 23)  # places in the text of a UUID
+
+
+def uuids(found: Entry) -> pa.StringArray:
+    """Decode UUIDs to the texts that Spark reads, which have the order of the bytes."""
+    n, (values, known) = len(found.first), found.of_width("V16")
+    data = values.view(np.uint8).reshape(n, 16)
+    texts = np.full((n, 36), ord("-"), np.uint8)
+    digits = np.stack((HEXADECIMAL[data >> 4], HEXADECIMAL[data & 15]), axis=2)
+    texts[:, np.delete(np.arange(36), DASHES)] = digits.reshape(n, 32)
+    whole = pa.FixedSizeBinaryArray.from_buffers(pa.binary(36), n, [None, pa.py_buffer(texts)])
+    return pc.if_else(pa.array(known), whole.cast(pa.binary()).cast(pa.string()), None)
+
+
+def wide_uuids(
+    low: pa.Array | None, high: pa.Array | None
+) -> tuple[pa.Array | None, pa.Array | None]:
+    """Widen the least and greatest of some UUIDs, as Iceberg orders them in Java.
+
+    Java compares UUIDs as two signed numbers. So among those with equal first halves, the second
+    halves may be in another order than their bytes.
+
+    Source: Java, `UUID.compareTo`; seen in Iceberg 1.12.
+    """
+    ends = ("-0000-000000000000", "-ffff-ffffffffffff")
+    wide = (
+        None if v is None else pc.utf8_replace_slice(v, 18, 36, end)
+        for v, end in zip((low, high), ends, strict=True)
+    )
+    return next(wide), next(wide)
 
 
 def decimals(found: Entry, to: pa.Decimal128Type) -> pa.Array:

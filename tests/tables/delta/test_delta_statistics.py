@@ -224,3 +224,33 @@ def test_an_impossible_row_count_is_unknown(tmp_path, stats):
     assert table.plan("x = 5", footers=0).verdicts.tolist()[1:] == [0, 0]
     assert (xs(table, "x = 5"), table.plan("x = 5").count(), table.plan().count()) == ([5], 1, 2)
     assert table.get_stats_column("num_records").to_pylist() == [None, 1, 0]
+
+
+def test_offsets_with_seconds(tmp_path):
+    """Spark writes the offsets of local mean time with seconds; Arrow does not read them."""
+    log = Log(tmp_path / "t", delta_schema("ts TIMESTAMP"))
+    early, late = "1850-01-01T12:00:00.000-04:56:02", "1860-01-01T00:00:00.000-04:56:02"
+    pairs = [
+        (early, "2020-01-01T00:00:00.000-05:00"), (early, late),
+        ("2024-01-01T12:00:00.000-05:00", "2024-06-01T00:00:00.000-04:00"),
+        ("1850-01-01T12:00:00.000+00:17:30", "1850-01-01T12:00:00.000+00:17:30"),
+        ("1850-01-01T12:00:00.000-04:56:xx", late),
+    ]  # fmt: skip
+    moment = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
+    for low, high in pairs:
+        stats = {"minValues": {"ts": low}, "maxValues": {"ts": high}, "nullCount": {"ts": 0}}
+        log.add(Written([{"ts": moment}], stats={"numRecords": 1, **stats}))
+    table = ss.scan_delta(log.folder)
+    found = {k: table.with_stats[f"ts.{k}"].to_pylist() for k in ("min", "max")}
+    minute, more = dt.timedelta(minutes=1), dt.timedelta(milliseconds=1)
+    assert found["min"][:2] == [dt.datetime(1850, 1, 1, 16, 56, 2, tzinfo=dt.UTC) - minute] * 2
+    assert found["min"][4] is None
+    zero = dt.datetime(1860, 1, 1, 4, 56, 2, tzinfo=dt.UTC) + minute + more
+    assert found["max"][1] == found["max"][4] == zero
+    assert found["max"][3] == dt.datetime(1850, 1, 1, 11, 42, 30, tzinfo=dt.UTC) + minute + more
+    plans = {
+        "year(ts) = 2024": 2, "ts > TIMESTAMP '2021-01-01 00:00:00'": 1,
+        "ts < TIMESTAMP '1855-01-01 00:00:00'": 4, "ts < TIMESTAMP '1845-01-01 00:00:00'": 1,
+    }  # fmt: skip
+    for where, files in plans.items():
+        assert len(table.plan(where, timezone="America/New_York", footers=0).files) == files, where

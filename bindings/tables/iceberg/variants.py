@@ -1,0 +1,61 @@
+"""Open tables with VARIANT columns, whose type pyiceberg does not know.
+
+Source: Iceberg's specification, version 3, "Semi-structured Types"; seen in Iceberg 1.12.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pyiceberg.catalog.noop import NoopCatalog
+from pyiceberg.exceptions import ValidationError
+from pyiceberg.io import load_file_io
+from pyiceberg.serializers import Compressor
+from pyiceberg.table import StaticTable
+from pyiceberg.table.metadata import TableMetadataUtil
+from pyiceberg.types import BinaryType
+
+UNKNOWN_TYPE: Final = "Unsupported field type: 'variant'"  # what pyiceberg 0.12 says
+TYPES: Final = ("type", "element", "value")  # where the JSON of a schema names types
+
+
+class VariantType(BinaryType):  # type: ignore[misc]
+    """The type of a VARIANT column; to pyiceberg it is binary."""
+
+
+def open_metadata(where: str, options: Mapping[str, str]) -> StaticTable:
+    """Read a metadata file, whose columns may be VARIANT.
+
+    Args:
+        where: The metadata file.
+        options: The options that pyiceberg's FileIO needs to reach the storage.
+    """
+    try:
+        return StaticTable.from_metadata(where, dict(options))
+    except ValidationError as e:
+        if UNKNOWN_TYPE not in str(e):
+            raise
+    with load_file_io(dict(options), where).new_input(where).open() as f:
+        found = json.loads(Compressor.get_compressor(where).stream_decompressor(f).read())
+    for key in ("schema", "schemas"):
+        if key in found:
+            found[key] = _with_variants(found[key])
+    metadata = TableMetadataUtil.parse_obj(found)
+    storage = load_file_io({**options, **metadata.properties}, where)
+    return StaticTable(
+        ("static-table", where), metadata, where, storage, NoopCatalog("static-table")
+    )
+
+
+def _with_variants(schema: Any) -> Any:
+    """Return the JSON of schemas with an object in place of the name of the type."""
+    if isinstance(schema, list):
+        return [_with_variants(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: VariantType() if key in TYPES and part == "variant" else _with_variants(part)
+        for key, part in schema.items()
+    }

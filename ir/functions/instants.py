@@ -1,0 +1,44 @@
+"""Literals of instants that are not certain: calls that have bounds instead of a value."""
+
+from __future__ import annotations
+
+from skipstone.ir import types as ty
+from skipstone.ir.coercion.literals import UncertainInstant, from_text
+from skipstone.ir.function import Call, Function
+from skipstone.ir.interval import apply, point
+from skipstone.ir.node import Node, Op, literal
+from skipstone.ir.session import CannotJudge, Session
+from skipstone.ir.types import DType, Kind
+
+
+def wall_of(n: Node, to: DType, session: Session) -> Node:
+    """Return a text literal as its clock's time if its instant is not certain; others unchanged.
+
+    Args:
+        n: A bound scalar.
+        to: The type that it is cast to.
+        session: The Spark settings.
+    """
+    text = n.value if n.op is Op.LITERAL and to.kind is Kind.TIMESTAMP and to.zoned else None
+    if isinstance(text, bytes) and n.dtype is not None and n.dtype.kind is Kind.STRING:
+        try:
+            from_text(text.decode("utf-8", "replace"), to, session)
+        except UncertainInstant as e:
+            return literal(e.wall, ty.TIMESTAMP_NTZ)
+        except CannotJudge:
+            pass
+    return n
+
+
+def has_instant(call: Call, function: Function, args: tuple[Node, ...]) -> bool:
+    """Return True if Spark has a timestamp for a call of literals, of which only bounds are known.
+
+    Args:
+        call: The call, whose value is not known here.
+        function: Its function.
+        args: Its arguments, all literals.
+    """
+    if call.dtype.kind is not Kind.TIMESTAMP:
+        return False
+    points = tuple(point(a.value, a.dtype) for a in args if a.dtype is not None)
+    return not apply(call, function, points).may_raise.any()
