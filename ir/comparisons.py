@@ -74,6 +74,7 @@ def compare(op: Op, a: Node, b: Node, session: Session, *, has_literal: bool = T
             return unknown(show(Node(op, (a, b))), side.value.why, side.value.hint)
     if a.op is Op.LITERAL and b.op in TERMS:
         a, b, op = b, a, FLIP[op]
+    b = _null_if_malformed(b, a, session)
     if a.dtype == ty.NULL or b.dtype == ty.NULL or (b.op is Op.LITERAL and b.value is None):
         other = b if a.dtype == ty.NULL else a
         return is_null(other) if op is Op.NULL_SAFE_EQ else NULL
@@ -108,6 +109,18 @@ def _days_as_date(n: Node, other: Node, session: Session) -> Node:
         and other.dtype == ty.DATE
     )
     return build("date_from_unix_date", (n,), session) if days else n
+
+
+def _null_if_malformed(lit: Node, beside: Node, session: Session) -> Node:
+    """Return NULL for text that holds no value of the type beside it, without ANSI mode."""
+    if session.ansi or lit.op is not Op.LITERAL or lit.dtype != ty.STRING or not beside.dtype:
+        return lit
+    try:
+        to = common_type(beside.dtype, ty.STRING, session)
+    except CannotJudge:
+        return lit
+    found = cast(lit, to, session)
+    return found if found.op is Op.LITERAL and found.value is None else lit
 
 
 def _compare_with_itself(op: Op, term: Node) -> Node:
@@ -152,6 +165,8 @@ def _compare_literal(op: Op, column: Node, lit: Node, session: Session) -> Node:
         return unknown(
             show(Node(op, (column, lit))), f"columns of type {dtype} allow null tests only"
         )
+    if dtype.kind is Kind.STRING and source.kind not in (Kind.STRING, Kind.BINARY):
+        return _compare_text(op, column, lit, session)
     digits = (
         len(str(abs(lit.value))) if isinstance(lit.value, int) and source.kind in INTEGER else None
     )
@@ -163,12 +178,22 @@ def _compare_literal(op: Op, column: Node, lit: Node, session: Session) -> Node:
         if isinstance(value, float) and math.isnan(value):
             return against_nan(op, column)
     except CannotJudge as e:
-        hint = "write the literal as text, in quotes" if dtype.kind is Kind.STRING else e.hint
-        return unknown(show(Node(op, (column, lit))), str(e), hint)
+        return unknown(show(Node(op, (column, lit))), str(e), e.hint)
     try:
         return _threshold(op, column, pullback(dtype, to, value, session), session)
     except CannotJudge:  # the cast keeps no order around the literal: cast the column instead
         return _compare_terms(op, column, lit, session)
+
+
+def _compare_text(op: Op, column: Node, lit: Node, session: Session) -> Node:
+    """Compare text with a literal of another type: Spark casts the text, which keeps no order."""
+    assert column.dtype and lit.dtype
+    try:
+        to = common_type(lit.dtype, column.dtype, session)
+        sides = [cast(n, to, session) for n in (column, lit)]
+    except CannotJudge as e:
+        return unknown(show(Node(op, (column, lit))), str(e), e.hint)
+    return compare(op, *sides, session)
 
 
 def _threshold(op: Op, term: Node, span: Span, session: Session) -> Node:
