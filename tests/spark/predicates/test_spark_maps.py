@@ -51,7 +51,8 @@ element_at(m, 'a') ;; element_at(m, s) ;; element_at(m, NULL) ;; element_at(w, 1
 element_at(w, 3000000000) ;; element_at(l, 1) ;; try_element_at(m, 'zz') ;; size(m) ;; size(o)
 cardinality(w) ;; map_contains_key(m, 'a') ;; map_contains_key(m, s) ;; map_contains_key(w, 1L)
 map_contains_key(l, i) ;; map_contains_key(o, 'a') ;; map_keys(m) ;; map_values(m) ;; map_keys(w)
-try_element_at(map_keys(m), 1) ;; array_contains(map_keys(m), 'a') ;; array_max(map_values(m)) ;; m['a'] + 1
+try_element_at(map_keys(m), 1) ;; array_contains(map_keys(m), 'a')
+array_max(map_values(m)) ;; m['a'] + 1
 m['a'] IS NULL ;; m IS NULL ;; m['a'] = 1 ;; m['a'] IN (1, 2) ;; w[0] > 1 ;; l[1] <=> NULL
 size(m) = 0 OR m['b'] = 5 ;; NOT map_contains_key(m, 'a') ;; coalesce(m['a'], i)
 """.strip()
