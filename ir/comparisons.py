@@ -190,10 +190,10 @@ def _compare_text(op: Op, column: Node, lit: Node, session: Session) -> Node:
     assert column.dtype and lit.dtype
     try:
         to = common_type(lit.dtype, column.dtype, session)
-        sides = [cast(n, to, session) for n in (column, lit)]
+        text, other = (cast(n, to, session) for n in (column, lit))
     except CannotJudge as e:
         return unknown(show(Node(op, (column, lit))), str(e), e.hint)
-    return compare(op, *sides, session)
+    return compare(op, text, other, session)
 
 
 def _threshold(op: Op, term: Node, span: Span, session: Session) -> Node:

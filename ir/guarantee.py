@@ -178,4 +178,4 @@ def membership_paths(n: Node, guaranteed: Iterable[LiteralGuarantee] = ()) -> tu
         for leaf in n.walk()
         if leaf.op in (Op.EQ, Op.IN) and leaf.args[0].op is Op.COLUMN
     }
-    return tuple({**seen, **{g.path: None for g in guaranteed}})  # type: ignore[arg-type]
+    return tuple({**seen, **{g.path: None for g in guaranteed}})

@@ -189,8 +189,8 @@ def _call(n: Node, tight: int) -> str:
             for c, v in zip(n.args[:-1:2], n.args[1::2], strict=False)
         )
         return f"CASE{arms} ELSE {_show(n.args[-1], 0)} END"
-    name = _SHOWN.get(name, name)
-    return f"{str(name).partition('@')[0]}({', '.join(_show(a, 0) for a in n.args)})"
+    shown = _SHOWN.get(str(name), str(name)).partition("@")[0]
+    return f"{shown}({', '.join(_show(a, 0) for a in n.args)})"
 
 
 def _lambda_call(n: Node) -> str:
