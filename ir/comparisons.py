@@ -10,9 +10,10 @@ from typing import Any, Final
 
 from skipstone.ir import types as ty
 from skipstone.ir.coercion.char import same_length, stored
-from skipstone.ir.coercion.coerce import DIGITS, INTEGER, cast_literal, common_type, in_spark
+from skipstone.ir.coercion.coerce import INTEGER, cast_literal, common_type, in_spark
 from skipstone.ir.coercion.pullback import Span, pullback
 from skipstone.ir.coercion.thresholds import against_nan, against_span, never
+from skipstone.ir.coercion.widening import uncast
 from skipstone.ir.functions.build import TRUTH, build, cast
 from skipstone.ir.node import TERMS, Node, Op, Reason, literal, unknown
 from skipstone.ir.session import CannotJudge, Session
@@ -354,45 +355,6 @@ def _list_type(column: DType, literals: Mapping[DType, None], session: Session) 
     # DOUBLE first: beside it, decimals are not widened to a common type, which may not exist.
     ordered = sorted(literals, key=lambda t: t.kind is not Kind.FLOAT)
     return functools.reduce(lambda a, b: common_type(a, b, session), ordered, in_spark(column))
-
-
-# Casts that keep order and never fail, NULL aside: their literals become thresholds of their
-# argument.
-WIDENING: Final[dict[Kind, Callable[[DType, DType], bool]]] = {
-    Kind.INT: lambda a, b: (
-        b.kind is Kind.FLOAT
-        or (b.kind is Kind.INT and b.bits >= a.bits)
-        or (b.kind is Kind.DECIMAL and b.precision - b.scale >= DIGITS[a.bits])
-    ),
-    Kind.DECIMAL: lambda a, b: (
-        b.kind is Kind.FLOAT
-        or (
-            b.kind is Kind.DECIMAL
-            and b.scale >= a.scale
-            and b.precision - b.scale >= a.precision - a.scale
-        )
-    ),
-    Kind.FLOAT: lambda a, b: b == ty.DOUBLE,
-    Kind.DATE: lambda a, b: b == ty.TIMESTAMP_NTZ,
-}
-
-
-def uncast(n: Node) -> Node | None:
-    """Return the argument of a widening cast; None for any other node."""
-    if (
-        n.op is not Op.CALL
-        or not isinstance(n.value, tuple)
-        or n.value[0] not in ("cast", "try_cast", "widen")
-    ):
-        return None
-    (inner,) = n.args
-    assert inner.dtype and n.dtype
-    if n.value[0] == "widen":
-        return inner
-    widens = WIDENING.get(inner.dtype.kind)
-    if n.value[0] == "try_cast" and inner.dtype.kind is Kind.DATE:
-        return None  # NULL for dates beyond the timestamps' years
-    return inner if widens is not None and widens(inner.dtype, n.dtype) else None
 
 
 def _beyond_bigint(column: Node, lit: Node) -> int:

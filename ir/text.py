@@ -150,7 +150,7 @@ _SIGNS: Final = {
 } | {s: s for s in "+-*/%&|^"}
 
 
-_SHOWN: Final = {"map_element": "element_at", "map_size": "size"}
+_SHOWN: Final = {"map_element": "element_at", "map_size": "size", "wall_format": "date_format"}
 
 
 def _is_flag(n: Node) -> bool:

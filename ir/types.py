@@ -14,7 +14,7 @@ import functools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -275,18 +275,6 @@ def whole(array: pa.Array | pa.ChunkedArray) -> pa.Array:
     if not isinstance(array, pa.ChunkedArray):
         return array
     return array.chunk(0) if array.num_chunks == 1 else array.combine_chunks()
-
-
-def null_where(mask: Any, values: Any) -> Any:
-    """Return values that are NULL where a mask is true or NULL.
-
-    Arrow's `if_else` with a single NULL gives wrong text for slices before version 24.
-
-    Args:
-        mask: Arrow Boolean array, chunked or not, length n.
-        values: Arrow array, chunked or not, length n.
-    """
-    return pc.if_else(mask, pa.nulls(len(values), values.type), values)
 
 
 def plain(array: pa.Array) -> pa.Array:

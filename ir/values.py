@@ -18,8 +18,16 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skipstone.ir.arrow import DTYPES, arrow_of, booleans_of, known_of, numbers_of, scalar_of
-from skipstone.ir.types import DType, Kind, from_arrow, null_where, plain, to_python
+from skipstone.ir.arrow import (
+    DTYPES,
+    arrow_of,
+    booleans_of,
+    known_of,
+    null_where,
+    numbers_of,
+    scalar_of,
+)
+from skipstone.ir.types import DType, Kind, from_arrow, plain, to_python
 
 Data: TypeAlias = npt.NDArray[Any]
 Mask: TypeAlias = npt.NDArray[np.bool_]

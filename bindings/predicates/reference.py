@@ -129,6 +129,7 @@ INTERNAL: Final = frozenset(
 OPERATORS: Final = {
     "[]": "x[y]",
     "map_value": "m[k]",
+    "wall_format": "date_format",
     "add": "x + y",
     "subtract": "x - y",
     "multiply": "x * y",
@@ -188,7 +189,9 @@ def _lines() -> Iterator[str]:
                     others = ", ".join(f"`{_plain(a)}`" for a in also.get(name, ()))
                     basis = "rows" if module in (arrays, lambdas, maps) else _basis(function)
                     yield f"| `{shown}` | {others} | {basis} |"
-    rest = sorted(ALIASES.keys() - SYNONYMS.keys() - INTERNAL - FUNCTIONS.keys())
+    rest = sorted(
+        ALIASES.keys() - SYNONYMS.keys() - INTERNAL - FUNCTIONS.keys() - set(OPERATORS.values())
+    )
     yield from ("", "Rewritten into the above:", "")
     yield from _wrapped(", ".join(f"`{a}`" for a in rest) + ".")
     yield from (

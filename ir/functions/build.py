@@ -15,14 +15,13 @@ from skipstone.ir.function import Call, Function, check_arity, int_literal, text
 from skipstone.ir.functions import FUNCTIONS, clocks, intervals
 from skipstone.ir.functions.arithmetic import number
 from skipstone.ir.functions.casts import check_cast, steps
-from skipstone.ir.functions.dates import FIELDS, STEPS, UNITS
+from skipstone.ir.functions.dates import FIELDS
 from skipstone.ir.interval import evaluate_rows
 from skipstone.ir.node import Node, Op, literal, unknown
 from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.text import show
 from skipstone.ir.types import DType, Kind
 from skipstone.ir.values import Values, constant
-from skipstone.ir.zones import is_fixed
 
 Build = Callable[[tuple[Node, ...], Session], Node]
 # User-defined functions (bindings/predicates/register.py) by key, and the latest key of each name.
@@ -207,40 +206,6 @@ def _if(args: tuple[Node, ...], session: Session) -> Node:
     return build("case", args, session)
 
 
-def _date_trunc(args: tuple[Node, ...], session: Session) -> Node:
-    """Truncate instants on the session's wall clock, as Spark does for every argument."""
-    check_arity(args, 2)
-    unit, at = args
-    source = at.dtype
-    kinds = (Kind.DATE, Kind.TIMESTAMP, Kind.STRING, Kind.NULL)
-    if source is None or source.kind not in kinds:
-        raise CannotJudge(f"date_trunc expects a date or timestamp, got {source}")
-    if (
-        not is_fixed(session.zone)
-        and UNITS.get(text_literal(unit).lower()) in STEPS
-        and UNITS[text_literal(unit).lower()] != "day"
-    ):
-        raise CannotJudge(
-            "where the zone's offset changes, two instants have the same clock reading, "
-            "and the result differs between them"
-        )
-    wall = cast(cast(at, ty.TIMESTAMP, session), ty.TIMESTAMP_NTZ, session)
-    return cast(build("wall_trunc", (unit, wall), session), ty.TIMESTAMP, session)
-
-
-def _date_format(args: tuple[Node, ...], session: Session) -> Node:
-    """Format instants on the session's wall clock, as Spark does for every argument."""
-    check_arity(args, 2)
-    at = args[0]
-    kinds = (Kind.DATE, Kind.TIMESTAMP, Kind.STRING, Kind.NULL)
-    if at.dtype is None or at.dtype.kind not in kinds:
-        raise CannotJudge(f"date_format expects a date or timestamp, got {at.dtype}")
-    if args[1].dtype == ty.NULL:
-        return literal(None, ty.STRING)
-    wall = cast(cast(at, ty.TIMESTAMP, session), ty.TIMESTAMP_NTZ, session)
-    return plain_call("date_format", (wall, args[1]), session)
-
-
 def _unix_timestamp(args: tuple[Node, ...], session: Session) -> Node:
     check_arity(args, 1)
     if args[0].dtype is None or args[0].dtype.kind not in (Kind.DATE, Kind.TIMESTAMP):
@@ -412,8 +377,8 @@ ALIASES: Final[dict[str, Build]] = {
     "pi": _pi,
     "zeroifnull": _or_zero,
     "if": _if,
-    "date_trunc": _date_trunc,
-    "date_format": _date_format,
+    "date_trunc": _by_clock(clocks.date_trunc),
+    "date_format": _by_clock(clocks.date_format),
     "unix_timestamp": _unix_timestamp,
     "to_unix_timestamp": _unix_timestamp,
     "left": _left,

@@ -8,6 +8,7 @@ from typing import Final
 
 from skipstone.ir import types as ty
 from skipstone.ir.function import check_arity, int_literal, text_literal
+from skipstone.ir.functions.dates import STEPS, UNITS
 from skipstone.ir.node import Node, Op, literal
 from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import DType, Kind
@@ -124,3 +125,37 @@ def shifted(to_utc: bool) -> Callable[[tuple[Node, ...], Session, Make, Cast], N
         return cast(cast(instant, ty.TIMESTAMP_NTZ, source), ty.TIMESTAMP, to)
 
     return make
+
+
+def date_trunc(args: tuple[Node, ...], session: Session, build: Make, cast: Cast) -> Node:
+    """Truncate instants on the session's wall clock, as Spark does for every argument."""
+    check_arity(args, 2)
+    unit, at = args
+    source = at.dtype
+    kinds = (Kind.DATE, Kind.TIMESTAMP, Kind.STRING, Kind.NULL)
+    if source is None or source.kind not in kinds:
+        raise CannotJudge(f"date_trunc expects a date or timestamp, got {source}")
+    if (
+        not is_fixed(session.zone)
+        and UNITS.get(text_literal(unit).lower()) in STEPS
+        and UNITS[text_literal(unit).lower()] != "day"
+    ):
+        raise CannotJudge(
+            "where the zone's offset changes, two instants have the same clock reading, "
+            "and the result differs between them"
+        )
+    wall = cast(cast(at, ty.TIMESTAMP, session), ty.TIMESTAMP_NTZ, session)
+    return cast(build("wall_trunc", (unit, wall), session), ty.TIMESTAMP, session)
+
+
+def date_format(args: tuple[Node, ...], session: Session, build: Make, cast: Cast) -> Node:
+    """Format instants on the session's wall clock, as Spark does for every argument."""
+    check_arity(args, 2)
+    at = args[0]
+    kinds = (Kind.DATE, Kind.TIMESTAMP, Kind.STRING, Kind.NULL)
+    if at.dtype is None or at.dtype.kind not in kinds:
+        raise CannotJudge(f"date_format expects a date or timestamp, got {at.dtype}")
+    if args[1].dtype == ty.NULL:
+        return literal(None, ty.STRING)
+    wall = cast(cast(at, ty.TIMESTAMP, session), ty.TIMESTAMP_NTZ, session)
+    return build("wall_format", (wall, args[1]), session)

@@ -142,5 +142,5 @@ def _interval(call: Call, args: tuple[Interval, ...]) -> Interval:
 _PLAIN: Final = Function(_signature, _point, bad="unknown")
 _ORDERED: Final = Function(_signature, _point, monotone=True, bad="unknown")
 FUNCTIONS: Final = {
-    "date_format": Function(_signature, _point, bad="unknown", interval=_interval),
+    "wall_format": Function(_signature, _point, bad="unknown", interval=_interval),
 }

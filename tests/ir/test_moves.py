@@ -85,7 +85,7 @@ PATTERNS = [
 def test_patterns_that_keep_order(pattern, expected):
     """Texts of ascending times ascend if a pattern keeps order; if not, some times show it."""
     assert keeps_order(pattern) is expected
-    call = Call("date_format", (ty.TIMESTAMP_NTZ, ty.STRING), ty.STRING, Session())
+    call = Call("wall_format", (ty.TIMESTAMP_NTZ, ty.STRING), ty.STRING, Session())
     rng = np.random.default_rng(2)
     first, last = -719162 * DAY, 2932897 * DAY
     times = np.sort(
@@ -94,7 +94,7 @@ def test_patterns_that_keep_order(pattern, expected):
             rng.integers(0, 10**7, 300), [first, last - 1],
         ])
     )  # fmt: skip
-    texts, bad = FUNCTIONS["date_format"].point(call, times, np.array([pattern.encode()], object))
+    texts, bad = FUNCTIONS["wall_format"].point(call, times, np.array([pattern.encode()], object))
     assert not bad.any()
     ascending = bool((texts[1:] >= texts[:-1]).all())
     assert ascending if expected else (not ascending or len(set(texts)) == 1 or "S S" in pattern)
@@ -109,8 +109,8 @@ def test_other_patterns_are_refused(pattern):
 
 
 def test_times_beyond_the_years_are_unknown():
-    call = Call("date_format", (ty.TIMESTAMP_NTZ, ty.STRING), ty.STRING, Session())
+    call = Call("wall_format", (ty.TIMESTAMP_NTZ, ty.STRING), ty.STRING, Session())
     at = np.array([-719162 * DAY - 1, -719162 * DAY, 2932897 * DAY - 1, 2932897 * DAY])
-    texts, bad = FUNCTIONS["date_format"].point(call, at, np.array([b"yyyy-MM-dd"], object))
+    texts, bad = FUNCTIONS["wall_format"].point(call, at, np.array([b"yyyy-MM-dd"], object))
     assert (bad == LOST).tolist() == [True, False, False, True]
     assert texts.tolist()[1:3] == [b"0001-01-01", b"9999-12-31"]
