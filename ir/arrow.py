@@ -17,6 +17,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from skipstone.ir.types import whole
 
@@ -156,3 +157,15 @@ def _bits(data: pa.Buffer, offset: int, n: int) -> Mask:
     first, skipped = divmod(offset, 8)
     bits = np.frombuffer(data, np.uint8, (skipped + n + 7) // 8, first)
     return np.unpackbits(bits, count=skipped + n, bitorder="little").view(np.bool_)[skipped:]
+
+
+def null_where(mask: Any, values: Any) -> Any:
+    """Return values that are NULL where a mask is true or NULL.
+
+    Arrow's `if_else` with a single NULL gives wrong text for slices before version 24.
+
+    Args:
+        mask: Arrow Boolean array, chunked or not, length n.
+        values: Arrow array, chunked or not, length n.
+    """
+    return pc.if_else(mask, pa.nulls(len(values), values.type), values)

@@ -386,7 +386,7 @@ def _types_differ(column: Node, types: list[DType], expressions: bool) -> bool:
         return True
     return any(
         t.kind is not Kind.NULL
-        and (t.kind is Kind.STRING or expressions)
+        and (Kind.STRING in (t.kind, column.dtype.kind) or expressions)
         and not _same_equality(t, column.dtype)
         for t in types
     )

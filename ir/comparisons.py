@@ -10,10 +10,11 @@ from typing import Any, Final
 
 from skipstone.ir import types as ty
 from skipstone.ir.coercion.char import same_length, stored
-from skipstone.ir.coercion.coerce import DIGITS, INTEGER, cast_literal, common_type, in_spark
+from skipstone.ir.coercion.coerce import INTEGER, cast_literal, common_type, in_spark
 from skipstone.ir.coercion.literals import UncertainInstant
 from skipstone.ir.coercion.pullback import Span, pullback
 from skipstone.ir.coercion.thresholds import against_nan, against_span, never
+from skipstone.ir.coercion.widening import uncast
 from skipstone.ir.functions.build import TRUTH, build, cast
 from skipstone.ir.node import TERMS, Node, Op, Reason, literal, unknown
 from skipstone.ir.session import CannotJudge, Session
@@ -75,6 +76,7 @@ def compare(op: Op, a: Node, b: Node, session: Session, *, has_literal: bool = T
             return unknown(show(Node(op, (a, b))), side.value.why, side.value.hint)
     if a.op is Op.LITERAL and b.op in TERMS:
         a, b, op = b, a, FLIP[op]
+    b = _null_if_malformed(b, a, session)
     if a.dtype == ty.NULL or b.dtype == ty.NULL or (b.op is Op.LITERAL and b.value is None):
         other = b if a.dtype == ty.NULL else a
         return is_null(other) if op is Op.NULL_SAFE_EQ else NULL
@@ -109,6 +111,18 @@ def _days_as_date(n: Node, other: Node, session: Session) -> Node:
         and other.dtype == ty.DATE
     )
     return build("date_from_unix_date", (n,), session) if days else n
+
+
+def _null_if_malformed(lit: Node, beside: Node, session: Session) -> Node:
+    """Return NULL for text that holds no value of the type beside it, without ANSI mode."""
+    if session.ansi or lit.op is not Op.LITERAL or lit.dtype != ty.STRING or not beside.dtype:
+        return lit
+    try:
+        to = common_type(beside.dtype, ty.STRING, session)
+    except CannotJudge:
+        return lit
+    found = cast(lit, to, session)
+    return found if found.op is Op.LITERAL and found.value is None else lit
 
 
 def _compare_with_itself(op: Op, term: Node) -> Node:
@@ -153,6 +167,8 @@ def _compare_literal(op: Op, column: Node, lit: Node, session: Session) -> Node:
         return unknown(
             show(Node(op, (column, lit))), f"columns of type {dtype} allow null tests only"
         )
+    if dtype.kind is Kind.STRING and source.kind not in (Kind.STRING, Kind.BINARY):
+        return _compare_text(op, column, lit, session)
     digits = (
         len(str(abs(lit.value))) if isinstance(lit.value, int) and source.kind in INTEGER else None
     )
@@ -167,12 +183,22 @@ def _compare_literal(op: Op, column: Node, lit: Node, session: Session) -> Node:
         wall = literal(e.wall, ty.TIMESTAMP_NTZ)
         return _compare_terms(op, column, cast(wall, ty.TIMESTAMP, session), session)
     except CannotJudge as e:
-        hint = "write the literal as text, in quotes" if dtype.kind is Kind.STRING else e.hint
-        return unknown(show(Node(op, (column, lit))), str(e), hint)
+        return unknown(show(Node(op, (column, lit))), str(e), e.hint)
     try:
         return _threshold(op, column, pullback(dtype, to, value, session), session)
     except CannotJudge:  # the cast keeps no order around the literal: cast the column instead
         return _compare_terms(op, column, lit, session)
+
+
+def _compare_text(op: Op, column: Node, lit: Node, session: Session) -> Node:
+    """Compare text with a literal of another type: Spark casts the text, which keeps no order."""
+    assert column.dtype and lit.dtype
+    try:
+        to = common_type(lit.dtype, column.dtype, session)
+        text, other = (cast(n, to, session) for n in (column, lit))
+    except CannotJudge as e:
+        return unknown(show(Node(op, (column, lit))), str(e), e.hint)
+    return compare(op, text, other, session)
 
 
 def _threshold(op: Op, term: Node, span: Span, session: Session) -> Node:
@@ -337,45 +363,6 @@ def _list_type(column: DType, literals: Mapping[DType, None], session: Session) 
     # DOUBLE first: beside it, decimals are not widened to a common type, which may not exist.
     ordered = sorted(literals, key=lambda t: t.kind is not Kind.FLOAT)
     return functools.reduce(lambda a, b: common_type(a, b, session), ordered, in_spark(column))
-
-
-# Casts that keep order and never fail, NULL aside: their literals become thresholds of their
-# argument.
-WIDENING: Final[dict[Kind, Callable[[DType, DType], bool]]] = {
-    Kind.INT: lambda a, b: (
-        b.kind is Kind.FLOAT
-        or (b.kind is Kind.INT and b.bits >= a.bits)
-        or (b.kind is Kind.DECIMAL and b.precision - b.scale >= DIGITS[a.bits])
-    ),
-    Kind.DECIMAL: lambda a, b: (
-        b.kind is Kind.FLOAT
-        or (
-            b.kind is Kind.DECIMAL
-            and b.scale >= a.scale
-            and b.precision - b.scale >= a.precision - a.scale
-        )
-    ),
-    Kind.FLOAT: lambda a, b: b == ty.DOUBLE,
-    Kind.DATE: lambda a, b: b == ty.TIMESTAMP_NTZ,
-}
-
-
-def uncast(n: Node) -> Node | None:
-    """Return the argument of a widening cast; None for any other node."""
-    if (
-        n.op is not Op.CALL
-        or not isinstance(n.value, tuple)
-        or n.value[0] not in ("cast", "try_cast", "widen")
-    ):
-        return None
-    (inner,) = n.args
-    assert inner.dtype and n.dtype
-    if n.value[0] == "widen":
-        return inner
-    widens = WIDENING.get(inner.dtype.kind)
-    if n.value[0] == "try_cast" and inner.dtype.kind is Kind.DATE:
-        return None  # NULL for dates beyond the timestamps' years
-    return inner if widens is not None and widens(inner.dtype, n.dtype) else None
 
 
 def _beyond_bigint(column: Node, lit: Node) -> int:

@@ -74,7 +74,7 @@ class Function:
         column: (call, *arguments) -> Arrow text, data, (data, bad) or None; replaces `point` for
             many rows of text. An argument is large Arrow text, data, or a value that all rows
             share. None: `point` has to compute these rows.
-        nested: Arguments may be arrays.
+        nested: Arguments may be arrays or maps.
     """
 
     signature: Callable[[tuple[Node, ...], Session], Signature]

@@ -5,11 +5,14 @@ Source: DataFusion, `datafusion/physical-expr/src/utils/guarantee.rs`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from skipstone.ir.merge import scalar_and_values
 from skipstone.ir.node import Node, Op, Path, show_path
+from skipstone.ir.ranges import ValueSet, few_members
+from skipstone.ir.ranges import combined as combined_sets
 from skipstone.ir.types import DType, to_python
 
 Values = tuple[object, ...]  # ascending, without repeats
@@ -54,16 +57,60 @@ def guarantees(n: Node) -> tuple[LiteralGuarantee, ...] | None:
         TRUE.
     """
     terms: dict[tuple[Node, bool], list[Values]] = {}
-    for conjunct in n.args if n.op is Op.AND else (n,):
+    conjuncts = n.args if n.op is Op.AND else (n,)
+    for conjunct in conjuncts:
         for t in _conjunct(conjunct):
             terms.setdefault((t.column, t.positive), []).append(t.values)
     combined = {key: _combined(sets, key[1]) for key, sets in terms.items()}
     for (column, positive), values in combined.items():
         if positive and set(values) <= set(combined.get((column, False), ())):
             return None
+    for column, values in _finite_sets(conjuncts, combined).items():
+        combined[column, True] = values
+        combined.pop((column, False), None)
+    first = {c: i for i, c in enumerate(dict.fromkeys(m for m in n.walk() if m.op is Op.COLUMN))}
     return tuple(
-        _guarantee(column, positive, values) for (column, positive), values in combined.items()
+        _guarantee(column, positive, values)
+        for (column, positive), values in sorted(
+            combined.items(), key=lambda item: first[item[0][0]]
+        )
     )
+
+
+def _finite_sets(
+    conjuncts: Iterable[Node], listed: Mapping[tuple[Node, bool], Values]
+) -> dict[Node, Values]:
+    """Return the few values that all tests of a column together leave.
+
+    They are at most as many as the tests list, or one value that ranges enclose, such as
+    `x BETWEEN 5 AND 5`.
+    """
+    tests: dict[Node, list[ValueSet]] = {}
+    written: dict[Node, int] = {}
+    for conjunct in conjuncts:
+        tested = scalar_and_values(conjunct)
+        if tested is not None and tested[0].op is Op.COLUMN:
+            column = tested[0]
+            tests.setdefault(column, []).append(tested[1])
+            written[column] = written.get(column, 0) + sum(map(_listed, conjunct.walk()))
+    out: dict[Node, Values] = {}
+    for column, sets in tests.items():
+        p = combined_sets(Op.AND, sets)
+        known = listed.get((column, True))
+        if p.null is True or p.nan or not p.ranges or column.dtype is None:
+            continue
+        values = few_members(p.ranges, column.dtype, max(1, written[column]))
+        if values is not None and (kept := [v for v in values if known is None or v in known]):
+            out[column] = tuple(kept)
+    return out
+
+
+def _listed(n: Node) -> int:
+    """Return the number of values that an = or IN lists."""
+    if n.op is Op.IN:
+        assert isinstance(n.value, tuple)
+        return len(n.value)
+    return int(n.op is Op.EQ)
 
 
 def _guarantee(column: Node, positive: bool, values: Values) -> LiteralGuarantee:
@@ -120,14 +167,15 @@ def _conjunct(n: Node) -> Iterable[_Term]:
     return tuple(_Term(c, True, _combined([b[c] for b in branches], common=False)) for c in shared)
 
 
-def membership_paths(n: Node) -> tuple[Path, ...]:
-    """Return the columns with an `=` or IN leaf anywhere, in order of first mention.
+def membership_paths(n: Node, guaranteed: Iterable[LiteralGuarantee] = ()) -> tuple[Path, ...]:
+    """Return the columns with an `=` or IN leaf anywhere, in order of first mention, and others.
 
-    `contained` is called for these columns.
+    `contained` is called for these columns. `guaranteed` has the guarantees of the predicate, which
+    may name more of them.
     """
     seen = {
         leaf.args[0].value: None
         for leaf in n.walk()
         if leaf.op in (Op.EQ, Op.IN) and leaf.args[0].op is Op.COLUMN
     }
-    return tuple(seen)  # type: ignore[arg-type]
+    return tuple({**seen, **{g.path: None for g in guaranteed}})

@@ -29,6 +29,11 @@ def merge(n: Node) -> Node:
     return simplify(_merge(n)[0])
 
 
+def scalar_and_values(n: Node) -> Tested:
+    """Return the one scalar that a predicate tests, and the values that satisfy it, if it is so."""
+    return _merge(n)[1]
+
+
 def _merge(n: Node) -> tuple[Node, Tested]:
     match n.op:
         case Op.LITERAL | Op.UNKNOWN:

@@ -187,12 +187,12 @@ def _value_tests(p: ValueSet, term: Node, members: int) -> Node:
         return Node(Op.DEFINED, (term,)) if nan or not has_nan else Node(Op.NOT, (is_nan,))
     if not p.ranges:
         return is_nan if nan else never(term)
-    if (listed := _members(p.ranges, dtype, members)) is not None and (
+    if (listed := few_members(p.ranges, dtype, members)) is not None and (
         not nan or len(listed) > MAX_NAN_CUTS
     ):
         test = is_in(term, listed)
         return Node(Op.OR, (test, is_nan)) if nan else test
-    if (listed := _members(complement(p.ranges), dtype, members)) is not None and (
+    if (listed := few_members(complement(p.ranges), dtype, members)) is not None and (
         nan or not has_nan or len(listed) > MAX_NAN_CUTS
     ):
         others = Node(Op.NOT, (is_in(term, listed),))
@@ -205,7 +205,7 @@ def _value_tests(p: ValueSet, term: Node, members: int) -> Node:
     return parts[0] if len(parts) == 1 else Node(Op.OR, tuple(parts))
 
 
-def _members(ranges: tuple[Range, ...], dtype: DType, most: int) -> list[Any] | None:
+def few_members(ranges: tuple[Range, ...], dtype: DType, most: int) -> list[Any] | None:
     """Return the members of ranges that hold few values; None if there are too many."""
     out: list[Any] = []
     for low, high in ranges:

@@ -189,7 +189,7 @@ def values_of(n: Node, batch: pa.RecordBatch, cache: Cache) -> Values:
             return constant(n.value, n.dtype)
         case Op.COLUMN:
             array = _column(n, batch, cache)
-            if n.dtype is not None and n.dtype.element is not None:
+            if n.dtype is not None and n.dtype.nested:
                 return from_lists(array)
             if n.dtype is None or not n.dtype.ordered:
                 return Values(ty.NULL, np.zeros(1, np.int64), booleans_of(pc.is_valid(array)), NO)

@@ -150,6 +150,9 @@ _SIGNS: Final = {
 } | {s: s for s in "+-*/%&|^"}
 
 
+_SHOWN: Final = {"map_element": "element_at", "map_size": "size", "wall_format": "date_format"}
+
+
 def _is_flag(n: Node) -> bool:
     """Return True for a BOOLEAN call that is used as a condition: it is shown without `= true`."""
     call, lit = n.args
@@ -167,7 +170,7 @@ def _call(n: Node, tight: int) -> str:
         return f"{'TRY_CAST' if name == 'try_cast' else 'CAST'}({_show(n.args[0], 0)} AS {n.dtype})"
     if name in _SIGNS and len(n.args) == 2:
         return f"({_show(n.args[0], 2)} {_SIGNS[name]} {_show(n.args[1], 2)})"
-    if name == "[]":
+    if name in ("[]", "map_value"):
         return f"{_show(n.args[0], 2)}[{_show(n.args[1], 0)}]"
     if isinstance(n.value, tuple) and len(n.value) > 2:
         return _lambda_call(n)
@@ -186,7 +189,8 @@ def _call(n: Node, tight: int) -> str:
             for c, v in zip(n.args[:-1:2], n.args[1::2], strict=False)
         )
         return f"CASE{arms} ELSE {_show(n.args[-1], 0)} END"
-    return f"{str(name).partition('@')[0]}({', '.join(_show(a, 0) for a in n.args)})"
+    shown = _SHOWN.get(str(name), str(name)).partition("@")[0]
+    return f"{shown}({', '.join(_show(a, 0) for a in n.args)})"
 
 
 def _lambda_call(n: Node) -> str:

@@ -14,7 +14,7 @@ import functools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -61,6 +61,7 @@ class DType:
         name: The name of a type that allows null tests only; "day" for intervals of whole days.
         element: The type of an array's elements, if functions of arrays support it; `name` contains
             it as well. Rows can be compared by it, statistics cannot.
+        entries: The types of a map's keys and values, if functions of maps support the keys.
     """
 
     kind: Kind
@@ -71,6 +72,7 @@ class DType:
     zoned: bool = False
     name: str = ""
     element: DType | None = field(compare=False, default=None)
+    entries: tuple[DType, DType] | None = field(compare=False, default=None)
     _hash: int = field(init=False, repr=False, compare=False, default=0)
 
     def __post_init__(self) -> None:
@@ -82,7 +84,7 @@ class DType:
 
     # Hashes of strings and enums differ between processes, so a pickled type computes its own.
     def __reduce__(self) -> tuple[type[DType], tuple[object, ...]]:
-        return DType, (*self._key, self.element)
+        return DType, (*self._key, self.element, self.entries)
 
     @property
     def _key(self) -> tuple[object, ...]:
@@ -108,6 +110,11 @@ class DType:
                 return self.name.upper()
             case _:
                 return str(self.kind.value).upper()
+
+    @property
+    def nested(self) -> bool:
+        """True if functions of arrays or maps take the type."""
+        return self.element is not None or self.entries is not None
 
     @property
     def ordered(self) -> bool:
@@ -256,6 +263,10 @@ def from_arrow(t: pa.DataType, metadata: dict[bytes, bytes] | None = None) -> DT
         element = from_arrow(t.value_type, t.value_field.metadata)
         if element.kind in ELEMENTS:
             return DType(Kind.OTHER, name=str(t), element=element)
+    if pa.types.is_map(t):
+        key, value = (from_arrow(f.type, f.metadata) for f in (t.key_field, t.item_field))
+        if key.kind in ELEMENTS:
+            return DType(Kind.OTHER, name=str(t), entries=(key, value))
     return DType(Kind.OTHER, name=str(t))
 
 
@@ -264,18 +275,6 @@ def whole(array: pa.Array | pa.ChunkedArray) -> pa.Array:
     if not isinstance(array, pa.ChunkedArray):
         return array
     return array.chunk(0) if array.num_chunks == 1 else array.combine_chunks()
-
-
-def null_where(mask: Any, values: Any) -> Any:
-    """Return values that are NULL where a mask is true or NULL.
-
-    Arrow's `if_else` with a single NULL gives wrong text for slices before version 24.
-
-    Args:
-        mask: Arrow Boolean array, chunked or not, length n.
-        values: Arrow array, chunked or not, length n.
-    """
-    return pc.if_else(mask, pa.nulls(len(values), values.type), values)
 
 
 def plain(array: pa.Array) -> pa.Array:

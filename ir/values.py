@@ -18,8 +18,16 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skipstone.ir.arrow import DTYPES, arrow_of, booleans_of, known_of, numbers_of, scalar_of
-from skipstone.ir.types import DType, Kind, from_arrow, null_where, plain, to_python
+from skipstone.ir.arrow import (
+    DTYPES,
+    arrow_of,
+    booleans_of,
+    known_of,
+    null_where,
+    numbers_of,
+    scalar_of,
+)
+from skipstone.ir.types import DType, Kind, from_arrow, plain, to_python
 
 Data: TypeAlias = npt.NDArray[Any]
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -66,7 +74,7 @@ def lane_type_of(dtype: DType) -> np.dtype[Any]:
         return np.dtype(dtype.lane_type)
     wide = (
         dtype.kind in TEXT
-        or dtype.element is not None
+        or dtype.nested
         or (dtype.kind is Kind.DECIMAL and dtype.precision > 18)
         or dtype == DType(Kind.UINT, bits=64)
     )
@@ -75,7 +83,7 @@ def lane_type_of(dtype: DType) -> np.dtype[Any]:
 
 def filler(dtype: DType) -> object:
     """Return a harmless value to compute on where a value is missing."""
-    return b"" if dtype.kind in TEXT else () if dtype.element is not None else 0
+    return b"" if dtype.kind in TEXT else () if dtype.nested else 0
 
 
 def constant(value: object, dtype: DType) -> Values:
@@ -99,19 +107,37 @@ def from_array(array: pa.Array) -> Values:
 
 
 def from_lists(array: pa.Array) -> Values:
-    """Convert an Arrow array of lists to tuples; those with text that is not UTF-8 are unknown."""
+    """Convert an Arrow array of lists to tuples, and of maps to tuples of keys and values.
+
+    Those with text that is not UTF-8 are unknown.
+    """
     dtype, array = from_arrow(array.type), plain(array)
     offsets = np.asarray(array.offsets.to_numpy(zero_copy_only=False))
-    inner = from_array(array.values)
-    n = len(array.values)
-    valid = np.broadcast_to(inner.valid & ~inner.may_raise, n).tolist()
-    values = [v if ok else None for v, ok in zip(inner.points.tolist(), valid, strict=True)]
-    lost = np.broadcast_to(inner.may_raise, n)
+    values: list[Any]
+    if dtype.entries is None:
+        values, lost = _elements(array.values)
+    else:
+        (keys, lost), (found, lost_too) = map(_elements, (array.keys, array.items))
+        values, lost = list(zip(keys, found, strict=True)), lost | lost_too
     out, may_raise = np.empty(len(array), object), np.zeros(len(array), np.bool_)
     for i, (first, stop) in enumerate(itertools.pairwise(offsets)):
         out[i], may_raise[i] = tuple(values[first:stop]), lost[first:stop].any()
     valid_rows = _validity(array)
     return Values(dtype, out, valid_rows, may_raise & valid_rows)
+
+
+def _elements(array: pa.Array) -> tuple[list[Any], Mask]:
+    """Return axis values, with None for NULL, and a mask of the unknown ones.
+
+    All values of a type that cannot be compared are None.
+    """
+    n = len(array)
+    if not from_arrow(array.type).ordered:
+        return [None] * n, np.zeros(n, np.bool_)
+    inner = from_array(array)
+    valid = np.broadcast_to(inner.valid & ~inner.may_raise, n).tolist()
+    values = [v if ok else None for v, ok in zip(inner.points.tolist(), valid, strict=True)]
+    return values, np.broadcast_to(inner.may_raise, n)
 
 
 def _validity(array: pa.Array) -> Mask:

@@ -16,12 +16,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skipstone.ir.arrow import null_where
 from skipstone.ir.coercion.coerce import common_type, in_spark
 from skipstone.ir.functions.build import cast
 from skipstone.ir.node import Node, Op
 from skipstone.ir.rows import values_of
 from skipstone.ir.session import CannotJudge, Session
-from skipstone.ir.types import DType, Kind, from_arrow, null_where, plain, whole
+from skipstone.ir.types import DType, Kind, from_arrow, plain, whole
 from skipstone.ir.values import Values, lane_type_of, to_array, unscaled
 
 NAN_LANE: Final = np.iinfo(np.int64).max  # above the lane of infinity

@@ -276,8 +276,8 @@ class PruningPredicate:
 
     @property
     def membership_columns(self) -> tuple[str, ...]:
-        """The columns with an `=` or IN test anywhere, which may be passed to `contained`."""
-        return tuple(map(show_path, membership_paths(self._bound)))
+        """The columns with an `=` or IN test or a guarantee, which may be passed to `contained`."""
+        return tuple(map(show_path, membership_paths(self._bound, self._guarantees)))
 
     @property
     def always_true(self) -> bool:

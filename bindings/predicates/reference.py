@@ -21,9 +21,12 @@ from skipstone.ir.functions import (
     codes,
     dates,
     division,
+    formats,
     iceberg,
     intervals,
     lambdas,
+    maps,
+    moves,
     patterns,
     text,
     words,
@@ -59,6 +62,7 @@ FORMS: Final = (
     ("CASE", ("CASE WHEN x > 5 THEN 1 ELSE 0 END = 1", "if(b, x, y) = 3"), "bounds"),
     ("CAST", ("CAST(x AS STRING) = '5'", "TRY_CAST(s AS INT) > 5"), "bounds, or a single value"),
     ("date part", ("year(d) = 2024", "EXTRACT(MONTH FROM ts) = 3"), "bounds"),
+    ("formatted date", ("date_format(ts, 'yyyy-MM') = '2024-01'",), "bounds"),
     (
         "date arithmetic",
         ("d + INTERVAL 3 DAYS > DATE '2024-01-01'", "date_add(d, 3) > d"),
@@ -73,7 +77,7 @@ FORMS: Final = (
 )
 # Forms that rows cannot be judged by, and the reason.
 REFUSED: Final = (
-    ("maps and structs", "`mp['a'] = 1`, `struct(x) = struct(1)`", "no function takes them"),
+    ("structs", "`struct(x) = struct(1)`", "no function takes them"),
     ("other columns in a lambda", "`exists(arr, q -> q > x)`", "a lambda sees its elements only"),
     ("elements of FLOAT or TIMESTAMP", "`array(1.5D)[0] = 1`", "their arrays are not read"),
     ("collations", "`s COLLATE UTF8_LCASE = 'a'`", "texts are compared by their bytes"),
@@ -84,12 +88,12 @@ REFUSED: Final = (
     ),
     (
         "formats",
-        "`date_format(ts, 'HH:mm') = '12:00'`, `to_number(s, '99') = 5`",
-        "no pattern is read",
+        "`date_format(ts, 'E') = 'Mon'`, `to_number(s, '99') = 5`",
+        "patterns hold years, months, days and clocks in digits",
     ),
     (
-        "clock units across changes of offset",
-        "`ts + INTERVAL 3 DAYS > ts`",
+        "units between times across changes of offset",
+        "`datediff(DAY, ts, current_timestamp()) > 3`",
         "days differ in length",
     ),
     ("decimals beyond 38 digits", "`w * w > 1`", "Spark rounds them"),
@@ -102,8 +106,9 @@ REFUSED: Final = (
 FAMILIES: Final = {
     "Arithmetic": (arithmetic, division, numbers_),
     "Text": (text, patterns, words, codes),
-    "Dates and timestamps": (dates, intervals),
+    "Dates and timestamps": (dates, formats, moves, intervals),
     "Arrays": (arrays, lambdas),
+    "Maps": (maps,),
     "Choice and casts": (choice, casts),
     "Iceberg's transforms": (iceberg,),
 }
@@ -117,11 +122,14 @@ INTERNAL: Final = frozenset(
         "has_suffix", "has_part", "fits", "matches", "units_of", "days_between", "clocks_between",
         "days_interval", "months_interval", "interval_days", "interval_hours", "interval_minutes",
         "interval_seconds", "interval_years", "interval_months", "sum_of_months", "sum_of_times",
-        "as_array", "reverse_array", "concat_arrays",
+        "as_array", "reverse_array", "concat_arrays", "map_element", "map_size",
+        "instant_add_days", "instant_add_months",
     ]
 )  # fmt: skip
 OPERATORS: Final = {
     "[]": "x[y]",
+    "map_value": "m[k]",
+    "wall_format": "date_format",
     "add": "x + y",
     "subtract": "x - y",
     "multiply": "x * y",
@@ -179,9 +187,11 @@ def _lines() -> Iterator[str]:
                 if name not in INTERNAL:
                     shown = _plain(OPERATORS.get(name, name))
                     others = ", ".join(f"`{_plain(a)}`" for a in also.get(name, ()))
-                    basis = "rows" if module in (arrays, lambdas) else _basis(function)
+                    basis = "rows" if module in (arrays, lambdas, maps) else _basis(function)
                     yield f"| `{shown}` | {others} | {basis} |"
-    rest = sorted(ALIASES.keys() - SYNONYMS.keys() - INTERNAL - FUNCTIONS.keys())
+    rest = sorted(
+        ALIASES.keys() - SYNONYMS.keys() - INTERNAL - FUNCTIONS.keys() - set(OPERATORS.values())
+    )
     yield from ("", "Rewritten into the above:", "")
     yield from _wrapped(", ".join(f"`{a}`" for a in rest) + ".")
     yield from (

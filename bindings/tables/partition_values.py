@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skipstone.bindings.statistics.casts import as_spark, cast_or_null, chunks_of
-from skipstone.ir.types import null_where
+from skipstone.ir.arrow import null_where
 from skipstone.ir.zones import DAY, to_instant, zone_of
 from skipstone.kernels.decode.arrays import texts as texts_of
 from skipstone.kernels.pack.bounds import Given

@@ -83,12 +83,10 @@ def common_type(column: DType, lit: DType, session: Session, digits: int | None 
         return _in_micros(a)
     if b.kind is Kind.STRING and a.kind is Kind.INT:
         return ty.INT64 if session.ansi else a
-    if b.kind is Kind.STRING and a.kind is Kind.DECIMAL and not session.ansi:
+    if b.kind is Kind.STRING and a.kind is Kind.DECIMAL and not a.scale and not session.ansi:
         return a
     if b.kind is Kind.STRING and a.kind in (Kind.FLOAT, Kind.DECIMAL):
-        if a.bits == 32 and not session.ansi:
-            raise CannotJudge("without ANSI mode, Spark first rounds the string to FLOAT")
-        return ty.DOUBLE
+        return ty.FLOAT if a.bits == 32 and not session.ansi else ty.DOUBLE
     if a.kind is Kind.STRING:
         raise CannotJudge(
             f"Spark casts the column from STRING to compare it with {b}, which keeps no order"

@@ -72,14 +72,21 @@ def _any_result(call: Call, args: tuple[Interval, ...]) -> Interval:
     return anything(call.dtype)
 
 
-def _function(
+def nested_function(
     signature: Callable[[tuple[Node, ...], Session], Signature],
     compute: Callable[..., Any],
     *,
     by_call: bool = False,
     strict: bool = True,
 ) -> Function:
-    """Return a function of arrays; `by_call` says that `compute` maps a call to the function."""
+    """Return a function of arrays or maps.
+
+    Args:
+        signature: As of `Function`.
+        compute: The function of one row's values, or, with `by_call`, a map from a call to it.
+        by_call: See `compute`.
+        strict: The result is NULL if any argument is NULL.
+    """
 
     def rows(call: Call, args: tuple[Values, ...]) -> Values:
         return row_values(compute(call) if by_call else compute, call, args, strict=strict)
@@ -182,7 +189,8 @@ def _at(call: Call) -> Callable[[Array, int], Any]:
     return at
 
 
-def _size(call: Call) -> Callable[[Array | None], int | None]:
+def length(call: Call) -> Callable[[Array | None], int | None]:
+    """Return size, which without ANSI mode is -1 for NULL."""
     missing = None if call.session.ansi else -1
     return lambda a: missing if a is None else len(a)
 
@@ -231,32 +239,34 @@ def _split(text: bytes, by: bytes) -> Array:
 
 
 FUNCTIONS: Final = {
-    "array": _function(_array_signature, lambda *values: values, strict=False),
+    "array": nested_function(_array_signature, lambda *values: values, strict=False),
     "as_array": Function(
         _two_arrays(None),
         rows=lambda call, args: replace(args[0], dtype=call.dtype),
         interval=_any_result,
         nested=True,
     ),
-    "size": _function(_of_array(lambda e: ty.INT32), _size, by_call=True, strict=False),
-    "array_contains": _function(_with_value(ty.BOOL), _contains),
-    "array_position": _function(
+    "size": nested_function(_of_array(lambda e: ty.INT32), length, by_call=True, strict=False),
+    "array_contains": nested_function(_with_value(ty.BOOL), _contains),
+    "array_position": nested_function(
         _with_value(ty.INT64), lambda a, v: a.index(v) + 1 if v in a else 0
     ),
-    "array_remove": _function(_with_value(None), lambda a, v: tuple(x for x in a if x != v)),
-    "element_at": _function(_of_array(lambda e: e, ty.INT32), _at, by_call=True),
-    "try_element_at": _function(_of_array(lambda e: e, ty.INT32), _at, by_call=True),
-    "get": _function(_of_array(lambda e: e, ty.INT32), _at, by_call=True),
-    "[]": _function(_of_array(lambda e: e, ty.INT32), _at, by_call=True),
-    "array_max": _function(_of_array(lambda e: e), _extreme(max)),
-    "array_min": _function(_of_array(lambda e: e), _extreme(min)),
-    "arrays_overlap": _function(_two_arrays(ty.BOOL), _overlap),
-    "sort_array": _function(_of_array(_same, ty.BOOL, least=0), _sorted),
-    "array_distinct": _function(_of_array(_same), lambda a: tuple(dict.fromkeys(a))),
-    "array_compact": _function(_of_array(_same), lambda a: tuple(v for v in a if v is not None)),
-    "reverse_array": _function(_of_array(_same), lambda a: a[::-1]),
-    "concat_arrays": _function(_two_arrays(None), lambda *a: tuple(v for x in a for v in x)),
-    "slice": _function(_of_array(_same, ty.INT32, ty.INT32), _slice),
-    "array_join": _function(_joined_signature, _joined),
-    "split": _function(_split_signature, _split),
+    "array_remove": nested_function(_with_value(None), lambda a, v: tuple(x for x in a if x != v)),
+    "element_at": nested_function(_of_array(lambda e: e, ty.INT32), _at, by_call=True),
+    "try_element_at": nested_function(_of_array(lambda e: e, ty.INT32), _at, by_call=True),
+    "get": nested_function(_of_array(lambda e: e, ty.INT32), _at, by_call=True),
+    "[]": nested_function(_of_array(lambda e: e, ty.INT32), _at, by_call=True),
+    "array_max": nested_function(_of_array(lambda e: e), _extreme(max)),
+    "array_min": nested_function(_of_array(lambda e: e), _extreme(min)),
+    "arrays_overlap": nested_function(_two_arrays(ty.BOOL), _overlap),
+    "sort_array": nested_function(_of_array(_same, ty.BOOL, least=0), _sorted),
+    "array_distinct": nested_function(_of_array(_same), lambda a: tuple(dict.fromkeys(a))),
+    "array_compact": nested_function(
+        _of_array(_same), lambda a: tuple(v for v in a if v is not None)
+    ),
+    "reverse_array": nested_function(_of_array(_same), lambda a: a[::-1]),
+    "concat_arrays": nested_function(_two_arrays(None), lambda *a: tuple(v for x in a for v in x)),
+    "slice": nested_function(_of_array(_same, ty.INT32, ty.INT32), _slice),
+    "array_join": nested_function(_joined_signature, _joined),
+    "split": nested_function(_split_signature, _split),
 }

@@ -67,7 +67,7 @@ def plain_call(name: str, args: tuple[Node, ...], session: Session) -> Node:
             hint = "compare its columns, or register it by skipstone.register_function"
             raise CannotJudge(f"the function {name} is not understood", hint if args else "")
         others = [a.dtype for a in args if a.dtype is not None and a.dtype.kind is Kind.OTHER]
-        if any(not (function.nested and t.element is not None) for t in others):
+        if any(not (function.nested and t.nested) for t in others):
             raise CannotJudge(f"{others[0]} allows null tests only")
         types, dtype = function.signature(args, session)
         cast_args = tuple(cast(a, t, session) for a, t in zip(args, types, strict=True))
@@ -126,6 +126,16 @@ def _array(args: tuple[Node, ...], session: Session) -> Node:
     if not args:
         return Node(Op.LITERAL, value=(), dtype=ty.list_type(ty.NULL))
     return plain_call("array", args, session)
+
+
+def _or_map(name: str, of_maps: str) -> Build:
+    """Build a function of arrays or of maps."""
+
+    def make(args: tuple[Node, ...], session: Session) -> Node:
+        of_map = bool(args) and args[0].dtype is not None and args[0].dtype.entries is not None
+        return plain_call(of_maps if of_map else name, args, session)
+
+    return make
 
 
 def _or_array(name: str, of_arrays: str) -> Build:
@@ -361,6 +371,10 @@ ALIASES: Final[dict[str, Build]] = {
     "array": _array,
     "concat": _or_array("concat", "concat_arrays"),
     "reverse": _or_array("reverse", "reverse_array"),
+    "[]": _or_map("[]", "map_value"),
+    "element_at": _or_map("element_at", "map_element"),
+    "try_element_at": _or_map("try_element_at", "map_element"),
+    "size": _or_map("size", "map_size"),
     "encode": _in_utf8,
     "to_binary": _in_utf8,
     "btrim": _btrim,
@@ -370,6 +384,7 @@ ALIASES: Final[dict[str, Build]] = {
     "zeroifnull": _or_zero,
     "if": _if,
     "date_trunc": _by_clock(clocks.date_trunc),
+    "date_format": _by_clock(clocks.date_format),
     "unix_timestamp": _unix_timestamp,
     "to_unix_timestamp": _unix_timestamp,
     "left": _left,

@@ -9,7 +9,7 @@ from typing import Final
 from skipstone.ir import types as ty
 from skipstone.ir.function import check_arity, int_literal, text_literal
 from skipstone.ir.functions.dates import STEPS, UNITS
-from skipstone.ir.node import Node, literal
+from skipstone.ir.node import Node, Op, literal
 from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import DType, Kind
 from skipstone.ir.zones import DAY, is_fixed, zone_of
@@ -24,11 +24,28 @@ Make = Callable[[str, tuple[Node, ...], Session], Node]
 Cast = Callable[[Node, DType, Session], Node]
 
 
-def is_steady(at: Node, session: Session) -> None:
-    """Raise CannotJudge if changes of the zone's offset can affect how a time is moved."""
+def _is_steady(at: Node, session: Session) -> bool:
+    """Return True if no change of the zone's offset can affect how a time is moved."""
     zoned = at.dtype is None or at.dtype.kind is not Kind.TIMESTAMP or at.dtype.zoned
-    if zoned and not is_fixed(session.zone):
-        raise CannotJudge("where the zone's offset changes, units of time differ in length")
+    return not zoned or is_fixed(session.zone)
+
+
+def later_by_time(at: Node, micros: Node, session: Session, build: Make) -> Node:
+    """Build a timestamp that is moved by microseconds, of which whole days move its clock."""
+    short = micros.op is Op.LITERAL and (
+        not isinstance(micros.value, int) or abs(micros.value) < DAY
+    )
+    steady = short or _is_steady(at, session)
+    return build("later" if steady else "instant_add_days", (at, micros), session)
+
+
+def later_by_months(at: Node, months: Node, session: Session, build: Make, cast: Cast) -> Node:
+    """Build a timestamp whose clock is moved by months."""
+    if not _is_steady(at, session):
+        return build("instant_add_months", (at, months), session)
+    assert at.dtype is not None
+    moved = build("wall_add_months", (cast(at, ty.TIMESTAMP_NTZ, session), months), session)
+    return cast(moved, ty.TIMESTAMP if at.dtype.zoned else ty.TIMESTAMP_NTZ, session)
 
 
 def _as_time(at: Node, session: Session, cast: Cast) -> Node:
@@ -44,21 +61,23 @@ def add_units(args: tuple[Node, ...], session: Session, build: Make, cast: Cast)
     check_arity(args, 3)
     unit, count = text_literal(args[0]), int_literal(args[1])
     at = _as_time(args[2], session, cast)
-    if abs(count) * MICROS.get(unit, DAY) >= DAY:
-        is_steady(at, session)
     zoned = at.dtype is not None and at.dtype.zoned
     if unit in MICROS:
         micros = count * MICROS[unit]
         if abs(micros) >= 2**63:
             raise CannotJudge("the interval exceeds 64 bits")
         at = cast(at, DType(Kind.TIMESTAMP, unit="us", zoned=zoned), session)
-        return build("later", (at, literal(micros, ty.INT64)), session)
+        if unit not in ("day", "dayofyear", "week") and abs(micros) >= DAY:
+            if not _is_steady(at, session):
+                raise CannotJudge(
+                    "where the zone's offset changes, versions of Spark differ about "
+                    f"{count} {unit}s; add an INTERVAL"
+                )
+        return later_by_time(at, literal(micros, ty.INT64), session, build)
     months = count * MONTHS[unit]
     if abs(months) >= 2**31:
         raise CannotJudge("the interval exceeds 32 bits")
-    wall = cast(at, ty.TIMESTAMP_NTZ, session)
-    moved = build("wall_add_months", (wall, literal(months, ty.INT32)), session)
-    return cast(moved, ty.TIMESTAMP if zoned else ty.TIMESTAMP_NTZ, session)
+    return later_by_months(at, literal(months, ty.INT32), session, build, cast)
 
 
 def units_between(args: tuple[Node, ...], session: Session, build: Make, cast: Cast) -> Node:
@@ -67,8 +86,8 @@ def units_between(args: tuple[Node, ...], session: Session, build: Make, cast: C
     unit, ends = text_literal(args[0]), [_as_time(a, session, cast) for a in args[1:]]
     if len({a.dtype.zoned for a in ends if a.dtype is not None}) > 1:
         ends = [cast(a, ty.TIMESTAMP, session) for a in ends]
-    for a in ends:
-        is_steady(a, session)
+    if not all(_is_steady(a, session) for a in ends):
+        raise CannotJudge("where the zone's offset changes, units of time differ in length")
     start, end = (cast(a, ty.TIMESTAMP_NTZ, session) for a in ends)
     if unit in MICROS:
         between = build("micros_between", (start, end), session)
@@ -127,3 +146,37 @@ def shifted(to_utc: bool) -> Callable[[tuple[Node, ...], Session, Make, Cast], N
         return cast(cast(instant, ty.TIMESTAMP_NTZ, source), ty.TIMESTAMP, to)
 
     return make
+
+
+def date_trunc(args: tuple[Node, ...], session: Session, build: Make, cast: Cast) -> Node:
+    """Truncate instants on the session's wall clock, as Spark does for every argument."""
+    check_arity(args, 2)
+    unit, at = args
+    source = at.dtype
+    kinds = (Kind.DATE, Kind.TIMESTAMP, Kind.STRING, Kind.NULL)
+    if source is None or source.kind not in kinds:
+        raise CannotJudge(f"date_trunc expects a date or timestamp, got {source}")
+    if (
+        not is_fixed(session.zone)
+        and UNITS.get(text_literal(unit).lower()) in STEPS
+        and UNITS[text_literal(unit).lower()] != "day"
+    ):
+        raise CannotJudge(
+            "where the zone's offset changes, two instants have the same clock reading, "
+            "and the result differs between them"
+        )
+    wall = cast(cast(at, ty.TIMESTAMP, session), ty.TIMESTAMP_NTZ, session)
+    return cast(build("wall_trunc", (unit, wall), session), ty.TIMESTAMP, session)
+
+
+def date_format(args: tuple[Node, ...], session: Session, build: Make, cast: Cast) -> Node:
+    """Format instants on the session's wall clock, as Spark does for every argument."""
+    check_arity(args, 2)
+    at = args[0]
+    kinds = (Kind.DATE, Kind.TIMESTAMP, Kind.STRING, Kind.NULL)
+    if at.dtype is None or at.dtype.kind not in kinds:
+        raise CannotJudge(f"date_format expects a date or timestamp, got {at.dtype}")
+    if args[1].dtype == ty.NULL:
+        return literal(None, ty.STRING)
+    wall = cast(cast(at, ty.TIMESTAMP, session), ty.TIMESTAMP_NTZ, session)
+    return build("wall_format", (wall, args[1]), session)

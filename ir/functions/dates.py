@@ -171,14 +171,15 @@ def _wall_trunc(call: Call, unit: Data, a: Data) -> Any:
     )
 
 
-def _in_days(values: Data) -> Any:
+def _in_days(values: Data) -> tuple[Data, Data]:
     """Return days as a date, which is 32 bits wide; days beyond are unknown."""
     low, high = ty.DATE.lowest, ty.DATE.highest
     assert isinstance(low, int) and isinstance(high, int)
     return np.clip(values, low, high), np.where((values < low) | (values > high), LOST, 0)
 
 
-def _add_months(call: Call, days: Data, count: Data) -> Any:
+def add_months(days: Data, count: Data) -> tuple[Data, Data]:
+    """Move days by months; the day is the last one of a shorter month. Also mark unknown days."""
     m = months(days)
     first = month_start(m + count)
     length = month_start(m + count + 1) - first
@@ -232,12 +233,6 @@ def _any_timestamp(args: tuple[Node, ...], session: Session) -> Signature:
 
 def _whole_seconds(call: Call, a: Data) -> Any:
     return np.where(a < 0, -(-np.maximum(a, np.iinfo(np.int64).min + 1) // SECOND), a // SECOND)
-
-
-def _wall_add_months(call: Call, a: Data, count: Data) -> Any:
-    """Move clocks by months; the day is the last one of a shorter month."""
-    days, lost = _add_months(call, a // DAY, count)
-    return days * DAY + a % DAY, lost | np.where(np.abs(days) > (2**63 // DAY - 1), LOST, 0)
 
 
 def _months_between(call: Call, start: Data, end: Data) -> Any:
@@ -311,7 +306,10 @@ FUNCTIONS: Final = {
         bad="unknown",
     ),
     "add_months": Function(
-        fixed(ty.DATE, ty.INT32, returns=ty.DATE), _add_months, monotone=True, bad="unknown"
+        fixed(ty.DATE, ty.INT32, returns=ty.DATE),
+        lambda call, a, n: add_months(a, n),
+        monotone=True,
+        bad="unknown",
     ),
     "datediff": Function(
         fixed(ty.DATE, ty.DATE, returns=ty.INT32),
@@ -342,11 +340,6 @@ FUNCTIONS: Final = {
     ),
     "months_apart": Function(
         fixed(ty.TIMESTAMP_NTZ, ty.TIMESTAMP_NTZ, returns=ty.INT64), _months_between
-    ),
-    "wall_add_months": Function(
-        fixed(ty.TIMESTAMP_NTZ, ty.INT32, returns=ty.TIMESTAMP_NTZ),
-        _wall_add_months,
-        bad="unknown",
     ),
     "seconds_of": Function(
         fixed(ty.TIMESTAMP_NTZ, returns=ty.decimal_type(8, 6)), lambda call, a: a % (60 * SECOND)

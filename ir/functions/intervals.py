@@ -14,8 +14,8 @@ import numpy as np
 from skipstone.ir import types as ty
 from skipstone.ir.function import Call, Function, Signature, check_arity, fixed
 from skipstone.ir.functions.arithmetic import exact, towards_zero, wrap
-from skipstone.ir.functions.clocks import is_steady
-from skipstone.ir.node import Node, Op, literal
+from skipstone.ir.functions.clocks import later_by_months, later_by_time
+from skipstone.ir.node import Node, literal
 from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import DType, Kind
 from skipstone.ir.values import Data
@@ -71,7 +71,7 @@ def _shifted(at: Node, by: Node, session: Session, build: Make, cast: Cast) -> N
     """Build a date or timestamp that is moved by an interval.
 
     An interval of months moves the wall clock. One of a day or more moves a zoned timestamp by days
-    of the wall clock, which is the same only in a zone of one offset.
+    of the wall clock, which matters in a zone whose offset changes.
     """
     assert at.dtype is not None and by.dtype is not None
     if at.dtype == ty.DATE and by.dtype == ty.YEAR_MONTH:
@@ -81,14 +81,10 @@ def _shifted(at: Node, by: Node, session: Session, build: Make, cast: Cast) -> N
     zoned = at.dtype.kind is Kind.DATE or at.dtype.zoned
     clock = ty.TIMESTAMP if zoned else ty.TIMESTAMP_NTZ
     at = cast(at, clock, session)
-    short = by.op is Op.LITERAL and (not isinstance(by.value, int) or abs(by.value) < DAY)
-    if by.dtype == ty.YEAR_MONTH or not short:
-        is_steady(at, session)
     units = build("units_of", (by,), session)
-    if by.dtype != ty.YEAR_MONTH:
-        return build("later", (at, units), session)
-    wall = cast(at, ty.TIMESTAMP_NTZ, session)
-    return cast(build("wall_add_months", (wall, units), session), clock, session)
+    if by.dtype == ty.YEAR_MONTH:
+        return later_by_months(at, units, session, build, cast)
+    return later_by_time(at, units, session, build)
 
 
 def part_of(field: str, interval: DType | None) -> str | None:

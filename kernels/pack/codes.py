@@ -16,9 +16,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skipstone.ir.arrow import arrow_of, binary_of, known_of, numbers_of
+from skipstone.ir.arrow import arrow_of, binary_of, known_of, null_where, numbers_of
 from skipstone.ir.node import Op
-from skipstone.ir.types import DType, Kind, null_where
+from skipstone.ir.types import DType, Kind
 from skipstone.kernels.pack.bounds import Bounds
 
 

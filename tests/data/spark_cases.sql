@@ -486,20 +486,8 @@ s COLLATE UTF8_LCASE = 'A'
 CAST(s AS STRING COLLATE UTF8_LCASE) = 'A'
 
 -- raising: Spark raises on some row, in ANSI mode at least: UNKNOWN, so that no container is NEVER or ALWAYS by them.
-s = 5
-s > 5
-s = 5.0
-s = true
-s = DATE'2024-01-01'
-s IN ('a', 5)
-d = 'abc'
-d = '2024-13-01'
 d = '2024-02-30'
-t = 'abc'
 t > '2024-01-01 24:00:00'
-i = 'abc'
-m = 'x'
-b = 'maybe'
 s LIKE s
 i = CAST('5.7' AS INT)
 s LIKE 'a!b' ESCAPE '!'
@@ -518,6 +506,12 @@ l - 1 < 0
 i / 0 = 1
 i % 0 = 1
 CAST(l AS INT) = 5
+d = 'abc'
+d = '2024-13-01'
+t = 'abc'
+i = 'abc'
+m = 'z'
+b = 'maybe'
 
 -- refused: Spark's analyser refuses these.
 i = true

@@ -565,3 +565,40 @@ lower(concat(s, 'ß'))
 t < TIMESTAMP '2024-11-03 01:30:00 America/New_York'
 n = TIMESTAMP_NTZ '2024-01-01 00:00:00 Europe/Berlin'
 s = -5::string
+t + INTERVAL 1 DAY
+t - INTERVAL '1 12:30:00' DAY TO SECOND
+t + INTERVAL 1 MONTH
+t - INTERVAL 13 MONTHS
+t + INTERVAL 1 YEAR
+d + INTERVAL 30 HOURS
+timestampadd(QUARTER, -1, t)
+t + make_dt_interval(i8, 5)
+t + make_ym_interval(0, i8)
+date_format(t, 'yyyy-MM-dd')
+date_format(n, 'yyyy-MM-dd HH:mm:ss.SSSSSS')
+date_format(d, "yyyy-MM-dd'T'HH")
+date_format(t, 'd.M.yy H:m:s S')
+date_format(d, "'day' dd ''")
+date_format(s, 'yyyyMM')
+date_format(t, NULL)
+s = 5
+s > 5
+s = 5L
+s < 5S
+s = 5.0
+s <> 5BD
+s >= 5D
+s = CAST(5 AS FLOAT)
+s <=> 5
+5 < s
+s = true
+s = DATE'2024-01-01'
+s < TIMESTAMP'2024-01-01 00:00:01'
+s >= TIMESTAMP_NTZ'2024-01-01 00:00:00'
+s IN (5, 6)
+s NOT IN (5, 6.5)
+s IN (DATE'2024-01-01')
+s BETWEEN 1 AND 5
+m > '5.005'
+m0 = '5'
+f = '0.1'

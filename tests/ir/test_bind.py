@@ -196,7 +196,6 @@ def test_zones(predicate, zone, bound):
 
 #    predicate                                  reason
 DECLINED = [
-    ("s = 5",                                   "Spark casts the column from STRING"),
     ("b = 1",                                   "Spark does not compare BOOLEAN with INT"),
     ("d = 5",                                   "Spark does not compare DATE with INT"),
     ("i = 'five'",                              "is not a plain BIGINT"),

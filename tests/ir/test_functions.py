@@ -98,6 +98,18 @@ CASES = [
     ("datediff(d, DATE'2024-03-01') < 4",   DAYS,                               NEVER),
     ("unix_timestamp(t) < 0",               {"t": (at(2024, 3, 5), at(2024, 3, 9))}, NEVER),
     ("to_date(t) = DATE'2024-03-04'",       {"t": (at(2024, 3, 5), at(2024, 3, 9))}, NEVER),
+    ("date_format(t, 'yyyy-MM') = '2024-03'", {"t": (at(2024, 3, 5), at(2024, 3, 9))}, ALWAYS),
+    ("date_format(t, 'yyyy-MM') IN ('2024-04')", {"t": (at(2024, 3, 5), at(2024, 3, 9))}, NEVER),
+    ("date_format(t, 'MM/yyyy') = '04/2024'", {"t": (at(2024, 3, 5), at(2024, 3, 9))}, MAYBE),
+    ("date_format(d, 'yyyyMMdd') < '20240305'", DAYS,                           NEVER),
+    ("t + INTERVAL 1 MONTH < TIMESTAMP'2024-04-05'", {"t": (at(2024, 3, 5), at(2024, 3, 9))},
+     NEVER),
+    # text beside other types
+    ("s = 5",                               {"s": ("05", "05")},                ALWAYS),
+    ("s > 5",                               {"s": ("10", "9")},                 MAYBE),
+    ("s IN (5, 6)",                         {"s": ("7", "7")},                  NEVER),
+    ("s < DATE'2024-01-01'",                {"s": ("2024-1-1", "2024-1-1")},    NEVER),
+    ("s = 5",                               {"s": ("a", "a")},                  MAYBE),  # raises
     # numbers
     ("floor(f) = 2",                        {"f": (2.0, 2.9)},                  ALWAYS),
     ("ceil(f) = 2",                         {"f": (2.1, 2.9)},                  NEVER),

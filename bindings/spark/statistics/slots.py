@@ -57,7 +57,7 @@ def slots_of(predicate: PruningPredicate, *, members: bool = False) -> tuple[Slo
         ['x.min', 'x.max', 'x.null_count', 'x.row_count', 'row_count']
     """
     leaves = leaves_of(predicate.schema)
-    with_members = membership_paths(predicate.node) if members else ()
+    with_members = membership_paths(predicate.node, predicate.literal_guarantees) if members else ()
     out: list[Slot] = []
     for path in columns_of(predicate.node):
         dtype = leaves[path].dtype

@@ -29,8 +29,8 @@ from skipstone.bindings.tables.delta.actions import (
 )
 from skipstone.bindings.tables.parquet.footer import ParsedFooter, read_tail
 from skipstone.bindings.tables.parquet.thrift import BYTES
+from skipstone.ir.arrow import null_where
 from skipstone.ir.errors import SourceError, clip, describe_error
-from skipstone.ir.types import null_where
 from skipstone.kernels.run.pool import threads
 
 

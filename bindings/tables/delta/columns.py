@@ -17,8 +17,8 @@ from skipstone.bindings.statistics.casts import cast_or_null, chunks_of
 from skipstone.bindings.statistics.coerce_inputs import MAX_ROWS
 from skipstone.bindings.tables.delta.fields import LeafField
 from skipstone.bindings.tables.partition_values import WHOLE_MINUTES, partition_values
+from skipstone.ir.arrow import null_where
 from skipstone.ir.node import Path
-from skipstone.ir.types import null_where
 from skipstone.kernels.pack.bounds import Given
 from skipstone.kernels.pack.columns import Raw
 

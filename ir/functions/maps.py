@@ -1,0 +1,105 @@
+"""Functions of maps. They are computed row by row; planning knows nothing of their results.
+
+A map is a tuple of keys and values in an object array. Spark finds the first of equal keys.
+
+Source: Spark 4, `complexTypeExtractors.scala`, `collectionOperations.scala`; seen in 4.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from skipstone.ir import types as ty
+from skipstone.ir.function import Signature, check_arity
+from skipstone.ir.functions.arrays import length, nested_function
+from skipstone.ir.node import Node
+from skipstone.ir.session import CannotJudge, Session
+from skipstone.ir.types import DType, Kind, list_type
+
+Map = tuple[tuple[Any, Any], ...]
+
+
+def entries(n: Node) -> tuple[DType, DType]:
+    """Return the types of a map's keys and values.
+
+    Raises:
+        CannotJudge: the scalar is not a map, or the type of its keys is not understood.
+    """
+    if n.dtype is None or n.dtype.entries is None:
+        raise CannotJudge(f"expected a map, got {n.dtype}")
+    return n.dtype.entries
+
+
+def _of_map(
+    returns: Callable[[DType, DType], DType],
+) -> Callable[[tuple[Node, ...], Session], Signature]:
+    def signature(args: tuple[Node, ...], session: Session) -> Signature:
+        check_arity(args, 1)
+        found = returns(*entries(args[0]))
+        assert args[0].dtype is not None
+        return (args[0].dtype,), found
+
+    return signature
+
+
+def _of_key(
+    *, returns: DType | None, cast_key: bool
+) -> Callable[[tuple[Node, ...], Session], Signature]:
+    """Return a signature of a map and a key.
+
+    Args:
+        returns: The type of the result; None is that of the map's values.
+        cast_key: Spark casts the key to the type of the map's keys. Otherwise it widens both.
+    """
+
+    def signature(args: tuple[Node, ...], session: Session) -> Signature:
+        check_arity(args, 2)
+        key, value = entries(args[0])
+        given, own = args[1].dtype, args[0].dtype
+        assert given is not None and own is not None
+        if given != key and given != ty.NULL and {given.kind, key.kind} != {Kind.INT}:
+            raise CannotJudge(f"a key of {given} beside keys of {key} is not understood")
+        to = key if cast_key or given == ty.NULL else given
+        return (own, to), _comparable(value) if returns is None else returns
+
+    return signature
+
+
+def _comparable(value: DType) -> DType:
+    """Return the type of a map's values.
+
+    Raises:
+        CannotJudge: rows cannot be judged by values of the type.
+    """
+    if not value.ordered or value.kind is Kind.UINT or value.unit == "ns":
+        raise CannotJudge(f"values of {value} in a map are not understood")
+    return value
+
+
+def _list_of(part: DType) -> DType:
+    if part.kind not in ty.ELEMENTS:
+        raise CannotJudge(f"an array of {part} is not understood")
+    return list_type(part)
+
+
+def _value(m: Map, key: Any) -> Any:
+    return next((v for k, v in m if k == key), None)
+
+
+FUNCTIONS: Final = {
+    "map_value": nested_function(_of_key(returns=None, cast_key=True), _value),
+    "map_element": nested_function(_of_key(returns=None, cast_key=False), _value),
+    "map_size": nested_function(
+        _of_map(lambda key, value: ty.INT32), length, by_call=True, strict=False
+    ),
+    "map_contains_key": nested_function(
+        _of_key(returns=ty.BOOL, cast_key=False), lambda m, key: int(any(k == key for k, _ in m))
+    ),
+    "map_keys": nested_function(
+        _of_map(lambda key, value: _list_of(key)), lambda m: tuple(k for k, _ in m)
+    ),
+    "map_values": nested_function(
+        _of_map(lambda key, value: _list_of(value)), lambda m: tuple(v for _, v in m)
+    ),
+}
