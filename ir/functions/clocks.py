@@ -96,27 +96,6 @@ def units_between(args: tuple[Node, ...], session: Session, build: Make, cast: C
     return build("div", (between, literal(MONTHS[unit], ty.INT64)), session)
 
 
-def date_trunc(args: tuple[Node, ...], session: Session, build: Make, cast: Cast) -> Node:
-    """Build date_trunc(unit, time): on the session's wall clock, as Spark does."""
-    check_arity(args, 2)
-    unit, at = args
-    source = at.dtype
-    kinds = (Kind.DATE, Kind.TIMESTAMP, Kind.STRING, Kind.NULL)
-    if source is None or source.kind not in kinds:
-        raise CannotJudge(f"date_trunc expects a date or timestamp, got {source}")
-    if (
-        not is_fixed(session.zone)
-        and UNITS.get(text_literal(unit).lower()) in STEPS
-        and UNITS[text_literal(unit).lower()] != "day"
-    ):
-        raise CannotJudge(
-            "where the zone's offset changes, two instants have the same clock reading, "
-            "and the result differs between them"
-        )
-    wall = cast(cast(at, ty.TIMESTAMP, session), ty.TIMESTAMP_NTZ, session)
-    return cast(build("wall_trunc", (unit, wall), session), ty.TIMESTAMP, session)
-
-
 def _in(name: str, session: Session) -> Session:
     try:
         zone_of(name)
