@@ -230,8 +230,8 @@ def test_version_and_module():
         assert "skipstone" in result.stdout
 
 
-HEAVY = ("numba", "polars", "deltalake", "pyiceberg", "pyspark", "typer", "rich")
-HELP = ("pyarrow", "numpy", "sqlglot", "pandas", *HEAVY[:-2], "rich")
+HEAVY = ("numba", "polars", "deltalake", "pyiceberg", "pyspark", "pydantic", "rich")
+NOT_FOR_HELP = ("pyarrow", "numpy", "sqlglot", "pandas", *HEAVY)
 
 
 @pytest.mark.parametrize(
@@ -239,12 +239,20 @@ HELP = ("pyarrow", "numpy", "sqlglot", "pandas", *HEAVY[:-2], "rich")
     [
         (
             "from skipstone.bindings.shell.cli import app; app(['--help'], standalone_mode=False)",
-            HELP,
+            NOT_FOR_HELP,
         ),
-        ("import skipstone", ("pyarrow", "numpy", "sqlglot", "pandas", *HEAVY)),
-        ("import skipstone; skipstone.scan_parquet(path).plan('x > 95').to_arrow()", HEAVY),
+        (
+            "from skipstone.bindings.shell.cli import app\n"
+            "app(['plan', path, '--where', 'x > 95'], standalone_mode=False)",
+            (*HEAVY, "pandas"),
+        ),
+        ("import skipstone", (*NOT_FOR_HELP, "click")),
+        (
+            "import skipstone; skipstone.scan_parquet(path).plan('x > 95').to_arrow()",
+            (*HEAVY, "click"),
+        ),
     ],
-    ids=["help", "import", "rows"],
+    ids=["help", "plan", "import", "rows"],
 )
 def test_heavy_packages_are_imported_when_they_are_needed(code, unwanted, data):
     code = (
