@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from skipstone.ir.function import Function
 from skipstone.ir.functions import (
-    FUNCTIONS,
     arithmetic,
     arrays,
+    builtin_functions,
     casts,
     choice,
     codes,
@@ -181,7 +181,7 @@ def _lines() -> Iterator[str]:
                     others = ", ".join(f"`{_plain(a)}`" for a in also.get(name, ()))
                     basis = "rows" if module in (arrays, lambdas) else _basis(function)
                     yield f"| `{shown}` | {others} | {basis} |"
-    rest = sorted(ALIASES.keys() - SYNONYMS.keys() - INTERNAL - FUNCTIONS.keys())
+    rest = sorted(ALIASES.keys() - SYNONYMS.keys() - INTERNAL - builtin_functions().keys())
     yield from ("", "Rewritten into the above:", "")
     yield from _wrapped(", ".join(f"`{a}`" for a in rest) + ".")
     yield from (
@@ -217,7 +217,8 @@ def _basis(function: Function) -> str:
     return "value" if function.interval is None else "range"
 
 
-assert {n for modules in FAMILIES.values() for m in modules for n in m.FUNCTIONS} == set(FUNCTIONS)
+_LISTED: Final = {n for modules in FAMILIES.values() for m in modules for n in m.FUNCTIONS}
+assert set(builtin_functions()) == _LISTED
 
 if __name__ == "__main__":
     print(page(), end="")
