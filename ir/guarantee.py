@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from skipstone.ir.node import Node, Op, Path, show_path
 from skipstone.ir.types import DType, to_python
@@ -39,8 +39,7 @@ class LiteralGuarantee:
         return frozenset(to_python(v, self.dtype) for v in self.values)
 
 
-@dataclass(frozen=True, slots=True)
-class _Term:
+class _Term(NamedTuple):
     column: Node
     positive: bool
     values: Values
