@@ -264,6 +264,29 @@ def test_heavy_packages_are_imported_when_they_are_needed(code, unwanted, data):
     assert result.stdout.splitlines()[-1] == "[]"
 
 
+# What a plain condition does not need; and the most modules of our own, which cost 0.5 ms each.
+NOT_FOR_PLANS = (
+    "bindings.plans.aggregate", "bindings.plans.explain", "bindings.plans.order",
+    "ir.coercion.nearest", "ir.functions.arrays", "ir.functions.text",
+    "ir.functions.words", "ir.partitioning", "kernels.gpu", "kernels.index.index",
+)  # fmt: skip
+MAX_MODULES = 195
+
+
+def test_a_plain_condition_imports_few_modules(data):
+    code = (
+        "import skipstone, sys\n"
+        f"skipstone.scan_parquet({data!r}).plan(\"x > 95 AND s = 'a'\").to_arrow()\n"
+        "print(*(m.removeprefix('skipstone.') for m in sys.modules if m.startswith('skipstone.')))"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    modules = result.stdout.split()
+    assert not set(modules) & set(NOT_FOR_PLANS)
+    assert len(modules) <= MAX_MODULES, len(modules)
+
+
 def test_advise(data, tmp_path_factory):
     folder = tmp_path_factory.mktemp("workload")
     workload = folder / "workload.sql"
