@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from skipstone.bindings.shell.text_table import print_table
-from skipstone.bindings.tables.parquet.pages.indexed import count_page_indexes
-from skipstone.bindings.tables.parquet.table import ParquetTable
 from skipstone.ir.node import show_path
 
 if TYPE_CHECKING:
     from skipstone.bindings.plans.plan import Plan
     from skipstone.bindings.tables.delta.table import DeltaTable
     from skipstone.bindings.tables.iceberg.table import IcebergTable
+    from skipstone.bindings.tables.parquet.table import ParquetTable
 
 
 def plan_json(plan: Plan, scanned: float, planned: float) -> str:
@@ -98,6 +97,9 @@ def _number(value: int | None) -> str:
 
 def show_stats(table: ParquetTable | DeltaTable | IcebergTable, as_json: bool) -> None:
     """Print which statistics a table has of each column."""
+    from skipstone.bindings.tables.parquet.pages.indexed import count_page_indexes
+    from skipstone.bindings.tables.parquet.table import ParquetTable
+
     rows: list[dict[str, Any]] = []
     for path in table.statistics.leaf_paths():
         raw, leaf = table.statistics.raw(path), table.statistics.leaf(path)
