@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from skipstone.bindings.shell.text_table import print_table
+from skipstone.bindings.shell.text_table import print_table, print_warning
 
 if TYPE_CHECKING:
     from skipstone.bindings.shell.cache_files import Cache
@@ -68,7 +68,7 @@ def info(statistics_dir: str | None, as_json: bool) -> None:
     )
     for row in rows:
         if row["problem"]:
-            click.secho(f"{row['cache']}: not used: {row['problem']}", fg="yellow")
+            print_warning(f"{row['cache']}: not used: {row['problem']}")
 
 
 def _described(cache: Cache) -> dict[str, Any]:

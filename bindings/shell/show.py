@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from skipstone.bindings.shell.text_table import print_table
+from skipstone.bindings.shell.text_table import print_table, print_warning
 from skipstone.ir.node import show_path
 
 if TYPE_CHECKING:
@@ -83,9 +83,9 @@ def show_plan(plan: Plan, scanned: float, planned: float, files: bool) -> None:
         f"{work.bytes:,} bytes read"
     )
     for part in plan.unused_parts:
-        click.secho(str(part), fg="yellow")
+        print_warning(str(part))
     for error in plan.table.unreadable.values():
-        click.secho(f"kept, but unreadable: {error}", fg="yellow")
+        print_warning(f"kept, but unreadable: {error}")
     if files:
         for path, groups in plan.row_groups.items():
             click.echo(f"{path}  row groups {groups}" if groups else path)

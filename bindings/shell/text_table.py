@@ -1,7 +1,8 @@
-"""Print tables as aligned text."""
+"""Print tables as aligned text, and warnings in colour."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Sequence
 
 import click
@@ -24,3 +25,9 @@ def print_table(
             for heading, cell, width in zip(headings, row, widths, strict=True)
         )
         click.echo("  ".join(cells).rstrip())
+
+
+def print_warning(text: str) -> None:
+    """Print a line, in yellow on terminals; NO_COLOR and FORCE_COLOR decide otherwise."""
+    colour = False if os.environ.get("NO_COLOR") else bool(os.environ.get("FORCE_COLOR")) or None
+    click.secho(text, fg="yellow", color=colour)
