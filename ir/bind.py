@@ -26,7 +26,6 @@ from skipstone.ir.comparisons import (
 )
 from skipstone.ir.errors import AmbiguousColumn, PredicateTooDeep, unknown_column
 from skipstone.ir.forms import CONDITIONS, SCALARS
-from skipstone.ir.functions import lambda_calls
 from skipstone.ir.functions.build import TRUTH, build, cast, truth
 from skipstone.ir.like import decode
 from skipstone.ir.node import (
@@ -309,6 +308,8 @@ class _Binder:
         for a in args:
             if a.op is Op.UNKNOWN:
                 return a
+        from skipstone.ir.functions import lambda_calls
+
         try:
             inner = _Binder(lambda_calls.parameters(name, lambda_, args), self.session, self.by)
             of = inner.condition if name in lambda_calls.CONDITIONS else inner.scalar

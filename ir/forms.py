@@ -12,7 +12,6 @@ from typing import Final
 from skipstone.ir import types as ty
 from skipstone.ir.coercion.char import without_padding
 from skipstone.ir.function import check_arity, text_literal
-from skipstone.ir.functions.patterns import regex_prefix
 from skipstone.ir.like import decode, quoted
 from skipstone.ir.node import Node, Op, literal
 from skipstone.ir.session import CannotJudge
@@ -76,6 +75,8 @@ def _rlike(args: tuple[Node, ...]) -> Node:
 
     The whole pattern is computed only for rows, and for containers that hold a single value.
     """
+    from skipstone.ir.functions.patterns import regex_prefix
+
     check_arity(args, 2)
     prefix, whole = regex_prefix(text_literal(args[1]))
     start = like(args[0], quoted(prefix) + "%")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from skipstone.ir.merge import scalar_and_values
 from skipstone.ir.node import Node, Op, Path, show_path
@@ -42,8 +42,7 @@ class LiteralGuarantee:
         return frozenset(to_python(v, self.dtype) for v in self.values)
 
 
-@dataclass(frozen=True, slots=True)
-class _Term:
+class _Term(NamedTuple):
     column: Node
     positive: bool
     values: Values

@@ -202,6 +202,11 @@ def columns_of(node: Node) -> tuple[Path, ...]:
     return tuple(seen)
 
 
+def conjuncts_of(n: Node) -> tuple[Node, ...]:
+    """Return the parts of a predicate that are joined by AND."""
+    return n.args if n.op is Op.AND else (n,)
+
+
 def flatten_chain(n: Node) -> tuple[Node, ...]:
     """Flatten nested ANDs (or ORs) into their inputs, left to right.
 

@@ -60,7 +60,7 @@ HOMES = {
         "bindings/views/figure.py",
         "bindings/views/map.py",  # only types
     ),
-    "typer": "bindings/shell/",
+    "click": "bindings/shell/",
     "xxhash": (
         "bindings/statistics/membership.py",
         "bindings/statistics/store/",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from skipstone.bindings.plans.table_protocol import DataSize, Sizes
 
@@ -11,8 +12,7 @@ from skipstone.bindings.plans.table_protocol import DataSize, Sizes
 GroupRanges = dict[int, list[tuple[int, int]]]
 
 
-@dataclass(frozen=True, slots=True)
-class FilePages:
+class FilePages(NamedTuple):
     """The ranges of rows that pages leave of a file, or of some of its row groups.
 
     Attributes:

@@ -10,8 +10,6 @@ import numpy.typing as npt
 
 from skipstone.bindings import hooks
 from skipstone.bindings.filters.option import enabled
-from skipstone.bindings.plans.aggregate import extreme
-from skipstone.bindings.plans.order import sort_keys
 from skipstone.bindings.plans.records import planned
 from skipstone.bindings.plans.request import Dynamic as Dynamic
 from skipstone.bindings.plans.request import PlanRequest, check_columns, check_limit
@@ -31,6 +29,7 @@ if TYPE_CHECKING:
     from skipstone.bindings.filters.filter import DynamicFilter
     from skipstone.bindings.filters.scan import DynamicFilters
     from skipstone.bindings.plans.enumerator import SplitEnumerator
+    from skipstone.bindings.plans.order import SortKey
 
 
 STEPS: Final = ("condition", "statistics", "dynamic", "limit")  # of `plan_table`, timed
@@ -108,6 +107,8 @@ class Plan(Shown):
             >>> plan.min("x"), plan.max("x"), plan.count()
             (5, 9, 2)
         """
+        from skipstone.bindings.plans.aggregate import extreme
+
         return extreme(self, column, descending=False)
 
     def max(self, column: str) -> Any:
@@ -115,6 +116,8 @@ class Plan(Shown):
 
         Arguments, result and errors are those of `min`.
         """
+        from skipstone.bindings.plans.aggregate import extreme
+
         return extreme(self, column, descending=True)
 
     def only(self, containers: Positions, columns: list[str]) -> Plan:
@@ -300,7 +303,11 @@ def plan_table(
     clock = [time.perf_counter()]
     schema, settings = table.schema, request.settings
     limit, columns = check_limit(request.limit), check_columns(request.columns, schema.names)
-    order = () if request.order_by is None else sort_keys(request.order_by, schema, settings)
+    order: tuple[SortKey, ...] = ()
+    if request.order_by is not None:
+        from skipstone.bindings.plans.order import sort_keys
+
+        order = sort_keys(request.order_by, schema, settings)
     statistics = pruned_by = table.statistics_in(settings.timezone)
     if not request.stats_skipping:
         pruned_by = statistics.of_partitions(table.partition_columns)

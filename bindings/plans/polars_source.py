@@ -10,7 +10,7 @@ import pyarrow as pa
 from skipstone.bindings.predicates.polars_expr import from_polars
 from skipstone.bindings.predicates.predicate import PruningPredicate
 from skipstone.ir.errors import BackendMissing
-from skipstone.ir.node import Node, Op
+from skipstone.ir.node import Node, Op, conjuncts_of
 from skipstone.ir.simplify import TRUE
 
 if TYPE_CHECKING:
@@ -101,7 +101,9 @@ def narrowed(plan: Plan, condition: Node | None, columns: list[str], limit: int 
             case_sensitive=True,
         )
         verdicts = np.minimum(verdicts, asked.evaluate(plan.statistics))
-        predicate = _filter_of_rows(asked, () if predicate is None else _conjuncts(predicate.node))
+        predicate = _filter_of_rows(
+            asked, () if predicate is None else conjuncts_of(predicate.node)
+        )
     limit = limit if plan.dynamic is None else None
     return plan._judged(predicate, verdicts, columns, plan.dynamic, limit)
 
@@ -115,10 +117,6 @@ def without_unjudged(plan: Plan) -> Plan:
 
 def _filter_of_rows(asked: PruningPredicate, own: tuple[Node, ...] = ()) -> PruningPredicate:
     """Return some conjuncts and the plain conjuncts of a condition as one predicate."""
-    plain = [c for c in _conjuncts(asked.node) if NOT_ON_ROWS.isdisjoint(n.op for n in c.walk())]
+    plain = [c for c in conjuncts_of(asked.node) if NOT_ON_ROWS.isdisjoint(n.op for n in c.walk())]
     parts = tuple(dict.fromkeys([*own, *plain])) or (TRUE,)
     return asked.part(Node(Op.AND, parts) if len(parts) > 1 else parts[0])
-
-
-def _conjuncts(node: Node) -> tuple[Node, ...]:
-    return node.args if node.op is Op.AND else (node,)

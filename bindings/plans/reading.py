@@ -10,7 +10,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skipstone.bindings import hooks
-from skipstone.bindings.plans.order import read_in_order
 from skipstone.bindings.plans.readers import ReaderName, check_reader
 from skipstone.bindings.plans.records import counted
 from skipstone.bindings.plans.selection import Selection
@@ -130,6 +129,8 @@ class Reading(Selection, ABC):
         """Yield the matching rows, in table order or sorted, up to the limit."""
         release_imports()  # as in `bind_source`
         if self.order:
+            from skipstone.bindings.plans.order import read_in_order
+
             yield from read_in_order(self._plan)
             return
         remaining = None if self.cut is None else self.cut.limit

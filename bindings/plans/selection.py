@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import numpy.typing as npt
 
-from skipstone.bindings.plans.explain.conjuncts import Conjunct, conjuncts_of, judge_conjuncts
-from skipstone.bindings.plans.explain.reasons import KeptReason, kept_reasons
-from skipstone.bindings.plans.explain.unused import UnusedPart, unused_parts
-from skipstone.bindings.plans.order import SortKey, limit_cutoff
 from skipstone.bindings.plans.table_protocol import Mask, PlannedTable, Positions, Sizes
 from skipstone.bindings.plans.work import Work
 from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import clip
-from skipstone.ir.node import Node, Op, columns_of
+from skipstone.ir.node import Node, Op, columns_of, conjuncts_of
 from skipstone.ir.outcome import Verdict
 from skipstone.ir.session import Session
 from skipstone.ir.simplify import TRUE
 
 if TYPE_CHECKING:
     from skipstone.bindings.filters.scan import DynamicFilters
+    from skipstone.bindings.plans.explain.conjuncts import Conjunct
+    from skipstone.bindings.plans.explain.reasons import KeptReason
+    from skipstone.bindings.plans.explain.unused import UnusedPart
+    from skipstone.bindings.plans.order import SortKey
     from skipstone.bindings.plans.pages import PlanPages
     from skipstone.bindings.predicates.predicate import PruningPredicate
     from skipstone.bindings.statistics.statistics import Statistics
@@ -82,6 +82,8 @@ class Selection:
         if dynamic is not None and not dynamic.decide_rows:
             self.deferred, limit = limit, None
         if limit is not None and order:
+            from skipstone.bindings.plans.order import limit_cutoff
+
             cutoff = limit_cutoff(table, statistics, verdicts, order, limit)
             self.cut = Cut(limit, 0 if cutoff is None else cutoff.rows, cutoff is not None)
             if cutoff is not None:
@@ -171,6 +173,8 @@ class Selection:
 
         They are the conjuncts of `unused`, and parts that are not understood of other conjuncts.
         """
+        from skipstone.bindings.plans.explain.unused import unused_parts
+
         return unused_parts(self.predicate)
 
     @property
@@ -226,6 +230,8 @@ class Selection:
         """
         if self.predicate is None:
             return ()
+        from skipstone.bindings.plans.explain.conjuncts import judge_conjuncts
+
         return tuple(judge_conjuncts(self.predicate, self.statistics))
 
     @property
@@ -243,6 +249,8 @@ class Selection:
     @cached_property
     def kept_reasons(self) -> tuple[KeptReason, ...]:
         """The reasons for keeping containers, with a hint for each."""
+        from skipstone.bindings.plans.explain.reasons import kept_reasons
+
         return kept_reasons(self)
 
     def __repr__(self) -> str:

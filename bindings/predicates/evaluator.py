@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from skipstone.bindings.statistics.statistics import Statistics
 from skipstone.ir.lower import Program
-from skipstone.kernels.gpu.device import DeviceArray
-from skipstone.kernels.gpu.resident import Resident
-from skipstone.kernels.index.descend import Found, descend, found_in
 from skipstone.kernels.pack.planes import Verdicts
 from skipstone.kernels.run.launch import Launch
 from skipstone.kernels.run.run import (
@@ -23,6 +21,11 @@ from skipstone.kernels.run.run import (
     run,
     survivors,
 )
+
+if TYPE_CHECKING:
+    from skipstone.kernels.gpu.device import DeviceArray
+    from skipstone.kernels.gpu.resident import Resident
+    from skipstone.kernels.index.descend import Found
 
 
 class Evaluator:
@@ -84,6 +87,8 @@ class Evaluator:
         found = self._descend(stats, backend, self._verdict_program, dense=False)
         if found is not None:
             return found.in_place()
+        from skipstone.kernels.index.descend import found_in
+
         return found_in(
             self._run(self._verdict_program, stats, backend, verdicts=False).planes, len(stats)
         )
@@ -94,6 +99,8 @@ class Evaluator:
         """Judge by the index; None: there is no index, or the flat kernel is faster."""
         if stats.levels is None:
             return None
+        from skipstone.kernels.index.descend import descend
+
         found = descend(stats.levels, self._verdict_program, program, dense=dense, backend=backend)
         if found is not None:
             self._count("levels")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator
 from typing import Final
 
 from skipstone.ir.errors import UnknownFunction, clip
 from skipstone.ir.forms import CONDITIONS, SCALARS
-from skipstone.ir.functions import FUNCTIONS
+from skipstone.ir.functions import builtin_functions
 from skipstone.ir.functions.build import ALIASES, LATEST
 from skipstone.ir.functions.spark_names import SPARK_NAMES
 from skipstone.ir.node import Node, Op
@@ -16,7 +17,6 @@ from skipstone.ir.node import Node, Op
 MIN_LETTERS: Final = 3  # shorter names are near to everything
 SHORT: Final = 6  # letters; of a shorter name, another letter makes another word: lake, like
 LONG: Final = 10  # letters of a name in which two may be wrong
-KNOWN: Final = frozenset((*FUNCTIONS, *ALIASES, *CONDITIONS, *SCALARS))
 
 
 def check_functions(node: Node, text: str | None = None) -> None:
@@ -44,9 +44,15 @@ def check_functions(node: Node, text: str | None = None) -> None:
                 raise error if text is None else error.at(text, _position(n.value, text))
 
 
+@functools.cache
+def _known() -> frozenset[str]:
+    """Return the names that are understood."""
+    return frozenset((*builtin_functions(), *ALIASES, *CONDITIONS, *SCALARS))
+
+
 def is_function(name: str) -> bool:
     """Return True for a function of Spark or a registered one, understood or not."""
-    return name in KNOWN or name in SPARK_NAMES or name in LATEST
+    return name in _known() or name in SPARK_NAMES or name in LATEST
 
 
 def near_function(name: str) -> str | None:
@@ -72,7 +78,7 @@ def near_function(name: str) -> str | None:
 
 def _candidates() -> Iterator[str]:
     """Yield the functions that people can write and that are understood."""
-    yield from (name for name in KNOWN if name in SPARK_NAMES or "." in name)
+    yield from (name for name in _known() if name in SPARK_NAMES or "." in name)
     yield from LATEST
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,10 +27,12 @@ from skipstone.ir.simplify import TRUE
 from skipstone.ir.text import rewritten, show
 from skipstone.ir.types import leaves_of
 from skipstone.ir.zones import zone_of
-from skipstone.kernels.index.descend import Found
 from skipstone.kernels.pack.planes import Mask
 from skipstone.kernels.run.launch import Launch
 from skipstone.kernels.run.run import Backend, Out
+
+if TYPE_CHECKING:
+    from skipstone.kernels.index.descend import Found
 
 
 class PruningPredicate:

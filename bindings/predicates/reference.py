@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from skipstone.ir.function import Function
 from skipstone.ir.functions import (
-    FUNCTIONS,
     arithmetic,
     arrays,
+    builtin_functions,
     casts,
     choice,
     codes,
@@ -190,7 +190,11 @@ def _lines() -> Iterator[str]:
                     basis = "rows" if module in (arrays, lambdas, maps) else _basis(function)
                     yield f"| `{shown}` | {others} | {basis} |"
     rest = sorted(
-        ALIASES.keys() - SYNONYMS.keys() - INTERNAL - FUNCTIONS.keys() - set(OPERATORS.values())
+        ALIASES.keys()
+        - SYNONYMS.keys()
+        - INTERNAL
+        - builtin_functions().keys()
+        - set(OPERATORS.values())
     )
     yield from ("", "Rewritten into the above:", "")
     yield from _wrapped(", ".join(f"`{a}`" for a in rest) + ".")
@@ -227,7 +231,8 @@ def _basis(function: Function) -> str:
     return "value" if function.interval is None else "range"
 
 
-assert {n for modules in FAMILIES.values() for m in modules for n in m.FUNCTIONS} == set(FUNCTIONS)
+_LISTED: Final = {n for modules in FAMILIES.values() for m in modules for n in m.FUNCTIONS}
+assert set(builtin_functions()) == _LISTED
 
 if __name__ == "__main__":
     print(page(), end="")

@@ -12,7 +12,7 @@ import pyarrow as pa
 from skipstone.ir.errors import PredicateError
 from skipstone.ir.forms import CONDITIONS, SCALARS
 from skipstone.ir.function import LOST, Call, Function, Signature
-from skipstone.ir.functions import FUNCTIONS
+from skipstone.ir.functions import builtin_functions
 from skipstone.ir.functions.build import ALIASES, LATEST, REGISTERED
 from skipstone.ir.interval import Interval, corners, end, merge, opaque
 from skipstone.ir.node import Node
@@ -74,7 +74,7 @@ def register_function(
         raise PredicateError(
             f"a function cannot be named {name!r}; expected letters, digits and underscores"
         )
-    if key in FUNCTIONS or key in ALIASES or key in CONDITIONS or key in SCALARS:
+    if key in builtin_functions() or key in ALIASES or key in CONDITIONS or key in SCALARS:
         raise PredicateError(
             f"{name!r} is a function of Spark's; register yours under another name"
         )

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import pyarrow.compute as pc
 
@@ -31,8 +30,7 @@ PredicateSource: TypeAlias = (
 Condition: TypeAlias = "PruningPredicate | PredicateSource"
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
+class Bound(NamedTuple):
     """A predicate that is already bound: a copy of another predicate, or a part of one."""
 
     node: Node

@@ -24,18 +24,11 @@ MICROS: Final = {
     "millisecond": 1000, "microsecond": 1,
 }  # fmt: skip
 _RANGES: Final = {
-    (first, last): re.compile(rf"(?P<sign>[+-]?){pattern}", re.ASCII)
-    for first, last, pattern in (
-        ("year", "month", r"(?P<year>\d{1,8})-(?P<month>\d{1,2})"),
-        ("day", "hour", r"(?P<day>\d{1,8}) (?P<hour>\d{1,2})"),
-        ("day", "minute", r"(?P<day>\d{1,8}) (?P<hour>\d{1,2}):(?P<minute>\d{1,2})"),
-        (
-            "day",
-            "second",
-            r"(?P<day>\d{1,8}) (?P<hour>\d{1,2}):(?P<minute>\d{1,2})"
-            r":(?P<second>\d{1,2}(?:\.\d{1,6})?)",
-        ),
-    )
+    ("year", "month"): r"(?P<year>\d{1,8})-(?P<month>\d{1,2})",
+    ("day", "hour"): r"(?P<day>\d{1,8}) (?P<hour>\d{1,2})",
+    ("day", "minute"): r"(?P<day>\d{1,8}) (?P<hour>\d{1,2}):(?P<minute>\d{1,2})",
+    ("day", "second"): r"(?P<day>\d{1,8}) (?P<hour>\d{1,2}):(?P<minute>\d{1,2})"
+    r":(?P<second>\d{1,2}(?:\.\d{1,6})?)",
 }
 _MOST: Final = {"hour": 23, "minute": 59, "second": 59, "month": 11}
 
@@ -104,7 +97,7 @@ def _many(text: str) -> Node | None:
 def _span(text: str, unit: sg.IntervalSpan) -> Node | None:
     """Return an interval such as '1 02:03:04.5' DAY TO SECOND."""
     pattern = _RANGES.get((unit.this.name.lower(), unit.expression.name.lower()))
-    m = pattern and pattern.fullmatch(text)
+    m = pattern and re.fullmatch(rf"(?P<sign>[+-]?){pattern}", text, re.ASCII)
     if not m:
         return None
     parts = {name: Decimal(v) for name, v in m.groupdict().items() if name != "sign"}

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
+
+from skipstone.bindings.shell.text_table import print_table, print_warning
 
 if TYPE_CHECKING:
     from skipstone.bindings.shell.cache_files import Cache
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Show or empty the caches.")
-Folder = Annotated[
-    str | None,
-    typer.Option(
-        "--statistics-dir",
-        help="The folder of kept statistics, as ss.cache_dir names it; by default "
-        "SKIPSTONE_STATISTICS_CACHE_DIR.",
-        metavar="FOLDER",
-    ),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+folder_option = click.option(
+    "--statistics-dir",
+    help="The folder of kept statistics, as ss.cache_dir names it; by default "
+    "SKIPSTONE_STATISTICS_CACHE_DIR.",
+    metavar="FOLDER",
+)
+
+
+@click.group(no_args_is_help=True, help="Show or empty the caches.")
+def app() -> None:
+    """Show or empty the caches."""
 
 
 def _caches(folder: str | None) -> list[Cache]:
@@ -41,36 +43,32 @@ def _caches(folder: str | None) -> list[Cache]:
     return [find_kernels(root), find_statistics(kept, root)]
 
 
-@app.command(short_help="Show where the caches are, and what they hold.")
-def info(statistics_dir: Folder = None, as_json: AsJson = False) -> None:
+@app.command("info", short_help="Show where the caches are, and what they hold.")
+@folder_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def info(statistics_dir: str | None, as_json: bool) -> None:
     """Show where the caches are, how much they hold, and why one is not used."""
     rows = [_described(cache) for cache in _caches(statistics_dir)]
     if as_json:
         print(json.dumps(rows, indent=2))
         return
-    from rich.console import Console
-    from rich.table import Table as Grid
-
-    grid = Grid()
-    for heading in ("cache", "entries", "bytes", "oldest", "folder"):
-        grid.add_column(
-            heading,
-            justify="right" if heading in ("entries", "bytes") else "left",
-            overflow="fold",
-        )
-    for row in rows:
-        grid.add_row(
-            row["cache"],
-            f"{row['entries']:,}",
-            f"{row['bytes']:,}",
-            row["oldest"] or "-",
-            row["folder"] or "not set",
-        )
-    console = Console()
-    console.print(grid)
+    print_table(
+        ("cache", "entries", "bytes", "oldest", "folder"),
+        [
+            (
+                row["cache"],
+                f"{row['entries']:,}",
+                f"{row['bytes']:,}",
+                row["oldest"] or "-",
+                row["folder"] or "not set",
+            )
+            for row in rows
+        ],
+        left=("cache", "oldest", "folder"),
+    )
     for row in rows:
         if row["problem"]:
-            console.print(f"{row['cache']}: not used: {row['problem']}", style="yellow")
+            print_warning(f"{row['cache']}: not used: {row['problem']}")
 
 
 def _described(cache: Cache) -> dict[str, Any]:
@@ -88,12 +86,11 @@ def _described(cache: Cache) -> dict[str, Any]:
     }
 
 
-@app.command(short_help="Remove what the caches hold.")
-def clear(
-    kernels: Annotated[bool, typer.Option("--kernels", help="Only compiled kernels.")] = False,
-    statistics: Annotated[bool, typer.Option("--statistics", help="Only kept statistics.")] = False,
-    statistics_dir: Folder = None,
-) -> None:
+@app.command("clear", short_help="Remove what the caches hold.")
+@click.option("--kernels", is_flag=True, help="Only compiled kernels.")
+@click.option("--statistics", is_flag=True, help="Only kept statistics.")
+@folder_option
+def clear(kernels: bool, statistics: bool, statistics_dir: str | None) -> None:
     """Remove compiled kernels and kept statistics; both are made again when they are needed.
 
     Only files that Skipstone made are removed. Other processes may use the caches meanwhile.
@@ -106,7 +103,7 @@ def clear(
             continue
         if cache.problem is not None:
             failed = True
-            typer.echo(f"{cache.name}: nothing removed: {cache.problem}", err=True)
+            click.echo(f"{cache.name}: nothing removed: {cache.problem}", err=True)
             continue
         gone = clear_cache(cache)
         where = f" from {cache.folder}" if cache.folder else ""
@@ -115,6 +112,6 @@ def clear(
             print(f"{cache.name}: {gone.in_use:,} entries stay: another process makes them now")
         for error in gone.errors:
             failed = True
-            typer.echo(f"{cache.name}: not removed: {error}", err=True)
+            click.echo(f"{cache.name}: not removed: {error}", err=True)
     if failed:
-        raise typer.Exit(1)
+        raise click.exceptions.Exit(1)

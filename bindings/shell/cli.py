@@ -1,6 +1,6 @@
-"""The commands of the shell, built with typer.
+"""The commands of the shell, built with click.
 
-Tables and rich are imported by the commands, so that help takes no time.
+Tables are imported by the commands, so that help takes no time.
 """
 
 from __future__ import annotations
@@ -8,10 +8,10 @@ from __future__ import annotations
 import contextlib
 import time
 import warnings
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Literal
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final, Literal
 
-import typer
+import click
 
 from skipstone.bindings.shell import cache
 from skipstone.ir.errors import SkipstoneWarning
@@ -21,89 +21,68 @@ if TYPE_CHECKING:
     from skipstone.bindings.tables.iceberg.table import IcebergTable
     from skipstone.bindings.tables.parquet.table import ParquetTable
 
-app = typer.Typer(
-    add_completion=False,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # rich would double the time of --help
-    help="Find the files and row groups that can hold a matching row, from statistics alone.",
+PATH: Final = (
+    "PATH is a Parquet file, a folder, a glob or a URI; a Delta table's folder; "
+    "an Iceberg table's metadata file; or several Parquet files."
 )
-app.add_typer(cache.app, name="cache")
-Paths = Annotated[
-    list[str],
-    typer.Argument(
-        help="A Parquet file, a folder, a glob or a URI; a Delta table's folder; "
-        "an Iceberg table's metadata file; or several Parquet files.",
-        metavar="PATH...",
-    ),
-]
-Where = Annotated[
-    str, typer.Option("--where", "-w", help="A condition in Spark SQL.", metavar="SQL")
-]
-TimeZone = Annotated[str, typer.Option(help="The Spark session's time zone.")]
-KeepUnreadable = Annotated[
-    bool,
-    typer.Option(
-        "--keep-unreadable", help="Keep files whose footers cannot be read, instead of failing."
-    ),
-]
-Catalog = Annotated[
-    str | None,
-    typer.Option(
-        help="The catalog of an Iceberg table, by its name in pyiceberg's configuration; "
-        "PATH is then the table's name, such as db.events.",
-        metavar="NAME",
-    ),
-]
-StorageOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="A credential or address of an object store, such as AWS_REGION=eu-west-1; "
-        "may be repeated.",
-        metavar="NAME=VALUE",
-    ),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-AsHtml = Annotated[bool, typer.Option("--html", help="Print a page of HTML.")]
-Program = Annotated[
-    bool, typer.Option("--program", help="Print the program that the condition became.")
-]
-Container = Annotated[
-    str | None,
-    typer.Option(
-        help="Tell what each conjunct saw in one file, or in one of its row groups.",
-        metavar="FILE[:ROW_GROUP]",
-    ),
-]
-Limit = Annotated[int | None, typer.Option(help="The number of matching rows to plan for.", min=0)]
-Order = Annotated[
-    str | None, typer.Option(help="Columns to sort by, as after ORDER BY.", metavar="SQL")
-]
-Files = Annotated[bool, typer.Option("--files", help="List the files and row groups to read.")]
-
-Pages = Annotated[
-    bool, typer.Option("--pages", help="Read the statistics of pages, and say what they leave.")
-]
+paths_argument = click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+WHERE: Final = "A condition in Spark SQL."
+timezone_option = click.option("--timezone", default="UTC", help="The Spark session's time zone.")
+keep_unreadable_option = click.option(
+    "--keep-unreadable",
+    is_flag=True,
+    help="Keep files whose footers cannot be read, instead of failing.",
+)
+catalog_option = click.option(
+    "--catalog",
+    help="The catalog of an Iceberg table, by its name in pyiceberg's configuration; "
+    "PATH is then the table's name, such as db.events.",
+    metavar="NAME",
+)
+storage_option_option = click.option(
+    "--storage-option",
+    multiple=True,
+    help="A credential or address of an object store, such as AWS_REGION=eu-west-1; "
+    "may be repeated.",
+    metavar="NAME=VALUE",
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+limit_option = click.option(
+    "--limit", type=click.IntRange(min=0), help="The number of matching rows to plan for."
+)
+order_option = click.option(
+    "--order-by", help="Columns to sort by, as after ORDER BY.", metavar="SQL"
+)
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
+    if wanted and not context.resilient_parsing:
         from importlib.metadata import version
 
         print(f"skipstone {version('skipstone')}")
-        raise typer.Exit
+        context.exit()
 
 
-@app.callback()
-def options(
-    context: typer.Context,
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
-        ),
-    ] = False,
-) -> None:
+class InOrder(click.Group):
+    """Lists its commands in the order in which they are added."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of the commands."""
+        return list(self.commands)
+
+
+@click.group(
+    cls=InOrder,
+    no_args_is_help=True,
+    context_settings={"show_default": True},
+    help="Find the files and row groups that can hold a matching row, from statistics alone.",
+)
+@click.option(
+    "--version", is_flag=True, callback=_print_version, is_eager=True, expose_value=False,
+    help="Print the version and exit.",
+)  # fmt: skip
+@click.pass_context
+def app(context: click.Context) -> None:
     """Find the files and row groups that can hold a matching row, from statistics alone."""
     from skipstone.kernels.config import config
 
@@ -111,11 +90,23 @@ def options(
         context.with_resource(config.override(progress=True))  # bars, if this is a terminal
 
 
-@app.command(short_help="Show which files and row groups a condition leaves to read.")
+@app.command(
+    "plan", short_help="Show which files and row groups a condition leaves to read.", epilog=PATH
+)
+@paths_argument
+@click.option("--where", "-w", default="true", help=WHERE, metavar="SQL")
+@limit_option
+@order_option
+@timezone_option
+@keep_unreadable_option
+@json_option
+@click.option("--files", is_flag=True, help="List the files and row groups to read.")
+@catalog_option
+@storage_option_option
 def plan(
-    paths: Paths, where: Where = "true", limit: Limit = None, order_by: Order = None,
-    timezone: TimeZone = "UTC", keep_unreadable: KeepUnreadable = False, as_json: AsJson = False,
-    files: Files = False, catalog: Catalog = None, storage_option: StorageOption = None,
+    paths: Sequence[str], where: str, limit: int | None, order_by: str | None, timezone: str,
+    keep_unreadable: bool, as_json: bool, files: bool, catalog: str | None,
+    storage_option: Sequence[str],
 ) -> None:  # fmt: skip
     """Show which files and row groups a condition leaves to read."""
     from skipstone.bindings.shell.show import plan_json, show_plan
@@ -131,16 +122,38 @@ def plan(
         show_plan(result, scanned, planned, files)
 
 
-@app.command(short_help="Say what a condition leaves to read, why, and what would prune more.")
+@app.command(
+    "explain",
+    short_help="Say what a condition leaves to read, why, and what would prune more.",
+    epilog=PATH,
+)
+@paths_argument
+@click.option("--where", "-w", required=True, help=WHERE, metavar="SQL")
+@limit_option
+@order_option
+@timezone_option
+@keep_unreadable_option
+@click.option(
+    "--pages", is_flag=True, help="Read the statistics of pages, and say what they leave."
+)
+@click.option("--program", is_flag=True, help="Print the program that the condition became.")
+@click.option(
+    "--container",
+    help="Tell what each conjunct saw in one file, or in one of its row groups.",
+    metavar="FILE[:ROW_GROUP]",
+)
+@json_option
+@click.option("--html", "as_html", is_flag=True, help="Print a page of HTML.")
+@catalog_option
+@storage_option_option
 def explain(
-    paths: Paths, where: Where, limit: Limit = None, order_by: Order = None,
-    timezone: TimeZone = "UTC", keep_unreadable: KeepUnreadable = False, pages: Pages = False,
-    program: Program = False, container: Container = None, as_json: AsJson = False,
-    as_html: AsHtml = False, catalog: Catalog = None, storage_option: StorageOption = None,
+    paths: Sequence[str], where: str, limit: int | None, order_by: str | None, timezone: str,
+    keep_unreadable: bool, pages: bool, program: bool, container: str | None, as_json: bool,
+    as_html: bool, catalog: str | None, storage_option: Sequence[str],
 ) -> None:  # fmt: skip
     """Say what a condition leaves to read, phase by phase, why, and what would prune more."""
     if as_json and as_html:
-        raise typer.BadParameter("expected one of --json and --html")
+        raise click.BadParameter("expected one of --json and --html")
     table, _ = _scan(paths, keep_unreadable, catalog, storage_option, quiet=as_json or as_html)
     with _no_warnings():
         result = table.plan(where=where, limit=limit, order_by=order_by, timezone=timezone)
@@ -148,62 +161,58 @@ def explain(
     print(result.explain(pages=pages, program=program, container=container, format=form))
 
 
-@app.command("map", short_help="Draw the ranges of columns, and what a condition prunes.")
+@app.command(
+    "map", short_help="Draw the ranges of columns, and what a condition prunes.", epilog=PATH
+)
+@paths_argument
+@click.option(
+    "--column", "-c", multiple=True, metavar="NAME",
+    help="A column to draw; the first two are drawn against each other, too. "
+    "By default the columns of the condition.",
+)  # fmt: skip
+@click.option("--where", "-w", help=WHERE, metavar="SQL")
+@click.option(
+    "--output", "-o", metavar="FILE",
+    help="The file to write: .html, .png, .svg or .pdf. "
+    "By default a temporary page, which the browser opens.",
+)  # fmt: skip
+@timezone_option
+@keep_unreadable_option
+@catalog_option
+@storage_option_option
 def draw_map(
-    paths: Paths,
-    column: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--column", "-c", metavar="NAME",
-            help="A column to draw; the first two are drawn against each other, too. "
-            "By default the columns of the condition.",
-        ),
-    ] = None,
-    where: Annotated[
-        str | None, typer.Option("--where", "-w", help="A condition in Spark SQL.", metavar="SQL")
-    ] = None,
-    output: Annotated[
-        str | None,
-        typer.Option(
-            "--output", "-o", metavar="FILE",
-            help="The file to write: .html, .png, .svg or .pdf. "
-            "By default a temporary page, which the browser opens.",
-        ),
-    ] = None,
-    timezone: TimeZone = "UTC", keep_unreadable: KeepUnreadable = False,
-    catalog: Catalog = None, storage_option: StorageOption = None,
+    paths: Sequence[str], column: Sequence[str], where: str | None, output: str | None,
+    timezone: str, keep_unreadable: bool, catalog: str | None, storage_option: Sequence[str],
 ) -> None:  # fmt: skip
     """Draw the ranges of columns in all containers, and which of them a condition prunes."""
     from skipstone.bindings.shell.map import draw
 
     table, _ = _scan(paths, keep_unreadable, catalog, storage_option)
-    draw(table, column or [], where, output, timezone)
+    draw(table, list(column), where, output, timezone)
 
 
-@app.command(short_help="Say which layout would let queries read less.")
+@app.command("advise", short_help="Say which layout would let queries read less.", epilog=PATH)
+@paths_argument
+@click.option(
+    "--queries", metavar="FILE",
+    help="A workload: a condition in each line, or SELECT statements with semicolons.",
+)  # fmt: skip
+@click.option("--sample", is_flag=True, help="Read a sample of rows instead of statistics alone.")
+@click.option(
+    "--sample-rows", type=click.IntRange(min=0), default=0,
+    help="The rows of the sample; implies --sample.",
+)  # fmt: skip
+@click.option("--name", help="The table's name in queries and in Spark.")
+@click.option("--html", help="Write the report as a page.", metavar="FILE")
+@timezone_option
+@keep_unreadable_option
+@json_option
+@catalog_option
+@storage_option_option
 def advise(
-    paths: Paths,
-    queries: Annotated[
-        str | None,
-        typer.Option(
-            help="A workload: a condition in each line, or SELECT statements with semicolons.",
-            metavar="FILE",
-        ),
-    ] = None,
-    sample: Annotated[
-        bool, typer.Option("--sample", help="Read a sample of rows instead of statistics alone.")
-    ] = False,
-    sample_rows: Annotated[
-        int, typer.Option(help="The rows of the sample; implies --sample.", min=0)
-    ] = 0,
-    name: Annotated[
-        str | None, typer.Option(help="The table's name in queries and in Spark.")
-    ] = None,
-    html: Annotated[
-        str | None, typer.Option(help="Write the report as a page.", metavar="FILE")
-    ] = None,
-    timezone: TimeZone = "UTC", keep_unreadable: KeepUnreadable = False, as_json: AsJson = False,
-    catalog: Catalog = None, storage_option: StorageOption = None,
+    paths: Sequence[str], queries: str | None, sample: bool, sample_rows: int, name: str | None,
+    html: str | None, timezone: str, keep_unreadable: bool, as_json: bool, catalog: str | None,
+    storage_option: Sequence[str],
 ) -> None:  # fmt: skip
     """Say which columns to cluster a table by, and what its queries would read then."""
     from skipstone.bindings.layout.advise import ROWS
@@ -216,10 +225,15 @@ def advise(
     )
 
 
-@app.command(short_help="Show which statistics each column has.")
+@app.command("stats", short_help="Show which statistics each column has.", epilog=PATH)
+@paths_argument
+@keep_unreadable_option
+@json_option
+@catalog_option
+@storage_option_option
 def stats(
-    paths: Paths, keep_unreadable: KeepUnreadable = False, as_json: AsJson = False,
-    catalog: Catalog = None, storage_option: StorageOption = None,
+    paths: Sequence[str], keep_unreadable: bool, as_json: bool, catalog: str | None,
+    storage_option: Sequence[str],
 ) -> None:  # fmt: skip
     """Show which statistics exist for each column, and how many files have page indexes."""
     from skipstone.bindings.shell.show import show_stats
@@ -228,15 +242,17 @@ def stats(
     show_stats(table, as_json)
 
 
-@app.command(short_help="Make real data, plan over it, compare with full reads.")
-def demo(
-    folder: Annotated[str, typer.Option(help="The folder for the data.")] = "demo-data",
-    scale: Annotated[float, typer.Option(help="TPC-H scale factor.")] = 0.1,
-) -> None:
+@app.command("demo", short_help="Make real data, plan over it, compare with full reads.")
+@click.option("--folder", default="demo-data", help="The folder for the data.")
+@click.option("--scale", default=0.1, help="TPC-H scale factor.")
+def demo(folder: str, scale: float) -> None:
     """Make real data (flights of 2013, TPC-H), plan over it, and compare with full reads."""
     from skipstone.bindings.shell.demo import run
 
     run(folder, scale)
+
+
+app.add_command(cache.app, name="cache")
 
 
 @contextlib.contextmanager
@@ -248,10 +264,10 @@ def _no_warnings() -> Iterator[None]:
 
 
 def _scan(
-    paths: list[str],
+    paths: Sequence[str],
     keep_unreadable: bool,
     catalog: str | None,
-    storage_option: list[str] | None,
+    storage_option: Sequence[str],
     quiet: bool = False,
 ) -> tuple[ParquetTable | DeltaTable | IcebergTable, float]:
     """Scan a table and return it with the seconds that it took.
@@ -260,17 +276,17 @@ def _scan(
     """
     from skipstone.bindings.progress import overriding
 
-    start, options = time.perf_counter(), _options(storage_option or [])
+    start, options = time.perf_counter(), _options(storage_option)
     with overriding(False if quiet else None):
         table = _scan_now(paths, keep_unreadable, catalog, options)
     return table, time.perf_counter() - start
 
 
-def _options(given: list[str]) -> dict[str, str]:
+def _options(given: Sequence[str]) -> dict[str, str]:
     """Return the options NAME=VALUE by name."""
     for option in given:
         if not option.partition("=")[1]:
-            raise typer.BadParameter(
+            raise click.BadParameter(
                 f"{option!r} is no storage option; expected NAME=VALUE, such as "
                 "AWS_REGION=eu-west-1"
             )
@@ -278,14 +294,14 @@ def _options(given: list[str]) -> dict[str, str]:
 
 
 def _scan_now(
-    paths: list[str], keep_unreadable: bool, catalog: str | None, options: dict[str, str]
+    paths: Sequence[str], keep_unreadable: bool, catalog: str | None, options: dict[str, str]
 ) -> ParquetTable | DeltaTable | IcebergTable:
     from skipstone.bindings.location import chosen_filesystem
     from skipstone.bindings.tables.detect import format_of
 
     if catalog is not None and len(paths) > 1:
-        raise typer.BadParameter("expected the name of one table with --catalog")
-    source = paths[0] if len(paths) == 1 else paths
+        raise click.BadParameter("expected the name of one table with --catalog")
+    source = paths[0] if len(paths) == 1 else list(paths)
     match "iceberg" if catalog else format_of(source, chosen_filesystem(source, None, options)):
         case "delta":
             from skipstone.bindings.tables.delta.table import scan_delta

@@ -16,7 +16,7 @@ def main() -> None:
         from skipstone.bindings.shell.cli import app
     except ImportError as e:
         sys.exit(
-            f'skipstone: the command line needs typer and rich ({e}): pip install "skipstone[cli]"'
+            f'skipstone: the command line needs click and rich ({e}): pip install "skipstone[cli]"'
         )
     try:
         app()

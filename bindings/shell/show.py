@@ -1,4 +1,4 @@
-"""What the shell prints: plans and statistics, as tables of rich or as JSON."""
+"""What the shell prints: plans and statistics, as tables or as JSON."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from skipstone.bindings.tables.parquet.pages.indexed import count_page_indexes
-from skipstone.bindings.tables.parquet.table import ParquetTable
+import click
+
+from skipstone.bindings.shell.text_table import print_table, print_warning
 from skipstone.ir.node import show_path
 
 if TYPE_CHECKING:
     from skipstone.bindings.plans.plan import Plan
     from skipstone.bindings.tables.delta.table import DeltaTable
     from skipstone.bindings.tables.iceberg.table import IcebergTable
+    from skipstone.bindings.tables.parquet.table import ParquetTable
 
 
 def plan_json(plan: Plan, scanned: float, planned: float) -> str:
@@ -50,14 +52,9 @@ def _groups(plan: Plan) -> dict[str, Any]:
 
 def show_plan(plan: Plan, scanned: float, planned: float, files: bool) -> None:
     """Print a plan as a table, and if `files` the files to read."""
-    from rich.console import Console
-    from rich.table import Table as Grid
-
-    console = Console()
     size = plan.sizes
-    grid = Grid(title=str(plan.predicate.expr) if plan.predicate else None, title_justify="left")
-    for heading in ("", "total", "kept", "kept %"):
-        grid.add_column(heading, justify="left" if not heading else "right")
+    if plan.predicate:
+        click.echo(plan.predicate.expr)
     rows: list[tuple[str, int | None, int | None]] = [
         ("files", size.total.files, size.scan.files),
         *(
@@ -68,28 +65,30 @@ def show_plan(plan: Plan, scanned: float, planned: float, files: bool) -> None:
         ("bytes", size.total.bytes, size.scan.bytes),
         ("rows", size.total.rows, size.scan.rows),
     ]
-    for name, total, kept in rows:
-        share = "-" if not total or kept is None else f"{100 * kept / total:.1f}"
-        grid.add_row(name, _number(total), _number(kept), share)
-    console.print(grid)
+    shares = [
+        "-" if not total or kept is None else f"{100 * kept / total:.1f}" for _, total, kept in rows
+    ]
+    print_table(
+        ("", "total", "kept", "kept %"),
+        [
+            (name, _number(total), _number(kept), share)
+            for (name, total, kept), share in zip(rows, shares, strict=True)
+        ],
+        left=("",),
+    )
     work = plan.table.work
     counts = "".join(f", {n:,} {name}" for name, n in work.counts.items())
-    console.print(
+    click.echo(
         f"scanned in {scanned * 1e3:.0f} ms, planned in {planned * 1e3:.1f} ms{counts}, "
         f"{work.bytes:,} bytes read"
     )
     for part in plan.unused_parts:
-        console.print(str(part), style="yellow", markup=False, highlight=False, soft_wrap=True)
+        print_warning(str(part))
     for error in plan.table.unreadable.values():
-        console.print(f"kept, but unreadable: {error}", style="yellow", markup=False)
+        print_warning(f"kept, but unreadable: {error}")
     if files:
         for path, groups in plan.row_groups.items():
-            console.print(
-                f"{path}  row groups {groups}" if groups else path,
-                markup=False,
-                soft_wrap=True,
-                highlight=False,
-            )
+            click.echo(f"{path}  row groups {groups}" if groups else path)
 
 
 def _number(value: int | None) -> str:
@@ -98,6 +97,9 @@ def _number(value: int | None) -> str:
 
 def show_stats(table: ParquetTable | DeltaTable | IcebergTable, as_json: bool) -> None:
     """Print which statistics a table has of each column."""
+    from skipstone.bindings.tables.parquet.pages.indexed import count_page_indexes
+    from skipstone.bindings.tables.parquet.table import ParquetTable
+
     rows: list[dict[str, Any]] = []
     for path in table.statistics.leaf_paths():
         raw, leaf = table.statistics.raw(path), table.statistics.leaf(path)
@@ -120,26 +122,23 @@ def show_stats(table: ParquetTable | DeltaTable | IcebergTable, as_json: bool) -
         pages = {} if indexes is None else {"page_indexes": asdict(indexes)}
         print(json.dumps({"files": table.num_files, **groups, **pages, "columns": rows}, indent=2))
         return
-    from rich.console import Console
-    from rich.table import Table as Grid
-
     groups_too = f", {total} row groups" if table.unit == "row groups" else ""
-    grid = Grid(
-        title=f"{table.num_files} files{groups_too}: the number that has each statistic",
-        title_justify="left",
+    click.echo(f"{table.num_files} files{groups_too}: the number that has each statistic")
+    print_table(
+        ("column", "type", "min", "max", "null_count"),
+        [
+            (
+                r["column"] + (" (partition)" if r["partition"] else ""),
+                r["type"],
+                *(str(r[k]) for k in ("min", "max", "null_count")),
+            )
+            for r in rows
+        ],
+        left=("column", "type"),
     )
-    for heading in ("column", "type", "min", "max", "null_count"):
-        grid.add_column(heading, justify="left" if heading in ("column", "type") else "right")
-    for r in rows:
-        grid.add_row(
-            r["column"] + (" (partition)" if r["partition"] else ""),
-            r["type"],
-            *(str(r[k]) for k in ("min", "max", "null_count")),
-        )
-    Console().print(grid)
     if indexes is not None:
         unknown = f"; unknown in {indexes.unknown} files" if indexes.unknown else ""
-        Console().print(
+        click.echo(
             f"page indexes in {indexes.files} of {table.num_files} files, "
             f"{indexes.row_groups} of {total} row groups{unknown}"
         )

@@ -7,7 +7,7 @@ import weakref
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -16,15 +16,17 @@ from skipstone.ir.errors import BackendMissing, DeviceError, SkipstoneError
 from skipstone.ir.lower import Program
 from skipstone.ir.node import Node, Path
 from skipstone.ir.types import DType
-from skipstone.kernels.gpu.device import Device
-from skipstone.kernels.gpu.resident import Resident
-from skipstone.kernels.index.index import Index
 from skipstone.kernels.pack.bounds import Given
 from skipstone.kernels.pack.columns import Column, Raw, may_contradict
 from skipstone.kernels.pack.packed import DERIVED, PREPARED, Packed
 from skipstone.kernels.run.launch import Key, Launch
 from skipstone.kernels.run.lru_cache import LruCache
 from skipstone.kernels.run.prepare import prepare
+
+if TYPE_CHECKING:
+    from skipstone.kernels.gpu.device import Device
+    from skipstone.kernels.gpu.resident import Resident
+    from skipstone.kernels.index.index import Index
 
 
 def device_of(device: int | Device | None) -> Device:
@@ -102,6 +104,8 @@ class DeviceSupport(Packed):
         """
         if self._resident is not None and device is None:
             return self
+        from skipstone.kernels.gpu.resident import Resident
+
         resident = Resident(device_of(device))
         out = self.shallow_copy()
         if isinstance(self._raw, DeviceBounds):

@@ -14,14 +14,14 @@ from skipstone.bindings.statistics.coerce_inputs import KEYS, leaf_named
 from skipstone.ir.errors import StatisticsError
 from skipstone.ir.node import Path
 from skipstone.ir.types import DType, leaves_of
-from skipstone.kernels.gpu.device import Device
-from skipstone.kernels.gpu.resident import Resident
 from skipstone.kernels.pack.columns import Column, Raw
 from skipstone.kernels.run.lru_cache import LruCache
 
 if TYPE_CHECKING:
     from skipstone.bindings.statistics.statistics import Statistics
+    from skipstone.kernels.gpu.device import Device
     from skipstone.kernels.gpu.device_arrays import Foreign
+    from skipstone.kernels.gpu.resident import Resident
 
 
 class DeviceBounds(Mapping[Path, Raw]):
@@ -129,6 +129,7 @@ def from_device(
     """Implement `Statistics.from_device`."""
     from skipstone.bindings.statistics.device import device_of
     from skipstone.bindings.statistics.statistics import Statistics
+    from skipstone.kernels.gpu.resident import Resident
 
     resident = Resident(device_of(device))
     on = resident.device

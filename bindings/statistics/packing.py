@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,11 +18,13 @@ from skipstone.bindings.statistics.protocols import MembershipSource
 from skipstone.ir.errors import StatisticsError
 from skipstone.ir.node import Path, show_path
 from skipstone.ir.types import DType, Leaf, leaves_of, to_python, whole
-from skipstone.kernels.index.index import Index
 from skipstone.kernels.pack.bounds import Given
 from skipstone.kernels.pack.columns import Column, Raw, pack_column
 from skipstone.kernels.pack.counts import rows_plane
 from skipstone.kernels.pack.planes import Plane
+
+if TYPE_CHECKING:
+    from skipstone.kernels.index.index import Index
 
 
 class PackableStatistics(DeviceSupport):

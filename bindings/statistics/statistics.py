@@ -17,14 +17,15 @@ from skipstone.bindings.statistics.packing import PackableStatistics
 from skipstone.bindings.statistics.protocols import PruningStatistics as PruningStatistics
 from skipstone.ir.node import Path
 from skipstone.ir.types import DType, leaves_of
-from skipstone.kernels.gpu.device import Device
-from skipstone.kernels.index.index import Blocking, blocks_of, build
 from skipstone.kernels.pack.columns import Column
 from skipstone.kernels.pack.planes import Plane
 from skipstone.kernels.settings import ProgressSetting
 
 if TYPE_CHECKING:
     import pyarrow.fs as pafs
+
+    from skipstone.kernels.gpu.device import Device
+    from skipstone.kernels.index.index import Blocking
 
 
 class Statistics(PackableStatistics):
@@ -224,6 +225,8 @@ class Statistics(PackableStatistics):
             >>> Statistics.from_dict({"x": bounds}, schema).index()
             Statistics(10000 containers, columns: x; levels of 20)
         """
+        from skipstone.kernels.index.index import blocks_of, build
+
         keys = [
             (path, leaf.dtype) for path in self._raw if (leaf := self._leaves.get(path)) is not None
         ]

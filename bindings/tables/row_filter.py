@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -55,8 +54,7 @@ def joined(parts: Sequence[Judged]) -> Judged:
     return Judged(np.concatenate([p.true for p in parts]), may_raise)
 
 
-@dataclass(frozen=True, slots=True)
-class Conjunct:
+class Conjunct(NamedTuple):
     """A part of a condition that rows must pass.
 
     Attributes:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from skipstone.bindings import hooks
 from skipstone.bindings.filters.option import enabled
-from skipstone.bindings.plans.explain.unused import warn_unused
 from skipstone.bindings.plans.request import PlanRequest
 from skipstone.bindings.predicates.predicate import PruningPredicate
 from skipstone.ir.node import Node
@@ -147,7 +146,10 @@ class Table(ABC):
         plan.work = self.work - before
         # A PruningPredicate or a tree of nodes comes from a program, which can ask `plan.unused`.
         if plan.predicate is not None and not isinstance(where, PruningPredicate | Node):
-            warn_unused(plan.predicate, stacklevel=2)
+            if plan.predicate.has_unknown or plan.predicate.always_true:  # others can prune
+                from skipstone.bindings.plans.explain.unused import warn_unused
+
+                warn_unused(plan.predicate, stacklevel=2)
         return plan
 
     def to_polars(self, *, timezone: str = "UTC") -> LazyFrame:

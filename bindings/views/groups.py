@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from skipstone.bindings.plans.explain import conjuncts_of
 from skipstone.bindings.views.axis import shorten
+from skipstone.ir.node import conjuncts_of
 from skipstone.ir.outcome import Verdict
 from skipstone.ir.simplify import TRUE
 from skipstone.ir.text import show

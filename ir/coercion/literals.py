@@ -12,7 +12,6 @@ from typing import Final
 import numpy as np
 
 from skipstone.ir import types as ty
-from skipstone.ir.coercion.nearest import nearest_literal
 from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import DType, Kind
 from skipstone.ir.zones import DAY, to_instant, zone_of
@@ -194,6 +193,13 @@ def _in_range(value: int, to: DType) -> bool:
     return low <= value <= high
 
 
+def _nearest(text: str, to: DType) -> str:
+    """Return what to write instead of a text; a message alone needs it, and its imports."""
+    from skipstone.ir.coercion.nearest import nearest_literal
+
+    return nearest_literal(text, to)
+
+
 def from_text(text: str, to: DType, session: Session) -> int | float:
     """Cast a string literal as Spark casts it.
 
@@ -201,7 +207,7 @@ def from_text(text: str, to: DType, session: Session) -> int | float:
         CannotJudge: the text is not one of the plain forms. It is refused, not guessed.
     """
     text = text.strip(" ")
-    refusal = CannotJudge(f"{text!r} is not a plain {to}", lambda: nearest_literal(text, to))
+    refusal = CannotJudge(f"{text!r} is not a plain {to}", lambda: _nearest(text, to))
     match to.kind:
         case Kind.INT if _INTEGER.fullmatch(text) and _in_range(int(text), to):
             return int(text)

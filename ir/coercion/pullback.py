@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,8 +15,7 @@ from skipstone.ir.types import DType, Kind
 from skipstone.ir.zones import DAY, has_stable_offset, to_local
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     """The position of a literal on a column's axis.
 
     Attributes:

@@ -2,45 +2,53 @@
 
 from __future__ import annotations
 
-from typing import Final
+import functools
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from skipstone.ir.function import Function
-from skipstone.ir.functions import (
-    arithmetic,
-    arrays,
-    casts,
-    choice,
-    codes,
-    dates,
-    division,
-    formats,
-    iceberg,
-    intervals,
-    lambdas,
-    maps,
-    moves,
-    numbers,
-    patterns,
-    text,
-    words,
-)
+if TYPE_CHECKING:
+    from skipstone.ir.function import Function
 
-FUNCTIONS: Final[dict[str, Function]] = {
-    **words.FUNCTIONS,
-    **codes.FUNCTIONS,
-    **casts.FUNCTIONS,
-    **arithmetic.FUNCTIONS,
-    **division.FUNCTIONS,
-    **numbers.FUNCTIONS,
-    **dates.FUNCTIONS,
-    **formats.FUNCTIONS,
-    **moves.FUNCTIONS,
-    **intervals.FUNCTIONS,
-    **text.FUNCTIONS,
-    **patterns.FUNCTIONS,
-    **choice.FUNCTIONS,
-    **arrays.FUNCTIONS,
-    **maps.FUNCTIONS,
-    **lambdas.FUNCTIONS,
-    **iceberg.FUNCTIONS,
-}
+
+@functools.cache
+def builtin_functions() -> Mapping[str, Function]:
+    """Return the built-in functions by name; a condition that calls none imports no table."""
+    from skipstone.ir.functions import (
+        arithmetic,
+        arrays,
+        casts,
+        choice,
+        codes,
+        dates,
+        division,
+        formats,
+        iceberg,
+        intervals,
+        lambdas,
+        maps,
+        moves,
+        numbers,
+        patterns,
+        text,
+        words,
+    )
+
+    return {
+        **words.FUNCTIONS,
+        **codes.FUNCTIONS,
+        **casts.FUNCTIONS,
+        **arithmetic.FUNCTIONS,
+        **division.FUNCTIONS,
+        **numbers.FUNCTIONS,
+        **dates.FUNCTIONS,
+        **formats.FUNCTIONS,
+        **moves.FUNCTIONS,
+        **intervals.FUNCTIONS,
+        **text.FUNCTIONS,
+        **patterns.FUNCTIONS,
+        **choice.FUNCTIONS,
+        **arrays.FUNCTIONS,
+        **maps.FUNCTIONS,
+        **lambdas.FUNCTIONS,
+        **iceberg.FUNCTIONS,
+    }

@@ -10,9 +10,8 @@ import numpy as np
 
 from skipstone.ir import types as ty
 from skipstone.ir.coercion.coerce import in_spark
-from skipstone.ir.coercion.nearest import nearest_to_cast
 from skipstone.ir.function import Call, Function, check_arity, int_literal, text_literal
-from skipstone.ir.functions import FUNCTIONS, clocks, intervals
+from skipstone.ir.functions import builtin_functions, clocks, intervals
 from skipstone.ir.functions.arithmetic import number
 from skipstone.ir.functions.casts import check_cast, steps
 from skipstone.ir.functions.dates import FIELDS
@@ -35,7 +34,7 @@ TRUTH: Final = "truth"  # a condition as a BOOLEAN value
 
 def function_of(name: str) -> Function | None:
     """Return the description of a built-in or user-defined function; None if it is unknown."""
-    return FUNCTIONS.get(name) or REGISTERED.get(name)
+    return builtin_functions().get(name) or REGISTERED.get(name)
 
 
 def call_of(n: Node) -> Call:
@@ -170,6 +169,8 @@ def fold(n: Node) -> Node:
         if function is not None and has_instant(call_of(n), function, n.args):
             return n
         why = "Spark raises an error for it, or its value is not certain here"
+        from skipstone.ir.coercion.nearest import nearest_to_cast
+
         return unknown(show(n), why, nearest_to_cast(n))
     assert n.dtype is not None
     value = v.data[0]

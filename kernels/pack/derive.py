@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from skipstone.ir import types as ty
 from skipstone.ir.arrow import python_array
-from skipstone.ir.functions import FUNCTIONS
+from skipstone.ir.functions import builtin_functions
 from skipstone.ir.functions.build import TRUTH, call_of, function_of
 from skipstone.ir.interval import Interval, apply, end, opaque, point
 from skipstone.ir.lower import Program, Want, condition_of
@@ -129,7 +129,7 @@ def _is_builtin(n: Node) -> bool:
     return (
         n.op is not Op.CALL
         or call_of(n).name == TRUTH
-        or (call_of(n).name in FUNCTIONS and all(map(_is_builtin, n.args)))
+        or (call_of(n).name in builtin_functions() and all(map(_is_builtin, n.args)))
     )
 
 
@@ -175,7 +175,8 @@ def _evaluate(n: Node, leaves: dict[Node, LeafReader], first: int, stop: int) ->
     found = function_of(call.name)
     # A user's function that is not registered here: nothing is known.
     if found is None:
-        return replace(opaque(call, FUNCTIONS["widen"], args), may_raise=np.ones(1, np.bool_))
+        widen = builtin_functions()["widen"]
+        return replace(opaque(call, widen, args), may_raise=np.ones(1, np.bool_))
     return apply(call, found, args)
 
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import secrets
 import sys
 import time
 import types
@@ -333,7 +332,7 @@ def path_of(text: str) -> Path | None:
 def _module(text: str) -> types.ModuleType:
     """Return a module whose file holds the text, which has not run yet."""
     path = path_of(text)
-    name = f"skipstone_kernel_{secrets.token_hex(16)}" if path is None else path.stem
+    name = f"skipstone_kernel_{os.urandom(16).hex()}" if path is None else path.stem
     module = types.ModuleType(name)
     module.__file__ = None
     try:
@@ -349,7 +348,7 @@ def _module(text: str) -> types.ModuleType:
 def write_whole(path: Path, data: bytes) -> None:
     """Write a file atomically: readers see all of it or nothing."""
     # The module tempfile has a lock that a forked child may find held.
-    temporary = path.parent / f".new-{secrets.token_hex(8)}"
+    temporary = path.parent / f".new-{os.urandom(8).hex()}"
     handle = os.open(temporary, CREATE_FLAGS, 0o600)
     try:
         with os.fdopen(handle, "wb") as f:

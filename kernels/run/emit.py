@@ -7,7 +7,7 @@ Words: 64 packed results at a time, combined with planes.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from skipstone.ir.node import Node, Op
 from skipstone.ir.simplify import FALSE, TRUE
@@ -19,8 +19,7 @@ INPUTS = {Op.ARRAY: "x{0}", Op.PARAM: "p{0}", Op.SET: "s{0}", Op.PLANE: "k{0}"}
 REQUIRED = (Op.LT, Op.LE, Op.GT, Op.GE, Op.AND, Op.OR, Op.ANY_IN, Op.NOT_ALL_IN)
 
 
-@dataclass(frozen=True, slots=True)
-class MaskTests:
+class MaskTests(NamedTuple):
     """The tests whose results are packed into one mask.
 
     Attributes:
@@ -34,8 +33,7 @@ class MaskTests:
     arrays: tuple[tuple[int, ...], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Body:
+class Body(NamedTuple):
     """The text of a kernel without the loops around it.
 
     Attributes:

@@ -13,8 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 from skipstone.ir.errors import BackendMissing, DeviceError, SkipstoneError
-from skipstone.kernels.gpu.device import DeviceArray
-from skipstone.kernels.gpu.resident import Resident
 from skipstone.kernels.pack import planes
 from skipstone.kernels.pack.planes import (
     Plane,
@@ -31,6 +29,8 @@ from skipstone.kernels.run.launch import Launch, group_alike
 
 if TYPE_CHECKING:
     from skipstone.kernels.gpu.cuda_text import Form
+    from skipstone.kernels.gpu.device import DeviceArray
+    from skipstone.kernels.gpu.resident import Resident
 
 T = TypeVar("T")
 
@@ -347,6 +347,7 @@ def _resident_of(launch: Launch) -> Resident:
     if launch.on is not None:
         return launch.on
     from skipstone.kernels.gpu import cupy_gpu
+    from skipstone.kernels.gpu.resident import Resident
 
     return Resident(cupy_gpu.device())
 

@@ -299,7 +299,7 @@ def on_terminal(code):
 
 def test_bars_in_the_shell(files):
     pytest.importorskip("rich")
-    pytest.importorskip("typer")
+    pytest.importorskip("click")
     code = partial(BARS.format, folder=str(files))
     shown = on_terminal(code(before="", options=[]))
     text = re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", shown)

@@ -17,10 +17,7 @@ from tests.release.environment import CommandFailed, Environment, say
 from tests.release.pages import run_page
 
 PAGES = ("README.md", "docs/tour.md")
-COMMAND_LIST = (
-    "import typer.main as t; from skipstone.bindings.shell.cli import app; "
-    "print(*t.get_command(app).commands)"
-)
+COMMAND_LIST = "from skipstone.bindings.shell.cli import app; print(*app.commands)"
 
 
 def main() -> int:

@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-pytest.importorskip("typer")
-from typer.testing import CliRunner
+pytest.importorskip("click")
+from click.testing import CliRunner
 
 from skipstone.bindings.shell import cache_files
 from skipstone.bindings.shell.cli import app

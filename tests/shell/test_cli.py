@@ -230,8 +230,8 @@ def test_version_and_module():
         assert "skipstone" in result.stdout
 
 
-HEAVY = ("numba", "polars", "deltalake", "pyiceberg", "pyspark", "typer", "rich")
-HELP = ("pyarrow", "numpy", "sqlglot", "pandas", *HEAVY[:-2], "rich")
+HEAVY = ("numba", "polars", "deltalake", "pyiceberg", "pyspark", "pydantic", "rich")
+NOT_FOR_HELP = ("pyarrow", "numpy", "sqlglot", "pandas", *HEAVY)
 
 
 @pytest.mark.parametrize(
@@ -239,12 +239,20 @@ HELP = ("pyarrow", "numpy", "sqlglot", "pandas", *HEAVY[:-2], "rich")
     [
         (
             "from skipstone.bindings.shell.cli import app; app(['--help'], standalone_mode=False)",
-            HELP,
+            NOT_FOR_HELP,
         ),
-        ("import skipstone", ("pyarrow", "numpy", "sqlglot", "pandas", *HEAVY)),
-        ("import skipstone; skipstone.scan_parquet(path).plan('x > 95').to_arrow()", HEAVY),
+        (
+            "from skipstone.bindings.shell.cli import app\n"
+            "app(['plan', path, '--where', 'x > 95'], standalone_mode=False)",
+            (*HEAVY, "pandas"),
+        ),
+        ("import skipstone", (*NOT_FOR_HELP, "click")),
+        (
+            "import skipstone; skipstone.scan_parquet(path).plan('x > 95').to_arrow()",
+            (*HEAVY, "click"),
+        ),
     ],
-    ids=["help", "import", "rows"],
+    ids=["help", "plan", "import", "rows"],
 )
 def test_heavy_packages_are_imported_when_they_are_needed(code, unwanted, data):
     code = (
@@ -254,6 +262,29 @@ def test_heavy_packages_are_imported_when_they_are_needed(code, unwanted, data):
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert result.stdout.splitlines()[-1] == "[]"
+
+
+# What a plain condition does not need; and the most modules of our own, which cost 0.5 ms each.
+NOT_FOR_PLANS = (
+    "bindings.plans.aggregate", "bindings.plans.explain", "bindings.plans.order",
+    "ir.coercion.nearest", "ir.functions.arrays", "ir.functions.text",
+    "ir.functions.words", "ir.partitioning", "kernels.gpu", "kernels.index.index",
+)  # fmt: skip
+MAX_MODULES = 195
+
+
+def test_a_plain_condition_imports_few_modules(data):
+    code = (
+        "import skipstone, sys\n"
+        f"skipstone.scan_parquet({data!r}).plan(\"x > 95 AND s = 'a'\").to_arrow()\n"
+        "print(*(m.removeprefix('skipstone.') for m in sys.modules if m.startswith('skipstone.')))"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    modules = result.stdout.split()
+    assert not set(modules) & set(NOT_FOR_PLANS)
+    assert len(modules) <= MAX_MODULES, len(modules)
 
 
 def test_advise(data, tmp_path_factory):

@@ -1,5 +1,4 @@
 """Explain plans and predicates: which data is read, why, and what would prune more."""
 
 from skipstone.bindings.plans.explain.conjuncts import Conjunct as Conjunct
-from skipstone.bindings.plans.explain.conjuncts import conjuncts_of as conjuncts_of
 from skipstone.bindings.plans.explain.conjuncts import judge_conjuncts as judge_conjuncts

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skipstone.bindings.plans.explain.undecided import undecided_reasons
-from skipstone.ir.node import Node, Op
+from skipstone.ir.node import conjuncts_of
 from skipstone.ir.outcome import Verdict
 from skipstone.ir.text import show
 
@@ -34,11 +34,6 @@ class Conjunct:
     after: int
     fully: int
     undecided: dict[str, int]
-
-
-def conjuncts_of(n: Node) -> tuple[Node, ...]:
-    """Return the parts of a predicate that are joined by AND."""
-    return n.args if n.op is Op.AND else (n,)
 
 
 def judge_conjuncts(predicate: PruningPredicate, stats: Statistics) -> list[Conjunct]:

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
-from skipstone.bindings.plans.explain.conjuncts import conjuncts_of
 from skipstone.bindings.plans.explain.phases import masks_of
 from skipstone.bindings.plans.explain.undecided import undecided_reasons
 from skipstone.ir.errors import PredicateError, clip, printable
-from skipstone.ir.node import Node, columns_of, show_path
+from skipstone.ir.node import Node, columns_of, conjuncts_of, show_path
 from skipstone.ir.outcome import Verdict
 from skipstone.ir.text import show
 

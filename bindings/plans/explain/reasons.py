@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skipstone.bindings.plans.explain.conjuncts import conjuncts_of
 from skipstone.bindings.plans.explain.undecided import Kept, Mask, Undecided, undecided_reasons
+from skipstone.ir.node import conjuncts_of
 from skipstone.ir.outcome import Verdict
 
 if TYPE_CHECKING:

@@ -6,9 +6,8 @@ import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from skipstone.bindings.plans.explain.conjuncts import conjuncts_of
 from skipstone.ir.errors import SkipstoneWarning, clip
-from skipstone.ir.node import Op, not_understood
+from skipstone.ir.node import Op, conjuncts_of, not_understood
 from skipstone.ir.simplify import TRUE
 from skipstone.ir.text import show
 
@@ -69,8 +68,6 @@ def warn_unused(predicate: PruningPredicate, stacklevel: int) -> None:
         predicate: The condition.
         stacklevel: As for `warnings.warn`, counted from the caller.
     """
-    if not (predicate.has_unknown or predicate.always_true):
-        return  # quick: the forms that are understood can prune
     if parts := unused_parts(predicate):
         message = ". ".join(map(str, parts[:MAX_PARTS]))
         if len(parts) > MAX_PARTS:

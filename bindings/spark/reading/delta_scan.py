@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from skipstone.bindings.plans.explain.conjuncts import conjuncts_of
 from skipstone.bindings.plans.plan import Plan
 from skipstone.bindings.plans.table_protocol import DataSize
 from skipstone.bindings.predicates.predicate import Condition, PruningPredicate
@@ -28,7 +27,7 @@ from skipstone.bindings.spark.session.session import (
 )
 from skipstone.bindings.tables.delta.table import DeltaTable
 from skipstone.ir.errors import SourceError
-from skipstone.ir.node import Node, Op, quoted_name
+from skipstone.ir.node import Node, Op, conjuncts_of, quoted_name
 from skipstone.ir.session import Settings
 from skipstone.ir.simplify import TRUE
 from skipstone.ir.text import show

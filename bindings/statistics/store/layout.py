@@ -22,8 +22,7 @@ import json
 import mmap
 import os
 import struct
-from dataclasses import dataclass
-from typing import IO, Any, Final
+from typing import IO, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -83,8 +82,7 @@ def type_as_json(dtype: DType) -> list[object]:
     ]
 
 
-@dataclass(frozen=True)
-class OpenedFile:
+class OpenedFile(NamedTuple):
     """A file whose magic, checksum table, footer and tail are verified.
 
     Attributes:

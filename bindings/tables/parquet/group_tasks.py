@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -22,8 +20,7 @@ UNIT_ROWS, UNIT_BYTES = 1 << 21, 1 << 26
 MANY_GROUPS, TINY_BYTES = 4, 1 << 14
 
 
-@dataclass(frozen=True, slots=True)
-class GroupTask:
+class GroupTask(NamedTuple):
     """Row groups of one file that have one verdict.
 
     Attributes:
@@ -79,10 +76,10 @@ def _split(task: GroupTask, share: float) -> Iterator[tuple[GroupTask, float]]:
     first, size = 0, 0.0
     for i, own in enumerate(sizes):
         if i > first and size + own > 1:
-            yield dataclasses.replace(task, groups=task.groups[first:i]), size
+            yield task._replace(groups=task.groups[first:i]), size
             first, size = i, 0.0
         size += own
-    yield dataclasses.replace(task, groups=task.groups[first:]) if first else task, size
+    yield task._replace(groups=task.groups[first:]) if first else task, size
 
 
 def has_many_tiny_groups(task: GroupTask, share: float) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -197,7 +196,7 @@ class GroupReader(Reader):
         with self._open(task) as source:
             tail, _ = read_tail(source)
         _check_row_counts(task, tail.rows.tolist())
-        return dataclasses.replace(task, tail=tail)
+        return task._replace(tail=tail)
 
     @contextlib.contextmanager
     def _opened(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -31,8 +31,7 @@ SMALL_CHUNK, JUDGED_CHUNK = 1 << 17, 1 << 22
 MAX_INDEX: Final = 1 << 25
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
+class Chunk(NamedTuple):
     """A column chunk, as the footer describes it.
 
     Attributes:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -24,8 +23,7 @@ TYPE, LENGTH, REPETITION, NAME, CHILDREN, CONVERTED, SCALE, PRECISION, _, LOGICA
 UTF8, DECIMAL, DATE = 0, 5, 6  # converted types
 
 
-@dataclass(frozen=True, slots=True)
-class LeafType:
+class LeafType(NamedTuple):
     """The type of a flat column, as a file in memory declares it.
 
     Attributes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -102,8 +102,7 @@ def look_up(wanted: Sequence[tuple[RowGroup, str]], *, judged: bool = False) -> 
             g.pages_of(name)
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(NamedTuple):
     """The rows `first` to `stop - 1` of a row group."""
 
     group: RowGroup

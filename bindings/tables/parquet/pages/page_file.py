@@ -11,8 +11,7 @@ import contextlib
 import functools
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -40,8 +39,7 @@ CHUNK_METADATA: Final = b"\x1c"  # the head of a chunk's field 3, a structure, a
 BOOLEAN: Final = PHYSICAL["BOOLEAN"]
 
 
-@dataclass(frozen=True, slots=True)
-class ChunkPart:
+class ChunkPart(NamedTuple):
     """Pages of one column chunk, as they are in their file.
 
     Attributes:
@@ -66,8 +64,7 @@ class ChunkPart:
         return sum(stop - start for start, stop in self.spans)
 
 
-@dataclass(frozen=True, slots=True)
-class GroupPart:
+class GroupPart(NamedTuple):
     """Parts of the column chunks of one row group, with the same number of values each.
 
     Attributes:
@@ -79,8 +76,7 @@ class GroupPart:
     parts: Sequence[ChunkPart]
 
 
-@dataclass(frozen=True, slots=True)
-class PageFile:
+class PageFile(NamedTuple):
     """A Parquet file in memory.
 
     Attributes:

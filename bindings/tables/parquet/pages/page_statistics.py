@@ -7,7 +7,7 @@ between all of them; a range has the statistics of the page of each column that 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -35,8 +35,7 @@ NULL_PAGES, MIN_VALUES, MAX_VALUES, NULL_COUNTS = 1, 2, 3, 5  # fields of a Colu
 HAS_BOUNDS = 1 << at.HAS_STATISTICS | 1 << at.MIN | 1 << at.MAX
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PageBounds:
+class PageBounds(NamedTuple):
     """The stored statistics of the pages of one column chunk.
 
     Attributes:
@@ -142,8 +141,7 @@ def _is_list(values: object, kind: type, n: int) -> bool:
     return isinstance(values, list) and len(values) == n and all(type(v) is kind for v in values)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Segments:
+class Segments(NamedTuple):
     """Ranges of rows of row groups, with statistics.
 
     Attributes:

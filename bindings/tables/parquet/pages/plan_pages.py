@@ -7,7 +7,6 @@ are checked instead.
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -70,7 +69,7 @@ def judge_file(
         raise unreadable(path, e) from e
     except UNREADABLE:
         return FilePages(path, {})
-    return dataclasses.replace(found, path=path)
+    return found._replace(path=path)
 
 
 def unreadable(path: str, e: OSError) -> SourceError:

@@ -6,8 +6,7 @@ import contextlib
 import functools
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, Protocol, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -33,8 +32,7 @@ FEW_ROWS: Final = 1 << 14  # a batch; joins and filters take 0.5 ms for each bat
 UNREADABLE: Final = (OSError, pa.ArrowException, ValueError, IndexError)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FileRead:
+class FileRead(NamedTuple):
     """Row groups of an open file to read.
 
     Attributes:

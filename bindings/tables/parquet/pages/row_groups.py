@@ -7,7 +7,6 @@ Columns of the condition come first; of the others, only pages with a living row
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -178,7 +177,7 @@ class RowGroups:
                 one = bounds_of(g.chunks[name], pages, g.ranges, leaf.physical)
                 chunk = bounds_of_chunk(g.footer, g.number, leaf.position)
                 if one is not None and chunk is not None:
-                    out[name] = dataclasses.replace(one, chunk=chunk)
+                    out[name] = one._replace(chunk=chunk)
         return out
 
     def filter(self, part: Conjunct) -> Mask | None:

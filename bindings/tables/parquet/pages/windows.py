@@ -8,7 +8,7 @@ pages within a window are read. A `Placement` relates the decoded rows to the ro
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,8 +17,7 @@ Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Placement:
+class Placement(NamedTuple):
     """Runs of decoded rows that lie in windows.
 
     Attributes:
