@@ -5,7 +5,7 @@ import pytest
 
 from skipstone.ir import types as ty
 from skipstone.ir.function import LOST, Call
-from skipstone.ir.functions import FUNCTIONS
+from skipstone.ir.functions import builtin_functions
 from skipstone.ir.functions.formats import keeps_order, parts_of
 from skipstone.ir.interval import Interval
 from skipstone.ir.interval import point as literal
@@ -29,7 +29,7 @@ def call_of(name, zone):
 @pytest.mark.parametrize(("name", "amount"), MOVES)
 def test_bounds_hold_all_moved_times(name, amount, zone):
     call, dtype = call_of(name, zone)
-    function = FUNCTIONS[name]
+    function = builtin_functions()[name]
     rng = np.random.default_rng(1)
     changes = shifts_of(zone)[0].switches
     targets = changes - (amount if name.endswith("days") else amount * 30 * DAY)
@@ -58,8 +58,14 @@ def test_amounts_beyond_the_type_are_unknown():
         call, dtype = call_of(name, "Europe/Berlin")
         for amount in (dtype.highest, dtype.lowest):
             a = Interval(call.dtype, np.zeros(1, np.int64), np.full(1, DAY), NO, YES, NO, NO, NO)
-            assert FUNCTIONS[name].interval(call, (a, literal(amount, dtype))).may_raise.all()
-            assert (FUNCTIONS[name].point(call, a.low, np.array([amount]))[1] == LOST).all()
+            assert (
+                builtin_functions()[name]
+                .interval(call, (a, literal(amount, dtype)))
+                .may_raise.all()
+            )
+            assert (
+                builtin_functions()[name].point(call, a.low, np.array([amount]))[1] == LOST
+            ).all()
 
 
 #    pattern                     keeps order
@@ -94,7 +100,9 @@ def test_patterns_that_keep_order(pattern, expected):
             rng.integers(0, 10**7, 300), [first, last - 1],
         ])
     )  # fmt: skip
-    texts, bad = FUNCTIONS["wall_format"].point(call, times, np.array([pattern.encode()], object))
+    texts, bad = builtin_functions()["wall_format"].point(
+        call, times, np.array([pattern.encode()], object)
+    )
     assert not bad.any()
     ascending = bool((texts[1:] >= texts[:-1]).all())
     assert ascending if expected else (not ascending or len(set(texts)) == 1 or "S S" in pattern)
@@ -111,6 +119,8 @@ def test_other_patterns_are_refused(pattern):
 def test_times_beyond_the_years_are_unknown():
     call = Call("wall_format", (ty.TIMESTAMP_NTZ, ty.STRING), ty.STRING, Session())
     at = np.array([-719162 * DAY - 1, -719162 * DAY, 2932897 * DAY - 1, 2932897 * DAY])
-    texts, bad = FUNCTIONS["wall_format"].point(call, at, np.array([b"yyyy-MM-dd"], object))
+    texts, bad = builtin_functions()["wall_format"].point(
+        call, at, np.array([b"yyyy-MM-dd"], object)
+    )
     assert (bad == LOST).tolist() == [True, False, False, True]
     assert texts.tolist()[1:3] == [b"0001-01-01", b"9999-12-31"]
