@@ -47,10 +47,10 @@ class Call:
     body: tuple[Any, ...] = ()
 
 
-# Values, or values and a mask of the bad ones. A uint8 mask may hold LOST: the value is not known
-# here.
+# Values, or values and a mask of the bad ones. A uint8 mask may hold VALUE_UNKNOWN: the row has a
+# value, which is not known here.
 Points: TypeAlias = Data | tuple[Data, Data]
-LOST: Final = 2
+VALUE_UNKNOWN: Final = 2
 Signature: TypeAlias = tuple[Sequence[DType], DType]
 
 

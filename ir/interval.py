@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from skipstone.ir.function import LOST, Call, Function
+from skipstone.ir.function import VALUE_UNKNOWN, Call, Function
 from skipstone.ir.types import DType, Kind
 from skipstone.ir.values import (
     NO,
@@ -288,7 +288,7 @@ def _points(call: Call, f: Function, data: list[Data]) -> tuple[Data, Mask, Mask
     assert bad is NO or f.policy(call) != "never" or not bad.any(), (
         f"{call.name} returned bad results, but declares no policy for them"
     )
-    return np.asarray(values), bad > 0, bad == LOST
+    return np.asarray(values), bad > 0, bad == VALUE_UNKNOWN
 
 
 def evaluate_rows(call: Call, f: Function, args: tuple[Values, ...]) -> Values:
@@ -302,7 +302,7 @@ def evaluate_rows(call: Call, f: Function, args: tuple[Values, ...]) -> Values:
         found = f.column(call, *map(_argument, args))
         if found is not None:
             lanes, lost = found if isinstance(found, tuple) else (found, NO)
-            return Values(call.dtype, lanes, valid, may_raise | (valid & (lost == LOST)))
+            return Values(call.dtype, lanes, valid, may_raise | (valid & (lost == VALUE_UNKNOWN)))
     use = valid & ~may_raise
     data, bad, not_known = _points(call, f, [_with_fillers(a, use) for a in args])
     if not (call.dtype.kind is Kind.DECIMAL and data.dtype == np.int64):  # of any precision

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from skipstone.ir.errors import PredicateError
 from skipstone.ir.forms import CONDITIONS, SCALARS
-from skipstone.ir.function import LOST, Call, Function, Signature
+from skipstone.ir.function import VALUE_UNKNOWN, Call, Function, Signature
 from skipstone.ir.functions import builtin_functions
 from skipstone.ir.functions.build import ALIASES, LATEST, REGISTERED
 from skipstone.ir.interval import Interval, corners, end, merge, opaque
@@ -130,13 +130,15 @@ def _function(name: str, fn: Fn, dtype: DType, monotone: bool, bounds: Fn | None
                 warn,
             )
             if other is None:
-                return np.full(n, filler(dtype), lane_type_of(dtype)), np.full(n, LOST, np.uint8)
+                return np.full(n, filler(dtype), lane_type_of(dtype)), np.full(
+                    n, VALUE_UNKNOWN, np.uint8
+                )
             same = _equal(result[0], other[0]) & (result[1] == other[1])
-            return result[0], np.where(same, np.where(result[1], 1, 0), LOST)
+            return result[0], np.where(same, np.where(result[1], 1, 0), VALUE_UNKNOWN)
         if result is None:
             out = np.empty(n, lane_type_of(dtype))
             out[:] = filler(dtype)
-            return out, np.full(n, LOST, np.uint8)
+            return out, np.full(n, VALUE_UNKNOWN, np.uint8)
         return result[0], result[1].astype(np.uint8)
 
     base = Function(signature, point, monotone=monotone, bad="null")

@@ -12,7 +12,7 @@ import numpy as np
 
 from skipstone.ir import types as ty
 from skipstone.ir.coercion.coerce import DIGITS, common_type, in_spark
-from skipstone.ir.function import LOST, Call, Function, Policy, Signature, check_arity
+from skipstone.ir.function import VALUE_UNKNOWN, Call, Function, Policy, Signature, check_arity
 from skipstone.ir.interval import Interval, corners
 from skipstone.ir.node import Node, Op
 from skipstone.ir.session import CannotJudge, Session
@@ -266,7 +266,7 @@ def _mark_long(a: Data) -> Data:
     Source: Scala, `BigDecimal.unary_-`; seen in 4.3.
     """
     if a.dtype == object:
-        return np.where(np.asarray(np.abs(a) >= 10**34, np.bool_), LOST, 0)
+        return np.where(np.asarray(np.abs(a) >= 10**34, np.bool_), VALUE_UNKNOWN, 0)
     return np.zeros(len(a), np.uint8)
 
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from skipstone.ir import types as ty
 from skipstone.ir.coercion.literals import from_text, is_no_value, to_float
-from skipstone.ir.function import LOST, Call
+from skipstone.ir.function import VALUE_UNKNOWN, Call
 from skipstone.ir.functions.arithmetic import exact, half_up, reach, rounded, towards_zero
 from skipstone.ir.interval import Interval, unknown
 from skipstone.ir.session import CannotJudge
@@ -67,7 +67,7 @@ def float_to_integer(call: Call, a: Data) -> Any:
     whole = np.clip(whole, low, high)
     if call.session.ansi or call.name == "try_cast":
         return whole, bad
-    return whole if call.dtype.bits >= 32 else (whole, np.where(bad, LOST, 0))
+    return whole if call.dtype.bits >= 32 else (whole, np.where(bad, VALUE_UNKNOWN, 0))
 
 
 def decimal_to_integer(call: Call, a: Data) -> Any:
@@ -77,7 +77,9 @@ def decimal_to_integer(call: Call, a: Data) -> Any:
     """
     unit = 10 ** call.types[0].scale
     out, bad = clipped(call, towards_zero(a, unit))
-    return out, bad if call.session.ansi or call.name == "try_cast" else np.where(bad, LOST, 0)
+    return out, bad if call.session.ansi or call.name == "try_cast" else np.where(
+        bad, VALUE_UNKNOWN, 0
+    )
 
 
 def to_decimal(call: Call, a: Data) -> Any:
@@ -111,7 +113,7 @@ def float_to_decimal(call: Call, a: Data) -> Any:
         shown = decimal.Decimal(repr(x) if bits == 64 else str(np.float32(x)))
         exact_sizes = {int(abs(Fraction(v)) * unit + Fraction(1, 2)) for v in (shown, x)}
         size = max(exact_sizes)
-        bad[i] = LOST if len(exact_sizes) > 1 else size > most
+        bad[i] = VALUE_UNKNOWN if len(exact_sizes) > 1 else size > most
         out[i] = min(size, most) * (1 if x > 0 else -1)
     return out.astype(lane_type_of(call.dtype)), bad
 
@@ -168,7 +170,7 @@ def decimal_to_timestamp(call: Call, a: Data) -> Any:
     """Cast decimal seconds to timestamps; times beyond the type are unknown."""
     unit = 10 ** call.types[0].scale
     out, bad = clipped(call, towards_zero(a.astype(object) * MICROS, unit))
-    return out, np.where(bad, LOST, 0)
+    return out, np.where(bad, VALUE_UNKNOWN, 0)
 
 
 def change_unit(call: Call, a: Data) -> Any:
@@ -187,7 +189,7 @@ def _shift(call: Call) -> Any:
 def change_clock(call: Call, a: Data) -> Any:
     """Convert between instants and wall clocks; readings with an uncertain offset are unknown."""
     shift = _shift(call)
-    return shift(a), np.where(shift.certain(a), 0, LOST)
+    return shift(a), np.where(shift.certain(a), 0, VALUE_UNKNOWN)
 
 
 def change_clock_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
@@ -223,7 +225,10 @@ def text_to(call: Call, a: Data) -> Any:
         try:
             out[i] = from_text(raw.decode("utf-8", "strict"), call.dtype, call.session)
         except (CannotJudge, ValueError, OverflowError):
-            out[i], bad[i] = 0, 1 if _is_null(call, raw.decode("utf-8", "replace")) else LOST
+            out[i], bad[i] = (
+                0,
+                1 if _is_null(call, raw.decode("utf-8", "replace")) else VALUE_UNKNOWN,
+            )
     return out, bad
 
 
@@ -242,7 +247,7 @@ def to_text(show: Callable[[Any, DType], str | None]) -> Callable[[Call, Data], 
         shown = [show(v, call.types[0]) for v in a.tolist()]
         out = np.empty(len(a), object)
         out[:] = [b"" if s is None else s.encode() for s in shown]
-        return out, np.array([LOST if s is None else 0 for s in shown], np.uint8)
+        return out, np.array([VALUE_UNKNOWN if s is None else 0 for s in shown], np.uint8)
 
     return point
 
@@ -307,7 +312,7 @@ def text_bytes(call: Call, a: Data) -> Any:
             try:
                 raw.decode()
             except UnicodeDecodeError:
-                bad[i] = LOST
+                bad[i] = VALUE_UNKNOWN
     return a, bad
 
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from skipstone.ir import types as ty
-from skipstone.ir.function import LOST, Call, Function, Signature, check_arity
+from skipstone.ir.function import VALUE_UNKNOWN, Call, Function, Signature, check_arity
 from skipstone.ir.functions.text import check_text, map_elements
 from skipstone.ir.node import Node
 from skipstone.ir.session import CannotJudge, Session
@@ -51,7 +51,7 @@ def _hex(call: Call, a: Data) -> Data:
 
 
 def _base64(call: Call, a: Data) -> Any:
-    long = map_elements(lambda raw: LOST * (len(raw) > MAX_LINE), a, to=np.uint8)
+    long = map_elements(lambda raw: VALUE_UNKNOWN * (len(raw) > MAX_LINE), a, to=np.uint8)
     return map_elements(base64.b64encode, a), long
 
 
@@ -68,7 +68,7 @@ def _unhexed(call: Call, a: Data) -> Any:
 
 def _unbase64(call: Call, a: Data) -> Any:
     """Read base64; text that is not whole groups of its characters is unknown."""
-    lost = np.array([LOST * (not _BASE64.fullmatch(raw)) for raw in a.tolist()], np.uint8)
+    lost = np.array([VALUE_UNKNOWN * (not _BASE64.fullmatch(raw)) for raw in a.tolist()], np.uint8)
     return map_elements(
         lambda raw: base64.b64decode(raw) if _BASE64.fullmatch(raw) else b"", a
     ), lost

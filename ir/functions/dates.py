@@ -14,7 +14,7 @@ import numpy as np
 
 from skipstone.ir import types as ty
 from skipstone.ir.function import (
-    LOST,
+    VALUE_UNKNOWN,
     Call,
     Function,
     Signature,
@@ -165,9 +165,9 @@ def _wall_trunc(call: Call, unit: Data, a: Data) -> Any:
     name = UNITS[only_value(unit).decode().lower()]
     if name in STEPS:
         low = np.iinfo(np.int64).min + STEPS[name]
-        return np.maximum(a, low) // STEPS[name] * STEPS[name], np.where(a < low, LOST, 0)
+        return np.maximum(a, low) // STEPS[name] * STEPS[name], np.where(a < low, VALUE_UNKNOWN, 0)
     return truncate_days(a // DAY, name) * DAY, np.where(
-        a < np.iinfo(np.int64).min + 366 * DAY, LOST, 0
+        a < np.iinfo(np.int64).min + 366 * DAY, VALUE_UNKNOWN, 0
     )
 
 
@@ -175,7 +175,7 @@ def _in_days(values: Data) -> tuple[Data, Data]:
     """Return days as a date, which is 32 bits wide; days beyond are unknown."""
     low, high = ty.DATE.lowest, ty.DATE.highest
     assert isinstance(low, int) and isinstance(high, int)
-    return np.clip(values, low, high), np.where((values < low) | (values > high), LOST, 0)
+    return np.clip(values, low, high), np.where((values < low) | (values > high), VALUE_UNKNOWN, 0)
 
 
 def add_months(days: Data, count: Data) -> tuple[Data, Data]:
@@ -192,7 +192,7 @@ def _make_date(call: Call, year: Data, month: Data, day: Data) -> Any:
     length = month_start(months(first) + 1) - first
     bad = (month < 1) | (month > 12) | (day < 1) | (day > length)
     days, beyond = _in_days(np.where(bad, 0, first + day - 1))
-    beyond = np.where(np.abs(year) > 1_000_000, LOST, beyond)
+    beyond = np.where(np.abs(year) > 1_000_000, VALUE_UNKNOWN, beyond)
     return days, np.where(bad, 1, beyond).astype(np.uint8)
 
 
@@ -313,7 +313,7 @@ FUNCTIONS: Final = {
     ),
     "datediff": Function(
         fixed(ty.DATE, ty.DATE, returns=ty.INT32),
-        lambda call, a, b: (a - b, np.where(np.abs(a - b) >= 2**31, LOST, 0)),
+        lambda call, a, b: (a - b, np.where(np.abs(a - b) >= 2**31, VALUE_UNKNOWN, 0)),
         monotone=True,
         bad="unknown",
     ),

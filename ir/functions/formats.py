@@ -15,7 +15,7 @@ import numpy as np
 
 from skipstone.ir import types as ty
 from skipstone.ir.function import (
-    LOST,
+    VALUE_UNKNOWN,
     Call,
     Function,
     Signature,
@@ -129,7 +129,7 @@ def _point(call: Call, clocks: Data, pattern: Data) -> Any:
     parts = [_shown(p, inside) for p in parts_of(only_value(pattern).decode())]
     out = np.empty(len(inside), object)
     out[:] = ["".join(row).encode() for row in zip(*parts, strict=True)] or b""
-    return out, np.where(beyond, LOST, 0)
+    return out, np.where(beyond, VALUE_UNKNOWN, 0)
 
 
 def _interval(call: Call, args: tuple[Interval, ...]) -> Interval:

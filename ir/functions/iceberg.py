@@ -16,7 +16,7 @@ import pyarrow as pa
 from skipstone.ir import types as ty
 from skipstone.ir.coercion.coerce import in_spark
 from skipstone.ir.function import (
-    LOST,
+    VALUE_UNKNOWN,
     Call,
     Function,
     Signature,
@@ -58,7 +58,7 @@ def _time_signature(name: str) -> Any:
 def _fitted(call: Call, values: Data) -> Any:
     low, high = call.dtype.lowest, call.dtype.highest
     bad = np.asarray((values < low) | (values > high), np.bool_)
-    return np.clip(values, low, high), np.where(bad, LOST, 0)
+    return np.clip(values, low, high), np.where(bad, VALUE_UNKNOWN, 0)
 
 
 def _time(name: str) -> Function:

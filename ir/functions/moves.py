@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from skipstone.ir import types as ty
-from skipstone.ir.function import LOST, Call, Function, fixed
+from skipstone.ir.function import VALUE_UNKNOWN, Call, Function, fixed
 from skipstone.ir.functions.arithmetic import towards_zero
 from skipstone.ir.functions.dates import add_months
 from skipstone.ir.interval import Interval, corners_where, merge, unknown
@@ -31,7 +31,7 @@ LAST_DAY: Final = 2**63 // DAY - 1  # its clocks are the last that timestamps ho
 
 def _wall_add_months(call: Call, clocks: Data, count: Data) -> Any:
     days, lost = add_months(clocks // DAY, count)
-    lost = lost | np.where(np.abs(days) > LAST_DAY, LOST, 0)
+    lost = lost | np.where(np.abs(days) > LAST_DAY, VALUE_UNKNOWN, 0)
     return np.where(lost, 0, days) * DAY + clocks % DAY, lost
 
 
@@ -49,7 +49,7 @@ def _instant_add_days(call: Call, instants: Data, micros: Data) -> Any:
     moved = wall(np.where(known, instants, 0)) + days
     known = known & back.certain(moved)
     at = _resolved(instants, moved, wall, back) + (micros - days)
-    return np.where(known, at, 0), np.where(known, 0, LOST)
+    return np.where(known, at, 0), np.where(known, 0, VALUE_UNKNOWN)
 
 
 def _instant_add_months(call: Call, instants: Data, count: Data) -> Any:
@@ -60,7 +60,7 @@ def _instant_add_months(call: Call, instants: Data, count: Data) -> Any:
     )
     known = known & (lost == 0) & back.certain(moved)
     at = _resolved(instants, moved, wall, back)
-    return np.where(known, at, 0), np.where(known, 0, LOST)
+    return np.where(known, at, 0), np.where(known, 0, VALUE_UNKNOWN)
 
 
 Bounds = tuple[Data, Data, Data]  # the least and greatest value, and where they are certain

@@ -12,7 +12,7 @@ import numpy as np
 from skipstone.ir import types as ty
 from skipstone.ir.coercion.coerce import DIGITS
 from skipstone.ir.function import (
-    LOST,
+    VALUE_UNKNOWN,
     Call,
     Function,
     Signature,
@@ -124,7 +124,7 @@ def _round(call: Call, a: Data, digits: Data | None = None) -> Any:
             int(abs(Fraction(v)) * 10**places + Fraction(1, 2))
             for v in (decimal.Decimal(repr(x)), x)
         }
-        bad[i] = LOST * (len(exact) > 1)
+        bad[i] = VALUE_UNKNOWN * (len(exact) > 1)
         out[i] = np.copysign(float(Fraction(max(exact), 10**places)), x)
     return out, bad
 

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from skipstone.ir import types as ty
 from skipstone.ir.function import (
-    LOST,
+    VALUE_UNKNOWN,
     Call,
     Function,
     Signature,
@@ -94,8 +94,8 @@ def _matches(shown: pa.Array, text: str) -> tuple[Data, Data]:
             if not re.search(r"[.$]", text):
                 return found, np.zeros(1, np.uint8)
             ends = pc.match_substring_regex(shown, pattern=_LINE_END)
-            return found, text_columns.numbers(ends) * LOST
-    return np.zeros(len(shown), np.int64), np.full(len(shown), LOST, np.uint8)
+            return found, text_columns.numbers(ends) * VALUE_UNKNOWN
+    return np.zeros(len(shown), np.int64), np.full(len(shown), VALUE_UNKNOWN, np.uint8)
 
 
 def regex_prefix(pattern: str) -> tuple[str, bool]:

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from skipstone.ir import types as ty
-from skipstone.ir.function import LOST, Call, Function, Signature, check_arity, fixed
+from skipstone.ir.function import VALUE_UNKNOWN, Call, Function, Signature, check_arity, fixed
 from skipstone.ir.functions import text_columns
 from skipstone.ir.interval import Interval, apply, merge
 from skipstone.ir.node import Node
@@ -165,7 +165,7 @@ def _change_case(upper: bool) -> Function:
 
     def point(call: Call, a: Data) -> Any:
         return map_elements(change, a), map_elements(
-            lambda raw: 0 if steady.fullmatch(raw.decode("utf-8", "replace")) else LOST,
+            lambda raw: 0 if steady.fullmatch(raw.decode("utf-8", "replace")) else VALUE_UNKNOWN,
             a,
             to=np.uint8,
         )

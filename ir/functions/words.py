@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from skipstone.ir import types as ty
-from skipstone.ir.function import LOST, Call, Function, Signature, check_arity
+from skipstone.ir.function import VALUE_UNKNOWN, Call, Function, Signature, check_arity
 from skipstone.ir.functions import text_columns
 from skipstone.ir.functions.arithmetic import number
 from skipstone.ir.functions.text import MAX_LENGTH, Cut, check_text, cut, map_elements
@@ -56,7 +56,7 @@ def _characters(
         results = map_elements(change_row, *data).tolist()
         out = np.empty(len(results), object)
         out[:] = [b"" if v is None else v for v in results]
-        return out, np.array([LOST if v is None else 0 for v in results], np.uint8)
+        return out, np.array([VALUE_UNKNOWN if v is None else 0 for v in results], np.uint8)
 
     return Function(
         _typed_signature(types, S, len(types) if least is None else least), point, bad="unknown"
@@ -81,7 +81,7 @@ def _characters_or_bytes(change: Callable[..., Any], *types: DType, least: int) 
         results = map_elements(change, *data).tolist()
         out = np.empty(len(results), object)
         out[:] = [b"" if v is None else v for v in results]
-        return out, np.array([LOST if v is None else 0 for v in results], np.uint8)
+        return out, np.array([VALUE_UNKNOWN if v is None else 0 for v in results], np.uint8)
 
     return Function(signature, point, bad="unknown")
 
@@ -220,7 +220,7 @@ def _power(call: Call, a: Data, b: Data) -> Any:
     """
     out = np.power(a, b)
     whole = (a == np.trunc(a)) & (b == np.trunc(b)) & (b >= 0) & (np.abs(out) < 2.0**53)
-    return out, np.where(whole, 0, LOST).astype(np.uint8)
+    return out, np.where(whole, 0, VALUE_UNKNOWN).astype(np.uint8)
 
 
 FUNCTIONS: Final = {

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from skipstone.ir import types as ty
-from skipstone.ir.function import LOST, Call
+from skipstone.ir.function import VALUE_UNKNOWN, Call
 from skipstone.ir.functions import builtin_functions
 from skipstone.ir.functions.formats import keeps_order, parts_of
 from skipstone.ir.interval import Interval
@@ -44,7 +44,7 @@ def test_bounds_hold_all_moved_times(name, amount, zone):
         x = low + (rng.random(2000) * (high - low + 1)).astype(np.int64)
         x = np.where(rng.random(2000) < 0.3, np.clip(rng.choice(near, 2000), low, high), x)
         moved, bad = function.point(call, x, np.array([amount]))
-        good = known & (bad != LOST)
+        good = known & (bad != VALUE_UNKNOWN)
         assert good[known].all()
         assert (bounds.low <= moved)[good].all() and (moved <= bounds.high)[good].all()
     # No wider than a day, a month's length and the zone's offsets explain.
@@ -64,7 +64,7 @@ def test_amounts_beyond_the_type_are_unknown():
                 .may_raise.all()
             )
             assert (
-                builtin_functions()[name].point(call, a.low, np.array([amount]))[1] == LOST
+                builtin_functions()[name].point(call, a.low, np.array([amount]))[1] == VALUE_UNKNOWN
             ).all()
 
 
@@ -122,5 +122,5 @@ def test_times_beyond_the_years_are_unknown():
     texts, bad = builtin_functions()["wall_format"].point(
         call, at, np.array([b"yyyy-MM-dd"], object)
     )
-    assert (bad == LOST).tolist() == [True, False, False, True]
+    assert (bad == VALUE_UNKNOWN).tolist() == [True, False, False, True]
     assert texts.tolist()[1:3] == [b"0001-01-01", b"9999-12-31"]
