@@ -36,7 +36,7 @@ def tokens_of(dialect: Any, text: str) -> list[Any]:
         correct = CORRECTIONS.get(tokens[at].token_type.name)
         token, at = (correct and correct(tokens, at, text)) or (tokens[at], at + 1)
         out.append(token)
-    return out
+    return _with_typed_strings(out)
 
 
 def _without_long_comments(text: str) -> str:
@@ -57,6 +57,37 @@ def _tokenized(dialect: Any, text: str) -> list[Any]:
         if plain == text:
             raise
         return list(dialect.tokenize(plain))
+
+
+# Words that make a literal of the string behind them, and tokens that apply to the literal before.
+_TYPES: Final = frozenset(
+    ("DATE", "TIME", "TIMETZ", "TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPLTZ", "TIMESTAMPNTZ")
+)
+_POSTFIX: Final = frozenset(
+    ("DCOLON", "DOT", "L_BRACKET", "COLON", "ARROW", "DARROW", "HASH_ARROW", "DHASH_ARROW")
+)
+
+
+def _with_typed_strings(tokens: list[Any]) -> list[Any]:
+    """Put parentheses around DATE '2024-01-01' if `::` or the like follows.
+
+    Spark casts the date; sqlglot would cast the string, and make a date of the result.
+    """
+    if not any(t.token_type.name in _POSTFIX for t in tokens):
+        return tokens
+    out: list[Any] = []
+    at = 0
+    while at < len(tokens):
+        kinds = [_kind(tokens, at + i) for i in range(3)]
+        if kinds[0] in _TYPES and kinds[1] in STRINGS and kinds[2] in _POSTFIX:
+            first, last = tokens[at : at + 2]
+            out += [_made("L_PAREN", "(", first, first), first, last]
+            out.append(_made("R_PAREN", ")", last, last))
+            at += 2
+        else:
+            out.append(tokens[at])
+            at += 1
+    return out
 
 
 # A correction takes the tokens, a position among them and the text. It returns a token that

@@ -461,6 +461,13 @@ t > '2024-01-01 00:00:00 Europe/Berlin'
 s = X'61'
 y = 'a'
 s = -5::string
+d = TIMESTAMP '2024-01-01 23:30:00-10:00'::date
+n = TIMESTAMP '2024-06-30 18:00:00 America/New_York'::timestamp_ntz
+n <= TIMESTAMP '2024-01-01 00:00:00+09:00'::timestamp_ntz
+t >= TIMESTAMP_NTZ '2024-07-01 00:00:00'::timestamp
+t = TIMESTAMP_NTZ '2024-01-01 05:00:00+07:00'::date::timestamp
+s = DATE '2024-1-1'::string
+d = DATE '2024-07-01'::string::date
 
 -- declined: Spark answers these, and they stay UNKNOWN here.
 l > -99999999999999999999
