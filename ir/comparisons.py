@@ -78,8 +78,8 @@ def compare(op: Op, a: Node, b: Node, session: Session, *, has_literal: bool = T
         a, b, op = b, a, FLIP[op]
     b = _null_if_malformed(b, a, session)
     if a.dtype == ty.NULL or b.dtype == ty.NULL or (b.op is Op.LITERAL and b.value is None):
-        other = b if a.dtype == ty.NULL else a
-        return is_null(other) if op is Op.NULL_SAFE_EQ else NULL
+        other, null = (b, a) if a.dtype == ty.NULL else (a, b)
+        return _same_as_null(other, null, session) if op is Op.NULL_SAFE_EQ else NULL
     if a.op in TERMS and a == b:
         return _compare_with_itself(op, a)
     if b.op in TERMS or (a.dtype and b.dtype and a.dtype.element and b.dtype.element):
@@ -123,6 +123,19 @@ def _null_if_malformed(lit: Node, beside: Node, session: Session) -> Node:
         return lit
     found = cast(lit, to, session)
     return found if found.op is Op.LITERAL and found.value is None else lit
+
+
+def _same_as_null(n: Node, null: Node, session: Session) -> Node:
+    """Compare a scalar by <=> with a NULL, whose type may make a NULL of a text or a number."""
+    a, b = n.dtype, null.dtype
+    if a and b and a != b and Kind.NULL not in (a.kind, b.kind):
+        first, second = (b, a) if a.kind is Kind.STRING else (a, b)
+        try:
+            if {a.kind, b.kind} & {Kind.STRING, Kind.DECIMAL}:
+                n = cast(n, common_type(first, second, session), session)
+        except CannotJudge as e:
+            return unknown(show(Node(Op.NULL_SAFE_EQ, (n, null))), str(e), e.hint)
+    return n if n.op is Op.UNKNOWN else is_null(n)
 
 
 def _compare_with_itself(op: Op, term: Node) -> Node:

@@ -468,8 +468,11 @@ t >= TIMESTAMP_NTZ '2024-07-01 00:00:00'::timestamp
 t = TIMESTAMP_NTZ '2024-01-01 05:00:00+07:00'::date::timestamp
 s = DATE '2024-1-1'::string
 d = DATE '2024-07-01'::string::date
+d <=> CAST(NULL AS STRING)
 
 -- declined: Spark answers these, and they stay UNKNOWN here.
+i <=> CAST(NULL AS DECIMAL(38,38))
+m <=> CAST(NULL AS DECIMAL(38,37))
 l > -99999999999999999999
 l < CAST(99999999999999999999 AS DECIMAL(20,0))
 w IN (0.10000000001)
@@ -504,6 +507,10 @@ s NOT ILIKE 'a!b' ESCAPE '!'
 '1' || i + 1 = 16
 
 -- overflowing: Spark raises on some row in ANSI mode, and answers without it.
+bin(5) <=> CAST(NULL AS DATE)
+'abc' <=> CAST(NULL AS DATE)
+CAST(NULL AS DATE) <=> 'abc'
+s <=> CAST(NULL AS DATE)
 i + 1 = 6
 -i = 5
 abs(i) = 5
