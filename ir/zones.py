@@ -156,7 +156,8 @@ class Shift:
         if low_known.all() and high_known.all():
             return self._around(low, high)
         least, most = self._around(*(np.clip(a, self.first, self.last) for a in (low, high)))
-        # Where only the other end is uncertain, readings there stay on its side of this end.
+        # If only the other end is uncertain, readings there move by at most FARTHEST. They cannot
+        # pass this end if it lies two times FARTHEST within the certain years; its bound is exact.
         low_known = low_known & (high_known | (low <= self.last - 2 * FARTHEST_MICROS))
         high_known = high_known & (self.certain(low) | (high >= self.first + 2 * FARTHEST_MICROS))
         earlier = np.maximum(low, LOWEST + FARTHEST_MICROS) - FARTHEST_MICROS

@@ -85,7 +85,7 @@ class DynamicFilter:
     def __getstate__(self) -> dict[str, Any]:
         """Pickle the filter with the keys that it has by now.
 
-        A copy is a filter of its own: later keys do not reach it, so nobody waits for it.
+        A copy is a filter of its own: later keys do not reach it, so plans do not wait for them.
         """
         with self._lock:
             state = dict(self.__dict__, _parts=dict(self._parts), _warned=set(self._warned))

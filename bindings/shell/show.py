@@ -1,4 +1,4 @@
-"""What the shell prints: plans and statistics, as tables or as JSON."""
+"""Print plans and statistics in the shell, as tables or as JSON."""
 
 from __future__ import annotations
 

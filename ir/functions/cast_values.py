@@ -195,7 +195,8 @@ def change_clock(call: Call, a: Data) -> Any:
 def change_clock_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     """Return the interval of a conversion between instants and wall clocks.
 
-    Where an offset is uncertain it is a wide one, but Spark has a value for each row.
+    An uncertain offset widens the interval. It does not make `may_raise` true, since Spark has a
+    value for each row.
     """
     (a,) = args
     shift = _shift(call)

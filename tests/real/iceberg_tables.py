@@ -108,7 +108,7 @@ def evolved(spark: Any, folder: Path) -> Iterator[Made]:
     old = spark.sql(order).collect()[2][0]
     yield Made(
         "iceberg", "Spark", "time travel", lambda: ss.scan_iceberg(str(path), old),
-        lambda: spark.read.option("snapshot-id", old).table("ice.real.specs"),
+        lambda: spark.read.option("versionAsOf", old).table("ice.real.specs"),
     )  # fmt: skip
     run(spark, ["ALTER TABLE ice.real.specs DROP PARTITION FIELD bucket(4, i)",
                 "ALTER TABLE ice.real.specs DROP COLUMN i"])  # fmt: skip

@@ -97,7 +97,7 @@ CASES = [
 
 @pytest.mark.parametrize("where, ids, files", CASES, ids=[c[0] for c in CASES])
 def test_other_columns_work(metadata, where, ids, files):
-    """What counts a variant's NULLs is not known, so these tests read."""
+    """The format defines no null counts of variants, so NULL tests read rows."""
     for table in (ss.scan_iceberg(metadata), pickle.loads(pickle.dumps(ss.scan(metadata)))):
         plan = table.plan(where)
         rows = plan.to_arrow().sort_by("id")
