@@ -19,8 +19,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skipstone.ir.types import whole
-
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Numbers: TypeAlias = npt.NDArray[np.generic]
 NUMBERS: Final = ("u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8")
@@ -33,6 +31,40 @@ TEXTS: Final[dict[type, tuple[pa.DataType, ...]]] = {
 FEW: Final = 1 << 16
 EPOCH: Final = date(1970, 1, 1).toordinal()
 ARROW_TYPES: Final = {dtype: arrow for arrow, dtype in DTYPES.items()}
+
+
+def whole(array: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """Return one array for any number of chunks; several chunks are copied."""
+    if not isinstance(array, pa.ChunkedArray):
+        return array
+    return array.chunk(0) if array.num_chunks == 1 else array.combine_chunks()
+
+
+def plain(array: pa.Array) -> pa.Array:
+    """Decode dictionaries and runs and unwrap extension types, so that plain values remain."""
+    while True:
+        if pa.types.is_dictionary(array.type):
+            array = array.dictionary_decode()
+        elif pa.types.is_run_end_encoded(array.type):
+            array = pc.run_end_decode(array)
+        elif isinstance(array.type, pa.BaseExtensionType):
+            array = array.storage
+        else:
+            return array
+
+
+def ticks_of(times: pa.Array) -> pa.Array:
+    """Return times of day as int64, in their unit."""
+    if times.type.bit_width == 32:
+        return times.view(pa.int32()).cast(pa.int64())
+    return times.view(pa.int64())
+
+
+def times_of(ticks: pa.Array, unit: str) -> pa.Array:
+    """Return int64 ticks of a unit as times of day."""
+    if unit in ("s", "ms"):
+        return ticks.cast(pa.int32()).view(pa.time32(unit))
+    return ticks.view(pa.time64(unit))
 
 
 def dtype_of(number: pa.DataType) -> np.dtype[Any]:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skipstone.ir import types as ty
-from skipstone.ir.arrow import arrow_of, booleans_of
+from skipstone.ir.arrow import arrow_of, booleans_of, plain
 from skipstone.ir.errors import UnsupportedForm
 from skipstone.ir.evaluation.leaves import fits_array, fits_data
 from skipstone.ir.evaluation.parts import Truth as Truth
@@ -23,7 +23,7 @@ from skipstone.ir.functions.build import TRUTH, call_of, evaluate
 from skipstone.ir.like import pattern_of
 from skipstone.ir.node import TERMS, Node, Op, Path, Reason, show_path
 from skipstone.ir.text import show
-from skipstone.ir.types import DType, Kind, from_arrow, plain
+from skipstone.ir.types import DType, Kind, from_arrow
 from skipstone.ir.values import (
     NO,
     TEXT,

@@ -40,6 +40,8 @@ def show_value(value: object, dtype: DType | None) -> str:
             return f"X'{v.hex()}'"
         case Kind.DATE, dt.date() as v:
             return f"DATE '{v}'"
+        case Kind.TIME, dt.time() as v:
+            return f"TIME '{v}'"
         case Kind.TIMESTAMP, dt.datetime() as v:
             return f"{dtype} '{v.isoformat(sep=' ')}'"
         case Kind.OTHER, tuple() as v:

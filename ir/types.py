@@ -1,8 +1,8 @@
 """Types, and the axis of each: the ordered line on which its values and bounds are compared.
 
-Integers, dates (days), timestamps (in their unit), decimals (unscaled digits) and booleans lie on
-an axis of Python integers. Floats lie on an axis of floats without NaN. Strings and binary lie on
-an axis of bytes, whose order is Spark's. After `bind`, all code uses axis values.
+Integers, dates (days), times of day and timestamps (in their unit), decimals (unscaled digits) and
+booleans lie on an axis of Python integers. Floats lie on an axis of floats without NaN. Strings and
+binary lie on an axis of bytes, whose order is Spark's. After `bind`, all code uses axis values.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from skipstone.ir.node import Path
 
@@ -41,6 +40,7 @@ class Kind(enum.Enum):
     FLOAT = "float"
     DECIMAL = "decimal"
     DATE = "date"
+    TIME = "time"  # of day
     TIMESTAMP = "timestamp"
     STRING = "string"
     BINARY = "binary"
@@ -56,8 +56,8 @@ class DType:
         kind: The family.
         bits: The width of integers and floats.
         precision, scale: The digits of decimals, and those after the point.
-        unit, zoned: The unit of timestamps ("s", "ms", "us", "ns"), and whether they are instants;
-            the unit of intervals ("us", "month").
+        unit, zoned: The unit of timestamps and times of day ("s", "ms", "us", "ns"), and whether
+            timestamps are instants; the unit of intervals ("us", "month").
         name: The name of a type that allows null tests only; "day" for intervals of whole days.
         element: The type of an array's elements, if functions of arrays support it; `name` contains
             it as well. Rows can be compared by it, statistics cannot.
@@ -184,6 +184,7 @@ INT64: Final = DType(Kind.INT, bits=64)
 FLOAT: Final = DType(Kind.FLOAT, bits=32)
 DOUBLE: Final = DType(Kind.FLOAT, bits=64)
 DATE: Final = DType(Kind.DATE)
+TIME: Final = DType(Kind.TIME, unit="us")
 TIMESTAMP: Final = DType(Kind.TIMESTAMP, unit="us", zoned=True)
 TIMESTAMP_NTZ: Final = DType(Kind.TIMESTAMP, unit="us")
 STRING: Final = DType(Kind.STRING)
@@ -248,6 +249,8 @@ def from_arrow(t: pa.DataType, metadata: dict[bytes, bytes] | None = None) -> DT
         return decimal_type(t.precision, t.scale)
     if pa.types.is_date(t):
         return DATE
+    if pa.types.is_time(t):
+        return DType(Kind.TIME, unit=t.unit)
     if pa.types.is_timestamp(t):
         return DType(Kind.TIMESTAMP, unit=t.unit, zoned=t.tz is not None)
     if (
@@ -268,26 +271,6 @@ def from_arrow(t: pa.DataType, metadata: dict[bytes, bytes] | None = None) -> DT
         if key.kind in ELEMENTS:
             return DType(Kind.OTHER, name=str(t), entries=(key, value))
     return DType(Kind.OTHER, name=str(t))
-
-
-def whole(array: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """Return one array for any number of chunks; several chunks are copied."""
-    if not isinstance(array, pa.ChunkedArray):
-        return array
-    return array.chunk(0) if array.num_chunks == 1 else array.combine_chunks()
-
-
-def plain(array: pa.Array) -> pa.Array:
-    """Decode dictionaries and runs and unwrap extension types, so that plain values remain."""
-    while True:
-        if pa.types.is_dictionary(array.type):
-            array = array.dictionary_decode()
-        elif pa.types.is_run_end_encoded(array.type):
-            array = pc.run_end_decode(array)
-        elif isinstance(array.type, pa.BaseExtensionType):
-            array = array.storage
-        else:
-            return array
 
 
 def _is_text(t: pa.DataType) -> bool:
@@ -360,6 +343,13 @@ def to_axis(value: object, dtype: DType) -> int | float | bytes:
                 return whole
         case Kind.DATE, dt.date() if not isinstance(value, dt.datetime):
             return value.toordinal() - 719163
+        case Kind.TIME, dt.time() if value.tzinfo is None:
+            seconds = (value.hour * 60 + value.minute) * 60 + value.second
+            ticks, rest = divmod(
+                (seconds * 10**6 + value.microsecond) * PER_SECOND[dtype.unit], 10**6
+            )
+            if rest == 0:
+                return ticks
         case Kind.TIMESTAMP, dt.datetime():
             since = value - (EPOCH if value.tzinfo else NAIVE_EPOCH)
             micros = (since.days * 86400 + since.seconds) * 10**6 + since.microseconds
@@ -376,7 +366,7 @@ def to_axis(value: object, dtype: DType) -> int | float | bytes:
 def to_python(axis: object, dtype: DType) -> object:
     """Convert a point of the axis to the Python value that a user would write.
 
-    Dates and timestamps that Python cannot represent stay integers.
+    Dates, times and timestamps that Python cannot represent stay integers.
     """
     if axis is None:
         return None
@@ -387,6 +377,9 @@ def to_python(axis: object, dtype: DType) -> object:
             return decimal.Decimal(axis).scaleb(-dtype.scale, EXACT)
         case Kind.DATE, int() if -719162 <= axis <= 2932896:
             return dt.date.fromordinal(axis + 719163)
+        case Kind.TIME, int() if 0 <= axis < 86_400 * PER_SECOND[dtype.unit]:
+            micros, rest = divmod(axis * 10**6, PER_SECOND[dtype.unit])
+            return axis if rest else (NAIVE_EPOCH + dt.timedelta(microseconds=micros)).time()
         case Kind.TIMESTAMP, int():
             micros, rest = divmod(axis * 10**6, PER_SECOND[dtype.unit])
             try:

@@ -25,9 +25,12 @@ from skipstone.ir.arrow import (
     known_of,
     null_where,
     numbers_of,
+    plain,
     scalar_of,
+    ticks_of,
+    times_of,
 )
-from skipstone.ir.types import DType, Kind, from_arrow, plain, to_python
+from skipstone.ir.types import DType, Kind, from_arrow, to_python
 
 Data: TypeAlias = npt.NDArray[Any]
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -194,6 +197,8 @@ def _lanes(array: pa.Array, dtype: DType) -> Data | pa.Array:
             return _digits(unscaled(array), dtype)
         case Kind.DATE:
             array = array.cast(pa.date32()).view(pa.int32())
+        case Kind.TIME:
+            array = ticks_of(array)
         case Kind.TIMESTAMP:
             array = array.view(pa.int64())
         case Kind.BOOL:
@@ -266,6 +271,8 @@ def to_array(values: Values, n: int) -> pa.Array:
             return _decimals(data, mask, pa.decimal128(dtype.precision, dtype.scale))
         case Kind.DATE:
             return arrow_of(_longs(data, mask).astype(np.int32), ~mask).cast(pa.date32())
+        case Kind.TIME:
+            return times_of(arrow_of(_longs(data, mask), ~mask), dtype.unit)
         case Kind.TIMESTAMP:
             return arrow_of(_longs(data, mask), ~mask).cast(
                 pa.timestamp(dtype.unit, "UTC" if dtype.zoned else None)

@@ -16,13 +16,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skipstone.ir.arrow import null_where
+from skipstone.ir.arrow import null_where, plain, ticks_of, whole
 from skipstone.ir.coercion.coerce import common_type, in_spark
 from skipstone.ir.functions.build import cast
 from skipstone.ir.node import Node, Op
 from skipstone.ir.rows import values_of
 from skipstone.ir.session import CannotJudge, Session
-from skipstone.ir.types import DType, Kind, from_arrow, plain, whole
+from skipstone.ir.types import DType, Kind, from_arrow
 from skipstone.ir.values import Values, lane_type_of, to_array, unscaled
 
 NAN_LANE: Final = np.iinfo(np.int64).max  # above the lane of infinity
@@ -97,6 +97,8 @@ def keeps_values(source: DType, to: DType) -> bool:
             return source.bits < (32 if to.bits == 32 else 64)
         case Kind.DATE, Kind.TIMESTAMP:
             return not to.zoned
+        case Kind.TIME, Kind.TIME:
+            return True
         case Kind.TIMESTAMP, Kind.TIMESTAMP:
             return source.zoned == to.zoned
     return source == to
@@ -170,6 +172,8 @@ def lanes_of(array: pa.Array) -> pa.Array:
             return null_where(array.is_null(), keys)
         case Kind.DATE:
             array = array.cast(pa.date32()).view(pa.int32())
+        case Kind.TIME:
+            return ticks_of(array)
         case Kind.TIMESTAMP:
             return array.view(pa.int64())
         case Kind.BOOL:

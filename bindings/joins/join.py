@@ -19,9 +19,10 @@ from skipstone.bindings.joins.build_side import BuildSide, On, TableLike, build_
 from skipstone.bindings.joins.match import incomparable_keys, match, take_rows
 from skipstone.bindings.joins.names import resolved
 from skipstone.bindings.tables.table import Table
+from skipstone.ir.arrow import whole
 from skipstone.ir.errors import PredicateError, UnsupportedForm
 from skipstone.ir.session import CannotJudge, Session
-from skipstone.ir.types import from_arrow, whole
+from skipstone.ir.types import from_arrow
 from skipstone.kernels.run.pool import ContextPool, threads
 
 if TYPE_CHECKING:

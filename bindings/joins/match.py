@@ -14,10 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skipstone.bindings.filters.keys import cast_array, compared_in, lanes_of, not_in_as_text
+from skipstone.ir.arrow import plain, whole
 from skipstone.ir.coercion.coerce import in_spark
 from skipstone.ir.errors import UnsupportedForm
 from skipstone.ir.session import CannotJudge, Session
-from skipstone.ir.types import from_arrow, plain, whole
+from skipstone.ir.types import from_arrow
 
 ARROW_JOIN_TYPES: Final = {
     "inner": "inner",

@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 
 from skipstone.bindings.layout.bounds import Ranges, ranges_of
 from skipstone.bindings.plans.order import value_of
-from skipstone.ir.arrow import numbers_of
+from skipstone.ir.arrow import numbers_of, plain, times_of, whole
 from skipstone.ir.node import Path
-from skipstone.ir.types import Kind, Leaf, plain, to_python, whole
+from skipstone.ir.types import Kind, Leaf, to_python
 from skipstone.kernels.pack.planes import mask_of
 
 if TYPE_CHECKING:
@@ -214,6 +214,8 @@ def _as_arrow(lanes: npt.NDArray[Any], ranges: Ranges) -> pa.Array:
     match dtype.kind:
         case Kind.DATE:
             return pa.array(lanes.astype(np.int32)).cast(pa.date32())
+        case Kind.TIME:
+            return times_of(pa.array(lanes.astype(np.int64)), dtype.unit)
         case Kind.TIMESTAMP:
             zone = "UTC" if dtype.zoned else None
             return pa.array(lanes.astype(np.int64)).cast(pa.timestamp(dtype.unit, zone))

@@ -19,12 +19,13 @@ from skipstone.bindings.plans.order import (
 )
 from skipstone.bindings.predicates.expr import col
 from skipstone.bindings.statistics.casts import cast_or_null, type_at
+from skipstone.ir.arrow import plain, whole
 from skipstone.ir.bind import bind_scalar
 from skipstone.ir.errors import PredicateError, UnknownColumn
 from skipstone.ir.node import Op, Path
 from skipstone.ir.outcome import Verdict
 from skipstone.ir.session import Session
-from skipstone.ir.types import leaves_of, plain, whole
+from skipstone.ir.types import leaves_of
 from skipstone.kernels.pack.planes import mask_of
 from skipstone.kernels.run.pool import threads
 

@@ -18,11 +18,12 @@ import pyarrow.compute as pc
 
 from skipstone.bindings.predicates.expr import Expr, col
 from skipstone.bindings.predicates.predicate import PruningPredicate
+from skipstone.ir.arrow import plain, whole
 from skipstone.ir.bind import bind_scalar
 from skipstone.ir.errors import PredicateError
 from skipstone.ir.node import Op, Path, show_path, sql_path
 from skipstone.ir.outcome import Verdict
-from skipstone.ir.types import leaves_of, plain, whole
+from skipstone.ir.types import leaves_of
 from skipstone.kernels.pack.planes import mask_of
 from skipstone.kernels.run.pool import threads
 

@@ -158,6 +158,8 @@ class _Reader:
         match kind:
             case "DateLiteral":
                 return literal(value, ty.DATE)
+            case "TimeLiteral" if to is None or to.kind is Kind.TIME:
+                return literal(value, ty.TIME)
             case "TimestampLiteral":
                 if to is not None and to.kind is not Kind.TIMESTAMP:
                     return rounded
@@ -174,7 +176,7 @@ class _Reader:
                 value = str(uuid.UUID(bytes=bytes(value)))
             case "BooleanLiteral" | "BinaryLiteral" | "FixedLiteral":
                 pass
-            case _:  # a time of day, or a literal beyond the range of a bound column's type
+            case _:  # a literal beyond the range of a bound column's type
                 return rounded
         try:
             dtype, axis = literal_type(value)

@@ -42,6 +42,7 @@ SCHEMA: Final = pa.schema(
         ("s", pa.string()),
         ("b", pa.bool_()),
         ("d", pa.date32()),
+        ("t", pa.time64("us")),
         ("ts", pa.timestamp("us", "UTC")),
         ("st", pa.struct([("a", pa.int32())])),
     ]
@@ -73,7 +74,11 @@ FORMS: Final = (
         ("ts - TIMESTAMP '2024-01-01 00:00:00' > INTERVAL '1' DAY",),
         "bounds",
     ),
-    ("literals", ("d = DATE '2024-01-01'", "ts > TIMESTAMP '2024-01-01 00:00:00'"), "bounds"),
+    (
+        "literals",
+        ("d = DATE '2024-01-01'", "ts > TIMESTAMP '2024-01-01 00:00:00'", "t < TIME '05:30:00'"),
+        "bounds",
+    ),
 )
 # Forms that rows cannot be judged by, and the reason.
 REFUSED: Final = (

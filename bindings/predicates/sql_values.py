@@ -27,6 +27,7 @@ def type_of(t: sg.DataType) -> ty.DType | None:
     plain = {
         "BOOLEAN": ty.BOOL, "TINYINT": ty.INT8, "SMALLINT": ty.INT16, "INT": ty.INT32,
         "BIGINT": ty.INT64, "FLOAT": ty.FLOAT, "DOUBLE": ty.DOUBLE, "DATE": ty.DATE,
+        "TIME": ty.TIME,
         "TEXT": ty.STRING, "BINARY": ty.BINARY, "VARBINARY": ty.BINARY,
         "TIMESTAMP": ty.TIMESTAMP, "TIMESTAMPTZ": ty.TIMESTAMP, "TIMESTAMPLTZ": ty.TIMESTAMP,
         "TIMESTAMPNTZ": ty.TIMESTAMP_NTZ,

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from skipstone.bindings.statistics.coerce_inputs import PACKED
 from skipstone.bindings.statistics.statistics import Statistics
+from skipstone.ir.arrow import times_of
 from skipstone.ir.node import Path
 from skipstone.ir.types import DType, Kind, Leaf, to_python
 from skipstone.kernels.index.blocks import Blocks
@@ -98,6 +99,8 @@ def _array(axis: Any, dtype: DType) -> pa.Array:
             return pa.array([axis], pa.float32() if dtype.bits == 32 else pa.float64())
         case Kind.DATE:
             return pa.array([axis], pa.int32()).view(pa.date32())
+        case Kind.TIME:
+            return times_of(pa.array([axis], pa.int64()), dtype.unit)
         case Kind.TIMESTAMP:
             return pa.array([axis], pa.int64()).view(
                 pa.timestamp(dtype.unit, "UTC" if dtype.zoned else None)

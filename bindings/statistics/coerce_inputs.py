@@ -10,10 +10,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skipstone.ir.arrow import python_array
+from skipstone.ir.arrow import python_array, whole
 from skipstone.ir.errors import StatisticsError, describe_error, unknown_column
 from skipstone.ir.node import Path, show_path
-from skipstone.ir.types import DType, Leaf, to_axis, to_python, whole
+from skipstone.ir.types import DType, Leaf, to_axis, to_python
 from skipstone.kernels.pack.bounds import Given
 from skipstone.kernels.run import pool
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skipstone.ir import types as ty
+from skipstone.ir.arrow import plain
 from skipstone.ir.types import DType, Kind
 
 TypedMembers = tuple[tuple[DType, object], ...]
@@ -33,7 +34,7 @@ def typed_array(values: pa.Array | pa.ChunkedArray | npt.NDArray[Any]) -> TypedM
     array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
     if isinstance(array, pa.ChunkedArray):  # older pyarrow: an array without chunks
         return ()
-    array = ty.plain(array)
+    array = plain(array)
     dtype = ty.from_arrow(array.type)
     if dtype.kind not in (Kind.INT, Kind.UINT, Kind.FLOAT, Kind.STRING, Kind.BINARY):
         return None

@@ -16,8 +16,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skipstone.ir.arrow import plain
 from skipstone.ir.node import Path
-from skipstone.ir.types import PER_SECOND, DType, Kind, Leaf, from_arrow, plain
+from skipstone.ir.types import PER_SECOND, DType, Kind, Leaf, from_arrow
 from skipstone.ir.zones import GREGORIAN, SETTLED
 from skipstone.kernels.pack.bounds import bounds_of
 from skipstone.kernels.pack.planes import Mask

@@ -15,9 +15,10 @@ from skipstone.bindings.statistics.coerce_inputs import KEYS, PACKED, leaf_named
 from skipstone.bindings.statistics.device import DeviceSupport
 from skipstone.bindings.statistics.membership import combine_answers
 from skipstone.bindings.statistics.protocols import MembershipSource
+from skipstone.ir.arrow import whole
 from skipstone.ir.errors import StatisticsError
 from skipstone.ir.node import Path, show_path
-from skipstone.ir.types import DType, Leaf, leaves_of, to_python, whole
+from skipstone.ir.types import DType, Leaf, leaves_of, to_python
 from skipstone.kernels.pack.bounds import Given
 from skipstone.kernels.pack.columns import Column, Raw, pack_column
 from skipstone.kernels.pack.counts import rows_plane

@@ -11,7 +11,8 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skipstone.ir.types import CHAR, NOTE, plain
+from skipstone.ir.arrow import plain
+from skipstone.ir.types import CHAR, NOTE
 
 TOKEN: Final = re.compile(r"`(?:[^`]|``)*`|[^<>:,()\s`]+|[<>:,()]")
 DECLARED: Final = "__CHAR_VARCHAR_TYPE_STRING"  # Spark's key, in a column's metadata

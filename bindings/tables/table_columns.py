@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 
 from skipstone.bindings.tables.char_columns import padded
+from skipstone.ir.arrow import plain
 from skipstone.ir.errors import SourceError, clip
-from skipstone.ir.types import plain
 
 
 def file_names(schema: pa.Schema, fields: list[pa.Field], path: str) -> dict[str, str]:

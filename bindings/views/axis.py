@@ -91,6 +91,7 @@ def place(low: Bounds | None, high: Bounds | None, dtype: DType, n: int) -> Plac
     # What to multiply and to divide a value by.
     times, per = {
         Kind.DATE: (MILLISECONDS_PER_DAY, 1),
+        Kind.TIME: (1000, PER_SECOND.get(dtype.unit, 1)),
         Kind.TIMESTAMP: (1000, PER_SECOND.get(dtype.unit, 1)),
         Kind.DECIMAL: (1, 10**dtype.scale),
     }.get(dtype.kind, (1, 1))
@@ -101,34 +102,15 @@ def place(low: Bounds | None, high: Bounds | None, dtype: DType, n: int) -> Plac
     ]
     base = _base(known) if dtype.kind in (Kind.INT, Kind.UINT) else 0
     first, second = (_floats(v, base) * times / per for v in values)
-    kind: Literal["number", "time"] = (
-        "time" if dtype.kind in (Kind.DATE, Kind.TIMESTAMP) else "number"
-    )
+    kinds: dict[Kind, Literal["time", "clock"]] = {
+        Kind.DATE: "time", Kind.TIMESTAMP: "time", Kind.TIME: "clock",
+    }  # fmt: skip
 
     def locate(value: Any) -> float:
         return float((value - base) * times / per)
 
-    return Placed(kind, first, second, text, locate, base=base, zoned=dtype.zoned)
-
-
-def place_clock(low: pa.Array, high: pa.Array) -> Placed:
-    """Place times of day, which Spark SQL cannot compare, so that they never prune.
-
-    Args:
-        low, high: Arrow arrays of time32 or time64, length n.
-    """
-    sides = {"min": low, "max": high}
-
-    def milliseconds(array: pa.Array) -> Positions:
-        micros = array.cast(pa.time64("us"), safe=False).cast(pa.int64()).fill_null(0)
-        return np.asarray(micros.to_numpy(), np.float64) / 1000
-
     return Placed(
-        "clock",
-        milliseconds(low),
-        milliseconds(high),
-        lambda side, i: str(sides[side][i].as_py()),
-        float,
+        kinds.get(dtype.kind, "number"), first, second, text, locate, base=base, zoned=dtype.zoned
     )
 
 

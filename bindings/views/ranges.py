@@ -11,10 +11,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skipstone.bindings.statistics.coerce_inputs import leaf_named
-from skipstone.bindings.views.axis import FAR, Axis, Placed, Positions, axis_of, place, place_clock
-from skipstone.ir.arrow import known_of
+from skipstone.bindings.views.axis import FAR, Axis, Placed, Positions, axis_of, place
+from skipstone.ir.arrow import plain, whole
 from skipstone.ir.node import Path, show_path
-from skipstone.ir.types import DType, Kind, leaves_of, plain, whole
+from skipstone.ir.types import DType, Kind, leaves_of
 from skipstone.kernels.pack.bounds import Bounds, Given, bounds_of
 
 if TYPE_CHECKING:
@@ -99,12 +99,7 @@ def ranges_of(statistics: Statistics, column: str) -> Ranges:
     raw, n = statistics.raw(leaf.path), statistics.num_containers
     dtype, note = leaf.dtype, ""
     given = {"min": raw.min, "max": raw.max}
-    if _is_time(statistics.schema, leaf.path):
-        sides = [_times(a, n) for a in given.values()]
-        placed = place_clock(*sides)
-        known = [_all_known(known_of(a), n) for a in sides]
-        note = "Spark SQL has no order for times of day here, so these bounds never prune."
-    elif not dtype.ordered:
+    if not dtype.ordered:
         placed = Placed("number", np.zeros(n), np.zeros(n), lambda side, i: "", float)
         known = [np.zeros(n, np.bool_)] * 2
         note = f"{dtype} has no order, so it has no bounds."
@@ -169,18 +164,3 @@ def _counts(array: Given, n: int) -> npt.NDArray[np.int64]:
 
 def _all_known(known: Mask | None, n: int) -> Mask:
     return np.ones(n, np.bool_) if known is None else known
-
-
-def _is_time(schema: pa.Schema, path: Path) -> bool:
-    field = schema.field(schema.get_all_field_indices(path[0])[-1])
-    for name in path[1:]:
-        field = field.type.field(name)
-    return bool(pa.types.is_time(field.type))
-
-
-def _times(array: Given | None, n: int) -> pa.Array:
-    """Return an array of times of day, null where unknown."""
-    values = None if array is None else plain(whole(array))
-    if values is None or not pa.types.is_time(values.type):
-        return pa.nulls(n, pa.time64("us"))
-    return values

@@ -72,6 +72,8 @@ def common_type(column: DType, lit: DType, session: Session, digits: int | None 
         return ty.DAY_TIME
     if kinds == {Kind.DATE, Kind.TIMESTAMP}:
         return _in_micros(a if a.kind is Kind.TIMESTAMP else b)
+    if kinds == {Kind.TIME}:
+        return DType(Kind.TIME, unit="ns" if "ns" in (a.unit, b.unit) else "us")
     if kinds == {Kind.TIMESTAMP}:
         # Spark has only one unit. A zoned and a zone-less timestamp are compared as instants.
         return DType(
@@ -161,6 +163,8 @@ def cast_literal(
             else:
                 whole = micros_to(to_local(micros, session.zone), to)
             return whole + rest * ty.PER_SECOND[to.unit] // (10**6 * ty.PER_SECOND[source.unit])
+        case Kind.TIME, Kind.TIME, int():  # to a unit that is as fine
+            return axis * ty.PER_SECOND[to.unit] // ty.PER_SECOND[source.unit]
         case Kind.STRING, Kind.BINARY, bytes():
             return axis
         case Kind.STRING, _, bytes():

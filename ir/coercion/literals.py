@@ -58,6 +58,8 @@ def literal_type(value: object) -> tuple[DType, object]:
             return _nanoseconds(dtype, ty.to_axis(value, dtype), nanosecond)
         case dt.date():
             return ty.DATE, ty.to_axis(value, ty.DATE)
+        case dt.time() if value.tzinfo is None:
+            return ty.TIME, ty.to_axis(value, ty.TIME)
         # A lone surrogate is not a character.
         case str() if not any("\ud800" <= ch <= "\udfff" for ch in value):
             return ty.STRING, ty.to_axis(value, ty.STRING)
@@ -67,7 +69,7 @@ def literal_type(value: object) -> tuple[DType, object]:
         return ty.NULL, None
     raise TypeError(
         f"{value!r} ({type(value).__name__}) is not a literal; "
-        "expected None, bool, int, float, Decimal, date, datetime, str or bytes"
+        "expected None, bool, int, float, Decimal, date, time, datetime, str or bytes"
     )
 
 
@@ -143,7 +145,7 @@ UNCERTAIN: Final = "the session time zone's offset is not certain at that time"
 
 
 def micros_to(micros: int | None, to: DType) -> int:
-    """Convert microseconds to the unit of a timestamp type.
+    """Convert microseconds to the unit of a type.
 
     Raises:
         CannotJudge: `micros` is None, because the offset at that time is not certain.
@@ -171,6 +173,8 @@ _TIME = re.compile(
     r"\s*(Z|UTC|[+-]\d{1,2}:\d{2}|[A-Z][A-Za-z_]+(?:/[A-Z][A-Za-z_]+)+)?",
     re.ASCII,
 )
+# What Spark reads as a time of day, without AM and PM.
+_CLOCK_TIME = re.compile(r"([01]?\d|2[0-3]):([0-5]?\d)(?::([0-5]?\d)(?:\.(\d{0,6}))?)?", re.ASCII)
 _INTEGER = re.compile(r"[+-]?\d{1,40}", re.ASCII)
 _NAMED_FLOATS = {
     "nan": math.nan,
@@ -229,6 +233,10 @@ def from_text(text: str, to: DType, session: Session) -> int | float:
             if m.end() < len(text) and (m[3] is None or text[m.end()] not in " T"):
                 raise refusal
             return _days(m, refusal)
+        case Kind.TIME if m := _CLOCK_TIME.fullmatch(text):
+            hour, minute, second = (int(g or 0) for g in m.groups()[:3])
+            micros = (hour * 3600 + minute * 60 + second) * 10**6 + int((m[4] or "").ljust(6, "0"))
+            return micros_to(micros, to)
         case Kind.TIMESTAMP if m := _DATE.match(text):
             micros = _days(m, refusal) * DAY
             rest = text[m.end() :]

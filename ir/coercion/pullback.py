@@ -55,6 +55,9 @@ def pullback(column: DType, to: DType, value: int | float | bytes, session: Sess
             )
             local = [_local(m, session) if to.zoned else m for m in micros]
             return _clamp(column, -(-local[0] // DAY), local[1] // DAY)
+        case Kind.TIME, Kind.TIME, int():
+            scaled, step = value * ty.PER_SECOND[column.unit], ty.PER_SECOND[to.unit]
+            return _clamp(column, -(-scaled // step), scaled // step)
         case Kind.TIMESTAMP, Kind.TIMESTAMP, int():
             if to.zoned and not column.zoned:
                 whole, rest = divmod(value * 10**6, ty.PER_SECOND[to.unit])

@@ -100,6 +100,7 @@ def _is_in(members: tuple[object, ...], values: pa.Array) -> Mask:
         return np.isin(floats, np.asarray(members, floats.dtype))
     storage = {
         Kind.DATE: pa.int32(),
+        Kind.TIME: pa.int32() if dtype.unit in ("s", "ms") else pa.int64(),
         Kind.TIMESTAMP: pa.int64(),
         Kind.STRING: pa.large_binary(),
         Kind.BINARY: pa.large_binary(),
@@ -118,6 +119,8 @@ def _scalar_of(axis: object, arrow: pa.DataType) -> pa.Scalar:
     match dtype.kind:
         case Kind.DATE:
             return scalar_of(axis, pa.int32()).cast(arrow)
+        case Kind.TIME:
+            return scalar_of(axis, pa.int32() if arrow.bit_width == 32 else pa.int64()).cast(arrow)
         case Kind.TIMESTAMP:
             return scalar_of(axis, pa.int64()).cast(arrow)
         case Kind.STRING | Kind.BINARY:

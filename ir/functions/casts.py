@@ -147,7 +147,7 @@ RULES: Final[dict[tuple[Kind, Kind], Function]] = {
     (_BINARY, _STRING): _rule(text_bytes, bad="unknown", interval=text_bytes_interval),
     **{
         (_STRING, k): replace(_TEXT_TO, interval=_text_to_interval)
-        for k in (_INT, _FLOAT, _DECIMAL, _BOOL, _DATE, _STAMP)
+        for k in (_INT, _FLOAT, _DECIMAL, _BOOL, _DATE, Kind.TIME, _STAMP)
     },
 }
 CLOCK: Final = _rule(change_clock, bad="unknown", interval=change_clock_interval)
@@ -159,6 +159,8 @@ def rule_of(source: DType, to: DType) -> Function | None:
 
     Zoned timestamps change clocks first (`steps`).
     """
+    if source.kind is Kind.TIME and to.kind is Kind.TIME:
+        return UNITS
     if source.kind is _STAMP and to.kind is _STAMP:
         return UNITS if source.zoned == to.zoned else CLOCK
     return RULES.get((source.kind, to.kind))

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skipstone.ir.arrow import known_of, numbers_of
-from skipstone.ir.types import EXACT, PER_SECOND, DType, Kind, from_arrow, plain, whole
+from skipstone.ir.arrow import known_of, numbers_of, plain, ticks_of, whole
+from skipstone.ir.types import EXACT, PER_SECOND, DType, Kind, from_arrow
 from skipstone.kernels.pack.planes import Mask
 
 Side = Literal["min", "max"]
@@ -64,6 +64,9 @@ def bounds_of(array: Given, dtype: DType, side: Side) -> Bounds | None:
         if pa.types.is_date64(array.type):
             array = array.cast(pa.date32(), safe=False)
         return Bounds(numbers_of(array.view(pa.int32())), known)
+    if source.kind is Kind.TIME and dtype.kind is Kind.TIME:
+        units = PER_SECOND[source.unit], PER_SECOND[dtype.unit]
+        return _rescaled(numbers_of(ticks_of(array)), known, *units, side)
     if (
         source.kind is Kind.TIMESTAMP
         and dtype.kind is Kind.TIMESTAMP

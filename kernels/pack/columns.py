@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
-from skipstone.ir.arrow import arrow_of, known_of
-from skipstone.ir.types import DType, Kind, plain, whole
+from skipstone.ir.arrow import arrow_of, known_of, plain, whole
+from skipstone.ir.types import DType, Kind
 from skipstone.kernels.pack.bounds import (
     Bounds,
     Given,

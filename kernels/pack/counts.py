@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skipstone.ir.arrow import known_of, numbers_of
-from skipstone.ir.types import whole
+from skipstone.ir.arrow import known_of, numbers_of, whole
 from skipstone.kernels.pack.bounds import Given
 from skipstone.kernels.pack.lanes import BLOCK
 from skipstone.kernels.pack.planes import Mask, Plane, join_parts, plane_of

@@ -23,7 +23,7 @@ from skipstone.kernels.run.loops import Loop, compiled, compiled_or_start
 
 NARROW: Final = Loop(row_loops, "narrow", "i8(longs, array)")
 # Types whose values lie in Arrow's buffers as lanes.
-IN_PLACE: Final = (Kind.INT, Kind.UINT, Kind.FLOAT, Kind.DATE, Kind.TIMESTAMP)
+IN_PLACE: Final = (Kind.INT, Kind.UINT, Kind.FLOAT, Kind.DATE, Kind.TIME, Kind.TIMESTAMP)
 
 
 class RowSource:
@@ -84,7 +84,9 @@ def _column(values: pa.Array, dtype: DType) -> Column:
 
 def has_lanes(t: pa.DataType) -> bool:
     """Return True if kernels can compare the values of a type where Arrow has them."""
-    if pa.types.is_dictionary(t) or pa.types.is_date64(t) or pa.types.is_run_end_encoded(t):
+    if pa.types.is_dictionary(t) or pa.types.is_date64(t) or pa.types.is_time32(t):
+        return False
+    if pa.types.is_run_end_encoded(t):
         return False
     dtype = from_arrow(t)
     if dtype.kind is Kind.DECIMAL:

@@ -16,7 +16,7 @@ import xxhash
 import skipstone as ss
 from skipstone.bindings.statistics.coerce_inputs import KEYS
 from skipstone.bindings.statistics.store import layout, write
-from skipstone.ir.types import plain
+from skipstone.ir.arrow import plain
 from skipstone.kernels.run import guard
 from tests.support.predicates.predicates import predicate
 from tests.support.rows.zonemaps import random_zone_map

@@ -17,8 +17,9 @@ from skipstone.bindings.statistics.coerce_inputs import KEYS, PACKED, array_of
 from skipstone.bindings.statistics.membership import members_of
 from skipstone.bindings.statistics.statistics import Statistics
 from skipstone.bindings.tables.parquet.groups import constant
+from skipstone.ir.arrow import whole
 from skipstone.ir.outcome import Verdict
-from skipstone.ir.types import leaves_of, whole
+from skipstone.ir.types import leaves_of
 from skipstone.kernels.pack.bounds import Given
 from skipstone.kernels.pack.columns import Raw
 from skipstone.kernels.pack.planes import Mask

@@ -9,7 +9,7 @@ import pyarrow as pa
 from skipstone.bindings.spark.session.session import quiet, require_pyspark
 from skipstone.bindings.spark.session.types import as_spark
 from skipstone.bindings.statistics.statistics import Statistics
-from skipstone.ir.types import whole
+from skipstone.ir.arrow import whole
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -61,7 +61,8 @@ def slots_of(predicate: PruningPredicate, *, members: bool = False) -> tuple[Slo
     out: list[Slot] = []
     for path in columns_of(predicate.node):
         dtype = leaves[path].dtype
-        wanted = ["min", "max"] if dtype.ordered else []
+        # Only newer versions of Spark have TIME, and none has it by default: no bound travels.
+        wanted = ["min", "max"] if dtype.ordered and dtype.kind is not Kind.TIME else []
         wanted += ["null_count", "row_count"]
         wanted += ["nan_count"] if dtype.kind is Kind.FLOAT else []
         wanted += MEMBERS if path in with_members else ()

@@ -18,9 +18,9 @@ import pyarrow as pa
 from skipstone.bindings.statistics.coerce_inputs import PACKED
 from skipstone.bindings.statistics.store.atomic import replacing
 from skipstone.bindings.statistics.store.layout import ALIGN, MAGIC, ending, type_as_json
+from skipstone.ir.arrow import whole
 from skipstone.ir.errors import SkipstoneError
 from skipstone.ir.node import Path, show_path
-from skipstone.ir.types import whole
 from skipstone.kernels.index.coarse import Grid
 from skipstone.kernels.pack.codes import Dictionary
 from skipstone.kernels.pack.columns import PLANES, Column

@@ -31,13 +31,13 @@ from skipstone.bindings.tables.delta.generation import (
     generated_columns,
 )
 from skipstone.ir import types as ty
-from skipstone.ir.arrow import known_of
+from skipstone.ir.arrow import known_of, whole
 from skipstone.ir.cached import cached_property
 from skipstone.ir.functions.build import build
 from skipstone.ir.functions.text import PAST
 from skipstone.ir.node import Path, literal
 from skipstone.ir.session import Session
-from skipstone.ir.types import DType, whole
+from skipstone.ir.types import DType
 from skipstone.kernels.pack.bounds import Bounds, Given, Side, bounds_of
 from skipstone.kernels.pack.columns import Column, Raw, column_of, pack_column, without
 from skipstone.kernels.pack.counts import planes_of

@@ -17,11 +17,12 @@ from skipstone.bindings.statistics.statistics import Statistics
 from skipstone.bindings.tables.iceberg.columns import FileColumns
 from skipstone.bindings.tables.iceberg.deletes import Deletes
 from skipstone.bindings.tables.iceberg.manifest import Manifest
+from skipstone.ir.arrow import whole
 from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import SourceError
 from skipstone.ir.node import Path, show_path
 from skipstone.ir.outcome import Verdict
-from skipstone.ir.types import Kind, whole
+from skipstone.ir.types import Kind
 
 if TYPE_CHECKING:
     from skipstone.bindings.plans.readers import ReaderName

@@ -23,6 +23,7 @@ WIDTHS: Final = {
     "FloatType": ("<f4",),
     "DoubleType": ("<f8", "<f4"),
     "DateType": ("<i4",),
+    "TimeType": ("<i8",),
     "TimestampType": ("<i8", "<i4"),
     "TimestamptzType": ("<i8",),
     "TimestampNanoType": ("<i8", "<i4"),

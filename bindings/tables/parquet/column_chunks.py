@@ -151,7 +151,7 @@ def _empty_bounds(n: int, kind: pa.DataType) -> Any:
         return np.zeros((n, 2), np.uint64)
     if t.is_boolean(kind):
         return np.zeros(n, np.uint8)
-    if t.is_date32(kind) or t.is_timestamp(kind):
+    if t.is_date32(kind) or t.is_time(kind) or t.is_timestamp(kind):
         return np.zeros(n, f"i{kind.bit_width // 8}")
     if t.is_integer(kind) or t.is_floating(kind):
         return np.zeros(n, dtype_of(kind))

@@ -80,6 +80,11 @@ def _encoding(physical: str, length: int, logical: str, kind: pa.DataType) -> En
             return _integer_encoding(int(physical[3:]), logical_type, kind)
         case "INT32", "Date" if t.is_date32(kind):
             return Encoding("i4", FIRST_DAY, LAST_DAY, settled=GREGORIAN)
+        case "INT32" | "INT64", "Time" if (
+            t.is_time(kind) and UNITS.get(logical_type["timeUnit"]) == kind.unit
+        ):
+            limit = 86_400 * 10 ** POWERS[kind.unit] - 1
+            return Encoding(f"i{int(physical[3:]) // 8}", 0, limit)
         case "INT64", "Timestamp" if (
             t.is_timestamp(kind)
             and logical_type["timeUnit"] in UNITS

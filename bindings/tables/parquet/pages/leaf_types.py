@@ -21,6 +21,7 @@ UNITS: Final = {"milliseconds": ("ms", 1), "microseconds": ("us", 2), "nanosecon
 # Fields of a SchemaElement.
 TYPE, LENGTH, REPETITION, NAME, CHILDREN, CONVERTED, SCALE, PRECISION, _, LOGICAL = range(1, 11)
 UTF8, DECIMAL, DATE = 0, 5, 6  # converted types
+CLOCK, STAMP = 7, 8  # logical types: TIME, TIMESTAMP
 
 
 class LeafType(NamedTuple):
@@ -102,7 +103,9 @@ def _known_type(leaf: Any) -> tuple[pa.DataType, t.Fields] | None:
         case "INT32", "Date":
             return pa.date32(), {CONVERTED: t.i32(DATE), LOGICAL: _union(6)}
         case "INT64", "Timestamp" if logical.get("timeUnit") in UNITS:
-            return _timestamp(logical)
+            return _time(logical, STAMP)
+        case "INT32" | "INT64", "Time" if logical.get("timeUnit") in UNITS:
+            return _time(logical, CLOCK)
         case "INT32" | "INT64" as physical, "Int" if logical.get("isSigned"):
             bits = int(physical[3:])
             if logical.get("bitWidth") == bits:
@@ -116,12 +119,16 @@ def _known_type(leaf: Any) -> tuple[pa.DataType, t.Fields] | None:
     return None
 
 
-def _timestamp(logical: Mapping[str, Any]) -> tuple[pa.DataType, t.Fields]:
-    unit, number = UNITS[logical["timeUnit"]]
+def _time(logical: Mapping[str, Any], number: int) -> tuple[pa.DataType, t.Fields]:
+    """Return the type of a timestamp or a time of day, by the number of its logical type."""
+    unit, unit_number = UNITS[logical["timeUnit"]]
     utc = bool(logical["isAdjustedToUTC"])
-    fields = {1: t.boolean(utc), 2: t.structure({number: t.structure({})})}
-    arrow = pa.timestamp(unit, "UTC" if utc else None)
-    return arrow, {LOGICAL: t.structure({8: t.structure(fields)})}
+    fields = {1: t.boolean(utc), 2: t.structure({unit_number: t.structure({})})}
+    if number == STAMP:
+        arrow = pa.timestamp(unit, "UTC" if utc else None)
+    else:
+        arrow = pa.time32(unit) if unit == "ms" else pa.time64(unit)
+    return arrow, {LOGICAL: t.structure({number: t.structure(fields)})}
 
 
 def _decimal(leaf: Any, logical: Mapping[str, Any]) -> tuple[pa.DataType, t.Fields] | None:
