@@ -17,9 +17,7 @@ from skipstone.bindings.shell import cache
 from skipstone.ir.errors import SkipstoneWarning
 
 if TYPE_CHECKING:
-    from skipstone.bindings.tables.delta.table import DeltaTable
-    from skipstone.bindings.tables.iceberg.table import IcebergTable
-    from skipstone.bindings.tables.parquet.table import ParquetTable
+    from skipstone.bindings.tables.scan import SomeTable
 
 PATH: Final = (
     "PATH is a Parquet file, a folder, a glob or a URI; a Delta table's folder; "
@@ -269,7 +267,7 @@ def _scan(
     catalog: str | None,
     storage_option: Sequence[str],
     quiet: bool = False,
-) -> tuple[ParquetTable | DeltaTable | IcebergTable, float]:
+) -> tuple[SomeTable, float]:
     """Scan a table and return it with the seconds that it took.
 
     It reads footers, or a Delta log, or a manifest list. If `quiet`, it shows no progress.
@@ -295,23 +293,20 @@ def _options(given: Sequence[str]) -> dict[str, str]:
 
 def _scan_now(
     paths: Sequence[str], keep_unreadable: bool, catalog: str | None, options: dict[str, str]
-) -> ParquetTable | DeltaTable | IcebergTable:
+) -> SomeTable:
     from skipstone.bindings.location import chosen_filesystem
     from skipstone.bindings.tables.detect import format_of
+    from skipstone.bindings.tables.scan import open_table
 
     if catalog is not None and len(paths) > 1:
         raise click.BadParameter("expected the name of one table with --catalog")
     source = paths[0] if len(paths) == 1 else list(paths)
-    match "iceberg" if catalog else format_of(source, chosen_filesystem(source, None, options)):
-        case "delta":
-            from skipstone.bindings.tables.delta.table import scan_delta
-
-            return scan_delta(paths[0], storage_options=options or None)
-        case "iceberg":
-            from skipstone.bindings.tables.iceberg.table import scan_iceberg
-
-            return scan_iceberg(paths[0], catalog=catalog, storage_options=options)
-    from skipstone.bindings.tables.parquet.table import scan_parquet
-
-    on_error: Literal["keep", "raise"] = "keep" if keep_unreadable else "raise"
-    return scan_parquet(source, storage_options=options, on_error=on_error)
+    found = "iceberg" if catalog else format_of(source, chosen_filesystem(source, None, options))
+    return open_table(
+        source,
+        # The commands show totals of all files, so folders of partitions are listed whole.
+        "parquet" if found == "hive" else found,
+        catalog=catalog,
+        storage_options=options or None,
+        on_error="keep" if keep_unreadable else "raise",
+    )

@@ -13,9 +13,7 @@ from skipstone.ir.node import show_path
 
 if TYPE_CHECKING:
     from skipstone.bindings.plans.plan import Plan
-    from skipstone.bindings.tables.delta.table import DeltaTable
-    from skipstone.bindings.tables.iceberg.table import IcebergTable
-    from skipstone.bindings.tables.parquet.table import ParquetTable
+    from skipstone.bindings.tables.scan import SomeTable
 
 
 def plan_json(plan: Plan, scanned: float, planned: float) -> str:
@@ -95,7 +93,7 @@ def _number(value: int | None) -> str:
     return "unknown" if value is None else f"{value:,}"
 
 
-def show_stats(table: ParquetTable | DeltaTable | IcebergTable, as_json: bool) -> None:
+def show_stats(table: SomeTable, as_json: bool) -> None:
     """Print which statistics a table has of each column."""
     from skipstone.bindings.tables.parquet.pages.indexed import count_page_indexes
     from skipstone.bindings.tables.parquet.table import ParquetTable

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from skipstone.bindings.location import chosen_filesystem
 from skipstone.bindings.progress import overriding
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from skipstone.bindings.tables.hive.table import HiveTable
     from skipstone.bindings.tables.iceberg.table import IcebergTable
     from skipstone.bindings.tables.parquet.table import ParquetTable
+
+    SomeTable: TypeAlias = ParquetTable | HiveTable | DeltaTable | IcebergTable
 
 
 def scan(
@@ -60,7 +62,7 @@ def scan(
             f"format is {format!r}; expected {', '.join(FORMATS)}, or None to detect it"
         )
     if isinstance(source, Table):
-        return cast("ParquetTable | HiveTable | DeltaTable | IcebergTable", source)
+        return cast("SomeTable", source)
     if catalog is not None and format not in (None, "iceberg"):
         raise SourceError(f"format is {format!r}; only Iceberg tables are opened by a catalog")
     if catalog is not None or (type(source).__module__ or "").startswith("pyiceberg."):
@@ -70,25 +72,48 @@ def scan(
     if format is None:
         format = format_of(source, chosen_filesystem(source, None, storage_options))
     with overriding(progress):
-        return _scanned(source, format, catalog, storage_options)
+        return open_table(source, format, catalog=catalog, storage_options=storage_options)
 
 
-def _scanned(
-    source: Any, format: str, catalog: Any, storage_options: Mapping[str, str] | None
-) -> ParquetTable | HiveTable | DeltaTable | IcebergTable:
+def open_table(
+    source: Any,
+    format: str,
+    *,
+    version: int | str | None = None,
+    catalog: Any = None,
+    storage_options: Mapping[str, str] | None = None,
+    infer_types: bool = True,
+    on_error: Literal["raise", "keep"] = "raise",
+) -> SomeTable:
+    """Open a table of a given format, with those of the options that the format has.
+
+    Args:
+        source: As for `scan`.
+        format: One of `FORMATS`.
+        version: The version of a Delta table, or the id of an Iceberg snapshot; None is the newest.
+        catalog, storage_options: As for `scan`.
+        infer_types: True to infer the types of Hive's partition columns.
+        on_error: "keep" keeps Parquet files whose footers cannot be read.
+
+    Raises:
+        SourceError: as `scan`.
+    """
     match format:
         case "delta":
             from skipstone.bindings.tables.delta.table import scan_delta
 
-            return scan_delta(source, storage_options=storage_options)
+            return scan_delta(source, version, storage_options=storage_options)
         case "iceberg":
             from skipstone.bindings.tables.iceberg.table import scan_iceberg
 
-            return scan_iceberg(source, catalog=catalog, storage_options=storage_options)
+            snapshot = None if version is None else int(version)
+            return scan_iceberg(source, snapshot, catalog=catalog, storage_options=storage_options)
         case "hive":
             from skipstone.bindings.tables.hive.table import scan_hive
 
-            return scan_hive(source, storage_options=storage_options)
+            return scan_hive(
+                source, storage_options=storage_options, infer_types=infer_types, on_error=on_error
+            )
     from skipstone.bindings.tables.parquet.table import scan_parquet
 
-    return scan_parquet(source, storage_options=storage_options)
+    return scan_parquet(source, storage_options=storage_options, on_error=on_error)

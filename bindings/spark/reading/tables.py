@@ -6,12 +6,12 @@ import os
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from skipstone.bindings.location import resolve
-from skipstone.bindings.tables.delta.table import DeltaTable, scan_delta
-from skipstone.bindings.tables.detect import FORMATS, HINT, format_of, metadata_files
-from skipstone.bindings.tables.hive.table import HiveTable, scan_hive
-from skipstone.bindings.tables.iceberg.table import IcebergTable, scan_iceberg
-from skipstone.bindings.tables.parquet.table import ParquetTable, scan_parquet
+from skipstone.bindings.tables.delta.table import DeltaTable
+from skipstone.bindings.tables.detect import FORMATS, format_of
+from skipstone.bindings.tables.hive.table import HiveTable
+from skipstone.bindings.tables.iceberg.table import IcebergTable
+from skipstone.bindings.tables.parquet.table import ParquetTable
+from skipstone.bindings.tables.scan import open_table
 from skipstone.ir.errors import SourceError
 
 Table: TypeAlias = DeltaTable | HiveTable | IcebergTable | ParquetTable
@@ -48,40 +48,10 @@ def table_of(
         )
     if not isinstance(table, str | os.PathLike | Sequence):
         # A pyiceberg table; scan_iceberg raises an error that names anything else.
-        return scan_iceberg(table, None if version is None else int(version))
+        return open_table(table, "iceberg", version=version)
     found = format or format_of(table)
     if version is not None and found not in ("delta", "iceberg"):
         raise SourceError(
             f"version= applies to Delta and Iceberg tables; {table} is read as {found}"
         )
-    match found:
-        case "delta":
-            return scan_delta(table, version)
-        case "iceberg":
-            metadata = _metadata(os.fspath(table))  # type: ignore[arg-type]
-            return scan_iceberg(metadata, None if version is None else int(version))
-        case "hive":
-            return scan_hive(table, infer_types=infer_types)  # type: ignore[arg-type]
-    return scan_parquet(table)
-
-
-def _metadata(path: str) -> str:
-    """Return the metadata file of an Iceberg table: the named file, or the newest in its folder."""
-    if path.endswith(".json"):
-        return path
-    names = metadata_files(*resolve(path))
-    if not names:
-        raise SourceError(
-            f"{path}: not an Iceberg table; its folder metadata has no *.metadata.json"
-        )
-    newest = max(names, key=lambda n: (_number(n), names[n]))
-    return path if HINT in names else f"{path.rstrip('/')}/metadata/{newest}"
-
-
-def _number(name: str) -> int:
-    """Return the version in the name of a metadata file; -1 if there is none.
-
-    Names are `00012-<uuid>.metadata.json` or `v12.metadata.json`.
-    """
-    digits = name.removeprefix("v").split("-")[0].split(".")[0]
-    return int(digits) if digits.isdigit() else -1
+    return open_table(table, found, version=version, infer_types=infer_types)

@@ -117,6 +117,11 @@ class HiveTable(Table):
         return self._schema
 
     @property
+    def unit(self) -> str:
+        """The kind of its containers."""
+        return "row groups"
+
+    @property
     def partition_columns(self) -> tuple[str, ...]:
         """Names of the partition columns, outermost first."""
         return tuple(f.name for f in self._partitions)

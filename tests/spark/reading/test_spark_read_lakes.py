@@ -208,6 +208,14 @@ def test_iceberg(any_session, iceberg):
         ), where
 
 
+def test_a_metadata_file_that_no_catalog_committed_is_not_read(spark, iceberg):
+    """The newest metadata file may be one of a commit that failed."""
+    folder = iceberg.location().removeprefix("file://")
+    with pytest.raises(ss.SourceError, match="only the catalog of this Iceberg table knows"):
+        read(spark, folder)
+    assert read(spark, iceberg.metadata_location.removeprefix("file://")).count() == 30
+
+
 def test_iceberg_deletes_and_evolution(spark, iceberg):
     path = ss.scan_iceberg(iceberg).plan("x = 3").files[0]
     source = position_deletes(iceberg, [(path, 3)], ("a",))
