@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import skipstone as ss
-from tests.real.made import COLUMNS, PARTS, SELECT, Made, inserts, rows_of, run
+from tests.real.made import COLUMNS, PARTS, SELECT, Made, Wanted, inserts, rows_of, run
 
 PARTED = f"CREATE TABLE {{t}} ({COLUMNS}) USING delta PARTITIONED BY (p)"
 PLAIN = f"CREATE TABLE {{t}} ({COLUMNS}) USING delta"
@@ -119,8 +119,10 @@ def names(statement: str, more: list[str]) -> str:
     return statement.replace(" SELECT /*+", f" ({common}) SELECT /*+", 1)
 
 
-def by_spark(spark: Any, folder: Path) -> Iterator[Made]:
+def by_spark(spark: Any, folder: Path, wanted: Wanted) -> Iterator[Made]:
     for k, (feature, (before, after)) in enumerate(FEATURES.items()):
+        if not wanted("Spark", feature):
+            continue
         path = folder / f"delta-{k}"
         name = f"delta.`{path}`"
         wide = [] if COLUMNS + ")" in before[0] else ["more"]
@@ -142,7 +144,7 @@ def made(spark: Any, writer: str, feature: str, path: Path, **options: Any) -> M
     )  # fmt: skip
 
 
-def by_delta_rs(spark: Any, folder: Path) -> Iterator[Made]:
+def by_delta_rs(spark: Any, folder: Path, wanted: Wanted) -> Iterator[Made]:
     import deltalake
 
     parts = [rows_of(spark, k) for k in range(PARTS)]
@@ -167,7 +169,7 @@ def by_delta_rs(spark: Any, folder: Path) -> Iterator[Made]:
     yield made(spark, "delta-rs", "Z-order, columns added, checkpoint", path)
 
 
-def by_polars(spark: Any, folder: Path) -> Iterator[Made]:
+def by_polars(spark: Any, folder: Path, wanted: Wanted) -> Iterator[Made]:
     import polars as pl
 
     path = folder / "delta-polars"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import skipstone as ss
-from tests.real.made import COLUMNS, PARTS, Made, inserts, rows_of, run
+from tests.real.made import COLUMNS, PARTS, SELECT, Made, Wanted, inserts, rows_of, run
 
 CREATE = f"CREATE TABLE {{t}} ({COLUMNS}) USING iceberg"
 MERGE_ON_READ = (
@@ -37,6 +37,8 @@ MORE_SPECS = [
     "ALTER TABLE {t} ADD PARTITION FIELD days(t)",
     *inserts("{t}", range(5, PARTS)),
 ]
+OTHERS = "ORC and Avro beside Parquet"
+EVOLVED = ("specs that change", "time travel", "a partition's source column dropped")
 # Feature -> statements around the inserts: those before and those after them.
 FEATURES: dict[str, tuple[list[str], list[str]]] = {
     "version 1": ([with_properties("'format-version' = '1'")], DELETES[:1]),
@@ -73,20 +75,25 @@ FEATURES: dict[str, tuple[list[str], list[str]]] = {
          "map('delete-file-threshold', '1', 'min-input-files', '2'))"],
     ),
     "manifests rewritten": ([parted("p")], ["CALL ice.system.rewrite_manifests('{n}')"]),
-    "ORC and Avro beside Parquet": (
+    OTHERS: (
         [CREATE],
         [
-            "ALTER TABLE {t} SET TBLPROPERTIES ('write.format.default' = 'avro')",
-            "INSERT INTO {t} SELECT id + 1000, i, l, f, s, d, t, n, b, z, st, arr, p FROM {t} "
-            "WHERE id < 20",
+            statement
+            for k, form in enumerate(("avro", "orc"))
+            for statement in (
+                f"ALTER TABLE {{t}} SET TBLPROPERTIES ('write.format.default' = '{form}')",
+                f"INSERT INTO {{t}} {SELECT.format(1000 + 20 * k, 1020 + 20 * k)}",
+            )
         ],
     ),
 }  # fmt: skip
 
 
-def by_spark(spark: Any, folder: Path) -> Iterator[Made]:
+def by_spark(spark: Any, folder: Path, wanted: Wanted) -> Iterator[Made]:
     spark.sql("CREATE NAMESPACE IF NOT EXISTS ice.real")
     for k, (feature, (before, after)) in enumerate(FEATURES.items()):
+        if not wanted("Spark", feature):
+            continue
         name = f"real.t{k}"
         made = [*before, *inserts("{t}"), *after]
         try:
@@ -95,7 +102,8 @@ def by_spark(spark: Any, folder: Path) -> Iterator[Made]:
             print(f"iceberg, Spark, {feature}: not made: {str(e).splitlines()[0][:200]}")
             continue
         yield opened(spark, feature, folder / "ice" / "real" / f"t{k}", f"ice.{name}")
-    yield from evolved(spark, folder)
+    if any(wanted("Spark", feature) for feature in EVOLVED):
+        yield from evolved(spark, folder)
 
 
 def evolved(spark: Any, folder: Path) -> Iterator[Made]:
@@ -117,10 +125,10 @@ def evolved(spark: Any, folder: Path) -> Iterator[Made]:
 
 def opened(spark: Any, feature: str, path: Path, name: str) -> Made:
     return Made("iceberg", "Spark", feature, lambda: ss.scan_iceberg(str(path)),
-                lambda: spark.table(name))  # fmt: skip
+                lambda: spark.table(name), is_read=feature != OTHERS)  # fmt: skip
 
 
-def by_pyiceberg(spark: Any, folder: Path) -> Iterator[Made]:
+def by_pyiceberg(spark: Any, folder: Path, wanted: Wanted) -> Iterator[Made]:
     from pyiceberg.catalog.sql import SqlCatalog
     from pyiceberg.transforms import BucketTransform, DayTransform, IdentityTransform
 
@@ -136,6 +144,8 @@ def by_pyiceberg(spark: Any, folder: Path) -> Iterator[Made]:
         "bucket": [("id", BucketTransform(4))],
     }
     for feature, spec in specs.items():
+        if not wanted("pyiceberg", feature):
+            continue
         try:
             table = catalog.create_table(f"db.{feature}", parts[0].schema)
             with table.update_spec() as update:

@@ -21,7 +21,8 @@ SELECT = """SELECT /*+ COALESCE(1) */ id,
     CAST(id / 8 AS DECIMAL(12, 2)) n,
     CAST(CONCAT('b', id) AS BINARY) b,
     id % 2 = 0 z,
-    IF(id % 9 = 0, NULL, NAMED_STRUCT('x', CAST(id AS INT), 'y', CONCAT('y', id))) st,
+    IF(id % 9 = 0, NULL,
+        NAMED_STRUCT('x', NULLIF(CAST(id AS INT), -1), 'y', NULLIF(CONCAT('y', id), ''))) st,
     ARRAY(CAST(id AS INT), 7) arr,
     CONCAT('p', id DIV 60) p
 FROM range({}, {})"""
@@ -37,7 +38,8 @@ class Made:
         format, writer, feature: What it is a case of.
         scan: Opens it with Skipstone.
         frame: Opens it with Spark.
-        theirs: Whether Spark's planner of this format chooses files, so that it is a peer.
+        theirs: True if Spark's planner of this format chooses files, so that it is a peer.
+        is_read: False if it has files of formats that Skipstone plans, and refuses to read.
     """
 
     format: str
@@ -46,6 +48,7 @@ class Made:
     scan: Callable[[], Any]
     frame: Callable[[], Any]
     theirs: bool = True
+    is_read: bool = True
 
 
 def rows_of(spark: Any, part: int) -> pa.Table:
@@ -68,4 +71,6 @@ def run(spark: Any, statements: list[str]) -> None:
         spark.sql(statement)
 
 
-Maker = Callable[[Any, Path], Iterator[Made]]
+# Which tables to make, by writer and feature.
+Wanted = Callable[[str, str], bool]
+Maker = Callable[[Any, Path, Wanted], Iterator[Made]]

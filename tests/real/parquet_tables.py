@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 import skipstone as ss
-from tests.real.made import PARTS, ROWS, SELECT, Made, rows_of
+from tests.real.made import PARTS, ROWS, SELECT, Made, Wanted, rows_of
 
 # Feature -> the settings of Spark's writer.
 SPARK: dict[str, dict[str, str]] = {
@@ -21,7 +21,7 @@ SPARK: dict[str, dict[str, str]] = {
 }
 
 
-def by_spark(spark: Any, folder: Path) -> Iterator[Made]:
+def by_spark(spark: Any, folder: Path, wanted: Wanted) -> Iterator[Made]:
     for k, (feature, settings) in enumerate(SPARK.items()):
         path = folder / f"parquet-{k}"
         options = {name: value for name, value in settings.items() if name[:5] != "spark"}
@@ -40,7 +40,7 @@ def by_spark(spark: Any, folder: Path) -> Iterator[Made]:
     yield made(spark, "Spark", "partitions", path)
 
 
-def by_others(spark: Any, folder: Path) -> Iterator[Made]:
+def by_others(spark: Any, folder: Path, wanted: Wanted) -> Iterator[Made]:
     import duckdb
     import polars as pl
 
