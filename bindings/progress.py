@@ -98,9 +98,9 @@ def _sink_of(
 
 
 def in_notebook() -> bool:
-    """Return True if this process serves a Jupyter notebook."""
+    """Return True in a Jupyter kernel, whose cells show HTML."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    return type(shell).__name__ == "ZMQInteractiveShell"
+    return hasattr(shell, "kernel")
 
 
 @contextmanager

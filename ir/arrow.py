@@ -191,6 +191,11 @@ def _bits(data: pa.Buffer, offset: int, n: int) -> Mask:
     return np.unpackbits(bits, count=skipped + n, bitorder="little").view(np.bool_)[skipped:]
 
 
+def repeated(value: pa.Scalar, n: int) -> pa.Array:
+    """Return an array of one value n times; the value may have any type or be NULL."""
+    return pa.repeat(value, n) if value.is_valid else pa.nulls(n, value.type)
+
+
 def null_where(mask: Any, values: Any) -> Any:
     """Return values that are NULL where a mask is true or NULL.
 

@@ -11,11 +11,7 @@ import numpy.typing as npt
 from skipstone.bindings import hooks
 from skipstone.bindings.filters.option import enabled
 from skipstone.bindings.plans.records import planned
-from skipstone.bindings.plans.request import Dynamic as Dynamic
 from skipstone.bindings.plans.request import PlanRequest, check_columns, check_limit
-from skipstone.bindings.plans.request import predicate_over as predicate_over
-from skipstone.bindings.plans.request import same_columns as same_columns
-from skipstone.bindings.plans.selection import Cut as Cut
 from skipstone.bindings.plans.shown import Shown
 from skipstone.bindings.plans.table_protocol import PlannedTable, Positions
 from skipstone.bindings.predicates.predicate import PruningPredicate

@@ -51,8 +51,11 @@ def _known() -> frozenset[str]:
 
 
 def is_function(name: str) -> bool:
-    """Return True for a function of Spark or a registered one, understood or not."""
-    return name in _known() or name in SPARK_NAMES or name in LATEST
+    """Return True for a function of Spark or a registered one, understood or not.
+
+    Names with a space are the parser's own; nobody can write them.
+    """
+    return " " in name or name in _known() or name in SPARK_NAMES or name in LATEST
 
 
 def near_function(name: str) -> str | None:

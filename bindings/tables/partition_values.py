@@ -13,8 +13,10 @@ import pyarrow.compute as pc
 from skipstone.bindings.statistics.casts import as_spark, cast_or_null, chunks_of
 from skipstone.ir.arrow import null_where
 from skipstone.ir.zones import DAY, to_instant, zone_of
+from skipstone.kernels.decode.arrays import longs
 from skipstone.kernels.decode.arrays import texts as texts_of
 from skipstone.kernels.pack.bounds import Given
+from skipstone.kernels.pack.columns import Raw
 
 # Zones' offsets once had seconds, and Delta 3.2 and 3.3 cut them off (delta#5249).
 WHOLE_MINUTES: Final = (
@@ -26,6 +28,22 @@ ASCII_BLANKS: Final = " \t\n\r\x0b\x0c"  # Spark's casts trim these blanks and n
 _CLOCK: Final = re.compile(
     r"((?:\d{4}|\+\d{5,7}|-(?!0+-)\d{4,7})-\d\d-\d\d)(?: (\d\d:\d\d:\d\d(?:\.\d{1,6})?))?"
 )
+
+
+def constant_statistics(values: Given, unknown: Given | None = None) -> Raw:
+    """Return the statistics of containers that hold one value, or NULL, in all of their rows.
+
+    Args:
+        values: The value of each container, length n.
+        unknown: Boolean: True where nothing is known of a container, whose value is null then.
+    """
+    nulls, nans = values.is_null().cast(pa.int64()), None
+    if pa.types.is_floating(values.type):
+        nans = pc.is_nan(values).fill_null(False).cast(pa.int64())
+    if unknown is not None:
+        nulls = null_where(unknown, nulls)
+        nans = None if nans is None else null_where(unknown, nans)
+    return Raw(values, values, nulls, longs(np.ones(len(values), np.int64)), nans)
 
 
 def partition_values(

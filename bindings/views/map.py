@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from skipstone.bindings.html import escape
+from skipstone.bindings.progress import in_notebook
 from skipstone.bindings.views.page import page_of, title_of
 from skipstone.bindings.views.picture import MAX_COLUMNS, default_columns, picture_of
 from skipstone.ir.cached import cached_property
@@ -132,13 +133,6 @@ def map_of_plan(plan: Plan, columns: Sequence[str] = ()) -> Map:
         columns: The columns to draw; by default those of its condition.
     """
     return Map(plan, columns)
-
-
-def in_notebook() -> bool:
-    """Return True in a Jupyter kernel, whose cells show HTML."""
-    ipython = sys.modules.get("IPython")
-    shell = None if ipython is None else ipython.get_ipython()
-    return hasattr(shell, "kernel")
 
 
 def has_browser() -> bool:

@@ -14,7 +14,7 @@ from skipstone.kernels.decode import footer_loops as at
 from skipstone.kernels.decode.footer_layout import Grammar, per_group, structures_of, table_of
 from skipstone.kernels.decode.spans import Bytes, Longs
 from skipstone.kernels.run import compile_cache, loops
-from skipstone.kernels.run.loops import Loop, compiled_or_plain
+from skipstone.kernels.run.loops import Loop, compiled_or_plain, with_arguments
 
 HEADERS: Final = Loop(
     footer_loops,
@@ -35,7 +35,9 @@ OFFSET_INDEX, OFFSET_INDEX_SIZE, COLUMN_INDEX, COLUMN_INDEX_SIZE = range(8, 12)
 OFFSET, FIRST_ROW, SIZE = 2, 3, at.BYTES
 # Columns that follow the slots of a page.
 ENCODING, START, STOP = range(at.WIDTH, at.WIDTH + 3)
+PAGE_WIDTH: Final = at.WIDTH + 3
 PAGE_BYTES: Final = 1 << 8  # of small pages
+HEADER_BYTES: Final = 1 << 8  # that hold nearly every header
 FEW_PAGES: Final = 1 << 8  # that Python looks at in some 20 ms
 _seen_by_python = 0
 
@@ -156,12 +158,45 @@ class HeaderReader:
 
     Args:
         size: The number of pages, at most, that are expected.
+
+    Attributes:
+        buffer: Bytes for `read_one`.
     """
 
     def __init__(self, size: int) -> None:
         self._loop = compiled_or_plain(HEADERS, size)
         self._stack, self._now = np.empty((at.DEPTH, 4), np.int64), np.empty(at.SLOTS, np.int64)
         self._marks, self._totals = np.zeros((at.FIELDS, 2), np.int64), np.zeros(3, np.int64)
+        self.buffer, self._one = (
+            memoryview(bytearray(HEADER_BYTES)),
+            np.empty((1, PAGE_WIDTH), np.int64),
+        )
+        data = np.frombuffer(self.buffer.toreadonly(), np.uint8)
+        self._read_one = with_arguments(
+            self._loop,
+            data,
+            0,
+            1,
+            PAGE,
+            self._stack,
+            self._now,
+            self._marks,
+            self._totals,
+            self._one,
+        )
+
+    def read_one(self, size: int) -> Longs | None:
+        """Read the header at the start of the buffer.
+
+        Args:
+            size: The number of bytes in the buffer that are of the file.
+
+        Returns:
+            Slots, shape (WIDTH + 3,), which the next call replaces; None: the header is damaged, or
+            longer.
+        """
+        found = self._read_one() == 1 and self._one[0, STOP] <= size
+        return self._one[0] if found else None
 
     def read(self, data: Bytes, values: int, room: int = 128) -> Longs | None:
         """Read the headers of a column chunk's pages.
@@ -176,7 +211,7 @@ class HeaderReader:
             header is damaged, or cut off.
         """
         while True:
-            pages = np.empty((room, at.WIDTH + 3), np.int64)
+            pages = np.empty((room, PAGE_WIDTH), np.int64)
             count = self._loop(
                 data, 0, values, PAGE, self._stack, self._now, self._marks, self._totals, pages
             )
@@ -204,7 +239,8 @@ def are_sound(data: Bytes, chunks: Longs) -> bool:
     """
     stack, now = np.empty((at.DEPTH, 4), np.int64), np.empty(at.SLOTS, np.int64)
     marks, totals = np.zeros((at.FIELDS, 2), np.int64), np.zeros(3, np.int64)
-    loop = compile_cache.find(SOUND)
+    # Where other loops are compiled, loading this one from disk takes 2 ms.
+    loop = loops.load(SOUND) if is_compiled() else compile_cache.find(SOUND)
     if loop is not None:
         return loop(data, chunks, len(data), PAGE, stack, now, marks, totals) > 0
     global _seen_by_python

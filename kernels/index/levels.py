@@ -23,7 +23,7 @@ from skipstone.kernels.index.coarse import LANE, encoded, fitted
 from skipstone.kernels.pack.bounds import Lanes
 from skipstone.kernels.pack.columns import Column
 from skipstone.kernels.pack.packed import Packed
-from skipstone.kernels.pack.planes import Mask, Plane, plane_of, unpack, word_count
+from skipstone.kernels.pack.planes import Mask, Plane, both_of, plane_of, unpack, word_count
 from skipstone.kernels.run import pool
 from skipstone.kernels.run.launch import Launch
 from skipstone.kernels.run.prepare import prepare
@@ -100,7 +100,7 @@ def levels_over(leaf: Packed, grouped: list[Blocks], fan: int) -> tuple[Level, .
 
 def summary(c: Column, rows: Plane, blocks: Blocks) -> Column:
     """Return a column's statistics in blocks of containers."""
-    alive = conjunction(c.may_hold_value, rows)
+    alive = both_of(c.may_hold_value, rows)
     has_values = any_of(alive, blocks)
     low = None if c.low is None else _ends(c.low, alive, blocks, np.minimum, _last(c.low.dtype, 1))
     if c.high is None:
@@ -118,19 +118,10 @@ def summary(c: Column, rows: Plane, blocks: Blocks) -> Column:
         low=low,
         high=high,
         may_hold_value=has_values,
-        may_hold_null=any_of(conjunction(c.may_hold_null, rows), blocks),
-        may_hold_nan=any_of(conjunction(c.may_hold_nan, rows), blocks),
+        may_hold_null=any_of(both_of(c.may_hold_null, rows), blocks),
+        may_hold_nan=any_of(both_of(c.may_hold_nan, rows), blocks),
         may_raise=False,
     )
-
-
-def conjunction(a: Plane, b: Plane) -> Plane:
-    """Return the conjunction of two planes."""
-    if isinstance(a, bool):
-        return b if a else False
-    if isinstance(b, bool):
-        return a if b else False
-    return a & b
 
 
 def any_of(plane: Plane, blocks: Blocks) -> Plane:

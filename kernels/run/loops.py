@@ -6,6 +6,7 @@ is possible, and a later process needs no Numba to load it.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import types
 from collections.abc import Callable, Mapping
@@ -17,7 +18,7 @@ import numpy as np
 from skipstone.ir.errors import BackendMissing
 from skipstone.kernels.run import compile_cache, compiler, objects
 from skipstone.kernels.run.compile_cache import Kernel
-from skipstone.kernels.run.native import ArgumentType, ArrayType
+from skipstone.kernels.run.native import ArgumentType, ArrayType, Native
 
 # Bytes or values that Python reads in some 20 ms; once it has read so many in a process, loops are
 # compiled in the background.
@@ -104,6 +105,15 @@ def compiled_or_plain(loop: Loop, size: int) -> Callable[..., int]:
         compiled_or_start(loop)
     plain: Callable[..., int] = getattr(loop.module, loop.name)
     return plain
+
+
+def with_arguments(loop: Callable[..., int], *arguments: object) -> Callable[[], int]:
+    """Return a call of a loop, compiled or plain, with arguments that stay the same."""
+    return (
+        loop.with_arguments(*arguments)
+        if isinstance(loop, Native)
+        else functools.partial(loop, *arguments)
+    )
 
 
 def compiled(loop: Loop) -> Callable[..., int]:

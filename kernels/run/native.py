@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 import operator
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -83,6 +83,22 @@ class Native:
         Raises:
             TypeError: an argument is not of its type.
         """
+        self._check(arguments)
+        result = ctypes.c_int64()
+        return _checked(self._function(ctypes.addressof(result), *arguments), result)
+
+    def with_arguments(self, *arguments: Any) -> Callable[[], int]:
+        """Return a call with these arguments, which are checked once; arrays may change later.
+
+        Raises:
+            TypeError: an argument is not of its type.
+        """
+        self._check(arguments)
+        result, function = ctypes.c_int64(), self._function
+        place = ctypes.addressof(result)
+        return lambda: _checked(function(place, *arguments), result)
+
+    def _check(self, arguments: Sequence[Any]) -> None:
         if len(arguments) != self._count:
             raise TypeError(f"machine code takes {self._count} arguments; got {len(arguments)}")
         for i, kind, dtype, ndim, flags in self._types:
@@ -94,11 +110,12 @@ class Native:
                 or a.flags.num & flags != flags
             ):
                 raise TypeError(f"argument {i} of machine code is {a!r:.100}; expected {kind}")
-        result = ctypes.c_int64()
-        status = self._function(ctypes.addressof(result), *arguments)
-        if status != OK:
-            raise SkipstoneError(f"machine code ended with status {status}; please report this")
-        return result.value
+
+
+def _checked(status: int, result: ctypes.c_int64) -> int:
+    if status != OK:
+        raise SkipstoneError(f"machine code ended with status {status}; please report this")
+    return result.value
 
 
 def is_as_expected() -> bool:

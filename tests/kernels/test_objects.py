@@ -179,6 +179,20 @@ def test_arguments_of_other_types_are_refused(loop_of):
             summed(*(data, table, factor, out, out)[:count])
 
 
+def test_a_call_with_fixed_arguments_sees_arrays_change(loop_of):
+    """Arguments are checked once; a plain function is called likewise."""
+    loop = loop_of("summed", SUMMED)
+    plain = getattr(loop.module, loop.name)
+    for summed in (loops.compiled(loop), plain):
+        data, table, factor, out = arguments()
+        call = loops.with_arguments(summed, data, table, factor, out)
+        first = call()
+        table[0, 0] += 1
+        assert call() == first + factor == summed(data, table, factor, out)
+    with pytest.raises(TypeError, match="argument"):
+        loops.with_arguments(loops.compiled(loop), data, table.T, factor, out)
+
+
 def test_other_parameters_than_expected_are_not_called():
     array = ArrayType(np.dtype(np.int64), 1, is_written=True)
     opaque = "define i32 @f(ptr noalias %retptr, ptr %excinfo, {}) #0 {{"

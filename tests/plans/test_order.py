@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import skipstone as ss
-from skipstone.bindings.plans.plan import Cut
+from skipstone.bindings.plans.selection import Cut
 from tests.support.effort import LONG
 from tests.support.tables.delta_log import Log, Written, delta_schema, simple
 from tests.support.tables.iceberg_tables import make

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 import skipstone as ss
+from skipstone.bindings.predicates import function_names, reference
 from skipstone.bindings.predicates.function_names import edits, near_function
 from skipstone.ir.node import Name, Node, Op, literal
 from skipstone.ir.types import INT32
@@ -91,3 +92,10 @@ def test_edits(a, b, n):
 
 def test_short_names_are_near_to_nothing():
     assert near_function("ab") is None
+
+
+@pytest.mark.parametrize("example", [e for _, examples, _ in reference.FORMS for e in examples])
+def test_no_documented_form_looks_for_near_names(example, monkeypatch):
+    """To compare a name with all functions takes longer than all else that a predicate needs."""
+    monkeypatch.setattr(function_names, "near_function", lambda name: pytest.fail(name))
+    ss.PruningPredicate(example, reference.SCHEMA)

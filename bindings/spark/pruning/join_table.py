@@ -14,7 +14,7 @@ import pyarrow as pa
 from skipstone.bindings.filters.filter import DynamicFilter
 from skipstone.bindings.filters.kinds import Needs, Side, needs_of
 from skipstone.bindings.joins.names import resolved
-from skipstone.bindings.plans.plan import predicate_over
+from skipstone.bindings.plans.request import predicate_over
 from skipstone.bindings.spark.pruning.join_keys import (
     collect_keys,
     fixes_columns,

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from skipstone.bindings.spark.pruning.catalyst import value_of
 from skipstone.bindings.statistics.statistics import Statistics
-from skipstone.bindings.tables.parquet.groups import constant
+from skipstone.bindings.tables.partition_values import constant_statistics
 from skipstone.ir.outcome import Verdict
 from skipstone.ir.types import from_arrow
 from skipstone.kernels.pack.columns import Raw
@@ -57,7 +57,7 @@ class ListedFiles:
 
     @property
     def _constants(self) -> dict[Path, Raw]:
-        return {(name,): constant(values) for name, values in self.values.items()}
+        return {(name,): constant_statistics(values) for name, values in self.values.items()}
 
     def partition_mask(self, predicate: PruningPredicate) -> Mask:
         """Return the files whose partition may hold a matching row, bool, shape (n,).

@@ -16,7 +16,7 @@ from skipstone.bindings.spark.statistics.slots import ROW_COUNT, spellings
 from skipstone.bindings.statistics.coerce_inputs import KEYS, PACKED, array_of
 from skipstone.bindings.statistics.membership import members_of
 from skipstone.bindings.statistics.statistics import Statistics
-from skipstone.bindings.tables.parquet.groups import constant
+from skipstone.bindings.tables.partition_values import constant_statistics
 from skipstone.ir.arrow import whole
 from skipstone.ir.outcome import Verdict
 from skipstone.ir.types import leaves_of
@@ -77,7 +77,7 @@ class RegisteredListing(ListedFiles):
         """Return the statistics of some files, by the columns of the scan and its partitions."""
         partition = pa.array(self.partition[chosen])
         for name, values in self.values.items():
-            columns.put((name,), constant(values.take(partition)))
+            columns.put((name,), constant_statistics(values.take(partition)))
         extras = columns.extras()
         return Statistics(
             pa.schema([*self.data, *self.partitioned]),

@@ -16,7 +16,11 @@ import pyarrow.compute as pc
 from skipstone.bindings.statistics.casts import cast_or_null, chunks_of
 from skipstone.bindings.statistics.coerce_inputs import MAX_ROWS
 from skipstone.bindings.tables.delta.fields import LeafField
-from skipstone.bindings.tables.partition_values import WHOLE_MINUTES, partition_values
+from skipstone.bindings.tables.partition_values import (
+    WHOLE_MINUTES,
+    constant_statistics,
+    partition_values,
+)
 from skipstone.ir.arrow import null_where
 from skipstone.ir.node import Path
 from skipstone.kernels.pack.bounds import Given
@@ -278,11 +282,4 @@ def partition_raw(texts: Given, kind: pa.DataType, timezone: str) -> Raw:
     A text that is not a value of the type is unknown.
     """
     values, empty = partition_values(texts, kind, timezone)
-    unread = pc.and_(pc.is_null(values), pc.invert(empty))
-    nulls = pc.if_else(unread, None, empty.cast(pa.int64()))
-    ones = pa.chunked_array([pa.repeat(pa.scalar(1, pa.int64()), len(texts))])
-    if pa.types.is_floating(kind):
-        nans = pc.if_else(unread, None, pc.is_nan(values).fill_null(False).cast(pa.int64()))
-    else:
-        nans = None
-    return Raw(values, values, nulls, ones, nans)
+    return constant_statistics(values, pc.and_(pc.is_null(values), pc.invert(empty)))

@@ -31,9 +31,10 @@ from skipstone.bindings.tables.hive.folders import HiveFolders
 from skipstone.bindings.tables.hive.tree import Folder, Tree
 from skipstone.bindings.tables.parquet.file_schemas import plain_schema
 from skipstone.bindings.tables.parquet.footer_cache import FooterCache
-from skipstone.bindings.tables.parquet.groups import constant, forms_in
+from skipstone.bindings.tables.parquet.groups import forms_in
 from skipstone.bindings.tables.parquet.metadata_file import read_common_schema
 from skipstone.bindings.tables.parquet.options import check_on_error, saved_at, types_of
+from skipstone.bindings.tables.partition_values import constant_statistics
 from skipstone.bindings.tables.partitions import partition_column, partition_fields
 from skipstone.bindings.tables.table import Table
 from skipstone.ir.cached import cached_property
@@ -218,7 +219,7 @@ class HiveTable(Table):
         else:
             timezone = "UTC"
         values: dict[Path, Raw] = {
-            (f.name,): constant(partition_column(folders, f, timezone)) for f in fields
+            (f.name,): constant_statistics(partition_column(folders, f, timezone)) for f in fields
         }
         statistics = Statistics(self.schema, len(folders), values)
         kept = np.ones(len(folders), np.bool_) if predicate is None else predicate.prune(statistics)

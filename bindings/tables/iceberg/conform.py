@@ -11,6 +11,7 @@ import pyarrow as pa
 from skipstone.bindings.tables.iceberg.fields import arrow_of
 from skipstone.bindings.tables.read import offsets_of
 from skipstone.bindings.tables.table_columns import variants
+from skipstone.ir.arrow import repeated
 
 FIELD_ID: Final = b"PARQUET:field_id"
 
@@ -100,8 +101,3 @@ def default_of(f: Any) -> pa.Scalar:
     if isinstance(value, int) and pa.types.is_temporal(to):
         return pa.scalar(value, pa.int32() if to.bit_width == 32 else pa.int64()).cast(to)
     return pa.scalar(value, to)
-
-
-def repeated(value: pa.Scalar, n: int) -> pa.Array:
-    """Return an array of one value n times; the value may have any type or be NULL."""
-    return pa.repeat(value, n) if value.is_valid else pa.nulls(n, value.type)

@@ -19,6 +19,8 @@ from skipstone.bindings.statistics.statistics import Statistics
 from skipstone.bindings.tables.iceberg.fields import Leaf, TableFields
 from skipstone.bindings.tables.iceberg.manifest import Manifest
 from skipstone.bindings.tables.iceberg.values import DAY, array, typed, wide_uuids
+from skipstone.bindings.tables.partition_values import constant_statistics
+from skipstone.ir.arrow import arrow_of
 from skipstone.ir.node import Node, Path
 from skipstone.ir.outcome import Verdict
 from skipstone.ir.partitioning.projection import Mode, PartitionField, project
@@ -222,16 +224,10 @@ def partition_raw(f: SpecField, files: Manifest) -> Raw:
     values, known = partition_values(f, files)
     if values is None:
         return Raw()
-    valid = pc.is_valid(values)
-    null = pa.array(np.zeros(len(files), np.bool_) if known is None else ~known)
-    readable = pc.or_(valid, null)
-    zero, one = (pa.scalar(v, pa.int64()) for v in (0, 1))
-    nulls = pc.if_else(readable, pc.if_else(null, one, zero), None)
-    if pa.types.is_floating(f.type):
-        nans = pc.if_else(readable, pc.is_nan(values).fill_null(False).cast(pa.int64()), None)
-    else:
-        nans = None
-    return Raw(values, values, nulls, pa.repeat(one, len(files)), nans)
+    absent = pc.is_null(values)
+    return constant_statistics(
+        values, absent if known is None else pc.and_(absent, arrow_of(known))
+    )
 
 
 def partition_values(f: SpecField, files: Manifest) -> tuple[pa.Array | None, Mask | None]:

@@ -18,7 +18,6 @@ from skipstone.bindings.tables.iceberg.conform import (
     columns_by_id,
     conform,
     default_of,
-    repeated,
 )
 from skipstone.bindings.tables.iceberg.deletes import FILE_PATH, FILE_POSITION, Delete
 from skipstone.bindings.tables.iceberg.fields import TableFields, field_of
@@ -43,6 +42,7 @@ from skipstone.bindings.tables.read import (
     read_files_in_order,
 )
 from skipstone.bindings.tables.row_ranges import RowRanges
+from skipstone.ir.arrow import repeated
 from skipstone.ir.errors import SourceError, describe_error
 from skipstone.ir.outcome import Verdict
 from skipstone.kernels.run import forks

@@ -7,12 +7,12 @@ from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from skipstone.bindings.plans.table_protocol import DataSize
 from skipstone.bindings.statistics.casts import cast_or_null, type_at
 from skipstone.bindings.tables.files import UNKNOWN, Files, Ints
 from skipstone.bindings.tables.parquet.file_schemas import BloomLocation, FileSchema, common_schema
+from skipstone.bindings.tables.partition_values import constant_statistics
 from skipstone.bindings.tables.partitions import partition_column
 from skipstone.ir.errors import SourceError
 from skipstone.ir.node import Path
@@ -213,7 +213,7 @@ class RowGroups:
             values = partition_column(self.files.folders, field, timezone)
         else:
             values = self._values[field.name]
-        return constant(values.take(longs(self.files.folder[self.file])))
+        return constant_statistics(values.take(longs(self.files.folder[self.file])))
 
     def size(self, chosen: Mask) -> DataSize:
         """Return how much data the chosen row groups hold; `chosen` is a mask, shape (n,)."""
@@ -247,17 +247,6 @@ class RowGroups:
         data = [f for f in schema if f.name.lower() not in names]
         partitions = list(self.partitions.values())
         return RowGroups(self.files, self.parts, pa.schema([*data, *partitions]), partitions)
-
-
-def constant(values: pa.Array) -> Raw:
-    """Return the statistics of containers that hold one value each."""
-    nulls = values.is_null().cast(pa.int64())
-    ones = longs(np.ones(len(values), np.int64))
-    if pa.types.is_floating(values.type):
-        nans = pc.is_nan(values).fill_null(False).cast(pa.int64())
-    else:
-        nans = None
-    return Raw(values, values, nulls, ones, nans)
 
 
 def _statistic_types(kind: pa.DataType) -> tuple[tuple[str, pa.DataType], ...]:

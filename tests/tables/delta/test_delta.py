@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import skipstone as ss
-from skipstone.bindings.plans.plan import Cut
+from skipstone.bindings.plans.selection import Cut
 from skipstone.bindings.tables.delta import vectors
 from tests.support.effort import LONG
 from tests.support.tables.delta_log import (

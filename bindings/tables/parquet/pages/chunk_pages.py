@@ -23,7 +23,7 @@ Ints = npt.NDArray[np.int64]
 # Dictionaries of text and numbers; 2 is the number of old writers.
 DICTIONARY_ENCODINGS: Final = (2, 8)
 # Bytes that are read to find a header, and then if it does not end there.
-HEADER_BYTES: Final = (1 << 8, 1 << 12, 1 << 16)
+HEADER_BYTES: Final = (layout.HEADER_BYTES, 1 << 12, 1 << 16)
 # Chunks up to this size are read whole to find their headers: the limit of any chunk, and that of a
 # column in the condition.
 SMALL_CHUNK, JUDGED_CHUNK = 1 << 17, 1 << 22
@@ -220,33 +220,30 @@ def _of_headers(
 
 def _from_file(chunk: Chunk, ranges: Ranges) -> Pages | None:
     """Return pages by reading one header after another, without the bytes in between."""
-    found, starts, bodies, pieces = [], [], [], []
-    at_byte, left, origin = chunk.start, chunk.values, 0
+    found, starts, pieces = [], [], []
+    at_byte, left = chunk.start, chunk.values
     reader = layout.HeaderReader(0)
     while left > 0:
         header = _header_at(reader, ranges, at_byte, chunk.stop)
         if header is None:
             return None
-        one, data = header
-        body = at_byte + int(one[0, layout.STOP])
-        one[0, [at.MIN, at.MAX]] += origin
-        found.append(one)
+        slots, data = header
+        found.append(slots)
         starts.append(at_byte)
-        bodies.append(body)
         pieces.append(data)
-        origin += data.nbytes
-        if one[0, at.TYPE] in (at.DATA_PAGE, at.DATA_PAGE_V2):
-            left -= int(one[0, at.PAGE_VALUES])
-        at_byte = body + int(one[0, at.BYTES])
-    return _of_headers(
-        chunk, np.concatenate(found), np.array(starts), np.array(bodies), b"".join(pieces)
-    )
+        if slots.item(at.TYPE) in (at.DATA_PAGE, at.DATA_PAGE_V2):
+            left -= slots.item(at.PAGE_VALUES)
+        at_byte += slots.item(layout.STOP) + slots.item(at.BYTES)
+    headers, first = np.stack(found), np.array(starts)
+    origins = np.cumsum([0, *map(len, pieces[:-1])])
+    headers[:, [at.MIN, at.MAX]] += origins[:, None]
+    return _of_headers(chunk, headers, first, first + headers[:, layout.STOP], b"".join(pieces))
 
 
 def _header_at(
     reader: layout.HeaderReader, ranges: Ranges, start: int, stop: int
-) -> tuple[Ints, memoryview] | None:
-    """Return the header of a page, shape (1, any), and the bytes that hold it; None if damaged.
+) -> tuple[Ints, bytes] | None:
+    """Return the header of a page, shape (any,), and its bytes; None if it is damaged.
 
     Args:
         reader: Reads headers.
@@ -254,15 +251,23 @@ def _header_at(
         start: Where the page begins.
         stop: Where it must have ended.
     """
+    if ranges.local and start < stop:
+        size = min(layout.HEADER_BYTES, stop - start)
+        ranges.read_start(start, reader.buffer[:size])
+        slots = reader.read_one(size)
+        if slots is not None:
+            return slots.copy(), bytes(reader.buffer[: slots.item(layout.STOP)])
     for size in HEADER_BYTES:
         end = min(start + size, stop)
         if end <= start:
             return None
         (data,) = ranges.read([(start, end)])
-        header = reader.read(np.frombuffer(data, np.uint8), 1, room=2)
-        if header is not None or end == stop:
+        headers = reader.read(np.frombuffer(data, np.uint8), 1, room=2)
+        if headers is not None or end == stop:
             break
-    return None if header is None or not len(header) else (header[:1].copy(), data)
+    if headers is None or not len(headers):
+        return None
+    return headers[0].copy(), bytes(data[: headers[0, layout.STOP]])
 
 
 def _is_data(headers: Ints) -> npt.NDArray[np.bool_]:
@@ -357,9 +362,9 @@ def have_listed_headers(pages: Pages, chosen: Ints, ranges: Ranges) -> bool:
     for i in chosen.tolist():
         start, stop = int(pages.starts[i]), int(pages.stops[i])
         found = _header_at(reader, ranges, start, stop)
-        if found is None or not _is_data(found[0]).all():
+        if found is None or not _is_data(found[0][None]).all():
             return False
-        end, nbytes, values = found[0][0, [layout.STOP, at.BYTES, at.PAGE_VALUES]].tolist()
+        end, nbytes, values = found[0][[layout.STOP, at.BYTES, at.PAGE_VALUES]].tolist()
         if start + end + nbytes != stop or values != pages.rows[i + 1] - pages.rows[i]:
             return False
     return True

@@ -20,11 +20,6 @@ def as_type(values: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     return pa.chunked_array([to_table_type(chunk, kind) for chunk in values.chunks], kind)
 
 
-def repeated(value: pa.Scalar, n: int) -> pa.Array:
-    """Return an array of one value, of any type."""
-    return pa.repeat(value, n) if value.is_valid else pa.nulls(n, value.type)
-
-
 def batches_of_rows(
     columns: Mapping[str, pa.Array | pa.ChunkedArray], n: int
 ) -> list[pa.RecordBatch]:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skipstone.bindings.tables.parquet.pages.columns import as_type, repeated
+from skipstone.bindings.tables.parquet.pages.columns import as_type
 from skipstone.bindings.tables.parquet.pages.decoders import filtered, uses_polars
 from skipstone.bindings.tables.parquet.pages.page_choice import (
     PAGE_ROWS,
@@ -28,6 +28,7 @@ from skipstone.bindings.tables.parquet.pages.polars_filter import Expression, sp
 from skipstone.bindings.tables.parquet.pages.row_groups import RowGroups
 from skipstone.bindings.tables.read import BATCH_ROWS, RowSelection
 from skipstone.bindings.tables.row_filter import conjuncts
+from skipstone.ir.arrow import repeated
 from skipstone.ir.errors import UnsupportedForm
 from skipstone.ir.node import Node, columns_of
 from skipstone.ir.rows import unjudged

@@ -67,10 +67,18 @@ class Ranges:
             for (_, into), data in zip(wanted, self.read([s for s, _ in wanted]), strict=True):
                 into[:] = data
             return
-        for (start, stop), into in wanted:
-            self._source.seek(start)
-            if self._source.readinto(into) != stop - start:
-                raise OSError(f"expected {stop - start} bytes at {start}")
+        for (start, _), into in wanted:
+            self.read_start(start, into)
+
+    def read_start(self, start: int, into: memoryview) -> None:
+        """Read bytes of a local file from a position on, as many as a buffer holds.
+
+        Raises:
+            OSError: the file cannot be read, or is shorter.
+        """
+        self._source.seek(start)
+        if self._source.readinto(into) != len(into):
+            raise OSError(f"expected {len(into)} bytes at {start}")
 
     def _read(self, span: Span) -> memoryview:
         start, stop = span

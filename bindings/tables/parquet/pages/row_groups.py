@@ -23,7 +23,7 @@ from skipstone.bindings.tables.parquet.pages.chunk_pages import (
     is_as_listed,
     is_dictionary_coded,
 )
-from skipstone.bindings.tables.parquet.pages.columns import as_type, batches_of_rows, repeated
+from skipstone.bindings.tables.parquet.pages.columns import as_type, batches_of_rows
 from skipstone.bindings.tables.parquet.pages.decoders import Decoded, decode
 from skipstone.bindings.tables.parquet.pages.leaf_types import PHYSICAL, LeafType
 from skipstone.bindings.tables.parquet.pages.living_rows import LivingRows
@@ -46,7 +46,7 @@ from skipstone.bindings.tables.parquet.pages.page_statistics import (
 )
 from skipstone.bindings.tables.parquet.pages.windows import Placement, windows_of
 from skipstone.bindings.tables.row_filter import Conjunct, joined
-from skipstone.ir.arrow import arrow_of
+from skipstone.ir.arrow import arrow_of, repeated
 from skipstone.ir.errors import SourceError
 from skipstone.ir.node import columns_of
 
