@@ -1,4 +1,4 @@
-"""Hold the ranges of rows that pages leave of the files of a plan, and counts of pages."""
+"""Hold the row ranges that remain after page pruning, and counts of pages."""
 
 from __future__ import annotations
 

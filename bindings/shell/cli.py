@@ -287,7 +287,7 @@ def _options(given: Sequence[str]) -> dict[str, str]:
     for option in given:
         if not option.partition("=")[1]:
             raise click.BadParameter(
-                f"{option!r} is no storage option; expected NAME=VALUE, such as "
+                f"{option!r} is not a storage option; expected NAME=VALUE, such as "
                 "AWS_REGION=eu-west-1"
             )
     return {name: value for name, _, value in (option.partition("=") for option in given)}

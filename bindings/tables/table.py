@@ -121,7 +121,7 @@ class Table(ABC):
                 not of the column's type. The message names it, and what would prune.
 
         Raises:
-            PredicateError: the condition is malformed or names no column.
+            PredicateError: the condition is malformed or names an unknown column.
             SourceError: a folder cannot be listed, or a footer or manifest cannot be read.
             StatisticsError: the table's file in `skipstone.cache_dir` is damaged. It is removed, so
                 the next scan reads the log.

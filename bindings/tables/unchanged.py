@@ -52,7 +52,7 @@ def check_opened(source: pa.NativeFile, path: str, size: int, time: int) -> None
     Args:
         source: The open file.
         path: Its path, for messages.
-        size, time: Its size and time of change when it was listed, as for `check_unchanged`.
+        size, time: Its size and modification time when it was listed, as for `check_unchanged`.
 
     Raises:
         StaleFile: the file was replaced.
