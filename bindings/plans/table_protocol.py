@@ -56,10 +56,10 @@ class Sizes:
 
     Attributes:
         total: The whole table.
-        partition: What partition filters leave.
+        partition: The containers that remain after partition filters.
         scan: The containers that are read.
-        pages: The ranges of rows that pages leave of these, without the number of their bytes; None
-            until `Plan.pages` was asked for.
+        pages: The row ranges of these that remain after page pruning, without their bytes; None
+            until `Plan.pages` is used.
     """
 
     total: DataSize
@@ -233,7 +233,7 @@ class CompleteTable:
         """Do nothing: each column is looked up by itself."""
 
     def refinement(self) -> Refinement | None:
-        """Return None: the statistics say all that partition values do."""
+        """Return None: partition values add nothing to the statistics."""
         return None
 
     def replan(self, request: PlanRequest) -> Plan | None:

@@ -72,7 +72,7 @@ class IcebergTable(Table):
     def __getstate__(self) -> dict[str, Any]:
         """Pickle the table without its catalog and without the manifests that it has read.
 
-        The FileIO goes along, with the properties by which it reaches the storage.
+        The pickle includes the FileIO, with its properties for reaching the storage.
         """
         from pyiceberg.catalog.noop import NoopCatalog
         from pyiceberg.table import StaticTable
