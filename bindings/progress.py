@@ -29,7 +29,7 @@ class Track(AbstractContextManager["Track"]):
     """The progress of one piece of work, within a `with` block.
 
     Args:
-        phase, total, unit: As of `ProgressEvent`.
+        phase, total, unit: As in `ProgressEvent`.
 
     Attributes:
         done: The number of units that are done.

@@ -260,9 +260,7 @@ def _keywords(store: str, given: Mapping[str, str]) -> dict[str, Any]:
         else:
             near = difflib.get_close_matches(key, known, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ", or pass filesystem="
-            raise SourceError(
-                f"storage_options[{name!r}] is no option of {store} that we know{hint}"
-            )
+            raise SourceError(f"storage_options[{name!r}] is not a known option of {store}{hint}")
         if keyword in out and out[keyword] != value:
             raise SourceError(
                 f"storage_options[{name!r}] and another spelling of it have different values; "

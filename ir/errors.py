@@ -14,7 +14,7 @@ class SkipstoneError(Exception):
 
 
 class SkipstoneWarning(UserWarning):
-    """Warning that pruning ignores what the message names: queries get slower, never wrong."""
+    """A warning that pruning ignores something: queries may get slower, but never wrong."""
 
 
 class PredicateError(SkipstoneError, ValueError):
@@ -69,7 +69,7 @@ class AmbiguousColumn(PredicateError):
 
 
 class UnsupportedForm(SkipstoneError, NotImplementedError):
-    """A form has no equivalent, among rows or in Spark. Planning still keeps its containers."""
+    """A form cannot be evaluated on rows, or in another engine; planning keeps its containers."""
 
 
 class StatisticsError(SkipstoneError, ValueError):

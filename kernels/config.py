@@ -45,7 +45,7 @@ UNSET: Final = _Unset()
 class Config:
     """The settings of this process, each an attribute that can be read and set.
 
-    To set an attribute changes the setting for the whole process. `override` changes it for a
+    Setting an attribute changes the setting for the whole process. `override` changes it for a
     block. Each value is checked when it is set, and a variable when it is read.
 
     Attributes:
@@ -59,8 +59,8 @@ class Config:
         compile: Whether kernels are compiled in the background. Variable: SKIPSTONE_COMPILE.
         dynamic_filtering: Whether plans and joins use dynamic filters, where neither the plan nor
             the table says. Variable: SKIPSTONE_DYNAMIC_FILTERING.
-        progress: Who hears of the progress of long work: a function of one `ProgressEvent`; True:
-            bars on standard error, if that is a terminal; False: nobody; None: bars in the shell
+        progress: Where long work reports its progress: a function of one `ProgressEvent`; True:
+            bars on standard error, if that is a terminal; False: nowhere; None: bars in the shell
             and in notebooks. Variable: SKIPSTONE_PROGRESS, true or false.
 
     Example:
@@ -120,7 +120,7 @@ class Config:
 
         Args:
             threads, kernel_cache_dir, statistics_cache_dir, compile, dynamic_filtering, progress:
-                The values, as of the attributes.
+                The values, as for the attributes.
 
         Raises:
             SkipstoneError: a value is not a possible one; nothing is changed then.
@@ -151,7 +151,7 @@ class Config:
             names: The settings; none: all.
 
         Raises:
-            SkipstoneError: there is no setting of a name.
+            SkipstoneError: no setting has one of the names.
         """
         for setting in [_named(name) for name in names] or SETTINGS.values():
             in_code.pop(setting.name, None)
@@ -166,7 +166,7 @@ class Config:
             "override", "code", the environment variable's name, or "default".
 
         Raises:
-            SkipstoneError: there is no setting of that name.
+            SkipstoneError: no setting has that name.
         """
         return _named(name).source()
 

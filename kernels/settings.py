@@ -22,7 +22,7 @@ BOOLEAN_WORDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ProgressEvent:
-    """How far a long piece of work has come.
+    """The progress of a long piece of work.
 
     Attributes:
         phase: The work: "listing", "footers", "log", "checkpoint", "statistics", "manifests",
@@ -46,7 +46,7 @@ ProgressSetting: TypeAlias = Callable[[ProgressEvent], object] | bool | None
 
 
 class UnknownSetting(SkipstoneError, AttributeError):
-    """There is no setting of that name."""
+    """No setting has that name."""
 
 
 class _Wrong(Exception):
@@ -62,7 +62,7 @@ class Setting(Generic[T, Given]):
         check: Returns what a program gave as a value.
         default: Returns the value if nothing was said.
         error: The class of errors about it.
-        nullable: Whether None is a value. Otherwise, to set None resets the setting.
+        nullable: Whether None is a value. Otherwise, setting None resets the setting.
     """
 
     def __init__(

@@ -1,1 +1,1 @@
-"""Join a probe side with build sides, and read only what the keys leave."""
+"""Join a probe side with build sides, and read only the rows that may have a key."""

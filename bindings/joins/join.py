@@ -170,7 +170,7 @@ def join(*args: Any, **options: Any) -> pa.Table:
             which then waits this many seconds for their keys. Reading starts without the keys that
             are late; when they arrive, the files not yet read are planned again. This is faster if
             a dimension is slow and rules out little of the fact table. Otherwise some files are
-            read in vain.
+            read needlessly.
 
     Returns:
         An Arrow table in the fact table's order: its columns, then those of each dimension. Keys of

@@ -77,12 +77,12 @@ class Advice:
         source: Where the predictions come from: "statistics", or a sample of rows.
         has_workload: False if searches for one value stand for the workload.
         queries: The conditions of the workload.
-        unread: (text, why) of what could not be used of the workload.
+        unread: (text, why) of the parts of the workload that could not be used.
         current: What the workload reads now.
-        candidates: What it is predicted to read of other layouts, the best first.
+        candidates: What it would read in other layouts, by prediction, the best first.
         best: The layout to choose; None if no layout reads clearly less than the current one.
         clustering: How far containers overlap now, in the columns of the workload.
-        problems: What is wrong with statistics and files.
+        problems: Problems of statistics and files.
         statements: What to run for `best`.
         limits: What the predictions do not know.
     """

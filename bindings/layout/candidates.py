@@ -23,7 +23,7 @@ MAX_PARTITIONS: Final = 10_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Judged:
-    """A layout with what a workload is predicted to read of it.
+    """A layout, and what a workload is predicted to read in it.
 
     Attributes:
         layout: The layout.
@@ -49,7 +49,7 @@ def judge(
     files: int,
     partition_by: Sequence[Path] = (),
 ) -> list[Judged]:
-    """Predict what a workload reads of each layout, those that read least first.
+    """Predict what a workload reads in each layout; the layouts that read least come first.
 
     Args:
         rows: Rows that stand for the table.
@@ -117,7 +117,7 @@ def complementary(single: Sequence[Judged], weights: npt.NDArray[np.float64]) ->
 
 
 def ranked(found: Sequence[Judged]) -> list[Judged]:
-    """Return layouts, those that read least first; of those that are close, the simplest.
+    """Return layouts by what they read, least first; of similar ones only the simplest.
 
     A layout by one column is simpler than one by two, and a sort is simpler than a curve or
     partitions.

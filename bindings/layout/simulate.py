@@ -85,7 +85,7 @@ class Simulated:
 def simulate(
     rows: Rows, layout: Layout, workload: Workload, containers: int, schema: pa.Schema
 ) -> Simulated:
-    """Judge what a workload would read, if the rows were laid out so.
+    """Judge what a workload would read in this layout.
 
     Args:
         rows: The rows.
@@ -127,7 +127,7 @@ def cut(groups: Codes, containers: int) -> Starts:
 
     Args:
         groups: The partition of each row, ascending, shape (rows,).
-        containers: How many there shall be; each partition has at least one.
+        containers: Number of containers; each partition has at least one.
     """
     first = np.flatnonzero(np.diff(groups, prepend=-1))
     sizes = np.diff(np.r_[first, len(groups)])

@@ -38,7 +38,7 @@ def statements_for(
     """Return statements that rewrite a table in a layout.
 
     Args:
-        layout: The layout; its `partition_by` is what the table is, or shall be, partitioned by.
+        layout: The layout; its `partition_by` is how the table is, or will be, partitioned.
         format: "parquet", "hive", "delta" or "iceberg".
         path: The table's folder.
         name: The table's name in Spark's catalog; None: it is named by its path if that works.

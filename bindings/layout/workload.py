@@ -37,9 +37,9 @@ class Workload:
     """The conditions of a table's queries.
 
     Attributes:
-        queries: The conditions, those first that come first.
+        queries: The conditions, in the order of their first occurrence.
         unread: What could not be used, and why.
-        full_reads: The number of queries that read the table without a condition of its own.
+        full_reads: The number of queries that read the table without a condition on it.
     """
 
     queries: tuple[Query, ...]

@@ -1,4 +1,4 @@
-"""Hold the ranges of rows that pages leave of the files of a plan, and counts of pages."""
+"""Hold the row ranges that remain after page pruning, and counts of pages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ GroupRanges = dict[int, list[tuple[int, int]]]
 
 
 class FilePages(NamedTuple):
-    """The ranges of rows that pages leave of a file, or of some of its row groups.
+    """The row ranges of a file, or of some of its row groups, that remain after page pruning.
 
     Attributes:
         path: The file's path, as the plan names it.
@@ -30,11 +30,11 @@ class FilePages(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PlanPages:
-    """The ranges of rows that pages leave of the files of a plan.
+    """The row ranges of a plan's files that remain after page pruning.
 
     Attributes:
         ranges: Path -> row group -> ranges of rows.
-        pages, left: As of `FilePages`, of all files.
+        pages, left: As in `FilePages`, for all files.
     """
 
     ranges: dict[str, GroupRanges]

@@ -237,23 +237,23 @@ class Plan(Shown):
 
     @property
     def pages(self) -> dict[str, dict[int, list[tuple[int, int]]]]:
-        """Path -> row group -> the ranges of its rows that pages leave, for the kept row groups.
+        """Path -> row group -> the row ranges that remain after page pruning; kept row groups only.
 
-        Pages are containers within row groups. Those of several columns have different ends, so
-        verdicts are about ranges of rows: half-open, ascending, counted from the start of the row
-        group, deleted rows included. A row group has one range, all of its rows, if every row
-        matches or its pages rule out none, and an empty list if they rule out all. A file has an
-        empty mapping if nothing finer is known about it, so that it is kept whole: it could not
-        be read (`table.unreadable`), it is not Parquet, or Iceberg's equality deletes apply to it.
+        Pages are containers within row groups. Pages of different columns end at different rows, so
+        the result is ranges of rows: half-open, ascending, counted from the start of the row group,
+        deleted rows included. A row group has one range, all of its rows, if every row matches or
+        its pages rule out none, and an empty list if they rule out all. A file has an empty mapping
+        if nothing finer is known about it, so that it is kept whole: it could not be read
+        (`table.unreadable`), it is not Parquet, or Iceberg's equality deletes apply to it.
 
-        Each row group takes part in the condition alone; joins, order and limit do not count.
-        Reading rows by a plan prunes by pages anyway.
+        Only the condition prunes pages here; joins, order and limit do not. Reading rows by a plan
+        prunes by pages in any case.
 
-        The first use reads the column indexes and offset indexes of the condition's columns, of
-        each file together; where a file has none and is local, the headers of these columns' pages;
-        and footers, of Delta and Iceberg tables and of files whose footer is known from a saved
-        file. Indexes that contradict the footer, themselves or the headers of pages at the ends of
-        ranges rule out nothing.
+        The first use reads the column and offset indexes of the condition's columns, those of a
+        file together. For local files without indexes, it reads the headers of these columns'
+        pages. It also reads the footers of Delta and Iceberg files, and of files whose footer is
+        known only from a saved file. Indexes that contradict the footer, themselves or the headers
+        of pages at the ends of ranges rule out nothing.
 
         Raises:
             SourceError: a file can no longer be read.

@@ -1,4 +1,4 @@
-"""Polars: lazy frames that plan anew for the columns, filters and limit of each query."""
+"""Polars: lazy frames that make a new plan for the columns, filters and limit of each query."""
 
 from __future__ import annotations
 

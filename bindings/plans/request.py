@@ -124,7 +124,7 @@ def check_columns(columns: list[str] | None, names: list[str]) -> list[str]:
         )
     if columns is not None and not columns:
         raise PredicateError(
-            "columns names none; expected at least one of the table's columns, or None for all of "
+            "columns is empty; expected at least one of the table's columns, or None for all of "
             "them. Plan.count() counts rows"
         )
     for c in columns or ():

@@ -37,8 +37,8 @@ class DataSize:
         bytes: Compressed bytes of the row groups.
         rows: Physical rows.
         logical_rows: Live rows: physical rows without deleted ones.
-        pages: Pages of the condition's columns, whose statistics judge rows; known only of what is
-            read, and after `Plan.pages`.
+        pages: Pages of the condition's columns; known only after `Plan.pages`, and only for the row
+            groups that are read.
 
     Source: Delta Lake, `DataSize`.
     """
@@ -56,10 +56,10 @@ class Sizes:
 
     Attributes:
         total: The whole table.
-        partition: What partition filters leave.
+        partition: The containers that remain after partition filters.
         scan: The containers that are read.
-        pages: The ranges of rows that pages leave of these, without the number of their bytes; None
-            until `Plan.pages` was asked for.
+        pages: The row ranges of these that remain after page pruning, without their bytes; None
+            until `Plan.pages` is used.
     """
 
     total: DataSize
@@ -77,7 +77,7 @@ class DatasetFile:
         metadata: Its footer, possibly without row groups; None if there is a problem.
         groups: The row groups to read; None or an empty list reads all.
         values: Column -> the value that all rows have, of columns that are not in the file.
-        problem: Says why a dataset cannot read it, in the form of what it cannot say; "" if it can.
+        problem: Completes the sentence "a dataset cannot express that ..."; "" if it can be read.
     """
 
     path: str
@@ -172,24 +172,24 @@ class PlannedTable(Protocol):
         ...
 
     def whole(self) -> PlannedTable:
-        """Return the table with all files, also those that a condition kept from being listed."""
+        """Return the table with all files, including those that the condition kept unlisted."""
         ...
 
     def load(self, paths: Iterable[Path]) -> None:
-        """Look up the statistics of columns at once, which will be asked for one by one."""
+        """Prefetch the statistics of these columns."""
         ...
 
     def refinement(self) -> Refinement | None:
         """Return a function that improves a predicate's verdicts by partition values.
 
-        None means that the statistics say all that partition values do.
+        None: partition values add nothing to the statistics.
         """
         ...
 
     def replan(self, request: PlanRequest) -> Plan | None:
         """Return the plan of a request with fewer dynamic filters, which needs more files.
 
-        None means that all files are listed, so that the plan's verdicts can be reused.
+        None: all files are listed, so the plan's verdicts can be reused.
         """
         ...
 
@@ -233,7 +233,7 @@ class CompleteTable:
         """Do nothing: each column is looked up by itself."""
 
     def refinement(self) -> Refinement | None:
-        """Return None: the statistics say all that partition values do."""
+        """Return None: partition values add nothing to the statistics."""
         return None
 
     def replan(self, request: PlanRequest) -> Plan | None:

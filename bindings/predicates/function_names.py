@@ -14,7 +14,7 @@ from skipstone.ir.functions.build import ALIASES, LATEST
 from skipstone.ir.functions.spark_names import SPARK_NAMES
 from skipstone.ir.node import Node, Op
 
-MIN_LETTERS: Final = 3  # shorter names are near to everything
+MIN_LETTERS: Final = 3  # shorter names are close to everything
 SHORT: Final = 6  # letters; of a shorter name, another letter makes another word: lake, like
 LONG: Final = 10  # letters of a name in which two may be wrong
 
@@ -22,8 +22,8 @@ LONG: Final = 10  # letters of a name in which two may be wrong
 def check_functions(node: Node, text: str | None = None) -> None:
     """Check the functions that an unbound predicate calls.
 
-    A name that is neither Spark's, nor registered, nor near to one that is understood may be a
-    function that only Spark knows, so it is no error.
+    A name that is neither Spark's, nor registered, nor close to one that is understood may be a
+    function that only Spark knows, so it is not an error.
 
     Args:
         node: The predicate as parsed.
@@ -38,7 +38,7 @@ def check_functions(node: Node, text: str | None = None) -> None:
             if near is not None:
                 name = clip(n.value)
                 error = UnknownFunction(
-                    f"predicate calls {name!r}, which is no function. Did you mean {near!r}? "
+                    f"predicate calls {name!r}, which is not a function. Did you mean {near!r}? "
                     f"A function of your own needs skipstone.register_function({name!r}, ...)"
                 )
                 raise error if text is None else error.at(text, _position(n.value, text))

@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import ModuleType
 from typing import Final
 
 import pyarrow as pa
@@ -108,14 +109,23 @@ REFUSED: Final = (
         "not read",
     ),
 )
-FAMILIES: Final = {
-    "Arithmetic": (arithmetic, division, numbers_),
+# Heading -> the modules whose functions it lists.
+FAMILIES: Final[Mapping[str, tuple[ModuleType, ...]]] = {
+    "Numbers": (arithmetic, division, numbers_),
+    "Bits": (),
     "Text": (text, patterns, words, codes),
     "Dates and timestamps": (dates, formats, moves, intervals),
     "Arrays": (arrays, lambdas),
     "Maps": (maps,),
     "Choice and casts": (choice, casts),
     "Iceberg's transforms": (iceberg,),
+}
+# Functions that are listed under another heading than the rest of their module.
+MOVED: Final = {
+    "pow": "Numbers",
+    **dict.fromkeys(
+        ("&", "|", "^", "~", "bit_count", "shiftleft", "shiftright", "shiftrightunsigned"), "Bits"
+    ),
 }
 # Functions that other forms are rewritten into; people do not write them.
 INTERNAL: Final = frozenset(
@@ -153,7 +163,7 @@ def _lines() -> Iterator[str]:
         "",
         *_wrapped(
             "A condition is Spark SQL text, an expression of `ss.col`, a pyarrow or pyiceberg"
-            " expression, filter lists or a PySpark Column. It means what Spark SQL makes of it. A"
+            " expression, filter lists or a PySpark Column. It has Spark SQL's meaning. A"
             " part that is not listed here does not prune; the rest of the condition still does,"
             " and `explain()` names the part. Skipstone writes this page from the tables it uses."
         ),
@@ -179,7 +189,7 @@ def _lines() -> Iterator[str]:
     also: dict[str, list[str]] = {}
     for alias, name in SYNONYMS.items():
         also.setdefault(name, []).append(alias)
-    for family, modules in FAMILIES.items():
+    for family in FAMILIES:
         yield from (
             "",
             f"### {family}",
@@ -187,13 +197,10 @@ def _lines() -> Iterator[str]:
             "| function | also written | prunes by |",
             "|---|---|---|",
         )
-        for module in modules:
-            for name, function in module.FUNCTIONS.items():
-                if name not in INTERNAL:
-                    shown = _plain(OPERATORS.get(name, name))
-                    others = ", ".join(f"`{_plain(a)}`" for a in also.get(name, ()))
-                    basis = "rows" if module in (arrays, lambdas, maps) else _basis(function)
-                    yield f"| `{shown}` | {others} | {basis} |"
+        for name, basis in _functions_of(family):
+            shown = _plain(OPERATORS.get(name, name))
+            others = ", ".join(f"`{_plain(a)}`" for a in also.get(name, ()))
+            yield f"| `{shown}` | {others} | {basis} |"
     rest = sorted(
         ALIASES.keys()
         - SYNONYMS.keys()
@@ -220,6 +227,15 @@ def _lines() -> Iterator[str]:
         "|---|---|---|",
         *(f"| {form} | {example} | {why} |" for form, example, why in REFUSED),
     )
+
+
+def _functions_of(family: str) -> Iterator[tuple[str, str]]:
+    """Yield the functions under a heading, and how each prunes."""
+    for heading, modules in FAMILIES.items():
+        for module in modules:
+            for name, function in module.FUNCTIONS.items():
+                if name not in INTERNAL and MOVED.get(name, heading) == family:
+                    yield name, "rows" if module in (arrays, lambdas, maps) else _basis(function)
 
 
 def _wrapped(text: str) -> list[str]:

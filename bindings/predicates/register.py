@@ -227,7 +227,7 @@ def _axis_values(result: Any, dtype: DType, n: int, warn: _WarnOnce) -> tuple[Da
     try:
         values = np.asarray(result)
     except Exception as e:
-        warn(f"returned an object that is no array ({e!r:.200})")
+        warn(f"returned an object that is not an array ({e!r:.200})")
         return None
     if values.shape != (n,):
         warn(f"returned an array of shape {values.shape}; expected ({n},)")

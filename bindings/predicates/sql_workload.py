@@ -25,7 +25,7 @@ class Unread(NamedTuple):
 
 
 class Read(NamedTuple):
-    """What was read of a workload.
+    """The parts of a workload that were understood, and the others.
 
     Attributes:
         conditions: Conditions on the table, as Spark SQL, in order; repeated ones are repeated.

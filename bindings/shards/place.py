@@ -34,7 +34,7 @@ class ShardFolder:
     """A folder of shards.
 
     Attributes:
-        filesystem: Any file system of pyarrow's.
+        filesystem: Any pyarrow file system.
         path: The folder's path on it.
     """
 

@@ -60,7 +60,7 @@ class Shards(ShardFiles):
         Args:
             where: A path or URI. Each machine that needs remote files downloads them once, into
                 `skipstone.cache_dir` or else the user's cache directory.
-            filesystem: Any file system of pyarrow's, for settings that a URI cannot express.
+            filesystem: Any pyarrow file system, for settings that a URI cannot express.
 
         Raises:
             StatisticsError: the manifest is missing or damaged. Without it the containers to keep

@@ -89,7 +89,7 @@ def app(context: click.Context) -> None:
 
 
 @app.command(
-    "plan", short_help="Show which files and row groups a condition leaves to read.", epilog=PATH
+    "plan", short_help="Show which files and row groups must be read for a condition.", epilog=PATH
 )
 @paths_argument
 @click.option("--where", "-w", default="true", help=WHERE, metavar="SQL")
@@ -106,7 +106,7 @@ def plan(
     keep_unreadable: bool, as_json: bool, files: bool, catalog: str | None,
     storage_option: Sequence[str],
 ) -> None:  # fmt: skip
-    """Show which files and row groups a condition leaves to read."""
+    """Show which files and row groups must be read for a condition."""
     from skipstone.bindings.shell.show import plan_json, show_plan
 
     table, scanned = _scan(paths, keep_unreadable, catalog, storage_option, quiet=as_json)
@@ -122,7 +122,7 @@ def plan(
 
 @app.command(
     "explain",
-    short_help="Say what a condition leaves to read, why, and what would prune more.",
+    short_help="Explain what must be read, why, and what would prune more.",
     epilog=PATH,
 )
 @paths_argument
@@ -131,13 +131,11 @@ def plan(
 @order_option
 @timezone_option
 @keep_unreadable_option
-@click.option(
-    "--pages", is_flag=True, help="Read the statistics of pages, and say what they leave."
-)
+@click.option("--pages", is_flag=True, help="Read the statistics of pages, and show what remains.")
 @click.option("--program", is_flag=True, help="Print the program that the condition became.")
 @click.option(
     "--container",
-    help="Tell what each conjunct saw in one file, or in one of its row groups.",
+    help="Show what each conjunct saw in one file, or in one of its row groups.",
     metavar="FILE[:ROW_GROUP]",
 )
 @json_option
@@ -149,7 +147,7 @@ def explain(
     keep_unreadable: bool, pages: bool, program: bool, container: str | None, as_json: bool,
     as_html: bool, catalog: str | None, storage_option: Sequence[str],
 ) -> None:  # fmt: skip
-    """Say what a condition leaves to read, phase by phase, why, and what would prune more."""
+    """Explain what must be read for a condition, by phase, why, and what would prune more."""
     if as_json and as_html:
         raise click.BadParameter("expected one of --json and --html")
     table, _ = _scan(paths, keep_unreadable, catalog, storage_option, quiet=as_json or as_html)
@@ -189,7 +187,7 @@ def draw_map(
     draw(table, list(column), where, output, timezone)
 
 
-@app.command("advise", short_help="Say which layout would let queries read less.", epilog=PATH)
+@app.command("advise", short_help="Recommend a layout in which queries read less.", epilog=PATH)
 @paths_argument
 @click.option(
     "--queries", metavar="FILE",
@@ -212,7 +210,7 @@ def advise(
     html: str | None, timezone: str, keep_unreadable: bool, as_json: bool, catalog: str | None,
     storage_option: Sequence[str],
 ) -> None:  # fmt: skip
-    """Say which columns to cluster a table by, and what its queries would read then."""
+    """Recommend columns to cluster a table by, and predict what its queries would read."""
     from skipstone.bindings.layout.advise import ROWS
     from skipstone.bindings.shell.advise import print_advice
 
@@ -285,7 +283,7 @@ def _options(given: Sequence[str]) -> dict[str, str]:
     for option in given:
         if not option.partition("=")[1]:
             raise click.BadParameter(
-                f"{option!r} is no storage option; expected NAME=VALUE, such as "
+                f"{option!r} is not a storage option; expected NAME=VALUE, such as "
                 "AWS_REGION=eu-west-1"
             )
     return {name: value for name, _, value in (option.partition("=") for option in given)}

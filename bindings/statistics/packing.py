@@ -248,7 +248,7 @@ class PackableStatistics(DeviceSupport):
         """Look up a set of axis values in value lists, bloom filters and the provider.
 
         Returns:
-            The combined answer, as of `PruningStatistics.contained`. None: nothing is known.
+            The combined answer, as from `PruningStatistics.contained`. None: nothing is known.
 
         Raises:
             StatisticsError: the provider's answer has another length than `num_containers`.

@@ -321,9 +321,9 @@ class Statistics(PackableStatistics):
         shards unopened if containers are clustered.
 
         The old shards stay valid until the manifest is replaced. An interrupted save leaves them,
-        and unused files that the next save removes. Saves to one folder must follow each other: if
-        two overlap, one raises an error or the one that ends last wins. Like `save`, this does not
-        keep a provider's `contained`, nor bloom filters that lie in Parquet files.
+        and unused files that the next save removes. Do not run two saves to one folder at once: if
+        they overlap, one raises an error, or the one that ends last wins. Like `save`, this does
+        not keep a provider's `contained`, nor bloom filters that lie in Parquet files.
 
         Args:
             where: A folder, by path or URI; it is created if needed. Its shards are replaced. Their
@@ -334,7 +334,7 @@ class Statistics(PackableStatistics):
             about: A table of n rows that describes the containers, such as by their paths.
                 `Shards.table` and `skipstone.spark.prune_shards` return its rows for the containers
                 to keep.
-            filesystem: Any file system of pyarrow's.
+            filesystem: Any pyarrow file system.
 
         Raises:
             StatisticsError: `rows` or `about` do not fit, or another save ended meanwhile.

@@ -24,7 +24,7 @@ from skipstone.kernels.pack.rows import RowSource, has_lanes
 from skipstone.kernels.run.prepare import prepare
 from skipstone.kernels.run.run import run
 
-# Rows from which a kernel is faster than the evaluator: preparing a launch takes some 100 us.
+# Minimum rows for which a kernel beats the evaluator: preparing a launch takes some 100 us.
 KERNEL_FROM: Final = 1 << 10
 
 
@@ -92,7 +92,8 @@ class Conjunct(NamedTuple):
     def _by_bounds(self, rows: pa.RecordBatch, found: Judged, open_: Mask) -> Judged:
         """Judge rows without a known value by the bounds of the value.
 
-        Such is the wall clock of a time with an uncertain offset: its year is often certain.
+        One case is a time whose zone offset is uncertain: the year of its wall clock is often
+        certain.
         """
         program = _program(self.node) if self.program is None else self.program
         if program is None:

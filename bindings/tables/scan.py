@@ -32,8 +32,8 @@ def scan(
     """Open a table of any format.
 
     Args:
-        source: A file, a folder, a glob or a list of them, by path or URI; a table of pyiceberg's
-            or deltalake's; or a table that is open already.
+        source: A file, a folder, a glob or a list of them, by path or URI; a pyiceberg or
+            deltalake table; or a table that is open already.
         format: "parquet", "hive", "delta" or "iceberg". None detects it: a folder `_delta_log`
             means Delta, `metadata/*.metadata.json` means Iceberg, folders `key=value` mean Hive,
             everything else is Parquet. A catalog means Iceberg.

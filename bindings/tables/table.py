@@ -121,7 +121,7 @@ class Table(ABC):
                 not of the column's type. The message names it, and what would prune.
 
         Raises:
-            PredicateError: the condition is malformed or names no column.
+            PredicateError: the condition is malformed or names an unknown column.
             SourceError: a folder cannot be listed, or a footer or manifest cannot be read.
             StatisticsError: the table's file in `skipstone.cache_dir` is damaged. It is removed, so
                 the next scan reads the log.
@@ -229,16 +229,16 @@ class Table(ABC):
         """Return which layout of the table would let a workload's queries read less.
 
         Candidates are sorting by one column or two, Z-order, Hilbert order and partitioning. For
-        each, the bytes and files that the workload would read are predicted: rows are laid out so,
-        cut into as many containers as the table has, and judged by the conditions. `docs/layout.md`
-        says what a prediction assumes.
+        each, the bytes and files that the workload would read are predicted: rows are put in
+        the candidate's order, cut into as many containers as the table has, and judged by the
+        conditions. `docs/layout.md` says what a prediction assumes.
 
         Args:
             workload: Conditions of any form, or text that holds conditions or whole queries. None:
                 rank columns by what a search for one value would read.
             sample: Whether to read rows of some files: True for some 100,000, or their number.
                 False: rows are drawn from the statistics, evenly within each container's bounds.
-            name: The table's name, as queries and the statements to run have it.
+            name: The table's name in queries, and in the statements to run.
             target_bytes: The size that files should have; None: 128 MiB.
             timezone: The time zone of Spark's session.
 

@@ -46,13 +46,13 @@ def check_unchanged(
 def check_opened(source: pa.NativeFile, path: str, size: int, time: int) -> None:
     """Raise an error if an open file is not the one that was listed.
 
-    Object stores say the time of the last change when a file is opened, so that this takes no
-    request of its own. Seconds are compared, with one of tolerance: headers are cut to seconds.
+    Object stores return the modification time when a file is opened, so no extra request is made.
+    Times are compared with a tolerance of one second, because headers hold whole seconds.
 
     Args:
         source: The open file.
         path: Its path, for messages.
-        size, time: Its size and time of change when it was listed, as for `check_unchanged`.
+        size, time: Its size and modification time when it was listed, as for `check_unchanged`.
 
     Raises:
         StaleFile: the file was replaced.

@@ -51,7 +51,7 @@ class Placed:
     """Both bounds of n containers on one axis.
 
     Attributes:
-        kind, base, labels, zoned: As of `Axis`.
+        kind, base, labels, zoned: As in `Axis`.
         low, high: Positions, shape (n,); arbitrary where the bound is not known.
         text: Returns a bound as text: of which side ("min" or "max"), and of which container.
         locate: Returns the position of any value of the column, given on its type's axis.

@@ -95,13 +95,13 @@ def _colour(picture: dict[str, Any], group: int) -> str:
 
 
 def _kept_last(picture: dict[str, Any]) -> list[int]:
-    """Return the groups, those that are read last, so that they are drawn above the others."""
+    """Return the groups with the kept ones last, so that they are drawn above the others."""
     fates = [g["fate"] in ("filter", "whole") for g in picture["groups"]]
     return sorted(range(len(fates)), key=lambda g: (fates[g], g))
 
 
 def _depth(ax: Axes, column: dict[str, Any], picture: dict[str, Any]) -> None:
-    """Draw the depth as a stack of steps; what is read lies at the bottom."""
+    """Draw the depth as a stack of steps; containers that are read lie at the bottom."""
     from matplotlib.ticker import MaxNLocator
 
     depth, scale = column["depth"], _scale(column["axis"])

@@ -1,4 +1,4 @@
-"""Aggregation: marks, each of which stands for one or many containers, and the overlap depth.
+"""Aggregate containers into marks, each for one or many of them, and compute overlap depth.
 
 No loop runs over containers in Python, so that a million of them take about a second.
 """
@@ -17,7 +17,7 @@ from skipstone.bindings.views.axis import Positions
 Ints = npt.NDArray[np.int64]
 LEVELS: Final = 12  # the finest grid has 2**LEVELS cells along an axis
 MAX_EXACT: Final = 100_000  # ends among which the distinct ones are looked for
-SAMPLE: Final = 100_000  # containers from which grids are chosen
+SAMPLE: Final = 100_000  # containers that are sampled to choose grids
 MAX_SEGMENTS: Final = 600  # of the depth
 
 

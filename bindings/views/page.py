@@ -27,7 +27,7 @@ The legend's buttons show and hide containers.</li>
 
 
 def title_of(picture: dict[str, Any]) -> str:
-    """Return the title of a picture: what is seen.
+    """Return the title of a picture.
 
     Example:
         >>> title_of({"n": 172, "kept": 13, "unit": "row groups"})

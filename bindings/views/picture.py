@@ -43,7 +43,7 @@ def picture_of(plan: Plan, columns: Sequence[str]) -> dict[str, Any]:
     """Return the data of a plan's map.
 
     Args:
-        plan: The plan; nothing of its data is read.
+        plan: The plan; none of its data is read.
         columns: The columns to draw; the first two are drawn against each other, too.
 
     Returns:

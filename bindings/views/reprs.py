@@ -40,7 +40,7 @@ COLOURS: Final[dict[Fate, str]] = {
 
 
 def plan_html(plan: Plan) -> str:
-    """Return a plan as HTML: what is read of what there is, and a bar of the verdicts."""
+    """Return a plan as HTML: how much of the table is read, and a bar of the verdicts."""
     size, n, kept = plan.sizes, len(plan.verdicts), len(plan.kept)
     rows: list[tuple[str, int | None, int | None]] = [("files", size.total.files, size.scan.files)]
     if plan.table.unit != "files":

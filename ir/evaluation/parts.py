@@ -20,7 +20,7 @@ from skipstone.ir.node import Node, Path, columns_of
 Mask: TypeAlias = npt.NDArray[np.bool_]
 BLOCK: Final = 1 << 15  # rows
 THREADS_FROM: Final = 8 * BLOCK  # rows; starting threads takes some 100 us
-FEW: Final = 4  # rows of each distinct value from which the values are judged instead
+FEW: Final = 4  # minimum rows per distinct value for which the values are judged instead
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,7 +82,7 @@ def nested_function(
     """Return a function of arrays or maps.
 
     Args:
-        signature: As of `Function`.
+        signature: As in `Function`.
         compute: The function of one row's values, or, with `by_call`, a map from a call to it.
         by_call: See `compute`.
         strict: The result is NULL if any argument is NULL.

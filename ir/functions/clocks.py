@@ -31,7 +31,7 @@ def _is_steady(at: Node, session: Session) -> bool:
 
 
 def later_by_time(at: Node, micros: Node, session: Session, build: Make) -> Node:
-    """Build a timestamp that is moved by microseconds, of which whole days move its clock."""
+    """Build a timestamp shifted by microseconds; whole days shift the wall clock."""
     short = micros.op is Op.LITERAL and (
         not isinstance(micros.value, int) or abs(micros.value) < DAY
     )

@@ -31,7 +31,7 @@ from skipstone.ir.types import DType, Kind
 from skipstone.ir.values import Data
 from skipstone.ir.zones import DAY
 
-MANY: Final = 1000  # rows from which a table of their values is made
+MANY: Final = 1000  # minimum rows for which a table of their values is made
 SECOND: Final = 10**6
 HOUR: Final = 3600 * SECOND
 # Names of units, as trunc and date_trunc take them. Source: Spark, `DateTimeUtils.parseTruncLevel`.

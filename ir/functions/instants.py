@@ -31,7 +31,7 @@ def wall_of(n: Node, to: DType, session: Session) -> Node:
 
 
 def has_instant(call: Call, function: Function, args: tuple[Node, ...]) -> bool:
-    """Return True if Spark has a timestamp for a call of literals, of which only bounds are known.
+    """Return True if Spark has a timestamp for a call of literals whose value is only bounded.
 
     Args:
         call: The call, whose value is not known here.

@@ -1,4 +1,7 @@
-"""Functions of numbers besides arithmetic: floor, ceil, round, sign, sqrt."""
+"""Functions of numbers besides arithmetic.
+
+They are floor, ceil, round, rint, sign, degrees, radians and sqrt.
+"""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def _decoded(text: object) -> str | None:
 
 
 def replace(call: Call, a: Any, search: Any, by: Any = b"") -> Any:
-    """Replace a part by one that is no longer."""
+    """Replace a part by one of at most the same length."""
     old, new = _decoded(search), _decoded(by)
     if not _is_text(a) or not old or new is None or len(new) > len(old):
         return None

@@ -172,7 +172,7 @@ class Layouts(NamedTuple):
     """The structures that the loop found in m footers, or in other lists of structures.
 
     Attributes:
-        found: What it found of each one, shape (m, FINDS); kernels/decode/footer_loops.py defines
+        found: What it found in each one, shape (m, FINDS); kernels/decode/footer_loops.py defines
             the columns, `FOUND` to `LAST`.
         groups: The rows, bytes and last chunk of each row group, shape (g, 3).
         chunks: The slots of each column chunk, shape (k, WIDTH).

@@ -1,8 +1,8 @@
 """Check bounds that already lie on a device, and repair them there if some are unknown.
 
 A kernel finds unknown bounds by the rules of kernels/pack/columns.py: null, NaN, and both of an
-inverted pair. Without any the array stays in place. Otherwise a copy is made in which the end of
-the type replaces them.
+inverted pair. If there are none, the array stays in place. Otherwise a copy is made in which the
+end of the type replaces them.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ SEARCH: Final = Loop(
     box_loops, "search", "i8(matrix, matrix, matrix, matrix, matrix, i8, i8, array, writable)"
 )
 LEAF: Final = 8  # points
-# Number of boxes from which a loop is compiled.
+# Minimum boxes for which a loop is compiled.
 MIN_TO_COMPILE: Final = 1 << 10
 CHUNK: Final = 1 << 12  # boxes for one thread
 BATCH: Final = 1 << 15  # boxes that go down the levels together

@@ -41,7 +41,7 @@ from skipstone.kernels.run.run import Backend, run, sift
 MIN_CONTAINERS: Final = 1 << 16
 # Share of a level's blocks; if more are undecided, the level is not used.
 MAX_OPEN_SHARE: Final = 0.5
-# Sampled words from which the benefit of coarse codes is estimated.
+# Words that are sampled to estimate the benefit of coarse codes.
 SAMPLE: Final = 1 << 10
 # Coarse codes are used if they promise to cost less than this share of the flat kernel.
 WORTH: Final = 0.8

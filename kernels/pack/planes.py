@@ -24,7 +24,7 @@ Todo = WordNumbers | None  # None: all
 Plane = Words | bool
 
 PART_WORDS: Final = 1 << 11  # words whose positions are found at a time
-# Number of words from which several threads search for non-zero words.
+# Minimum words for which several threads search for non-zero words.
 PARALLEL_FROM: Final = 1 << 18
 
 if sys.byteorder != "little":  # pragma: no cover

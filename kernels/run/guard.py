@@ -80,7 +80,7 @@ class ChecksummedFile:
         """Raise an error if the file was changed since it was opened.
 
         Raises:
-            StatisticsError: its size or its time of change differs.
+            StatisticsError: its size or modification time differs.
         """
         if self._descriptor is not None and (now := self._descriptor.state()) != self._opened:
             raise StatisticsError(

@@ -26,7 +26,7 @@ ALL = np.uint64((1 << LANES) - 1)
 
 @intrinsic
 def places(context, array, i, lowest, scale, top):
-    """The places of LANES values from the i-th on: the address of as many int64."""
+    """Find the places of LANES values from the i-th on; returns the address of that many int64."""
 
     def codegen(target, builder, signature, args):
         number, double, i64 = array.dtype, ir.DoubleType(), ir.IntType(64)

@@ -28,7 +28,7 @@ EMIT: Final = {
 # Containers of a block. Their masks stay in the L2 cache, and NumPy's cost per call is spread over
 # them: 10 M containers took 17 ms in blocks of 1 << 14, and 14 ms in these, on one thread.
 BLOCK: Final = 1 << 16
-# Number of runs of a set from which containers are tested in the order of their lower bounds.
+# Minimum runs of a set for which containers are tested in the order of their lower bounds.
 SORTED_FROM: Final = 1 << 14
 CHUNK: Final = 1 << 18  # containers of a task of the pool
 

@@ -1,11 +1,12 @@
-"""Skipstone in Spark: judge containers in a DataFrame of statistics, with one row per container.
+"""Skipstone in Spark: prune queries, read tables, judge statistics.
 
 PySpark and pandas are imported when a function is first called. Workers need Skipstone, too.
 
-    >>> import skipstone as ss
-    >>> from skipstone import spark as skip
-    >>> spark = skip.session()  # doctest: +SKIP
-    >>> kept = skip.with_verdict(stats_df, predicate).where("verdict > 0")  # doctest: +SKIP
+    >>> import skipstone.spark as sks
+    >>> spark = sks.session()  # doctest: +SKIP
+    >>> sks.enable(spark)  # doctest: +SKIP
+    >>> late = sks.prune(spark.read.parquet("/lake/t"), "x = 5")  # doctest: +SKIP
+    >>> kept = sks.with_verdict(stats_df, predicate).where("verdict > 0")  # doctest: +SKIP
 """
 
 from __future__ import annotations

@@ -281,7 +281,7 @@ def test_limits_of_any_size(tmp_path):
     table = ss.scan_delta(simple(tmp_path / "t", 2).folder)
     assert table.plan(limit=2**70).count() == 20
     assert table.plan(limit=np.int64(2)).to_arrow().num_rows == 2
-    with pytest.raises(ss.PredicateError, match="columns names none"):
+    with pytest.raises(ss.PredicateError, match="columns is empty"):
         table.plan(columns=[])
 
 

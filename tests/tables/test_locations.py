@@ -331,8 +331,8 @@ MESSAGES = [
     ("hive", "ice", "use scan_iceberg"),
     ("parquet", "mixed", r'notes\.csv: not a whole Parquet file.*a glob such as.*on_error="keep"'),
     ("parquet", "cut.parquet", 'on_error="keep"'),
-    ("delta", "plain", "there is no Delta table"),
-    ("iceberg", "plain", "there is no Iceberg table"),
+    ("delta", "plain", "not a Delta table"),
+    ("iceberg", "plain", "not an Iceberg table"),
     ("iceberg", "ice", "only the catalog.*knows.*name the file, such as 00000-a.metadata.json"),
     ("iceberg", "ice/metadata/00000-a.metadata.json", "the metadata cannot be read"),
 ]

@@ -71,7 +71,7 @@ def test_the_names_in_the_documents_are_read():
 #    options, words of the error
 WRONG = [
     ({"AWS_REGOIN": "x"}, r"'AWS_REGOIN'.*did you mean 'aws_region'"),
-    ({"colour": "blue"}, "is no option of s3"),
+    ({"colour": "blue"}, "is not a known option of s3"),
     ({"anon": "maybe"}, "expected true or false"),
     ({"timeout": "soon"}, "expected seconds"),
     ({"AWS_REGION": "a", "s3.region": "b"}, "different values"),

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """What one phase of planning leaves.
+    """What remains after one phase of planning.
 
     Attributes:
         name: "partition", "statistics" (bounds and counts), "membership" (bloom filters, value
-            lists), "footers" (of a Delta table's files that the log has no bounds of), "dynamic"
+            lists), "footers" (of a Delta table's files without bounds in the log), "dynamic"
             (keys of joins), "limit" or "pages".
-        containers_in, containers_out: Containers before and after it; of pages, row groups.
+        containers_in, containers_out: Containers before and after it; for pages, row groups.
         files, bytes, rows: What is left after it; None is unknown.
         seconds: Its time, measured while the plan was made; None if it was not measured by itself.
         note: More about it, for people.

@@ -28,10 +28,10 @@ class Explanation:
     Attributes:
         condition: The condition as it was understood, as SQL; None: there is none.
         rewritten: The condition over statistics.
-        skipping, kind: As of `Plan`.
+        skipping, kind: As in `Plan`.
         unit: The kind of the containers: "row groups", "files".
         containers, kept: How many were planned, and how many are kept.
-        sizes: As of `Plan.sizes`.
+        sizes: As in `Plan.sizes`.
         phases: What each phase left, in order.
         conjuncts: What each conjunct prunes alone and after those before it.
         reasons: Why containers are kept, with hints.
@@ -48,7 +48,8 @@ class Explanation:
         table_work: What the scan and all plans have read so far.
         skipped_folders: Folders that were not listed.
         unreadable: Path -> error of the files that could not be read, and are kept.
-        pages: The ranges of rows that pages leave, as of `Plan.pages`; None: not asked for.
+        pages: The row ranges that remain after page pruning, as in `Plan.pages`; None: not asked
+            for.
         stories: The containers that were asked for.
         program: How the condition was lowered; None: not asked for.
     """

@@ -37,7 +37,7 @@ WAIT: Final = 5.0  # s, at the end of the process
 def enable(spark: SparkSession, *, filesystem: pafs.FileSystem | None = None) -> None:
     """Prune every query of a session from now on, as `prune` prunes a DataFrame.
 
-    That holds for DataFrames, SQL, views, CREATE TABLE AS and INSERT. An optimiser rule asks Python
+    This covers DataFrames, SQL, views, CREATE TABLE AS and INSERT. An optimiser rule asks Python
     which files the scans of a query need; this takes some milliseconds a query. A query never fails
     because of it: after an error, or after `spark.skipstone.maxPlanningMillis`, it reads all files.
 
@@ -45,8 +45,8 @@ def enable(spark: SparkSession, *, filesystem: pafs.FileSystem | None = None) ->
     collect the keys of joins where that is likely to pay), `spark.skipstone.minBytes` (1 MiB:
     smaller scans are left alone), `spark.skipstone.maxPlanningMillis` (1000); and the costs of
     reading, which decide whether collecting keys pays off: `spark.skipstone.fileMillis`,
-    `spark.skipstone.megabytesPerSecond`, `spark.skipstone.jobMillis`. Another call starts over,
-    with empty reports and counts and without a pause.
+    `spark.skipstone.megabytesPerSecond`, `spark.skipstone.jobMillis`. Another call resets the
+    reports, the counts and any pause.
 
     Args:
         spark: A session of classic Spark. Sessions that are cloned from it later, as by
@@ -81,7 +81,7 @@ def enable(spark: SparkSession, *, filesystem: pafs.FileSystem | None = None) ->
 
 
 def disable(spark: SparkSession) -> None:
-    """Stop pruning a session's queries. Without `enable` before, nothing happens.
+    """Stop pruning a session's queries. If pruning is not enabled, nothing happens.
 
     DataFrames that Spark has planned already keep their file lists.
 

@@ -111,7 +111,7 @@ def boolean(text: str | None, key: str, otherwise: bool) -> bool:
 def spread(low: pa.Array, high: pa.Array, nbytes: npt.NDArray[np.int64]) -> float:
     """Return the share of a table's bytes that may hold one of its own values, on average.
 
-    It is 1 if the values are in no order, and little if the containers' ranges do not overlap.
+    It is 1 if the values are in no order, and small if the containers' ranges do not overlap.
 
     Args:
         low: The smallest value of each container; null is unknown.

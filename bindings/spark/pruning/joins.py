@@ -85,7 +85,7 @@ class PlanJoin:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A scan that keys of a join come from, with its columns by key number."""
+    """A scan to be filtered by a join's keys, with its columns by key number."""
 
     scan: Scan
     fields: dict[int, pa.Field]

@@ -46,15 +46,15 @@ def prune(
 
     In classic Spark, equi-joins also prune. If one side is small beside a scan on the other side,
     and is filtered or tiny, a Spark job collects its distinct keys now, and the scan is judged by
-    them, as by `prune_join`. Files stay left out while the files of the small side are listed as
-    they were. A side that may have other rows when it is computed again is not used.
+    them, as by `prune_join`. Files stay skipped only while Spark lists the small side's files
+    unchanged. A side that may have other rows when it is computed again is not used.
 
-    Files are left out while Spark lists them as they were. Spark reads files that are added to a
+    A file is skipped only while Spark lists it unchanged. Spark reads files that are added to a
     table or replaced as soon as it sees them (after `REFRESH TABLE`, for example). A DataFrame
     pruned by current_date() is read whole from the next day on. A DataFrame that calls
-    current_timestamp() changes with every action and stays as it is. Pruning may change what Spark
-    leaves undefined: the order of rows without ORDER BY, the rows that LIMIT takes, `rand()`,
-    `monotonically_increasing_id()`.
+    current_timestamp() changes with every action and stays as it is. Pruning may change results
+    that Spark leaves undefined: the order of rows without ORDER BY, the rows that LIMIT takes,
+    `rand()`, `monotonically_increasing_id()`.
 
     Args:
         df: A DataFrame of classic Spark or Spark Connect.

@@ -107,7 +107,7 @@ def prune_join(
         of a full join. An anti join leaves out files in which every row certainly has a partner.
 
     Raises:
-        PredicateError: `on` or `where` is malformed, or names no column of a table.
+        PredicateError: `on` or `where` is malformed, or names an unknown column.
         SourceError: the shards do not name their files, or these are not plain Parquet files and
             `read` is not given.
         DynamicFilterError: Spark has no such join.

@@ -144,7 +144,7 @@ def files_for_scan(
         spark: The session, whose settings apply to the filters.
         table: A `DeltaTable`, or the path of one.
         filters: One condition, or a list of conditions that must all hold: SQL text or Columns.
-        limit: How many rows are enough.
+        limit: The number of rows that suffice.
         keep_num_records: True if `files` contains the number of records of each file.
         version: The version of the table at a path; None is the newest.
 
@@ -152,7 +152,7 @@ def files_for_scan(
         The files to read, with their sizes and the filters that were used.
 
     Raises:
-        PredicateError: a filter is malformed or names no column.
+        PredicateError: a filter is malformed or names an unknown column.
         UnsupportedForm: the session parses SQL text differently from Skipstone.
         SourceError: there is no such Delta table.
         BackendMissing: PySpark or pandas is not installed.

@@ -68,7 +68,7 @@ def read(
             pyiceberg table, or a path.
         where: The condition, as for `plan`.
         columns: Top-level columns, in this order; None gives all.
-        limit: How many rows are enough.
+        limit: The number of rows that suffice.
         order_by: The sort order of the rows.
         how: "native" reads with Spark's own Parquet reader, "python" with Skipstone in Python
             workers. "auto" uses Spark's reader for each file that it reads correctly: not for files
@@ -80,7 +80,7 @@ def read(
         The DataFrame. Every column may be NULL, as in any file source.
 
     Raises:
-        PredicateError: the condition is malformed or names no column.
+        PredicateError: the condition is malformed or names an unknown column.
         UnsupportedForm: `how="native"` and Spark would read a file incorrectly; a column has no
             type in Spark; the condition cannot be passed to Spark; or the session parses SQL text
             in another way (`spark.sql.parser.escapedStringLiterals`, for example).

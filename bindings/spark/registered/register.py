@@ -56,7 +56,7 @@ def register_statistics(
     """Judge the files of a Parquet table by these statistics, in `prune` and under `enable`.
 
     Footers are not read then. A file is left out only if it is registered, and has the registered
-    size and modification time; every other file is read. Without these two, nothing shows that a
+    size and modification time; every other file is read. If both are missing, nothing shows that a
     file was rewritten: the caller vouches that the statistics hold as long as they are registered.
 
     The statistics are collected now, and kept in this process until `unregister_statistics`.
@@ -67,7 +67,7 @@ def register_statistics(
         path: The table's folder, as it is given to Spark; or a file.
         stats: One row per file.
 
-            - `path`: where the file is: whole, or relative to the folder.
+            - `path`: the file's path, whole or relative to the folder.
             - `size` in bytes and `modification_time`, a TIMESTAMP or ms since 1970, if known.
             - Statistics: `x.min`, `x.max`, `x.null_count`, `row_count` and so on, or a struct `x`
               of them, as `with_verdict` takes them. Their types must be able to bound the column;

@@ -30,7 +30,7 @@ class RegisteredStatistics:
         path: The folder or file, as Spark writes it.
         files: The number of files whose statistics are known.
         statistics: Their names, such as "x.min".
-        checked_by: What tells that a file is still the registered one: "size",
+        checked_by: How a file is recognised as the registered one: "size",
             "modification_time", both, or neither: then the caller vouches for it.
 
     Example:

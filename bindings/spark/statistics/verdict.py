@@ -45,9 +45,9 @@ def with_verdict(
 ) -> DataFrame:
     """Judge each row of a DataFrame as a container.
 
-    A kernel evaluates the predicate once per row, whatever is filtered afterwards: the column is
+    A kernel evaluates the predicate once per row, even if rows are filtered later: the column is
     nondeterministic, so Spark neither repeats it nor pushes a filter through it. Apply filters that
-    need no verdict before. A native expression is deterministic, and Spark may move it.
+    need no verdict first. A native expression is deterministic, and Spark may move it.
 
     Args:
         df: One row per container, with columns such as `x.min`, `x.max`, `x.null_count` and

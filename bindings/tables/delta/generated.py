@@ -66,7 +66,7 @@ def statistics_of(
 
 
 class NarrowedStatistics(Statistics):
-    """Statistics that kernels see narrowed by partition values, and people as in the log."""
+    """Statistics that kernels see narrowed by partition values; public values are the log's."""
 
     def __init__(
         self,

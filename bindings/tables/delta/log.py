@@ -127,8 +127,7 @@ def locate(
             )
     except (FileNotFoundError, NotADirectoryError) as e:
         raise SourceError(
-            f"{shown(uri)}: there is no Delta table, for there is no folder _delta_log; "
-            "expected the path of a table"
+            f"{shown(uri)}: not a Delta table: no _delta_log folder; expected the path of a table"
         ) from e
     except REFUSED as e:
         raise unreachable(uri, e) from e

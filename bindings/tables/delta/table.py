@@ -41,7 +41,7 @@ class DeltaTable(DeltaFiles):
     """
 
     def answer(self, request: PlanRequest) -> Plan:
-        """Return the plan of a request; footers are read of a few files without bounds."""
+        """Return the plan of a request; it may read the footers of a few files without bounds."""
         refine = self._footer_pruning(request.footers) if request.stats_skipping else None
         try:
             with self.meter.phase("planning"):
@@ -138,8 +138,8 @@ def scan_delta(
             any of the spellings that `scan_parquet` takes.
 
     Returns:
-        The table. Only its log has been read: only the newer part of it, if this process, or
-        one with the same `skipstone.cache_dir`, has read the table before.
+        The table. Only its log has been read; if this process, or one with the same
+        `skipstone.cache_dir`, has read the table before, only the newer part of the log.
 
     Raises:
         SourceError: there is no such table or version, a part of the log is missing or damaged,

@@ -256,10 +256,9 @@ def scan_hive(
 ) -> HiveTable:
     """Open a table of Parquet files in folders `key=value`, nested to one depth.
 
-    Hardly anything is read. If types of partition columns are to be inferred, all folders except
-    the innermost are listed, and empty ones count. Otherwise only the folders on the way to the
-    first file are listed. The footer of that file gives the columns, unless `schema` or a summary
-    file does.
+    This reads very little. To infer the types of partition columns, it lists all folders except the
+    innermost, including empty ones. Otherwise only the folders on the way to the first file are
+    listed. The footer of that file gives the columns, unless `schema` or a summary file does.
 
     Args:
         source: The table's folder, or its URI. Names that begin with `.` or `_` are skipped, as in

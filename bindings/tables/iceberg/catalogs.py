@@ -13,7 +13,7 @@ def table_in_catalog(name: Any, catalog: Any, options: Mapping[str, str]) -> Any
 
     Args:
         name: The table's name: text with dots, or a tuple of names.
-        catalog: A catalog of pyiceberg's, the name of one, or its properties.
+        catalog: A pyiceberg catalog, the name of one, or its properties.
         options: Storage options, in any spelling; they win over the catalog's properties.
 
     Raises:
@@ -40,7 +40,7 @@ def table_in_catalog(name: Any, catalog: Any, options: Mapping[str, str]) -> Any
             catalog = load_catalog(properties.pop("name", None), **properties)
         elif not isinstance(catalog, Catalog):
             raise SourceError(
-                f"catalog= is a {type(catalog).__name__}; expected a catalog of pyiceberg's, its "
+                f"catalog= is a {type(catalog).__name__}; expected a pyiceberg catalog, its "
                 "name or its properties"
             )
         elif options:

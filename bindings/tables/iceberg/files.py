@@ -162,7 +162,7 @@ class IcebergFiles(CompleteTable):
 
     @property
     def work(self) -> Work:
-        """Counts of what was read of the table."""
+        """Counts of the files and bytes that were read for the table."""
         return self.table.work
 
     def size(self, chosen: Mask) -> DataSize:

@@ -48,8 +48,8 @@ def existing_location(where: str, options: Mapping[str, str]) -> str:
     names = metadata_files(fs, path)
     if not names:
         raise SourceError(
-            f"{shown(where)}: there is no Iceberg table, for its folder metadata holds no "
-            "*.metadata.json; expected a table's folder or its metadata file"
+            f"{shown(where)}: not an Iceberg table: no *.metadata.json in its metadata folder; "
+            "expected a table's folder or its metadata file"
         )
     if HINT not in names:
         raise SourceError(

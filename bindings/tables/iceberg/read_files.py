@@ -169,7 +169,7 @@ class FileReader(Reader):
         return out
 
     def judge_pages(self, tasks: Sequence[FileTask]) -> Iterator[FilePages]:
-        """Yield the row ranges that page statistics leave of each file."""
+        """Yield the row ranges of each file that remain after page pruning."""
         schema = _schema(self.fields.iceberg.fields)
         return judge_files_in_order(
             lambda task: judge_file(self._open, task, task.path, self.wanted, schema), tasks

@@ -72,7 +72,7 @@ class IcebergTable(Table):
     def __getstate__(self) -> dict[str, Any]:
         """Pickle the table without its catalog and without the manifests that it has read.
 
-        The FileIO goes along, with the properties by which it reaches the storage.
+        The pickle includes the FileIO, with its properties for reaching the storage.
         """
         from pyiceberg.catalog.noop import NoopCatalog
         from pyiceberg.table import StaticTable
@@ -275,10 +275,10 @@ def scan_iceberg(
 
     Args:
         source: pyiceberg's table, as a catalog loads it; or the path or URI of a metadata file, or
-            of a table's folder whose `metadata/version-hint.text` names the current one. With
+            of a table's folder, if its `metadata/version-hint.text` names the current one. With
             `catalog`, the table's name there, such as "db.events".
         snapshot_id: The snapshot; None is the current one. Its columns are those of its own schema.
-        catalog: A catalog of pyiceberg's; the name of one that pyiceberg's configuration
+        catalog: A pyiceberg catalog; the name of one that pyiceberg's configuration
             describes (`.pyiceberg.yaml` or variables PYICEBERG_CATALOG__NAME__...); or its
             properties, such as {"type": "rest", "uri": ...}, with its "name" if it matters.
         storage_options: The options that pyiceberg's FileIO needs to reach a metadata file, in any
@@ -342,7 +342,7 @@ def scan_iceberg(
             ) from e
     elif not isinstance(source, Table):
         raise SourceError(
-            f"scan_iceberg was given a {type(source).__name__}; expected a table of pyiceberg's, "
+            f"scan_iceberg was given a {type(source).__name__}; expected a pyiceberg table, "
             "or the path of a metadata file"
         )
     if snapshot_id is None:

@@ -252,7 +252,7 @@ class FooterPart:
         """Return the statistics of a column that the loop decodes.
 
         Args:
-            chunks: What the loop found of the column.
+            chunks: The column's slots that the loop found.
             position: The column's position in the file of each row group; -1: nothing is wanted.
             kind: The type of the bounds.
         """

@@ -24,8 +24,8 @@ class GroupTask(NamedTuple):
     """Row groups of one file that have one verdict.
 
     Attributes:
-        path, size, time: Of the file: its path, bytes, and time of change in ns since 1970; -1 is
-            unknown.
+        path, size, time: Of the file: its path, bytes, and modification time in ns since 1970; -1
+            is unknown.
         groups: The row groups.
         filtered: True if their rows are to be judged.
         folder: The folder of the file: path, and texts of the partition values.

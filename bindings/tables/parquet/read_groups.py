@@ -167,7 +167,7 @@ class GroupReader(Reader):
         return read_in_order(self._judge_together, units_of(tasks, 0), track, count_groups)
 
     def _judge_together(self, tasks: Sequence[GroupTask]) -> list[FilePages]:
-        """Return the row ranges that page statistics leave of tasks of one verdict.
+        """Return the row ranges that remain after page pruning, for tasks of one verdict.
 
         Raises:
             SourceError: a file cannot be read, or is not the file that was planned.

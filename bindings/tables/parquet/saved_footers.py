@@ -53,7 +53,7 @@ def write_snapshot(
     Raises:
         OSError: the file cannot be written.
     """
-    # An etag identifies a file's content, and so does a time of change that lies far enough back.
+    # An etag identifies a file's content, and so does an old enough modification time.
     identified = settled(groups.files.times, listed) | np.asarray(
         groups.files.etags.is_valid(), np.bool_
     )

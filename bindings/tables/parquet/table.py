@@ -275,7 +275,7 @@ class ParquetTable(Table, CompleteTable):
         """Save the footers' statistics, so that later scans read only new and changed footers.
 
         A scan finds the saved file beside the data, or takes it as `stats=`. It is used for files
-        whose path, size, time of change and, if the file system has one, etag are the same. Files
+        whose path, size, modification time and, if there is one, etag are the same. Files
         that changed in the last few milliseconds before they were listed are not saved (two
         seconds, if times are whole seconds): they might change again and keep their time. Files
         that cannot be read are not saved either.
@@ -283,7 +283,7 @@ class ParquetTable(Table, CompleteTable):
         Args:
             path: The file to write. None is `_skipstone_stats` in the table's folder, which Spark
                 skips. An existing file is replaced in one step, when the new one is complete and on
-                disk; a process that reads the old one can go on.
+                disk; processes that are reading the old one can continue.
 
         Returns:
             The path of the file.
@@ -355,7 +355,7 @@ def scan_parquet(
             of a folder. Paths are then paths of this file system.
         storage_options: Credentials and the address of an object store, instead of `filesystem`:
             strings by the names that Polars, deltalake, pyiceberg, Hadoop or fsspec use, such as
-            {"AWS_REGION": "eu-west-1"}. Local paths ignore them. docs/tables.md lists the names.
+            {"AWS_REGION": "eu-west-1"}. Local paths ignore them. docs/object-stores.md lists names.
         base_path: The folder below which `key=value` folders are partition columns. By default the
             folder that was named, or the part of a glob before its first wildcard.
         partition_schema: Types of partition columns; the others are inferred as Spark does.
@@ -364,8 +364,8 @@ def scan_parquet(
         progress: As `skipstone.config.progress`, for this call. A function of two arguments is
             called with (files whose footer is known, files), after each file.
         stats: A path or URI that `save_stats` wrote. None looks beside the data, and reads footers
-            if no usable file is there; False looks nowhere. The footers of files that changed since
-            are read.
+            if no usable file is there; False ignores saved files. The footers of files that have
+            changed since are read.
         use_metadata: True to use a `_metadata` file in the named folder instead of the footers of
             the files that it fits: it names them, is not older, and their row groups lie within
             them without gaps. This check does not notice if a file was replaced by an older one of

@@ -279,7 +279,7 @@ def test_mistakes(tmp_path, tables):
         table.plan("i = 1", columns=["nope"])
     with pytest.raises(ss.PredicateError, match="another schema"):
         table.plan(ss.PruningPredicate("x = 1", pa.schema([("x", pa.int64())])))
-    with pytest.raises(ss.SourceError, match="expected a table of pyiceberg's"):
+    with pytest.raises(ss.SourceError, match="expected a pyiceberg table"):
         ss.scan_iceberg(42)
     (tmp_path / "bad.metadata.json").write_text("{}")
     with pytest.raises(ss.SourceError, match="metadata cannot be read"):

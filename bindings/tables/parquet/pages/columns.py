@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from skipstone.bindings.tables.table_columns import to_table_type
 
-# Rows of a batch from which it is judged by itself; smaller ones are joined first.
+# Minimum rows for which a batch is judged by itself; smaller ones are joined first.
 BATCH_FROM: Final = 1 << 18
 
 

@@ -21,7 +21,7 @@ from skipstone.kernels.decode.page_layout import are_sound
 if TYPE_CHECKING:
     from polars import DataFrame, Expr
 
-# Bytes from which Polars is faster than Arrow: it takes 0.3 ms to begin, and less for each value.
+# Minimum bytes for which Polars beats Arrow: it takes 0.3 ms to begin, and less for each value.
 POLARS_FROM: Final = 1 << 18
 # Once a process has decoded this many bytes, Polars is worth its import, which takes some 60 ms.
 IMPORT_FROM: Final = 1 << 25

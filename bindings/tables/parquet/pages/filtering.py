@@ -36,9 +36,9 @@ from skipstone.ir.rows import unjudged
 Mask = npt.NDArray[np.bool_]
 # The number of row groups that are read to learn how many pages hold matching rows.
 SAMPLED: Final = 2
-# The share of living pages from which one pass takes less time.
+# Minimum share of living pages for which one pass takes less time.
 LIVING: Final = 0.25
-# The most bytes that may be read in vain, which takes some milliseconds.
+# Maximum bytes that may be read needlessly, which takes some milliseconds.
 VAIN_BYTES: Final = 1 << 24
 
 

@@ -14,7 +14,7 @@ TRY_EVERY: Final = 8
 
 @dataclass(slots=True)
 class PageHistory:
-    """What the row groups that a query has read so far predict for the others.
+    """Predicts for a query's next row groups, from those that it has read, if pages help.
 
     Attributes:
         rows: The rows of the row groups whose page statistics were judged.

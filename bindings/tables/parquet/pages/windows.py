@@ -22,7 +22,7 @@ class Placement(NamedTuple):
 
     Attributes:
         decoded: The first decoded row of each run, shape (k,).
-        window: The row of the windows that it is, shape (k,).
+        window: The position of that row in the windows, shape (k,).
         lengths: The rows of each run, shape (k,).
         rows: The number of decoded rows.
     """
