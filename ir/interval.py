@@ -243,7 +243,7 @@ def corners(call: Call, f: Function, args: tuple[Interval, ...]) -> Interval:
     if not saturates:
         unbounded = unbounded | bad_seen
     unbounded = unbounded & ~empty & ~single
-    has_values = alive & (seen | unbounded) & ~empty
+    may_hold_value = alive & (seen | unbounded) & ~empty
     low = np.where(unbounded, end(call.dtype, high=False), low)
     high = np.where(unbounded, end(call.dtype, high=True), high)
     floating = call.dtype.kind is Kind.FLOAT
@@ -251,7 +251,7 @@ def corners(call: Call, f: Function, args: tuple[Interval, ...]) -> Interval:
     nulls = nulls | (bad_seen & alive) if policy == "null" else nulls
     may_raise = may_raise | (bad_seen & alive) if policy in ("raise", "unknown") else may_raise
     nans = alive & (nan_seen | (unbounded & floating))
-    return Interval(call.dtype, low, high, above, has_values, nulls, nans, may_raise)
+    return Interval(call.dtype, low, high, above, may_hold_value, nulls, nans, may_raise)
 
 
 def _candidates(a: Interval) -> list[tuple[Data, Mask, bool]]:

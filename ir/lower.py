@@ -273,40 +273,40 @@ def _leaf(n: Node, want: Want) -> Node:
     column = n.args[0]
     low = _slot(Op.MIN, column)
     high = _slot(Op.MAX, column)
-    has_value = _slot(Op.MAY_HOLD_VALUE, column)
+    may_hold_value = _slot(Op.MAY_HOLD_VALUE, column)
     nan_slots = _nan_slots(column)
     true = want is Want.T
     match n.op:
         case Op.DEFINED:
             return _may_be_defined(column) if true else FALSE
         case Op.NAN:
-            return _or(*nan_slots) if true else has_value
+            return _or(*nan_slots) if true else may_hold_value
         case Op.LT | Op.GE:
             # x < v can be true if some value is below v; the least is min:  min < v.
             # x < v can be false if some value is not; the greatest is max:  max >= v, or NaN.
             # x >= v is its negation.
             v = n.args[1]
             if true is (n.op is Op.LT):
-                return _and(has_value, Node(Op.LT, (low, v)))
-            return _or(_and(has_value, Node(Op.GE, (high, v))), *nan_slots)
+                return _and(may_hold_value, Node(Op.LT, (low, v)))
+            return _or(_and(may_hold_value, Node(Op.GE, (high, v))), *nan_slots)
         case Op.LE | Op.GT:
             v = n.args[1]
             if true is (n.op is Op.LE):
-                return _and(has_value, Node(Op.LE, (low, v)))
-            return _or(_and(has_value, Node(Op.GT, (high, v))), *nan_slots)
+                return _and(may_hold_value, Node(Op.LE, (low, v)))
+            return _or(_and(may_hold_value, Node(Op.GT, (high, v))), *nan_slots)
         case Op.EQ:
             # x = v can be true if v lies in [min, max].
             # x = v can be false unless every value is v:  min = v = max.
             v = n.args[1]
             if true:
                 return _and(
-                    has_value,
+                    may_hold_value,
                     Node(Op.LE, (low, v)),
                     Node(Op.GE, (high, v)),
                     _member(Op.MAY_CONTAIN, column, (v.value,)),
                 )
             apart = _and(
-                has_value,
+                may_hold_value,
                 _or(Node(Op.LT, (low, v)), Node(Op.GT, (high, v))),
                 _member(Op.MAY_CONTAIN_OTHER, column, (v.value,)),
             )
@@ -315,12 +315,12 @@ def _leaf(n: Node, want: Want) -> Node:
             assert isinstance(n.value, tuple)
             if true:
                 return _and(
-                    has_value,
+                    may_hold_value,
                     Node(Op.ANY_IN, (low, high), n.value, column.dtype),
                     _member(Op.MAY_CONTAIN, column, n.value),
                 )
             apart = _and(
-                has_value,
+                may_hold_value,
                 Node(Op.NOT_ALL_IN, (low, high), n.value, column.dtype),
                 _member(Op.MAY_CONTAIN_OTHER, column, n.value),
             )
@@ -328,9 +328,9 @@ def _leaf(n: Node, want: Want) -> Node:
         case Op.WITHIN:
             first, last = n.args[1:]
             if true:
-                return _and(has_value, Node(Op.GE, (high, first)), Node(Op.LE, (low, last)))
+                return _and(may_hold_value, Node(Op.GE, (high, first)), Node(Op.LE, (low, last)))
             return _or(
-                _and(has_value, _or(Node(Op.LT, (low, first)), Node(Op.GT, (high, last)))),
+                _and(may_hold_value, _or(Node(Op.LT, (low, first)), Node(Op.GT, (high, last)))),
                 *nan_slots,
             )
         case Op.LIKE:
@@ -343,7 +343,7 @@ def _prefix(n: Node, true: bool) -> Node:
     column, pattern = n.args[0], pattern_of(n)
     low = _slot(Op.MIN, column)
     high = _slot(Op.MAX, column)
-    has_value = _slot(Op.MAY_HOLD_VALUE, column)
+    may_hold_value = _slot(Op.MAY_HOLD_VALUE, column)
     assert column.dtype
     prefix = pattern.prefix.encode()
     after = after_prefix(prefix) if prefix else None
@@ -351,9 +351,10 @@ def _prefix(n: Node, true: bool) -> Node:
     end = None if after is None else literal(after, column.dtype)
     if true:
         inside = [Node(Op.GE, (high, p))] if prefix else []
-        return _and(has_value, *inside, *([] if end is None else [Node(Op.LT, (low, end))]))
+        return _and(may_hold_value, *inside, *([] if end is None else [Node(Op.LT, (low, end))]))
     return _and(
-        has_value, _or(Node(Op.LT, (low, p)), *([] if end is None else [Node(Op.GE, (high, end))]))
+        may_hold_value,
+        _or(Node(Op.LT, (low, p)), *([] if end is None else [Node(Op.GE, (high, end))])),
     )
 
 

@@ -25,7 +25,7 @@ from skipstone.ir.types import DType
 from skipstone.kernels.index.boxes import any_inside
 from skipstone.kernels.pack.columns import Column
 from skipstone.kernels.pack.planes import Mask, mask_of
-from skipstone.kernels.pack.rank import places_of
+from skipstone.kernels.pack.rank import ranks_of
 
 Verdicts = npt.NDArray[np.uint8]
 Positions = npt.NDArray[np.int64]
@@ -202,8 +202,8 @@ def _in_ranges(term: Node, domain: Domain, stats: Statistics) -> Mask:
     column = stats.column(_statistics_key(term), term.dtype)
     n = stats.num_containers
     at = np.arange(n)
-    before = places_of(column, axis_of(domain.lasts, term.dtype), at)[0]
-    begun = places_of(column, axis_of(domain.firsts, term.dtype), at)[1]
+    before = ranks_of(column, axis_of(domain.lasts, term.dtype), at)[0]
+    begun = ranks_of(column, axis_of(domain.firsts, term.dtype), at)[1]
     out = (begun > before) & mask_of(column.may_hold_value, n)
     if domain.nan:
         out |= mask_of(column.may_hold_nan, n)
@@ -234,19 +234,19 @@ class _Box:
 
     @classmethod
     def of(cls, column: Column, values: list[Any], n: int, at: Positions) -> _Box:
-        low, high = places_of(column, values, at)
+        low, high = ranks_of(column, values, at)
         high = high - 1
         c = column
         planes = (c.may_hold_value, c.may_hold_nan, c.may_hold_null, c.may_raise)
-        has_values, nans, nulls, may_raise = (mask_of(p, n)[at] for p in planes)
-        single = has_values & ~nans & ~nulls & ~may_raise & (low == high)
+        may_hold_value, nans, nulls, may_raise = (mask_of(p, n)[at] for p in planes)
+        single = may_hold_value & ~nans & ~nulls & ~may_raise & (low == high)
         if column.low is None or column.high is None:
             single = np.zeros(len(at), np.bool_)
         else:
             known_low, known_high = column.known(high=False), column.known(high=True)
             single &= column.low[at] == column.high[at]
             single &= known_low[at] & known_high[at]  # type: ignore[index]
-        return cls(low, high, has_values, nans, nulls, may_raise, single)
+        return cls(low, high, may_hold_value, nans, nulls, may_raise, single)
 
 
 def _by_tuples(bound: BoundFilter, stats: Statistics, at: Positions) -> Verdicts:

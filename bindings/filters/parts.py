@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from skipstone.bindings.statistics.statistics import Statistics
 from skipstone.ir.outcome import Verdict
-from skipstone.kernels.pack.columns import Raw
+from skipstone.kernels.pack.columns import ColumnStatistics
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -96,18 +96,20 @@ class StatisticsSlice(Statistics):
         return None if answer is None else answer.slice(self._start, self.num_containers)
 
 
-class _SlicedColumns(Mapping["Path", Raw]):
+class _SlicedColumns(Mapping["Path", ColumnStatistics]):
     """Columns of neighbouring containers, sliced when they are first used."""
 
     def __init__(self, statistics: Statistics, start: int, count: int) -> None:
         self._statistics, self._start, self._count = statistics, start, count
 
-    def __getitem__(self, path: Path) -> Raw:
+    def __getitem__(self, path: Path) -> ColumnStatistics:
         if path not in self._statistics.leaf_paths():
             raise KeyError(path)
         raw = self._statistics.raw(path)
         arrays = (raw.min, raw.max, raw.null_count, raw.row_count, raw.nan_count)
-        return Raw(*(None if a is None else a.slice(self._start, self._count) for a in arrays))
+        return ColumnStatistics(
+            *(None if a is None else a.slice(self._start, self._count) for a in arrays)
+        )
 
     def __iter__(self) -> Iterator[Path]:
         return iter(self._statistics.leaf_paths())

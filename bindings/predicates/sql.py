@@ -19,8 +19,8 @@ import functools
 import sys
 from typing import Any, Final
 
+from skipstone.bindings.predicates.sql_cache import parse_cached
 from skipstone.bindings.predicates.sql_forms import not_understood
-from skipstone.bindings.predicates.sql_kept import parse_kept
 from skipstone.bindings.predicates.sql_lists import cut_lists, put_back
 from skipstone.bindings.predicates.sql_reader import Positions, Reader
 from skipstone.bindings.predicates.sql_tokens import (
@@ -83,7 +83,7 @@ def _parse_lists(text: str) -> tuple[Node, Positions]:
 
 def _parse_literals(text: str) -> tuple[Node, Positions]:
     """Parse a text, or reuse the cached tree of a text that differs only in its literals."""
-    kept = parse_kept(text, _parse) if len(text) <= FEW_CHARACTERS else None
+    kept = parse_cached(text, _parse) if len(text) <= FEW_CHARACTERS else None
     return _parse(text) if kept is None else kept
 
 

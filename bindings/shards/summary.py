@@ -20,7 +20,7 @@ from skipstone.ir.types import DType, Kind, Leaf, to_python
 from skipstone.kernels.index.blocks import Blocks
 from skipstone.kernels.index.levels import Level
 from skipstone.kernels.pack.codes import Dictionary
-from skipstone.kernels.pack.columns import Column, Raw
+from skipstone.kernels.pack.columns import Column, ColumnStatistics
 
 
 def summary_of(stats: Statistics) -> pa.Table:
@@ -48,7 +48,7 @@ def stack_summaries(
     """Return statistics with one container for each summary."""
     table = pa.concat_tables(summaries)
     columns = iter(table.columns)
-    raws = {path: Raw(**{key: next(columns) for key in PACKED}) for path in paths}
+    raws = {path: ColumnStatistics(**{key: next(columns) for key in PACKED}) for path in paths}
     # In the level, a field may already hold NULL if its struct may be NULL.
     return Statistics(schema, len(summaries), raws, row_count=next(columns), counts_parents=True)
 
@@ -60,17 +60,17 @@ def _unknown() -> list[pa.Array]:
 
 def _column(c: Column, leaf: Leaf) -> list[pa.Array]:
     """Return the statistics, in the order of PACKED, of a packed column of one container."""
-    has_values, nulls, nans = (
+    may_hold_value, nulls, nans = (
         p if isinstance(p, bool) else bool(p[0] & np.uint64(1))
         for p in (c.may_hold_value, c.may_hold_null, c.may_hold_nan)
     )
     counts: tuple[int | None, ...]
-    if has_values:
+    if may_hold_value:
         counts = (None if leaf.nullable else 1) if nulls else 0, None, None if nans else 0
     else:
         counts = int(nulls), int(nulls) + int(nans), int(nans)
     bounds = [
-        _bound(c, bound, high) if has_values else _array(None, c.dtype)
+        _bound(c, bound, high) if may_hold_value else _array(None, c.dtype)
         for high, bound in enumerate((c.low, c.high))
     ]
     return [*bounds, *(pa.array([count], pa.int64()) for count in counts)]

@@ -28,7 +28,7 @@ from skipstone.bindings.statistics.store.table_file import write_table
 from skipstone.ir.errors import StatisticsError
 from skipstone.ir.node import Path
 from skipstone.ir.types import leaves_of
-from skipstone.kernels.pack.columns import Raw
+from skipstone.kernels.pack.columns import ColumnStatistics
 
 # Containers of a shard: about 20 MB for two columns, and a few milliseconds of work.
 ROWS: Final = 1 << 20
@@ -107,7 +107,7 @@ def slice_statistics(stats: Statistics, first: int, stop: int) -> Statistics:
         return None if a is None else a.slice(first, stop - first)
 
     columns = {
-        path: Raw(**{key: cut(getattr(raw, key)) for key in PACKED})
+        path: ColumnStatistics(**{key: cut(getattr(raw, key)) for key in PACKED})
         for path in stats.leaf_paths()
         if (raw := stats.raw(path))
     }

@@ -49,7 +49,7 @@ pruning/                pruned reads of a DataFrame
     joins               find the joins of a plan, and the scan columns that they compare with keys
     cost                estimate the cost of collecting keys, and the time that they save
     build_rows          read keys without a Spark job
-    prune_star          choose the joins of a DataFrame that also prune its scans
+    prune_by_joins      choose the joins of a DataFrame that also prune its scans
     prune_join          `prune_join`: the build side's keys prune the files of the probe side
     join_keys           collect these keys in Spark, and check that they are repeatable
     join_table          pruned joins of tables that Skipstone plans itself

@@ -17,7 +17,7 @@ from skipstone.ir.lower import Program
 from skipstone.ir.node import Node, Path
 from skipstone.ir.types import DType
 from skipstone.kernels.pack.bounds import Given
-from skipstone.kernels.pack.columns import Column, Raw, may_contradict
+from skipstone.kernels.pack.columns import Column, ColumnStatistics, may_contradict
 from skipstone.kernels.pack.packed import DERIVED, PREPARED, Packed
 from skipstone.kernels.run.launch import Key, Launch
 from skipstone.kernels.run.lru_cache import LruCache
@@ -54,7 +54,7 @@ def device_of(device: int | Device | None) -> Device:
 class DeviceSupport(Packed):
     """Statistics in host memory or on a device, where copies or the given bounds themselves lie."""
 
-    _raw: Mapping[Path, Raw]
+    _raw: Mapping[Path, ColumnStatistics]
     _index: Index | None
     _resident: Resident | None = None
 
@@ -63,7 +63,7 @@ class DeviceSupport(Packed):
         """Return the rows of each container as given; None: no row counts were given."""
 
     @abstractmethod
-    def packed(self, path: Path, dtype: DType, raw: Raw) -> Column:
+    def packed(self, path: Path, dtype: DType, raw: ColumnStatistics) -> Column:
         """Pack `raw`, statistics of a column as given, with bounds read as `dtype`."""
 
     def shallow_copy(self) -> Self:

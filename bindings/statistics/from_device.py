@@ -14,7 +14,7 @@ from skipstone.bindings.statistics.coerce_inputs import KEYS, leaf_named
 from skipstone.ir.errors import StatisticsError
 from skipstone.ir.node import Path
 from skipstone.ir.types import DType, leaves_of
-from skipstone.kernels.pack.columns import Column, Raw
+from skipstone.kernels.pack.columns import Column, ColumnStatistics
 from skipstone.kernels.run.lru_cache import LruCache
 
 if TYPE_CHECKING:
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from skipstone.kernels.gpu.resident import Resident
 
 
-class DeviceBounds(Mapping[Path, Raw]):
+class DeviceBounds(Mapping[Path, ColumnStatistics]):
     """Statistics by column; some bounds lie on a device.
 
-    Reading a column as `Raw` downloads its bounds once.
+    Reading a column as `ColumnStatistics` downloads its bounds once.
 
     Args:
         raws: The statistics in host memory; a bound that lies on the device is null.
@@ -37,16 +37,16 @@ class DeviceBounds(Mapping[Path, Raw]):
 
     def __init__(
         self,
-        raws: Mapping[Path, Raw],
+        raws: Mapping[Path, ColumnStatistics],
         foreign: Mapping[Path, Mapping[str, Foreign]],
         resident: Resident,
     ) -> None:
         self._raws, self._foreign, self._resident = raws, foreign, resident
-        self._read: LruCache[Path, Raw] = LruCache()
+        self._read: LruCache[Path, ColumnStatistics] = LruCache()
         self._columns: LruCache[tuple[Path, DType], Column] = LruCache()
         weakref.finalize(self, _drop_columns, self._columns, resident).atexit = False
 
-    def __getitem__(self, path: Path) -> Raw:
+    def __getitem__(self, path: Path) -> ColumnStatistics:
         raw = self._raws[path]
         return self._read.get(
             path,
@@ -89,11 +89,11 @@ class DeviceBounds(Mapping[Path, Raw]):
 
         return self._columns.get((path, dtype), make)
 
-    def counts(self, path: Path) -> Raw:
+    def counts(self, path: Path) -> ColumnStatistics:
         """Return the statistics of a column without its bounds."""
         return replace(self._raws[path], min=None, max=None)
 
-    def to_host(self) -> dict[Path, Raw]:
+    def to_host(self) -> dict[Path, ColumnStatistics]:
         """Return all statistics in host memory."""
         return {path: self[path] for path in self}
 

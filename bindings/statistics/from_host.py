@@ -12,7 +12,7 @@ from skipstone.bindings.statistics.protocols import PruningStatistics
 from skipstone.ir.errors import StatisticsError
 from skipstone.ir.node import Path
 from skipstone.ir.types import Leaf
-from skipstone.kernels.pack.columns import Raw
+from skipstone.kernels.pack.columns import ColumnStatistics
 
 Extras = dict[Path, dict[str, pa.Array]]
 
@@ -22,7 +22,7 @@ def read_dict(
     schema: pa.Schema,
     leaves: Mapping[Path, Leaf],
     lengths: dict[str, int],
-) -> tuple[dict[Path, Raw], Extras]:
+) -> tuple[dict[Path, ColumnStatistics], Extras]:
     """Read statistics by column name, as `Statistics.from_dict` takes them.
 
     Args:
@@ -38,7 +38,7 @@ def read_dict(
         UnknownColumn: the schema lacks a column.
         StatisticsError: a key is unknown, or an array cannot be read.
     """
-    raws: dict[Path, Raw] = {}
+    raws: dict[Path, ColumnStatistics] = {}
     extras: Extras = {}
     for name, given in columns.items():
         leaf = leaf_named(name, leaves)
@@ -53,7 +53,7 @@ def read_dict(
             if value is not None
         }
         lengths.update({f"{name}.{key}": len(a) for key, a in arrays.items()})
-        raws[leaf.path] = Raw(*(arrays.get(k) for k in PACKED))
+        raws[leaf.path] = ColumnStatistics(*(arrays.get(k) for k in PACKED))
         extras[leaf.path] = {k: a for k, a in arrays.items() if k not in PACKED}
     return raws, extras
 
@@ -85,7 +85,7 @@ def read_provider(
     schema: pa.Schema,
     leaves: Mapping[Path, Leaf],
     columns: Iterable[str],
-) -> dict[Path, Raw]:
+) -> dict[Path, ColumnStatistics]:
     """Call each method of a provider once per column.
 
     Raises:
@@ -112,5 +112,5 @@ def read_provider(
                     f"the provider gave {len(a)} values of {name}.{key}; "
                     f"expected {n}, its num_containers"
                 )
-        raws[leaf.path] = Raw(*answers)
+        raws[leaf.path] = ColumnStatistics(*answers)
     return raws

@@ -20,7 +20,7 @@ from skipstone.ir.errors import StatisticsError
 from skipstone.ir.node import Path, show_path
 from skipstone.ir.types import DType, Leaf, leaves_of, to_python
 from skipstone.kernels.pack.bounds import Given
-from skipstone.kernels.pack.columns import Column, Raw, pack_column
+from skipstone.kernels.pack.columns import Column, ColumnStatistics, pack_column
 from skipstone.kernels.pack.counts import rows_plane
 from skipstone.kernels.pack.planes import Plane
 
@@ -47,7 +47,7 @@ class PackableStatistics(DeviceSupport):
         self,
         schema: pa.Schema,
         num_containers: int,
-        columns: Mapping[Path, Raw],
+        columns: Mapping[Path, ColumnStatistics],
         *,
         row_count: Given | Callable[[], pa.Array] | None = None,
         extras: Mapping[Path, Mapping[str, pa.Array]] | None = None,
@@ -167,9 +167,9 @@ class PackableStatistics(DeviceSupport):
         """Return the schema's entry for a column; None if the schema has no such column."""
         return self._leaves.get(path)
 
-    def raw(self, path: Path) -> Raw:
+    def raw(self, path: Path) -> ColumnStatistics:
         """Return bounds and counts of one column as given; all None if it has none."""
-        return self._raw[path] if path in self._raw else Raw()
+        return self._raw[path] if path in self._raw else ColumnStatistics()
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_rows": self._given_rows()}
@@ -202,10 +202,14 @@ class PackableStatistics(DeviceSupport):
             path,
             dtype,
             self._raw.get(path)
-            or (self._struct_from_fields(path) if leaf is not None and leaf.struct else Raw()),
+            or (
+                self._struct_from_fields(path)
+                if leaf is not None and leaf.struct
+                else ColumnStatistics()
+            ),
         )
 
-    def packed(self, path: Path, dtype: DType, raw: Raw) -> Column:
+    def packed(self, path: Path, dtype: DType, raw: ColumnStatistics) -> Column:
         """Pack `raw`, statistics of a column as given, with bounds read as `dtype`."""
         leaf = self._leaves.get(path)
         nullable = leaf.nullable if leaf is not None else True
@@ -222,7 +226,7 @@ class PackableStatistics(DeviceSupport):
             rows=self._given_rows(),
         )
 
-    def _struct_from_fields(self, path: Path) -> Raw:
+    def _struct_from_fields(self, path: Path) -> ColumnStatistics:
         """Derive the null count of a struct from those of its fields.
 
         If a field holds no NULL, and its count includes the NULLs of the struct, then the struct
@@ -235,8 +239,8 @@ class PackableStatistics(DeviceSupport):
                 field_no_null = pc.equal(field.null_count, 0).fill_null(False)
                 no_null = field_no_null if no_null is None else pc.or_(no_null, field_no_null)
         if no_null is None:
-            return Raw()
-        return Raw(null_count=pc.if_else(no_null, pa.scalar(0, pa.int64()), None))
+            return ColumnStatistics()
+        return ColumnStatistics(null_count=pc.if_else(no_null, pa.scalar(0, pa.int64()), None))
 
     def pack_rows(self) -> Plane:
         """Pack the flag "may hold rows" of each container."""

@@ -16,7 +16,7 @@ from skipstone.ir.zones import DAY, to_instant, zone_of
 from skipstone.kernels.decode.arrays import longs
 from skipstone.kernels.decode.arrays import texts as texts_of
 from skipstone.kernels.pack.bounds import Given
-from skipstone.kernels.pack.columns import Raw
+from skipstone.kernels.pack.columns import ColumnStatistics
 
 # Zones' offsets once had seconds, and Delta 3.2 and 3.3 cut them off (delta#5249).
 WHOLE_MINUTES: Final = (
@@ -30,7 +30,7 @@ _CLOCK: Final = re.compile(
 )
 
 
-def constant_statistics(values: Given, unknown: Given | None = None) -> Raw:
+def constant_statistics(values: Given, unknown: Given | None = None) -> ColumnStatistics:
     """Return the statistics of containers that hold one value, or NULL, in all of their rows.
 
     Args:
@@ -43,7 +43,7 @@ def constant_statistics(values: Given, unknown: Given | None = None) -> Raw:
     if unknown is not None:
         nulls = null_where(unknown, nulls)
         nans = None if nans is None else null_where(unknown, nans)
-    return Raw(values, values, nulls, longs(np.ones(len(values), np.int64)), nans)
+    return ColumnStatistics(values, values, nulls, longs(np.ones(len(values), np.int64)), nans)
 
 
 def partition_values(

@@ -131,7 +131,7 @@ def load_from_disk() -> bool:
     return footer_layout.load_from_disk() and loops.load(HEADERS) is not None
 
 
-def places_of(footer: Bytes) -> Longs | None:
+def page_slots_of(footer: Bytes) -> Longs | None:
     """Return where the pages and indexes of a footer's column chunks lie.
 
     Returns:

@@ -35,7 +35,7 @@ from skipstone.kernels.pack.planes import (
 )
 from skipstone.kernels.run.guard import Guard
 from skipstone.kernels.run.launch import Launch
-from skipstone.kernels.run.run import Backend, run, sift
+from skipstone.kernels.run.run import Backend, run, run_sparse
 
 # For fewer containers the flat kernel takes less time than the levels.
 MIN_CONTAINERS: Final = 1 << 16
@@ -241,7 +241,7 @@ class _Search:
             The words in which something may match; the containers that may match; and those of them
             that full bounds must still judge.
         """
-        result = sift(self.index.launch(coarse, self.wanted), self.backend, todo=todo)
+        result = run_sparse(self.index.launch(coarse, self.wanted), self.backend, todo=todo)
         assert result.words is not None
         match, *others = (_words(p, len(result.words)) for p in result.planes)
         clear_tail(match, self.n, result.words)

@@ -101,15 +101,15 @@ def levels_over(leaf: Packed, grouped: list[Blocks], fan: int) -> tuple[Level, .
 def summary(c: Column, rows: Plane, blocks: Blocks) -> Column:
     """Return a column's statistics in blocks of containers."""
     alive = both_of(c.may_hold_value, rows)
-    has_values = any_of(alive, blocks)
+    may_hold_value = any_of(alive, blocks)
     low = None if c.low is None else _ends(c.low, alive, blocks, np.minimum, _last(c.low.dtype, 1))
     if c.high is None:
         high = None
     else:
         high = _ends(c.high, alive, blocks, np.maximum, _last(c.high.dtype, -1))
-    if not isinstance(has_values, bool) or not has_values:
+    if not isinstance(may_hold_value, bool) or not may_hold_value:
         # The bounds of blocks without any value are unknown.
-        none = ~_bits(has_values, 0, blocks.count)
+        none = ~_bits(may_hold_value, 0, blocks.count)
         for bounds, is_high in ((low, False), (high, True)):
             if bounds is not None:
                 bounds[none] = c.end(is_high)
@@ -117,7 +117,7 @@ def summary(c: Column, rows: Plane, blocks: Blocks) -> Column:
         c,
         low=low,
         high=high,
-        may_hold_value=has_values,
+        may_hold_value=may_hold_value,
         may_hold_null=any_of(both_of(c.may_hold_null, rows), blocks),
         may_hold_nan=any_of(both_of(c.may_hold_nan, rows), blocks),
         may_raise=False,

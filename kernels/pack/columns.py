@@ -101,7 +101,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Raw:
+class ColumnStatistics:
     """Statistics of one column as given: Arrow arrays of length n, chunked or not.
 
     None and null mean unknown.
@@ -115,7 +115,7 @@ class Raw:
 
 
 def pack_column(
-    raw: Raw,
+    raw: ColumnStatistics,
     dtype: DType,
     n: int,
     *,
@@ -150,7 +150,7 @@ def pack_column(
                 out |= _known(bounds_of(given_at, dtype, side), dtype, len(at))
         return out
 
-    has_values, nulls, nans, contradictions = planes_of(
+    may_hold_value, nulls, nans, contradictions = planes_of(
         raw.null_count,
         raw.row_count,
         raw.nan_count if floating else None,
@@ -165,7 +165,7 @@ def pack_column(
             None if a is None else without(bounds_of(a, dtype, side), contradictions, n)
             for a, side in given
         )
-        return column_of(dtype, low, high, has_values, parent_may_be_null or nulls, nans)
+        return column_of(dtype, low, high, may_hold_value, parent_may_be_null or nulls, nans)
 
     def read(first: int, stop: int) -> Pair:
         low, high = (
@@ -185,10 +185,10 @@ def pack_column(
         bounds = lanes_of(read, dtype, n, (raw.min is not None, raw.max is not None), (a, b))
     else:
         bounds = (dtype.lane_type, None, None)
-    return Column(dtype, *bounds, has_values, parent_may_be_null or nulls, nans)
+    return Column(dtype, *bounds, may_hold_value, parent_may_be_null or nulls, nans)
 
 
-def may_contradict(raw: Raw, dtype: DType, rows: Given | None, n: int) -> bool:
+def may_contradict(raw: ColumnStatistics, dtype: DType, rows: Given | None, n: int) -> bool:
     """Return True if the counts of some container leave no room for a value.
 
     A bound of that container would then contradict them.

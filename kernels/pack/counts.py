@@ -75,9 +75,9 @@ def planes_of(
             found[first] = at + first
         return out
 
-    has_values, nulls, nans = _by_blocks(masks, n) or (True, nullable, floating)
+    may_hold_value, nulls, nans = _by_blocks(masks, n) or (True, nullable, floating)
     wrong = [found[first] for first in sorted(found)]
-    return has_values, nulls, nans, np.concatenate(wrong) if wrong else NO_POSITIONS
+    return may_hold_value, nulls, nans, np.concatenate(wrong) if wrong else NO_POSITIONS
 
 
 def _masks(

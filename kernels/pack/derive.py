@@ -86,10 +86,14 @@ def _by_distinct(n: Node, leaf: Node, source: PackedStatistics) -> Interval:
         plane_of(np.broadcast_to(_mask(p, count), count)[first])
         for p in (column.may_hold_value, column.may_hold_null)
     )
-    has_values, nulls = planes
+    may_hold_value, nulls = planes
     bounds = (b if b is None else b[first] for b in (column.low, column.high))
     distinct = replace(
-        column, low=next(bounds), high=next(bounds), may_hold_value=has_values, may_hold_null=nulls
+        column,
+        low=next(bounds),
+        high=next(bounds),
+        may_hold_value=may_hold_value,
+        may_hold_null=nulls,
     )
     keys = _keys(column)
     parts = {leaf: lambda start, stop: unpacked(_slice(distinct, start, stop), stop - start, keys)}
@@ -151,13 +155,13 @@ def _slice(c: Column, first: int, stop: int) -> Column:
         p if isinstance(p, bool) else p[first // 64 : word_count(stop)]
         for p in (c.may_hold_value, c.may_hold_null, c.may_hold_nan, c.may_raise)
     )
-    has_values, nulls, nans, may_raise = planes
+    may_hold_value, nulls, nans, may_raise = planes
     low, high = (b if b is None else b[first:stop] for b in (c.low, c.high))
     return replace(
         c,
         low=low,
         high=high,
-        may_hold_value=has_values,
+        may_hold_value=may_hold_value,
         may_hold_null=nulls,
         may_hold_nan=nans,
         may_raise=may_raise,
@@ -229,12 +233,12 @@ def _mask(plane: Plane, n: int) -> Mask:
 def unpacked(c: Column, n: int, keys: Data | None = None) -> Interval:
     """Return a packed column as an interval; codes become the values in `keys` (see `_keys`)."""
     dtype = c.dtype
-    has_values, nulls, nans, may_raise = (
+    may_hold_value, nulls, nans, may_raise = (
         _mask(p, n) for p in (c.may_hold_value, c.may_hold_null, c.may_hold_nan, c.may_raise)
     )
     if not dtype.ordered:  # such a column only has null tests
         zero = np.zeros(1, np.int64)
-        return Interval(dtype, zero, zero, NO, has_values, nulls, nans, may_raise)
+        return Interval(dtype, zero, zero, NO, may_hold_value, nulls, nans, may_raise)
     low, high = (_values(c, keys, high=h) for h in (False, True))
     above = NO
     if dtype.kind in TEXT:
@@ -249,7 +253,7 @@ def unpacked(c: Column, n: int, keys: Data | None = None) -> Interval:
         and np.array_equal(c.low, c.high)
     ):
         high = low  # one value per container: functions then evaluate it once
-    return Interval(dtype, low, high, above, has_values, nulls, nans, may_raise)
+    return Interval(dtype, low, high, above, may_hold_value, nulls, nans, may_raise)
 
 
 def _keys(c: Column) -> Data | None:
@@ -280,7 +284,7 @@ def _values(c: Column, keys: Data | None, *, high: bool) -> Data:
 def packed(v: Interval, n: int) -> Column:
     """Return an interval as a packed column of n containers."""
     dtype = v.dtype
-    has_values, nulls, nans, may_raise = (
+    may_hold_value, nulls, nans, may_raise = (
         plane_of(np.broadcast_to(m, n))
         for m in (v.may_hold_value, v.may_hold_null, v.may_hold_nan, v.may_raise)
     )
@@ -290,7 +294,7 @@ def packed(v: Interval, n: int) -> Column:
     high = _bounds(
         np.broadcast_to(v.high, n), known & ~np.broadcast_to(v.unbounded_above, n), dtype
     )
-    return replace(column_of(dtype, low, high, has_values, nulls, nans), may_raise=may_raise)
+    return replace(column_of(dtype, low, high, may_hold_value, nulls, nans), may_raise=may_raise)
 
 
 def _bounds(values: Data, known: Mask, dtype: DType) -> Bounds:

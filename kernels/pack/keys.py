@@ -95,7 +95,7 @@ def _frame(least: Any, most: Any, ends: Lanes, buckets: int) -> npt.NDArray[np.f
     return np.array([low, scale, top, whole])
 
 
-def places_of(values: Lanes, frame: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+def buckets_of(values: Lanes, frame: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
     """Return the places of values; kernels compute and round them in the same way."""
     lowest, scale, top, _ = frame
     with np.errstate(over="ignore"):
@@ -106,7 +106,7 @@ def places_of(values: Lanes, frame: npt.NDArray[np.float64]) -> npt.NDArray[np.i
 
 
 def _lines(ends: Lanes, frame: npt.NDArray[np.float64], buckets: int) -> npt.NDArray[np.int32]:
-    places = places_of(ends, frame)
+    places = buckets_of(ends, frame)
     at = places // STEPS
     starts = np.zeros(buckets + 1, np.int64)
     np.cumsum(np.bincount(at, minlength=buckets), out=starts[1:])

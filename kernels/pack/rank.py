@@ -14,7 +14,7 @@ Positions = npt.NDArray[np.int64]
 CHUNK: Final = 1 << 16  # bounds that a thread searches for at a time
 
 
-def places_of(column: Column, values: list[Any], at: Positions) -> tuple[Positions, Positions]:
+def ranks_of(column: Column, values: list[Any], at: Positions) -> tuple[Positions, Positions]:
     """Count the values below the lower bound of each container, and up to its upper bound.
 
     Args:

@@ -67,7 +67,7 @@ def run(
     return spread[: launch.n if todo is None else words * 64] if verdicts else None
 
 
-def sift(launch: Launch, outs: list[Words]) -> tuple[WordNumbers, list[Words]]:
+def run_sparse(launch: Launch, outs: list[Words]) -> tuple[WordNumbers, list[Words]]:
     """Judge all containers and keep only the words in which some container passes the first root.
 
     Args:

@@ -118,7 +118,7 @@ def run(
     return Result(found, name, verdict_bytes)
 
 
-def sift(launch: Launch, backend: Backend = "auto", *, todo: Todo = None) -> Result:
+def run_sparse(launch: Launch, backend: Backend = "auto", *, todo: Todo = None) -> Result:
     """Compute a launch, and keep only the words in which some container passes its first root.
 
     Args:
@@ -137,7 +137,7 @@ def sift(launch: Launch, backend: Backend = "auto", *, todo: Todo = None) -> Res
     ):
         for guard in launch.guards:
             guard.touch()
-        at, kept = numba_cpu.sift(
+        at, kept = numba_cpu.run_sparse(
             launch,
             [result_pool.allocate_words(word_count(launch.n)) for a in launch.answers if a is None],
         )

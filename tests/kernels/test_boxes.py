@@ -7,7 +7,7 @@ import pytest
 import skipstone as ss
 from skipstone.ir.node import show_path
 from skipstone.kernels.index.boxes import any_inside, tree_of
-from skipstone.kernels.pack.rank import places_of
+from skipstone.kernels.pack.rank import ranks_of
 
 
 @pytest.mark.parametrize("compiling", [True, False])
@@ -56,7 +56,7 @@ def test_places(kind, values):
     leaf = stats.leaf(("x",))
     scale = 100 if pa.types.is_decimal(kind) else 1
     axis = [v.encode() if isinstance(v, str) else v * scale for v in values]
-    low, high = places_of(stats.column(leaf.path, leaf.dtype), axis, np.arange(len(bounds)))
+    low, high = ranks_of(stats.column(leaf.path, leaf.dtype), axis, np.arange(len(bounds)))
     n = len(values)
     assert show_path(leaf.path) == "x"
     assert low.tolist() == [*range(n), 0, 0] and high.tolist() == [*range(1, n + 1), 1, n]

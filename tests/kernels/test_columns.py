@@ -13,7 +13,7 @@ import skipstone as ss
 from skipstone.ir.oracle import column_facts
 from skipstone.ir.types import from_arrow
 from skipstone.kernels.pack import counts, lanes
-from skipstone.kernels.pack.columns import Raw, pack_column
+from skipstone.kernels.pack.columns import ColumnStatistics, pack_column
 from skipstone.kernels.pack.counts import rows_plane
 from skipstone.kernels.pack.planes import unpack
 from tests.support.effort import LONG
@@ -28,7 +28,7 @@ NAN, INF = float("nan"), float("inf")
 def packed(column, low, high):
     """Return bounds after packing as axis values; None if they are the type's own ends."""
     dtype, n = from_arrow(column), len(low if low is not None else high)
-    c = pack_column(Raw(low, high), dtype, n)
+    c = pack_column(ColumnStatistics(low, high), dtype, n)
     if c.codes is None:
         ends = (c.end(False), c.end(True))
         return [
@@ -222,7 +222,9 @@ def test_what_a_sample_misses(odd, lane, at, monkeypatch):
         monkeypatch.setattr(lanes, name, value)
     high = [9] * 1000
     high[at] = odd
-    c = pack_column(Raw(pa.array([0] * 1000), pa.array(high)), from_arrow(pa.int64()), 1000)
+    c = pack_column(
+        ColumnStatistics(pa.array([0] * 1000), pa.array(high)), from_arrow(pa.int64()), 1000
+    )
     assert c.lane_type == lane and str(c.low.dtype) == str(c.high.dtype) == lane
     assert c.high.tolist() == [c.end(high=True) if v is None else v for v in high]
 
@@ -233,10 +235,12 @@ def test_bounds_that_need_no_packing_stay_where_they_lie(arrow):
         "f8" if arrow == pa.float64() else f"i{arrow.bit_width // 8}"
     ) * (1 if arrow.bit_width < 64 else 2**40)
     low, high = (pa.array(v).view(arrow) for v in (values, values + values.dtype.type(9)))
-    c = pack_column(Raw(low, high), from_arrow(arrow), 100)
+    c = pack_column(ColumnStatistics(low, high), from_arrow(arrow), 100)
     assert all(a.ctypes.data == b.buffers()[1].address for a, b in ((c.low, low), (c.high, high)))
     inverted = pack_column(
-        Raw(low, pa.concat_arrays([high[:50], low[:1], high[51:]])), from_arrow(arrow), 100
+        ColumnStatistics(low, pa.concat_arrays([high[:50], low[:1], high[51:]])),
+        from_arrow(arrow),
+        100,
     )
     assert inverted.low[50] == inverted.end(high=False) and inverted.high[50] == inverted.end(
         high=True
@@ -301,7 +305,7 @@ def test_counts(arrow, nullable, above):
     ]
     raw = [pa.array([g[i] for g in grid], pa.int64()) for i in range(4)]
     c = pack_column(
-        Raw(None, None, *raw[:3]),
+        ColumnStatistics(None, None, *raw[:3]),
         dtype,
         len(grid),
         nullable=nullable,

@@ -11,7 +11,7 @@ import pytest
 import skipstone as ss
 from skipstone.ir import oracle
 from skipstone.ir.types import from_arrow
-from skipstone.kernels.pack.keys import SLOTS, STEPS, keys_of, places_of, runs_of
+from skipstone.kernels.pack.keys import SLOTS, STEPS, buckets_of, keys_of, runs_of
 from tests.support.effort import LONG
 from tests.support.rows.strategies import array_of
 from tests.support.statistics.membership import TYPES, axis_values, containers
@@ -54,7 +54,7 @@ def test_every_end_lies_at_its_place(values, lane):
     firsts, lasts = runs_of(np.array(sorted(values), lane), lane[0] in "iu")
     keys = keys_of(firsts, lasts)
     for ends, lines in ((keys.firsts, keys.first_lines), (keys.lasts, keys.last_lines)):
-        places, buckets = places_of(ends, keys.frame), len(lines) // 16 - 1
+        places, buckets = buckets_of(ends, keys.frame), len(lines) // 16 - 1
         assert (np.diff(places) >= 0).all() and lines.ctypes.data % 64 == 0
         assert places[0] >= 0 and places[-1] < buckets * STEPS
         slots = lines.view(np.uint16).reshape(-1, 32)[:, 2:]
@@ -66,7 +66,7 @@ def test_every_end_lies_at_its_place(values, lane):
                 assert slots[b, : stop - start].tolist() == (places[start:stop] % STEPS).tolist()
         assert lines[16 * buckets] == len(ends)
     if keys.frame[3]:
-        assert len(np.unique(places_of(keys.lasts, keys.frame))) == len(keys.lasts)
+        assert len(np.unique(buckets_of(keys.lasts, keys.frame))) == len(keys.lasts)
 
 
 #     values                  discrete   runs

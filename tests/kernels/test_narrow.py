@@ -9,7 +9,7 @@ import pytest
 import skipstone as ss
 from skipstone.ir import oracle
 from skipstone.ir import types as ty
-from skipstone.kernels.pack.columns import Raw, pack_column
+from skipstone.kernels.pack.columns import ColumnStatistics, pack_column
 from skipstone.kernels.pack.narrow import narrowest
 from tests.support.effort import LONG
 
@@ -24,7 +24,9 @@ TYPES = {
 
 def column(arrow, low, high):
     return pack_column(
-        Raw(pa.array(low, arrow), pa.array(high, arrow)), ty.from_arrow(arrow), len(low)
+        ColumnStatistics(pa.array(low, arrow), pa.array(high, arrow)),
+        ty.from_arrow(arrow),
+        len(low),
     )
 
 
@@ -56,7 +58,7 @@ def test_garbage_under_nulls_does_not_widen():
     values = pa.Array.from_buffers(
         pa.int64(), 2, [pa.py_buffer(b"\x01"), pa.py_buffer(np.array([5, 2**60]).tobytes())]
     )
-    assert pack_column(Raw(values, values), ty.INT64, 2).lane_type == "int8"
+    assert pack_column(ColumnStatistics(values, values), ty.INT64, 2).lane_type == "int8"
 
 
 def test_small_types_stay():

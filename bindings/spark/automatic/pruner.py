@@ -16,7 +16,7 @@ from skipstone.bindings.spark.pruning.context import Context, context_of
 from skipstone.bindings.spark.pruning.cost import boolean, costs_of, positive
 from skipstone.bindings.spark.pruning.plan_scans import scans_of
 from skipstone.bindings.spark.pruning.prune import indexes_without_files, listings
-from skipstone.bindings.spark.pruning.prune_star import star
+from skipstone.bindings.spark.pruning.prune_by_joins import filter_scans_by_joins
 from skipstone.bindings.spark.pruning.reports import Pruned
 from skipstone.bindings.spark.pruning.scans import FOREVER, Scan
 from skipstone.bindings.spark.session.session import parallelism, quiet
@@ -144,7 +144,7 @@ class Pruner:
                 scan.note_join(f"joins are not used ({e})")
             self._warn_of(f"keys of joins prune nothing: {e}")
             return
-        star(context, plan, plan, scans, jvm_scans, costs, request.isAbandoned)
+        filter_scans_by_joins(context, plan, plan, scans, jvm_scans, costs, request.isAbandoned)
 
     def _session(self, request: Any) -> Any:
         """Return the session that asks: the rule's own, or one that was cloned from it."""

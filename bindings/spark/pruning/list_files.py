@@ -44,7 +44,7 @@ class Relation:
         jvm: Spark's file index, or Iceberg's scan.
         index: Its class.
         format: The class of the file format; or "iceberg".
-        arranged: True if Spark has planned by the partitions or the order of all files.
+        planned_by_layout: True if Spark has planned by the partitions or the order of all files.
         roots: The paths that it reads.
         schema: The columns that statistics can judge.
         partitions: The partition columns, a struct in Spark's JSON form.
@@ -56,7 +56,7 @@ class Relation:
     jvm: Any
     index: str
     format: str
-    arranged: bool
+    planned_by_layout: bool
     roots: list[str]
     schema: pa.Schema
     partitions: Mapping[str, Any]
@@ -84,7 +84,7 @@ def check_kind(relation: Relation, context: Context) -> None:
         if not context.runs_now:
             lake = "Iceberg" if relation.format == ICEBERG else "Delta"
             raise NotPruned(f"{lake} lists its files; enable(spark) prunes it, and so does read()")
-        if relation.arranged:
+        if relation.planned_by_layout:
             raise NotPruned("Spark has planned by the partitions of its files")
         if relation.format == ICEBERG or (relation.format == DELTA and relation.index == PREPARED):
             return

@@ -14,7 +14,7 @@ from skipstone.bindings.statistics.statistics import Statistics
 from skipstone.bindings.tables.partition_values import constant_statistics
 from skipstone.ir.outcome import Verdict
 from skipstone.ir.types import from_arrow
-from skipstone.kernels.pack.columns import Raw
+from skipstone.kernels.pack.columns import ColumnStatistics
 from skipstone.kernels.pack.planes import Mask
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class ListedFiles:
         return len(self.paths)
 
     @property
-    def _constants(self) -> dict[Path, Raw]:
+    def _constants(self) -> dict[Path, ColumnStatistics]:
         return {(name,): constant_statistics(values) for name, values in self.values.items()}
 
     def partition_mask(self, predicate: PruningPredicate) -> Mask:

@@ -13,7 +13,7 @@ from skipstone.bindings.filters.option import enabled
 from skipstone.bindings.predicates.predicate import is_column
 from skipstone.bindings.spark.pruning.context import Context, context_of
 from skipstone.bindings.spark.pruning.plan_scans import scans_of, validity_of
-from skipstone.bindings.spark.pruning.prune_star import star
+from skipstone.bindings.spark.pruning.prune_by_joins import filter_scans_by_joins
 from skipstone.bindings.spark.pruning.reports import Pruned, not_pruned
 from skipstone.bindings.spark.pruning.scan_files import Listings
 from skipstone.bindings.spark.pruning.scans import FOREVER, Scan
@@ -91,7 +91,9 @@ def prune(
 
         found, report = prune_remote(df, filesystem, listings)
     else:
-        found, report = prune_classic(df, filesystem, star if joins and enabled() else None)
+        found, report = prune_classic(
+            df, filesystem, filter_scans_by_joins if joins and enabled() else None
+        )
     return with_report(found, report)
 
 

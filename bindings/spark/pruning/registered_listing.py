@@ -21,7 +21,7 @@ from skipstone.ir.arrow import whole
 from skipstone.ir.outcome import Verdict
 from skipstone.ir.types import leaves_of
 from skipstone.kernels.pack.bounds import Given
-from skipstone.kernels.pack.columns import Raw
+from skipstone.kernels.pack.columns import ColumnStatistics
 from skipstone.kernels.pack.planes import Mask
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ class RegisteredListing(ListedFiles):
         return self._footers().rows(predicate, candidates, columns)
 
 
-class _Columns(Mapping["Path", Raw]):
+class _Columns(Mapping["Path", ColumnStatistics]):
     """Registered statistics of some rows by the scan's columns, taken at first use.
 
     Args:
@@ -164,19 +164,19 @@ class _Columns(Mapping["Path", Raw]):
         self._registered, self._rows, self._data = registered, rows, data
         self._leaves = leaves_of(data)
         self._names = _resolved(registered.statistics, list(self._leaves), case_sensitive)
-        self._taken: dict[Path, Raw] = {}
+        self._taken: dict[Path, ColumnStatistics] = {}
 
-    def put(self, path: Path, raw: Raw) -> None:
+    def put(self, path: Path, raw: ColumnStatistics) -> None:
         """Add the statistics of a column."""
         self._taken[path] = raw
 
-    def __getitem__(self, path: Path) -> Raw:
+    def __getitem__(self, path: Path) -> ColumnStatistics:
         found = self._taken.get(path)
         if found is None:
             arrays = self._arrays(path, PACKED)
             if not arrays:
                 raise KeyError(path)
-            found = self._taken[path] = Raw(*(arrays.get(key) for key in PACKED))
+            found = self._taken[path] = ColumnStatistics(*(arrays.get(key) for key in PACKED))
         return found
 
     def __contains__(self, path: object) -> bool:

@@ -1,4 +1,4 @@
-"""Split a plan into files that Spark's own Parquet reader reads correctly, and the rest."""
+"""NativeSplit a plan into files that Spark's own Parquet reader reads correctly, and the rest."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class NativeScan:
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class NativeSplit:
     """The two ways in which the files of a plan are read.
 
     Attributes:
@@ -61,7 +61,7 @@ class Split:
     why: str = ""
 
 
-def split(plan: Plan, columns: Sequence[str], case_sensitive: bool) -> Split:
+def split(plan: Plan, columns: Sequence[str], case_sensitive: bool) -> NativeSplit:
     """Return which files of a plan Spark can read, and the feature that forbids the others.
 
     Args:
@@ -78,12 +78,12 @@ def split(plan: Plan, columns: Sequence[str], case_sensitive: bool) -> Split:
             return _delta(table, plan, kept, columns)
         case IcebergFiles():
             return _iceberg(table, kept, columns)
-    return Split([], kept, f"a table of the kind {type(table).__name__}")
+    return NativeSplit([], kept, f"a table of the kind {type(table).__name__}")
 
 
 def _parquet(
     table: ParquetTable, kept: list[int], columns: Sequence[str], case_sensitive: bool
-) -> Split:
+) -> NativeSplit:
     files = np.unique(table.groups.file[kept])
     why = _read_differently(
         table,
@@ -98,10 +98,10 @@ def _parquet(
             "for Spark"
         )
     if why:
-        return Split([], kept, why)
+        return NativeSplit([], kept, why)
     paths = table.groups.files.paths.take(pa.array(files)).to_pylist()
     if why := next(filter(None, map(why_unlisted, paths)), ""):
-        return Split([], kept, why)
+        return NativeSplit([], kept, why)
     bases: set[str | None] = {None}
     if table.partition_columns:
         folders = [
@@ -109,16 +109,16 @@ def _parquet(
         ]
         bases = {_base(path, texts) for path, texts in folders}
         if len(bases) > 1 or None in bases:
-            return Split([], kept, "partition folders below several base folders")
+            return NativeSplit([], kept, "partition folders below several base folders")
         if any(map(_has_escaped_unicode, folders)):
             why = (
                 "percent signs in a folder's name that encode non-ASCII characters, "
                 "which Spark decodes byte by byte"
             )
-            return Split([], kept, why)
+            return NativeSplit([], kept, why)
     base = next(iter(bases))
     folder = None if base is None else spark_path(base, scheme or "", glob=False)
-    return Split([NativeScan([spark_path(p, scheme or "") for p in paths], folder)], [])
+    return NativeSplit([NativeScan([spark_path(p, scheme or "") for p in paths], folder)], [])
 
 
 def _read_differently(
@@ -188,13 +188,13 @@ def _has_escaped_unicode(folder: tuple[str, Texts]) -> bool:
     )
 
 
-def _delta(table: DeltaTable, plan: Plan, kept: list[int], columns: Sequence[str]) -> Split:
+def _delta(table: DeltaTable, plan: Plan, kept: list[int], columns: Sequence[str]) -> NativeSplit:
     if why := _delta_feature(table, columns):
-        return Split([], kept, why)
+        return NativeSplit([], kept, why)
     is_uri = "://" in table.path
     prefix = "" if is_uri else SCHEMES.get(table.snapshot.fs.type_name)
     if prefix is None:
-        return Split(
+        return NativeSplit(
             [],
             kept,
             f"the storage of {table.redacted_path}, whose files Skipstone cannot name for Spark",
@@ -246,12 +246,12 @@ def _delta(table: DeltaTable, plan: Plan, kept: list[int], columns: Sequence[str
         )
         for at in groups.values()
     ]
-    return Split(scans, [kept[i] for i in np.flatnonzero(unfit).tolist()], why)
+    return NativeSplit(scans, [kept[i] for i in np.flatnonzero(unfit).tolist()], why)
 
 
-def _too_many(kept: list[int], groups: Mapping[Hashable, Sequence[Any]]) -> Split:
+def _too_many(kept: list[int], groups: Mapping[Hashable, Sequence[Any]]) -> NativeSplit:
     """Return a split without native scans, because there are too many partitions."""
-    return Split(
+    return NativeSplit(
         [],
         kept,
         f"{len(groups)} combinations of partition values; Spark reads at most {MAX_PARTITIONS}",
@@ -272,9 +272,9 @@ def _delta_feature(table: DeltaTable, columns: Sequence[str]) -> str:
     return ""
 
 
-def _iceberg(files: IcebergFiles, kept: list[int], columns: Sequence[str]) -> Split:
+def _iceberg(files: IcebergFiles, kept: list[int], columns: Sequence[str]) -> NativeSplit:
     if why := _iceberg_feature(files, columns):
-        return Split([], kept, why)
+        return NativeSplit([], kept, why)
     rest: list[int] = []
     groups: dict[Hashable, list[str]] = {}
     constants: dict[Hashable, dict[str, pa.Scalar]] = {}
@@ -303,7 +303,7 @@ def _iceberg(files: IcebergFiles, kept: list[int], columns: Sequence[str]) -> Sp
         groups.setdefault(key, []).append(spark_path(path))
     if len(groups) > MAX_PARTITIONS:
         return _too_many(kept, groups)
-    return Split(
+    return NativeSplit(
         [NativeScan(paths, constants=constants[key]) for key, paths in groups.items()], rest, why
     )
 

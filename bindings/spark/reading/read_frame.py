@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from skipstone.bindings.spark.pruning.condition import columns_in, condition_of
 from skipstone.bindings.spark.reading.native_read import read_natively
-from skipstone.bindings.spark.reading.native_split import Split, split
+from skipstone.bindings.spark.reading.native_split import NativeSplit, split
 from skipstone.bindings.spark.reading.python_read import CHAR, read_in_workers
 from skipstone.bindings.spark.reading.tables import table_of
 from skipstone.bindings.spark.session.session import (
@@ -177,7 +177,9 @@ def _rows(
         )
         return empty
     found = (
-        Split([], plan.kept.tolist()) if how == "python" else split(plan, needed, case_sensitive)
+        NativeSplit([], plan.kept.tolist())
+        if how == "python"
+        else split(plan, needed, case_sensitive)
     )
     if how == "native" and found.rest:
         raise UnsupportedForm(

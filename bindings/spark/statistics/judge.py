@@ -23,7 +23,7 @@ from skipstone.bindings.statistics.membership import Members
 from skipstone.bindings.statistics.statistics import Statistics
 from skipstone.ir.node import Path, columns_of
 from skipstone.ir.types import leaves_of
-from skipstone.kernels.pack.columns import Raw
+from skipstone.kernels.pack.columns import ColumnStatistics
 from skipstone.kernels.run.compiler import MIN_CONTAINERS
 from skipstone.kernels.run.lru_cache import LruCache
 from skipstone.kernels.run.run import compile_ahead
@@ -107,7 +107,7 @@ class Judge:
         return Statistics(
             self.schema,
             n,
-            {path: Raw(**found) for path, found in given.items()},
+            {path: ColumnStatistics(**found) for path, found in given.items()},
             row_count=rows,
             members=members,
         )

@@ -15,7 +15,7 @@ from skipstone.bindings.statistics.store.lazy import LazyMapping
 from skipstone.bindings.statistics.store.packed import PackedReader
 from skipstone.ir.errors import StatisticsError, clip, describe_error
 from skipstone.ir.node import Path
-from skipstone.kernels.pack.columns import Raw
+from skipstone.kernels.pack.columns import ColumnStatistics
 
 if TYPE_CHECKING:
     from skipstone.bindings.statistics.statistics import Statistics
@@ -135,7 +135,7 @@ class _StatisticsReader(PackedReader):
         index = self.footer["index"]
         return out if index is None else out.with_index(self.index(out, index, columns))
 
-    def raw_reader(self, keys: list[str], section: int | None) -> Callable[[], Raw]:
+    def raw_reader(self, keys: list[str], section: int | None) -> Callable[[], ColumnStatistics]:
         """Return a function that reads bounds and counts of a column, as they were given."""
         if set(keys) - set(PACKED) or len(set(keys)) != len(keys):
             raise wrong(
@@ -144,6 +144,6 @@ class _StatisticsReader(PackedReader):
                 f"expected some of {', '.join(PACKED)}",
             )
         if section is None or not keys:
-            return Raw
+            return ColumnStatistics
         readers = {key: self.array_reader(section, len(keys), i) for i, key in enumerate(keys)}
-        return lambda: Raw(**{key: read() for key, read in readers.items()})
+        return lambda: ColumnStatistics(**{key: read() for key, read in readers.items()})

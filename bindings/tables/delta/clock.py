@@ -24,7 +24,7 @@ from skipstone.bindings.tables.partition_values import is_zoned, partition_value
 from skipstone.ir.functions.dates import HOUR, STEPS, month_start, months, truncate_days
 from skipstone.ir.zones import DAY, FARTHEST, FIRST
 from skipstone.kernels.pack.bounds import Given
-from skipstone.kernels.pack.columns import Raw
+from skipstone.kernels.pack.columns import ColumnStatistics
 
 Ticks = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -76,7 +76,7 @@ class ClockInterval:
 
 def bounds_from_times(
     kind: pa.DataType, generated: Sequence[tuple[Cell | Turn, Given, pa.DataType]]
-) -> Raw:
+) -> ColumnStatistics:
     """Bound a date or timestamp column by the partition values that were generated from it.
 
     The result also says whether the column is NULL: each form is NULL exactly where its source is.
@@ -110,7 +110,7 @@ def bounds_from_times(
             wall &= _narrow_by_turn(wall, unit, *turns[unit])
     found = axis & _column_interval(wall, kind)
     known = found.known & (found.start < found.stop) & ~null
-    return Raw(
+    return ColumnStatistics(
         _array(found.start, known, kind),
         _array(found.stop - 1, known, kind),
         _nulls(null, present),

@@ -24,7 +24,7 @@ from skipstone.bindings.tables.partition_values import (
 from skipstone.ir.arrow import null_where
 from skipstone.ir.node import Path
 from skipstone.kernels.pack.bounds import Given
-from skipstone.kernels.pack.columns import Raw
+from skipstone.kernels.pack.columns import ColumnStatistics
 
 if TYPE_CHECKING:
     from skipstone.bindings.tables.delta.snapshot import Snapshot
@@ -37,7 +37,7 @@ REPLACEMENT: Final = "\ufffd"
 OFFSET_WITH_SECONDS: Final = r"T.*[+-]\d\d:\d\d:\d\d$"
 
 
-class LogColumns(Mapping[Path, Raw]):
+class LogColumns(Mapping[Path, ColumnStatistics]):
     """The statistics of all columns of a snapshot's files, decoded at first use.
 
     Args:
@@ -49,9 +49,9 @@ class LogColumns(Mapping[Path, Raw]):
         self._leaves = {leaf.path: leaf for leaf in snapshot.fields.leaves}
         self._partitions = snapshot.fields.partitions
         self._snapshot, self._timezone = snapshot, timezone
-        self._decoded: dict[Path, Raw] = {}
+        self._decoded: dict[Path, ColumnStatistics] = {}
 
-    def __getitem__(self, path: Path) -> Raw:
+    def __getitem__(self, path: Path) -> ColumnStatistics:
         if path not in self._decoded:
             self._decoded[path] = self._raw(self._leaves[path])
         return self._decoded[path]
@@ -105,7 +105,7 @@ class LogColumns(Mapping[Path, Raw]):
         assert texts is not None
         return texts
 
-    def _raw(self, leaf: LeafField) -> Raw:
+    def _raw(self, leaf: LeafField) -> ColumnStatistics:
         if leaf.path[0] in self._partitions and len(leaf.path) == 1:
             return partition_raw(self.texts(leaf.path[0]), leaf.type, self._timezone)
         low = self._concatenated(
@@ -115,7 +115,7 @@ class LogColumns(Mapping[Path, Raw]):
             leaf.type, lambda s: _bounds(child(s, ("maxValues", *leaf.physical)), leaf, high=True)
         )
         nulls = self._concatenated(pa.int64(), lambda s: child(s, ("nullCount", *leaf.physical)))
-        return Raw(low, high, nulls, self.rows(), self._nans(leaf, high))
+        return ColumnStatistics(low, high, nulls, self.rows(), self._nans(leaf, high))
 
     def _nans(self, leaf: LeafField, high: Given | None) -> Given | None:
         """Return the NaN count of each file: 0 or unknown.
@@ -276,7 +276,7 @@ def _float_bounds(values: Given, leaf: LeafField, *, high: bool) -> Given:
     return pc.max_element_wise(values, near) if high else pc.min_element_wise(values, near)
 
 
-def partition_raw(texts: Given, kind: pa.DataType, timezone: str) -> Raw:
+def partition_raw(texts: Given, kind: pa.DataType, timezone: str) -> ColumnStatistics:
     """Return the statistics of a partition column: all rows of a file have one value, or NULL.
 
     A text that is not a value of the type is unknown.

@@ -39,7 +39,7 @@ from skipstone.ir.node import Path, literal
 from skipstone.ir.session import Session
 from skipstone.ir.types import DType
 from skipstone.kernels.pack.bounds import Bounds, Given, Side, bounds_of
-from skipstone.kernels.pack.columns import Column, Raw, column_of, pack_column, without
+from skipstone.kernels.pack.columns import Column, ColumnStatistics, column_of, pack_column, without
 from skipstone.kernels.pack.counts import planes_of
 
 Rows: TypeAlias = Given | Callable[[], pa.Array] | None
@@ -72,7 +72,7 @@ class NarrowedStatistics(Statistics):
         self,
         schema: pa.Schema,
         files: int,
-        columns: Mapping[Path, Raw],
+        columns: Mapping[Path, ColumnStatistics],
         bounds: GeneratedBounds,
         row_count: Rows,
     ) -> None:
@@ -127,12 +127,12 @@ def _text_bounds(values: Given | None, side: Side) -> Bounds | None:
     return Bounds(array, known_of(array))
 
 
-class GeneratedBounds(Mapping[Path, Raw]):
+class GeneratedBounds(Mapping[Path, ColumnStatistics]):
     """Bounds of other columns by the partition values, computed at first use."""
 
     def __init__(self, fields: TableFields, columns: LogColumns) -> None:
         self._fields, self._columns = fields, columns
-        self._computed: dict[Path, Raw] = {}
+        self._computed: dict[Path, ColumnStatistics] = {}
 
     @cached_property
     def _by_source(self) -> dict[Path, list[GeneratedColumn]]:
@@ -141,7 +141,7 @@ class GeneratedBounds(Mapping[Path, Raw]):
             out.setdefault(g.source, []).append(g)
         return out
 
-    def __getitem__(self, path: Path) -> Raw:
+    def __getitem__(self, path: Path) -> ColumnStatistics:
         if path not in self._computed:
             self._computed[path] = functools.reduce(narrow, self._raws(path, self._by_source[path]))
         return self._computed[path]
@@ -173,7 +173,7 @@ class GeneratedBounds(Mapping[Path, Raw]):
                 absent = none if absent is None else pc.or_(absent, none)
         return None if absent is None else pc.if_else(absent, False, None)
 
-    def _raws(self, path: Path, columns: list[GeneratedColumn]) -> Iterator[Raw]:
+    def _raws(self, path: Path, columns: list[GeneratedColumn]) -> Iterator[ColumnStatistics]:
         kind = self._leaf_type(path)
         times = [
             (g.form, self._columns.texts(g.name), self._leaf_type((g.name,)))
@@ -195,17 +195,19 @@ class GeneratedBounds(Mapping[Path, Raw]):
         return next(leaf.type for leaf in self._fields.leaves if leaf.path == path)
 
 
-def bounds_from_same(texts: Given, kind: pa.DataType) -> Raw:
+def bounds_from_same(texts: Given, kind: pa.DataType) -> ColumnStatistics:
     """Bound a column that equals its partition column. Writers store an empty text as NULL."""
     raw = partition_raw(texts, kind, "UTC")
     if not (pa.types.is_string(kind) or pa.types.is_binary(kind)):
         return raw
     assert raw.min is not None
     blank = pc.if_else(pc.equal(raw.null_count, 1), b"", raw.min.cast(pa.large_binary()))
-    return Raw(blank, blank, pc.if_else(pc.equal(raw.null_count, 0), 0, None), raw.row_count)
+    return ColumnStatistics(
+        blank, blank, pc.if_else(pc.equal(raw.null_count, 0), 0, None), raw.row_count
+    )
 
 
-def bounds_from_substring(texts: Given, part: Substring) -> Raw:
+def bounds_from_substring(texts: Given, part: Substring) -> ColumnStatistics:
     """Bound a text by the substring of it in the partition column.
 
     The substring is a prefix if it starts at the first character. If it is shorter than it may be,
@@ -216,13 +218,13 @@ def bounds_from_substring(texts: Given, part: Substring) -> Raw:
     nulls = pc.if_else(pc.equal(filled, ""), None, 0)
     ones = pa.repeat(pa.scalar(1, pa.int64()), len(texts))
     if part.at not in (0, 1) or (part.count is not None and part.count < 1):
-        return Raw(null_count=nulls, row_count=ones)
+        return ColumnStatistics(null_count=nulls, row_count=ones)
     low = filled.cast(pa.large_binary())
     ends = (
         pc.is_valid(filled) if part.count is None else pc.less(pc.utf8_length(filled), part.count)
     )
     past = pc.binary_join_element_wise(low, *pa.array([PAST, b""], pa.large_binary()))
-    return Raw(low, pc.if_else(ends, low, past), nulls, ones)
+    return ColumnStatistics(low, pc.if_else(ends, low, past), nulls, ones)
 
 
 def substring_of(value: bytes, part: Substring) -> bytes:
@@ -237,9 +239,9 @@ def substring_of(value: bytes, part: Substring) -> bytes:
     return found.value
 
 
-def narrow(own: Raw, other: Raw) -> Raw:
+def narrow(own: ColumnStatistics, other: ColumnStatistics) -> ColumnStatistics:
     """Intersect two sets of bounds; take the counts from `other` where it knows them."""
-    return Raw(
+    return ColumnStatistics(
         _tighter(own.min, other.min, pc.max_element_wise),
         _tighter(own.max, other.max, pc.min_element_wise),
         *(

@@ -41,7 +41,7 @@ from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import SourceError
 from skipstone.ir.node import Path
 from skipstone.ir.outcome import Verdict
-from skipstone.kernels.pack.columns import Raw
+from skipstone.kernels.pack.columns import ColumnStatistics
 from skipstone.kernels.pack.planes import Mask
 
 if TYPE_CHECKING:
@@ -218,7 +218,7 @@ class HiveTable(Table):
             timezone = filters.session.timezone
         else:
             timezone = "UTC"
-        values: dict[Path, Raw] = {
+        values: dict[Path, ColumnStatistics] = {
             (f.name,): constant_statistics(partition_column(folders, f, timezone)) for f in fields
         }
         statistics = Statistics(self.schema, len(folders), values)

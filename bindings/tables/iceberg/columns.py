@@ -13,11 +13,11 @@ from skipstone.bindings.tables.iceberg.manifest import LOWER, NANS, NULLS, UPPER
 from skipstone.bindings.tables.iceberg.partition import Spec, concatenate, partition_raw
 from skipstone.bindings.tables.iceberg.values import typed, wide_uuids
 from skipstone.ir.node import Path
-from skipstone.kernels.pack.columns import Raw
+from skipstone.kernels.pack.columns import ColumnStatistics
 from skipstone.kernels.run.pool import run_chunks
 
 
-class FileColumns(Mapping[Path, Raw]):
+class FileColumns(Mapping[Path, ColumnStatistics]):
     """The statistics of all columns of the files in some manifests.
 
     Args:
@@ -30,9 +30,9 @@ class FileColumns(Mapping[Path, Raw]):
         self, fields: TableFields, specs: Mapping[int, Spec], manifests: Sequence[Manifest]
     ) -> None:
         self._fields, self._specs, self._manifests = fields, specs, manifests
-        self._decoded: dict[Path, Raw] = {}
+        self._decoded: dict[Path, ColumnStatistics] = {}
 
-    def __getitem__(self, path: Path) -> Raw:
+    def __getitem__(self, path: Path) -> ColumnStatistics:
         if path not in self._decoded:
             self._decoded[path] = self._raw(self._fields.leaves[path])
         return self._decoded[path]
@@ -43,8 +43,8 @@ class FileColumns(Mapping[Path, Raw]):
     def __len__(self) -> int:
         return len(self._fields.leaves)
 
-    def _raw(self, leaf: Leaf) -> Raw:
-        parts = [Raw()] * len(self._manifests)
+    def _raw(self, leaf: Leaf) -> ColumnStatistics:
+        parts = [ColumnStatistics()] * len(self._manifests)
 
         def work(first: int, stop: int) -> None:
             parts[first:stop] = [self._of_manifest(leaf, m) for m in self._manifests[first:stop]]
@@ -52,9 +52,9 @@ class FileColumns(Mapping[Path, Raw]):
         run_chunks(work, len(parts), 1)
         return concatenate(parts, list(map(len, self._manifests)), leaf.type)
 
-    def _of_manifest(self, leaf: Leaf, files: Manifest) -> Raw:
+    def _of_manifest(self, leaf: Leaf, files: Manifest) -> ColumnStatistics:
         if leaf.kind == "VariantType":  # the format does not say what is counted
-            return Raw()
+            return ColumnStatistics()
         spec = self._specs.get(files.spec)
         if spec is not None and (f := spec.exact(leaf.path)) is not None:
             # Every row of a file has its partition's value, whatever the file's own statistics say.
@@ -71,7 +71,9 @@ class FileColumns(Mapping[Path, Raw]):
             low, high = _certain_uuids(*wide_uuids(low, high))
         rows = pa.array(files.rows, mask=files.rows < 0)
         if len(leaf.path) > 1:
-            return Raw(low, high, _nested_nulls(nulls, values, rows, files), rows, nans)
+            return ColumnStatistics(
+                low, high, _nested_nulls(nulls, values, rows, files), rows, nans
+            )
         if values is not None:
             # Every row has one value of a column, so counts that say otherwise count something
             # else.
@@ -80,7 +82,7 @@ class FileColumns(Mapping[Path, Raw]):
                 nulls, nans = (
                     None if c is None else pc.if_else(wrong, None, c) for c in (nulls, nans)
                 )
-        return Raw(low, high, nulls, rows, nans)
+        return ColumnStatistics(low, high, nulls, rows, nans)
 
 
 def _nested_nulls(

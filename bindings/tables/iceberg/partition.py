@@ -28,7 +28,7 @@ from skipstone.ir.partitioning.transforms import Transform
 from skipstone.ir.simplify import FALSE, TRUE
 from skipstone.ir.types import from_arrow
 from skipstone.kernels.decode.avro_records import Entry
-from skipstone.kernels.pack.columns import Raw
+from skipstone.kernels.pack.columns import ColumnStatistics
 
 Mask = npt.NDArray[np.bool_]
 Verdicts = npt.NDArray[np.uint8]
@@ -99,7 +99,9 @@ class Spec:
         condition = self.project(predicate, "inclusive")
         if condition == TRUE:
             return np.ones(len(manifests), np.bool_)
-        known: dict[Path, Raw] = {(f.name,): _summary(f, manifests) for f in self.fields}
+        known: dict[Path, ColumnStatistics] = {
+            (f.name,): _summary(f, manifests) for f in self.fields
+        }
         return predicate.over(condition, self.schema).prune(
             Statistics(self.schema, len(manifests), known)
         )
@@ -109,7 +111,7 @@ class Spec:
 
         Each partition field is a column with one value in each file.
         """
-        known: dict[Path, Raw] = {
+        known: dict[Path, ColumnStatistics] = {
             (f.name,): concatenate(
                 [partition_raw(f, m) for m in manifests], list(map(len, manifests)), f.type
             )
@@ -164,7 +166,7 @@ def _field(field: Any, at: int, fields: TableFields) -> SpecField | None:
     )
 
 
-def _summary(f: SpecField, manifests: Sequence[Any]) -> Raw:
+def _summary(f: SpecField, manifests: Sequence[Any]) -> ColumnStatistics:
     """Return the summaries of a field in the manifest list as statistics, one per manifest."""
     found = [
         m.partitions[f.at] if m.partitions and f.at < len(m.partitions) else None for m in manifests
@@ -182,7 +184,9 @@ def _summary(f: SpecField, manifests: Sequence[Any]) -> Raw:
         [None if s is None or getattr(s, flag) is not False else 0 for s in found]
         for flag in ("contains_null", "contains_nan")
     )
-    return Raw(low, high, pa.array(nulls, pa.int64()), None, pa.array(nans, pa.int64()))
+    return ColumnStatistics(
+        low, high, pa.array(nulls, pa.int64()), None, pa.array(nans, pa.int64())
+    )
 
 
 def _stored(values: Sequence[bytes | None]) -> Entry:
@@ -195,7 +199,9 @@ def _stored(values: Sequence[bytes | None]) -> Entry:
     )
 
 
-def concatenate(parts: Sequence[Raw], lengths: Sequence[int], kind: pa.DataType) -> Raw:
+def concatenate(
+    parts: Sequence[ColumnStatistics], lengths: Sequence[int], kind: pa.DataType
+) -> ColumnStatistics:
     """Concatenate the statistics of one column from several lists of containers.
 
     Args:
@@ -213,17 +219,17 @@ def concatenate(parts: Sequence[Raw], lengths: Sequence[int], kind: pa.DataType)
             [pa.nulls(n, to) if a is None else a for a, n in zip(found, lengths, strict=True)], to
         )
 
-    return Raw(*map(whole, STATISTICS))
+    return ColumnStatistics(*map(whole, STATISTICS))
 
 
-def partition_raw(f: SpecField, files: Manifest) -> Raw:
+def partition_raw(f: SpecField, files: Manifest) -> ColumnStatistics:
     """Return a partition field as the statistics of a column with one value in each file.
 
     They are unknown where the values cannot be read.
     """
     values, known = partition_values(f, files)
     if values is None:
-        return Raw()
+        return ColumnStatistics()
     absent = pc.is_null(values)
     return constant_statistics(
         values, absent if known is None else pc.and_(absent, arrow_of(known))

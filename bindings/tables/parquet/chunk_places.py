@@ -32,7 +32,7 @@ def places_in_python(footer: bytes) -> npt.NDArray[np.int64] | None:
         footer: FileMetaData in Thrift's compact protocol.
 
     Returns:
-        The same as `page_layout.places_of`.
+        The same as `page_layout.page_slots_of`.
     """
     try:
         groups = _list(read_struct(footer).get(ROW_GROUPS))

@@ -29,8 +29,8 @@ from skipstone.kernels.decode.spans import Bytes
 FIRST_FETCH, LOCAL_FETCH = 1 << 16, 1 << 13
 MAX_LAYOUT: Final = 1 << 26  # bytes; longer footers are left to pyarrow
 # Total bytes of footers in a process that Python searches for pages before a loop takes over: up to
-# `KEPT` no loop is loaded from disk, up to `FEW` none is compiled. 1 KB takes 0.2 ms.
-KEPT, FEW, MAX_PYTHON = 1 << 16, 1 << 19, 1 << 20
+# `NO_LOOP_BYTES` no loop is loaded from disk, up to `FEW` none is compiled. 1 KB takes 0.2 ms.
+NO_LOOP_BYTES, FEW, MAX_PYTHON = 1 << 16, 1 << 19, 1 << 20
 _read_by_python = 0
 READ_ERRORS: Final = (OSError, pa.ArrowException, ValueError)  # how pyarrow refuses a footer
 # Parquet's types by number.
@@ -119,17 +119,17 @@ class ParsedFooter:
         _read_by_python += len(self.data)
         if (
             page_layout.is_compiled()
-            or (_read_by_python > KEPT and page_layout.load_from_disk())
+            or (_read_by_python > NO_LOOP_BYTES and page_layout.load_from_disk())
             or (_read_by_python > FEW and page_layout.compiled_or_start())
         ):
-            return page_layout.places_of(self.data)
+            return page_layout.page_slots_of(self.data)
         return None if _read_by_python > MAX_PYTHON else places_in_python(self.data.tobytes())
 
     def locate_pages(self) -> None:
         """Locate statistics and pages now if the loops were not compiled when they were needed."""
         self.lay_out()
         if self.places is None and len(self.data) <= MAX_LAYOUT:
-            self.__dict__["places"] = page_layout.places_of(self.data)
+            self.__dict__["places"] = page_layout.page_slots_of(self.data)
 
     @cached_property
     def rows(self) -> Ints:

@@ -57,7 +57,7 @@ class ChunkSlots(NamedTuple):
 class ChunkFlags(NamedTuple):
     """The slots of a column that are needed after its bounds are decoded, each of shape (n,)."""
 
-    told: Ints
+    known: Ints
     bloom: Ints
     bloom_size: Ints
     present: Mask
@@ -65,12 +65,12 @@ class ChunkFlags(NamedTuple):
     @classmethod
     def of(cls, chunks: ChunkSlots) -> ChunkFlags:
         """Return copies of some slots."""
-        told = chunks.slots[:, at.FLAGS].copy()
-        if not (told >> at.BLOOM & 1).any():
-            none = np.broadcast_to(np.zeros(1, np.int64), told.shape)  # takes no memory
-            return cls(told, none, none, chunks.present)
+        known = chunks.slots[:, at.FLAGS].copy()
+        if not (known >> at.BLOOM & 1).any():
+            none = np.broadcast_to(np.zeros(1, np.int64), known.shape)  # takes no memory
+            return cls(known, none, none, chunks.present)
         bloom, size = (chunks.slots[:, s].copy() for s in (at.BLOOM, at.BLOOM_SIZE))
-        return cls(told, bloom, size, chunks.present)
+        return cls(known, bloom, size, chunks.present)
 
 
 class OpenBlock:

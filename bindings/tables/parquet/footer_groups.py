@@ -50,7 +50,7 @@ from skipstone.kernels.decode.footer_loops import (
     MAX_EXACT,
     MIN_EXACT,
 )
-from skipstone.kernels.pack.columns import Raw
+from skipstone.kernels.pack.columns import ColumnStatistics
 from skipstone.kernels.pack.planes import Mask
 from skipstone.kernels.run.pool import run_chunks
 
@@ -216,7 +216,7 @@ class FooterPart:
         """Return a test of the file schemas for each row group; False for unreadable files."""
         return np.array([*test, False], np.bool_)[self.form[self.owner]]
 
-    def raw(self, path: Path, kind: pa.DataType) -> Raw:
+    def raw(self, path: Path, kind: pa.DataType) -> ColumnStatistics:
         """Return the statistics of one column, with bounds of the table's type `kind`."""
         position = self._positions(path)
         lacking = self._per_form(f.lacks(path) for f in self.forms)
@@ -246,7 +246,9 @@ class FooterPart:
         highs = bound_array(decoded.high, decoded, high, plain)
         if plain != kind:
             lows, highs = (b.dictionary_encode().cast(kind) for b in (lows, highs))
-        return Raw(lows, highs, longs(nulls, counted), nan_count=longs(nans, nans != UNKNOWN))
+        return ColumnStatistics(
+            lows, highs, longs(nulls, counted), nan_count=longs(nans, nans != UNKNOWN)
+        )
 
     def _decoded(self, chunks: ChunkSlots, position: Ints, kind: pa.DataType) -> ChunkBounds:
         """Return the statistics of a column that the loop decodes.
@@ -286,7 +288,7 @@ class FooterPart:
         position = self._positions(path)
         flags = self._flags_of(path)
         known, true = (
-            [flags.told >> bit & 1 == 1 for bit in (MIN_EXACT + more, MAX_EXACT + more)]
+            [flags.known >> bit & 1 == 1 for bit in (MIN_EXACT + more, MAX_EXACT + more)]
             for more in (0, BOOLEANS)
         )
         opened: dict[int, OpenBlock] = {}
@@ -308,9 +310,9 @@ class FooterPart:
         spans = {
             i: (
                 int(flags.bloom[i]),
-                int(flags.bloom_size[i]) if flags.told[i] >> BLOOM_SIZE & 1 else None,
+                int(flags.bloom_size[i]) if flags.known[i] >> BLOOM_SIZE & 1 else None,
             )
-            for i in np.flatnonzero(flags.told >> BLOOM & 1).tolist()
+            for i in np.flatnonzero(flags.known >> BLOOM & 1).tolist()
         }
         for i, _, chunk in self._from_pyarrow((position >= 0) & ~flags.present, position):
             at = getattr(chunk, "bloom_filter_offset", None)  # pyarrow 19 does not have it

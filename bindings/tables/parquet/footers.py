@@ -42,9 +42,10 @@ FETCH_THREADS: Final = 16  # most of the time of a fetch is spent waiting for st
 # Storage is slow if a footer takes this many seconds, averaged over a batch of this many files.
 # With 16 threads a file in memory takes three times as long, because they wait for the GIL.
 SLOW_SECONDS, BATCH_FILES = 0.001, 16
-# Bytes of footers. Below KEPT no loop is loaded from disk, which takes 50 ms. Below SMALL none is
-# compiled, as Numba alone takes 0.4 s to import. At LARGE, Python would take more than a second.
-KEPT, SMALL, LARGE = 1 << 16, 1 << 20, 1 << 22
+# Bytes of footers. Below NO_LOOP_BYTES no loop is loaded from disk, which takes 50 ms. Below SMALL
+# none is compiled, as Numba alone takes 0.4 s to import. At LARGE, Python would take more than a
+# second.
+NO_LOOP_BYTES, SMALL, LARGE = 1 << 16, 1 << 20, 1 << 22
 GROUP: Final = 8  # full blocks that are parsed together, by all threads
 OPEN_BLOCKS: Final = 4  # left open, so that plans of small tables decompress nothing; 2 MB each
 _asked = 0  # bytes that Python has read, or could have
@@ -180,7 +181,7 @@ def is_worth_loop(nbytes: int) -> bool:
     _asked += nbytes
     return nbytes > 0 and (
         nbytes >= LARGE
-        or (_asked >= KEPT and load_from_disk())
+        or (_asked >= NO_LOOP_BYTES and load_from_disk())
         or (_asked >= SMALL and compiled_or_start())
     )
 
@@ -268,7 +269,7 @@ class _Reading:
             compiled_or_start()
         # They wait for the loop only if Python would take long.
         nbytes = sum(block.nbytes for block in unparsed)
-        loop = is_compiled() or nbytes >= LARGE or (nbytes >= KEPT and load_from_disk())
+        loop = is_compiled() or nbytes >= LARGE or (nbytes >= NO_LOOP_BYTES and load_from_disk())
         self._parse(unparsed, loop=loop)
         first = 0
         for block in self._blocks:

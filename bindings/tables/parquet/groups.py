@@ -18,7 +18,7 @@ from skipstone.ir.errors import SourceError
 from skipstone.ir.node import Path
 from skipstone.ir.types import leaves_of
 from skipstone.kernels.decode.arrays import longs
-from skipstone.kernels.pack.columns import Raw
+from skipstone.kernels.pack.columns import ColumnStatistics
 from skipstone.kernels.pack.planes import Mask
 
 
@@ -55,7 +55,7 @@ class RowGroupPart(Protocol):
         """Look up the statistics of columns together, if that is cheaper than one by one."""
         ...
 
-    def raw(self, path: Path, kind: pa.DataType) -> Raw:
+    def raw(self, path: Path, kind: pa.DataType) -> ColumnStatistics:
         """Return the statistics of one column, length k, with bounds of the table's type `kind`."""
         ...
 
@@ -123,7 +123,7 @@ class RowGroups:
         self._order = None if (np.diff(order) == 1).all() else order
         self.file, self.group = file[order], group[order]
         self.rows = _concat([p.rows for p in parts])[order]
-        self._raw: dict[Path, Raw] = {}
+        self._raw: dict[Path, ColumnStatistics] = {}
 
     def __len__(self) -> int:
         return len(self.file)
@@ -148,12 +148,12 @@ class RowGroups:
             for part in self.parts:
                 part.load(new)
 
-    def raw(self, path: Path) -> Raw:
+    def raw(self, path: Path) -> ColumnStatistics:
         """Return the statistics of one column of the files."""
         if path not in self._raw:
             kind = type_at(self.schema, path)
             raws = [p.raw(path, kind) for p in self.parts]
-            self._raw[path] = Raw(
+            self._raw[path] = ColumnStatistics(
                 *(
                     self._concat_parts([getattr(r, key) for r in raws], t)
                     for key, t in _statistic_types(kind)
@@ -199,7 +199,7 @@ class RowGroups:
         position[self._order] = np.arange(len(position))
         return {int(position[i]): bloom for i, bloom in locations.items()}
 
-    def partition(self, field: pa.Field, timezone: str) -> Raw:
+    def partition(self, field: pa.Field, timezone: str) -> ColumnStatistics:
         """Return the statistics of a partition column.
 
         A partition value is both bounds of its row groups. A NULL value counts as a column of
@@ -269,13 +269,13 @@ def _concat(arrays: Sequence[Ints]) -> Ints:
     return np.concatenate([np.zeros(0, np.int64), *arrays])
 
 
-class LazyColumns(Mapping[Path, Raw]):
+class LazyColumns(Mapping[Path, ColumnStatistics]):
     """Column -> statistics, computed when a column is first used."""
 
     def __init__(self, groups: RowGroups, timezone: str) -> None:
         self.groups, self._timezone = groups, timezone
         self._leaves = [p for p, leaf in leaves_of(groups.schema).items() if leaf.dtype.ordered]
-        self._constants: dict[Path, Raw] = {}
+        self._constants: dict[Path, ColumnStatistics] = {}
 
     def __iter__(self) -> Iterator[Path]:
         return iter(self._leaves)
@@ -283,7 +283,7 @@ class LazyColumns(Mapping[Path, Raw]):
     def __len__(self) -> int:
         return len(self._leaves)
 
-    def __getitem__(self, path: Path) -> Raw:
+    def __getitem__(self, path: Path) -> ColumnStatistics:
         if path not in self._leaves:
             raise KeyError(path)
         if not self.groups.is_partition(path):

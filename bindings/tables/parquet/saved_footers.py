@@ -30,7 +30,7 @@ from skipstone.bindings.tables.parquet.groups import Exactness, RowGroups, first
 from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import SourceError, StatisticsError, describe_error
 from skipstone.ir.node import Path
-from skipstone.kernels.pack.columns import Raw
+from skipstone.kernels.pack.columns import ColumnStatistics
 from skipstone.kernels.pack.planes import Mask
 
 SNAPSHOT_NAME: Final = "_skipstone_stats"  # hidden from Spark, and from our own listings
@@ -286,7 +286,7 @@ class SavedPart:
     def load(self, paths: Sequence[Path]) -> None:
         """Do nothing: the snapshot stores each column by itself."""
 
-    def raw(self, path: Path, kind: pa.DataType) -> Raw:
+    def raw(self, path: Path, kind: pa.DataType) -> ColumnStatistics:
         """Return the statistics of one column, with bounds of the table's type `kind`."""
         lacking = self._per_form([f.lacks(path) for f in self.forms])
         readable = self._per_form([f.widens(path, kind) for f in self.forms])
@@ -300,7 +300,7 @@ class SavedPart:
         nulls = pa.array(self.rows, pa.int64(), mask=~lacking)
         if count is not None:
             nulls = pc.if_else(pa.array(lacking), nulls, count)
-        return Raw(_widen(low, kind), _widen(high, kind), nulls, nan_count=nans)
+        return ColumnStatistics(_widen(low, kind), _widen(high, kind), nulls, nan_count=nans)
 
     def exact(self, path: Path) -> tuple[pa.Array, pa.Array]:
         """Return whether min and max occur in a row, as bool arrays; null is unknown."""

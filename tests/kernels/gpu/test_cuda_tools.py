@@ -10,7 +10,7 @@ from skipstone.ir.types import Kind, from_arrow
 from skipstone.kernels.gpu import cuda_tools, gpu
 from skipstone.kernels.gpu.device_arrays import foreign_of
 from skipstone.kernels.gpu.device_bounds import lanes_there
-from skipstone.kernels.pack.columns import Raw, pack_column
+from skipstone.kernels.pack.columns import ColumnStatistics, pack_column
 from tests.support.cuda.arrays import FIXED, ArrowDevice, interface
 from tests.support.rows.strategies import Field, array_of
 from tests.support.rows.zonemaps import hostile
@@ -73,7 +73,7 @@ def test_bounds_are_mended_as_on_the_host(arrow, where):
         array_of([None if (v := getattr(s[("x",)], side)) == least else v for s in stats], arrow)
         for side in ("low", "high")
     )
-    c = pack_column(Raw(low, high), dtype, len(stats))
+    c = pack_column(ColumnStatistics(low, high), dtype, len(stats))
     expected = [
         known_lanes(lanes, dtype, c.end(side)) for lanes, side in ((c.low, False), (c.high, True))
     ]
@@ -115,7 +115,7 @@ def test_bounds_are_mended_as_on_the_host(arrow, where):
                 and back.is_valid().to_pylist() == given.is_valid().to_pylist()
             )
         alone, _ = lanes_there(where, dtype, f[0], None)
-        packed = pack_column(Raw(low), dtype, len(stats))
+        packed = pack_column(ColumnStatistics(low), dtype, len(stats))
         assert known_lanes(where.download(alone), dtype, dtype.lowest) == known_lanes(
             packed.low, dtype, packed.end(False)
         )

@@ -288,7 +288,7 @@ def test_few_footers_need_no_loop(tmp_path, monkeypatch):
     monkeypatch.setattr(sources, "load_from_disk", lambda: loads.append(1))
     monkeypatch.setattr(sources, "compiled_or_start", lambda: requests.append(1))
     while sources._asked < sources.SMALL:
-        assert bool(loads) == (sources._asked >= sources.KEPT)
+        assert bool(loads) == (sources._asked >= sources.NO_LOOP_BYTES)
         assert ss.scan_parquet(tmp_path).plan("x = 3").row_groups == expected
     assert len(requests) == 1
 

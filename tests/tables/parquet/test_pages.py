@@ -203,13 +203,13 @@ def test_python_finds_pages_where_the_loop_does(seed, tmp_path):
     write(file, table(seed), seed)
     whole = file.read_bytes()
     footer = whole[-8 - int.from_bytes(whole[-8:-4], "little") : -8]
-    places = page_layout.places_of(np.frombuffer(footer, np.uint8))
+    places = page_layout.page_slots_of(np.frombuffer(footer, np.uint8))
     assert (_set_slots(places_in_python(footer)) == _set_slots(places)).all()
     for _ in range(100):
         data = bytearray(footer)
         for i in random.integers(len(data), size=random.integers(1, 5)):
             data[i] = random.integers(256)
-        by_loop = page_layout.places_of(np.frombuffer(data, np.uint8))
+        by_loop = page_layout.page_slots_of(np.frombuffer(data, np.uint8))
         by_python = places_in_python(bytes(data))
         if by_loop is not None and by_python is not None:
             assert (_set_slots(by_python) == _set_slots(by_loop)).all()

@@ -55,7 +55,7 @@ class Chunk(NamedTuple):
         """Return the chunk of a footer's slots; None if they contradict each other.
 
         Args:
-            slots: Slots of `places_of`, shape (WIDTH,).
+            slots: Slots of `page_slots_of`, shape (WIDTH,).
             size: The size of the file, in bytes.
         """
         bits, codec, values, unpacked, data, dictionary, nbytes = (

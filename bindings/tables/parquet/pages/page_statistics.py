@@ -26,7 +26,7 @@ from skipstone.bindings.tables.parquet.thrift import ThriftError, read_struct
 from skipstone.ir.arrow import arrow_of, booleans_of
 from skipstone.ir.node import Path
 from skipstone.kernels.decode import footer_loops as at
-from skipstone.kernels.pack.columns import Raw
+from skipstone.kernels.pack.columns import ColumnStatistics
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -176,7 +176,7 @@ def segments_of(
         edges.append(np.unique(np.concatenate([[0, rows], *inner]))[:-1] + first)
     starts = np.concatenate(edges) if edges else np.zeros(0, np.int64)
     stops = np.append(starts[1:], firsts[-1])[: len(starts)]
-    columns: dict[Path, Raw] = {}
+    columns: dict[Path, ColumnStatistics] = {}
     for name, position in positions.items():
         raw = _raw(schema.field(name).type, head, position, name, groups, firsts, starts)
         if raw is not None:
@@ -198,7 +198,7 @@ def _raw(
     groups: Sequence[tuple[int, Mapping[str, PageBounds]]],
     firsts: Ints,
     starts: Ints,
-) -> Raw | None:
+) -> ColumnStatistics | None:
     """Return the statistics of one column in the ranges that begin at `starts`."""
     with_bounds = [
         (b, first)
@@ -217,7 +217,7 @@ def _raw(
     # Row groups without statistics of the column have ranges past its pages there.
     inside = (page >= 0) & (starts < (page_starts + page_rows)[page]) & believed[page]
     where = arrow_of(page, inside)
-    return Raw(
+    return ColumnStatistics(
         low.take(where), high.take(where), nulls.take(where), arrow_of(page_rows).take(where)
     )
 

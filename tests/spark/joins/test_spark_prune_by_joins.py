@@ -208,7 +208,7 @@ def test_switches(spark, lake, monkeypatch):
     monkeypatch.setenv("SKIPSTONE_DYNAMIC_FILTERING", "0")
     assert pruned(prune(plain))[0].kept == 11
     monkeypatch.delenv("SKIPSTONE_DYNAMIC_FILTERING")
-    monkeypatch.setattr("skipstone.bindings.spark.pruning.prune_star.MAX_JOBS", 0)
+    monkeypatch.setattr("skipstone.bindings.spark.pruning.prune_by_joins.MAX_JOBS", 0)
     assert pruned(prune(plain))[0].kept == 11
 
 

@@ -44,7 +44,7 @@ class _Kept(NamedTuple):
     positions: Positions
 
 
-def parse_kept(text: str, parse: Parse) -> tuple[Node, Positions] | None:
+def parse_cached(text: str, parse: Parse) -> tuple[Node, Positions] | None:
     """Parse a text, or fill its literals into the cached tree of a text that differs only in them.
 
     Args:

@@ -5,7 +5,7 @@ import random
 import pyarrow as pa
 import pytest
 
-from skipstone.bindings.predicates import sql, sql_kept
+from skipstone.bindings.predicates import sql, sql_cache
 from skipstone.ir.bind import bind
 from skipstone.ir.errors import PredicateError, UnknownColumn
 from skipstone.ir.node import Op
@@ -119,10 +119,10 @@ KEPT = {
 
 @pytest.mark.parametrize("text", KEPT)
 def test_what_is_kept(text):
-    sql_kept._parse_marked.cache_clear()
+    sql_cache._parse_marked.cache_clear()
     for other in (text, *KEPT[text]):
         check(other)
-    found = sql_kept._parse_marked.cache_info()
+    found = sql_cache._parse_marked.cache_info()
     assert (found.misses, found.hits) == (1, len(KEPT[text]))
 
 
@@ -141,7 +141,7 @@ NEVER_KEPT = (
 
 @pytest.mark.parametrize("text", NEVER_KEPT)
 def test_what_is_not_kept(text):
-    assert sql_kept.parse_kept(text, sql._parse) is None
+    assert sql_cache.parse_cached(text, sql._parse) is None
     check(text)
 
 
@@ -167,5 +167,5 @@ def test_marks_never_stay():
     r = random.Random(5)
     for _ in range(500):
         found = outcome(filled(r, shape(r)).replace("987", "1"), sql._parse_literals)
-        assert f"{sql_kept.FIRST_MARK}"[:6] not in repr(found)
+        assert f"{sql_cache.FIRST_MARK}"[:6] not in repr(found)
     assert sql._parse_literals("x = 987000001")[0].args[1].op is Op.LITERAL

@@ -8,7 +8,7 @@ import skipstone as ss
 from skipstone import PruningPredicate
 from skipstone.ir.lower import Program
 from skipstone.kernels.pack.planes import word_count
-from skipstone.kernels.run.run import run, sift
+from skipstone.kernels.run.run import run, run_sparse
 
 
 @pytest.mark.parametrize("n", [524_289, 700_001, 1_048_576])
@@ -59,7 +59,7 @@ def test_sift_returns_the_nonzero_words(n, where, backend):
     ):
         launch = stats.launch(program)
         match, *others = run(launch, backend).planes
-        found = sift(launch, backend)
+        found = run_sparse(launch, backend)
         at = (
             np.arange(word_count(n) if match else 0)
             if isinstance(match, bool)

@@ -46,7 +46,7 @@ Above = tuple[tuple[int, Side], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class BuildSide:
+class KeySource:
     """The side of a join that keys are taken from.
 
     Attributes:
@@ -67,7 +67,7 @@ class BuildSide:
         return [number for join_side in self.sides for number in join_side.scans]
 
 
-def star(
+def filter_scans_by_joins(
     context: Context,
     plan: Any,
     analysed: Any,
@@ -96,14 +96,14 @@ def star(
     expected: tuple[type[Exception], ...] = (SkipstoneError, *job_errors())
     try:
         joins = Joins(context, plan, jvm_scans)
-        star_of_plan = _Star(context, analysed, scans, jvm_scans, joins, costs)
-        star_of_plan.collect(expected, is_abandoned)
+        pruner = _JoinPruner(context, analysed, scans, jvm_scans, joins, costs)
+        pruner.collect(expected, is_abandoned)
     except expected as e:
         for scan in scans:
             scan.note_join(f"its joins cannot be read ({describe_error(e)})")
 
 
-class _Star:
+class _JoinPruner:
     """Collects keys from the build sides of one plan, and filters the scans of the other sides."""
 
     def __init__(
@@ -146,7 +146,7 @@ class _Star:
         except (SkipstoneError, OSError):
             return 0
 
-    def _build_sides(self) -> Iterator[BuildSide]:
+    def _build_sides(self) -> Iterator[KeySource]:
         for join in self.joins.each:
             for side in SIDES:
                 if join.side_of(side).origins and join.needs(side) is not Needs.ALL:
@@ -156,7 +156,7 @@ class _Star:
                         tuple(self._above(join_side)) if join.needs(side) is Needs.MATCHED else ()
                     )
                     if above or join_side.filtered or self._nbytes(join_side) <= SMALL_BYTES:
-                        yield BuildSide(
+                        yield KeySource(
                             join,
                             side,
                             above,
@@ -181,7 +181,7 @@ class _Star:
     def _nbytes(self, join_side: JoinSide) -> int:
         return join_side.others + sum(self.scans[n].nbytes for n in join_side.scans)
 
-    def _cost(self, build: BuildSide) -> int:
+    def _cost(self, build: KeySource) -> int:
         return sum(map(self._nbytes, build.sides))
 
     def _watches(self, number: int, side: Side, above: Above) -> list[Any] | None:
@@ -192,7 +192,7 @@ class _Star:
             )
         return self._watch_lists[key]
 
-    def _collect(self, build: BuildSide) -> None:
+    def _collect(self, build: KeySource) -> None:
         join, side = build.join, build.side
         origins = join.side_of(side).origins
         savings = {n: self._saving(self.scans[n], origins[n], build) for n in origins}
@@ -228,7 +228,7 @@ class _Star:
                 self._known_as(target.scan, origins[number], build), savings[number], saved
             )
 
-    def _pays(self, build: BuildSide, expected: float, *, is_job: bool) -> bool:
+    def _pays(self, build: KeySource, expected: float, *, is_job: bool) -> bool:
         """Return True if collecting keys is likely to save more seconds than it takes."""
         files = sum(self.scans[n].files for n in build.scans)
         reading = self.costs.scan(files, self._cost(build))
@@ -243,7 +243,7 @@ class _Star:
         return pays
 
     def _keys(
-        self, build: BuildSide, columns: list[str] | None, expected: float
+        self, build: KeySource, columns: list[str] | None, expected: float
     ) -> tuple[Any, list[pa.DataType | None]] | None:
         """Return the keys, as rows or as a DataFrame that a Spark job computes, and their types.
 
@@ -265,11 +265,11 @@ class _Star:
         files, nbytes = scan.remaining(self.context)
         return self.costs.scan(files, nbytes * scan.share_read)
 
-    def _known_as(self, scan: Scan, ids: Sequence[int], build: BuildSide) -> Hashable:
+    def _known_as(self, scan: Scan, ids: Sequence[int], build: KeySource) -> Hashable:
         names = tuple(scan.columns.get(i) for i in ids)
         return tuple(scan.roots), names, tuple(r for n in build.scans for r in self.scans[n].roots)
 
-    def _saving(self, scan: Scan, ids: Sequence[int], build: BuildSide) -> float:
+    def _saving(self, scan: Scan, ids: Sequence[int], build: KeySource) -> float:
         """Return the seconds that the keys are likely to save Spark in reading a scan."""
         names = [scan.columns[i] for i in ids if i in scan.columns]
         if not names:
@@ -294,7 +294,7 @@ class _Star:
         share = apart * (1 - LEFT) * _experience.share(self._known_as(scan, ids, build))
         return share * self._seconds_of(scan)
 
-    def _spark_prunes(self, scan: Scan, ids: Sequence[int], build: BuildSide) -> bool:
+    def _spark_prunes(self, scan: Scan, ids: Sequence[int], build: KeySource) -> bool:
         """Return True if Spark's dynamic partition pruning does the same.
 
         That is so if the keys are partition columns, and Spark broadcasts the build side or prunes
@@ -306,7 +306,7 @@ class _Star:
         broadcast = build.join.side_of(OTHER[build.side]).size <= limit
         return any(key in ids and (broadcast or not only) for key, only in scan.dynamic)
 
-    def _pruned_keys(self, build: BuildSide) -> Any:
+    def _pruned_keys(self, build: KeySource) -> Any:
         """Return the plan of the keys, reading only the remaining files of its scans."""
         plan = self.joins.keys(build.join.number, OTHER[build.side], build.above)
         scans = [self.scans[n] for n in build.scans]
@@ -317,6 +317,6 @@ class _Star:
                 indexes[scan.number] = scan.without(scan.index, (), validity)
         return self.context.gateway.replaced(plan, self.jvm_scans, indexes) if indexes else plan
 
-    def _note_all(self, build: BuildSide, why: str) -> None:
+    def _note_all(self, build: KeySource, why: str) -> None:
         for number in build.join.side_of(build.side).origins:
             self.scans[number].note_join(why)
