@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import types
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -132,9 +133,12 @@ def _is_kept(loop: Loop) -> bool:
         return False
     module = compile_cache.path_of(_source(loop))
     # Importing llvmlite is worth its time only if there is an object file, for any processor.
-    if module is None or not any(module.parent.glob(f"{module.stem}.*.o")):
-        return False
     try:
+        if module is None or not any(
+            name.startswith(f"{module.stem}.") and name.endswith(".o")
+            for name in os.listdir(module.parent)
+        ):
+            return False
         return objects.path_of(module).stat().st_size > 0  # it is empty if it cannot be kept
     except (objects.CannotKeep, OSError):
         return False

@@ -58,10 +58,12 @@ def tasks_of(table: ParquetTable, wanted: RowSelection, plan: Plan) -> Tasks:
         all_groups.nbytes == UNKNOWN, all_groups.files.sizes[all_groups.file], all_groups.nbytes
     )
     each, containers, sizes = [], [], []
-    kept = [
-        (i, int(all_groups.file[i]), bool(plan.verdicts[i] == Verdict.MAYBE))
-        for i in plan.kept.tolist()
-    ]
+    kept = zip(
+        plan.kept.tolist(),
+        all_groups.file[plan.kept].tolist(),
+        (plan.verdicts[plan.kept] == Verdict.MAYBE).tolist(),
+        strict=True,
+    )
     for (file, filtered), members in itertools.groupby(kept, lambda one: one[1:]):
         positions = [i for i, _, _ in members]
         path = all_groups.files.paths[file].as_py()
