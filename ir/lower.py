@@ -339,7 +339,10 @@ def _leaf(n: Node, want: Want) -> Node:
 
 
 def _prefix(n: Node, true: bool) -> Node:
-    """Return the condition of LIKE 'p%', which is the range [p, after p)."""
+    """Return the condition of LIKE 'p%', which is the range [p, after p).
+
+    Of another pattern, only its start is used, and any value may miss it. `merge` adds the rest.
+    """
     column, pattern = n.args[0], pattern_of(n)
     low = _slot(Op.MIN, column)
     high = _slot(Op.MAX, column)
@@ -352,6 +355,8 @@ def _prefix(n: Node, true: bool) -> Node:
     if true:
         inside = [Node(Op.GE, (high, p))] if prefix else []
         return _and(may_hold_value, *inside, *([] if end is None else [Node(Op.LT, (low, end))]))
+    if not pattern.is_prefix:
+        return may_hold_value
     return _and(
         may_hold_value,
         _or(Node(Op.LT, (low, p)), *([] if end is None else [Node(Op.GE, (high, end))])),

@@ -16,6 +16,7 @@ import pyarrow as pa
 from skipstone.ir.arrow import arrow_of
 from skipstone.ir.errors import PredicateTooDeep
 from skipstone.ir.lower import Program, lower
+from skipstone.ir.merge import merge
 from skipstone.ir.node import Node, Op, Path, columns_of
 from skipstone.ir.rows import judge, unjudged
 from skipstone.ir.session import CannotJudge
@@ -158,7 +159,7 @@ def conjuncts(node: Node) -> tuple[Conjunct, ...]:
 
 def _program(node: Node) -> Program | None:
     try:
-        return lower(node)
+        return lower(merge(node))
     except PredicateTooDeep:
         return None
 

@@ -1,14 +1,21 @@
 """Three-bit algebra: outcomes combine as sets, and lowering equals the set product."""
 
 import itertools
+import re
 
+import pyarrow as pa
 import pytest
 
+import skipstone as ss
 from skipstone.ir import oracle
 from skipstone.ir.lower import Want, condition_of, lower
+from skipstone.ir.merge import merge
 from skipstone.ir.node import Node, Op, unknown
 from skipstone.ir.outcome import Verdict, verdict_of
 from skipstone.ir.simplify import FALSE, NULL, TRUE
+from skipstone.kernels.pack.planes import mask_of
+from skipstone.kernels.run.prepare import prepare
+from skipstone.kernels.run.run import run
 from tests.support.predicates.algebra import (
     AND,
     IS_NULL,
@@ -116,6 +123,25 @@ def test_lowering_equals_the_set_product(shape):
             T in expected,
             bool(expected - {T}),
         )
+
+
+PATTERNS = ("%b", "a%b", "a_", "_", "%", "", "a", "a%", "%a%", "b_%")
+
+
+@pytest.mark.parametrize("merged", [False, True], ids=["as it is", "merged"])
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_patterns_are_sound_with_and_without_merging(pattern, merged):
+    schema = pa.schema([("s", pa.string())])
+    node = ss.PruningPredicate(f"s LIKE '{pattern}'", schema).node
+    program = lower(merge(node) if merged else node)
+    texts = ["", "a", "ab", "abc", "b", "bb", "xb"]
+    fits = [re.fullmatch(pattern.replace("%", ".*").replace("_", "."), t) for t in texts]
+    stats = ss.Statistics.from_dict(
+        {"s": {"min": texts, "max": texts, "null_count": [0] * len(texts)}}, schema
+    )
+    can_match, can_miss = (mask_of(p, len(texts)) for p in run(prepare(program, stats)).planes)
+    for text, fit, match, miss in zip(texts, fits, can_match, can_miss, strict=True):
+        assert match if fit else miss, text
 
 
 def test_every_set_of_outcomes_is_tried():

@@ -1,5 +1,6 @@
 """Times with an uncertain offset, before 1900 and after 2200: no row is lost, others prune."""
 
+import contextlib
 import datetime as dt
 import itertools
 import zoneinfo
@@ -58,6 +59,11 @@ CASES = [
      "early mixed", 3),
     ("year(TIMESTAMP '1700-06-01 00:00:00') = 1700 AND ts > '2025-01-01'", "2025 last", 4),
     ("year(TIMESTAMP '1700-06-01 00:00:00') = 1701", "", 0),
+    ("date_format(ts, 'yyyy') LIKE '202%'", "2024 2025 last mixed", None),
+    ("NOT endswith(date_format(ts, 'yyyy-MM-dd'), 'b')", "1582 2024 2025 early last mixed", None),
+    ("date_format(ts, 'yyyy-MM-dd') NOT LIKE '%b%'", "1582 2024 2025 early last mixed", None),
+    ("date_format(ts, 'yyyy-MM-dd') LIKE '1850-%-01' OR ts > '9000-01-01'", "early last mixed",
+     None),
 ]  # fmt: skip
 
 
@@ -94,6 +100,25 @@ def test_rows_are_as_in_spark(folder, spark):
         found = [r[0].rsplit("/", 1)[-1].removesuffix(".parquet") for r in rows if r[k + 1]]
         assert set(found) <= set(files.split()), where
         assert count in (None, len(found)), where
+
+
+FAR = "date_format(c, 'yyyy-MM-dd')"
+PATTERNS = ("'%b'", "'%3'", "'9999%'", "'9999-12-2_'", "'%9999%'", "'9999-12-23'", "'2024-%'")
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+@pytest.mark.parametrize("negated", ["", "NOT "])
+def test_patterns_of_days_with_an_uncertain_clock(tmp_path, spark, pattern, negated):
+    """A row is judged as Spark judges it, or not at all; it once was by the pattern's start."""
+    days = [dt.date(9999, 12, 23), dt.date(2024, 1, 1), dt.date(2024, 1, 3), None]
+    pq.write_table(pa.table({"c": days}), tmp_path / "a.parquet")
+    where = f"{negated}({FAR} LIKE {pattern})"
+    with set_in(spark, {"spark.sql.session.timeZone": "Pacific/Apia"}):
+        expected = [r.c for r in spark.read.parquet(str(tmp_path)).where(where).collect()]
+    plan = ss.scan_parquet(str(tmp_path)).plan(where, timezone="Pacific/Apia")
+    assert len(plan.files) or not expected
+    with contextlib.suppress(UnsupportedForm):
+        assert plan.to_arrow()["c"].to_pylist() == expected
 
 
 ZONES = (NEW_YORK, "Asia/Manila", "America/Juneau", "Africa/Monrovia", "Europe/Amsterdam")
