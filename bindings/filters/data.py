@@ -236,7 +236,7 @@ class DynamicFilterData:
         return out
 
     @property
-    def predicate_is_exact(self) -> bool:
+    def spelled(self) -> bool:
         """True if `to_predicate` holds for exactly the rows that have a match.
 
         Only then may it be negated.
@@ -246,7 +246,7 @@ class DynamicFilterData:
     def to_predicate(self, mapping: Mapping[str, str] | None = None) -> Expr:
         """Return a condition that every row with a match fulfils.
 
-        No other row fulfils it if `predicate_is_exact` is True.
+        No other row fulfils it if `spelled` is True.
 
         Args:
             mapping: Names of keys -> names of the columns that are compared with them; other keys

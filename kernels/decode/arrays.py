@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -48,3 +48,8 @@ def texts(values: Sequence[str | None]) -> pa.StringArray:
     held = bits(np.array([v is not None for v in values], np.bool_)) if None in values else None
     buffers = [held, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(b"".join(each))]
     return pa.Array.from_buffers(pa.string(), len(each), buffers)
+
+
+def joined_longs(arrays: Iterable[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
+    """Join int64 arrays; none of them give an empty one."""
+    return np.concatenate([np.zeros(0, np.int64), *arrays])

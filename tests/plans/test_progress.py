@@ -325,7 +325,7 @@ class Notebook:
 
     @staticmethod
     def get_ipython():
-        return type("ZMQInteractiveShell", (), {})()
+        return type("ZMQInteractiveShell", (), {"kernel": None})()
 
 
 def test_bars_in_notebooks_need_a_package(files, eager, monkeypatch):

@@ -154,7 +154,7 @@ def by_delta_rs(spark: Any, folder: Path, wanted: Wanted) -> Iterator[Made]:
             deltalake.write_deltalake(str(path), rows, mode="append", **options)
         table = deltalake.DeltaTable(str(path))
         table.delete("id % 17 = 3")
-        table.update({"i": "-i"}, "id % 23 = 5")
+        table.update(updates={"i": "-i"}, predicate="id % 23 = 5")
         yield made(spark, "delta-rs", feature, path)
         if not options:
             yield made(spark, "delta-rs", "time travel", path, version=3)

@@ -100,7 +100,7 @@ def _conditions_of_filter(
     )
     if f.needs is Needs.MATCHED:
         return [matched]
-    if f.needs is Needs.UNMATCHED and data.predicate_is_exact:
+    if f.needs is Needs.UNMATCHED and data.spelled:
         return [matched.part(Node(Op.NOT, (Node(Op.IS_TRUE, (matched.node,)),)))]
     return []
 

@@ -41,7 +41,7 @@ from skipstone.ir.arrow import scalar_of
 from skipstone.ir.cached import cached_property
 from skipstone.ir.node import Path
 from skipstone.ir.zones import GREGORIAN, SETTLED
-from skipstone.kernels.decode.arrays import longs
+from skipstone.kernels.decode.arrays import joined_longs, longs
 from skipstone.kernels.decode.footer_layout import is_compiled
 from skipstone.kernels.decode.footer_loops import (
     BLOOM,
@@ -87,7 +87,7 @@ class FooterPart:
         self._footer_group = self.group
         if any(f.groups is not None for f in footers):
             each = zip(footers, counts.tolist(), strict=True)
-            self._footer_group = _concat(
+            self._footer_group = joined_longs(
                 np.arange(n) if f.groups is None else np.array(f.groups, np.int64) for f, n in each
             )
         self.rows = self._per_group([b.rows for b in self._blocks])
@@ -97,14 +97,14 @@ class FooterPart:
     def _of_footers(self, values: Sequence[Ints]) -> Ints:
         """Return values of each file, given those of the footers of each block."""
         starts = np.cumsum([0, *map(len, self._blocks)])[:-1]
-        return _concat(values)[starts[self._block] + self._number]
+        return joined_longs(values)[starts[self._block] + self._number]
 
     def _per_group(self, values: Sequence[Ints]) -> Ints:
         """Return values of each row group, given those of each block; -1 for unreadable files."""
         starts = np.cumsum([0, *(len(b.rows) for b in self._blocks)])[:-1]
         first = starts[self._block] + self._of_footers([b.first_groups() for b in self._blocks])
         at = np.where(self.group == UNKNOWN, -1, first[self.owner] + self._footer_group)
-        return np.append(_concat(values), UNKNOWN)[at]
+        return np.append(joined_longs(values), UNKNOWN)[at]
 
     @cached_property
     def nbytes(self) -> Ints:
@@ -329,10 +329,6 @@ def _flag(stats: thrift.Fields, field: int) -> bool | None:
     """Return a flag of a chunk's statistics; None if it is not set."""
     value = stats.get(field) if isinstance(stats, dict) else None
     return value if isinstance(value, bool) else None
-
-
-def _concat(arrays: Iterable[Ints]) -> Ints:
-    return np.concatenate([np.zeros(0, np.int64), *arrays])
 
 
 def _distinct_heads(footers: Sequence[Footer]) -> tuple[list[Head], Ints, list[FileSchema], Ints]:

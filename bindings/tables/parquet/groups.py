@@ -17,7 +17,7 @@ from skipstone.bindings.tables.partitions import partition_column
 from skipstone.ir.errors import SourceError
 from skipstone.ir.node import Path
 from skipstone.ir.types import leaves_of
-from skipstone.kernels.decode.arrays import longs
+from skipstone.kernels.decode.arrays import joined_longs, longs
 from skipstone.kernels.pack.columns import ColumnStatistics
 from skipstone.kernels.pack.planes import Mask
 
@@ -117,12 +117,12 @@ class RowGroups:
         self.files, self.parts, self.schema = files, parts, schema
         self.partitions = {f.name: f for f in partitions}
         self._values = values
-        file = _concat([p.files[p.owner] for p in parts])
-        group = _concat([p.group for p in parts])
+        file = joined_longs([p.files[p.owner] for p in parts])
+        group = joined_longs([p.group for p in parts])
         order = np.lexsort((group, file))
         self._order = None if (np.diff(order) == 1).all() else order
         self.file, self.group = file[order], group[order]
-        self.rows = _concat([p.rows for p in parts])[order]
+        self.rows = joined_longs([p.rows for p in parts])[order]
         self._raw: dict[Path, ColumnStatistics] = {}
 
     def __len__(self) -> int:
@@ -131,7 +131,7 @@ class RowGroups:
     @property
     def nbytes(self) -> Ints:
         """Compressed bytes of each row group, shape (n,); -1 is unknown."""
-        return self._in_table_order(_concat([p.nbytes for p in self.parts]))
+        return self._in_table_order(joined_longs([p.nbytes for p in self.parts]))
 
     def _in_table_order(self, values: Ints) -> Ints:
         """Return values in table order, given those of one part after another."""
@@ -263,10 +263,6 @@ def _statistic_types(kind: pa.DataType) -> tuple[tuple[str, pa.DataType], ...]:
 def _sum(values: Ints) -> int | None:
     """Return the sum of numbers; None if one is unknown (-1)."""
     return None if (values == UNKNOWN).any() else int(values.sum())
-
-
-def _concat(arrays: Sequence[Ints]) -> Ints:
-    return np.concatenate([np.zeros(0, np.int64), *arrays])
 
 
 class LazyColumns(Mapping[Path, ColumnStatistics]):
