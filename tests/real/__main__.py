@@ -119,7 +119,18 @@ def judge(spark: Any, made: Made, seed: int, share: float) -> Outcome:
             if fault:
                 out.wrong.append(f"{where}: {fault}")
             elif made.theirs and r.random() < share:
-                compare_files(out, frame, made.format, where, plan, table.num_files)
+                ours = len(plan.files)
+                theirs = files_of_peer(frame, made.format, where)
+                if theirs is None:
+                    continue
+                out.compared += 1
+                out.files += table.num_files
+                out.ours += ours
+                out.theirs += theirs
+                if theirs < ours:
+                    lost = len(expected) - frame.where(where).count()
+                    why = f", but it loses {lost} rows" if lost else ""
+                    out.fewer.append(f"{where}: {theirs} files, ours {ours}{why}")
     return out
 
 
@@ -146,20 +157,6 @@ def fault_of_files(plan: Any, needed: set[str]) -> str:
     except ss.SourceError as e:
         return "" if "expected PARQUET" in str(e) else str(e)
     return "files of other formats were read"
-
-
-def compare_files(out: Outcome, frame: Any, format: str, where: str, plan: Any, total: int) -> None:
-    """Count the files that both planners keep."""
-    theirs = files_of_peer(frame, format, where)
-    if theirs is None:
-        return
-    ours = len(plan.files)
-    out.compared += 1
-    out.files += total
-    out.ours += ours
-    out.theirs += theirs
-    if theirs < ours:
-        out.fewer.append(f"{where}: {theirs} files, ours {ours}")
 
 
 def is_wanted(only: str, format: str, writer: str, feature: str) -> bool:
