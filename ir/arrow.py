@@ -125,24 +125,28 @@ def binary_of(values: Sequence[bytes]) -> pa.Array:
     return pa.Array.from_buffers(pa.large_binary(), len(values), buffers)
 
 
-def python_array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+def python_array(values: Sequence[Any], arrow_type: pa.DataType) -> pa.Array:
     """Return Python values as an Arrow array, as `pa.array` does; None is NULL.
 
     Raises:
         ArrowException, OverflowError, ValueError, TypeError: a value is not of the type.
     """
     if len(values) > FEW or not _would_import_pandas():
-        return pa.array(values, kind)
-    found = without_pandas(values, kind)
-    return pa.array(values, kind) if found is None else found
+        return pa.array(values, arrow_type)
+    found = without_pandas(values, arrow_type)
+    return pa.array(values, arrow_type) if found is None else found
 
 
-def scalar_of(value: object, kind: pa.DataType) -> pa.Scalar:
+def scalar_of(value: object, arrow_type: pa.DataType) -> pa.Scalar:
     """Return a value as an Arrow scalar, as `pa.scalar` does."""
-    return python_array([value], kind)[0] if _would_import_pandas() else pa.scalar(value, kind)
+    return (
+        python_array([value], arrow_type)[0]
+        if _would_import_pandas()
+        else pa.scalar(value, arrow_type)
+    )
 
 
-def without_pandas(values: Sequence[Any], kind: pa.DataType) -> pa.Array | None:
+def without_pandas(values: Sequence[Any], arrow_type: pa.DataType) -> pa.Array | None:
     """Return the array of `python_array`; None if the values are not all of one simple type.
 
     It takes five times as long as `pa.array` once pandas is imported.
@@ -152,25 +156,27 @@ def without_pandas(values: Sequence[Any], kind: pa.DataType) -> pa.Array | None:
     """
     known = np.array([v is not None for v in values], np.bool_)
     given = {type(v) for v in values if v is not None}
-    if given in ({str}, {bytes}) and kind in TEXTS[given.pop()] and known.all():
-        return binary_of([v if isinstance(v, bytes) else v.encode() for v in values]).cast(kind)
-    if given == {int} and pa.types.is_integer(kind):
-        filled, dtype = [0 if v is None else v for v in values], dtype_of(kind)
+    if given in ({str}, {bytes}) and arrow_type in TEXTS[given.pop()] and known.all():
+        return binary_of([v if isinstance(v, bytes) else v.encode() for v in values]).cast(
+            arrow_type
+        )
+    if given == {int} and pa.types.is_integer(arrow_type):
+        filled, dtype = [0 if v is None else v for v in values], dtype_of(arrow_type)
         info = np.iinfo(dtype.name)
         if min(filled) < info.min or max(filled) > info.max:  # NumPy 1 wraps
-            raise OverflowError(f"a value is beyond the range of {kind}")
-    elif given == {float} and kind in (pa.float32(), pa.float64()):
-        filled, dtype = [0.0 if v is None else v for v in values], dtype_of(kind)
-    elif given == {bool} and kind == pa.bool_():
+            raise OverflowError(f"a value is beyond the range of {arrow_type}")
+    elif given == {float} and arrow_type in (pa.float32(), pa.float64()):
+        filled, dtype = [0.0 if v is None else v for v in values], dtype_of(arrow_type)
+    elif given == {bool} and arrow_type == pa.bool_():
         filled, dtype = [bool(v) for v in values], np.dtype(np.bool_)
-    elif given == {date} and kind == pa.date32():
+    elif given == {date} and arrow_type == pa.date32():
         filled = [0 if v is None else v.toordinal() - EPOCH for v in values]
         dtype = np.dtype(np.int32)
     else:
         return None
     with np.errstate(over="ignore"):  # as Arrow does, to infinity
         array = np.array(filled, dtype)
-    return arrow_of(array, None if known.all() else known).cast(kind)
+    return arrow_of(array, None if known.all() else known).cast(arrow_type)
 
 
 def _would_import_pandas() -> bool:

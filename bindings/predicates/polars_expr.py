@@ -163,13 +163,13 @@ def _operand(tree: Any, schema: pa.Schema) -> tuple[Node, pa.DataType]:
     raise NotKnown
 
 
-def _is_wider(kind: pa.DataType, wider: pa.DataType) -> bool:
+def _is_wider(arrow_type: pa.DataType, wider: pa.DataType) -> bool:
     """Return True if a cast of numbers keeps their order, and means the same in Spark."""
-    if pa.types.is_signed_integer(kind):
+    if pa.types.is_signed_integer(arrow_type):
         return wider == pa.float64() or bool(
-            pa.types.is_signed_integer(wider) and wider.bit_width >= kind.bit_width
+            pa.types.is_signed_integer(wider) and wider.bit_width >= arrow_type.bit_width
         )
-    return (kind, wider) == (pa.float32(), pa.float64())
+    return (arrow_type, wider) == (pa.float32(), pa.float64())
 
 
 def _scalar(kind: str, value: Any) -> pa.Scalar:

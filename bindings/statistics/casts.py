@@ -14,48 +14,52 @@ from skipstone.ir.values import constant, to_array
 from skipstone.kernels.pack.bounds import Given
 
 
-def cast_or_null(values: Given, kind: pa.DataType) -> pa.ChunkedArray:
+def cast_or_null(values: Given, arrow_type: pa.DataType) -> pa.ChunkedArray:
     """Cast values to another type; a value that cannot be cast becomes null."""
     return pa.chunked_array(
-        [part for chunk in chunks_of(values) for part in _cast_parts(chunk, kind)], kind
+        [part for chunk in chunks_of(values) for part in _cast_parts(chunk, arrow_type)], arrow_type
     )
 
 
-def _cast_parts(values: pa.Array, kind: pa.DataType) -> Iterator[pa.Array]:
-    if values.type == kind:
+def _cast_parts(values: pa.Array, arrow_type: pa.DataType) -> Iterator[pa.Array]:
+    if values.type == arrow_type:
         yield values
         return
     try:
-        yield values.cast(kind)
+        yield values.cast(arrow_type)
     except pa.ArrowNotImplementedError:
-        yield pa.nulls(len(values), kind)
+        yield pa.nulls(len(values), arrow_type)
     except pa.ArrowInvalid:
         if len(values) == 1:
             yield (
-                as_spark(values[0].as_py(), kind)
+                as_spark(values[0].as_py(), arrow_type)
                 if pa.types.is_string(values.type)
-                else pa.nulls(1, kind)
+                else pa.nulls(1, arrow_type)
             )
             return
         step = -(-len(values) // 16)
         for start in range(0, len(values), step):
-            yield from _cast_parts(values.slice(start, step), kind)
+            yield from _cast_parts(values.slice(start, step), arrow_type)
 
 
-def as_spark(text: str, kind: pa.DataType) -> pa.Array:
+def as_spark(text: str, arrow_type: pa.DataType) -> pa.Array:
     """Parse one value that Arrow does not read: a far year, or a form that only Spark accepts.
 
     Returns:
         An array of one value; null if the text is not such a value. A timestamp with a time zone is
         read only if its text ends in UTC's zone, `Z` or `+00:00`.
     """
-    if pa.types.is_timestamp(kind) and kind.tz is not None and not text.endswith(("Z", "+00:00")):
-        return pa.nulls(1, kind)
-    dtype = from_arrow(kind)
+    if (
+        pa.types.is_timestamp(arrow_type)
+        and arrow_type.tz is not None
+        and not text.endswith(("Z", "+00:00"))
+    ):
+        return pa.nulls(1, arrow_type)
+    dtype = from_arrow(arrow_type)
     try:
-        return to_array(constant(from_text(text, dtype, Session()), dtype), 1).cast(kind)
+        return to_array(constant(from_text(text, dtype, Session()), dtype), 1).cast(arrow_type)
     except CannotJudge:
-        return pa.nulls(1, kind)
+        return pa.nulls(1, arrow_type)
 
 
 def type_at(schema: pa.Schema, path: Path) -> pa.DataType:

@@ -143,15 +143,15 @@ def _int96_columns(metadata: pq.FileMetaData) -> set[str]:
     return {c.path.split(".")[0] for c in leaves if c.physical_type == "INT96"}
 
 
-def _may_be_misread(kind: pa.DataType, *, inner: bool = False) -> bool:
+def _may_be_misread(arrow_type: pa.DataType, *, inner: bool = False) -> bool:
     """Return True if a type holds lists or maps, or dictionaries within structs."""
-    if pa.types.is_struct(kind):
-        return any(_may_be_misread(f.type, inner=True) for f in kind)
-    return bool(pa.types.is_nested(kind) or (inner and pa.types.is_dictionary(kind)))
+    if pa.types.is_struct(arrow_type):
+        return any(_may_be_misread(f.type, inner=True) for f in arrow_type)
+    return bool(pa.types.is_nested(arrow_type) or (inner and pa.types.is_dictionary(arrow_type)))
 
 
-def _has_times(kind: pa.DataType) -> bool:
+def _has_times(arrow_type: pa.DataType) -> bool:
     """Return True if a type holds days or timestamps."""
-    if pa.types.is_struct(kind):
-        return any(_has_times(f.type) for f in kind)
-    return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
+    if pa.types.is_struct(arrow_type):
+        return any(_has_times(f.type) for f in arrow_type)
+    return bool(pa.types.is_date(arrow_type) or pa.types.is_timestamp(arrow_type))

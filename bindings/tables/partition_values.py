@@ -47,13 +47,13 @@ def constant_statistics(values: Given, unknown: Given | None = None) -> ColumnSt
 
 
 def partition_values(
-    texts: Given, kind: pa.DataType, timezone: str
+    texts: Given, arrow_type: pa.DataType, timezone: str
 ) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
     """Cast the texts of a partition column to its type, as Spark's casts do.
 
     Args:
         texts: The values as the log stores them.
-        kind: The column's type.
+        arrow_type: The column's type.
         timezone: The zone of timestamps that name none.
 
     Returns:
@@ -62,37 +62,42 @@ def partition_values(
     """
     texts = texts if isinstance(texts, pa.ChunkedArray) else pa.chunked_array([texts])
     empty = pc.or_kleene(pc.is_null(texts), pc.equal(texts, EMPTY))
-    if pa.types.is_string(kind):
+    if pa.types.is_string(arrow_type):
         return null_where(empty, texts), empty
-    if pa.types.is_binary(kind):
+    if pa.types.is_binary(arrow_type):
         # Spark reads the bytes of the text. A text beyond ASCII may stand for other bytes.
         readable = pc.and_(pc.string_is_ascii(texts), pc.invert(empty))
-        return cast_or_null(null_where(pc.invert(readable), texts), kind), empty
+        return cast_or_null(null_where(pc.invert(readable), texts), arrow_type), empty
     # Few texts are distinct, so each is cast once.
     coded = texts.dictionary_encode().unify_dictionaries()
     out = []
     for chunk in coded.chunks:
         filled = null_where(pc.equal(chunk.dictionary, EMPTY), chunk.dictionary)
         words = pc.utf8_trim(filled, ASCII_BLANKS)
-        if pa.types.is_integer(kind):  # Arrow also reads hexadecimal numbers, Spark does not
+        if pa.types.is_integer(arrow_type):  # Arrow also reads hexadecimal numbers, Spark does not
             is_number = pc.match_substring_regex(words, r"^[+-]?[0-9]+$")
             words = null_where(pc.invert(is_number), pc.replace_substring_regex(words, r"^\+", ""))
-        elif pa.types.is_floating(kind):  # Arrow reads NaN with a sign or a payload, Spark does not
+        elif pa.types.is_floating(
+            arrow_type
+        ):  # Arrow reads NaN with a sign or a payload, Spark does not
             words = null_where(pc.match_substring_regex(words, r"(?i)[+-]nan|nan\("), words)
-        if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        if pa.types.is_date(arrow_type) or pa.types.is_timestamp(arrow_type):
             words = _pad_dates(words)
-        if pa.types.is_timestamp(kind):
-            read = _parse_timestamps(words, kind, timezone)
-        elif pa.types.is_decimal(kind):  # Arrow does not notice that an exponent overflows
+        if pa.types.is_timestamp(arrow_type):
+            read = _parse_timestamps(words, arrow_type, timezone)
+        elif pa.types.is_decimal(arrow_type):  # Arrow does not notice that an exponent overflows
             read = pa.concat_arrays(
-                [pa.nulls(0, kind), *(as_spark(word or "", kind) for word in words.to_pylist())]
+                [
+                    pa.nulls(0, arrow_type),
+                    *(as_spark(word or "", arrow_type) for word in words.to_pylist()),
+                ]
             )
         else:
-            read = cast_or_null(words, kind).combine_chunks()
-            if pa.types.is_date32(kind):
+            read = cast_or_null(words, arrow_type).combine_chunks()
+            if pa.types.is_date32(arrow_type):
                 read = _with_far_years(read, words, "D")
         out.append(pc.take(read, chunk.indices))
-    return pa.chunked_array([c for o in out for c in chunks_of(o)], kind), empty
+    return pa.chunked_array([c for o in out for c in chunks_of(o)], arrow_type), empty
 
 
 def is_zoned(texts: Given) -> Given:

@@ -233,12 +233,12 @@ def partition_column(
     return values
 
 
-def _spelled(text: str | None, kind: pa.DataType) -> str | None:
+def _spelled(text: str | None, arrow_type: pa.DataType) -> str | None:
     """Return a text as Arrow's casts accept it: ASCII digits, decimals without an exponent."""
-    if text is None or not (pa.types.is_integer(kind) or pa.types.is_decimal(kind)):
+    if text is None or not (pa.types.is_integer(arrow_type) or pa.types.is_decimal(arrow_type)):
         return text
     if _INTEGER.fullmatch(text):
         return str(int(text))
-    if pa.types.is_decimal(kind) and _DECIMAL.fullmatch(text):
+    if pa.types.is_decimal(arrow_type) and _DECIMAL.fullmatch(text):
         return format(Decimal(text), "f")
     return text

@@ -53,25 +53,25 @@ def to_table_columns(
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
 
 
-def to_table_type(values: pa.Array, kind: pa.DataType) -> pa.Array:
+def to_table_type(values: pa.Array, arrow_type: pa.DataType) -> pa.Array:
     """Cast values to another type.
 
     Fields of structs are matched by name as columns are. Arrow's cast would make a field NULL if
     its name differs in case.
     """
-    if values.type == kind:
+    if values.type == arrow_type:
         return values
     if (
-        pa.types.is_timestamp(kind)
+        pa.types.is_timestamp(arrow_type)
         and pa.types.is_timestamp(values.type)
-        and kind.tz is not None
+        and arrow_type.tz is not None
         and values.type.tz is None
     ):  # INT96
-        return values.cast(pa.timestamp(kind.unit)).cast(pa.int64()).cast(kind)
-    if not (pa.types.is_struct(kind) and pa.types.is_struct(values.type)):
+        return values.cast(pa.timestamp(arrow_type.unit)).cast(pa.int64()).cast(arrow_type)
+    if not (pa.types.is_struct(arrow_type) and pa.types.is_struct(values.type)):
         # Integers that become floats are rounded to the nearest, as Spark's casts do.
-        return values.cast(kind, safe=not pa.types.is_floating(kind))
-    wanted = [kind.field(i) for i in range(kind.num_fields)]
+        return values.cast(arrow_type, safe=not pa.types.is_floating(arrow_type))
+    wanted = [arrow_type.field(i) for i in range(arrow_type.num_fields)]
     names = file_names(pa.schema(list(values.type)), wanted, "a file")
     children = dict(zip((f.name for f in values.type), values.flatten(), strict=True))
     fields = [
@@ -82,10 +82,10 @@ def to_table_type(values: pa.Array, kind: pa.DataType) -> pa.Array:
     ]
     return pa.StructArray.from_arrays(
         fields, fields=[f.with_nullable(True) for f in wanted], mask=values.is_null()
-    ).cast(kind)
+    ).cast(arrow_type)
 
 
-def variants(values: pa.Array, kind: pa.DataType) -> pa.Array:
+def variants(values: pa.Array, arrow_type: pa.DataType) -> pa.Array:
     """Convert a file's VARIANT values to structs of two binary fields.
 
     Raises:
@@ -93,10 +93,11 @@ def variants(values: pa.Array, kind: pa.DataType) -> pa.Array:
     """
     values = plain(values)
     names = values.type.names if pa.types.is_struct(values.type) else []
-    if set(names) != set(kind.names):
+    if set(names) != set(arrow_type.names):
         raise SourceError(
             f"a VARIANT column is stored as {clip(str(values.type))}; expected the fields "
-            f"{' and '.join(kind.names)}; leave the column out (columns=), or read it by Spark"
+            f"{' and '.join(arrow_type.names)}; leave the column out (columns=), or read it by "
+            "Spark"
         )
-    children = [values.field(f.name).cast(f.type) for f in kind]
-    return pa.StructArray.from_arrays(children, fields=list(kind), mask=values.is_null())
+    children = [values.field(f.name).cast(f.type) for f in arrow_type]
+    return pa.StructArray.from_arrays(children, fields=list(arrow_type), mask=values.is_null())

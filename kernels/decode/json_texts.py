@@ -121,12 +121,12 @@ def _text(token: bytes) -> str | None:
         return None
 
 
-def _struct(kind: pa.DataType, path: Path) -> bool:
+def _struct(arrow_type: pa.DataType, path: Path) -> bool:
     for name in path:
-        if not pa.types.is_struct(kind) or kind.get_field_index(name) < 0:
+        if not pa.types.is_struct(arrow_type) or arrow_type.get_field_index(name) < 0:
             return False
-        kind = kind.field(name).type
-    return bool(pa.types.is_struct(kind))
+        arrow_type = arrow_type.field(name).type
+    return bool(pa.types.is_struct(arrow_type))
 
 
 def _leaves(kind: pa.StructType, above: Path) -> Iterator[tuple[Path, int]]:
@@ -233,18 +233,18 @@ def _struct_array(
     return pa.array([{}] * n, kind)
 
 
-def _column(kind: pa.DataType, first: Longs, second: Longs, data: Bytes) -> pa.Array:
+def _column(arrow_type: pa.DataType, first: Longs, second: Longs, data: Bytes) -> pa.Array:
     missing = second < 0
     mask = missing if missing.any() else None
-    if pa.types.is_integer(kind):
+    if pa.types.is_integer(arrow_type):
         return pa.array(first, mask=mask)
-    if pa.types.is_boolean(kind):
+    if pa.types.is_boolean(arrow_type):
         return pa.array(first != 0, mask=mask)
     found = (
         gathered(data, first, second, None if mask is None else ~missing)
         .view(pa.string())
-        .cast(kind)
+        .cast(arrow_type)
     )
-    if pa.types.is_floating(kind) and pc.any(pc.is_inf(found)).as_py():  # exceeds the type
+    if pa.types.is_floating(arrow_type) and pc.any(pc.is_inf(found)).as_py():  # exceeds the type
         found = pc.if_else(pc.is_inf(found), None, found)
     return found

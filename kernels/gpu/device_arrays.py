@@ -324,39 +324,41 @@ def _capsules(given: Any, name: str) -> tuple[pa.DataType, _DeviceArray, object]
 
 
 def _of_arrow(
-    kind: pa.DataType, array: _Array, above: int, n: int, owner: object, name: str
+    arrow_type: pa.DataType, array: _Array, above: int, n: int, owner: object, name: str
 ) -> Foreign:
     first = array.offset + above
     buffers = [array.buffers[i] or 0 for i in range(array.n_buffers)]
     mask = buffers[0] if buffers and array.null_count != 0 and buffers[0] else None
     plain = (
-        pa.types.is_integer(kind)
-        or pa.types.is_floating(kind)
-        or pa.types.is_date(kind)
-        or pa.types.is_timestamp(kind)
+        pa.types.is_integer(arrow_type)
+        or pa.types.is_floating(arrow_type)
+        or pa.types.is_date(arrow_type)
+        or pa.types.is_timestamp(arrow_type)
     )
     if plain and len(buffers) == 2:
-        width = kind.bit_width // 8
+        width = arrow_type.bit_width // 8
         prefix = "int"
-        if pa.types.is_floating(kind):
+        if pa.types.is_floating(arrow_type):
             prefix = "float"
-        elif pa.types.is_unsigned_integer(kind):
+        elif pa.types.is_unsigned_integer(arrow_type):
             prefix = "uint"
         lane_type = f"{prefix}{width * 8}"
-        return Foreign(kind, n, lane_type, (buffers[1] + first * width,), mask, True, first, owner)
+        return Foreign(
+            arrow_type, n, lane_type, (buffers[1] + first * width,), mask, True, first, owner
+        )
     texts = (
-        pa.types.is_string(kind)
-        or pa.types.is_binary(kind)
-        or pa.types.is_large_string(kind)
-        or pa.types.is_large_binary(kind)
+        pa.types.is_string(arrow_type)
+        or pa.types.is_binary(arrow_type)
+        or pa.types.is_large_string(arrow_type)
+        or pa.types.is_large_binary(arrow_type)
     )
-    if pa.types.is_null(kind):
-        return Foreign(kind, n, None, (), None, True, 0, owner)
+    if pa.types.is_null(arrow_type):
+        return Foreign(arrow_type, n, None, (), None, True, 0, owner)
     if (texts and len(buffers) == 3) or (
-        (pa.types.is_boolean(kind) or pa.types.is_decimal(kind)) and len(buffers) == 2
+        (pa.types.is_boolean(arrow_type) or pa.types.is_decimal(arrow_type)) and len(buffers) == 2
     ):
-        return Foreign(kind, n, None, tuple(buffers[1:]), mask, True, first, owner)
+        return Foreign(arrow_type, n, None, tuple(buffers[1:]), mask, True, first, owner)
     raise StatisticsError(
-        f"{name} is an Arrow array of type {kind} on the device; expected numbers, dates, "
+        f"{name} is an Arrow array of type {arrow_type} on the device; expected numbers, dates, "
         "timestamps, decimals, booleans, strings or binary"
     )

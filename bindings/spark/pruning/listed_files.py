@@ -81,20 +81,21 @@ class ListedFiles:
         return partitions[self.partition]
 
 
-def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+def _array(values: Sequence[Any], arrow_type: pa.DataType) -> pa.Array:
     """Convert partition values from Spark's internal form to an Arrow array."""
-    dtype = from_arrow(kind)
+    dtype = from_arrow(arrow_type)
     axis = [None if (node := value_of(v, dtype)) is None else node.value for v in values]
-    if pa.types.is_decimal(kind):
+    if pa.types.is_decimal(arrow_type):
         from decimal import Decimal
 
-        return pa.array([None if v is None else Decimal(v["decimal"]) for v in values], kind)
-    if pa.types.is_string(kind):
-        return pa.array(axis, pa.binary()).cast(kind)
-    if pa.types.is_date32(kind):
-        return pa.array(axis, pa.int32()).cast(kind)
-    if pa.types.is_timestamp(kind):
-        return pa.array(axis, pa.int64()).cast(kind)
+        return pa.array([None if v is None else Decimal(v["decimal"]) for v in values], arrow_type)
+    if pa.types.is_string(arrow_type):
+        return pa.array(axis, pa.binary()).cast(arrow_type)
+    if pa.types.is_date32(arrow_type):
+        return pa.array(axis, pa.int32()).cast(arrow_type)
+    if pa.types.is_timestamp(arrow_type):
+        return pa.array(axis, pa.int64()).cast(arrow_type)
     return pa.array(
-        [None if v is None else bool(v) for v in axis] if pa.types.is_boolean(kind) else axis, kind
+        [None if v is None else bool(v) for v in axis] if pa.types.is_boolean(arrow_type) else axis,
+        arrow_type,
     )

@@ -128,26 +128,26 @@ def _guard(F: Any, path: Path, guarded: Sequence[Path]) -> Column:
     return out
 
 
-def literal(F: Any, value: pa.Scalar, kind: pa.DataType) -> Column:
+def literal(F: Any, value: pa.Scalar, arrow_type: pa.DataType) -> Column:
     """Return a value as a nullable Spark column of its type in the table.
 
     Args:
         F: PySpark's functions.
         value: The value.
-        kind: Its type in the table.
+        arrow_type: Its type in the table.
     """
-    to = spark_type(kind)
+    to = spark_type(arrow_type)
     if not value.is_valid:
         out = F.lit(None).cast(to)
-    elif pa.types.is_timestamp(kind):
-        micros = value.cast(kind).value
-        if kind.tz is None:
+    elif pa.types.is_timestamp(arrow_type):
+        micros = value.cast(arrow_type).value
+        if arrow_type.tz is None:
             out = F.lit(_wall(micros)).cast("timestamp_ntz")
         else:
             out = F.timestamp_micros(F.lit(micros))
-    elif pa.types.is_date32(kind):
+    elif pa.types.is_date32(arrow_type):
         out = F.date_from_unix_date(F.lit(value.cast(pa.int32()).as_py()))
-    elif pa.types.is_decimal(kind):
+    elif pa.types.is_decimal(arrow_type):
         out = F.lit(format(value.as_py(), "f")).cast(to)
     else:
         out = F.lit(value.as_py()).cast(to)

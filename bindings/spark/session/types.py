@@ -315,7 +315,7 @@ def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _fitted(values: pa.Array, kind: pa.DataType) -> pa.Array:
+def _fitted(values: pa.Array, arrow_type: pa.DataType) -> pa.Array:
     while isinstance(values, pa.ExtensionArray):
         values = values.storage
-    return values if values.type.equals(kind) else values.cast(kind)
+    return values if values.type.equals(arrow_type) else values.cast(arrow_type)

@@ -203,12 +203,16 @@ def _columns(schema: pa.Schema, path: str) -> dict[str, pa.DataType]:
     return top
 
 
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+def _is_text(arrow_type: pa.DataType) -> bool:
+    return bool(pa.types.is_string(arrow_type) or pa.types.is_large_string(arrow_type))
 
 
-def _is_text_map(kind: pa.DataType) -> bool:
-    return pa.types.is_map(kind) and _is_text(kind.key_type) and _is_text(kind.item_type)
+def _is_text_map(arrow_type: pa.DataType) -> bool:
+    return (
+        pa.types.is_map(arrow_type)
+        and _is_text(arrow_type.key_type)
+        and _is_text(arrow_type.item_type)
+    )
 
 
 SIDECAR_NAME: Final = re.compile(r"[^/\\\0]+\.parquet")

@@ -75,14 +75,14 @@ class ClockInterval:
 
 
 def bounds_from_times(
-    kind: pa.DataType, generated: Sequence[tuple[Cell | Turn, Given, pa.DataType]]
+    arrow_type: pa.DataType, generated: Sequence[tuple[Cell | Turn, Given, pa.DataType]]
 ) -> ColumnStatistics:
     """Bound a date or timestamp column by the partition values that were generated from it.
 
     The result also says whether the column is NULL: each form is NULL exactly where its source is.
 
     Args:
-        kind: The column's type.
+        arrow_type: The column's type.
         generated: For each partition column its form, its texts, and its type.
     """
     n = len(generated[0][1])
@@ -98,21 +98,21 @@ def bounds_from_times(
             continue
         start, known = _interval_starts(values, form)
         if pa.types.is_timestamp(own) and (zoned := np.asarray(is_zoned(texts))).any():
-            if pa.types.is_timestamp(kind):
+            if pa.types.is_timestamp(arrow_type):
                 axis &= _instants_truncated_to(start, known & zoned, form.unit)
             else:
                 wall &= _with_skipped_day(_days_beginning_at(start, known & zoned, form.unit))
             known = known & ~zoned
         cell = _unit_from(start, known, form.unit)
-        wall &= _with_skipped_day(cell) if form.zoned and pa.types.is_date32(kind) else cell
+        wall &= _with_skipped_day(cell) if form.zoned and pa.types.is_date32(arrow_type) else cell
     for unit in TURN_UNITS:
         if unit in turns:
             wall &= _narrow_by_turn(wall, unit, *turns[unit])
-    found = axis & _column_interval(wall, kind)
+    found = axis & _column_interval(wall, arrow_type)
     known = found.known & (found.start < found.stop) & ~null
     return ColumnStatistics(
-        _array(found.start, known, kind),
-        _array(found.stop - 1, known, kind),
+        _array(found.start, known, arrow_type),
+        _array(found.stop - 1, known, arrow_type),
         _nulls(null, present),
         pa.array(np.ones(n, np.int64)),
     )
@@ -122,10 +122,10 @@ def _nulls(null: Mask, present: Mask) -> pa.Array:
     return pa.array(null.astype(np.int64), mask=null == present)
 
 
-def _array(values: Ticks, known: Mask, kind: pa.DataType) -> pa.Array:
-    if pa.types.is_date32(kind):
-        return pa.array((values // DAY).astype(np.int32), pa.int32(), mask=~known).cast(kind)
-    return pa.array(values, pa.int64(), mask=~known).cast(kind)
+def _array(values: Ticks, known: Mask, arrow_type: pa.DataType) -> pa.Array:
+    if pa.types.is_date32(arrow_type):
+        return pa.array((values // DAY).astype(np.int32), pa.int32(), mask=~known).cast(arrow_type)
+    return pa.array(values, pa.int64(), mask=~known).cast(arrow_type)
 
 
 def _numbers(values: pa.ChunkedArray) -> tuple[Ticks, Mask]:
@@ -216,11 +216,11 @@ def _narrow_by_turn(wall: ClockInterval, unit: str, numbers: Ticks, valid: Mask)
     )
 
 
-def _column_interval(wall: ClockInterval, kind: pa.DataType) -> ClockInterval:
+def _column_interval(wall: ClockInterval, arrow_type: pa.DataType) -> ClockInterval:
     """Return the column's values in an interval of its wall clock; an empty interval is unknown."""
     known = wall.known & (wall.start < wall.stop)
-    if pa.types.is_timestamp(kind):
-        far = 0 if kind.tz is None else MAX_OFFSET
+    if pa.types.is_timestamp(arrow_type):
+        far = 0 if arrow_type.tz is None else MAX_OFFSET
         return ClockInterval(wall.start - far, wall.stop + far, known)
     return ClockInterval(wall.start // DAY * DAY, -(-wall.stop // DAY) * DAY, known)
 

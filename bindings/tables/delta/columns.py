@@ -130,17 +130,17 @@ class LogColumns(Mapping[Path, ColumnStatistics]):
         return pc.if_else(without_nan, pa.scalar(0, pa.int64()), None)
 
     def _concatenated(
-        self, kind: pa.DataType, look: Callable[[Given], Given | None]
+        self, arrow_type: pa.DataType, look: Callable[[Given], Given | None]
     ) -> pa.ChunkedArray | None:
         """Concatenate one statistic over all parts of the log; None if no part has it."""
         parts = [look(s) for s in self._snapshot.stats]
         if all(p is None for p in parts):
             return None
         whole = [
-            pa.nulls(len(s), kind) if p is None else cast_or_null(p, kind)
+            pa.nulls(len(s), arrow_type) if p is None else cast_or_null(p, arrow_type)
             for p, s in zip(parts, self._snapshot.stats, strict=True)
         ]
-        return pa.chunked_array([c for p in whole for c in chunks_of(p)], kind)
+        return pa.chunked_array([c for p in whole for c in chunks_of(p)], arrow_type)
 
 
 def child(structs: Given, path: Sequence[str]) -> Given | None:
@@ -182,23 +182,25 @@ def _bounds(values: Given | None, leaf: LeafField, *, high: bool) -> Given | Non
     return values
 
 
-def _may_be_bounds(given: pa.DataType, kind: pa.DataType) -> bool:
-    """Return True if a column of type `kind` may have bounds of type `given`.
+def _may_be_bounds(given: pa.DataType, arrow_type: pa.DataType) -> bool:
+    """Return True if a column of type `arrow_type` may have bounds of type `given`.
 
     Checkpoints may hold a narrower type, and JSON holds dates and times as text.
     """
     t, text = pa.types, _is_text(given)
-    if t.is_string(kind):
+    if t.is_string(arrow_type):
         return bool(text)
-    if t.is_timestamp(kind):
+    if t.is_timestamp(arrow_type):
         return bool(t.is_timestamp(given) or t.is_date(given) or text)
-    if t.is_date(kind):
+    if t.is_date(arrow_type):
         return bool(t.is_date(given) or text)
     if t.is_integer(given):
-        return bool(t.is_integer(kind) or t.is_floating(kind) or t.is_decimal(kind))
+        return bool(
+            t.is_integer(arrow_type) or t.is_floating(arrow_type) or t.is_decimal(arrow_type)
+        )
     return bool(
-        (t.is_floating(given) and t.is_floating(kind))
-        or (t.is_decimal(given) and t.is_decimal(kind))
+        (t.is_floating(given) and t.is_floating(arrow_type))
+        or (t.is_decimal(given) and t.is_decimal(arrow_type))
     )
 
 
@@ -276,10 +278,10 @@ def _float_bounds(values: Given, leaf: LeafField, *, high: bool) -> Given:
     return pc.max_element_wise(values, near) if high else pc.min_element_wise(values, near)
 
 
-def partition_raw(texts: Given, kind: pa.DataType, timezone: str) -> ColumnStatistics:
+def partition_raw(texts: Given, arrow_type: pa.DataType, timezone: str) -> ColumnStatistics:
     """Return the statistics of a partition column: all rows of a file have one value, or NULL.
 
     A text that is not a value of the type is unknown.
     """
-    values, empty = partition_values(texts, kind, timezone)
+    values, empty = partition_values(texts, arrow_type, timezone)
     return constant_statistics(values, pc.and_(pc.is_null(values), pc.invert(empty)))

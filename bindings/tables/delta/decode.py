@@ -61,17 +61,21 @@ def nested(columns: Sequence[tuple[tuple[str, ...], pa.DataType]]) -> pa.StructT
     )
 
 
-def json_type(kind: pa.DataType) -> pa.DataType | None:
+def json_type(arrow_type: pa.DataType) -> pa.DataType | None:
     """Return the type that a column's bounds are parsed as.
 
     None means that the type has no order, or that JSON does not preserve it.
     """
-    if pa.types.is_integer(kind):
+    if pa.types.is_integer(arrow_type):
         return pa.int64()
-    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+    if pa.types.is_date(arrow_type) or pa.types.is_timestamp(arrow_type):
         return pa.string()
-    if pa.types.is_floating(kind) or pa.types.is_decimal(kind) or pa.types.is_string(kind):
-        return kind
+    if (
+        pa.types.is_floating(arrow_type)
+        or pa.types.is_decimal(arrow_type)
+        or pa.types.is_string(arrow_type)
+    ):
+        return arrow_type
     return None
 
 
@@ -169,10 +173,10 @@ def _parse_with_arrow(
         yield from _parse_with_arrow(texts.slice(start, step), kind, floating)
 
 
-def _has_decimals(kind: pa.DataType) -> bool:
-    if pa.types.is_struct(kind):
-        return any(map(_has_decimals, (f.type for f in kind)))
-    return bool(pa.types.is_decimal(kind))
+def _has_decimals(arrow_type: pa.DataType) -> bool:
+    if pa.types.is_struct(arrow_type):
+        return any(map(_has_decimals, (f.type for f in arrow_type)))
+    return bool(pa.types.is_decimal(arrow_type))
 
 
 def _parse_in_python(text: str, kind: pa.StructType) -> dict[str, Any] | None:
@@ -184,19 +188,19 @@ def _parse_in_python(text: str, kind: pa.StructType) -> dict[str, Any] | None:
     return _convert(found, kind) if isinstance(found, Mapping) else None
 
 
-def _convert(found: Any, kind: pa.DataType) -> Any:
-    if pa.types.is_struct(kind):
+def _convert(found: Any, arrow_type: pa.DataType) -> Any:
+    if pa.types.is_struct(arrow_type):
         if isinstance(found, Mapping):
-            return {f.name: _convert(found.get(f.name), f.type) for f in kind}
+            return {f.name: _convert(found.get(f.name), f.type) for f in arrow_type}
         return None
-    if isinstance(found, bool) is not pa.types.is_boolean(kind):
+    if isinstance(found, bool) is not pa.types.is_boolean(arrow_type):
         return None
     if isinstance(found, decimal.Decimal) and abs(found.adjusted()) > MAX_EXPONENT:
         return None  # a conversion would write out all its digits
-    if pa.types.is_floating(kind) and isinstance(found, int | decimal.Decimal):
+    if pa.types.is_floating(arrow_type) and isinstance(found, int | decimal.Decimal):
         found = float(found)
     try:
-        value = pa.scalar(found, kind).as_py()
+        value = pa.scalar(found, arrow_type).as_py()
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         return None
     # An infinity means that the number exceeds the type.

@@ -195,10 +195,10 @@ class GeneratedBounds(Mapping[Path, ColumnStatistics]):
         return next(leaf.type for leaf in self._fields.leaves if leaf.path == path)
 
 
-def bounds_from_same(texts: Given, kind: pa.DataType) -> ColumnStatistics:
+def bounds_from_same(texts: Given, arrow_type: pa.DataType) -> ColumnStatistics:
     """Bound a column that equals its partition column. Writers store an empty text as NULL."""
-    raw = partition_raw(texts, kind, "UTC")
-    if not (pa.types.is_string(kind) or pa.types.is_binary(kind)):
+    raw = partition_raw(texts, arrow_type, "UTC")
+    if not (pa.types.is_string(arrow_type) or pa.types.is_binary(arrow_type)):
         return raw
     assert raw.min is not None
     blank = pc.if_else(pc.equal(raw.null_count, 1), b"", raw.min.cast(pa.large_binary()))

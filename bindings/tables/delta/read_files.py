@@ -277,7 +277,7 @@ def position(
 
 
 def conform(
-    values: pa.Array, described: Any, kind: pa.DataType, mapped: bool, by_id: bool = False
+    values: pa.Array, described: Any, arrow_type: pa.DataType, mapped: bool, by_id: bool = False
 ) -> pa.Array:
     """Convert a file's values to the table's type.
 
@@ -287,33 +287,43 @@ def conform(
     Args:
         values: The values from the file.
         described: The type as Delta's schema describes it, with physical names.
-        kind: The same type in Arrow.
+        arrow_type: The same type in Arrow.
         mapped: True if column mapping is on.
         by_id: True if it is by id.
     """
-    if values.type == kind and not (mapped and pa.types.is_nested(kind)):
+    if values.type == arrow_type and not (mapped and pa.types.is_nested(arrow_type)):
         return values
     if described == "variant":
-        return variants(values, kind)
-    if pa.types.is_struct(kind) and pa.types.is_struct(values.type):
+        return variants(values, arrow_type)
+    if pa.types.is_struct(arrow_type) and pa.types.is_struct(values.type):
         own, children = list(values.type), []
-        for f, field in zip(described["fields"], kind, strict=True):
+        for f, field in zip(described["fields"], arrow_type, strict=True):
             at = position(own, f, mapped, by_id)
             part = pa.nulls(len(values), field.type) if at is None else values.field(at)
             children.append(conform(part, f["type"], field.type, mapped, by_id))
-        return pa.StructArray.from_arrays(children, fields=list(kind), mask=values.is_null())
-    if pa.types.is_list(kind) and pa.types.is_list(values.type):
-        items = conform(values.flatten(), described["elementType"], kind.value_type, mapped, by_id)
-        return pa.ListArray.from_arrays(offsets_of(values), items, type=kind, mask=values.is_null())
-    if pa.types.is_map(kind) and pa.types.is_map(values.type):
+        return pa.StructArray.from_arrays(children, fields=list(arrow_type), mask=values.is_null())
+    if pa.types.is_list(arrow_type) and pa.types.is_list(values.type):
+        items = conform(
+            values.flatten(), described["elementType"], arrow_type.value_type, mapped, by_id
+        )
+        return pa.ListArray.from_arrays(
+            offsets_of(values), items, type=arrow_type, mask=values.is_null()
+        )
+    if pa.types.is_map(arrow_type) and pa.types.is_map(values.type):
         whole = values if not values.offset else pa.concat_arrays([values])
-        keys = conform(whole.keys, described["keyType"], kind.key_type, mapped, by_id)
-        items = conform(whole.items, described["valueType"], kind.item_type, mapped, by_id)
-        return pa.MapArray.from_arrays(whole.offsets, keys, items, type=kind, mask=whole.is_null())
+        keys = conform(whole.keys, described["keyType"], arrow_type.key_type, mapped, by_id)
+        items = conform(whole.items, described["valueType"], arrow_type.item_type, mapped, by_id)
+        return pa.MapArray.from_arrays(
+            whole.offsets, keys, items, type=arrow_type, mask=whole.is_null()
+        )
     if (
-        pa.types.is_timestamp(kind)
+        pa.types.is_timestamp(arrow_type)
         and pa.types.is_timestamp(values.type)
-        and values.type.tz != kind.tz
+        and values.type.tz != arrow_type.tz
     ):
-        return values.cast(pa.timestamp(kind.unit, values.type.tz)).cast(pa.int64()).cast(kind)
-    return values.cast(kind, safe=not pa.types.is_floating(kind))
+        return (
+            values.cast(pa.timestamp(arrow_type.unit, values.type.tz))
+            .cast(pa.int64())
+            .cast(arrow_type)
+        )
+    return values.cast(arrow_type, safe=not pa.types.is_floating(arrow_type))

@@ -200,19 +200,19 @@ def _stored(values: Sequence[bytes | None]) -> Entry:
 
 
 def concatenate(
-    parts: Sequence[ColumnStatistics], lengths: Sequence[int], kind: pa.DataType
+    parts: Sequence[ColumnStatistics], lengths: Sequence[int], arrow_type: pa.DataType
 ) -> ColumnStatistics:
     """Concatenate the statistics of one column from several lists of containers.
 
     Args:
         parts: The statistics of each list.
         lengths: The number of containers in each list.
-        kind: The column's type.
+        arrow_type: The column's type.
     """
 
     def whole(name: str) -> pa.ChunkedArray | None:
         found = [getattr(p, name) for p in parts]
-        to = kind if name in ("min", "max") else pa.int64()
+        to = arrow_type if name in ("min", "max") else pa.int64()
         if all(a is None for a in found):
             return None
         return pa.chunked_array(

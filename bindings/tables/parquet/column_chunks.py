@@ -71,7 +71,7 @@ def chunk_bounds(
     encodings: Sequence[Encoding | None],
     encoding: Ints,
     julian: Mask,
-    kind: pa.DataType,
+    arrow_type: pa.DataType,
 ) -> ChunkBounds:
     """Decode the statistics of one column in n row groups.
 
@@ -85,7 +85,7 @@ def chunk_bounds(
         encodings: The encodings that occur; None: pyarrow has to decode.
         encoding: The index in `encodings` for each row group, shape (n,); -1: nothing is wanted.
         julian: Mask of the row groups whose days may be in the Julian calendar, shape (n,).
-        kind: The type of the bounds.
+        arrow_type: The type of the bounds.
     """
     n, flags = len(slots), slots[:, FLAGS]
     spans = [
@@ -103,7 +103,7 @@ def chunk_bounds(
     known = has_bounds & decodable & (flags & BOTH_BOUNDS == BOTH_BOUNDS)
     unresolved = (has_statistics & ~decodable) | (has_bounds & ~known)
     units = np.zeros(n, np.int64)
-    low, high = _empty_bounds(n, kind), _empty_bounds(n, kind)
+    low, high = _empty_bounds(n, arrow_type), _empty_bounds(n, arrow_type)
     if low is not None:
         for i, one in enumerate(encodings):
             at = np.flatnonzero(known & (encoding == i))
@@ -116,7 +116,7 @@ def chunk_bounds(
                 known[at[julian[at] & (lows < one.settled)]] = False
             low[at], high[at], units[at] = lows, highs, one.unit
     elif known.any():
-        low, high = _byte_bounds(data, spans, known, unresolved, kind)
+        low, high = _byte_bounds(data, spans, known, unresolved, arrow_type)
     counted = has_statistics & _has_bit(flags, NULLS) & ~unresolved
     return ChunkBounds(low, high, known, units, slots[:, NULLS], counted, unresolved)
 
@@ -144,17 +144,17 @@ def _contradicts(slots: Ints, schema: Ints) -> Mask:
     return wrong
 
 
-def _empty_bounds(n: int, kind: pa.DataType) -> Any:
+def _empty_bounds(n: int, arrow_type: pa.DataType) -> Any:
     """Return zeros for n bounds: lanes, or words for decimals; None for bytes."""
     t = pa.types
-    if t.is_decimal128(kind):
+    if t.is_decimal128(arrow_type):
         return np.zeros((n, 2), np.uint64)
-    if t.is_boolean(kind):
+    if t.is_boolean(arrow_type):
         return np.zeros(n, np.uint8)
-    if t.is_date32(kind) or t.is_time(kind) or t.is_timestamp(kind):
-        return np.zeros(n, f"i{kind.bit_width // 8}")
-    if t.is_integer(kind) or t.is_floating(kind):
-        return np.zeros(n, dtype_of(kind))
+    if t.is_date32(arrow_type) or t.is_time(arrow_type) or t.is_timestamp(arrow_type):
+        return np.zeros(n, f"i{arrow_type.bit_width // 8}")
+    if t.is_integer(arrow_type) or t.is_floating(arrow_type):
+        return np.zeros(n, dtype_of(arrow_type))
     return None
 
 
@@ -184,7 +184,7 @@ def _is_invalid(values: Any, encoding: Encoding) -> Mask:
 
 
 def _byte_bounds(
-    data: Bytes, spans: Sequence[Span], known: Mask, unresolved: Mask, kind: pa.DataType
+    data: Bytes, spans: Sequence[Span], known: Mask, unresolved: Mask, arrow_type: pa.DataType
 ) -> list[Any]:
     """Return the bounds of a column of bytes or text as Arrow arrays.
 
@@ -195,18 +195,18 @@ def _byte_bounds(
         unresolved |= known
         known &= False
     bounds = [gathered(data, starts, sizes, known) for starts, sizes in spans]
-    if not pa.types.is_string(kind) and not pa.types.is_large_string(kind):
-        return [b.cast(kind) for b in bounds]
+    if not pa.types.is_string(arrow_type) and not pa.types.is_large_string(arrow_type):
+        return [b.cast(arrow_type) for b in bounds]
     undecodable = malformed(bounds[0].view(pa.string())) | malformed(bounds[1].view(pa.string()))
     if undecodable.any():
         unresolved |= undecodable
         known &= ~undecodable
         bounds = [gathered(data, starts, sizes, known) for starts, sizes in spans]
-    return [b.view(pa.string()).cast(kind) for b in bounds]
+    return [b.view(pa.string()).cast(arrow_type) for b in bounds]
 
 
 def bound_array(
-    values: Any, decoded: ChunkBounds, from_pyarrow: Mapping[int, Any], kind: pa.DataType
+    values: Any, decoded: ChunkBounds, from_pyarrow: Mapping[int, Any], arrow_type: pa.DataType
 ) -> pa.Array:
     """Return one bound of n row groups as an Arrow array; null is unknown.
 
@@ -214,47 +214,50 @@ def bound_array(
         values: `decoded.low` or `decoded.high`.
         decoded: The statistics that the loop decoded.
         from_pyarrow: Row group -> bound, for those that pyarrow decoded.
-        kind: The type; timestamps get the finest unit that occurs.
+        arrow_type: The type; timestamps get the finest unit that occurs.
     """
-    if pa.types.is_timestamp(kind):
-        return _timestamp_array(values, decoded, from_pyarrow, kind)
+    if pa.types.is_timestamp(arrow_type):
+        return _timestamp_array(values, decoded, from_pyarrow, arrow_type)
     n, any_known = len(decoded.known), decoded.known.any()
     if not any_known:
-        own = pa.nulls(n, kind)
+        own = pa.nulls(n, arrow_type)
     elif isinstance(values, pa.Array):
         own = values
     else:
-        own = _to_arrow(values, decoded.known, kind)
+        own = _to_arrow(values, decoded.known, arrow_type)
     if not from_pyarrow:
         return own
-    theirs = values_of([from_pyarrow.get(i) for i in range(n)], kind, from_arrow(kind))
+    theirs = values_of([from_pyarrow.get(i) for i in range(n)], arrow_type, from_arrow(arrow_type))
     if not any_known:
         return theirs
     return pc.if_else(arrow_of(np.isin(np.arange(n), list(from_pyarrow))), theirs, own)
 
 
-def _to_arrow(values: Any, known: Mask, kind: pa.DataType) -> pa.Array:
-    if pa.types.is_boolean(kind):
+def _to_arrow(values: Any, known: Mask, arrow_type: pa.DataType) -> pa.Array:
+    if pa.types.is_boolean(arrow_type):
         return arrow_of(values.view(np.bool_), known)
     held = None if known.all() else bits(known)
-    return pa.Array.from_buffers(kind, len(known), [held, pa.py_buffer(values)])
+    return pa.Array.from_buffers(arrow_type, len(known), [held, pa.py_buffer(values)])
 
 
 def _timestamp_array(
-    values: Ints | None, decoded: ChunkBounds, from_pyarrow: Mapping[int, Any], kind: pa.DataType
+    values: Ints | None,
+    decoded: ChunkBounds,
+    from_pyarrow: Mapping[int, Any],
+    arrow_type: pa.DataType,
 ) -> pa.Array:
     known, units = decoded.known.copy(), decoded.units.copy()
     ticks = np.zeros(len(known), np.int64) if values is None else values.copy()
     for i, value in from_pyarrow.items():
         if value is None:
             continue
-        if (value.type.tz is None) != (kind.tz is None):
-            return pa.nulls(len(known), kind)
+        if (value.type.tz is None) != (arrow_type.tz is None):
+            return pa.nulls(len(known), arrow_type)
         ticks[i] = value.cast(pa.int64()).as_py()
         known[i] = True
         units[i] = POWERS[value.type.unit]
     if not known.any():
-        return pa.nulls(len(known), kind)
+        return pa.nulls(len(known), arrow_type)
     # Units may differ between files. The finest holds every value; bounds that overflow it are
     # unknown.
     finest = int(units[known].max())
@@ -262,4 +265,4 @@ def _timestamp_array(
     limit = np.iinfo(np.int64).max // step
     known &= (step == 1) | ((ticks >= -limit) & (ticks <= limit))
     unit = next(unit for unit, power in POWERS.items() if power == finest)
-    return _to_arrow(np.where(known, ticks, 0) * step, known, pa.timestamp(unit, kind.tz))
+    return _to_arrow(np.where(known, ticks, 0) * step, known, pa.timestamp(unit, arrow_type.tz))

@@ -45,13 +45,13 @@ class Encoding(NamedTuple):
     counts_only: bool = False
 
 
-def encoding_of(head: Head, column: int, kind: pa.DataType) -> Encoding | None:
+def encoding_of(head: Head, column: int, arrow_type: pa.DataType) -> Encoding | None:
     """Return how a column's bounds are stored.
 
     Args:
         head: The part of the footer that concerns the whole file.
         column: The position of the column among the Parquet columns.
-        kind: The type that the bounds are to have.
+        arrow_type: The type that the bounds are to have.
 
     Returns:
         The encoding; None if pyarrow has to decode the bounds.
@@ -59,7 +59,7 @@ def encoding_of(head: Head, column: int, kind: pa.DataType) -> Encoding | None:
     logical = head.logical[column]
     if not head.trusted or logical is None:
         return None
-    return _encoding(*head.physical[column], logical, kind)
+    return _encoding(*head.physical[column], logical, arrow_type)
 
 
 @cache
@@ -69,55 +69,57 @@ def parse_logical_type(text: str) -> dict[str, Any]:
 
 
 @cache
-def _encoding(physical: str, length: int, logical: str, kind: pa.DataType) -> Encoding | None:
+def _encoding(physical: str, length: int, logical: str, arrow_type: pa.DataType) -> Encoding | None:
     logical_type, t = parse_logical_type(logical), pa.types
     match physical, logical_type.get("Type"):
         case "INT96", _:
             return Encoding("", counts_only=True)
-        case "BOOLEAN", "None" if t.is_boolean(kind):
+        case "BOOLEAN", "None" if t.is_boolean(arrow_type):
             return Encoding("u1", 0, 1)
-        case "INT32" | "INT64", "None" | "Int" if t.is_integer(kind):
-            return _integer_encoding(int(physical[3:]), logical_type, kind)
-        case "INT32", "Date" if t.is_date32(kind):
+        case "INT32" | "INT64", "None" | "Int" if t.is_integer(arrow_type):
+            return _integer_encoding(int(physical[3:]), logical_type, arrow_type)
+        case "INT32", "Date" if t.is_date32(arrow_type):
             return Encoding("i4", FIRST_DAY, LAST_DAY, settled=GREGORIAN)
         case "INT32" | "INT64", "Time" if (
-            t.is_time(kind) and UNITS.get(logical_type["timeUnit"]) == kind.unit
+            t.is_time(arrow_type) and UNITS.get(logical_type["timeUnit"]) == arrow_type.unit
         ):
-            limit = 86_400 * 10 ** POWERS[kind.unit] - 1
+            limit = 86_400 * 10 ** POWERS[arrow_type.unit] - 1
             return Encoding(f"i{int(physical[3:]) // 8}", 0, limit)
         case "INT64", "Timestamp" if (
-            t.is_timestamp(kind)
+            t.is_timestamp(arrow_type)
             and logical_type["timeUnit"] in UNITS
-            and (kind.tz is not None) == logical_type["isAdjustedToUTC"]
+            and (arrow_type.tz is not None) == logical_type["isAdjustedToUTC"]
         ):
             power = POWERS[UNITS[logical_type["timeUnit"]]]
             return Encoding("i8", unit=power, settled=SETTLED * 10**power)
-        case "FLOAT" | "DOUBLE", "None" if kind in (pa.float32(), pa.float64()):
+        case "FLOAT" | "DOUBLE", "None" if arrow_type in (pa.float32(), pa.float64()):
             lane_type = "f4" if physical == "FLOAT" else "f8"
-            return Encoding(lane_type) if np.can_cast(lane_type, dtype_of(kind)) else None
+            return Encoding(lane_type) if np.can_cast(lane_type, dtype_of(arrow_type)) else None
         case "INT32" | "INT64" | "FIXED_LEN_BYTE_ARRAY", "Decimal" if (
-            t.is_decimal128(kind) and kind.scale == logical_type["scale"]
+            t.is_decimal128(arrow_type) and arrow_type.scale == logical_type["scale"]
         ):
-            return _decimal_encoding(physical, length, logical_type["precision"], kind)
-        case "BYTE_ARRAY", "String" if kind in (pa.string(), pa.large_string()):
+            return _decimal_encoding(physical, length, logical_type["precision"], arrow_type)
+        case "BYTE_ARRAY", "String" if arrow_type in (pa.string(), pa.large_string()):
             return Encoding("")
-        case "BYTE_ARRAY", "None" if kind in (
+        case "BYTE_ARRAY", "None" if arrow_type in (
             pa.binary(),
             pa.large_binary(),
             pa.string(),
             pa.large_string(),
         ):
             return Encoding("")
-        case "FIXED_LEN_BYTE_ARRAY", "None" if kind == pa.binary(length):
+        case "FIXED_LEN_BYTE_ARRAY", "None" if arrow_type == pa.binary(length):
             return Encoding("")
     return None
 
 
-def _integer_encoding(width: int, logical: dict[str, Any], kind: pa.DataType) -> Encoding | None:
+def _integer_encoding(
+    width: int, logical: dict[str, Any], arrow_type: pa.DataType
+) -> Encoding | None:
     """Return the encoding of integers that are stored in `width` bits."""
     signed = logical.get("isSigned", True)
     bits = logical.get("bitWidth", width)
-    if not np.can_cast(f"{'i' if signed else 'u'}{bits // 8}", dtype_of(kind)):
+    if not np.can_cast(f"{'i' if signed else 'u'}{bits // 8}", dtype_of(arrow_type)):
         return None
     lane_type = f"{'i' if signed or bits < width else 'u'}{width // 8}"
     if signed:
@@ -126,10 +128,10 @@ def _integer_encoding(width: int, logical: dict[str, Any], kind: pa.DataType) ->
 
 
 def _decimal_encoding(
-    physical: str, length: int, precision: int, kind: pa.DataType
+    physical: str, length: int, precision: int, arrow_type: pa.DataType
 ) -> Encoding | None:
     """Return the encoding of decimals that are stored as integers or as `length` bytes."""
-    if precision > kind.precision or length > 16:
+    if precision > arrow_type.precision or length > 16:
         return None
     if physical.startswith("INT"):
         return Encoding(f"i{int(physical[3:]) // 8}", precision=precision)

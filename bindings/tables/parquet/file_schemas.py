@@ -103,10 +103,12 @@ class FileSchema:
             fields = [matches[0].type.field(i) for i in range(matches[0].type.num_fields)]
         return False
 
-    def widens(self, path: Path, kind: pa.DataType) -> bool:
-        """Return True if every value of a column is also a value of the table's type, `kind`."""
+    def widens(self, path: Path, arrow_type: pa.DataType) -> bool:
+        """Return True if every value of a column is also a value of `arrow_type`, the table's."""
         own = self.own(path)
-        return own is not None and not self.is_noted(own) and widens(self._leaves[own][1], kind)
+        return (
+            own is not None and not self.is_noted(own) and widens(self._leaves[own][1], arrow_type)
+        )
 
     def is_noted(self, own: Path) -> bool:
         """Return True if a column, or a struct around it, has a note of its meaning in Spark."""

@@ -216,12 +216,12 @@ class FooterPart:
         """Return a test of the file schemas for each row group; False for unreadable files."""
         return np.array([*test, False], np.bool_)[self.form[self.owner]]
 
-    def raw(self, path: Path, kind: pa.DataType) -> ColumnStatistics:
-        """Return the statistics of one column, with bounds of the table's type `kind`."""
+    def raw(self, path: Path, arrow_type: pa.DataType) -> ColumnStatistics:
+        """Return the statistics of one column, with bounds of the table's type `arrow_type`."""
         position = self._positions(path)
         lacking = self._per_form(f.lacks(path) for f in self.forms)
-        readable = self._per_form(f.widens(path, kind) for f in self.forms)
-        plain = kind.value_type if pa.types.is_dictionary(kind) else kind
+        readable = self._per_form(f.widens(path, arrow_type) for f in self.forms)
+        plain = arrow_type.value_type if pa.types.is_dictionary(arrow_type) else arrow_type
         chunks = self._take_slots(path)
         decoded = self._decoded(chunks, np.where(readable, position, UNKNOWN), plain)
         nulls = np.where(lacking, self.rows, decoded.nulls)
@@ -244,19 +244,19 @@ class FooterPart:
                     nans[i] = self.rows[i] - nulls[i]
         lows = bound_array(decoded.low, decoded, low, plain)
         highs = bound_array(decoded.high, decoded, high, plain)
-        if plain != kind:
-            lows, highs = (b.dictionary_encode().cast(kind) for b in (lows, highs))
+        if plain != arrow_type:
+            lows, highs = (b.dictionary_encode().cast(arrow_type) for b in (lows, highs))
         return ColumnStatistics(
             lows, highs, longs(nulls, counted), nan_count=longs(nans, nans != UNKNOWN)
         )
 
-    def _decoded(self, chunks: ChunkSlots, position: Ints, kind: pa.DataType) -> ChunkBounds:
+    def _decoded(self, chunks: ChunkSlots, position: Ints, arrow_type: pa.DataType) -> ChunkBounds:
         """Return the statistics of a column that the loop decodes.
 
         Args:
             chunks: The column's slots that the loop found.
             position: The column's position in the file of each row group; -1: nothing is wanted.
-            kind: The type of the bounds.
+            arrow_type: The type of the bounds.
         """
         present = chunks.present & (position >= 0)
         if not present.any():
@@ -264,7 +264,7 @@ class FooterPart:
         heads, head = self._heads
         found, first = np.unique(head[present], return_index=True)
         at = dict(zip(found.tolist(), position[present][first].tolist(), strict=True))
-        by_head = {h: encoding_of(heads[h], p, kind) for h, p in at.items()}
+        by_head = {h: encoding_of(heads[h], p, arrow_type) for h, p in at.items()}
         distinct = list(set(by_head.values()))
         encoding = np.full(len(heads) + 1, UNKNOWN, np.int64)
         schema = np.zeros((len(heads) + 1, 2), np.int64)
@@ -279,7 +279,7 @@ class FooterPart:
             distinct,
             np.where(present, encoding[head], UNKNOWN),
             self._julian,
-            kind,
+            arrow_type,
         )
         return decoded._replace(unresolved=decoded.unresolved | ((position >= 0) & ~present))
 

@@ -55,8 +55,8 @@ class RowGroupPart(Protocol):
         """Look up the statistics of columns together, if that is cheaper than one by one."""
         ...
 
-    def raw(self, path: Path, kind: pa.DataType) -> ColumnStatistics:
-        """Return the statistics of one column, length k, with bounds of the table's type `kind`."""
+    def raw(self, path: Path, arrow_type: pa.DataType) -> ColumnStatistics:
+        """Return the statistics of one column, length k, with bounds of `arrow_type`."""
         ...
 
     def exact(self, path: Path) -> tuple[pa.Array, pa.Array]:
@@ -162,19 +162,25 @@ class RowGroups:
         return self._raw[path]
 
     def _concat_parts(
-        self, arrays: Sequence[pa.Array | None], kind: pa.DataType
+        self, arrays: Sequence[pa.Array | None], arrow_type: pa.DataType
     ) -> pa.Array | None:
         """Concatenate one statistic of all parts, in table order; None if no part has it."""
         kinds = {a.type for a in arrays if a is not None}
         if not kinds:
             return None
-        kind = kinds.pop() if len(kinds) == 1 else kind
+        arrow_type = kinds.pop() if len(kinds) == 1 else arrow_type
         chunks = [
             c
             for a, p in zip(arrays, self.parts, strict=True)
-            for c in ([pa.nulls(len(p.owner), kind)] if a is None else cast_or_null(a, kind).chunks)
+            for c in (
+                [pa.nulls(len(p.owner), arrow_type)]
+                if a is None
+                else cast_or_null(a, arrow_type).chunks
+            )
         ]
-        joined = chunks[0] if len(chunks) == 1 else pa.chunked_array(chunks, kind).combine_chunks()
+        joined = (
+            chunks[0] if len(chunks) == 1 else pa.chunked_array(chunks, arrow_type).combine_chunks()
+        )
         return joined if self._order is None else joined.take(longs(self._order))
 
     def exact(self, path: Path) -> dict[str, pa.Array]:
@@ -249,11 +255,11 @@ class RowGroups:
         return RowGroups(self.files, self.parts, pa.schema([*data, *partitions]), partitions)
 
 
-def _statistic_types(kind: pa.DataType) -> tuple[tuple[str, pa.DataType], ...]:
+def _statistic_types(arrow_type: pa.DataType) -> tuple[tuple[str, pa.DataType], ...]:
     count = pa.int64()
     return (
-        ("min", kind),
-        ("max", kind),
+        ("min", arrow_type),
+        ("max", arrow_type),
         ("null_count", count),
         ("row_count", count),
         ("nan_count", count),

@@ -286,10 +286,10 @@ class SavedPart:
     def load(self, paths: Sequence[Path]) -> None:
         """Do nothing: the snapshot stores each column by itself."""
 
-    def raw(self, path: Path, kind: pa.DataType) -> ColumnStatistics:
-        """Return the statistics of one column, with bounds of the table's type `kind`."""
+    def raw(self, path: Path, arrow_type: pa.DataType) -> ColumnStatistics:
+        """Return the statistics of one column, with bounds of the table's type `arrow_type`."""
         lacking = self._per_form([f.lacks(path) for f in self.forms])
-        readable = self._per_form([f.widens(path, kind) for f in self.forms])
+        readable = self._per_form([f.widens(path, arrow_type) for f in self.forms])
         at = pa.array(np.arange(len(readable)), mask=~readable)
         i = self._snapshot.columns.get(path)
         saved = (
@@ -300,7 +300,9 @@ class SavedPart:
         nulls = pa.array(self.rows, pa.int64(), mask=~lacking)
         if count is not None:
             nulls = pc.if_else(pa.array(lacking), nulls, count)
-        return ColumnStatistics(_widen(low, kind), _widen(high, kind), nulls, nan_count=nans)
+        return ColumnStatistics(
+            _widen(low, arrow_type), _widen(high, arrow_type), nulls, nan_count=nans
+        )
 
     def exact(self, path: Path) -> tuple[pa.Array, pa.Array]:
         """Return whether min and max occur in a row, as bool arrays; null is unknown."""
@@ -330,19 +332,19 @@ class SavedPart:
         }
 
 
-def _widen(values: pa.Array | None, kind: pa.DataType) -> pa.Array | None:
-    """Return bounds as a wider type; None if their type does not widen to `kind`.
+def _widen(values: pa.Array | None, arrow_type: pa.DataType) -> pa.Array | None:
+    """Return bounds as a wider type; None if their type does not widen to `arrow_type`.
 
     Bounds of timestamps may keep a finer unit than the column.
     """
     if values is None:
         return None
-    if pa.types.is_timestamp(kind) and pa.types.is_timestamp(values.type):
-        return values if (kind.tz is None) == (values.type.tz is None) else None
+    if pa.types.is_timestamp(arrow_type) and pa.types.is_timestamp(values.type):
+        return values if (arrow_type.tz is None) == (values.type.tz is None) else None
     # A snapshot stores integers as wide as the widest file has them.
-    integers = pa.types.is_integer(kind) and pa.types.is_integer(values.type)
-    if integers or widens(values.type, kind):
-        return cast_or_null(values, kind).combine_chunks()
+    integers = pa.types.is_integer(arrow_type) and pa.types.is_integer(values.type)
+    if integers or widens(values.type, arrow_type):
+        return cast_or_null(values, arrow_type).combine_chunks()
     return None
 
 

@@ -81,17 +81,17 @@ def whole(values: Any) -> pa.Array:
     return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
 
 
-def spark_type(kind: pa.DataType) -> str:
+def spark_type(arrow_type: pa.DataType) -> str:
     """Return the type with which Spark reads an Arrow column."""
-    if pa.types.is_decimal(kind):
-        return f"decimal({kind.precision},{kind.scale})"
-    if pa.types.is_struct(kind):
-        return f"struct<{', '.join(f'{f.name}: {spark_type(f.type)}' for f in kind)}>"
-    if pa.types.is_list(kind):
-        return f"array<{spark_type(kind.value_type)}>"
-    if pa.types.is_map(kind):
-        return f"map<{spark_type(kind.key_type)}, {spark_type(kind.item_type)}>"
-    return SPARK_TYPES[kind]
+    if pa.types.is_decimal(arrow_type):
+        return f"decimal({arrow_type.precision},{arrow_type.scale})"
+    if pa.types.is_struct(arrow_type):
+        return f"struct<{', '.join(f'{f.name}: {spark_type(f.type)}' for f in arrow_type)}>"
+    if pa.types.is_list(arrow_type):
+        return f"array<{spark_type(arrow_type.value_type)}>"
+    if pa.types.is_map(arrow_type):
+        return f"map<{spark_type(arrow_type.key_type)}, {spark_type(arrow_type.item_type)}>"
+    return SPARK_TYPES[arrow_type]
 
 
 def ddl(schema: pa.Schema) -> str:
@@ -123,9 +123,9 @@ def in_spark(spark: Any, t: pa.Table, schema: str | None = None) -> Any:
     return from_arrow(spark, t.cast(pa.schema(signed)), schema or ddl(t.schema))
 
 
-def _signed(kind: pa.DataType) -> pa.DataType:
+def _signed(arrow_type: pa.DataType) -> pa.DataType:
     wider = {8: pa.int16(), 16: pa.int32(), 32: pa.int64(), 64: pa.decimal128(20)}
-    return wider[kind.bit_width] if pa.types.is_unsigned_integer(kind) else kind
+    return wider[arrow_type.bit_width] if pa.types.is_unsigned_integer(arrow_type) else arrow_type
 
 
 def in_nanos(f: pa.Field) -> pa.Field:

@@ -13,11 +13,13 @@ from skipstone.bindings.tables.table_columns import to_table_type
 BATCH_FROM: Final = 1 << 18
 
 
-def as_type(values: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+def as_type(values: pa.ChunkedArray, arrow_type: pa.DataType) -> pa.ChunkedArray:
     """Return a column as the table has it."""
-    if values.type == kind:
+    if values.type == arrow_type:
         return values
-    return pa.chunked_array([to_table_type(chunk, kind) for chunk in values.chunks], kind)
+    return pa.chunked_array(
+        [to_table_type(chunk, arrow_type) for chunk in values.chunks], arrow_type
+    )
 
 
 def batches_of_rows(

@@ -191,7 +191,7 @@ def segments_of(
 
 
 def _raw(
-    kind: pa.DataType,
+    arrow_type: pa.DataType,
     head: Head,
     position: int,
     name: str,
@@ -205,12 +205,14 @@ def _raw(
         for (_, bounds), first in zip(groups, firsts.tolist(), strict=False)
         if (b := bounds.get(name)) is not None
     ]
-    encoding = encoding_of(head, position, kind)
+    encoding = encoding_of(head, position, arrow_type)
     if not with_bounds or encoding is None:
         return None
     bounds = [b for b, _ in with_bounds]
-    low, high, nulls = _decoded([(b.slots, b.data) for b in bounds], head, position, kind, encoding)
-    believed = _agree(bounds, low, high, nulls, head, position, kind, encoding)
+    low, high, nulls = _decoded(
+        [(b.slots, b.data) for b in bounds], head, position, arrow_type, encoding
+    )
+    believed = _agree(bounds, low, high, nulls, head, position, arrow_type, encoding)
     page_starts = np.concatenate([b.rows[:-1] + first for b, first in with_bounds])
     page_rows = np.concatenate([np.diff(b.rows) for b in bounds])
     page = np.searchsorted(page_starts, starts, "right") - 1
@@ -226,7 +228,7 @@ def _decoded(
     parts: Sequence[tuple[Ints, npt.NDArray[np.uint8]]],
     head: Head,
     position: int,
-    kind: pa.DataType,
+    arrow_type: pa.DataType,
     encoding: Encoding,
 ) -> tuple[pa.Array, pa.Array, pa.Array]:
     """Return lower bounds, upper bounds and null counts of slots, with the bytes of each part."""
@@ -241,9 +243,9 @@ def _decoded(
         [encoding],
         np.zeros(n, np.int64),
         np.full(n, head.julian),
-        kind,
+        arrow_type,
     )
-    low, high = (bound_array(b, decoded, {}, kind) for b in (decoded.low, decoded.high))
+    low, high = (bound_array(b, decoded, {}, arrow_type) for b in (decoded.low, decoded.high))
     return low, high, arrow_of(decoded.nulls, decoded.counted)
 
 
@@ -254,7 +256,7 @@ def _agree(
     nulls: pa.Array,
     head: Head,
     position: int,
-    kind: pa.DataType,
+    arrow_type: pa.DataType,
     encoding: Encoding,
 ) -> Mask:
     """Return for each page if the statistics of its chunk's pages agree with the footer's.
@@ -267,14 +269,18 @@ def _agree(
     if not known:
         return np.ones(int(counts.sum()), np.bool_)
     chunks = [b.chunk for b in bounds if b.chunk is not None]
-    of_chunk = _decoded(chunks, head, position, kind, encoding)
+    of_chunk = _decoded(chunks, head, position, arrow_type, encoding)
     chunk_of_page = np.full(len(bounds), -1)
     chunk_of_page[known] = np.arange(len(known))
     of_page = np.repeat(chunk_of_page, counts)
     at_page = arrow_of(of_page, of_page >= 0)
     least, greatest, total = (a.take(at_page) for a in of_chunk)
     wrong = np.zeros(len(of_page), np.bool_)
-    if not pa.types.is_string(kind) and not pa.types.is_large_string(kind) and not _is_bytes(kind):
+    if (
+        not pa.types.is_string(arrow_type)
+        and not pa.types.is_large_string(arrow_type)
+        and not _is_bytes(arrow_type)
+    ):
         wrong |= booleans_of(pc.less(low, least)) | booleans_of(pc.greater(high, greatest))
     firsts = np.cumsum([0, *counts[:-1]])
     summed = np.add.reduceat(np.asarray(nulls.fill_null(0)), firsts)
@@ -286,5 +292,5 @@ def _agree(
     return np.asarray(~np.repeat(wrong_chunk, counts), np.bool_)
 
 
-def _is_bytes(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+def _is_bytes(arrow_type: pa.DataType) -> bool:
+    return bool(pa.types.is_binary(arrow_type) or pa.types.is_large_binary(arrow_type))
