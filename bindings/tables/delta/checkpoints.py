@@ -27,7 +27,7 @@ from skipstone.bindings.tables.delta.actions import (
     read_commits,
     settings,
 )
-from skipstone.bindings.tables.parquet.footer import ParsedFooter, read_tail
+from skipstone.bindings.tables.parquet.footer import ParsedFooter, read_footer
 from skipstone.bindings.tables.parquet.thrift import BYTES
 from skipstone.ir.arrow import null_where
 from skipstone.ir.errors import SourceError, clip, describe_error
@@ -139,8 +139,8 @@ def _read_part(
 ) -> tuple[pa.Table, list[str]]:
     try:
         with fs.open_input_file(path) as source:
-            tail, _ = read_tail(source)
-            file = pq.ParquetFile(source, metadata=tail.metadata)
+            parsed, _ = read_footer(source)
+            file = pq.ParquetFile(source, metadata=parsed.metadata)
             top = _columns(file.schema_arrow, path)
             add = {f.name for f in top["add"]} if "add" in top else set()
             columns = [
@@ -155,7 +155,7 @@ def _read_part(
                 columns.append("add.stats")
             sidecar = ["sidecar.path"] if "sidecar" in top else []
             whole = file.read(columns=[*columns, *sidecar], use_threads=threads() > 1)
-            meter.count("checkpoint files", 1, _requested_bytes(tail, (*columns, *sidecar)))
+            meter.count("checkpoint files", 1, _requested_bytes(parsed, (*columns, *sidecar)))
             adds = _adds(whole, partitions, path) if columns else _empty(partitions)
             if {"stats", "stats_parsed"} <= add and adds.column("stats_parsed").null_count:
                 # Where the checkpoint has no parsed statistics of a file, use their JSON text.
@@ -232,15 +232,15 @@ FIELD_CHECKS: Final[Mapping[str, Mapping[str, Callable[[pa.DataType], bool]]]] =
 )
 
 
-def _requested_bytes(tail: ParsedFooter, columns: Sequence[str]) -> int:
+def _requested_bytes(parsed: ParsedFooter, columns: Sequence[str]) -> int:
     """Return the bytes of some columns in a file and of its footer.
 
     The sizes come from our own parser, because pyarrow crashes on the metadata of damaged chunks.
     """
-    wanted, schema = tuple(f"{name}." for name in columns), tail.head.metadata.schema
+    wanted, schema = tuple(f"{name}." for name in columns), parsed.head.metadata.schema
     at = [i for i in range(len(schema)) if f"{schema.column(i).path}.".startswith(wanted)]
-    sizes = (tail.chunk(g, i).get(BYTES, 0) for g in range(len(tail.chunks)) for i in at)
-    return len(tail.data) + sum(size for size in sizes if isinstance(size, int))
+    sizes = (parsed.chunk(g, i).get(BYTES, 0) for g in range(len(parsed.chunks)) for i in at)
+    return len(parsed.data) + sum(size for size in sizes if isinstance(size, int))
 
 
 def _empty(partitions: Sequence[str]) -> pa.Table:

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from skipstone.bindings.tables.char_columns import padded
 from skipstone.bindings.tables.delta.fields import TableFields, physical_name
 from skipstone.bindings.tables.delta.vectors import deleted_rows
-from skipstone.bindings.tables.parquet.footer import read_tail
+from skipstone.bindings.tables.parquet.footer import read_footer
 from skipstone.bindings.tables.parquet.heads import Heads
 from skipstone.bindings.tables.parquet.pages.plan_pages import judge_file
 from skipstone.bindings.tables.parquet.pages.ranges import Ranges, is_local
@@ -133,10 +133,10 @@ class FileReader(Reader):
         action, fields = task.action, self.wanted.needed(task.filtered)
         fs, path = self._locate(action["path"])
         source = fs.open_input_file(path)
-        tail, _ = read_tail(source, heads, local=is_local(fs))
+        parsed, _ = read_footer(source, heads, local=is_local(fs))
         deleted = None
         if (vector := action["deletionVector"]) is not None:
-            deleted = deleted_rows(vector, self.fs, self.root, int(tail.rows.sum()))
+            deleted = deleted_rows(vector, self.fs, self.root, int(parsed.rows.sum()))
         own, constants = {}, {}
         for f in self.fields.described:
             name = f["name"]
@@ -144,12 +144,12 @@ class FileReader(Reader):
                 continue
             if name in self.fields.partitions:
                 constants[name] = self._partition_value(name, action["partition"])
-            elif (own_name := self._name_in_file(f, tail.head.columns)) is not None:
+            elif (own_name := self._name_in_file(f, parsed.head.columns)) is not None:
                 own[name] = own_name
             else:
                 constants[name] = pa.scalar(None, self.fields.schema.field(name).type)
         ranges = Ranges(source, is_local(fs))
-        return source, FileRead(path, tail, ranges, None, own, constants, deleted)
+        return source, FileRead(path, parsed, ranges, None, own, constants, deleted)
 
     def read(self, task: FileTask) -> Iterator[pa.RecordBatch]:
         """Yield the selected rows of one file.

@@ -28,7 +28,7 @@ from skipstone.bindings.tables.iceberg.removed import (
     equal_rows,
     vector_positions,
 )
-from skipstone.bindings.tables.parquet.footer import read_tail
+from skipstone.bindings.tables.parquet.footer import read_footer
 from skipstone.bindings.tables.parquet.heads import Heads
 from skipstone.bindings.tables.parquet.pages.plan_pages import judge_file
 from skipstone.bindings.tables.parquet.pages.ranges import Ranges
@@ -189,9 +189,9 @@ class FileReader(Reader):
             source.close()
             raise ValueError("read by row groups")
         local = task.path.startswith(("/", "file:"))
-        tail, _ = read_tail(source, heads, local=local)
+        parsed, _ = read_footer(source, heads, local=local)
         deleted = self._deleted_by_position(task) if task.deletes else None
-        schema, needed = tail.head.columns, self.wanted.needed(task.filtered)
+        schema, needed = parsed.head.columns, self.wanted.needed(task.filtered)
         without_ids = not any(f.metadata and FIELD_ID in f.metadata for f in schema)
         if without_ids and self.mapping is None:
             raise ValueError("read by row groups")
@@ -200,7 +200,7 @@ class FileReader(Reader):
         own = {f.name: schema.names[by_id[f.field_id][0]] for f in fields if f.field_id in by_id}
         constants = {f.name: _missing_value(f, task) for f in fields if f.name not in own}
         ranges = Ranges(source, local)
-        return source, FileRead(task.path, tail, ranges, None, own, constants, deleted)
+        return source, FileRead(task.path, parsed, ranges, None, own, constants, deleted)
 
     def read(self, task: FileTask) -> Iterator[pa.RecordBatch]:
         """Yield the selected rows of one file.

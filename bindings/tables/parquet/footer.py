@@ -224,7 +224,7 @@ def physical_type_of(physical: str, length: int) -> tuple[int, int]:
     return number, length if physical == "FIXED_LEN_BYTE_ARRAY" else VALUE_SIZES[number]
 
 
-def read_tail(
+def read_footer(
     source: pa.NativeFile, heads: Heads | None = None, *, local: bool = False
 ) -> tuple[ParsedFooter, int]:
     """Read a file's footer.
@@ -245,7 +245,7 @@ def read_tail(
 
 
 def footer_bytes(source: pa.NativeFile, *, local: bool = False) -> tuple[bytes, int]:
-    """Read a file's footer; arguments, errors and results as for `read_tail`, but not parsed."""
+    """Read a file's footer; arguments, errors and results as for `read_footer`, but not parsed."""
     size = source.size()
     first = min(size, LOCAL_FETCH if local else FIRST_FETCH)
     end = source.read_at(first, size - first)

@@ -153,15 +153,15 @@ class FooterBlock:
         self._group_bytes: Ints | None = None
 
     @classmethod
-    def of(cls, tail: ParsedFooter) -> FooterBlock:
+    def of(cls, parsed: ParsedFooter) -> FooterBlock:
         """Return a block of one footer that is parsed already."""
-        block = cls([tail.data.tobytes()])
-        block.heads, block.is_parsed = [tail.head], True
-        block.counts, block.rows = np.array([len(tail.rows)]), tail.rows
-        block._group_bytes = tail.nbytes
-        if tail.layout is not None:
+        block = cls([parsed.data.tobytes()])
+        block.heads, block.is_parsed = [parsed.head], True
+        block.counts, block.rows = np.array([len(parsed.rows)]), parsed.rows
+        block._group_bytes = parsed.nbytes
+        if parsed.layout is not None:
             block._find(Heads(), block.open())
-            block.heads = [tail.head]
+            block.heads = [parsed.head]
         if block.nbytes > BLOCK:
             block.close()
         return block
@@ -222,12 +222,12 @@ class FooterBlock:
             if i in self.errors:
                 continue
             try:
-                tail = opened.footer(i, self.heads[i], heads)
+                parsed = opened.footer(i, self.heads[i], heads)
             except READ_ERRORS as e:
                 self._refuse(i, e)
                 continue
-            self.heads[i], self.counts[i] = tail.head, len(tail.rows)
-            rows.append(tail.rows)
+            self.heads[i], self.counts[i] = parsed.head, len(parsed.rows)
+            rows.append(parsed.rows)
         self.rows = np.concatenate(rows)
 
     def _refuse(self, number: int, error: Exception) -> None:
@@ -295,8 +295,8 @@ class FooterBlock:
         if self._group_bytes is None:
             opened, each = self.open(), [np.zeros(0, np.int64)]
             for i, count in enumerate(self.counts.tolist()):
-                tail = self.footer(i, opened)
-                each.append(np.full(count, UNKNOWN) if tail is None else tail.nbytes)
+                parsed = self.footer(i, opened)
+                each.append(np.full(count, UNKNOWN) if parsed is None else parsed.nbytes)
             self._group_bytes = np.concatenate(each)
         return self._group_bytes
 

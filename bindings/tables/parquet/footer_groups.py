@@ -193,18 +193,18 @@ class FooterPart:
             *(a.tolist() for a in (at, self.owner[at], self._footer_group[at], position[at])),
             strict=True,
         ):
-            tail = None if owner in refused else self._tail(owner, opened)
-            if tail is None or not tail.is_safe(group, column):
+            parsed = None if owner in refused else self._parsed(owner, opened)
+            if parsed is None or not parsed.is_safe(group, column):
                 continue
             try:
-                chunk = tail.metadata.row_group(group).column(column)
+                chunk = parsed.metadata.row_group(group).column(column)
             except (*READ_ERRORS, IndexError):
                 # The loop accepted a footer that pyarrow refuses: its statistics are unknown.
                 refused.add(owner)
                 continue
             yield i, self.footers[owner], chunk
 
-    def _tail(self, owner: int, opened: dict[int, OpenBlock]) -> ParsedFooter | None:
+    def _parsed(self, owner: int, opened: dict[int, OpenBlock]) -> ParsedFooter | None:
         """Return the footer of a file; `opened` keeps the latest block that was opened."""
         footer, number = self.footers[owner], int(self._block[owner])
         if number not in opened:
@@ -293,8 +293,10 @@ class FooterPart:
         )
         opened: dict[int, OpenBlock] = {}
         for i in np.flatnonzero((position >= 0) & ~flags.present).tolist():
-            tail = self._tail(int(self.owner[i]), opened)
-            chunk = {} if tail is None else tail.chunk(int(self._footer_group[i]), int(position[i]))
+            parsed = self._parsed(int(self.owner[i]), opened)
+            chunk = (
+                {} if parsed is None else parsed.chunk(int(self._footer_group[i]), int(position[i]))
+            )
             stats = chunk.get(thrift.STATISTICS, {})
             for side, field in enumerate((thrift.MIN_EXACT, thrift.MAX_EXACT)):
                 flag = _flag(stats, field)

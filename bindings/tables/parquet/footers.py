@@ -90,7 +90,7 @@ class Footer:
         return None if error is None else SourceError(f"{self.path}: {_describe(error)}")
 
     @property
-    def tail(self) -> ParsedFooter | None:
+    def parsed(self) -> ParsedFooter | None:
         """The footer, or that of `_metadata`; None if it could not be read."""
         return self.block.footer(self.number)
 
@@ -127,9 +127,9 @@ class FooterMap(Mapping[str, ParsedFooter]):
         if opened is None or opened[0] is not footer.block:
             # The latest block stays open, as footers are asked for in table order.
             opened = self._opened = footer.block, footer.block.open()
-        tail = footer.block.footer(footer.number, opened[1])
-        assert tail is not None
-        return tail
+        parsed = footer.block.footer(footer.number, opened[1])
+        assert parsed is not None
+        return parsed
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._found())

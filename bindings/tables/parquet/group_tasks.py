@@ -29,7 +29,7 @@ class GroupTask(NamedTuple):
         groups: The row groups.
         filtered: True if their rows are to be judged.
         folder: The folder of the file: path, and texts of the partition values.
-        tail: The file's footer; None if it was not read.
+        parsed: The file's footer; None if it was not read.
         rows: The row counts that `_metadata` has for each row group of the file; None if the counts
             come from the file's own footer.
     """
@@ -40,7 +40,7 @@ class GroupTask(NamedTuple):
     groups: list[int]
     filtered: bool
     folder: tuple[str, Texts]
-    tail: ParsedFooter | None
+    parsed: ParsedFooter | None
     rows: list[int] | None
 
 
@@ -68,10 +68,10 @@ def units_of(tasks: Iterable[GroupTask], share: float = 1) -> Iterator[list[Grou
 
 def _split(task: GroupTask, share: float) -> Iterator[tuple[GroupTask, float]]:
     """Yield a task in parts that fit into one unit, with their sizes; a unit has the size 1."""
-    if task.tail is None:
+    if task.parsed is None:
         yield task, 0.0
         return
-    rows, nbytes = (np.maximum(n[task.groups], 0) for n in (task.tail.rows, task.tail.nbytes))
+    rows, nbytes = (np.maximum(n[task.groups], 0) for n in (task.parsed.rows, task.parsed.nbytes))
     sizes = np.maximum(rows / UNIT_ROWS, nbytes * (share / UNIT_BYTES)).tolist()
     first, size = 0, 0.0
     for i, own in enumerate(sizes):
@@ -84,9 +84,9 @@ def _split(task: GroupTask, share: float) -> Iterator[tuple[GroupTask, float]]:
 
 def has_many_tiny_groups(task: GroupTask, share: float) -> bool:
     """Return True if pages cost more than they save: 0.2 ms for each row group."""
-    if task.tail is None or len(task.groups) < MANY_GROUPS:
+    if task.parsed is None or len(task.groups) < MANY_GROUPS:
         return False
-    return bool(task.tail.nbytes[task.groups].mean() * share < TINY_BYTES)
+    return bool(task.parsed.nbytes[task.groups].mean() * share < TINY_BYTES)
 
 
 def count_groups(tasks: Sequence[GroupTask]) -> int:
@@ -101,9 +101,9 @@ def track_of(phase: str, tasks: Sequence[GroupTask]) -> Track:
 
 def _alike(a: GroupTask, b: GroupTask) -> bool:
     return (
-        a.tail is not None
-        and b.tail is not None
-        and a.tail.head is b.tail.head
+        a.parsed is not None
+        and b.parsed is not None
+        and a.parsed.head is b.parsed.head
         and a.filtered == b.filtered
         and a.folder == b.folder
     )

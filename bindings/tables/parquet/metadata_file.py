@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from skipstone.bindings.location import in_folder
 from skipstone.bindings.plans.work import Meter
 from skipstone.bindings.tables.files import Files
-from skipstone.bindings.tables.parquet.footer import READ_ERRORS, ParsedFooter, read_tail
+from skipstone.bindings.tables.parquet.footer import READ_ERRORS, ParsedFooter, read_footer
 from skipstone.bindings.tables.parquet.footer_blocks import FooterBlock
 from skipstone.bindings.tables.parquet.footers import LARGE, Footer
 
@@ -29,13 +29,13 @@ class MetadataFile:
     """A `_metadata` file.
 
     Attributes:
-        tail: Its footer, which describes the row groups of all files.
+        parsed: Its footer, which describes the row groups of all files.
         block: A block that holds this footer alone.
         time: The time of its last change, in ns since 1970.
-        groups: Path below the folder -> the row groups of `tail` that belong to that file.
+        groups: Path below the folder -> the row groups of `parsed` that belong to that file.
     """
 
-    tail: ParsedFooter
+    parsed: ParsedFooter
     block: FooterBlock
     time: int
     groups: dict[str, list[int]]
@@ -66,7 +66,7 @@ class MetadataFile:
 
         They must begin at the file's start, have no gaps, and leave room for a footer.
         """
-        at, metadata = MAGIC_BYTES, self.tail.metadata
+        at, metadata = MAGIC_BYTES, self.parsed.metadata
         for g in groups:
             chunks = [metadata.row_group(g).column(c) for c in range(metadata.num_columns)]
             for start, length in sorted((_start(c), c.total_compressed_size) for c in chunks):
@@ -88,20 +88,20 @@ def read_metadata_file(
     """Read a folder's `_metadata`; return None if it is missing, unreadable or names no files."""
     path = in_folder(folder, "_metadata")
     time = filesystem.get_file_info(path).mtime_ns
-    tail = None if time is None else _read(path, filesystem, meter)
-    if tail is not None and len(tail.data) >= LARGE:
-        tail.lay_out()
-    metadata = None if tail is None else tail.metadata
+    parsed = None if time is None else _read(path, filesystem, meter)
+    if parsed is not None and len(parsed.data) >= LARGE:
+        parsed.lay_out()
+    metadata = None if parsed is None else parsed.metadata
     if (
         time is None
-        or tail is None
+        or parsed is None
         or metadata is None
         or not metadata.num_row_groups
         or not metadata.num_columns
     ):
         return None
     if not all(
-        tail.is_sound(g, c)
+        parsed.is_sound(g, c)
         for g in range(metadata.num_row_groups)
         for c in range(metadata.num_columns)
     ):
@@ -114,15 +114,15 @@ def read_metadata_file(
     except UnicodeDecodeError:  # a damaged name; the files' own footers are read
         return None
     groups.pop("", None)
-    return MetadataFile(tail, FooterBlock.of(tail), time, groups) if groups else None
+    return MetadataFile(parsed, FooterBlock.of(parsed), time, groups) if groups else None
 
 
 def read_common_schema(folder: str, filesystem: pafs.FileSystem, meter: Meter) -> pa.Schema | None:
     """Read the schema from `_common_metadata`, else `_metadata`; None if neither can be read."""
     for name in ("_common_metadata", "_metadata"):
-        tail = _read(in_folder(folder, name), filesystem, meter)
-        if tail is not None and tail.head.metadata.num_columns:
-            return tail.head.schema.remove_metadata()
+        parsed = _read(in_folder(folder, name), filesystem, meter)
+        if parsed is not None and parsed.head.metadata.num_columns:
+            return parsed.head.schema.remove_metadata()
     return None
 
 
@@ -131,8 +131,8 @@ def _read(path: str, filesystem: pafs.FileSystem, meter: Meter) -> ParsedFooter 
         return None
     try:
         with filesystem.open_input_file(path) as source:
-            tail, _ = read_tail(source)
+            parsed, _ = read_footer(source)
     except READ_ERRORS:
         return None
-    meter.count("summary files", 1, len(tail.data) + 8)
-    return tail
+    meter.count("summary files", 1, len(parsed.data) + 8)
+    return parsed

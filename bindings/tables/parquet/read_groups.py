@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from skipstone.bindings.tables.files import UNKNOWN
 from skipstone.bindings.tables.parquet.declared_types import why_not_judged, why_not_read
-from skipstone.bindings.tables.parquet.footer import read_tail
+from skipstone.bindings.tables.parquet.footer import read_footer
 from skipstone.bindings.tables.parquet.group_tasks import (
     GroupTask,
     count_groups,
@@ -72,9 +72,9 @@ def tasks_of(table: ParquetTable, wanted: RowSelection, plan: Plan) -> Tasks:
                 f'{table.unreadable[path]}; on_error="keep" kept it, and it may hold matching '
                 "rows: leave it out of the scan by a glob such as folder/*.parquet"
             ) from table.unreadable[path]
-        tail = table.footers.get(path)
+        parsed = table.footers.get(path)
         first, stop = np.searchsorted(all_groups.file, [file, file + 1]).tolist()
-        rows = all_groups.rows[first:stop].tolist() if tail is None else None
+        rows = all_groups.rows[first:stop].tolist() if parsed is None else None
         files = all_groups.files
         each.append(
             GroupTask(
@@ -84,7 +84,7 @@ def tasks_of(table: ParquetTable, wanted: RowSelection, plan: Plan) -> Tasks:
                 all_groups.group[positions].tolist(),
                 filtered,
                 files.folders[files.folder[file]],
-                tail,
+                parsed,
                 rows,
             )
         )
@@ -158,7 +158,9 @@ class GroupReader(Reader):
             UnsupportedForm: the rows cannot be judged here.
             SourceError, OSError, ArrowException, ValueError: the pages cannot be read.
         """
-        if tasks[0].tail is None or all(has_many_tiny_groups(task, self._share) for task in tasks):
+        if tasks[0].parsed is None or all(
+            has_many_tiny_groups(task, self._share) for task in tasks
+        ):
             return None
         with self._opened(tasks) as (files, fields, filtered):
             return read_files(files, fields, self.wanted, filtered=filtered)
@@ -193,12 +195,12 @@ class GroupReader(Reader):
         Raises:
             SourceError: the file is not the file that was planned.
         """
-        if task.tail is not None:
+        if task.parsed is not None:
             return task
         with self._open(task) as source:
-            tail, _ = read_tail(source)
-        _check_row_counts(task, tail.rows.tolist())
-        return task._replace(tail=tail)
+            parsed, _ = read_footer(source)
+        _check_row_counts(task, parsed.rows.tolist())
+        return task._replace(parsed=parsed)
 
     @contextlib.contextmanager
     def _opened(
@@ -214,22 +216,22 @@ class GroupReader(Reader):
             UnsupportedForm: a column of the files means something else than the table's column.
         """
         first = tasks[0]
-        assert first.tail is not None
+        assert first.parsed is not None
         needed = self.wanted.needed(first.filtered)
         fields = [f for f in self.schema if f.name in needed]
-        filtered = self._can_judge(first, first.tail.head.columns, fields)
+        filtered = self._can_judge(first, first.parsed.head.columns, fields)
         constants = self._constants(first, fields)
         inner = [f for f in fields if f.name not in constants]
-        own_names = file_names(first.tail.head.columns, inner, first.path)
+        own_names = file_names(first.parsed.head.columns, inner, first.path)
         constants |= {f.name: pa.nulls(1, f.type)[0] for f in inner if f.name not in own_names}
         local = is_local(self.filesystem)
         with contextlib.ExitStack() as open_files:
             files = []
             for task in tasks:
-                assert task.tail is not None
+                assert task.parsed is not None
                 ranges = Ranges(open_files.enter_context(self._open(task)), local)
                 files.append(
-                    FileRead(task.path, task.tail, ranges, task.groups, own_names, constants)
+                    FileRead(task.path, task.parsed, ranges, task.groups, own_names, constants)
                 )
             yield files, fields, filtered
 
@@ -266,12 +268,14 @@ class GroupReader(Reader):
             with self._open(task) as source:
                 reader = pq.ParquetFile(
                     source,
-                    metadata=None if task.tail is None else task.tail.metadata,
+                    metadata=None if task.parsed is None else task.parsed.metadata,
                     coerce_int96_timestamp_unit="us",
                 )
                 counts = map(reader.metadata.row_group, range(reader.metadata.num_row_groups))
                 _check_row_counts(task, [g.num_rows for g in counts])
-                own = schema_of(reader.metadata) if task.tail is None else task.tail.head.columns
+                own = (
+                    schema_of(reader.metadata) if task.parsed is None else task.parsed.head.columns
+                )
                 filtered = self._can_judge(task, own, fields)
                 own_names = file_names(
                     reader.schema_arrow, [f for f in fields if f.name not in constants], path
@@ -305,7 +309,7 @@ class GroupReader(Reader):
 
 def _whole(task: GroupTask) -> FilePages:
     """Return all rows of a task."""
-    rows = task.rows or [] if task.tail is None else task.tail.rows.tolist()
+    rows = task.rows or [] if task.parsed is None else task.parsed.rows.tolist()
     return whole(task.path, rows, task.groups)
 
 

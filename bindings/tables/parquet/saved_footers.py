@@ -62,7 +62,7 @@ def write_snapshot(
         with replacing(path) as file:
             write_table(file, table)
     else:
-        # Object stores show whole objects only. Elsewhere a partly written file lacks its tail, and
+        # Object stores show whole objects only. Elsewhere a partly written file lacks its end, and
         # is refused.
         with filesystem.open_output_stream(path) as sink:
             write_table(sink, table)

@@ -8,7 +8,7 @@ import pyarrow.fs as pafs
 import pytest
 
 from skipstone.bindings.plans.work import Meter
-from skipstone.bindings.tables.parquet import footer as tails
+from skipstone.bindings.tables.parquet import footer as footer_module
 from skipstone.bindings.tables.parquet import footer_blocks as blocks
 from skipstone.bindings.tables.parquet import footer_groups as groups
 from skipstone.bindings.tables.parquet import footers as sources
@@ -39,7 +39,7 @@ def reader(name):
             is compiled in between.
     """
     with pytest.MonkeyPatch.context() as m:
-        for module in (tails, blocks, sources, groups):
+        for module in (footer_module, blocks, sources, groups):
             m.setattr(module, "is_compiled", lambda: name == "loop")
         m.setattr(sources, "SMALL", 1 << 60 if name == "pyarrow" else 0)
         yield

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import skipstone as ss
-from skipstone.bindings.tables.parquet import footer as tails
+from skipstone.bindings.tables.parquet import footer as footer_module
 from skipstone.bindings.tables.parquet import footer_groups
 from skipstone.bindings.tables.parquet.footer import ParsedFooter
 from skipstone.bindings.tables.parquet.footer_blocks import FooterBlock
@@ -144,8 +144,8 @@ def footer(tmp_path_factory):
 def outcome(data):
     """Return a footer's content or its error, and whether the loop understood it."""
     try:
-        tail = ParsedFooter(data)
-        return content([Footer("a", FooterBlock.of(tail))]), tail.layout is not None
+        parsed = ParsedFooter(data)
+        return content([Footer("a", FooterBlock.of(parsed))]), parsed.layout is not None
     except Exception as e:  # both readers must raise the same error
         return f"{type(e).__name__}: {e}", False
 
@@ -266,7 +266,7 @@ def test_a_footer_that_only_pyarrow_refuses(tmp_path, monkeypatch, on_error):
         def refuse(footer):
             raise OSError("Couldn't deserialize thrift: don't know what type:\nmore")
 
-        monkeypatch.setattr(tails, "parse_footer", refuse)
+        monkeypatch.setattr(footer_module, "parse_footer", refuse)
         monkeypatch.setattr(footer_groups, "encoding_of", lambda *_: None)  # pyarrow must decode
         plan = table.plan("x > 5")
         assert len(plan.files) == 2

@@ -130,7 +130,7 @@ def test_a_file_that_changed_since_it_was_listed(files, tmp_path):
     size = np.array([path.stat().st_size])
     pq.write_table(pa.table({"x": range(1000)}), path)
     (footer,) = read_footers([str(path)], LOCAL, Meter(), keep=False, sizes=size)
-    assert footer.tail.rows.tolist() == [1000]
+    assert footer.parsed.rows.tolist() == [1000]
 
 
 @pytest.mark.parametrize("name", READERS)

@@ -11,7 +11,7 @@ import pytest
 
 import skipstone as ss
 from skipstone.bindings.plans.work import Meter
-from skipstone.bindings.tables.parquet import footer as tails
+from skipstone.bindings.tables.parquet import footer as footer_module
 from skipstone.bindings.tables.parquet import footer_blocks as blocks
 from skipstone.bindings.tables.parquet import footer_groups as groups
 from skipstone.bindings.tables.parquet import footers as sources
@@ -182,7 +182,7 @@ def test_calendars(tmp_path, notes):
         (read,) = read_footers([str(tmp_path / "us.parquet")], LOCAL, Meter(), keep=True)
         expected = content([Footer(read.path, read.block, groups=[1, 0, 1])])
     with reader("pyarrow"):
-        block = FooterBlock.of(ParsedFooter(read.tail.data.tobytes()))
+        block = FooterBlock.of(ParsedFooter(read.parsed.data.tobytes()))
         assert content([Footer(read.path, block, groups=[1, 0, 1])]) == expected
 
 
@@ -278,7 +278,7 @@ def test_few_footers_need_no_loop(tmp_path, monkeypatch):
     """Nothing is compiled or loaded for them, unless a process reads them again and again."""
     pq.write_table(pa.table({"x": range(10)}), tmp_path / "a.parquet", row_group_size=1)
     expected = {str(tmp_path / "a.parquet"): [3]}
-    for module in (tails, blocks, sources, groups):
+    for module in (footer_module, blocks, sources, groups):
         monkeypatch.setattr(module, "is_compiled", lambda: False)
     monkeypatch.setattr(sources, "_asked", 0)
     for name in ("load_from_disk", "compiled_or_start"):
@@ -301,7 +301,9 @@ def test_long_footers_take_a_second_fetch(tmp_path):
             table = ss.scan_parquet(path)
             assert table.plan("x = 1999").row_groups == {str(path): [999]}
             assert (
-                table.work.bytes == pq.read_metadata(path).serialized_size + 8 > tails.FIRST_FETCH
+                table.work.bytes
+                == pq.read_metadata(path).serialized_size + 8
+                > footer_module.FIRST_FETCH
             )
 
 
@@ -337,7 +339,7 @@ def test_files_of_one_writer_share_a_head(tmp_path, name):
     with reader(name):
         table = ss.scan_parquet(tmp_path)
         assert table.plan("x > 0").files
-        heads = [id(tail.head) for tail in table.footers.values()]
+        heads = [id(footer.head) for footer in table.footers.values()]
         assert len(set(heads[:3])) == 1
         assert len(set(heads)) == 2
 

@@ -53,12 +53,12 @@ def count_page_indexes(table: ParquetTable) -> PageIndexCounts:
     return PageIndexCounts(files, row_groups, unknown)
 
 
-def _indexed_groups(tail: ParsedFooter | None) -> int | None:
+def _indexed_groups(parsed: ParsedFooter | None) -> int | None:
     """Return the number of a file's row groups with page indexes; None if it is not known."""
-    if tail is None:
+    if parsed is None:
         return None
-    tail.locate_pages()
-    if tail.places is None:
+    parsed.locate_pages()
+    if parsed.places is None:
         return None
-    said, every = tail.places[:, :, at.FLAGS], sum(INDEXES)
+    said, every = parsed.places[:, :, at.FLAGS], sum(INDEXES)
     return int(np.count_nonzero(((said & every) == every).any(axis=1)))

@@ -104,14 +104,14 @@ def judge_pages(
     if condition is None:
         return [_whole(file) for file in files]
     for file in files:
-        file.tail.locate_pages()
+        file.parsed.locate_pages()
     leaves = _leaves_of(files[0], fields)
-    each = [row_groups_of(file, leaves) if _is_open(file.tail) else None for file in files]
+    each = [row_groups_of(file, leaves) if _is_open(file.parsed) else None for file in files]
     judged = [(f, groups) for f, groups in zip(files, each, strict=True) if groups is not None]
     for _, groups in judged:
         _read_indexes(groups)
     rows = RowGroups(
-        files[0].tail.head,
+        files[0].parsed.head,
         leaves,
         {f.name: f.type for f in fields},
         [g for _, groups in judged for g in groups],
@@ -128,18 +128,18 @@ def judge_pages(
 
 
 def _whole(file: FileRead) -> FilePages:
-    rows = file.tail.rows.tolist()
+    rows = file.parsed.rows.tolist()
     return whole(file.path, rows, range(len(rows)) if file.groups is None else file.groups)
 
 
-def _is_open(tail: ParsedFooter) -> bool:
+def _is_open(parsed: ParsedFooter) -> bool:
     """Return True if pages of a file can be judged: it has no legacy dates, and they are found."""
-    return not tail.head.julian and tail.places is not None
+    return not parsed.head.julian and parsed.places is not None
 
 
 def _leaves_of(file: FileRead, fields: Sequence[pa.Field]) -> dict[str, LeafType]:
     """Return the types of those columns of a file whose pages can be judged."""
-    types, names = file.tail.head.leaf_types, file.own_names
+    types, names = file.parsed.head.leaf_types, file.own_names
     return {
         f.name: types[names[f.name]]
         for f in fields

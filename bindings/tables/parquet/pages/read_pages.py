@@ -37,7 +37,7 @@ class FileRead(NamedTuple):
 
     Attributes:
         path: The path, for messages.
-        tail: The footer.
+        parsed: The footer.
         ranges: Reads the file.
         groups: The numbers of the row groups; None: all of them.
         own_names: Table column -> its name in the file, for those that the file has.
@@ -46,7 +46,7 @@ class FileRead(NamedTuple):
     """
 
     path: str
-    tail: ParsedFooter
+    parsed: ParsedFooter
     ranges: Ranges
     groups: Sequence[int] | None
     own_names: Mapping[str, str]
@@ -98,7 +98,7 @@ def read_by_pages(
 
         def alike(i: int) -> object:
             one = files[i]
-            return None if one is None else (id(one.tail.head), tasks[i].filtered)
+            return None if one is None else (id(one.parsed.head), tasks[i].filtered)
 
         for key, members in itertools.groupby(range(len(tasks)), alike):
             numbers = list(members)
@@ -146,7 +146,7 @@ def read_files(
             return None
         groups += found
     types = {f.name: f.type for f in fields}
-    rows = RowGroups(first.tail.head, leaves, types, groups, wanted.reader)
+    rows = RowGroups(first.parsed.head, leaves, types, groups, wanted.reader)
     if wanted.predicate is not None and filtered:
         rows.prune(predicate_of(wanted.predicate, pa.schema(fields)), wanted.pages)
         found = filtered_by_decoder(rows, wanted)
@@ -167,15 +167,15 @@ def read_files(
 
 def _leaves_of(file: FileRead, fields: Sequence[pa.Field]) -> dict[str, LeafType] | None:
     """Return the types of a file's columns; None if some of them cannot be read by pages."""
-    tail = file.tail
-    if tail.head.julian or tail.places is None:
+    parsed = file.parsed
+    if parsed.head.julian or parsed.places is None:
         return None
     out = {}
     if any(map(holds_char, fields)):  # its values are padded
         return None
     for f in fields:
         if f.name in file.own_names:
-            leaf = tail.head.leaf_types.get(file.own_names[f.name])
+            leaf = parsed.head.leaf_types.get(file.own_names[f.name])
             if leaf is None:
                 return None
             out[f.name] = leaf
@@ -184,12 +184,12 @@ def _leaves_of(file: FileRead, fields: Sequence[pa.Field]) -> dict[str, LeafType
 
 def row_groups_of(file: FileRead, leaves: Mapping[str, LeafType]) -> list[RowGroup] | None:
     """Return the row groups of a file; None if the footer contradicts itself about one of them."""
-    tail, places = file.tail, file.tail.places
+    parsed, places = file.parsed, file.parsed.places
     if places is None:
         return None
-    out, firsts = [], np.cumsum([0, *tail.rows])
-    for g in range(len(tail.rows)) if file.groups is None else file.groups:
-        rows = int(tail.rows[g])
+    out, firsts = [], np.cumsum([0, *parsed.rows])
+    for g in range(len(parsed.rows)) if file.groups is None else file.groups:
+        rows = int(parsed.rows[g])
         chunks = {}
         for name, leaf in leaves.items():
             chunk = Chunk.of(places[g, leaf.position], file.ranges.size)
@@ -199,7 +199,7 @@ def row_groups_of(file: FileRead, leaves: Mapping[str, LeafType]) -> list[RowGro
         live = None
         if file.deleted is not None and (mask := file.deleted.mask(int(firsts[g]), rows)).any():
             live = ~mask
-        out.append(RowGroup(file.path, file.ranges, rows, tail, g, chunks, file.constants, live))
+        out.append(RowGroup(file.path, file.ranges, rows, parsed, g, chunks, file.constants, live))
     return out
 
 
