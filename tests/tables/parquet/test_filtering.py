@@ -168,13 +168,13 @@ def test_a_sample_says_if_most_pages_hold_a_match(matching, tmp_path, monkeypatc
 
 def test_a_few_row_groups_say_if_page_statistics_help(tmp_path, monkeypatch):
     judged = []
-    inner = row_groups.RowGroups._judge_pages
+    inner = row_groups.PagedRowGroups._judge_pages
 
     def counted(self, predicate, windows):
         judged.append(len(windows))
         return inner(self, predicate, windows)
 
-    monkeypatch.setattr(row_groups.RowGroups, "_judge_pages", counted)
+    monkeypatch.setattr(row_groups.PagedRowGroups, "_judge_pages", counted)
     history = PageHistory()
     assert history.is_new
     for ordered, expected in ((False, [4]), (True, [4, 12])):

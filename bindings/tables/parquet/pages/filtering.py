@@ -25,7 +25,7 @@ from skipstone.bindings.tables.parquet.pages.page_choice import (
 )
 from skipstone.bindings.tables.parquet.pages.page_file import GroupPart, read_pages
 from skipstone.bindings.tables.parquet.pages.polars_filter import Expression, split
-from skipstone.bindings.tables.parquet.pages.row_groups import RowGroups
+from skipstone.bindings.tables.parquet.pages.row_groups import PagedRowGroups
 from skipstone.bindings.tables.read import BATCH_ROWS, RowSelection
 from skipstone.bindings.tables.row_filter import conjuncts
 from skipstone.ir.arrow import repeated
@@ -42,7 +42,7 @@ LIVING: Final = 0.25
 VAIN_BYTES: Final = 1 << 24
 
 
-def keep_matching(rows: RowGroups, predicate: Node, *, lenient: bool) -> None:
+def keep_matching(rows: PagedRowGroups, predicate: Node, *, lenient: bool) -> None:
     """Keep only the rows for which a condition is TRUE, one conjunct after another.
 
     Args:
@@ -69,7 +69,7 @@ def keep_matching(rows: RowGroups, predicate: Node, *, lenient: bool) -> None:
         raise unjudged(predicate, lost)
 
 
-def filtered_by_decoder(rows: RowGroups, wanted: RowSelection) -> list[pa.RecordBatch] | None:
+def filtered_by_decoder(rows: PagedRowGroups, wanted: RowSelection) -> list[pa.RecordBatch] | None:
     """Return the wanted rows, filtered while they are decoded.
 
     Args:
@@ -110,7 +110,7 @@ def filtered_by_decoder(rows: RowGroups, wanted: RowSelection) -> list[pa.Record
     return [left.select(batch, rest is not None) for batch in found.to_batches(BATCH_ROWS)]
 
 
-def _is_worth_it(rows: RowGroups, wanted: RowSelection, tested: set[str]) -> bool:
+def _is_worth_it(rows: PagedRowGroups, wanted: RowSelection, tested: set[str]) -> bool:
     """Return True if one pass over all columns seems to cost less than one after another."""
     groups = [w.group for w in rows.windows]
     late = [name for name in wanted.columns if name in rows.leaves and name not in tested]
@@ -130,7 +130,7 @@ def _is_worth_it(rows: RowGroups, wanted: RowSelection, tested: set[str]) -> boo
     return history.living is not None and history.living >= LIVING
 
 
-def _decoded(rows: RowGroups, condition: Expression, names: Sequence[str]) -> pa.Table | None:
+def _decoded(rows: PagedRowGroups, condition: Expression, names: Sequence[str]) -> pa.Table | None:
     """Return columns of the rows of windows for which a condition is TRUE.
 
     Args:

@@ -1,8 +1,8 @@
 """Judge the pages of row groups for a plan, and return the ranges of rows that may match.
 
-`RowGroups.prune` judges them as it does when rows are read, but no rows are read here. A reader
-notices a wrong offset index when it decodes; here the headers of the pages at the ends of ranges
-are checked instead.
+`PagedRowGroups.prune` judges them as it does when rows are read, but no rows are read here. A
+reader notices a wrong offset index when it decodes; here the headers of the pages at the ends of
+ranges are checked instead.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from skipstone.bindings.tables.parquet.pages.read_pages import (
     predicate_of,
     row_groups_of,
 )
-from skipstone.bindings.tables.parquet.pages.row_groups import RowGroups
+from skipstone.bindings.tables.parquet.pages.row_groups import PagedRowGroups
 from skipstone.bindings.tables.read import RowSelection
 from skipstone.ir.errors import SourceError, describe_error
 from skipstone.ir.node import Node
@@ -110,7 +110,7 @@ def judge_pages(
     judged = [(f, groups) for f, groups in zip(files, each, strict=True) if groups is not None]
     for _, groups in judged:
         _read_indexes(groups)
-    rows = RowGroups(
+    rows = PagedRowGroups(
         files[0].parsed.head,
         leaves,
         {f.name: f.type for f in fields},

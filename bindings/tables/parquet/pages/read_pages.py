@@ -20,7 +20,7 @@ from skipstone.bindings.tables.parquet.pages.filtering import filtered_by_decode
 from skipstone.bindings.tables.parquet.pages.leaf_types import LeafType
 from skipstone.bindings.tables.parquet.pages.page_choice import RowGroup
 from skipstone.bindings.tables.parquet.pages.ranges import Ranges
-from skipstone.bindings.tables.parquet.pages.row_groups import RowGroups
+from skipstone.bindings.tables.parquet.pages.row_groups import PagedRowGroups
 from skipstone.bindings.tables.read import BATCH_ROWS, RowSelection
 from skipstone.bindings.tables.row_ranges import RowRanges
 from skipstone.ir.errors import UnsupportedForm
@@ -146,7 +146,7 @@ def read_files(
             return None
         groups += found
     types = {f.name: f.type for f in fields}
-    rows = RowGroups(first.parsed.head, leaves, types, groups, wanted.reader)
+    rows = PagedRowGroups(first.parsed.head, leaves, types, groups, wanted.reader)
     if wanted.predicate is not None and filtered:
         rows.prune(predicate_of(wanted.predicate, pa.schema(fields)), wanted.pages)
         found = filtered_by_decoder(rows, wanted)

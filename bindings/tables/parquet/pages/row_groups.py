@@ -78,8 +78,8 @@ class _Wanted:
     text: bool = False  # may be decoded as a dictionary
 
 
-class RowGroups:
-    """Row groups of files with one schema, read together.
+class PagedRowGroups:
+    """Row groups of files with one schema, which are read together, page by page.
 
     Args:
         head: The part of the footer that the files share.
@@ -352,11 +352,11 @@ class RowGroups:
             out.append(_Wanted(name, parts, Placement.of(runs, decoded)))
         return out
 
-    def sample(self, count: int) -> RowGroups:
+    def sample(self, count: int) -> PagedRowGroups:
         """Return some of the row groups, spread over all."""
         groups = list({id(w.group): w.group for w in self._windows}.values())
         few = groups[:: max(len(groups) // count, 1)]
-        return RowGroups(self._head, self.leaves, self.types, few, self.reader)
+        return PagedRowGroups(self._head, self.leaves, self.types, few, self.reader)
 
     def living_groups(self) -> Iterator[tuple[list[Window], int, Mask]]:
         """Yield the windows of each row group that has a living row, their first row and mask."""
