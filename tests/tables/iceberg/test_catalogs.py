@@ -1,4 +1,4 @@
-"""Iceberg tables by their names in catalogs: SQLite, and AWS Glue on a local server."""
+"""Iceberg tables by their names in catalogs: SQLite, REST, and AWS Glue on a local server."""
 
 import json
 
@@ -11,6 +11,7 @@ import skipstone as ss
 from skipstone.bindings.shell import main
 from tests.support.tables import s3
 from tests.support.tables.iceberg_tables import make
+from tests.support.tables.rest_catalog import serving
 
 ROWS = pa.table({"x": range(30)})
 
@@ -123,3 +124,24 @@ def test_glue(tmp_path, monkeypatch):
         assert table.plan("x >= 25").to_arrow().num_rows == 5
         with pytest.raises(ss.SourceError, match=r"has no table 'db\.none'"):
             ss.scan("db.none", catalog=properties)
+
+
+def test_rest(sql):
+    """The table comes with the server's answer; its files are read from where they lie."""
+    sql.append(ROWS)
+    with serving(sql.catalog, token="secret") as (uri, asked):
+        catalog = {"type": "rest", "uri": uri, "token": "secret"}
+        for scan in (ss.scan, ss.scan_iceberg):
+            table = scan(".".join(sql.name()), catalog=catalog)
+            plan = table.plan("x >= 25")
+            assert plan.count() == plan.to_arrow().num_rows == 10
+        first = sql.snapshots()[0].snapshot_id
+        old = ss.scan_iceberg(".".join(sql.name()), first, catalog=catalog)
+        assert old.plan("x >= 25").count() == 5
+        space, name = sql.name()
+        assert set(asked) == {"/v1/config", f"/v1/namespaces/{space}/tables/{name}"}
+        with pytest.raises(ss.SourceError, match=r"the catalog has no table 'db\.none'"):
+            ss.scan("db.none", catalog=catalog)
+        with pytest.raises(ss.SourceError, match="cannot be asked") as raised:
+            ss.scan(f"{space}.{name}", catalog={**catalog, "token": "guessed"})
+        assert "guessed" not in str(raised.value) and "\n" not in str(raised.value)
