@@ -45,7 +45,7 @@ def test_planes_alone_are_written_past_the_caches(n, where):
     ],
 )
 @pytest.mark.parametrize("backend", ["numpy", "numba"])
-def test_sift_returns_the_nonzero_words(n, where, backend):
+def test_the_nonzero_words_are_returned(n, where, backend):
     x = np.random.default_rng(n).integers(0, 100_000, n)
     schema = pa.schema([("x", pa.int64()), ("y", pa.int64())])
     columns = {

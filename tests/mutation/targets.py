@@ -76,7 +76,7 @@ TARGETS: Final = {
         40,
         _of(
             "prune_faults spark_prune spark_prune_columns spark_prune_connect spark_prune_queries "
-            "spark_prune_predicates spark_star spark_star_document"
+            "spark_prune_predicates spark_prune_by_joins spark_star_document"
         ),
         spark=True,
     ),

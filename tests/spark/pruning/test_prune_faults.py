@@ -134,7 +134,7 @@ def test_joins_are_used_if_both_switches_are_on(joins, variable, used, monkeypat
     report = Pruned(())
     monkeypatch.setattr(module, "prune_classic", lambda *given: asked.append(given) or (df, report))
     assert prune(df, joins=joins, filesystem="files") is df
-    assert asked == [(df, "files", module.star if used else None)]
+    assert asked == [(df, "files", module.filter_scans_by_joins if used else None)]
     assert pruned(df) is report
 
 
