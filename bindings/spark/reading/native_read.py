@@ -12,7 +12,9 @@ import pyarrow as pa
 from skipstone.bindings.spark.reading.native_split import NativeScan
 from skipstone.bindings.spark.session.session import functions_of, is_connect, quiet
 from skipstone.bindings.spark.session.types import carried, carried_type, spark_schema, spark_type
-from skipstone.ir.node import Op, Path, columns_of, quoted_name, quoted_path
+from skipstone.ir.node import Node, Op, Path, columns_of, quoted_name, quoted_path
+from skipstone.ir.types import PER_SECOND, DType, Kind, leaves_of
+from skipstone.ir.zones import GREGORIAN
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -36,7 +38,7 @@ def read_natively(
     """
     F = functions_of(spark)
     schema = carried(pa.schema([plan.table.schema.field(name) for name in columns]), by_spark=True)
-    guarded = _may_hide_nan(plan, columns)
+    guarded = _misjudged(plan, columns)
     frames = []
     with quiet(), listing_on_driver(spark, max(len(scan.paths) for scan in scans)):
         for scan in scans:
@@ -54,7 +56,7 @@ def read_natively(
                 for n, v in scan.constants.items()
             }
             guards = {
-                path[0]: _guard(F, path, guarded).alias(path[0])
+                path[0]: _guard(F, path, guarded, plan.table.schema).alias(path[0])
                 for path in guarded
                 if path[0] not in constants
             }
@@ -85,45 +87,73 @@ def listing_on_driver(spark: Any, paths: int) -> Iterator[None]:
         spark.conf.set(LISTING_THRESHOLD, str(limit))
 
 
-def _may_hide_nan(plan: Plan, columns: Sequence[str]) -> list[Path]:
-    """Return the float columns of the condition.
+def _misjudged(plan: Plan, columns: Sequence[str]) -> list[Path]:
+    """Return the columns of the condition by which Spark's own reader would lose rows.
 
-    Footers of most writers leave NaN out of bounds, and Spark's reader trusts them: it drops row
-    groups that hold NaN, although NaN is above every number in Spark. Spark does not hand a
-    condition on a function's result to that reader.
+    - Floats: footers of most writers leave NaN out of bounds, and the reader trusts them, although
+      NaN is above every number in Spark.
+    - Dates and timestamps beside a literal of the ten days that the Julian calendar skipped: Spark
+      hands the literal to the reader as 1582-10-15 (seen in 4.3).
+
+    Spark does not hand a condition on a function's result to that reader.
     """
     if plan.predicate is None:
         return []
     node = plan.predicate.node
     if any(n.op is Op.UNKNOWN for n in node.walk()):  # it may name any column
-        from skipstone.ir.types import leaves_of
-
         paths = [p for p in leaves_of(plan.table.schema) if p[0] in columns]
     else:
         paths = list(columns_of(node))
+    skipped = any(map(_is_skipped_day, node.walk()))
     return [
         p
         for p in paths
-        if p[0] not in plan.table.partition_columns and _is_float(plan.table.schema, p)
+        if p[0] not in plan.table.partition_columns
+        and (kind := _carried_type(plan.table.schema, p)) is not None
+        and (
+            pa.types.is_floating(kind)
+            or (skipped and (pa.types.is_date(kind) or _is_instant(kind)))
+        )
     ]
 
 
-def _is_float(schema: pa.Schema, path: Path) -> bool:
-    kind = schema.field(path[0]).type
+def _is_skipped_day(n: Node) -> bool:
+    """Return True if a node has a literal between 1582-10-05 and 1582-10-14, in some zone."""
+    days: list[float] = []
+    for value in n.value if n.op is Op.IN and isinstance(n.value, tuple) else (n.value,):
+        dtype, axis = value if isinstance(value, tuple) and len(value) == 2 else (n.dtype, value)
+        if isinstance(axis, int) and isinstance(dtype, DType):
+            if dtype.kind is Kind.DATE:
+                days.append(axis)
+            elif dtype.kind is Kind.TIMESTAMP:
+                days.append(axis / (86_400 * PER_SECOND[dtype.unit]))
+    return any(GREGORIAN - 11 <= day <= GREGORIAN + 1 for day in days)
+
+
+def _carried_type(schema: pa.Schema, path: Path) -> pa.DataType | None:
+    arrow_type = schema.field(path[0]).type
     for name in path[1:]:
-        kind = kind.field(name).type
-    kind = carried_type(kind)
-    return kind is not None and pa.types.is_floating(kind)
+        arrow_type = arrow_type.field(name).type
+    return carried_type(arrow_type)
 
 
-def _guard(F: Any, path: Path, guarded: Sequence[Path]) -> Column:
-    """Return a column with its floats wrapped in a function that returns them unchanged."""
+def _is_instant(arrow_type: pa.DataType) -> bool:
+    return bool(pa.types.is_timestamp(arrow_type) and arrow_type.tz is not None)
+
+
+def _guard(F: Any, path: Path, guarded: Sequence[Path], schema: pa.Schema) -> Column:
+    """Return a column, some of whose values are wrapped in functions that do not change them."""
     out: Column = F.col(quoted_name(path[0]))
     for p in guarded:
         if p[0] != path[0]:
             continue
-        value = F.col(quoted_path(p))
-        unchanged = F.nanvl(value, value)
+        value, kind = F.col(quoted_path(p)), _carried_type(schema, p)
+        if pa.types.is_floating(kind):
+            unchanged = F.nanvl(value, value)
+        elif pa.types.is_date(kind):
+            unchanged = F.date_add(value, 0)
+        else:
+            unchanged = F.timestamp_micros(F.unix_micros(value))
         out = unchanged if len(p) == 1 else out.withField(quoted_path(p[1:]), unchanged)
     return out
 
