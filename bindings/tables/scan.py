@@ -85,7 +85,7 @@ def open_table(
     infer_types: bool = True,
     on_error: Literal["raise", "keep"] = "raise",
 ) -> SomeTable:
-    """Open a table of a given format, with those of the options that the format has.
+    """Open a table of a given format. Options that the format lacks are ignored.
 
     Args:
         source: As for `scan`.
@@ -106,7 +106,12 @@ def open_table(
         case "iceberg":
             from skipstone.bindings.tables.iceberg.table import scan_iceberg
 
-            snapshot = None if version is None else int(version)
+            try:
+                snapshot = None if version is None else int(version)
+            except ValueError as e:
+                raise SourceError(
+                    f"version is {version!r}; expected the id of an Iceberg snapshot, a number"
+                ) from e
             return scan_iceberg(source, snapshot, catalog=catalog, storage_options=storage_options)
         case "hive":
             from skipstone.bindings.tables.hive.table import scan_hive

@@ -173,7 +173,7 @@ _TIME = re.compile(
     r"\s*(Z|UTC|[+-]\d{1,2}:\d{2}|[A-Z][A-Za-z_]+(?:/[A-Z][A-Za-z_]+)+)?",
     re.ASCII,
 )
-# What Spark reads as a time of day, without AM and PM.
+# Texts that Spark reads as a time of day, except those with AM or PM.
 _CLOCK_TIME = re.compile(r"([01]?\d|2[0-3]):([0-5]?\d)(?::([0-5]?\d)(?:\.(\d{0,6}))?)?", re.ASCII)
 _INTEGER = re.compile(r"[+-]?\d{1,40}", re.ASCII)
 _NAMED_FLOATS = {

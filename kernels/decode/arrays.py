@@ -51,5 +51,5 @@ def texts(values: Sequence[str | None]) -> pa.StringArray:
 
 
 def joined_longs(arrays: Iterable[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
-    """Join int64 arrays; none of them give an empty one."""
+    """Join int64 arrays. Return an empty array if there are none."""
     return np.concatenate([np.zeros(0, np.int64), *arrays])

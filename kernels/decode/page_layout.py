@@ -37,7 +37,7 @@ OFFSET, FIRST_ROW, SIZE = 2, 3, at.BYTES
 ENCODING, START, STOP = range(at.WIDTH, at.WIDTH + 3)
 PAGE_WIDTH: Final = at.WIDTH + 3
 PAGE_BYTES: Final = 1 << 8  # of small pages
-HEADER_BYTES: Final = 1 << 8  # that hold nearly every header
+HEADER_BYTES: Final = 1 << 8  # nearly every header fits in so many
 FEW_PAGES: Final = 1 << 8  # that Python looks at in some 20 ms
 _seen_by_python = 0
 
@@ -239,7 +239,7 @@ def are_sound(data: Bytes, chunks: Longs) -> bool:
     """
     stack, now = np.empty((at.DEPTH, 4), np.int64), np.empty(at.SLOTS, np.int64)
     marks, totals = np.zeros((at.FIELDS, 2), np.int64), np.zeros(3, np.int64)
-    # Where other loops are compiled, loading this one from disk takes 2 ms.
+    # If the other loops are compiled, this one loads from disk in 2 ms.
     loop = loops.load(SOUND) if is_compiled() else compile_cache.find(SOUND)
     if loop is not None:
         return loop(data, chunks, len(data), PAGE, stack, now, marks, totals) > 0

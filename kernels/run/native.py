@@ -94,9 +94,10 @@ class Native:
             TypeError: an argument is not of its type.
         """
         self._check(arguments)
-        result, function = ctypes.c_int64(), self._function
+        result = ctypes.c_int64()
         place = ctypes.addressof(result)
-        return lambda: _checked(function(place, *arguments), result)
+        # The call holds `self`, whose owner holds the code.
+        return lambda: _checked(self._function(place, *arguments), result)
 
     def _check(self, arguments: Sequence[Any]) -> None:
         if len(arguments) != self._count:

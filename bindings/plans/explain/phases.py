@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """What remains after one phase of planning.
+    """A phase of planning, and the containers that remain after it.
 
     Attributes:
         name: "partition", "statistics" (bounds and counts), "membership" (bloom filters, value

@@ -88,23 +88,25 @@ def listing_on_driver(spark: Any, paths: int) -> Iterator[None]:
 
 
 def _misjudged(plan: Plan, columns: Sequence[str]) -> list[Path]:
-    """Return the columns of the condition by which Spark's own reader would lose rows.
+    """Return the columns of the condition on which Spark's own reader would lose rows.
 
     - Floats: footers of most writers leave NaN out of bounds, and the reader trusts them, although
       NaN is above every number in Spark.
-    - Dates and timestamps beside a literal of the ten days that the Julian calendar skipped: Spark
-      hands the literal to the reader as 1582-10-15 (seen in 4.3).
+    - Dates and timestamps beside a literal of October 5 to 14, 1582, which the calendar of
+      `java.sql.Date` skips: Spark hands the literal to the reader as October 15 (seen in 4.3). A
+      part of the condition that is not understood may hold such a literal.
 
     Spark does not hand a condition on a function's result to that reader.
     """
     if plan.predicate is None:
         return []
     node = plan.predicate.node
-    if any(n.op is Op.UNKNOWN for n in node.walk()):  # it may name any column
+    has_unknown = any(n.op is Op.UNKNOWN for n in node.walk())
+    if has_unknown:  # it may name any column
         paths = [p for p in leaves_of(plan.table.schema) if p[0] in columns]
     else:
         paths = list(columns_of(node))
-    skipped = any(map(_is_skipped_day, node.walk()))
+    skipped = has_unknown or any(map(_is_skipped_day, node.walk()))
     return [
         p
         for p in paths

@@ -1,4 +1,4 @@
-"""NativeSplit a plan into files that Spark's own Parquet reader reads correctly, and the rest."""
+"""Split a plan into files that Spark's own Parquet reader reads correctly, and the rest."""
 
 from __future__ import annotations
 

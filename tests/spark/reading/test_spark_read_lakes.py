@@ -213,7 +213,10 @@ def test_a_metadata_file_that_no_catalog_committed_is_not_read(spark, iceberg):
     folder = iceberg.location().removeprefix("file://")
     with pytest.raises(ss.SourceError, match="only the catalog of this Iceberg table knows"):
         read(spark, folder)
-    assert read(spark, iceberg.metadata_location.removeprefix("file://")).count() == 30
+    metadata = iceberg.metadata_location.removeprefix("file://")
+    assert read(spark, metadata).count() == 30
+    with pytest.raises(ss.SourceError, match="version is 'newest'; expected the id of an Iceberg"):
+        read(spark, metadata, version="newest")
 
 
 def test_iceberg_deletes_and_evolution(spark, iceberg):

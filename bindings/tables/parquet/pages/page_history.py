@@ -14,7 +14,7 @@ TRY_EVERY: Final = 8
 
 @dataclass(slots=True)
 class PageHistory:
-    """Predicts for a query's next row groups, from those that it has read, if pages help.
+    """A prediction of whether pages help a query, from the row groups that it has read.
 
     Attributes:
         rows: The rows of the row groups whose page statistics were judged.

@@ -146,7 +146,7 @@ class PagedRowGroups:
             history.add(_rows(windows), _rows(left))
 
     def _judge_pages(self, predicate: PruningPredicate, windows: list[Window]) -> list[Window]:
-        """Return the windows left by page statistics; the same list object: nothing was pruned."""
+        """Return the windows left by page statistics; the same list if nothing was pruned."""
         paths = columns_of(predicate.node)
         names = [path[0] for path in paths if len(path) == 1 and path[0] in self.leaves]
         look_up([(w.group, name) for w in windows for name in names], judged=True)
