@@ -41,6 +41,7 @@ pruning/                pruned reads of a DataFrame
     listing             files that Spark has listed, judged by their footers
     lake_listing        files that Delta or Iceberg has selected, and their tables' statistics
     catalyst            translate conditions of an optimised plan into predicates
+    catalyst_calls      the expression classes that are calls of SQL functions
     column              translate a Column into a predicate
     condition           translate a predicate into a condition on rows for Spark
     listed_files        files that Spark has listed, and the values of their partitions

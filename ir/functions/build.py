@@ -282,14 +282,6 @@ def _in_utf8(args: tuple[Node, ...], session: Session) -> Node:
     return cast(args[0], ty.BINARY, session)
 
 
-def _tried(to: DType) -> Build:
-    def make(args: tuple[Node, ...], session: Session) -> Node:
-        check_arity(args, 1)
-        return cast(args[0], to, session, "try_cast")
-
-    return make
-
-
 def _by_clock(make: Callable[..., Node]) -> Build:
     return lambda args, session: make(args, session, build, cast)
 
@@ -359,8 +351,8 @@ ALIASES: Final[dict[str, Build]] = {
     "boolean": _cast_to(ty.BOOL),
     "binary": _cast_to(ty.BINARY),
     "to_timestamp_ntz": _cast_to(ty.TIMESTAMP_NTZ),
-    "try_to_date": _tried(ty.DATE),
-    "try_to_timestamp": _tried(ty.TIMESTAMP),
+    "try_to_date": _by_clock(clocks.tried(ty.DATE)),
+    "try_to_timestamp": _by_clock(clocks.tried(ty.TIMESTAMP)),
     "add_units": _by_clock(clocks.add_units),
     "units_between": _by_clock(clocks.units_between),
     "convert_timezone": _by_clock(clocks.convert_timezone),

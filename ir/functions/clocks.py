@@ -21,7 +21,7 @@ MICROS: Final = {
 MONTHS: Final = {"month": 1, "quarter": 3, "year": 12}
 
 Make = Callable[[str, tuple[Node, ...], Session], Node]
-Cast = Callable[[Node, DType, Session], Node]
+Cast = Callable[..., Node]  # node, type, session[, name]
 
 
 def _is_steady(at: Node, session: Session) -> bool:
@@ -156,6 +156,22 @@ def date_format(args: tuple[Node, ...], session: Session, build: Make, cast: Cas
     if at.dtype is None or at.dtype.kind not in kinds:
         raise CannotJudge(f"date_format expects a date or timestamp, got {at.dtype}")
     if args[1].dtype == ty.NULL:
+        if at.dtype == ty.STRING:
+            raise CannotJudge("date_format without a format still casts its text")
         return literal(None, ty.STRING)
     wall = cast(cast(at, ty.TIMESTAMP, session), ty.TIMESTAMP_NTZ, session)
     return build("wall_format", (wall, args[1]), session)
+
+
+def tried(to: DType) -> Callable[..., Node]:
+    """Build try_to_date and try_to_timestamp: NULL where the argument cannot be cast."""
+
+    def make(args: tuple[Node, ...], session: Session, build: Make, cast: Cast) -> Node:
+        check_arity(args, 1)
+        dtype = args[0].dtype
+        if to == ty.TIMESTAMP and dtype is not None and dtype.kind is Kind.FLOAT:
+            # TRY_CAST gives NULL beyond the range; try_to_timestamp saturates. Seen in Spark 4.3.
+            return build("timestamp_seconds", args, session)
+        return cast(args[0], to, session, "try_cast")
+
+    return make

@@ -17,13 +17,14 @@ from skipstone.ir.function import (
     VALUE_UNKNOWN,
     Call,
     Function,
+    Policy,
     Signature,
     check_arity,
     fixed,
     only_value,
     text_literal,
 )
-from skipstone.ir.functions.arithmetic import exact, towards_zero
+from skipstone.ir.functions.arithmetic import exact, number, towards_zero
 from skipstone.ir.interval import Interval, corners, merge
 from skipstone.ir.node import Node
 from skipstone.ir.session import CannotJudge, Session
@@ -206,6 +207,27 @@ def _instant_from(step: int) -> Function:
     )
 
 
+def _seconds_signature(args: tuple[Node, ...], session: Session) -> Signature:
+    check_arity(args, 1)
+    dtype = number(args[0].dtype)
+    if dtype.scale > 6:
+        raise CannotJudge("Spark refuses decimal seconds with parts of a microsecond")
+    return (dtype,), ty.TIMESTAMP
+
+
+def _instant_of_seconds(call: Call, a: Data) -> Any:
+    (dtype,) = call.types
+    if dtype.kind is not Kind.FLOAT:
+        return _instant(exact(np.multiply, a, np.full(1, 10 ** (6 - dtype.scale)), 64))
+    micros = np.nan_to_num(a.astype(np.float64) * SECOND, nan=0.0)
+    inside = np.clip(micros, -(2.0**63), np.nextafter(2.0**63, 0)).astype(np.int64)
+    return np.where(micros >= 2.0**63, 2**63 - 1, inside), ~np.isfinite(a)
+
+
+def _null_or_raise(call: Call) -> Policy:
+    return "null" if call.types[0].kind is Kind.FLOAT else "raise"
+
+
 def _instant(values: Data) -> Any:
     low, high = -(2**63), 2**63 - 1
     return np.clip(values, low, high).astype(np.int64), np.asarray(
@@ -330,7 +352,9 @@ FUNCTIONS: Final = {
     "unix_seconds": _units_since(SECOND),
     "unix_millis": _units_since(1000),
     "unix_micros": _units_since(1),
-    "timestamp_seconds": _instant_from(SECOND),
+    "timestamp_seconds": Function(
+        _seconds_signature, _instant_of_seconds, monotone=True, bad=_null_or_raise, saturates=True
+    ),
     "timestamp_millis": _instant_from(1000),
     "timestamp_micros": _instant_from(1),
     "micros_between": Function(

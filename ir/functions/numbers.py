@@ -40,6 +40,8 @@ def _whole(args: tuple[Node, ...], session: Session) -> Signature:
     t = number(args[0].dtype)
     if len(args) == 2:
         return _to_digits(t, int_literal(args[1]))
+    if t.kind is Kind.DECIMAL and t.scale == 0:
+        return (t,), t
     if t.kind is Kind.DECIMAL:
         return (t,), ty.decimal_type(min(38, t.precision - t.scale + 1), 0)
     return (ty.INT64 if t.kind is Kind.INT else ty.DOUBLE,), ty.INT64

@@ -16,6 +16,14 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from skipstone.bindings.spark.pruning.catalyst_calls import (
+    CALLS,
+    MANY,
+    PATTERNS,
+    TRIED,
+    UNFLAGGED,
+    settings_of,
+)
 from skipstone.bindings.spark.pruning.column import case, cast, field, member, opaque, type_named
 from skipstone.ir import types as ty
 from skipstone.ir.node import Name, Node, Op, Path, literal
@@ -31,39 +39,6 @@ PLAIN: Final = {
     "LessThan": Op.LT, "LessThanOrEqual": Op.LE,
     "GreaterThan": Op.GT, "GreaterThanOrEqual": Op.GE,
 }  # fmt: skip
-# Classes that are SQL functions: the function's name, and how many of the leading parts are its
-# arguments. The remaining parts must equal the session's settings, because an expression may have
-# been made under other settings than the current ones.
-CALLS: Final = {
-    "IsNaN": ("isnan", 1), "StartsWith": ("startswith", 2), "EndsWith": ("endswith", 2),
-    "Contains": ("contains", 2), "RLike": ("rlike", 2),
-    "Add": ("+", 2), "Subtract": ("-", 2), "Multiply": ("*", 2), "Divide": ("/", 2),
-    "IntegralDivide": ("div", 2), "Remainder": ("%", 2), "Pmod": ("pmod", 2),
-    "UnaryMinus": ("negative", 1), "UnaryPositive": ("positive", 1), "Abs": ("abs", 1),
-    "BitwiseAnd": ("&", 2), "BitwiseOr": ("|", 2), "BitwiseXor": ("^", 2), "BitwiseNot": ("~", 1),
-    "Year": ("year", 1), "Quarter": ("quarter", 1), "Month": ("month", 1), "DayOfMonth": ("day", 1),
-    "DayOfYear": ("dayofyear", 1), "DayOfWeek": ("dayofweek", 1), "WeekDay": ("weekday", 1),
-    "WeekOfYear": ("weekofyear", 1), "LastDay": ("last_day", 1),
-    "Hour": ("hour", 1), "Minute": ("minute", 1), "Second": ("second", 1),
-    "TruncDate": ("trunc", 2), "TruncTimestamp": ("date_trunc", 2),
-    "DateAdd": ("date_add", 2), "DateSub": ("date_sub", 2), "DateDiff": ("datediff", 2),
-    "AddMonths": ("add_months", 2), "AddMonthsBase": ("add_months", 2),
-    "UnixDate": ("unix_date", 1), "UnixSeconds": ("unix_seconds", 1),
-    "UnixMillis": ("unix_millis", 1), "UnixMicros": ("unix_micros", 1),
-    "Upper": ("upper", 1), "Lower": ("lower", 1), "Length": ("length", 1),
-    "OctetLength": ("octet_length", 1), "Substring": ("substring", 3), "Reverse": ("reverse", 1),
-    "StringReplace": ("replace", 3), "StringRepeat": ("repeat", 2), "Ascii": ("ascii", 1),
-    "StringInstr": ("instr", 2),
-    "Signum": ("sign", 1), "Sqrt": ("sqrt", 1), "Pow": ("pow", 2),
-}  # fmt: skip
-# Functions with any number of arguments.
-MANY: Final = {
-    "Coalesce": "coalesce",
-    "NaNvl": "nanvl",
-    "Greatest": "greatest",
-    "Least": "least",
-    "Concat": "concat",
-}
 TRIMS: Final = {"StringTrim": "trim", "StringTrimLeft": "ltrim", "StringTrimRight": "rtrim"}
 # These classes change only what Spark knows about nullability, turn -0.0 into 0.0, or replace one
 # NaN by another.
@@ -131,6 +106,10 @@ class _Reader:
             return Node(PLAIN[kind], tuple(map(self.node, parts)))
         if kind in CALLS:
             return self.call(tree, *CALLS[kind])
+        if kind in UNFLAGGED:
+            return self.unflagged(tree, *UNFLAGGED[kind])
+        if kind in PATTERNS:
+            return self.patterns(tree, *PATTERNS[kind])
         if kind in MANY:
             return Node(Op.CALL, tuple(map(self.node, parts[0])), MANY[kind])
         if kind in THROUGH:
@@ -142,11 +121,31 @@ class _Reader:
         return opaque(str(tree["name"]), why)
 
     def call(self, tree: Tree, name: str, arguments: int) -> Node:
-        parts = tree["parts"]
-        if not all(map(self.is_usual, _flat(parts[arguments:]))):
+        parts, settings = tree["parts"], settings_of(tree["parts"][arguments:])
+        if settings == ["TRY"] and name in TRIED:
+            name, settings = TRIED[name], []
+        if not all(map(self.is_usual, settings)):
             return self.opaque(tree, "it was made under other settings than the session's")
-        args = tuple(map(self.node, parts[:arguments]))
-        return Node(Op.CALL, args, name)
+        return Node(Op.CALL, tuple(map(self.node, parts[:arguments])), name)
+
+    def unflagged(self, tree: Tree, name: str, arguments: int) -> Node:
+        flag, parts = tree["parts"][arguments], tree["parts"]
+        if flag is not False:
+            return self.opaque(tree, "it was made under other settings than SQL makes it")
+        return self.call(
+            {**tree, "parts": parts[:arguments] + parts[arguments + 1 :]}, name, arguments
+        )
+
+    def patterns(self, tree: Tree, every: bool, negated: bool) -> Node:
+        """Translate LIKE with several patterns; each is a value and its escape is a backslash."""
+        subject, values = self.node(tree["parts"][0]), tree["parts"][1]
+        patterns = [value_of(v, ty.STRING) for v in values]
+        if any(p is None for p in patterns):
+            return self.opaque(tree, "the patterns are not understood")
+        likes = [Node(Op.LIKE, (subject, p), "\\") for p in patterns if p is not None]
+        if negated:
+            likes = [Node(Op.NOT, (like,)) for like in likes]
+        return Node(Op.AND if every else Op.OR, tuple(likes))
 
     def is_usual(self, part: Any) -> bool:
         """Return True if a setting that an expression carries equals the session's setting."""
@@ -171,7 +170,8 @@ class _Reader:
         return found if known else self.opaque(tree, "statistics say nothing of the field")
 
     def as_Literal(self, tree: Tree) -> Node:
-        found = value_of(tree["parts"][0], type_named(tree["type"]))
+        dtype = _interval_type(tree["type"]) or type_named(tree["type"])
+        found = value_of(tree["parts"][0], dtype)
         return (
             found if found is not None else self.opaque(tree, f"a literal of type {tree['type']}")
         )
@@ -224,7 +224,7 @@ class _Reader:
         text, characters = tree["parts"]
         if characters is None:
             return Node(Op.CALL, (self.node(text),), TRIMS[tree["class"]])
-        return self.opaque(tree, "the characters to trim are not understood")
+        return Node(Op.CALL, (self.node(text), self.node(characters)), f"{TRIMS[tree['class']]}_of")
 
     as_StringTrimLeft = as_StringTrimRight = as_StringTrim
 
@@ -232,6 +232,48 @@ class _Reader:
         return Node(Op.CALL, (self.node(tree["parts"][0]),), tree["class"].lower())
 
     as_Ceil = as_Floor
+
+    def as_StringLocate(self, tree: Tree) -> Node:
+        part, text, start = tree["parts"]
+        args = tuple(map(self.node, (part, text, start)))
+        if args[2] != literal(1, ty.INT32):
+            return self.opaque(tree, "the start is not understood")
+        return Node(Op.CALL, args[:2], "locate")
+
+    def as_TimestampAdd(self, tree: Tree) -> Node:
+        return self.by_unit(tree, "add_units")
+
+    def as_TimestampDiff(self, tree: Tree) -> Node:
+        return self.by_unit(tree, "units_between")
+
+    def by_unit(self, tree: Tree, name: str) -> Node:
+        unit, *parts = tree["parts"]
+        call = self.call({**tree, "parts": parts}, name, 2)
+        if call.op is Op.CALL:
+            unit = literal(str(unit).lower().encode(), ty.STRING)
+            return Node(Op.CALL, (unit, *call.args), name)
+        return call
+
+    def as_UnixTimestamp(self, tree: Tree) -> Node:
+        """Translate seconds since 1970. Their format serves text alone, which is not judged."""
+        time, _, *settings = tree["parts"]
+        return self.call({**tree, "parts": [time, *settings]}, "unix_timestamp", 1)
+
+    as_ToUnixTimestamp = as_UnixTimestamp
+
+    def as_ElementAt(self, tree: Tree) -> Node:
+        """Translate split_part, which is an element of a split text, or '' where there is none."""
+        split, at, default, failing = tree["parts"]
+        is_split = (
+            split["class"] == "StringSplitSQL"
+            and default is not None
+            and default["class"] == "Literal"
+            and default["parts"][0] == {"bytes": ""}
+            and failing is False
+        )
+        if not is_split:
+            return self.opaque(tree, "the form is not understood")
+        return Node(Op.CALL, tuple(map(self.node, (*split["parts"], at))), "split_part")
 
 
 def _paths(fields: Iterable[pa.Field], above: Path) -> set[Path]:
@@ -243,19 +285,19 @@ def _paths(fields: Iterable[pa.Field], above: Path) -> set[Path]:
     return out
 
 
-def _flat(parts: Iterable[Any]) -> list[Any]:
-    """Return the settings that an expression carries, without nesting.
+def _interval_type(name: str) -> DType | None:
+    """Return the type of a literal by the name that Spark prints, if it is an interval.
 
-    Arithmetic carries a pair: the mode, and whether decimals may lose digits. True is the default
-    and is dropped; anything else is replaced by a value that equals no setting.
+    The value is a number of months or of microseconds, whichever units the name has.
     """
-    out: list[Any] = []
-    for part in parts:
-        if isinstance(part, list) and len(part) == 2 and isinstance(part[1], bool):
-            out.append(part[0] if part[1] else {})
-        else:
-            out.append(part)
-    return out
+    if not name.startswith("INTERVAL "):
+        return None
+    units = set(name.split()[1:]) - {"TO"}
+    if units <= {"YEAR", "MONTH"}:
+        return ty.YEAR_MONTH
+    if units == {"DAY"}:
+        return ty.DAYS
+    return ty.DAY_TIME if units <= {"DAY", "HOUR", "MINUTE", "SECOND"} else None
 
 
 def value_of(value: Any, dtype: DType | None) -> Node | None:
@@ -267,7 +309,10 @@ def value_of(value: Any, dtype: DType | None) -> Node | None:
     match dtype.kind, value:
         case Kind.BOOL, bool():
             return literal(int(value), dtype)
-        case ((Kind.INT | Kind.DATE | Kind.TIMESTAMP), int()) if not isinstance(value, bool):
+        case (
+            (Kind.INT | Kind.DATE | Kind.TIMESTAMP | Kind.INTERVAL),
+            int(),
+        ) if not isinstance(value, bool):
             return literal(value, dtype)
         case Kind.FLOAT, {"float": text}:
             return literal(

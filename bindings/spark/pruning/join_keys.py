@@ -11,7 +11,7 @@ import pyarrow as pa
 from skipstone.bindings.filters.collector import DynamicFilterCollector
 from skipstone.bindings.filters.kinds import Needs, Side, needs_of
 from skipstone.bindings.filters.option import enabled
-from skipstone.bindings.spark.pruning import catalyst
+from skipstone.bindings.spark.pruning import catalyst, catalyst_calls
 from skipstone.bindings.spark.session.jvm import plan_gateway
 from skipstone.bindings.spark.session.session import is_connect, quiet
 from skipstone.ir.session import Settings
@@ -32,10 +32,11 @@ REPEATABLE_PLANS: Final = (
     "ResolvedHint", "LocalRelation", "Range", "OneRowRelation",
 )  # fmt: skip
 REPEATABLE_EXPRESSIONS: Final = (
-    *catalyst.PLAIN, *catalyst.CALLS, *catalyst.MANY, *catalyst.TRIMS, *catalyst.THROUGH,
+    *catalyst.PLAIN, *catalyst.TRIMS, *catalyst.THROUGH, *catalyst_calls.CALLS,
+    *catalyst_calls.UNFLAGGED, *catalyst_calls.MANY, *catalyst_calls.PATTERNS,
     "AttributeReference", "Alias", "Literal", "IsNotNull", "In", "InSet", "Like", "Cast",
-    "CaseWhen", "If", "GetStructField", "Floor", "Ceil", "SortOrder", "Between", "With",
-    "CommonExpressionDef", "CommonExpressionRef",
+    "CaseWhen", "If", "GetStructField", "Floor", "Ceil", "TimestampAdd", "TimestampDiff",
+    "SortOrder", "Between", "With", "CommonExpressionDef", "CommonExpressionRef",
 )  # fmt: skip
 
 

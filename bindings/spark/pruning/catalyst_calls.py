@@ -1,0 +1,97 @@
+"""The expression classes of Spark's optimised plans that are calls of SQL functions.
+
+A class's leading parts are its arguments. The remaining parts are settings that the expression
+carries, because it may have been made under other settings than the session's current ones.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+# The function's name, and the number of arguments. The remaining parts must equal the session's
+# settings.
+CALLS: Final = {
+    "IsNaN": ("isnan", 1), "StartsWith": ("startswith", 2), "EndsWith": ("endswith", 2),
+    "Contains": ("contains", 2), "RLike": ("rlike", 2), "NaNvl": ("nanvl", 2),
+    # Numbers
+    "Add": ("+", 2), "Subtract": ("-", 2), "Multiply": ("*", 2), "Divide": ("/", 2),
+    "IntegralDivide": ("div", 2), "Remainder": ("%", 2), "Pmod": ("pmod", 2),
+    "UnaryMinus": ("negative", 1), "UnaryPositive": ("positive", 1), "Abs": ("abs", 1),
+    "Round": ("round", 2), "Rint": ("rint", 1), "Signum": ("sign", 1), "Sqrt": ("sqrt", 1),
+    "Pow": ("pow", 2), "ToDegrees": ("degrees", 1), "ToRadians": ("radians", 1),
+    # Bits
+    "BitwiseAnd": ("&", 2), "BitwiseOr": ("|", 2), "BitwiseXor": ("^", 2), "BitwiseNot": ("~", 1),
+    "BitwiseCount": ("bit_count", 1), "ShiftLeft": ("shiftleft", 2),
+    "ShiftRight": ("shiftright", 2), "ShiftRightUnsigned": ("shiftrightunsigned", 2),
+    # Dates and timestamps
+    "Year": ("year", 1), "Quarter": ("quarter", 1), "Month": ("month", 1), "DayOfMonth": ("day", 1),
+    "DayOfYear": ("dayofyear", 1), "DayOfWeek": ("dayofweek", 1), "WeekDay": ("weekday", 1),
+    "WeekOfYear": ("weekofyear", 1), "LastDay": ("last_day", 1),
+    "Hour": ("hour", 1), "Minute": ("minute", 1), "Second": ("second", 1),
+    "SecondWithFraction": ("seconds_of", 1),
+    "TruncDate": ("trunc", 2), "TruncTimestamp": ("date_trunc", 2),
+    "DateFormatClass": ("date_format", 2),
+    "DateAdd": ("date_add", 2), "DateSub": ("date_sub", 2), "DateDiff": ("datediff", 2),
+    "AddMonths": ("add_months", 2), "AddMonthsBase": ("add_months", 2),
+    "MakeDate": ("make_date", 3),
+    "UnixDate": ("unix_date", 1), "DateFromUnixDate": ("date_from_unix_date", 1),
+    "UnixSeconds": ("unix_seconds", 1), "UnixMillis": ("unix_millis", 1),
+    "UnixMicros": ("unix_micros", 1), "SecondsToTimestamp": ("timestamp_seconds", 1),
+    "MillisToTimestamp": ("timestamp_millis", 1), "MicrosToTimestamp": ("timestamp_micros", 1),
+    "FromUTCTimestamp": ("from_utc_timestamp", 2), "ToUTCTimestamp": ("to_utc_timestamp", 2),
+    "ConvertTimezone": ("convert_timezone", 3),
+    # Intervals
+    "DateAddYMInterval": ("+", 2), "TimestampAddYMInterval": ("+", 2),
+    "TimestampAddInterval": ("+", 2), "TimeAdd": ("+", 2),  # its name in Spark 4.0
+    "MakeYMInterval": ("make_ym_interval", 2), "MakeDTInterval": ("make_dt_interval", 4),
+    # Text
+    "Upper": ("upper", 1), "Lower": ("lower", 1), "Length": ("length", 1),
+    "OctetLength": ("octet_length", 1), "BitLength": ("bit_length", 1),
+    "Substring": ("substring", 3), "SubstringIndex": ("substring_index", 3),
+    "Overlay": ("overlay", 4), "Reverse": ("reverse", 1),
+    "StringReplace": ("replace", 3), "StringRepeat": ("repeat", 2),
+    "StringTranslate": ("translate", 3), "StringLPad": ("lpad", 3), "StringRPad": ("rpad", 3),
+    "StringInstr": ("instr", 2), "FindInSet": ("find_in_set", 2),
+    "Ascii": ("ascii", 1), "Chr": ("chr", 1), "Hex": ("hex", 1), "Bin": ("bin", 1),
+    "Md5": ("md5", 1), "Sha1": ("sha1", 1), "Sha2": ("sha2", 2), "Crc32": ("crc32", 1),
+}  # fmt: skip
+# These classes carry flags after their arguments which SQL sets to False in every session.
+UNFLAGGED: Final[dict[str, tuple[str, int]]] = {
+    "Unhex": ("unhex", 1),  # failOnError
+    "UnBase64": ("unbase64", 1),  # failOnError
+    "SubtractDates": ("-", 2),  # legacyInterval
+    "SubtractTimestamps": ("-", 2),  # legacyInterval
+}
+# Functions with any number of arguments.
+MANY: Final = {
+    "Coalesce": "coalesce",
+    "Greatest": "greatest",
+    "Least": "least",
+    "Concat": "concat",
+}
+# The functions that are NULL where others raise; they have the classes of the others.
+TRIED: Final = {
+    "+": "try_add", "-": "try_subtract", "*": "try_multiply", "/": "try_divide", "%": "try_mod",
+}  # fmt: skip
+# Each of these compares text with several patterns: (all patterns must hold, negated).
+PATTERNS: Final = {
+    "LikeAll": (True, False),
+    "NotLikeAll": (True, True),
+    "LikeAny": (False, False),
+    "NotLikeAny": (False, True),
+}
+
+
+def settings_of(parts: list[Any]) -> list[Any]:
+    """Return the settings that an expression carries, without nesting.
+
+    Arithmetic carries a pair: the mode, and whether decimals may lose digits. True is the default
+    and is dropped; anything else is replaced by a value that equals no setting.
+    """
+    out: list[Any] = []
+    for part in parts:
+        if isinstance(part, list) and len(part) == 2 and isinstance(part[1], bool):
+            out.append(part[0] if part[1] else {})
+        else:
+            out.append(part)
+    return out
