@@ -77,6 +77,11 @@ SOURCES = sorted(
 )
 
 
+def test_no_test_file_imports_another():
+    imports = re.compile(r"^ *(from|import) tests\.(\w+\.)*test_\w+", re.M)
+    assert [str(p) for p in SOURCES if imports.search(p.read_text(encoding="utf-8"))] == []
+
+
 def test_files_are_short():
     long = {
         p.relative_to(ROOT).as_posix()

@@ -1,20 +1,17 @@
 """The command line: three times as a user runs it, otherwise in this process."""
 
-import contextlib
-import io
 import json
 import os
 import re
 import subprocess
 import sys
-from unittest import mock
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import skipstone as ss
-from skipstone.bindings.shell.main import main
+from tests.support.shell import run
 from tests.support.tables.iceberg_tables import make
 
 
@@ -38,21 +35,6 @@ def start(*args):
         check=False,
         timeout=120,
     )
-
-
-def run(*args):
-    """Run the command in this process, which has the imports already."""
-    out, err, code = io.StringIO(), io.StringIO(), 0
-    with (
-        contextlib.redirect_stdout(out),
-        contextlib.redirect_stderr(err),
-        mock.patch.object(sys, "argv", ["skipstone", *args]),
-    ):
-        try:
-            main()
-        except SystemExit as e:
-            code = e.code
-    return subprocess.CompletedProcess(args, code, out.getvalue(), err.getvalue())
 
 
 def test_plan(data):

@@ -16,8 +16,8 @@ import pytest
 import skipstone as ss
 from skipstone.bindings.views.map import Map
 from skipstone.ir.errors import BackendMissing, PredicateError, UnknownColumn
-from tests.shell.test_cli import run
 from tests.support.effort import LONG
+from tests.support.shell import run
 from tests.support.views import plan_over
 
 SCHEMA = pa.schema([("x", pa.int64()), ("s", pa.string())])

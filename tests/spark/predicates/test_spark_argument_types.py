@@ -11,9 +11,9 @@ import pytest
 
 from skipstone.ir.errors import UnsupportedForm
 from skipstone.ir.session import Session
-from tests.spark.predicates.test_spark_functions import EXPRESSIONS, disagreements, ours
 from tests.support.effort import LONG
 from tests.support.spark.coercion import COLUMNS, judging
+from tests.support.spark.functions import EXPRESSIONS, disagreements, ours
 from tests.support.spark.session import QUIET
 
 pytestmark = pytest.mark.filterwarnings(QUIET)

@@ -4,56 +4,15 @@ Every expression of tests/data/spark_functions.sql runs on every row. A row is l
 or if its result is not known here; on all other rows, type and value must equal Spark's.
 """
 
-import math
-from pathlib import Path
-
-import pyarrow as pa
 import pytest
 
-from skipstone.bindings.predicates.sql import parse
-from skipstone.ir.bind import bind_scalar
-from skipstone.ir.node import Op
-from skipstone.ir.rows import values_of
 from skipstone.ir.session import Session
-from skipstone.ir.types import DType, Kind, from_arrow, leaves_of
-from skipstone.ir.values import to_array
-from tests.support.spark.coercion import BATCH, ROWS, SCHEMA, SETTINGS, judging
+from tests.support.spark.coercion import ROWS, SETTINGS, judging
+from tests.support.spark.functions import EXPRESSIONS, disagreements, ours
 
-EXPRESSIONS = [
-    line
-    for line in (Path(__file__).parents[2] / "data" / "spark_functions.sql")
-    .read_text(encoding="utf-8")
-    .splitlines()
-    if line[:2] != "--"
-]
-LEAVES = leaves_of(SCHEMA)
 # Expressions that are unknown here on some rows, although Spark evaluates them: text of numbers
 # in unusual notation, clocks before 1900.
 LOST_AT_MOST = 0.08
-
-
-def ours(text, session):
-    """Return the values as an Arrow array, the lost rows and the type; None for an unknown form."""
-    scalar = bind_scalar(parse(text)[0], LEAVES, session)
-    if scalar.op is Op.UNKNOWN:
-        return None
-    found = values_of(scalar, BATCH, {})
-    may_raise = found.may_raise
-    lost = [bool(may_raise[i if len(may_raise) > 1 else 0]) for i in range(ROWS)]
-    return to_array(found, ROWS), lost, scalar.dtype
-
-
-def key(value):
-    """Return a value under which NaN equals itself, and 0.0 equals -0.0."""
-    return "NaN" if isinstance(value, float) and math.isnan(value) else value
-
-
-def as_spark_has_it(dtype):
-    return (
-        DType(Kind.TIMESTAMP, unit="us", zoned=dtype.zoned)
-        if dtype.kind is Kind.TIMESTAMP
-        else dtype
-    )
 
 
 @pytest.mark.parametrize(
@@ -85,26 +44,3 @@ CLOCKS = [
     "datediff(MONTH, d, TIMESTAMP '2024-02-29 00:00:00')",
     "datediff(DAY, s, n)",
 ]  # the zone's offset changes here
-
-
-def disagreements(spark, mine):
-    selected = []
-    for i, (text, (_, lost, _)) in enumerate(mine.items()):
-        rows = ", ".join(str(r) for r, gone in enumerate(lost) if not gone)
-        selected.append(f"CASE WHEN row IN ({rows or -1}) THEN {text} END AS c{i}")
-    answers = spark.sql(f"SELECT {', '.join(selected)} FROM rows ORDER BY row").toArrow()
-    for (text, (array, lost, dtype)), column in zip(mine.items(), answers.columns, strict=True):
-        theirs = from_arrow(column.type)
-        if theirs != as_spark_has_it(dtype) and not (
-            dtype.kind is Kind.INT and text.startswith("compare")
-        ):
-            yield text, "type", str(theirs), str(dtype)
-            continue
-        if pa.types.is_temporal(column.type):  # beyond Python's range of years
-            whole = pa.int64() if pa.types.is_timestamp(column.type) else pa.int32()
-            column, array = column.cast(whole), array.cast(whole)
-        for row, (a, b, gone) in enumerate(
-            zip(column.to_pylist(), array.to_pylist(), lost, strict=True)
-        ):
-            if not gone and key(a) != key(b):
-                yield text, [v[row].as_py() for v in BATCH.columns], a, b

@@ -18,9 +18,9 @@ from skipstone.spark import (
     registered_statistics,
     unregister_statistics,
 )
-from tests.spark.pruning.test_spark_prune_predicates import WHERE
 from tests.support.spark.automatic import again, automatic, enabled
 from tests.support.spark.opened import files_opened
+from tests.support.spark.pruned_conditions import WHERE
 from tests.support.spark.reads import SCHEMA, rows_of, write_files
 from tests.support.spark.session import QUIET
 
