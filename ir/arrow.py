@@ -11,6 +11,7 @@ import functools
 import sys
 from collections.abc import Sequence
 from datetime import date
+from decimal import Context, Decimal
 from importlib.machinery import PathFinder
 from typing import Any, Final, TypeAlias
 
@@ -29,6 +30,7 @@ TEXTS: Final[dict[type, tuple[pa.DataType, ...]]] = {
 }
 # Values that take less time without pandas than pandas takes to import.
 FEW: Final = 1 << 16
+WIDE: Final = Context(prec=100)  # holds each value of DECIMAL(38, s)
 EPOCH: Final = date(1970, 1, 1).toordinal()
 ARROW_TYPES: Final = {dtype: arrow for arrow, dtype in DTYPES.items()}
 
@@ -37,6 +39,8 @@ def whole(array: pa.Array | pa.ChunkedArray) -> pa.Array:
     """Return one array for any number of chunks; several chunks are copied."""
     if not isinstance(array, pa.ChunkedArray):
         return array
+    if not array.num_chunks:
+        return pa.nulls(0, array.type)
     return array.chunk(0) if array.num_chunks == 1 else array.combine_chunks()
 
 
@@ -91,6 +95,13 @@ def numbers_of(array: pa.Array) -> Numbers:
     return np.frombuffer(data, dtype, len(array), array.offset * dtype.itemsize)
 
 
+def int64_of(integers: pa.Array | pa.ChunkedArray, null: int = 0) -> npt.NDArray[np.int64]:
+    """Return integers as int64, with `null` for NULL."""
+    integers = whole(integers)
+    numbers, known = numbers_of(integers).astype(np.int64, copy=False), known_of(integers)
+    return numbers if known is None else np.where(known, numbers, np.int64(null))
+
+
 def booleans_of(booleans: pa.Array | pa.ChunkedArray) -> Mask:
     """Return an Arrow array of booleans as a mask; NULL is False."""
     booleans = whole(booleans)
@@ -114,14 +125,20 @@ def arrow_of(values: npt.NDArray[Any], known: Mask | None = None) -> pa.Array:
         kind, data = pa.bool_(), np.packbits(values, bitorder="little")
     else:
         kind, data = ARROW_TYPES[values.dtype], np.ascontiguousarray(values)
-    bitmap = None if known is None else pa.py_buffer(np.packbits(known, bitorder="little"))
-    return pa.Array.from_buffers(kind, len(values), [bitmap, pa.py_buffer(data)])
+    return pa.Array.from_buffers(kind, len(values), [_bitmap(known), pa.py_buffer(data)])
 
 
-def binary_of(values: Sequence[bytes]) -> pa.Array:
-    """Return byte strings as a large_binary array."""
+def _bitmap(known: Mask | None) -> pa.Buffer | None:
+    """Return the validity bitmap of an array; None if no value is NULL."""
+    if known is None or known.all():
+        return None
+    return pa.py_buffer(np.packbits(known, bitorder="little"))
+
+
+def binary_of(values: Sequence[bytes], known: Mask | None = None) -> pa.Array:
+    """Return byte strings as a large_binary array; `known` is False where the value is NULL."""
     ends = np.cumsum([0, *map(len, values)], dtype=np.int64)
-    buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(values))]
+    buffers = [_bitmap(known), pa.py_buffer(ends), pa.py_buffer(b"".join(values))]
     return pa.Array.from_buffers(pa.large_binary(), len(values), buffers)
 
 
@@ -146,6 +163,11 @@ def scalar_of(value: object, arrow_type: pa.DataType) -> pa.Scalar:
     )
 
 
+def fill(array: Any, value: object) -> Any:
+    """Return an Arrow array, chunked or not, with `value` for NULL."""
+    return pc.fill_null(array, scalar_of(value, array.type)) if array.null_count else array
+
+
 def without_pandas(values: Sequence[Any], arrow_type: pa.DataType) -> pa.Array | None:
     """Return the array of `python_array`; None if the values are not all of one simple type.
 
@@ -156,10 +178,13 @@ def without_pandas(values: Sequence[Any], arrow_type: pa.DataType) -> pa.Array |
     """
     known = np.array([v is not None for v in values], np.bool_)
     given = {type(v) for v in values if v is not None}
-    if given in ({str}, {bytes}) and arrow_type in TEXTS[given.pop()] and known.all():
-        return binary_of([v if isinstance(v, bytes) else v.encode() for v in values]).cast(
-            arrow_type
-        )
+    if not given:
+        return pa.nulls(len(values), arrow_type)
+    if given in ({str}, {bytes}) and arrow_type in TEXTS[given.pop()]:
+        encoded = [v.encode() if isinstance(v, str) else v or b"" for v in values]
+        return binary_of(encoded, known).cast(arrow_type)
+    if given == {Decimal} and pa.types.is_decimal128(arrow_type):
+        return _decimals(values, known, arrow_type)
     if given == {int} and pa.types.is_integer(arrow_type):
         filled, dtype = [0 if v is None else v for v in values], dtype_of(arrow_type)
         info = np.iinfo(dtype.name)
@@ -176,7 +201,27 @@ def without_pandas(values: Sequence[Any], arrow_type: pa.DataType) -> pa.Array |
         return None
     with np.errstate(over="ignore"):  # as Arrow does, to infinity
         array = np.array(filled, dtype)
-    return arrow_of(array, None if known.all() else known).cast(arrow_type)
+    return arrow_of(array, known).cast(arrow_type)
+
+
+def _decimals(
+    values: Sequence[Decimal | None], known: Mask, arrow_type: pa.Decimal128Type
+) -> pa.Array | None:
+    """Return decimals as an Arrow array; None if one is not a value of the type."""
+    digits = [0 if v is None else _digits(v, arrow_type) for v in values]
+    data = b"".join(d.to_bytes(16, "little", signed=True) for d in digits if d is not None)
+    if None in digits:
+        return None
+    return pa.Array.from_buffers(arrow_type, len(values), [_bitmap(known), pa.py_buffer(data)])
+
+
+def _digits(value: Decimal, arrow_type: pa.Decimal128Type) -> int | None:
+    """Return the digits of a decimal at the type's scale; None if they are not of the type."""
+    if not value.is_finite() or abs(value.adjusted()) > 80:
+        return None
+    moved = WIDE.scaleb(value, arrow_type.scale)
+    whole = int(moved)
+    return whole if whole == moved and abs(whole) < 10**arrow_type.precision else None
 
 
 def _would_import_pandas() -> bool:

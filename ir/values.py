@@ -22,6 +22,7 @@ from skipstone.ir.arrow import (
     DTYPES,
     arrow_of,
     booleans_of,
+    fill,
     known_of,
     null_where,
     numbers_of,
@@ -217,7 +218,7 @@ def _from_zero(texts: pa.Array) -> pa.Array:
     The result of pc.ascii_lower has wrong offsets otherwise (pyarrow 26).
     """
     if texts.null_count:
-        texts = texts.fill_null(b"" if pa.types.is_large_binary(texts.type) else "")
+        texts = fill(texts, b"" if pa.types.is_large_binary(texts.type) else "")
     _, buffer, data = texts.buffers()
     if buffer is None or data is None:
         return pa.array([b""] * len(texts), pa.large_binary()).cast(texts.type)

@@ -16,7 +16,16 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skipstone.ir.arrow import null_where, plain, ticks_of, whole
+from skipstone.ir.arrow import (
+    arrow_of,
+    booleans_of,
+    fill,
+    null_where,
+    numbers_of,
+    plain,
+    ticks_of,
+    whole,
+)
 from skipstone.ir.coercion.coerce import common_type, in_spark
 from skipstone.ir.functions.build import cast
 from skipstone.ir.node import Node, Op
@@ -179,19 +188,13 @@ def lanes_of(array: pa.Array) -> pa.Array:
         case Kind.BOOL:
             array = array.cast(pa.uint8())
         case Kind.FLOAT:
-            floats = np.asarray(
-                array.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False)
-            )
+            floats = numbers_of(fill(array.cast(pa.float64()), 0.0)).view(np.float64)
             return _with_nulls(float_lanes(floats), array)
     return array.cast(pa.int64())
 
 
 def _with_nulls(values: npt.NDArray[np.int64], of: pa.Array) -> pa.Array:
-    return pa.array(
-        values,
-        pa.int64(),
-        mask=None if not of.null_count else np.asarray(of.is_null().to_numpy(zero_copy_only=False)),
-    )
+    return arrow_of(values, booleans_of(of.is_valid()) if of.null_count else None)
 
 
 def _normalized(value: Any) -> Any:
@@ -239,7 +242,7 @@ def array_of(lanes: pa.Array, dtype: DType) -> pa.Array:
 
     NULL stays NULL. Nested values become the texts that distinguish them.
     """
-    valid = np.asarray(lanes.is_valid().to_numpy(zero_copy_only=False), np.bool_)
+    valid = booleans_of(lanes.is_valid())
     if not dtype.ordered:
         return lanes
     filled = lanes.fill_null(bytes(16) if in_bytes(dtype) else 0)
@@ -294,5 +297,5 @@ def join_keys(array: pa.Array | pa.ChunkedArray, other: DType, session: Session)
 def nulls_of(array: pa.Array) -> Mask | None:
     """Return which values of an array are NULL; None if there are none."""
     if array.null_count:
-        return np.asarray(array.is_null().to_numpy(zero_copy_only=False), np.bool_)
+        return booleans_of(array.is_null())
     return None

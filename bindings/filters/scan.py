@@ -30,6 +30,7 @@ from skipstone.bindings.filters.judge import (
 from skipstone.bindings.filters.keys import Mask, compared_in
 from skipstone.bindings.filters.kinds import Needs
 from skipstone.bindings.filters.parts import by_parts
+from skipstone.ir.arrow import booleans_of
 from skipstone.ir.bind import bind_scalar
 from skipstone.ir.errors import DynamicFilterError, UnknownColumn, describe_error
 from skipstone.ir.node import Op
@@ -306,7 +307,7 @@ def _needed_rows(f: DynamicFilter, data: DynamicFilterData, columns: list[pa.Arr
     if data.state.all_null_row:
         return unknown
     if len(columns) == 1:  # with several keys, the others may prove that a row with NULL differs
-        unmatched &= np.asarray(columns[0].is_valid().to_numpy(zero_copy_only=False), np.bool_)
+        unmatched &= booleans_of(columns[0].is_valid())
     return unmatched | unknown
 
 

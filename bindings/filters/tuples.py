@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from skipstone.bindings.filters.domain import Domain
 from skipstone.bindings.filters.keys import NAN_LANE, Mask, in_bytes
+from skipstone.ir.arrow import booleans_of, int64_of
 from skipstone.ir.cached import cached_property
 from skipstone.ir.types import DType, Kind
 from skipstone.kernels.index.boxes import Tree, tree_of
@@ -41,7 +42,7 @@ def in_domain(lanes: pa.Array, d: Domain, dtype: DType) -> Mask:
     n = len(lanes)
     if d.kind == "all":
         return np.ones(n, np.bool_)
-    valid = np.asarray(lanes.is_valid().to_numpy(zero_copy_only=False), np.bool_)
+    valid = booleans_of(lanes.is_valid())
     filled = lanes.fill_null(b"" if in_bytes(dtype) else 0)
     out = np.zeros(n, np.bool_)
     if len(d.firsts):
@@ -138,8 +139,8 @@ class Tuples:
         present, ranks = np.ones(n, np.bool_), []
         for own, lane in zip(self.values, lanes, strict=True):
             at = pc.index_in(lane, value_set=own)
-            null = np.asarray(lane.is_null().to_numpy(zero_copy_only=False), np.bool_)
-            rank = np.asarray(at.fill_null(-1).to_numpy(zero_copy_only=False), np.int64)
+            null = booleans_of(lane.is_null())
+            rank = int64_of(at, -1)
             rank = np.where(null, len(own), rank)
             present &= rank >= 0
             ranks.append(np.where(rank < 0, 0, rank))

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skipstone.bindings.filters.keys import cast_array, compared_in, lanes_of, not_in_as_text
-from skipstone.ir.arrow import plain, whole
+from skipstone.ir.arrow import int64_of, plain, whole
 from skipstone.ir.coercion.coerce import in_spark
 from skipstone.ir.errors import UnsupportedForm
 from skipstone.ir.session import CannotJudge, Session
@@ -121,7 +121,7 @@ def _key_table(lanes: list[pa.Array], null_safe: list[bool]) -> pa.Table:
 
 
 def _positions(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
-    return np.asarray(column.fill_null(-1).to_numpy(), np.int64)
+    return int64_of(column, -1)
 
 
 def _not_in(left: pa.Table, right: pa.Table) -> npt.NDArray[np.int64]:

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from skipstone.bindings.layout.bounds import Ranges, ranges_of
 from skipstone.bindings.plans.order import value_of
-from skipstone.ir.arrow import numbers_of, plain, times_of, whole
+from skipstone.ir.arrow import int64_of, numbers_of, plain, times_of, whole
 from skipstone.ir.node import Path
 from skipstone.ir.types import Kind, Leaf, to_python
 from skipstone.kernels.pack.planes import mask_of
@@ -129,7 +129,7 @@ def _encoded(array: pa.Array) -> RowColumn | None:
     order = pc.sort_indices(found.dictionary)
     rank = np.empty(len(order), np.int64)
     rank[numbers_of(order)] = np.arange(len(order))
-    indices = np.asarray(found.indices.fill_null(-1).to_numpy(zero_copy_only=False), np.int64)
+    indices = int64_of(found.indices, -1)
     codes = np.where(indices < 0, -1, rank[indices] if len(rank) else -1)
     if nan is not None:
         codes = np.where(nan.to_numpy(zero_copy_only=False), len(rank), codes)

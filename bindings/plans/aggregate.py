@@ -19,7 +19,7 @@ from skipstone.bindings.plans.order import (
 )
 from skipstone.bindings.predicates.expr import col
 from skipstone.bindings.statistics.casts import cast_or_null, type_at
-from skipstone.ir.arrow import plain, whole
+from skipstone.ir.arrow import booleans_of, plain, whole
 from skipstone.ir.bind import bind_scalar
 from skipstone.ir.errors import PredicateError, UnknownColumn
 from skipstone.ir.node import Op, Path
@@ -119,7 +119,7 @@ def _best_exact_bound(
     )
     # A container whose counts say that all values are NULL has no value, whatever its bounds.
     usable &= mask_of(column.may_hold_value, len(usable))
-    usable &= (plan.table.logical_rows() > 0) & np.asarray(pc.is_valid(given))
+    usable &= (plan.table.logical_rows() > 0) & booleans_of(pc.is_valid(given))
     if key.descending:  # NaN would be the maximum, and bounds leave it out
         usable &= ~mask_of(column.may_hold_nan, len(usable))
     at = chosen[usable[chosen]]

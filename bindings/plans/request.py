@@ -115,7 +115,7 @@ def check_columns(columns: list[str] | None, names: list[str]) -> list[str]:
     """Return the columns to read; None means all names of the table.
 
     Raises:
-        PredicateError: the columns are a single string, or an empty list.
+        PredicateError: the columns are a single string, an empty list, or name one twice.
         UnknownColumn: the table lacks a column.
     """
     if isinstance(columns, str):
@@ -130,6 +130,9 @@ def check_columns(columns: list[str] | None, names: list[str]) -> list[str]:
     for c in columns or ():
         if c not in names:
             raise unknown_column(str(c), names, "columns", "the table")
+    if columns is not None and len({*columns}) < len(columns):
+        twice = next(c for c in columns if columns.count(c) > 1)
+        raise PredicateError(f"columns names {twice!r} twice; name each column once")
     return columns or names
 
 

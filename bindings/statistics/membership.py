@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skipstone.ir.arrow import plain
+from skipstone.ir.arrow import booleans_of, fill, int64_of, plain
 from skipstone.ir.node import Path
 from skipstone.ir.types import PER_SECOND, DType, Kind, Leaf, from_arrow
 from skipstone.ir.zones import GREGORIAN, SETTLED
@@ -57,9 +57,9 @@ def in_lists(lists: pa.Array, values: Iterable[object], dtype: DType) -> pa.Bool
     if not _is_list(lists.type) or not dtype.ordered:
         return None
     n, flat = len(lists), lists.flatten()
-    unknown = np.asarray(lists.is_null().to_numpy(zero_copy_only=False), np.bool_)
+    unknown = booleans_of(lists.is_null())
     # Arrow's list_parent_indices counts the elements under a null list; flatten omits them.
-    total = pc.list_value_length(lists).fill_null(0).to_numpy().astype(np.int64)
+    total = int64_of(pc.list_value_length(lists))
     parents = np.repeat(np.arange(n), total)
     inside = np.zeros(n, np.int64)
     if len(flat):
@@ -131,7 +131,7 @@ class Blooms:
         if from_arrow(filters.type).kind is not Kind.BINARY:
             filters = pa.nulls(len(filters), pa.large_binary())
         filters = filters.cast(pa.large_binary())
-        sizes = pc.binary_length(filters).fill_null(0).to_numpy()
+        sizes = int64_of(pc.binary_length(filters))
         self._valid = (sizes > 0) & (sizes % BLOCK == 0)
         valid = filters.filter(pa.array(self._valid, pa.bool_()))
         self._blocks = sizes[self._valid].astype(np.uint64) // BLOCK
@@ -277,9 +277,7 @@ def combine_answers(
     if first is None or second is None:
         return second if first is None else first
     joined = pc.coalesce(first, second)
-    return pc.if_else(
-        pc.fill_null(pc.not_equal(first, second), False), pa.scalar(None, pa.bool_()), joined
-    )
+    return pc.if_else(fill(pc.not_equal(first, second), False), pa.scalar(None, pa.bool_()), joined)
 
 
 class Members:

@@ -15,7 +15,7 @@ from skipstone.bindings.statistics.coerce_inputs import KEYS, PACKED, leaf_named
 from skipstone.bindings.statistics.device import DeviceSupport
 from skipstone.bindings.statistics.membership import combine_answers
 from skipstone.bindings.statistics.protocols import MembershipSource
-from skipstone.ir.arrow import whole
+from skipstone.ir.arrow import fill, whole
 from skipstone.ir.errors import StatisticsError
 from skipstone.ir.node import Path, show_path
 from skipstone.ir.types import DType, Leaf, leaves_of, to_python
@@ -236,7 +236,7 @@ class PackableStatistics(DeviceSupport):
         for p in self._leaves if self._counts_parents else ():
             field = self._raw.get(p) if len(p) > len(path) and p[: len(path)] == path else None
             if field is not None and field.null_count is not None:
-                field_no_null = pc.equal(field.null_count, 0).fill_null(False)
+                field_no_null = fill(pc.equal(field.null_count, 0), False)
                 no_null = field_no_null if no_null is None else pc.or_(no_null, field_no_null)
         if no_null is None:
             return ColumnStatistics()

@@ -29,6 +29,7 @@ from skipstone.bindings.location import (
 from skipstone.bindings.plans.work import Meter
 from skipstone.bindings.tables.detect import refuse_other_formats, without_metadata
 from skipstone.bindings.tables.partitions import Texts, partition_texts
+from skipstone.ir.arrow import numbers_of, python_array
 from skipstone.ir.errors import SourceError, describe_error
 from skipstone.kernels.decode.arrays import longs, ranks, texts
 
@@ -113,7 +114,7 @@ def _in_listed_order(
         texts(paths),
         np.array([UNKNOWN if size is None else size for _, size, _ in rows], np.int64),
         np.array([UNKNOWN if time is None else time for _, _, time in rows], np.int64),
-        pa.array([etags.get(p.strip("/")) for p in paths], pa.string())
+        python_array([etags.get(p.strip("/")) for p in paths], pa.string())
         if etags
         else pa.nulls(len(paths), pa.string()),
         tuple(
@@ -152,7 +153,7 @@ def _without_duplicates(files: Files) -> Files:
     if len(encoded.dictionary) == len(files):
         return files
     return files.take(
-        np.sort(np.unique(encoded.indices.to_numpy(), return_index=True)[1]).astype(np.int64)
+        np.sort(np.unique(numbers_of(encoded.indices), return_index=True)[1]).astype(np.int64)
     )
 
 

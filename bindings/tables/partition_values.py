@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skipstone.bindings.statistics.casts import as_spark, cast_or_null, chunks_of
-from skipstone.ir.arrow import null_where
+from skipstone.ir.arrow import fill, null_where, python_array
 from skipstone.ir.zones import DAY, to_instant, zone_of
 from skipstone.kernels.decode.arrays import longs
 from skipstone.kernels.decode.arrays import texts as texts_of
@@ -39,7 +39,7 @@ def constant_statistics(values: Given, unknown: Given | None = None) -> ColumnSt
     """
     nulls, nans = values.is_null().cast(pa.int64()), None
     if pa.types.is_floating(values.type):
-        nans = pc.is_nan(values).fill_null(False).cast(pa.int64())
+        nans = fill(pc.is_nan(values), False).cast(pa.int64())
     if unknown is not None:
         nulls = null_where(unknown, nulls)
         nans = None if nans is None else null_where(unknown, nans)
@@ -102,7 +102,7 @@ def partition_values(
 
 def is_zoned(texts: Given) -> Given:
     """Return which texts of times name a zone: a letter or sign follows the clock's first colon."""
-    return pc.match_substring_regex(texts, r":.*[A-Za-z+-]").fill_null(False)
+    return fill(pc.match_substring_regex(texts, r":.*[A-Za-z+-]"), False)
 
 
 def _pad_dates(words: pa.Array) -> pa.Array:
@@ -127,7 +127,7 @@ def _parse_timestamps(words: pa.Array, kind: pa.TimestampType, timezone: str) ->
         for chunk in chunks_of(bare)
         for v in chunk.cast(pa.int64()).to_pylist()
     ]
-    instants = pa.array(local, pa.int64()).cast(pa.timestamp("us", kind.tz))
+    instants = python_array(local, pa.int64()).cast(pa.timestamp("us", kind.tz))
     return pc.if_else(zoned, absolute, cast_or_null(instants, kind).combine_chunks())
 
 
@@ -139,14 +139,14 @@ def _with_far_years(values: pa.Array, words: pa.Array, unit: Literal["D", "us"])
         words: The texts.
         unit: The unit of the type.
     """
-    signed = pc.and_(pc.is_null(values), pc.match_substring_regex(words, "^[+-]")).fill_null(False)
+    signed = fill(pc.and_(pc.is_null(values), pc.match_substring_regex(words, "^[+-]")), False)
     if not pc.any(signed).as_py():
         return values
     counts = [
         clock_of(word, unit) if at else None
         for word, at in zip(words.to_pylist(), signed.to_pylist(), strict=True)
     ]
-    far = pa.array(counts, pa.int32() if unit == "D" else pa.int64()).cast(values.type)
+    far = python_array(counts, pa.int32() if unit == "D" else pa.int64()).cast(values.type)
     return pc.if_else(signed, far, values)
 
 

@@ -15,6 +15,7 @@ from typing import Final
 import pyarrow as pa
 
 from skipstone.bindings.tables.partition_values import clock_of, is_clock, partition_values
+from skipstone.ir.arrow import python_array
 from skipstone.ir.errors import SourceError
 from skipstone.kernels.decode.arrays import texts as texts_of
 
@@ -216,9 +217,9 @@ def partition_column(
     texts = [next(v for k, v in own.items() if k.lower() == name) for _, own in folders]
     plain = [None if t is None else unescaped(t) for t in texts]
     if pa.types.is_string(field.type) or pa.types.is_large_string(field.type):
-        return pa.array(plain, field.type)
+        return python_array(plain, field.type)
     if pa.types.is_float64(field.type):
-        values = pa.array([None if t is None else _double(t) for t in texts], field.type)
+        values = python_array([None if t is None else _double(t) for t in texts], field.type)
     else:
         cast, _ = partition_values(
             texts_of([_spelled(t, field.type) for t in plain]), field.type, timezone

@@ -20,6 +20,7 @@ from skipstone.bindings.progress import Track
 from skipstone.bindings.tables.parquet.calendar import leaf_values, rebase_batch
 from skipstone.bindings.tables.parquet.pages.page_history import PageHistory
 from skipstone.bindings.tables.row_filter import matching_rows
+from skipstone.ir.arrow import arrow_of, int64_of
 from skipstone.ir.errors import SourceError, UnsupportedForm
 from skipstone.ir.node import Node, columns_of
 from skipstone.kernels.run.pool import ContextPool, threads
@@ -273,7 +274,5 @@ def offsets_of(values: pa.ListArray) -> pa.Array:
     Returns:
         int32 array, one longer than `values`.
     """
-    lengths = np.asarray(
-        values.value_lengths().fill_null(0).to_numpy(zero_copy_only=False), np.int32
-    )
-    return pa.array(np.concatenate([np.zeros(1, np.int32), np.cumsum(lengths, dtype=np.int32)]))
+    ends = np.cumsum(int64_of(values.value_lengths()), dtype=np.int32)
+    return arrow_of(np.concatenate([np.zeros(1, np.int32), ends]))

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skipstone.ir.arrow import booleans_of, python_array, scalar_of
+from skipstone.ir.arrow import booleans_of, fill, numbers_of, python_array, scalar_of, whole
 from skipstone.ir.errors import UnsupportedForm
 from skipstone.ir.like import fits, pattern_of
 from skipstone.ir.node import Node, Op
@@ -96,7 +96,7 @@ def _is_among(members: tuple[Any, ...], data: Data) -> Mask:
 def _is_in(members: tuple[object, ...], values: pa.Array) -> Mask:
     dtype = from_arrow(values.type)
     if dtype.kind is Kind.FLOAT:
-        floats = np.asarray(values.fill_null(np.nan).to_numpy(zero_copy_only=False))
+        floats = numbers_of(whole(fill(values, np.nan)))
         return np.isin(floats, np.asarray(members, floats.dtype))
     storage = {
         Kind.DATE: pa.int32(),

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skipstone.ir.arrow import booleans_of, int64_of
 from skipstone.ir.node import Node, Path, columns_of
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -82,7 +83,7 @@ def _distinct(values: pa.Array) -> tuple[npt.NDArray[np.integer], pa.Array] | No
         distinct = values.dictionary
         if len(distinct) * FEW > len(values):
             return None
-        return np.asarray(values.indices.fill_null(len(distinct)).cast(pa.int64())), distinct
+        return int64_of(values.indices, len(distinct)), distinct
     storage = pa.int32() if pa.types.is_date32(values.type) else values.type
     if not pa.types.is_signed_integer(storage):
         return None
@@ -90,8 +91,8 @@ def _distinct(values: pa.Array) -> tuple[npt.NDArray[np.integer], pa.Array] | No
     if ends["min"] is None or (ends["max"] - ends["min"] + 1) * FEW > len(values):
         return None
     low, high = ends["min"], ends["max"]
-    numbers = values.view(storage).fill_null(low).to_numpy().astype(np.intp)
+    numbers = int64_of(values.view(storage), low).astype(np.intp)
     numbers -= low
     if values.null_count:
-        numbers[np.asarray(values.is_null())] = high - low + 1
+        numbers[booleans_of(values.is_null())] = high - low + 1
     return numbers, pa.array(np.arange(low, high + 1), storage).view(values.type)

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skipstone.ir.arrow import int64_of
 from skipstone.ir.function import Call
 from skipstone.ir.like import decode, fits
 from skipstone.ir.types import Kind
@@ -27,7 +28,7 @@ def numbers(found: pa.Array) -> Data:
     """Return integers or booleans as axis values; NULL is 0."""
     if pa.types.is_boolean(found.type):
         found = found.cast(pa.uint8())
-    return np.asarray(found.fill_null(0).to_numpy(zero_copy_only=False), np.int64)
+    return int64_of(found, 0)
 
 
 def _is_text(a: object) -> bool:

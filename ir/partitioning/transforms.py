@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skipstone.ir.arrow import arrow_of, booleans_of
 from skipstone.ir.errors import UnsupportedForm
 from skipstone.ir.partitioning.murmur import hash_bytes, hash_longs
 from skipstone.ir.types import DATE, INT32, PER_SECOND, DType, Kind
@@ -167,7 +168,7 @@ class Transform:
     def _bucket(self, values: Any, source: DType) -> Any:
         if isinstance(values, pa.Array):
             buckets = self._modulo(hash_bytes(values.cast(pa.large_binary())))
-            return pa.array(buckets, mask=np.asarray(values.is_null()))
+            return arrow_of(buckets, booleans_of(values.is_valid()))
         numbers = np.asarray(values)
         if source.kind is Kind.DECIMAL:
             return self._modulo(

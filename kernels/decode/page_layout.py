@@ -14,7 +14,13 @@ from skipstone.kernels.decode import footer_loops as at
 from skipstone.kernels.decode.footer_layout import Grammar, per_group, structures_of, table_of
 from skipstone.kernels.decode.spans import Bytes, Longs
 from skipstone.kernels.run import compile_cache, loops
-from skipstone.kernels.run.loops import Loop, compiled_or_plain, with_arguments
+from skipstone.kernels.run.loops import (
+    PLAIN_SIZE,
+    Loop,
+    compiled,
+    compiled_or_plain,
+    with_arguments,
+)
 
 HEADERS: Final = Loop(
     footer_loops,
@@ -36,9 +42,9 @@ OFFSET, FIRST_ROW, SIZE = 2, 3, at.BYTES
 # Columns that follow the slots of a page.
 ENCODING, START, STOP = range(at.WIDTH, at.WIDTH + 3)
 PAGE_WIDTH: Final = at.WIDTH + 3
-PAGE_BYTES: Final = 1 << 8  # of small pages
+PAGE_ROWS: Final = 1 << 14  # most writers start a new page after 20,000 rows, or 1 MB
 HEADER_BYTES: Final = 1 << 8  # nearly every header fits in so many
-FEW_PAGES: Final = 1 << 8  # that Python looks at in some 20 ms
+FEW_PAGES: Final = 1 << 6  # that Python looks at in some 10 ms; loading a loop takes 2 to 30 ms
 _seen_by_python = 0
 
 
@@ -157,14 +163,16 @@ class HeaderReader:
     """Reads the headers of pages; its buffers serve one thread.
 
     Args:
-        size: The number of pages, at most, that are expected.
+        values: The number of values in the pages, from which the number of headers is guessed.
 
     Attributes:
         buffer: Bytes for `read_one`.
     """
 
-    def __init__(self, size: int) -> None:
-        self._loop = compiled_or_plain(HEADERS, size)
+    def __init__(self, values: int) -> None:
+        self._loop = compiled_or_plain(
+            HEADERS, min(HEADER_BYTES * (1 + values // PAGE_ROWS), PLAIN_SIZE)
+        )
         self._stack, self._now = np.empty((at.DEPTH, 4), np.int64), np.empty(at.SLOTS, np.int64)
         self._marks, self._totals = np.zeros((at.FIELDS, 2), np.int64), np.zeros(3, np.int64)
         self.buffer, self._one = (
@@ -222,13 +230,13 @@ class HeaderReader:
 
 def headers_of(data: Bytes, values: int) -> Longs | None:
     """Read the headers of a column chunk's pages; see `HeaderReader.read`."""
-    return HeaderReader(len(data) // PAGE_BYTES).read(data, values)
+    return HeaderReader(min(values, len(data))).read(data, values)
 
 
 def are_sound(data: Bytes, chunks: Longs) -> bool:
     """Return True if the headers of pages fit each other and the footer.
 
-    False: they do not, or there are many and the loop that reads them is not compiled yet.
+    False: they do not, or there are many and no compiled loop is on disk yet.
 
     Decoders trust headers: a negative number of values ends the process in Polars (2.1).
 
@@ -239,13 +247,17 @@ def are_sound(data: Bytes, chunks: Longs) -> bool:
     """
     stack, now = np.empty((at.DEPTH, 4), np.int64), np.empty(at.SLOTS, np.int64)
     marks, totals = np.zeros((at.FIELDS, 2), np.int64), np.zeros(3, np.int64)
-    # If the other loops are compiled, this one loads from disk in 2 ms.
-    loop = loops.load(SOUND) if is_compiled() else compile_cache.find(SOUND)
-    if loop is not None:
-        return loop(data, chunks, len(data), PAGE, stack, now, marks, totals) > 0
-    global _seen_by_python
-    found = footer_loops.sound(data, chunks, FEW_PAGES, PAGE, stack, now, marks, totals)
-    _seen_by_python += abs(found)
-    if found < 0 or _seen_by_python > FEW_PAGES:
-        loops.compiled_or_start(SOUND)
-    return found > 0
+    # If another loop is compiled, this one loads from disk in 2 ms.
+    other = compile_cache.find(HEADERS) is not None
+    loop = loops.load(SOUND) if other else compile_cache.find(SOUND)
+    if loop is None:
+        global _seen_by_python
+        found = footer_loops.sound(data, chunks, FEW_PAGES, PAGE, stack, now, marks, totals)
+        _seen_by_python += abs(found)
+        if found >= 0 and _seen_by_python <= FEW_PAGES:
+            return found > 0
+        is_ready = loops.compiled_or_start(SOUND)
+        if found >= 0 or not is_ready:
+            return found > 0
+        loop = compiled(SOUND)
+    return loop(data, chunks, len(data), PAGE, stack, now, marks, totals) > 0

@@ -102,8 +102,8 @@ def compiled_or_plain(loop: Loop, size: int) -> Callable[..., int]:
     if size > PLAIN_SIZE or compile_cache.find(loop) is not None:
         return compiled(loop)
     _plain_size += size
-    if _plain_size > PLAIN_SIZE:
-        compiled_or_start(loop)
+    if _plain_size >= PLAIN_SIZE and compiled_or_start(loop):
+        return compiled(loop)
     plain: Callable[..., int] = getattr(loop.module, loop.name)
     return plain
 

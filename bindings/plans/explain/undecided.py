@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skipstone.ir.arrow import booleans_of
 from skipstone.ir.functions.build import TRUTH, call_of, function_of
 from skipstone.ir.like import decode
 from skipstone.ir.node import Node, Op, Path, columns_of, not_understood, show_path
@@ -119,7 +120,7 @@ def _knows_nulls(stats: Statistics, path: Path) -> Mask:
     counts = stats.raw(path).null_count
     if counts is None:
         return np.zeros(stats.num_containers, np.bool_)
-    return np.asarray(pc.is_valid(counts).to_numpy(zero_copy_only=False), np.bool_)
+    return booleans_of(pc.is_valid(counts))
 
 
 def _unbounded(part: Node) -> Undecided | None:

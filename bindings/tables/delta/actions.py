@@ -21,6 +21,7 @@ import pyarrow.json as pj
 from skipstone.bindings.plans.work import Meter
 from skipstone.bindings.progress import Track
 from skipstone.bindings.tables.delta.segment import Commits
+from skipstone.ir.arrow import arrow_of, booleans_of, whole
 from skipstone.ir.errors import SourceError, describe_error
 from skipstone.kernels.run.pool import ContextPool
 
@@ -129,11 +130,11 @@ def read_commits(
         tables += _parse_commits(texts[start:stop], names[start:stop], schema)
         start = stop
     if tables:
-        whole = pa.concat_tables(tables)
+        actions = pa.concat_tables(tables)
     else:
-        whole = schema.empty_table().append_column("spark", pa.array([], pa.bool_()))
-    whole = whole.append_column("order", pa.array(np.arange(whole.num_rows)))
-    return _actions(whole, "add", names), _actions(whole, "remove", names)
+        actions = schema.empty_table().append_column("spark", pa.nulls(0, pa.bool_()))
+    actions = actions.append_column("order", arrow_of(np.arange(actions.num_rows)))
+    return _actions(actions, "add", names), _actions(actions, "remove", names)
 
 
 def _check_actions(rows: pa.StructArray, names: Sequence[str]) -> None:
@@ -166,24 +167,20 @@ def _check_actions(rows: pa.StructArray, names: Sequence[str]) -> None:
         raise SourceError(f"{where} has a file without partitionValues, in a partitioned table")
 
 
-def _actions(whole: pa.Table, kind: str, names: Sequence[str]) -> pa.Table:
+def _actions(table: pa.Table, kind: str, names: Sequence[str]) -> pa.Table:
     """Return the actions of one kind, "add" or "remove", with a column for each of their fields."""
-    column = whole.column(kind)
+    column = table.column(kind)
     present = pc.is_valid(column)
-    rows = column.filter(present).combine_chunks()
-    if isinstance(rows, pa.StructArray):
-        rows = rows
-    elif rows.num_chunks:
+    rows = whole(column.filter(present))
+    if isinstance(rows, pa.ChunkedArray):
         rows = pa.concat_arrays(rows.chunks)
-    else:
-        rows = pa.array([], column.type)
     _check_actions(rows, names)
     arrays = {
         "partition" if f.name == "partitionValues" else f.name: rows.field(f.name)
         for f in column.type
     }
     return pa.table(
-        {**arrays, **{name: whole.column(name).filter(present) for name in ("spark", "order")}}
+        {**arrays, **{name: table.column(name).filter(present) for name in ("spark", "order")}}
     )
 
 
@@ -291,13 +288,13 @@ def computed_by_spark(
     """
     if len(infos) != sum(lines):
         return None
-    rows = np.flatnonzero(np.asarray(pc.is_valid(infos)))
+    rows = np.flatnonzero(booleans_of(pc.is_valid(infos)))
     commits = np.repeat(np.arange(len(lines)), lines)
     computed = np.zeros(len(lines), np.bool_)
     try:
-        commit_infos = infos.take(pa.array(rows)).to_pylist()
+        commit_infos = infos.take(arrow_of(rows)).to_pylist()
     except UnicodeDecodeError:  # the writer's name is not text, so the writer is unknown
-        return pa.array(np.zeros(len(commits), np.bool_))
+        return arrow_of(np.zeros(len(commits), np.bool_))
     for row, info in zip(rows, commit_infos, strict=True):
         engine, operation = info["engineInfo"] or "", (info["operation"] or "").upper()
         computed[commits[row]] = (
@@ -306,7 +303,7 @@ def computed_by_spark(
         )
     one_info = np.bincount(commits[rows], minlength=len(lines)) == 1
     computed &= np.asarray(single, np.bool_) & one_info
-    return pa.array(computed[commits])
+    return arrow_of(computed[commits])
 
 
 # Operations that compute the statistics of the files that they add.

@@ -29,7 +29,7 @@ from skipstone.bindings.tables.delta.actions import (
 )
 from skipstone.bindings.tables.parquet.footer import ParsedFooter, read_footer
 from skipstone.bindings.tables.parquet.thrift import BYTES
-from skipstone.ir.arrow import null_where
+from skipstone.ir.arrow import arrow_of, null_where, scalar_of
 from skipstone.ir.errors import SourceError, clip, describe_error
 from skipstone.kernels.run.pool import threads
 
@@ -252,7 +252,7 @@ def _empty(partitions: Sequence[str]) -> pa.Table:
         VECTOR,
         pa.struct([(p, pa.string()) for p in partitions]),
     )
-    return pa.table({name: pa.array([], kind) for name, kind in zip(COLUMNS, kinds, strict=True)})
+    return pa.table({name: pa.nulls(0, kind) for name, kind in zip(COLUMNS, kinds, strict=True)})
 
 
 def _adds(whole: pa.Table, partitions: Sequence[str], path: str) -> pa.Table:
@@ -282,7 +282,7 @@ def _add_rows(chunk: pa.StructArray, path: str) -> Iterator[pa.StructArray]:
     yield (
         chunk.slice(first, stop - first)
         if stop - first == len(live)
-        else chunk.take(pa.array(live))
+        else chunk.take(arrow_of(live))
     )
 
 
@@ -307,7 +307,7 @@ def _add_columns(rows: pa.StructArray, partitions: Sequence[str]) -> pa.Table:
                 "pass version= to read an older version"
             )
         values = rows.field("partitionValues").cast(pa.map_(pa.string(), pa.string()))
-        texts = [pc.map_lookup(values, pa.scalar(p), "first") for p in partitions]
+        texts = [pc.map_lookup(values, scalar_of(p, pa.string()), "first") for p in partitions]
     if partitions:
         out["partition"] = pa.StructArray.from_arrays(texts, list(partitions))
     else:

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 
 from skipstone.bindings.tables.delta.generation import SHORT, Cell, Turn
 from skipstone.bindings.tables.partition_values import is_zoned, partition_values
+from skipstone.ir.arrow import arrow_of, booleans_of, int64_of, python_array
 from skipstone.ir.functions.dates import HOUR, STEPS, month_start, months, truncate_days
 from skipstone.ir.zones import DAY, FARTHEST, FIRST
 from skipstone.kernels.pack.bounds import Given
@@ -92,7 +93,7 @@ def bounds_from_times(
     for form, texts, own in generated:
         values, empty = partition_values(texts, own, "UTC")
         null |= np.asarray(empty)
-        present |= np.asarray(pc.is_valid(values))
+        present |= booleans_of(pc.is_valid(values))
         if isinstance(form, Turn):
             turns[form.unit] = _numbers(values)
             continue
@@ -114,25 +115,23 @@ def bounds_from_times(
         _array(found.start, known, arrow_type),
         _array(found.stop - 1, known, arrow_type),
         _nulls(null, present),
-        pa.array(np.ones(n, np.int64)),
+        arrow_of(np.ones(n, np.int64)),
     )
 
 
 def _nulls(null: Mask, present: Mask) -> pa.Array:
-    return pa.array(null.astype(np.int64), mask=null == present)
+    return arrow_of(null.astype(np.int64), null != present)
 
 
 def _array(values: Ticks, known: Mask, arrow_type: pa.DataType) -> pa.Array:
     if pa.types.is_date32(arrow_type):
-        return pa.array((values // DAY).astype(np.int32), pa.int32(), mask=~known).cast(arrow_type)
-    return pa.array(values, pa.int64(), mask=~known).cast(arrow_type)
+        return arrow_of((values // DAY).astype(np.int32), known).cast(arrow_type)
+    return arrow_of(values, known).cast(arrow_type)
 
 
 def _numbers(values: pa.ChunkedArray) -> tuple[Ticks, Mask]:
     whole = values.cast(pa.int32()) if pa.types.is_date32(values.type) else values
-    return np.asarray(whole.cast(pa.int64()).fill_null(0), np.int64), np.asarray(
-        pc.is_valid(values), np.bool_
-    )
+    return int64_of(whole.cast(pa.int64())), np.asarray(pc.is_valid(values), np.bool_)
 
 
 def _within(values: Ticks, known: Mask, limit: int) -> tuple[Ticks, Mask]:
@@ -146,7 +145,7 @@ def _interval_starts(values: pa.ChunkedArray, form: Cell) -> tuple[Ticks, Mask]:
     if form.pattern:
         coded = values.combine_chunks().dictionary_encode()
         read = [_start_of_text(text, form.pattern) for text in coded.dictionary.to_pylist()]
-        return _numbers(pa.chunked_array([pc.take(pa.array(read, pa.int64()), coded.indices)]))
+        return _numbers(pa.chunked_array([pc.take(python_array(read, pa.int64()), coded.indices)]))
     if pa.types.is_date32(values.type):
         days, known = _within(*_numbers(values), MAX_DAYS)
         return days * DAY, known

@@ -21,7 +21,17 @@ from skipstone.bindings.tables.partition_values import (
     constant_statistics,
     partition_values,
 )
-from skipstone.ir.arrow import null_where
+from skipstone.ir.arrow import (
+    arrow_of,
+    booleans_of,
+    fill,
+    int64_of,
+    null_where,
+    numbers_of,
+    python_array,
+    repeated,
+    scalar_of,
+)
 from skipstone.ir.node import Path
 from skipstone.kernels.pack.bounds import Given
 from skipstone.kernels.pack.columns import ColumnStatistics
@@ -75,26 +85,24 @@ class LogColumns(Mapping[Path, ColumnStatistics]):
 
     def _plausible_rows(self, stats: Given) -> Given:
         rows = _int64(child(stats, ("numRecords",)), len(stats))
-        wrong = np.asarray(pc.greater(rows, MAX_ROWS).fill_null(False), np.bool_).copy()
-        empty = np.flatnonzero(np.asarray(pc.equal(rows, 0).fill_null(False), np.bool_))
-        few = stats.take(pa.array(empty))
+        numbers = int64_of(rows, -1)
+        wrong, empty = numbers > MAX_ROWS, np.flatnonzero(numbers == 0)
+        few = stats.take(arrow_of(empty))
         for leaf in self._leaves.values() if len(empty) else ():
             bounds = (child(few, (side, *leaf.physical)) for side in ("minValues", "maxValues"))
             for bound in bounds:
-                wrong[empty] |= False if bound is None else np.asarray(bound.is_valid(), np.bool_)
+                wrong[empty] |= False if bound is None else booleans_of(bound.is_valid())
             nulls = child(few, ("nullCount", *leaf.physical))
-            wrong[empty] |= (
-                False
-                if nulls is None
-                else np.asarray(pc.greater(_int64(nulls, len(few)), 0).fill_null(False), np.bool_)
-            )
-        return pc.if_else(pa.array(wrong), None, rows) if wrong.any() else rows
+            wrong[empty] |= False if nulls is None else int64_of(_int64(nulls, len(few))) > 0
+        return null_where(arrow_of(wrong), rows) if wrong.any() else rows
 
     def tight(self) -> pa.ChunkedArray:
         """Return whether each file's bounds occur in its rows; they do unless the log denies it."""
         fields = ((len(s), child(s, ("tightBounds",))) for s in self._snapshot.stats)
         flags = (
-            pa.repeat(True, n) if f is None else f.cast(pa.bool_()).fill_null(True)
+            repeated(scalar_of(True, pa.bool_()), n)
+            if f is None
+            else fill(f.cast(pa.bool_()), True)
             for n, f in fields
         )
         return pa.chunked_array([c for t in flags for c in chunks_of(t)], pa.bool_())
@@ -127,7 +135,7 @@ class LogColumns(Mapping[Path, ColumnStatistics]):
             return None
         by_spark = self._snapshot.files.column("spark")
         without_nan = pc.and_(pc.and_(by_spark, self.tight()), pc.is_valid(high))
-        return pc.if_else(without_nan, pa.scalar(0, pa.int64()), None)
+        return pc.if_else(without_nan, scalar_of(0, pa.int64()), pa.nulls(1, pa.int64())[0])
 
     def _concatenated(
         self, arrow_type: pa.DataType, look: Callable[[Given], Given | None]
@@ -237,7 +245,7 @@ def _timestamp_bounds(ticks: pa.Array, kind: pa.TimestampType, high: bool) -> pa
     Maxima are cut to milliseconds, so a value may exceed one by less than a millisecond. Bounds
     before WHOLE_MINUTES may be wrong by up to a minute either way.
     """
-    values = ticks.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    values = int64_of(ticks)
     early = np.where(values < WHOLE_MINUTES, MINUTE, 0)
     if high:
         more = early + MILLISECOND
@@ -248,7 +256,7 @@ def _timestamp_bounds(ticks: pa.Array, kind: pa.TimestampType, high: bool) -> pa
         values = np.where(
             values < np.iinfo(np.int64).min + early, np.iinfo(np.int64).min, values - early
         )
-    return pa.array(values, pa.int64(), mask=np.asarray(ticks.is_null())).cast(kind)
+    return arrow_of(values, booleans_of(ticks.is_valid())).cast(kind)
 
 
 def _decimal_bounds(values: pa.Array, kind: pa.Decimal128Type, *, high: bool) -> pa.Array:
@@ -257,14 +265,15 @@ def _decimal_bounds(values: pa.Array, kind: pa.Decimal128Type, *, high: bool) ->
     They grow by a few steps of float64. A bound at either end of int64 is unknown.
     """
     if kind.scale == 0 and kind.precision > 18:
-        ends = pa.array([decimal.Decimal(2**63 - 1), decimal.Decimal(-(2**63))], kind)
-        values = pc.if_else(pc.is_in(values, value_set=ends), None, values)
-    near = values.cast(pa.float64()).fill_null(0).to_numpy(zero_copy_only=False)
+        ends = python_array([decimal.Decimal(2**63 - 1), decimal.Decimal(-(2**63))], kind)
+        values = null_where(pc.is_in(values, value_set=ends), values)
+    known = booleans_of(values.is_valid())
+    near = np.where(known, numbers_of(values.cast(pa.float64())), 0)
     steps = 4 * np.spacing(np.abs(near))
-    wide = pa.array(near + steps if high else near - steps, mask=np.asarray(values.is_null()))
+    wide = arrow_of(near + steps if high else near - steps, known)
     widened = cast_or_null(wide, kind).combine_chunks()
     wider = pc.greater(widened, values) if high else pc.less(widened, values)
-    return pc.if_else(pc.is_null(widened), None, pc.if_else(wider, widened, values))
+    return null_where(pc.is_null(widened), pc.if_else(wider, widened, values))
 
 
 def _float_bounds(values: Given, leaf: LeafField, *, high: bool) -> Given:

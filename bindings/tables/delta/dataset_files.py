@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from skipstone.bindings.plans.table_protocol import DatasetFile
 from skipstone.bindings.tables.delta.read_files import FileReader
 from skipstone.bindings.tables.partition_values import partition_values
+from skipstone.ir.arrow import python_array
 from skipstone.ir.errors import SourceError, describe_error
 
 if TYPE_CHECKING:
@@ -39,7 +40,9 @@ def dataset_files(table: DeltaTable, plan: Plan) -> Iterator[DatasetFile]:
             return
         values = {}
         for f in wanted:
-            text = pa.array([(task.action["partition"] or {}).get(physical[f.name])], pa.string())
+            text = python_array(
+                [(task.action["partition"] or {}).get(physical[f.name])], pa.string()
+            )
             value, empty = partition_values(text, f.type, plan.timezone)
             if not value[0].is_valid and not empty[0].as_py():
                 raise SourceError(

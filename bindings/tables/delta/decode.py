@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from skipstone.bindings.progress import Track
 from skipstone.bindings.tables.delta.actions import parse_lines
 from skipstone.bindings.tables.delta.fields import LeafField
+from skipstone.ir.arrow import arrow_of, fill, scalar_of
 from skipstone.kernels.decode.json_texts import compiled_or_start, read_texts
 from skipstone.kernels.run.pool import ContextPool, threads
 
@@ -102,7 +103,7 @@ def parse_statistics(
 
 def _lines(texts: pa.Array, floating: bool) -> bytes:
     """Return the texts as lines: one JSON object each, "{}" where a text is not an object."""
-    texts = pc.fill_null(texts, "{}") if texts.null_count else texts
+    texts = fill(texts, "{}")
     data = _joined(texts)
     # Each line must hold one object: Arrow reads two from a line that has two, none from a blank
     # one, and crashes on a block that begins with `null`.
@@ -111,7 +112,11 @@ def _lines(texts: pa.Array, floating: bool) -> bytes:
     if plain and not (floating and (b'NaN"' in data or b'Infinity"' in data)):
         return data
     texts = pc.utf8_trim_whitespace(pc.replace_substring_regex(texts, r"[\r\n]", " "))
-    texts = pc.if_else(pc.and_(pc.starts_with(texts, "{"), pc.ends_with(texts, "}")), texts, "{}")
+    texts = pc.if_else(
+        pc.and_(pc.starts_with(texts, "{"), pc.ends_with(texts, "}")),
+        texts,
+        scalar_of("{}", texts.type),
+    )
     if floating:  # NaN and infinities are strings; they become null, an unknown bound
         texts = pc.replace_substring_regex(texts, r':(\s*)"(?:NaN|[+-]?Infinity)"', r":\1null")
     return _joined(texts)
@@ -119,7 +124,8 @@ def _lines(texts: pa.Array, floating: bool) -> bytes:
 
 def _joined(texts: pa.Array) -> bytes:
     buffer = pc.binary_join(
-        pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts), "\n"
+        pa.ListArray.from_arrays(arrow_of(np.array([0, len(texts)], np.int32)), texts),
+        scalar_of("\n", texts.type),
     ).buffers()[2]
     return b"" if buffer is None else buffer.to_pybytes()
 
@@ -128,7 +134,7 @@ def _parse_compiled(
     texts: pa.Array, kind: pa.StructType, floating: bool
 ) -> Iterator[pa.StructArray]:
     """Parse texts by a compiled loop, and those whose form it does not know by Arrow's parser."""
-    texts = pc.fill_null(texts, "{}") if texts.null_count else texts
+    texts = fill(texts, "{}")
     try:
         found, left = read_texts(texts, kind)
     except pa.ArrowInvalid:
@@ -138,11 +144,11 @@ def _parse_compiled(
         yield found
         return
     others = pa.chunked_array(
-        list(_parse_with_arrow(texts.filter(pa.array(left)), kind, floating)), kind
+        list(_parse_with_arrow(texts.filter(arrow_of(left)), kind, floating)), kind
     ).combine_chunks()
     at = np.arange(len(texts))
     at[left] = len(texts) + np.arange(len(others))
-    yield pa.concat_arrays([found, others]).take(pa.array(at))
+    yield pa.concat_arrays([found, others]).take(arrow_of(at))
 
 
 def _parse_with_arrow(

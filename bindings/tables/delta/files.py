@@ -21,6 +21,7 @@ from skipstone.bindings.tables.delta.log import SnapshotRequest
 from skipstone.bindings.tables.delta.snapshot import MAPPING, Snapshot, logical_rows, sum_of
 from skipstone.bindings.tables.parquet.footers import Footer
 from skipstone.bindings.tables.table import Table
+from skipstone.ir.arrow import arrow_of, booleans_of, int64_of, python_array
 from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import StatisticsError, without_secrets
 from skipstone.ir.node import Path, show_path
@@ -256,7 +257,7 @@ class DeltaFiles(Table, CompleteTable):
         Source: Delta Lake, `getSpecificFilesWithStats`.
         """
         return self.with_stats.filter(
-            pc.is_in(self.files.column("path"), value_set=pa.array(list(paths), pa.string()))
+            pc.is_in(self.files.column("path"), value_set=python_array(list(paths), pa.string()))
         )
 
     @property
@@ -289,19 +290,17 @@ class DeltaFiles(Table, CompleteTable):
 
     def logical_rows(self) -> npt.NDArray[np.int64]:
         """Return the live rows of each file, int64; -1 is unknown."""
-        return np.asarray(self._logical.fill_null(-1).to_numpy(), np.int64)
+        return int64_of(self._logical, -1)
 
     def null_counts(self, path: Path) -> npt.NDArray[np.int64]:
         """Return the NULLs among the live rows of each file, int64; -1 is unknown."""
         counts = self.statistics.raw(path).null_count
         if path[0] in self.partition_columns and counts is not None:
             # The count is 1 or 0: whether the file's one value is NULL.
-            return np.asarray(pc.multiply(counts, self._logical).fill_null(-1).to_numpy(), np.int64)
+            return int64_of(pc.multiply(counts, self._logical), -1)
         if counts is None:
             return np.full(self.num_files, -1, np.int64)
-        return np.asarray(
-            pc.if_else(self._all_live, counts, None).fill_null(-1).to_numpy(), np.int64
-        )
+        return np.where(booleans_of(self._all_live), int64_of(counts, -1), -1)
 
     def occurring(self, path: Path) -> tuple[Mask, Mask]:
         """Return for each file whether its minimum and its maximum occur in live rows.
@@ -320,7 +319,7 @@ class DeltaFiles(Table, CompleteTable):
             and not own.widened
         )
         if path[0] not in self.partition_columns:
-            occurs = np.asarray(self._all_live.to_numpy(), np.bool_) & exact
+            occurs = booleans_of(self._all_live) & exact
         else:
             occurs = np.ones(self.num_files, np.bool_)
         return occurs, occurs
@@ -355,4 +354,4 @@ class DeltaFiles(Table, CompleteTable):
 
     def row_groups_of(self, kept: npt.NDArray[np.int64]) -> dict[str, list[int]]:
         """Return path -> an empty list for the kept files: each is read whole."""
-        return {path: [] for path in self.files.column("path").take(pa.array(kept)).to_pylist()}
+        return {path: [] for path in self.files.column("path").take(arrow_of(kept)).to_pylist()}

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from skipstone.bindings.plans.order import packed
 from skipstone.bindings.statistics.statistics import Statistics
 from skipstone.bindings.tables.parquet.footer_groups import FooterPart
 from skipstone.bindings.tables.parquet.footers import Footer, read_footers
+from skipstone.ir.arrow import arrow_of
 from skipstone.ir.node import Path, columns_of
 from skipstone.ir.outcome import Verdict
 from skipstone.kernels.pack.planes import mask_of
@@ -59,7 +59,7 @@ def prune_by_footers(
         lacking |= _lacks(statistics, path)
     at = np.flatnonzero(lacking & (verdicts == Verdict.MAYBE))
     names = (
-        table.files.column("path").take(pa.array(at)).to_pylist() if 0 < len(at) <= limit else []
+        table.files.column("path").take(arrow_of(at)).to_pylist() if 0 < len(at) <= limit else []
     )
     inside = [
         i
@@ -83,7 +83,7 @@ def prune_by_footers(
     )
     part = FooterPart([footer_cache[name] for name in names], np.arange(len(names)))
     kinds = {leaf.path: leaf.type for leaf in table.snapshot.fields.leaves}
-    rows = pa.array(part.rows, mask=part.rows < 0)
+    rows = arrow_of(part.rows, part.rows >= 0)
     groups = Statistics(
         table.schema,
         len(part.owner),

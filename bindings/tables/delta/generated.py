@@ -31,7 +31,7 @@ from skipstone.bindings.tables.delta.generation import (
     generated_columns,
 )
 from skipstone.ir import types as ty
-from skipstone.ir.arrow import known_of, whole
+from skipstone.ir.arrow import fill, known_of, null_where, repeated, scalar_of, whole
 from skipstone.ir.cached import cached_property
 from skipstone.ir.functions.build import build
 from skipstone.ir.functions.text import PAST
@@ -169,7 +169,7 @@ class GeneratedBounds(Mapping[Path, ColumnStatistics]):
                 )
                 texts = whole(self._columns.texts(g.name)).cast(pa.large_binary())
                 # Writers store an empty substring as NULL.
-                none = pc.invert(pc.is_in(pc.fill_null(texts, b""), value_set=parts))
+                none = pc.invert(pc.is_in(fill(texts, b""), value_set=parts))
                 absent = none if absent is None else pc.or_(absent, none)
         return None if absent is None else pc.if_else(absent, False, None)
 
@@ -214,9 +214,10 @@ def bounds_from_substring(texts: Given, part: Substring) -> ColumnStatistics:
     it is the whole text; otherwise the text starts with it. Writers store an empty substring as
     NULL.
     """
-    filled = pc.fill_null(texts, "")
-    nulls = pc.if_else(pc.equal(filled, ""), None, 0)
-    ones = pa.repeat(pa.scalar(1, pa.int64()), len(texts))
+    filled = fill(texts, "")
+    is_empty = pc.equal(pc.binary_length(filled), scalar_of(0, pa.int32()))
+    nulls = null_where(is_empty, repeated(scalar_of(0, pa.int64()), len(texts)))
+    ones = repeated(scalar_of(1, pa.int64()), len(texts))
     if part.at not in (0, 1) or (part.count is not None and part.count < 1):
         return ColumnStatistics(null_count=nulls, row_count=ones)
     low = filled.cast(pa.large_binary())

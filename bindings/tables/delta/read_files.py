@@ -36,6 +36,7 @@ from skipstone.bindings.tables.read import (
 )
 from skipstone.bindings.tables.row_ranges import RowRanges
 from skipstone.bindings.tables.table_columns import variants
+from skipstone.ir.arrow import arrow_of, python_array
 from skipstone.ir.errors import SourceError, clip, describe_error
 from skipstone.ir.outcome import Verdict
 
@@ -71,7 +72,7 @@ def tasks_of(table: DeltaTable, wanted: RowSelection, plan: Plan) -> Tasks:
     kept, snapshot = plan.kept.tolist(), table.snapshot
     actions = (
         snapshot.files.select(["path", "size", "deletionVector", "partition"])
-        .take(pa.array(kept, pa.int64()))
+        .take(python_array(kept, pa.int64()))
         .to_pylist()
     )
     each = [
@@ -147,7 +148,7 @@ class FileReader(Reader):
             elif (own_name := self._name_in_file(f, parsed.head.columns)) is not None:
                 own[name] = own_name
             else:
-                constants[name] = pa.scalar(None, self.fields.schema.field(name).type)
+                constants[name] = pa.nulls(1, self.fields.schema.field(name).type)[0]
         ranges = Ranges(source, is_local(fs))
         return source, FileRead(path, parsed, ranges, None, own, constants, deleted)
 
@@ -236,7 +237,7 @@ class FileReader(Reader):
             SourceError: its text is not a value of the column's type.
         """
         kind = self.fields.schema.field(name).type
-        text = pa.array([(partition or {}).get(self.fields.partitions[name])], pa.string())
+        text = python_array([(partition or {}).get(self.fields.partitions[name])], pa.string())
         value, empty = partition_values(text, kind, self.timezone)
         if not value[0].is_valid and not empty[0].as_py():
             raise SourceError(
@@ -248,7 +249,7 @@ class FileReader(Reader):
 
 def _live_rows(batch: pa.RecordBatch, deleted: RowRanges, start: int) -> pa.RecordBatch:
     is_deleted = deleted.mask(start, batch.num_rows)
-    return batch.filter(pa.array(~is_deleted)) if is_deleted.any() else batch
+    return batch.filter(arrow_of(~is_deleted)) if is_deleted.any() else batch
 
 
 def position(

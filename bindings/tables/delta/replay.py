@@ -13,7 +13,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skipstone.ir.arrow import booleans_of, fill, int64_of, python_array, scalar_of
+
 Mask = npt.NDArray[np.bool_]
+AT, NEW_LINE, EMPTY = (scalar_of(text, pa.string()) for text in ("@", "\n", ""))
 
 
 def paths_of(table: pa.Table) -> pa.ChunkedArray:
@@ -28,11 +31,13 @@ def paths_of(table: pa.Table) -> pa.ChunkedArray:
 
 
 def _decoded(paths: pa.Array) -> pa.Array:
-    coded = pc.match_substring(paths, "%").fill_null(False)
+    coded = fill(pc.match_substring(paths, "%"), False)
     if not pc.any(coded).as_py():
         return paths
     return pc.replace_with_mask(
-        paths, coded, pa.array([_unquoted(p) for p in paths.filter(coded).to_pylist()], pa.string())
+        paths,
+        coded,
+        python_array([_unquoted(p) for p in paths.filter(coded).to_pylist()], pa.string()),
     )
 
 
@@ -59,14 +64,15 @@ def keys_of(table: pa.Table, *, decoded: bool = False) -> pa.ChunkedArray:
     if vectors.null_count == len(vectors):
         return paths
     where = pc.struct_field(vectors, "pathOrInlineDv")
+    offset = pc.struct_field(vectors, "offset")
     offset = pc.if_else(
-        pc.is_valid(pc.struct_field(vectors, "offset")),
-        pc.binary_join_element_wise("@", pc.struct_field(vectors, "offset").cast(pa.string()), ""),
-        "",
+        pc.is_valid(offset),
+        pc.binary_join_element_wise(AT, offset.cast(pa.string()), EMPTY),
+        EMPTY,
     )
     # A vector's name has no line break, so no path with a vector equals another path.
     keyed = pc.binary_join_element_wise(
-        paths, "\n", pc.struct_field(vectors, "storageType"), where, offset, ""
+        paths, NEW_LINE, pc.struct_field(vectors, "storageType"), where, offset, EMPTY
     )
     return pc.if_else(pc.is_valid(where), keyed, paths)
 
@@ -85,10 +91,10 @@ def last_adds(adds: pa.Table, removes: pa.Table) -> tuple[Mask, Any]:
     keys = pa.chunked_array([*keys_of(adds).chunks, *keys_of(removes).chunks], pa.string())
     if not len(keys):
         return np.ones(0, np.bool_), keys
-    order = np.concatenate([adds.column("order").to_numpy(), removes.column("order").to_numpy()])
+    order = np.concatenate([int64_of(t.column("order")) for t in (adds, removes)])
     coded = keys.dictionary_encode().unify_dictionaries().combine_chunks()
     coded = coded if isinstance(coded, pa.DictionaryArray) else coded.chunk(0)
-    code = coded.indices.to_numpy()
+    code = int64_of(coded.indices)
     latest = np.full(len(coded.dictionary), -1, np.int64)
     np.maximum.at(latest, code, order)
     live: Mask = order[: adds.num_rows] == latest[code[: adds.num_rows]]
@@ -105,9 +111,4 @@ def hidden(older: pa.Table, keys: Any, *, decoded: bool = False) -> Mask:
     """
     if not len(keys) or not older.num_rows:
         return np.zeros(older.num_rows, np.bool_)
-    return np.asarray(
-        pc.is_in(keys_of(older, decoded=decoded), value_set=keys)
-        .combine_chunks()
-        .to_numpy(zero_copy_only=False),
-        np.bool_,
-    )
+    return booleans_of(pc.is_in(keys_of(older, decoded=decoded), value_set=keys))

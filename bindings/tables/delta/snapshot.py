@@ -21,6 +21,7 @@ from skipstone.bindings.tables.delta.fields import LeafField, TableFields, field
 from skipstone.bindings.tables.delta.log import LogLocation, SnapshotRequest
 from skipstone.bindings.tables.delta.replay import hidden, keys_of, last_adds, paths_of
 from skipstone.bindings.tables.delta.segment import segment
+from skipstone.ir.arrow import arrow_of, booleans_of, null_where, numbers_of, repeated, scalar_of
 from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import SourceError, clip, describe_error
 
@@ -144,7 +145,7 @@ def read_snapshot(
     )
     parts = [
         part
-        for t in (*older_files, adds.filter(pa.array(live)))
+        for t in (*older_files, adds.filter(arrow_of(live)))
         for part in _with_statistics(t, fields.leaves)
     ]
     return _snapshot_of(
@@ -180,10 +181,10 @@ def _refresh(
         mask = is_hidden[start : start + len(stats)]
         files = older.files.slice(start, len(stats))
         start += len(stats)
-        parts.append((_drop(files, mask), stats.filter(pa.array(~mask)) if mask.any() else stats))
+        parts.append((_drop(files, mask), stats.filter(arrow_of(~mask)) if mask.any() else stats))
     parts += [
         (_files_of(t), s)
-        for t, s in _with_statistics(adds.filter(pa.array(live)), older.fields.leaves)
+        for t, s in _with_statistics(adds.filter(arrow_of(live)), older.fields.leaves)
     ]
     return _snapshot_of(place, request.version, older.fields, older.metadata, parts)
 
@@ -197,19 +198,19 @@ def _without_duplicates(
     )
     if pc.count_distinct(keys).as_py() == len(keys):
         return parts
-    code = keys.combine_chunks().dictionary_encode().indices.to_numpy()
+    code = numbers_of(keys.combine_chunks().dictionary_encode().indices)
     repeated = np.ones(len(keys), np.bool_)
     repeated[np.unique(code, return_index=True)[1]] = False
     starts = np.cumsum([0, *(t.num_rows for t, _ in parts)])
     return [
-        (_drop(t, repeated[a : a + t.num_rows]), s.filter(pa.array(~repeated[a : a + t.num_rows])))
+        (_drop(t, repeated[a : a + t.num_rows]), s.filter(arrow_of(~repeated[a : a + t.num_rows])))
         for (t, s), a in zip(parts, starts, strict=False)
     ]
 
 
 def _drop(table: pa.Table, is_hidden: npt.NDArray[np.bool_]) -> pa.Table:
     """Return the rows that are not hidden. Usually these are all rows, and are not copied."""
-    return table.filter(pa.array(~is_hidden)) if is_hidden.any() else table
+    return table.filter(arrow_of(~is_hidden)) if is_hidden.any() else table
 
 
 def _with_statistics(
@@ -220,11 +221,11 @@ def _with_statistics(
     First those whose statistics a checkpoint holds as structs, then those parsed from texts.
     """
     if "stats_parsed" in table.column_names:
-        missing = np.asarray(pc.is_null(table.column("stats_parsed")), np.bool_)
+        missing = booleans_of(pc.is_null(table.column("stats_parsed")))
         with_struct = _drop(table, missing)
         if with_struct.num_rows:
             yield with_struct, with_struct.column("stats_parsed")
-        table = table.filter(pa.array(missing))
+        table = table.filter(arrow_of(missing))
     if table.num_rows or "stats_parsed" not in table.column_names:
         yield table, parse_statistics(table.column("stats"), leaves)
 
@@ -244,7 +245,9 @@ def files_schema(partitions: Sequence[str]) -> pa.Schema:
 
 def _files_of(table: pa.Table) -> pa.Table:
     spark = (
-        table.column("spark") if "spark" in table.column_names else pa.repeat(False, table.num_rows)
+        table.column("spark")
+        if "spark" in table.column_names
+        else repeated(scalar_of(False, pa.bool_()), table.num_rows)
     )
     # The writer that added a deletion vector need not have computed the statistics.
     files = table.select(FILE_COLUMNS).append_column(
@@ -334,15 +337,15 @@ def logical_rows(rows: pa.ChunkedArray, vectors: pa.ChunkedArray) -> pa.ChunkedA
         vectors: Deletion vectors, whose cardinality is subtracted.
     """
     deleted = pc.if_else(
-        pc.is_null(vectors), pa.scalar(0, pa.int64()), pc.struct_field(vectors, "cardinality")
+        pc.is_null(vectors), scalar_of(0, pa.int64()), pc.struct_field(vectors, "cardinality")
     )
     live = pc.subtract(rows, deleted)
-    return pc.if_else(pc.greater_equal(live, 0), live, None)
+    return null_where(pc.less(live, scalar_of(0, pa.int64())), live)
 
 
 def sum_of(values: pa.ChunkedArray, mask: npt.NDArray[np.bool_]) -> int | None:
     """Return the sum of the masked values, or None if one of them is null."""
-    chosen = values.filter(pa.array(mask))
+    chosen = values.filter(arrow_of(mask))
     if chosen.null_count:
         return None
     return int(pc.sum(chosen).as_py() or 0)

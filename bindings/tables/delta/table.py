@@ -19,6 +19,7 @@ from skipstone.bindings.tables.delta.files import DeltaFiles
 from skipstone.bindings.tables.delta.footers import prune_by_footers
 from skipstone.bindings.tables.delta.log import locate
 from skipstone.bindings.tables.delta.snapshot import read_snapshot
+from skipstone.ir.arrow import arrow_of
 from skipstone.ir.errors import StatisticsError
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class DeltaTable(DeltaFiles):
         Source: Delta Lake, `filesWithStatsForScan`.
         """
         return self.with_stats.filter(
-            pa.array(self.plan(where, stats_skipping=False, **settings).verdicts != 0)
+            arrow_of(self.plan(where, stats_skipping=False, **settings).verdicts != 0)
         )
 
     def filter_on_partitions(
@@ -90,7 +91,7 @@ class DeltaTable(DeltaFiles):
         else:
             files = self.files
         return files.filter(
-            pa.array(self.plan(where, stats_skipping=False, **settings).verdicts != 0)
+            arrow_of(self.plan(where, stats_skipping=False, **settings).verdicts != 0)
         )
 
     def tasks(self, plan: Plan, *, lenient: bool = False, reader: ReaderName = "auto") -> Tasks:

@@ -12,6 +12,7 @@ from skipstone.bindings.tables.iceberg.fields import Leaf, TableFields
 from skipstone.bindings.tables.iceberg.manifest import LOWER, NANS, NULLS, UPPER, VALUES, Manifest
 from skipstone.bindings.tables.iceberg.partition import Spec, concatenate, partition_raw
 from skipstone.bindings.tables.iceberg.values import typed, wide_uuids
+from skipstone.ir.arrow import arrow_of, fill, null_where, scalar_of
 from skipstone.ir.node import Path
 from skipstone.kernels.pack.columns import ColumnStatistics
 from skipstone.kernels.run.pool import run_chunks
@@ -65,11 +66,11 @@ class FileColumns(Mapping[Path, ColumnStatistics]):
         values, nulls, nans = (files.counts(number, leaf.id) for number in (VALUES, NULLS, NANS))
         if low is not None and high is not None and pa.types.is_floating(leaf.type):
             # Early ORC writers let NaN into bounds; then neither bound can be trusted.
-            has_nan = pc.or_(pc.is_nan(low).fill_null(False), pc.is_nan(high).fill_null(False))
+            has_nan = pc.or_(fill(pc.is_nan(low), False), fill(pc.is_nan(high), False))
             low, high = (pc.if_else(has_nan, None, b) for b in (low, high))
         if leaf.kind == "UUIDType":
             low, high = _certain_uuids(*wide_uuids(low, high))
-        rows = pa.array(files.rows, mask=files.rows < 0)
+        rows = arrow_of(files.rows, files.rows >= 0)
         if len(leaf.path) > 1:
             return ColumnStatistics(
                 low, high, _nested_nulls(nulls, values, rows, files), rows, nans
@@ -77,7 +78,7 @@ class FileColumns(Mapping[Path, ColumnStatistics]):
         if values is not None:
             # Every row has one value of a column, so counts that say otherwise count something
             # else.
-            wrong = pc.not_equal(values, rows).fill_null(False)
+            wrong = fill(pc.not_equal(values, rows), False)
             if pc.any(wrong).as_py():
                 nulls, nans = (
                     None if c is None else pc.if_else(wrong, None, c) for c in (nulls, nans)
@@ -100,10 +101,10 @@ def _nested_nulls(
     if nulls is None or values is None:
         return None
     parquet = pc.equal(pc.utf8_upper(files.formats), "PARQUET")
-    counted = pc.and_(parquet, pc.equal(values, rows)).fill_null(False)
+    counted = fill(pc.and_(parquet, pc.equal(values, rows)), False)
     # No value is left, whether the rows whose struct is NULL were counted or not.
-    none = pc.and_(pc.equal(nulls, values), pc.less_equal(values, rows)).fill_null(False)
-    return pc.if_else(counted, nulls, pc.if_else(none, rows, None))
+    none = fill(pc.and_(pc.equal(nulls, values), pc.less_equal(values, rows)), False)
+    return pc.if_else(counted, nulls, null_where(pc.invert(none), rows))
 
 
 def _certain_uuids(
@@ -114,7 +115,7 @@ def _certain_uuids(
     Where Java merges the bounds of row groups, a least one in the upper half of all UUIDs may hide
     smaller ones in the lower half, and a greatest one in the lower half greater ones in the upper.
     """
-    half = pa.scalar("8")
+    half = scalar_of("8", pa.string())
     if low is not None:
         low = pc.if_else(pc.less(low, half), low, None)
     if high is not None:

@@ -17,7 +17,7 @@ from skipstone.bindings.statistics.statistics import Statistics
 from skipstone.bindings.tables.iceberg.columns import FileColumns
 from skipstone.bindings.tables.iceberg.deletes import Deletes
 from skipstone.bindings.tables.iceberg.manifest import Manifest
-from skipstone.ir.arrow import whole
+from skipstone.ir.arrow import arrow_of, int64_of, whole
 from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import SourceError
 from skipstone.ir.node import Path, show_path
@@ -118,7 +118,7 @@ class IcebergFiles(CompleteTable):
         return _concatenate([self.deletes.live_rows(m) for m in self.manifests])
 
     def _known_rows(self) -> pa.Array:
-        return pa.array(self._logical, mask=self._logical < 0)
+        return arrow_of(self._logical, self._logical >= 0)
 
     def logical_rows(self) -> npt.NDArray[np.int64]:
         """Return the live rows of each file, int64; -1 is unknown."""
@@ -130,10 +130,7 @@ class IcebergFiles(CompleteTable):
         # Writers differ in whether a field's NULLs include the rows whose struct is NULL.
         if raw.null_count is None or raw.row_count is None or len(path) > 1:
             return np.full(len(self), -1, np.int64)
-        nulls, rows = (
-            np.asarray(whole(c).fill_null(-1).to_numpy(zero_copy_only=False), np.int64)
-            for c in (raw.null_count, raw.row_count)
-        )
+        nulls, rows = (int64_of(whole(c), -1) for c in (raw.null_count, raw.row_count))
         # Where the row count is 1, the counts are a partition value's: NULL or not.
         found = np.where(rows == 1, nulls * self.rows, nulls)
         return np.where((nulls == 0) | ((nulls > 0) & self._all_live), found, -1)
@@ -228,7 +225,7 @@ class IcebergFiles(CompleteTable):
 
     def row_groups_of(self, kept: npt.NDArray[np.int64]) -> dict[str, list[int]]:
         """Return path -> an empty list for the kept files: each is read whole."""
-        return {path: [] for path in self.paths.take(pa.array(kept)).to_pylist()}
+        return {path: [] for path in self.paths.take(arrow_of(kept)).to_pylist()}
 
     def tasks(self, plan: Plan, *, lenient: bool = False, reader: ReaderName = "auto") -> Tasks:
         """Return the tasks that read the matching rows of a plan of these files.
@@ -258,7 +255,7 @@ class IcebergFiles(CompleteTable):
         columns: dict[str, Any] = {
             "path": self.paths,
             "size": self.sizes,
-            **{name: pa.array(v, mask=v < 0) for name, v in counts.items()},
+            **{name: arrow_of(v, v >= 0) for name, v in counts.items()},
         }
         for path in self.table.fields.leaves:
             raw = self.statistics.raw(path)

@@ -20,6 +20,7 @@ from skipstone.bindings.progress import Track
 from skipstone.bindings.statistics.coerce_inputs import MAX_ROWS
 from skipstone.bindings.tables.iceberg.manifest_cache import ManifestCache
 from skipstone.bindings.tables.iceberg.values import strings
+from skipstone.ir.arrow import arrow_of, null_where
 from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import MAX_PATH, SourceError, clip, describe_error
 from skipstone.kernels.decode.avro import Container
@@ -218,7 +219,7 @@ class Manifest:
         values, known = self._chosen(self._records.slots[slot.at]), self._records.known(slot)
         known = known if known is None or self._live is None else known[self._live]
         if slot.kind in ("int", "long"):
-            return slot, pa.array(values), known
+            return slot, arrow_of(values), known
         if slot.kind in ("string", "bytes"):
             sizes = self._chosen(self._records.slots[slot.at + 1])
         else:
@@ -249,16 +250,14 @@ def _comparable(
     """
     if isinstance(stored, Entry) and slot.kind in ("float", "double"):
         values, _ = stored.of_width("<f4" if slot.kind == "float" else "<f8")
-        stored = pa.array(values.astype(np.float64).view(np.int64))
+        stored = arrow_of(values.astype(np.float64).view(np.int64))
     if isinstance(stored, Entry):
         found: list[Any] = stored.texts().to_pylist()
         digits = isinstance(slot.described, dict) and slot.described.get("logicalType") == "decimal"
         if digits:
             return [None if v is None else int.from_bytes(v, "big", signed=True) for v in found]
         return found
-    return list(
-        (stored if known is None else pa.array(np.asarray(stored), mask=~known)).to_pylist()
-    )
+    return list((stored if known is None else null_where(arrow_of(~known), stored)).to_pylist())
 
 
 # Reading.

@@ -20,7 +20,7 @@ from skipstone.bindings.tables.iceberg.fields import Leaf, TableFields
 from skipstone.bindings.tables.iceberg.manifest import Manifest
 from skipstone.bindings.tables.iceberg.values import DAY, array, typed, wide_uuids
 from skipstone.bindings.tables.partition_values import constant_statistics
-from skipstone.ir.arrow import arrow_of
+from skipstone.ir.arrow import arrow_of, python_array
 from skipstone.ir.node import Node, Path
 from skipstone.ir.outcome import Verdict
 from skipstone.ir.partitioning.projection import Mode, PartitionField, project
@@ -185,7 +185,7 @@ def _summary(f: SpecField, manifests: Sequence[Any]) -> ColumnStatistics:
         for flag in ("contains_null", "contains_nan")
     )
     return ColumnStatistics(
-        low, high, pa.array(nulls, pa.int64()), None, pa.array(nans, pa.int64())
+        low, high, python_array(nulls, pa.int64()), None, python_array(nans, pa.int64())
     )
 
 

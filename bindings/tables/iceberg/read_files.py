@@ -42,7 +42,7 @@ from skipstone.bindings.tables.read import (
     read_files_in_order,
 )
 from skipstone.bindings.tables.row_ranges import RowRanges
-from skipstone.ir.arrow import repeated
+from skipstone.ir.arrow import arrow_of, repeated
 from skipstone.ir.errors import SourceError, describe_error
 from skipstone.ir.outcome import Verdict
 from skipstone.kernels.run import forks
@@ -129,7 +129,7 @@ def partition_of(
             continue
         values, known = partition_values(field, manifest)
         if values is not None and known is not None and not known[row]:
-            yield name, pa.scalar(None, field.type)
+            yield name, pa.nulls(1, field.type)[0]
         elif values is None or not values[row].is_valid:
             yield name, f"{manifest.path}: the partition value of {name} cannot be read"
         else:
@@ -234,7 +234,7 @@ class FileReader(Reader):
                 )
             whole = batch.select(list(range(len(wanted))))
             if not live.all():
-                whole = whole.filter(pa.array(live))
+                whole = whole.filter(arrow_of(live))
             rows = self.wanted.select(whole, task.filtered)
             if rows.num_rows:
                 yield rows

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from skipstone.bindings.tables.bitmaps import FRAME, framed, rows_of
 from skipstone.bindings.tables.iceberg.deletes import Delete
 from skipstone.bindings.tables.row_ranges import RowRanges
+from skipstone.ir.arrow import int64_of
 from skipstone.ir.errors import MAX_PATH, SourceError, clip, describe_error
 
 Mask = npt.NDArray[np.bool_]
@@ -85,8 +86,6 @@ def equal_rows(own: Sequence[pa.Array], deleted: Sequence[pa.Array]) -> Mask:
             .dictionary_encode(null_encoding="encode")
         )
         # Columns are combined one by one, so that pairs are numbered below the number of rows.
-        pairs = codes * (len(both.dictionary) + 1) + np.asarray(
-            both.indices.to_numpy(zero_copy_only=False), np.int64
-        )
+        pairs = codes * (len(both.dictionary) + 1) + int64_of(both.indices)
         codes = np.unique(pairs, return_inverse=True)[1]
     return np.isin(codes[:n], codes[n:])

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skipstone.ir.arrow import arrow_of, null_where, python_array
 from skipstone.kernels.decode.avro_records import Entry
 
 # The types whose bounds are read, and their stored widths. A bound from before its column was
@@ -78,8 +79,8 @@ def _days(days: npt.NDArray[Any], unit: str) -> tuple[npt.NDArray[np.int64], Mas
 def array(values: npt.NDArray[Any], known: Mask, to: pa.DataType) -> pa.Array:
     """Return values as an Arrow array of a type of the same width; null where they are unknown."""
     if pa.types.is_boolean(to):
-        return pa.array(values != 0, mask=~known)
-    return pa.array(values, mask=~known).view(to)
+        return arrow_of(values != 0, known)
+    return arrow_of(values, known).view(to)
 
 
 def strings(texts: pa.BinaryArray) -> pa.StringArray:
@@ -88,7 +89,7 @@ def strings(texts: pa.BinaryArray) -> pa.StringArray:
     try:
         out.validate(full=True)
     except pa.ArrowInvalid:
-        return pa.array([_decoded(v) for v in texts.to_pylist()], pa.string())
+        return python_array([_decoded(v) for v in texts.to_pylist()], pa.string())
     return out
 
 
@@ -111,7 +112,7 @@ def uuids(found: Entry) -> pa.StringArray:
     digits = np.stack((HEXADECIMAL[data >> 4], HEXADECIMAL[data & 15]), axis=2)
     texts[:, np.delete(np.arange(36), DASHES)] = digits.reshape(n, 32)
     whole = pa.FixedSizeBinaryArray.from_buffers(pa.binary(36), n, [None, pa.py_buffer(texts)])
-    return pc.if_else(pa.array(known), whole.cast(pa.binary()).cast(pa.string()), None)
+    return null_where(arrow_of(~known), whole.cast(pa.binary()).cast(pa.string()))
 
 
 def wide_uuids(
@@ -153,5 +154,5 @@ def decimals(found: Entry, to: pa.Decimal128Type) -> pa.Array:
     least = -limit
     bottom, under = np.int64(least >> 64), np.uint64(least & (2**64 - 1))
     below = (high < bottom) | ((high == bottom) & (low <= under))
-    valid = pa.array(known & ~above & ~below).buffers()[1]
+    valid = arrow_of(known & ~above & ~below).buffers()[1]
     return pa.Array.from_buffers(to, len(sizes), [valid, pa.py_buffer(words)])

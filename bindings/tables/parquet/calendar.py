@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skipstone.ir.arrow import arrow_of, booleans_of, int64_of
 from skipstone.ir.errors import SourceError
 from skipstone.ir.types import PER_SECOND
 from skipstone.ir.zones import GREGORIAN, SETTLED
@@ -121,17 +122,12 @@ def _has_early(values: pa.Array, julian: Mapping[bool, bool], int96: bool) -> bo
 
 
 def _to_integers(values: pa.Array) -> Ints:
-    return np.asarray(
-        values.cast(pa.int32() if pa.types.is_date32(values.type) else pa.int64())
-        .fill_null(0)
-        .to_numpy(zero_copy_only=False),
-        np.int64,
-    )
+    return int64_of(values.cast(pa.int32() if pa.types.is_date32(values.type) else pa.int64()))
 
 
 def _from_integers(numbers: Ints, like: pa.Array) -> pa.Array:
     storage = pa.int32() if pa.types.is_date32(like.type) else pa.int64()
-    return pa.array(numbers, storage, mask=np.asarray(like.is_null())).cast(like.type)
+    return arrow_of(numbers, booleans_of(like.is_valid())).cast(storage).cast(like.type)
 
 
 def _rebased_days(days: Ints) -> Ints:

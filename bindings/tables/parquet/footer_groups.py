@@ -37,7 +37,7 @@ from skipstone.bindings.tables.parquet.footer_blocks import (
 )
 from skipstone.bindings.tables.parquet.footers import Footer, is_worth_loop
 from skipstone.bindings.tables.parquet.heads import Head, Heads
-from skipstone.ir.arrow import scalar_of
+from skipstone.ir.arrow import arrow_of, scalar_of
 from skipstone.ir.cached import cached_property
 from skipstone.ir.node import Path
 from skipstone.ir.zones import GREGORIAN, SETTLED
@@ -301,7 +301,7 @@ class FooterPart:
             for side, field in enumerate((thrift.MIN_EXACT, thrift.MAX_EXACT)):
                 flag = _flag(stats, field)
                 known[side][i], true[side][i] = flag is not None, bool(flag)
-        low, high = (pa.array(values, mask=~mask) for values, mask in zip(true, known, strict=True))
+        low, high = (arrow_of(values, mask) for values, mask in zip(true, known, strict=True))
         return low, high
 
     def blooms(self, path: Path) -> dict[int, BloomLocation]:

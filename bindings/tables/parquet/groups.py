@@ -14,6 +14,7 @@ from skipstone.bindings.tables.files import UNKNOWN, Files, Ints
 from skipstone.bindings.tables.parquet.file_schemas import BloomLocation, FileSchema, common_schema
 from skipstone.bindings.tables.partition_values import constant_statistics
 from skipstone.bindings.tables.partitions import partition_column
+from skipstone.ir.arrow import arrow_of
 from skipstone.ir.errors import SourceError
 from skipstone.ir.node import Path
 from skipstone.ir.types import leaves_of
@@ -316,7 +317,7 @@ class Exactness(Mapping[Path, Mapping[str, pa.Array]]):
         if path not in self._flags:
             groups = self._columns.groups
             # A partition value occurs if the row group has a row.
-            occurs = pa.array(groups.rows > 0, mask=groups.rows < 0)
+            occurs = arrow_of(groups.rows > 0, groups.rows >= 0)
             if groups.is_partition(path):
                 self._flags[path] = {"min_exact": occurs, "max_exact": occurs}
             else:

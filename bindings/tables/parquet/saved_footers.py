@@ -27,6 +27,7 @@ from skipstone.bindings.statistics.store.table_file import read_table, write_tab
 from skipstone.bindings.tables.files import UNKNOWN, Files, Ints
 from skipstone.bindings.tables.parquet.file_schemas import BloomLocation, FileSchema, widens
 from skipstone.bindings.tables.parquet.groups import Exactness, RowGroups, first_positions
+from skipstone.ir.arrow import arrow_of, booleans_of, int64_of, python_array
 from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import SourceError, StatisticsError, describe_error
 from skipstone.ir.node import Path
@@ -80,7 +81,7 @@ def _table(groups: RowGroups, exact: Exactness, identified: Mask) -> pa.Table:
     saved = identified & (codes != UNKNOWN)
     which = np.flatnonzero(saved[groups.file])
     without_groups = np.setdiff1d(np.flatnonzero(saved), groups.file)
-    file, at = np.concatenate([groups.file[which], without_groups]), pa.array(which)
+    file, at = np.concatenate([groups.file[which], without_groups]), arrow_of(which)
     blank = np.full(len(without_groups), UNKNOWN)
 
     def column(values: pa.Array) -> pa.Array:
@@ -113,8 +114,8 @@ def _table(groups: RowGroups, exact: Exactness, identified: Mask) -> pa.Table:
             locations = [blooms.get(g) for g in range(len(groups))]
             offsets = [None if b is None else b.offset for b in locations]
             lengths = [None if b is None else b.length for b in locations]
-            statistics["bloom"] = pa.array(offsets, pa.int64())
-            statistics["bloom_length"] = pa.array(lengths, pa.int64())
+            statistics["bloom"] = python_array(offsets, pa.int64())
+            statistics["bloom_length"] = python_array(lengths, pa.int64())
         columns.update(
             {f"{i}.{key}": column(array) for key, array in statistics.items() if array is not None}
         )
@@ -185,7 +186,7 @@ class Snapshot:
             self._ints(k) for k in ("group", "rows", "bytes", "form", "size", "time")
         )
         names = table.column("path").combine_chunks()
-        codes = names.indices.to_numpy()
+        codes = int64_of(names.indices)
         first = np.flatnonzero(np.diff(codes, prepend=-1))
         order = first[np.argsort(codes[first], kind="stable")]
         if (np.diff(codes[order]) == 0).any() or (
@@ -194,17 +195,17 @@ class Snapshot:
             raise ValueError("the rows of a file are not adjacent, or have no schema")
         self.starts = order
         self.ends = np.append(first, len(codes))[np.searchsorted(first, order) + 1]
-        self.paths = names.dictionary.take(pa.array(codes[order]))
+        self.paths = names.dictionary.take(arrow_of(codes[order]))
         example = first_positions(self.form[order], len(metadata["forms"])).tolist()
         self.forms = [
             _decode_form(f, path if at < 0 else self.paths[at].as_py())
             for at, f in zip(example, metadata["forms"], strict=True)
         ]
         self.sizes, self.times = sizes[order], times[order]
-        self.etags = table.column("etag").combine_chunks().take(pa.array(order))
+        self.etags = table.column("etag").combine_chunks().take(arrow_of(order))
 
     def _ints(self, name: str) -> Ints:
-        return np.asarray(self.table.column(name).to_numpy(), np.int64)
+        return int64_of(self.table.column(name))
 
     def part(self, files: Files) -> SavedPart:
         """Return the row groups of the files that did not change since they were saved.
@@ -213,9 +214,9 @@ class Snapshot:
         an etag, its time must be known.
         """
         listed_at, saved_at = self._find(files.paths)
-        etags = files.etags.take(pa.array(listed_at))
-        saved_etags = self.etags.take(pa.array(saved_at))
-        same_etag = np.asarray(pc.equal(etags, saved_etags).fill_null(False))
+        etags = files.etags.take(arrow_of(listed_at))
+        saved_etags = self.etags.take(arrow_of(saved_at))
+        same_etag = booleans_of(pc.equal(etags, saved_etags))
         no_etags = np.asarray(pc.and_(etags.is_null(), saved_etags.is_null()))
         times = files.times[listed_at]
         unchanged = (
@@ -230,8 +231,8 @@ class Snapshot:
         if paths.equals(self.paths):  # no file was added or removed: no path is looked up
             return np.arange(len(paths)), np.arange(len(paths))
         index = pc.index_in(paths, value_set=self.paths)
-        saved = np.flatnonzero(np.asarray(index.is_valid(), np.bool_))
-        return saved, np.asarray(index.drop_null().to_numpy(), np.int64)
+        saved = np.flatnonzero(booleans_of(index.is_valid()))
+        return saved, int64_of(index.drop_null())
 
 
 def _decode_form(saved: dict[str, Any], example: str) -> FileSchema:
@@ -276,7 +277,7 @@ class SavedPart:
         if name not in self._snapshot.table.column_names:
             return None
         values = self._snapshot.table.column(name).combine_chunks()
-        return values if self._has_all_rows else values.take(pa.array(self._rows_at))
+        return values if self._has_all_rows else values.take(arrow_of(self._rows_at))
 
     def _per_form(self, test: Sequence[bool]) -> Mask:
         """Return a test of the file schemas for each row group."""
@@ -290,16 +291,16 @@ class SavedPart:
         """Return the statistics of one column, with bounds of the table's type `arrow_type`."""
         lacking = self._per_form([f.lacks(path) for f in self.forms])
         readable = self._per_form([f.widens(path, arrow_type) for f in self.forms])
-        at = pa.array(np.arange(len(readable)), mask=~readable)
+        at = arrow_of(np.arange(len(readable)), readable)
         i = self._snapshot.columns.get(path)
         saved = (
             None if i is None else self._column(f"{i}.{key}")
             for key in ("min", "max", "null_count", "nan_count")
         )
         low, high, count, nans = (a if a is None or readable.all() else a.take(at) for a in saved)
-        nulls = pa.array(self.rows, pa.int64(), mask=~lacking)
+        nulls = arrow_of(self.rows, lacking)
         if count is not None:
-            nulls = pc.if_else(pa.array(lacking), nulls, count)
+            nulls = pc.if_else(arrow_of(lacking), nulls, count)
         return ColumnStatistics(
             _widen(low, arrow_type), _widen(high, arrow_type), nulls, nan_count=nans
         )

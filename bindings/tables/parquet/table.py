@@ -44,6 +44,7 @@ from skipstone.bindings.tables.parquet.saved_footers import SNAPSHOT_NAME, write
 from skipstone.bindings.tables.partitions import partition_fields
 from skipstone.bindings.tables.table import Table
 from skipstone.bindings.tables.unchanged import check_unchanged
+from skipstone.ir.arrow import booleans_of, fill, int64_of
 from skipstone.ir.errors import SourceError
 from skipstone.ir.node import Path
 from skipstone.ir.types import Kind
@@ -184,7 +185,7 @@ class ParquetTable(Table, CompleteTable):
         counts = self.statistics.raw(path).null_count
         if counts is None:
             return np.full(len(self.groups), -1, np.int64)
-        nulls = np.asarray(counts.fill_null(-1).to_numpy(zero_copy_only=False), np.int64)
+        nulls = int64_of(counts, -1)
         if path[0] in self.partition_columns:
             return nulls * self.logical_rows()  # a partition value counts as one row
         return nulls
@@ -204,12 +205,10 @@ class ParquetTable(Table, CompleteTable):
         else:
             exact = {}
         low, high = (
-            exact.get(key, pa.nulls(len(self.groups), pa.bool_())).fill_null(whole)
+            fill(exact.get(key, pa.nulls(len(self.groups), pa.bool_())), whole)
             for key in ("min_exact", "max_exact")
         )
-        return tuple(
-            np.asarray(flags.to_numpy(zero_copy_only=False), np.bool_) for flags in (low, high)
-        )  # type: ignore[return-value]
+        return booleans_of(low), booleans_of(high)
 
     def row_groups_of(self, kept: npt.NDArray[np.int64]) -> dict[str, list[int]]:
         """Return path -> numbers of row groups; an unreadable file has an empty list.

@@ -35,13 +35,15 @@ def by_deltalake(r: random.Random, spark: Any, folder: str) -> Made:
     t = t.drop_columns([n for n in ("arr", "mp", "nothing") if n in t.column_names])
     keys = [n for n in ("i", "s", "d", "t", "m") if n in t.column_names]
     by = r.sample(keys, 1) if r.random() < 0.3 else None
-    # Delta has no empty partition value: it is NULL. deltalake 1.6 writes -0.06 as `0.-6`.
+    # Delta has no empty partition value: it is NULL. deltalake 1.6 writes -1.50 as `-1.-50`.
     if by in (["s"], ["m"]):
         (name,) = by
         values = t[name]
-        zero = pa.scalar(0, pa.decimal128(9, 2))
-        above = pc.greater(values, pa.scalar(-1, pa.decimal128(9, 2))) if name == "m" else None
-        odd = pc.equal(values, "") if above is None else pc.and_(above, pc.less(values, zero))
+        if name == "s":
+            odd = pc.equal(values, "")
+        else:
+            negative = pc.less(values, pa.scalar(0, pa.decimal128(9, 2)))
+            odd = pc.and_(negative, pc.not_equal(pc.floor(values), values))
         t = t.set_column(t.column_names.index(name), name, null_where(odd, values))
     for piece in pieces(r, t):
         if piece.num_rows:

@@ -79,7 +79,7 @@ def test_many_pages_wait_for_the_compiler(monkeypatch):
     monkeypatch.setattr(page_layout.compile_cache, "find", lambda loop: None)
     monkeypatch.setattr(page_layout.loops, "compiled_or_start", asked.append)
     few, many = (n * page(DATA, 1) for n in (page_layout.FEW_PAGES, page_layout.FEW_PAGES + 1))
-    for data, count, sound in ((few, 256, True), (many, 257, False)):
+    for data, count, sound in ((few, 64, True), (many, 65, False)):
         assert len(data) == count * len(page(DATA, 1))
         chunks = np.array([[0, len(data), count]])
         assert page_layout.are_sound(np.frombuffer(data, np.uint8), chunks) is sound

@@ -222,7 +222,7 @@ def _from_file(chunk: Chunk, ranges: Ranges) -> Pages | None:
     """Return pages by reading one header after another, without the bytes in between."""
     found, starts, pieces = [], [], []
     at_byte, left = chunk.start, chunk.values
-    reader = layout.HeaderReader(0)
+    reader = layout.HeaderReader(min(chunk.values, chunk.nbytes))
     while left > 0:
         header = _header_at(reader, ranges, at_byte, chunk.stop)
         if header is None:

@@ -23,7 +23,7 @@ from skipstone.bindings.tables.parquet.heads import Head
 from skipstone.bindings.tables.parquet.pages.chunk_pages import Chunk, Pages
 from skipstone.bindings.tables.parquet.pages.ranges import Ranges
 from skipstone.bindings.tables.parquet.thrift import ThriftError, read_struct
-from skipstone.ir.arrow import arrow_of, booleans_of
+from skipstone.ir.arrow import arrow_of, booleans_of, int64_of
 from skipstone.ir.node import Path
 from skipstone.kernels.decode import footer_loops as at
 from skipstone.kernels.pack.columns import ColumnStatistics
@@ -283,8 +283,8 @@ def _agree(
     ):
         wrong |= booleans_of(pc.less(low, least)) | booleans_of(pc.greater(high, greatest))
     firsts = np.cumsum([0, *counts[:-1]])
-    summed = np.add.reduceat(np.asarray(nulls.fill_null(0)), firsts)
-    complete = np.logical_and.reduceat(np.asarray(nulls.is_valid()), firsts)
+    summed = np.add.reduceat(int64_of(nulls), firsts)
+    complete = np.logical_and.reduceat(booleans_of(nulls.is_valid()), firsts)
     other = np.repeat(complete, counts) & booleans_of(
         pc.not_equal(total, arrow_of(np.repeat(summed, counts)))
     )

@@ -1,0 +1,113 @@
+"""First answers import neither pandas nor numba, which take as long to import as all the rest.
+
+pyarrow imports pandas, if it is installed, for Python values and for `Array.to_numpy`. Each
+question is asked three times, because what was read before changes how pages are chosen.
+"""
+
+import datetime as dt
+import subprocess
+import sys
+from decimal import Decimal
+from functools import partial
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+pytest.importorskip("pandas")
+
+ROWS, FILES = 24_000, 4
+BASE = dt.datetime(2024, 1, 1)
+# column -> its values, and conditions. Every condition holds for some rows.
+COLUMNS = {
+    "i": (pa.array(range(ROWS), pa.int32()), ["i = 777", "i % 7 = 3 AND i < 100", "i IN (1, 777)"]),
+    "f": (pa.array([x / 4 for x in range(ROWS)]), ["f < 3", "f BETWEEN 100.0D AND 101.0D"]),
+    "m": (pa.array([Decimal(x) / 100 for x in range(ROWS)], pa.decimal128(15, 2)),
+          ["m = 1.25", "m BETWEEN 1.25 AND 2.5 AND i > 3", "m * 2 > 470"]),
+    "w": (pa.array([Decimal(x) for x in range(ROWS)], pa.decimal128(30, 4)), ["w < 5", "w = 3.0"]),
+    "d": (pa.array([dt.date(2000, 1, 1) + dt.timedelta(x // 4) for x in range(ROWS)]),
+          ["d = DATE '2001-01-05'", "year(d) = 2003 AND i < 9000"]),
+    "t": (pa.array([BASE + dt.timedelta(seconds=x) for x in range(ROWS)],
+                   pa.timestamp("us", "UTC")),
+          ["t = TIMESTAMP '2024-01-01 00:10:00Z'", "hour(t) = 3"]),
+    "s": (pa.array([f"k{x:06d}" for x in range(ROWS)]),
+          ["s = 'k000777'", "s LIKE 'k0007%'", "s IN ('k000777', 'k012345')", "length(s) = 7",
+           "upper(s) = 'K000777'", "n = 5 OR s = 'k000777'"]),
+    "y": (pa.array([f"k{x:06d}".encode() for x in range(ROWS)]), ["y = X'6B303030373737'"]),
+    "b": (pa.array([x < ROWS // 2 for x in range(ROWS)]), ["b", "NOT b AND i < 13000"]),
+    "n": (pa.array([x if x % 3 else None for x in range(ROWS)]),
+          ["n IS NULL AND i < 50", "coalesce(n, 0) = 5", "n <=> 5"]),
+    "st": (pa.array([{"a": x, "c": str(x)} for x in range(ROWS)]), ["st.a = 777"]),
+}  # fmt: skip
+TABLE = pa.table({name: values for name, (values, _) in COLUMNS.items()})
+
+ASK = """
+import sys, traceback
+import skipstone as ss
+
+class Refused:
+    def find_spec(self, name, path=None, target=None):
+        calls = traceback.extract_stack()
+        if name in ("pandas", "numba") and not any("polars" in c.filename for c in calls):
+            ours = [c for c in calls if "skipstone" in c.filename and "lazy" not in c.filename]
+            print(f"{name} is imported for", *(ours or calls)[-3:], sep="\\n")
+            sys.exit(1)
+
+sys.meta_path.insert(0, Refused())
+source, *conditions = sys.argv[1:]
+for _ in range(3):
+    for where in conditions:
+        assert ss.scan(source).plan(where, columns=["i", "s", "d"]).to_arrow().num_rows > 0, where
+"""
+
+
+def parquet(folder, **options):
+    folder.mkdir()
+    for k in range(FILES):
+        part = TABLE.slice(k * ROWS // FILES, ROWS // FILES)
+        pq.write_table(
+            part, folder / f"{k}.parquet", row_group_size=2000, data_page_size=4096, **options
+        )
+    return str(folder)
+
+
+def delta(folder):
+    deltalake = pytest.importorskip("deltalake")
+    for k in range(FILES):
+        part = TABLE.slice(k * ROWS // FILES, ROWS // FILES)
+        deltalake.write_deltalake(str(folder), part, mode="append")
+    return str(folder)
+
+
+def partitioned_delta(folder):
+    deltalake = pytest.importorskip("deltalake")
+    table = TABLE.append_column("k", pa.array([x // 6000 for x in range(ROWS)], pa.int32()))
+    deltalake.write_deltalake(str(folder), table, partition_by=["k"])
+    return str(folder)
+
+
+def hive(folder):
+    for k in range(FILES):
+        (folder / f"k={k}").mkdir(parents=True)
+        pq.write_table(TABLE.slice(k * 6000, 6000), folder / f"k={k}" / "0.parquet")
+    return str(folder)
+
+
+# Not Iceberg: pyiceberg imports pyarrow.dataset, which imports pandas.
+WRITERS = {
+    "parquet": parquet,
+    "page indexes": partial(parquet, write_page_index=True),
+    "decimals as integers": partial(parquet, store_decimal_as_integer=True),
+    "hive": hive,
+    "delta": delta,
+    "partitioned delta": partitioned_delta,
+}
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_first_answers_import_neither_pandas_nor_numba(writer, tmp_path):
+    conditions = [where for _, wheres in COLUMNS.values() for where in wheres]
+    source = WRITERS[writer](tmp_path / "lake")
+    ask = [sys.executable, "-c", ASK, source, *conditions]
+    done = subprocess.run(ask, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
