@@ -24,7 +24,9 @@ DARK: Final = """
   color-scheme: dark;
 """
 # Light colours first; a dark system or a dark notebook replaces them, and a light notebook on a
-# dark system puts them back. JupyterLab and VS Code say on <body> which they are.
+# dark system puts them back. JupyterLab and VS Code say on <body> which they are; the page's
+# background is theirs then. Notebooks have rules for tables that are stronger than a class: they
+# would stripe our rows in colours of their own, and align our text to the right.
 STYLE: Final = f"""
 .skipstone {{ {LIGHT}
   color: var(--text); background: var(--page);
@@ -33,20 +35,26 @@ STYLE: Final = f"""
 @media (prefers-color-scheme: dark) {{ .skipstone {{ {DARK} }} }}
 [data-jp-theme-light="true"] .skipstone, .vscode-light .skipstone {{ {LIGHT} }}
 [data-jp-theme-light="false"] .skipstone, .vscode-dark .skipstone {{ {DARK} }}
+[data-jp-theme-light] .skipstone, .vscode-light .skipstone, .vscode-dark .skipstone {{
+  background: none;
+}}
+.skipstone .wide {{ overflow-x: auto; }}
+.skipstone tr {{ background: none !important; }}
 .skipstone table {{
   border-collapse: collapse; font: inherit; font-variant-numeric: tabular-nums; margin: 4px 0;
+  color: inherit;
 }}
 .skipstone th, .skipstone td {{
-  border: 0; border-bottom: 1px solid var(--line); padding: 2px 16px 2px 0; text-align: left;
-  background: none; color: inherit; vertical-align: baseline;
+  border: 0; border-bottom: 1px solid var(--line); padding: 2px 16px 2px 0;
+  text-align: left !important; background: none; color: inherit; vertical-align: baseline;
 }}
 .skipstone th {{ font-weight: 600; color: var(--faint); }}
-.skipstone td.number, .skipstone th.number {{ text-align: right; }}
+.skipstone td.number, .skipstone th.number {{ text-align: right !important; white-space: nowrap; }}
 .skipstone code, .skipstone pre {{
   font: 13px/1.45 ui-monospace, "SFMono-Regular", Menlo, Consolas, "DejaVu Sans Mono", monospace;
   color: inherit; background: none; padding: 0; margin: 0;
 }}
-.skipstone pre {{ white-space: pre-wrap; overflow-wrap: anywhere; }}
+.skipstone pre {{ white-space: pre-wrap; overflow-wrap: anywhere; word-break: normal; }}
 .skipstone .faint {{ color: var(--faint); }}
 .skipstone .warn {{ color: var(--warn); }}
 """

@@ -152,7 +152,8 @@ def unknown_column(
     """
     names = list(known)
     name = clip(name)
-    shown = ", ".join(map(repr, names[:8])) + (", ..." if len(names) > 8 else "")
+    more = f" and {len(names) - 8:,} more" if len(names) > 8 else ""
+    shown = ", ".join(map(repr, names[:8])) + more
     import difflib
 
     near = difflib.get_close_matches(name.lower(), [n.lower() for n in names], n=1)

@@ -68,12 +68,12 @@ HOMES = {
     ),
 }
 FILES = sorted(p for floor in FLOORS for p in (ROOT / floor).rglob("*.py"))
-MAX_LINES, MAX_FILES = 400, 25
+MAX_LINES, MAX_COLUMNS, MAX_FILES = 400, 100, 25
 SOURCES = sorted(
     p
     for folder in (*FLOORS, "bench", "tests")
     for p in (ROOT / folder).rglob("*")
-    if p.suffix in (".py", ".java", ".sh")
+    if p.suffix in (".py", ".java", ".sh", ".js", ".css")
 )
 
 
@@ -89,6 +89,17 @@ def test_files_are_short():
         if len(p.read_text(encoding="utf-8").splitlines()) > MAX_LINES
     }
     assert long == set()
+
+
+def test_lines_are_short():
+    """Ruff holds Python's lines, but lets comments for other tools run on."""
+    long = [
+        f"{p.relative_to(ROOT).as_posix()}:{number}"
+        for p in SOURCES
+        for number, line in enumerate(p.read_text(encoding="utf-8").splitlines(), 1)
+        if len(line) > MAX_COLUMNS
+    ]
+    assert long == []
 
 
 def test_folders_hold_few_files():

@@ -47,9 +47,12 @@ class Work:
         )
 
     def __repr__(self) -> str:
+        return f"Work({self})"
+
+    def __str__(self) -> str:
         done = [f"{n:,} {name}" for name, n in self.counts.items()] + [f"{self.bytes:,} bytes"]
         times = ", ".join(f"{phase} {s * 1e3:.1f} ms" for phase, s in self.seconds.items())
-        return f"Work({', '.join(done)}{'; ' + times if times else ''})"
+        return f"{', '.join(done)}{'; ' + times if times else ''}"
 
 
 class Meter:

@@ -240,7 +240,12 @@ def stats(
 
 @app.command("demo", short_help="Make real data, plan over it, compare with full reads.")
 @click.option("--folder", default="demo-data", help="The folder for the data.")
-@click.option("--scale", default=0.1, help="TPC-H scale factor.")
+@click.option(
+    "--scale",
+    default=0.1,
+    help="TPC-H scale factor.",
+    type=click.FloatRange(min=0, min_open=True),
+)
 def demo(folder: str, scale: float) -> None:
     """Make real data (flights of 2013, TPC-H), plan over it, and compare with full reads."""
     from skipstone.bindings.shell.demo import run

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import sys
+from typing import Final
 
-from skipstone.ir.errors import SkipstoneError
+from skipstone.ir.errors import SkipstoneError, UnknownColumn
+
+# Shells take quotes away: -w 'city = 'Oslo'' arrives as city = Oslo.
+QUOTES: Final = """text stands in single quotes: --where "city = 'Oslo'\""""
 
 
 def main() -> None:
@@ -21,8 +25,16 @@ def main() -> None:
     try:
         app()
     except SkipstoneError as e:
-        print(f"skipstone: {type(e).__name__}: {e}", file=sys.stderr)
+        text = f"{type(e).__name__}: {e}"
+        print(f"skipstone: {text}", file=sys.stderr)
+        if isinstance(e, UnknownColumn) and _may_be_text(text):
+            print(f"skipstone: {QUOTES}", file=sys.stderr)
         sys.exit(2)
+
+
+def _may_be_text(error: str) -> bool:
+    """Return True if a condition names a column that is like no other, and not in backquotes."""
+    return "predicate names" in error and "Did you mean" not in error and "`" not in error
 
 
 if __name__ == "__main__":

@@ -20,10 +20,20 @@ def draw(
         where: The condition; None: only the ranges are drawn.
         output: The file to write; None: a temporary HTML file, which the browser opens.
         timezone: The time zone in which the condition is read.
+
+    Raises:
+        SourceError: the file cannot be written.
     """
     from skipstone.bindings.views.page import title_of
+    from skipstone.ir.errors import SkipstoneError, SourceError, describe_error
 
     made = table.map(*columns, where=where, timezone=timezone)
-    written = made.show() if output is None else made.save(output)
+    try:
+        written = made.show() if output is None else made.save(output)
+    except SkipstoneError:
+        raise
+    except OSError as e:
+        place = "a temporary folder" if output is None else output
+        raise SourceError(f"{place}: the map cannot be written ({describe_error(e)})") from None
     print(f"{title_of(made.picture)}, columns: {', '.join(made.columns)}", file=sys.stderr)
     print(written)

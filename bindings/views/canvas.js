@@ -5,29 +5,49 @@ const $ = (id) => document.getElementById(id);
 const OPEN = 1e300; // positions beyond it are open ends
 const LEFT = 84, RIGHT = 14;
 const FATES = [
-  ["pruned", "pruned"], ["limit", "left out: the limit is reached"],
-  ["filter", "read, rows are filtered"], ["whole", data.where === null ? "read" : "read, every row matches"],
+  ["pruned", "pruned"],
+  ["limit", "left out: the limit is reached"],
+  ["filter", "read, rows are filtered"],
+  ["whole", data.where === null ? "read" : "read, every row matches"],
 ];
 const FATE_COLOURS = { pruned: "--never", limit: "--limit", filter: "--maybe", whole: "--always" };
+const FONT = "12px system-ui, -apple-system, 'Segoe UI', sans-serif";
+const BOLD = "600 " + FONT;
+const MONO = "12px ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace";
 const state = { column: 0, by: "verdict", hidden: new Set(), window: null, chosen: -1 };
 const one = data.unit.replace(/s$/, "");
-const count = (n) => n.toLocaleString("en-US") + " " + (n === 1 ? one : data.unit);
-const conjunctGroups = data.groups.map((g, i) => (g.conjunct === null ? -1 : i)).filter((i) => i >= 0);
+const grouped = (n) => n.toLocaleString("en-US"); // 12345 becomes 12,345
+const unitOf = (n) => (n === 1 ? one : data.unit);
+const count = (n) => `${grouped(n)} ${unitOf(n)}`;
+const groupsWhere = (test) => [...data.groups.keys()].filter((i) => test(data.groups[i]));
+const conjunctGroups = groupsWhere((g) => g.conjunct !== null);
 
 let colours = {};
 function readColours() {
   const style = getComputedStyle(document.body);
-  colours = new Proxy({}, { get: (known, name) => (known[name] ??= style.getPropertyValue(name).trim()) });
+  const get = (known, name) => (known[name] ??= style.getPropertyValue(name).trim());
+  colours = new Proxy({}, { get });
 }
 function colourOf(group) {
   const g = data.groups[group];
-  if (state.by === "conjunct" && g.conjunct !== null) return colours["--c" + (conjunctGroups.indexOf(group) % 8)];
+  if (state.by === "conjunct" && g.conjunct !== null) {
+    return colours["--c" + (conjunctGroups.indexOf(group) % 8)];
+  }
   return colours[FATE_COLOURS[g.fate]];
 }
 const isKept = (group) => ["filter", "whole"].includes(data.groups[group].fate);
 // Pruned marks lie below those that are read.
 const drawOrder = data.groups.map((_, i) => i).sort((a, b) => isKept(a) - isKept(b) || a - b);
 
+// Return the function from values a..b to pixels p..q; what lies outside goes to the ends.
+function scale(a, b, p, q) {
+  const low = Math.min(p, q), high = Math.max(p, q);
+  return (v) => {
+    if (v > OPEN) return q;
+    if (v < -OPEN) return p;
+    return Math.min(high, Math.max(low, p + ((v - a) / (b - a)) * (q - p)));
+  };
+}
 function prepare(canvas, height) {
   const width = Math.max(320, canvas.clientWidth || canvas.parentElement.clientWidth);
   const ratio = window.devicePixelRatio || 1;
@@ -36,7 +56,7 @@ function prepare(canvas, height) {
   canvas.height = Math.round(height * ratio);
   const ctx = canvas.getContext("2d");
   ctx.scale(ratio, ratio);
-  ctx.font = "12px system-ui, -apple-system, 'Segoe UI', sans-serif";
+  ctx.font = FONT;
   ctx.textBaseline = "middle";
   return [ctx, width];
 }

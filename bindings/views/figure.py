@@ -224,8 +224,12 @@ def _boxes(ax: Axes, boxes: dict[str, Any], picture: dict[str, Any]) -> None:
     if "cover" in boxes:
         cover = boxes["cover"]
         counts = np.array(cover["counts"], np.float64).reshape(-1, cover["up"], cover["across"])
-        ends = [float(scales[k](np.array([c["axis"][e]]))[0])
-                for k, c in (("x", x), ("y", y)) for e in ("low", "high")]  # fmt: skip
+        left, right, bottom, top = (
+            float(scales[k](np.array([c["axis"][end]]))[0])
+            for k, c in (("x", x), ("y", y))
+            for end in ("low", "high")
+        )
+        extent = (left, right, bottom, top)
         for fates in (("pruned", "limit"), ("filter", "whole")):
             chosen = [g for g, v in enumerate(picture["groups"]) if v["fate"] in fates]
             layer = counts[chosen].sum(0)
@@ -235,7 +239,7 @@ def _boxes(ax: Axes, boxes: dict[str, Any], picture: dict[str, Any]) -> None:
             image = np.empty((*layer.shape, 4))
             image[:] = to_rgba(colour)
             image[..., 3] = np.where(layer > 0, 0.12 + 0.8 * np.sqrt(layer / layer.max()), 0)
-            ax.imshow(image, origin="lower", extent=tuple(ends), aspect="auto")  # type: ignore[arg-type]
+            ax.imshow(image, origin="lower", extent=extent, aspect="auto")
     elif boxes["count"]:
         x1, x2 = at("x_low", x, -0.5), at("x_high", x, 0.5)
         y1, y2 = at("y_low", y, -0.5), at("y_high", y, 0.5)

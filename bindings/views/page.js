@@ -20,18 +20,28 @@ function showTip(found, x, y) {
     swatch.style.background = colourOf(found.group);
     why.append(swatch, reason(found.group));
   }
-  tip.style.left = Math.max(8, Math.min(x + 14, innerWidth - tip.offsetWidth - 8)) + "px";
-  tip.style.top = (y + 18 + tip.offsetHeight > innerHeight ? Math.max(8, y - tip.offsetHeight - 12) : y + 18) + "px";
+  const below = y + 18, above = Math.max(8, y - tip.offsetHeight - 12);
+  const fits = below + tip.offsetHeight <= innerHeight;
+  const left = Math.max(8, Math.min(x + 14, innerWidth - tip.offsetWidth - 8));
+  tip.style.left = `${left}px`;
+  tip.style.top = `${fits ? below : above}px`;
 }
+// Return whether what a bar or a rectangle stands for is read; cells of a grid hold both.
+function isRead(view, bar) {
+  if (view === ranges) return isKept(data.columns[state.column][bar.view].group[bar.i]);
+  if (view === boxes && data.boxes.group) return isKept(data.boxes.group[bar.i]);
+  return false;
+}
+// Of bars that share a pixel, return one that is read; of rectangles, the smallest.
 function hit(view, x, y) {
   let best = null;
   for (const bar of view.laid) {
     const slack = Math.max(0, 2 - bar.h / 2);
-    if (x < bar.x1 - 2 || x > bar.x2 + 2 || y < bar.y - slack || y > bar.y + bar.h + slack) continue;
-    // Of bars that share a pixel, one that is read; of rectangles, the smallest.
-    const own = data.columns[state.column], group = view === boxes ? (data.boxes.group?.[bar.i] ?? 0) : view === ranges ? own[bar.view].group[bar.i] : 0;
-    const rank = [view !== strip && isKept(group) ? 0 : 1, (bar.x2 - bar.x1) * bar.h];
-    if (!best || rank[0] < best.rank[0] || (rank[0] === best.rank[0] && rank[1] < best.rank[1])) best = { bar, rank };
+    if (x < bar.x1 - 2 || x > bar.x2 + 2) continue;
+    if (y < bar.y - slack || y > bar.y + bar.h + slack) continue;
+    const read = isRead(view, bar), area = (bar.x2 - bar.x1) * bar.h;
+    const better = !best || (read === best.read ? area < best.area : read);
+    if (better) best = { bar, read, area };
   }
   return best && best.bar;
 }
@@ -86,7 +96,8 @@ function dragging(event) {
   const ctx = ranges.canvas.getContext("2d");
   ctx.globalAlpha = 0.15;
   ctx.fillStyle = colours["--accent"];
-  ctx.fillRect(Math.min(drag.from, drag.to), 0, Math.abs(drag.to - drag.from), ranges.canvas.clientHeight);
+  const left = Math.min(drag.from, drag.to), right = Math.max(drag.from, drag.to);
+  ctx.fillRect(left, 0, right - left, ranges.canvas.clientHeight);
   ctx.globalAlpha = 1;
 }
 ranges.canvas.addEventListener("pointerup", () => {
@@ -97,16 +108,31 @@ ranges.canvas.addEventListener("pointerup", () => {
   if (Math.abs(done.to - done.from) > 4) zoomTo(a, b);
   else ranges.draw();
 });
-const reset = () => { state.window = null; state.chosen = -1; zoomed(); };
+const reset = () => {
+  state.window = null;
+  state.chosen = -1;
+  zoomed();
+};
+const leave = () => {
+  state.chosen = -1;
+  showTip(null);
+  ranges.draw();
+};
 ranges.canvas.addEventListener("dblclick", reset);
 $("reset").addEventListener("click", reset);
 ranges.canvas.addEventListener("keydown", (event) => {
   const [a, b] = windowOf(data.columns[state.column]), shift = (b - a) / 8;
   const actions = {
-    "+": () => zoomBy(0.6), "=": () => zoomBy(0.6), "-": () => zoomBy(1 / 0.6), "0": reset, Home: reset,
-    ArrowLeft: () => zoomTo(a - shift, b - shift), ArrowRight: () => zoomTo(a + shift, b + shift),
-    ArrowDown: () => choose(1), ArrowUp: () => choose(-1),
-    Escape: () => { state.chosen = -1; showTip(null); ranges.draw(); },
+    "+": () => zoomBy(0.6),
+    "=": () => zoomBy(0.6),
+    "-": () => zoomBy(1 / 0.6),
+    "0": reset,
+    Home: reset,
+    ArrowLeft: () => zoomTo(a - shift, b - shift),
+    ArrowRight: () => zoomTo(a + shift, b + shift),
+    ArrowDown: () => choose(1),
+    ArrowUp: () => choose(-1),
+    Escape: leave,
   };
   if (!actions[event.key] || event.ctrlKey || event.metaKey || event.altKey) return;
   event.preventDefault();
@@ -120,7 +146,7 @@ function choose(step) {
   const bar = ranges.laid[state.chosen], box = ranges.canvas.getBoundingClientRect();
   showTip(ranges.tip(bar), box.left + (bar.x1 + bar.x2) / 2, box.top + bar.y + bar.h);
 }
-ranges.canvas.addEventListener("blur", () => { state.chosen = -1; showTip(null); ranges.draw(); });
+ranges.canvas.addEventListener("blur", leave);
 
 function button(text, pressed, act) {
   const made = document.createElement("button");
@@ -130,45 +156,57 @@ function button(text, pressed, act) {
   made.addEventListener("click", act);
   return made;
 }
-function drawControls() {
-  const choices = conjunctGroups.length ? ["verdict", "conjunct"] : [];
-  $("colours").replaceChildren(...choices.map((by) => button("Colour by " + by, state.by === by, () => {
+function colourButton(by) {
+  return button(`Colour by ${by}`, state.by === by, () => {
     state.by = by;
     redraw();
-  })));
-  const columns = data.columns.length > 1 ? data.columns : [];
-  $("columns").replaceChildren(...columns.map((c, k) => button(c.name, state.column === k, () => {
+  });
+}
+function columnButton(c, k) {
+  return button(c.name, state.column === k, () => {
     state.column = k;
     state.window = null;
     redraw();
-  })));
-  const byFate = FATES.map(([fate, text]) => [text, data.groups.map((g, i) => (g.fate === fate ? i : -1)).filter((i) => i >= 0)]);
+  });
+}
+// A button of the legend: it hides and shows some groups.
+function legendButton([text, groups]) {
+  const shown = !groups.every((g) => state.hidden.has(g));
+  const made = button("", shown, () => {
+    for (const g of groups) shown ? state.hidden.add(g) : state.hidden.delete(g);
+    state.chosen = -1;
+    redraw();
+  });
+  const part = (name, content) => {
+    const span = document.createElement("span");
+    span.className = name;
+    span.textContent = content;
+    made.append(span);
+    return span;
+  };
+  part("swatch", "").style.background = colourOf(groups[0]);
+  const sql = state.by === "conjunct" && data.groups[groups[0]].conjunct !== null;
+  part(sql ? "name sql" : "name", text);
+  const total = groups.reduce((s, g) => s + data.groups[g].count, 0);
+  part("count", `${grouped(total)} · ${share(total)}`);
+  return made;
+}
+function drawControls() {
+  const choices = conjunctGroups.length ? ["verdict", "conjunct"] : [];
+  $("colours").replaceChildren(...choices.map(colourButton));
+  const columns = data.columns.length > 1 ? data.columns : [];
+  $("columns").replaceChildren(...columns.map(columnButton));
+  const byFate = FATES.map(([fate, text]) => [text, groupsWhere((g) => g.fate === fate)]);
   const byGroup = data.groups.map((g, i) => [g.text, [i]]);
-  $("legend").replaceChildren(...(state.by === "verdict" ? byFate : byGroup).filter(([, of]) => of.length).map(([text, of]) => {
-    const shown = !of.every((g) => state.hidden.has(g));
-    const made = button("", shown, () => {
-      for (const g of of) shown ? state.hidden.add(g) : state.hidden.delete(g);
-      state.chosen = -1;
-      redraw();
-    });
-    const part = (name, content) => {
-      const span = document.createElement("span");
-      span.className = name;
-      span.textContent = content;
-      made.append(span);
-      return span;
-    };
-    part("swatch", "").style.background = colourOf(of[0]);
-    const sql = state.by === "conjunct" && data.groups[of[0]].conjunct !== null;
-    part("name" + (sql ? " sql" : ""), text);
-    const total = of.reduce((s, g) => s + data.groups[g].count, 0);
-    part("count", total.toLocaleString("en-US") + " · " + share(total));
-    return made;
-  }));
+  const entries = state.by === "verdict" ? byFate : byGroup;
+  const some = entries.filter(([, groups]) => groups.length);
+  $("legend").replaceChildren(...some.map(legendButton));
 }
 function share(n) {
   const percent = (100 * n) / data.n;
-  return percent > 0 && percent < 0.1 ? "< 0.1 %" : percent.toFixed(percent < 99.95 || percent === 100 ? (percent === 100 ? 0 : 1) : 2) + " %";
+  if (percent === 100) return "100 %";
+  if (percent > 0 && percent < 0.1) return "< 0.1 %";
+  return `${percent.toFixed(percent < 99.95 ? 1 : 2)} %`;
 }
 function redraw() {
   const focused = [...document.querySelectorAll("button")].indexOf(document.activeElement);
@@ -184,6 +222,10 @@ $("strip-view").hidden = !data.strip.rows.length;
 redraw();
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
 let width = innerWidth;
-addEventListener("resize", () => { if (innerWidth !== width) { width = innerWidth; redraw(); } });
+addEventListener("resize", () => {
+  if (innerWidth === width) return;
+  width = innerWidth;
+  redraw();
+});
 // For tests: the bars as they lie on the canvas.
 window.skipstoneMap = { state, ranges, boxes, strip, data };

@@ -4,7 +4,8 @@ const ranges = { canvas: $("ranges"), laid: [] };
 const pad = (c) => (c.axis.kind === "rank" ? 0.5 : 0); // a rank is as wide as its cell
 const windowOf = (c) => state.window ?? [c.axis.low, c.axis.high];
 ranges.draw = () => {
-  const c = data.columns[state.column], m = c.marks, [a, b] = windowOf(c), half = pad(c);
+  const c = data.columns[state.column], m = c.marks;
+  const [a, b] = windowOf(c), half = pad(c);
   const visible = [];
   let total = 0, drawn = 0;
   m.low.forEach((low, i) => {
@@ -21,9 +22,9 @@ ranges.draw = () => {
   const axisY = bottom + 6, laneTop = axisY + 34;
   const [ctx, width] = prepare(ranges.canvas, laneTop + lanes.length * 38);
   const x1 = LEFT, x2 = width - RIGHT;
-  const X = (v) => (v > OPEN ? x2 : v < -OPEN ? x1 : Math.min(x2, Math.max(x1, x1 + ((v - a) / (b - a)) * (x2 - x1))));
+  const X = scale(a, b, x1, x2);
   drawAxis(ctx, c.axis, a, b, x1, x2, axisY, depthTop);
-  for (const [at, text] of c.literals) {
+  for (const [at] of c.literals) {
     if (at < a || at > b) continue;
     ctx.setLineDash([3, 3]);
     line(ctx, X(at), depthTop - 4, X(at), axisY, "--accent");
@@ -31,47 +32,66 @@ ranges.draw = () => {
   }
   const deepest = drawDepth(ctx, c.depth, a, b, X, depthTop, depthHeight);
   write(ctx, "depth", LEFT - 10, depthTop + depthHeight - 6, "right");
-  write(ctx, deepest.toLocaleString("en-US"), LEFT - 10, depthTop + 5, "right", "--text");
+  write(ctx, grouped(deepest), LEFT - 10, depthTop + 5, "right", "--text");
   line(ctx, x1, depthTop + depthHeight, x2, depthTop + depthHeight);
   // Bars: heights in proportion, and those that are read on top, at least two pixels high.
   ranges.laid = [];
   const unit = Math.min(16, plot / Math.max(1, total)), gap = unit >= 5 ? 2 : 0;
   let y = top;
   for (const i of visible) {
-    ranges.laid.push({ i, y, h: unit * m.count[i] - gap, x1: X(m.low[i] - half), x2: X(m.high[i] + half), view: "marks" });
-    y += unit * m.count[i];
+    const height = unit * m.count[i];
+    const left = X(m.low[i] - half), right = X(m.high[i] + half);
+    ranges.laid.push({ i, y, h: height - gap, x1: left, x2: right, view: "marks" });
+    y += height;
   }
   // Few bars that are read stay visible among very many; many keep their proportion.
   const keptBars = ranges.laid.filter((bar) => isKept(m.group[bar.i])).length;
   const least = Math.min(2, Math.max(0.4, (0.08 * plot) / keptBars));
   for (const kept of [false, true]) {
+    const thinnest = kept ? least : 0.4;
     for (const bar of ranges.laid) {
-      if (isKept(m.group[bar.i]) === kept) drawBar(ctx, m, bar, half, X, x1, x2, kept ? least : 0.4);
+      if (isKept(m.group[bar.i]) === kept) drawBar(ctx, m, bar, half, X, x1, x2, thinnest);
     }
   }
-  write(ctx, total.toLocaleString("en-US"), LEFT - 10, top + 6, "right", "--text");
-  write(ctx, total === 1 ? one : data.unit, LEFT - 10, top + 22, "right");
-  if (!visible.length) write(ctx, onAxis ? "no ranges are shown here" : "no ranges", (x1 + x2) / 2, top + plot / 2, "center");
+  write(ctx, grouped(total), LEFT - 10, top + 6, "right", "--text");
+  write(ctx, unitOf(total), LEFT - 10, top + 22, "right");
+  if (!visible.length) {
+    const empty = onAxis ? "no ranges are shown here" : "no ranges";
+    write(ctx, empty, (x1 + x2) / 2, top + plot / 2, "center");
+  }
   lanes.forEach((lane, k) => drawLane(ctx, c, lane, x1, x2, laneTop + k * 38));
-  const axisName = c.name + (c.axis.zoned ? " (UTC)" : c.axis.kind === "rank" ? " (in order, not to scale)" : "");
-  ctx.font = "600 12px system-ui, -apple-system, 'Segoe UI', sans-serif";
-  write(ctx, clip(ctx, axisName, x2 - x1), x1, 6, "left", "--text");
-  ctx.font = "12px system-ui, -apple-system, 'Segoe UI', sans-serif";
-  if (c.literals.length && x2 - x1 > 500) write(ctx, "dashed: values of the condition", x2, 6, "right", "--accent");
+  ctx.font = BOLD;
+  write(ctx, clip(ctx, axisTitle(c), x2 - x1), x1, 6, "left", "--text");
+  ctx.font = FONT;
+  if (c.literals.length && x2 - x1 > 500) {
+    write(ctx, "dashed: values of the condition", x2, 6, "right", "--accent");
+  }
   ranges.canvas.dataset.visible = String(total);
   ranges.canvas.dataset.drawn = String(drawn);
   ranges.canvas.dataset.window = a + " " + b;
   $("reset").hidden = state.window === null;
-  const many = m.low.length < onAxis;
-  $("ranges-title").textContent = "Ranges of " + c.name + " (" + c.type + ")";
-  $("ranges-note").textContent = [
-    onAxis === 0 ? "" : many ? m.low.length.toLocaleString("en-US") + " bars stand for " + count(onAxis) + "." : "One bar for each of " + count(onAxis) + ".",
-    c.open ? count(c.open) + (c.open === 1 ? " has" : " have") + " an open end: a bound is unknown or infinite." : "",
-    c.note,
-  ].filter(Boolean).join(" ");
-  ranges.canvas.setAttribute("aria-label", "Ranges of " + c.name + " in " + count(total) + ", at most " + deepest.toLocaleString("en-US") + " overlap");
+  $("ranges-title").textContent = `Ranges of ${c.name} (${c.type})`;
+  $("ranges-note").textContent = rangesNote(c, onAxis);
+  const overlap = `at most ${grouped(deepest)} overlap`;
+  ranges.canvas.setAttribute("aria-label", `Ranges of ${c.name} in ${count(total)}, ${overlap}`);
   if (state.chosen >= 0) outline(ctx, ranges.laid[state.chosen]);
 };
+function axisTitle(c) {
+  if (c.axis.zoned) return c.name + " (UTC)";
+  if (c.axis.kind === "rank") return c.name + " (in order, not to scale)";
+  return c.name;
+}
+function rangesNote(c, onAxis) {
+  const bars = c.marks.low.length, notes = [];
+  if (bars < onAxis) notes.push(`${grouped(bars)} bars stand for ${count(onAxis)}.`);
+  else if (onAxis) notes.push(`One bar for each of ${count(onAxis)}.`);
+  if (c.open) {
+    const have = c.open === 1 ? "has" : "have";
+    notes.push(`${count(c.open)} ${have} an open end: a bound is unknown or infinite.`);
+  }
+  if (c.note) notes.push(c.note);
+  return notes.join(" ");
+}
 function drawBar(ctx, m, bar, half, X, x1, x2, least) {
   const i = bar.i, whole = bar.h >= 1.5; // on whole pixels, where bars are that high
   const y = whole ? Math.round(bar.y) : bar.y;
@@ -108,14 +128,17 @@ function drawDepth(ctx, depth, a, b, X, top, height) {
   depth.start.forEach((start, k) => {
     if (start > b || depth.end[k] < a) return;
     let sum = 0;
-    depth.counts.forEach((n, g) => { if (!state.hidden.has(g)) sum += n[k]; });
+    depth.counts.forEach((n, g) => {
+      if (!state.hidden.has(g)) sum += n[k];
+    });
     deepest = Math.max(deepest, sum);
     shown.push(k);
   });
   const order = [...drawOrder].reverse();
   for (const k of shown) {
     // Whole pixels, so that no seams show.
-    const left = Math.floor(X(depth.start[k])), right = Math.max(Math.ceil(X(depth.end[k])), left + 1);
+    const left = Math.floor(X(depth.start[k]));
+    const right = Math.max(Math.ceil(X(depth.end[k])), left + 1);
     let y = top + height;
     for (const g of order) {
       if (state.hidden.has(g) || !depth.counts[g][k]) continue;
@@ -128,11 +151,13 @@ function drawDepth(ctx, depth, a, b, X, top, height) {
   return deepest;
 }
 function drawLane(ctx, c, lane, x1, x2, y) {
-  const l = c.lanes, mine = l.lane.map((k, i) => (k === lane && !state.hidden.has(l.group[i]) ? i : -1)).filter((i) => i >= 0);
-  const all = l.count.reduce((s, n, i) => s + (l.lane[i] === lane ? n : 0), 0);
-  write(ctx, clip(ctx, count(all) + " with " + l.names[lane], x2 - x1), x1, y + 8);
+  const l = c.lanes;
+  const mine = [...l.lane.keys()].filter((i) => l.lane[i] === lane);
+  const all = mine.reduce((s, i) => s + l.count[i], 0);
+  write(ctx, clip(ctx, `${count(all)} with ${l.names[lane]}`, x2 - x1), x1, y + 8);
   let x = x1;
   for (const i of mine) {
+    if (state.hidden.has(l.group[i])) continue;
     const w = (l.count[i] / all) * (x2 - x1);
     ctx.fillStyle = colourOf(l.group[i]);
     ctx.fillRect(x, y + 18, Math.max(1, w - (w > 5 ? 1 : 0)), 12);
@@ -147,20 +172,17 @@ function outline(ctx, bar) {
   ctx.strokeRect(bar.x1 - 2, bar.y - 2, Math.max(2, bar.x2 - bar.x1) + 4, Math.max(2, bar.h) + 4);
 }
 ranges.tip = (bar) => {
-  const c = data.columns[state.column], m = c[bar.view], i = bar.i, many = m.count[i] > 1;
-  const lines = [];
-  if (bar.view === "marks") {
-    lines.push(c.name + (many ? " from " : " ") + m.from[i] + " to " + m.to[i]);
-  } else {
-    lines.push(c.name + ": " + c.lanes.names[m.lane[i]]);
-  }
-  return describe(m, i, lines);
+  const c = data.columns[state.column], m = c[bar.view], i = bar.i;
+  if (bar.view === "lanes") return describe(m, i, [`${c.name}: ${m.names[m.lane[i]]}`]);
+  const from = m.count[i] > 1 ? `from ${m.from[i]}` : m.from[i];
+  return describe(m, i, [`${c.name} ${from} to ${m.to[i]}`]);
 };
 // What a tooltip says of a mark: title, lines, reason.
 function describe(marks, i, lines) {
   const [path, group] = data.names[marks.first[i]] ?? [null, -1];
-  const file = path === null ? "container " + marks.first[i] : data.paths[path];
-  const named = file + (group >= 0 ? ", row group " + group : "");
-  const many = (marks.count[i] ?? 1) > 1;
-  return { title: many ? count(marks.count[i]) : named, lines: many ? [...lines, "the first: " + named] : lines, group: marks.group[i] };
+  const file = path === null ? `container ${marks.first[i]}` : data.paths[path];
+  const named = group >= 0 ? `${file}, row group ${group}` : file;
+  const n = marks.count[i] ?? 1, of = marks.group[i];
+  if (n === 1) return { title: named, lines, group: of };
+  return { title: count(n), lines: [...lines, `the first: ${named}`], group: of };
 }

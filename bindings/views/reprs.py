@@ -14,12 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skipstone.bindings.html import escape, fragment
-from skipstone.bindings.views.axis import shorten
+from skipstone.bindings.views.axis import shorten, show_value
 from skipstone.bindings.views.groups import FATES, Fate
 from skipstone.ir.errors import without_secrets
 from skipstone.ir.node import not_understood, show_path
 from skipstone.ir.outcome import Verdict
-from skipstone.ir.types import leaves_of
+from skipstone.ir.types import NOTE, DType, from_arrow, leaves_of, to_axis
 
 if TYPE_CHECKING:
     from skipstone.bindings.plans.plan import Plan
@@ -61,7 +61,8 @@ def plan_html(plan: Plan) -> str:
     body = _heading("Plan", f"skipping: {plan.skipping}")
     if plan.predicate is not None:
         body += f"<pre>{escape(_condition(plan.predicate))}</pre>"
-    body += _bar(counts, n, plan.table.unit)
+    texts = FATES if plan.predicate is not None else {**FATES, "whole": "read"}
+    body += _bar(counts, texts, n, plan.table.unit)
     body += _grid(
         ("", "total", "read", "read %"),
         [(name, _number(a), _number(b), _share(b, a)) for name, a, b in rows],
@@ -81,11 +82,12 @@ def table_html(table: Table) -> str:
         body += f'<div class="faint">{escape(shorten(without_secrets(path), 200))}</div>'
     partitions = set(table.partition_columns)
     columns = [
-        (f.name, str(leaves[(f.name,)].dtype), "partition" if f.name in partitions else "")
-        for leaves in [leaves_of(table.schema)]
+        (f.name, _type(f), "partition" if f.name in partitions else "")
         for f in islice(table.schema, MAX_COLUMNS)
     ]
-    body += _grid(("column", "type", ""), columns, numbers=False)
+    shown = 3 if partitions else 2
+    titles = ("column", "type", "")
+    body += _grid(titles[:shown], [column[:shown] for column in columns], numbers=False)
     return fragment(body + _more(len(table.schema), "columns"))
 
 
@@ -105,13 +107,15 @@ def statistics_html(stats: Statistics) -> str:
     # Columns of large tables are decoded at their first use, and those of a GPU lie there.
     if stats.device is None and (isinstance(stats._raw, dict) or n <= MAX_DECODED):
         rows = []
-        for path, (name, dtype) in zip(shown, named, strict=True):
+        for path, leaf, (name, dtype) in zip(shown, leaves, named, strict=True):
             raw = stats.raw(path)
             known = [
                 _number(0 if a is None else len(a) - a.null_count)
                 for a in (raw.min, raw.max, raw.null_count)
             ]
-            rows.append((name, dtype, _end(raw.min, "min"), _end(raw.max, "max"), *known))
+            kind = None if leaf is None else leaf.dtype
+            ends = (_end(raw.min, "min", kind), _end(raw.max, "max", kind))
+            rows.append((name, dtype, *ends, *known))
         titles = ("column", "type", "least", "greatest", "min", "max", "null_count")
         body += _grid(titles, rows, left=4)
         body += '<div class="faint">min, max, null_count: containers in which each is known</div>'
@@ -160,7 +164,7 @@ def _heading(title: str, about: str) -> str:
     return f"<div><strong>{escape(title)}</strong>{rest}</div>"
 
 
-def _bar(counts: dict[Fate, int], n: int, unit: str) -> str:
+def _bar(counts: dict[Fate, int], texts: dict[Fate, str], n: int, unit: str) -> str:
     """Return a bar whose parts are in proportion, with its legend."""
     if not n:
         return ""
@@ -173,7 +177,7 @@ def _bar(counts: dict[Fate, int], n: int, unit: str) -> str:
         legend += (
             '<span style="display: inline-block; margin-right: 18px"><span style="display: '
             f'inline-block; width: 10px; height: 10px; border-radius: 3px; {colour}"></span> '
-            f'{escape(FATES[fate])} <span class="faint">{count:,}</span></span>'
+            f'{escape(texts[fate])} <span class="faint">{count:,}</span></span>'
         )
     return (
         f'<div role="img" aria-label="{n:,} {escape(unit)} by verdict" style="display: flex; '
@@ -199,7 +203,8 @@ def _grid(
         )
 
     lines = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
-    return f"<table><thead><tr>{cells('th', titles)}</tr></thead><tbody>{lines}</tbody></table>"
+    head = f"<thead><tr>{cells('th', titles)}</tr></thead>"
+    return f'<div class="wide"><table>{head}<tbody>{lines}</tbody></table></div>'
 
 
 def _notes(texts: Iterable[str]) -> str:
@@ -219,7 +224,27 @@ def _share(part: int | None, total: int | None) -> str:
     return "–" if not total or part is None else f"{100 * part / total:.1f}"
 
 
-def _end(array: Any, side: str) -> str:
+def _type(field: pa.Field) -> str:
+    """Return the type of a column as SQL writes it, with those of its parts, of bounded length."""
+    return shorten(_nested(field), 80)
+
+
+def _nested(field: pa.Field) -> str:
+    kind = field.type
+    if NOTE in (field.metadata or {}):
+        return str(from_arrow(kind, field.metadata))
+    if pa.types.is_struct(kind):
+        # Wide structs are cut below; their first fields are enough.
+        parts = (kind.field(i) for i in range(min(kind.num_fields, MAX_COLUMNS)))
+        return f"STRUCT<{', '.join(f'{part.name}: {_nested(part)}' for part in parts)}>"
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return f"ARRAY<{_nested(kind.value_field)}>"
+    if pa.types.is_map(kind):
+        return f"MAP<{_nested(kind.key_field)}, {_nested(kind.item_field)}>"
+    return str(from_arrow(kind, field.metadata))
+
+
+def _end(array: Any, side: str, dtype: DType | None) -> str:
     """Return the least or the greatest of some bounds as text; "" if it cannot be told."""
     if array is None:
         return ""
@@ -227,4 +252,10 @@ def _end(array: Any, side: str) -> str:
         value = pc.min_max(array)[side].as_py()
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid, UnicodeDecodeError, OverflowError):
         return ""
-    return "" if value is None else shorten(str(value), 32)
+    if value is None:
+        return ""
+    try:
+        text = str(value) if dtype is None else show_value(to_axis(value, dtype), dtype)
+    except ValueError:  # not a value of the column's type
+        text = str(value)
+    return shorten(text, 32)

@@ -2,31 +2,33 @@
 // The view of conjuncts by containers.
 const strip = { canvas: $("strip"), laid: [] };
 strip.draw = () => {
-  const s = data.strip, n = s.start.length, rowHeight = 26;
-  const rows = s.rows.length + 1;
+  const s = data.strip, n = s.start.length;
+  const rows = s.rows.length + 1, rowHeight = 26, cellHeight = rowHeight - 8;
   const wide = Math.min(420, Math.max(200, strip.canvas.parentElement.clientWidth * 0.34));
   const [ctx, width] = prepare(strip.canvas, rows * rowHeight + 46);
   const x1 = wide, x2 = width - RIGHT, step = (x2 - x1) / Math.max(1, n);
-  const size = (k) => (k + 1 < n ? s.start[k + 1] : data.n) - s.start[k];
   strip.laid = [];
   const cell = (k, y, parts) => {
+    const from = x1 + k * step, to = x1 + (k + 1) * step;
+    const left = Math.floor(from), cellWidth = step > 4 ? step - 1 : Math.ceil(to) - left;
     // Parts of a cell lie one above the other, in proportion.
     let at = y;
     for (const [share, colour] of parts) {
       ctx.fillStyle = colour;
-      const left = Math.floor(x1 + k * step);
-      ctx.fillRect(left, at, step > 4 ? step - 1 : Math.ceil(x1 + (k + 1) * step) - left, share * (rowHeight - 8));
-      at += share * (rowHeight - 8);
+      ctx.fillRect(left, at, cellWidth, share * cellHeight);
+      at += share * cellHeight;
     }
-    strip.laid.push({ k, x1: x1 + k * step, x2: x1 + (k + 1) * step, y, h: rowHeight - 8, row: Math.round((y - 4) / rowHeight) });
+    const row = Math.round((y - 4) / rowHeight);
+    strip.laid.push({ k, x1: from, x2: to, y, h: cellHeight, row });
   };
   s.rows.forEach((row, r) => {
-    const mono = "12px ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace";
-    ctx.font = mono;
+    const group = conjunctGroups.find((g) => data.groups[g].conjunct === r);
+    const own = state.by === "conjunct" && group !== undefined;
+    const never = own ? colourOf(group) : colours["--never"];
+    ctx.font = MONO;
     write(ctx, clip(ctx, row.text, wide - 24), 0, r * rowHeight + 13, "left", "--text");
     for (let k = 0; k < n; k++) {
-      const all = size(k), group = conjunctGroups.find((g) => data.groups[g].conjunct === r);
-      const never = state.by === "conjunct" && group !== undefined ? colourOf(group) : colours["--never"];
+      const all = stripSize(k);
       cell(k, r * rowHeight + 4, [
         [row.always[k] / all, colours["--always"]],
         [1 - (row.always[k] + row.never[k]) / all, colours["--maybe"]],
@@ -34,33 +36,60 @@ strip.draw = () => {
       ]);
     }
   });
-  ctx.font = "600 12px system-ui, -apple-system, 'Segoe UI', sans-serif";
+  ctx.font = BOLD;
   const y = (rows - 1) * rowHeight + 8;
   write(ctx, "together", 0, y + 9, "left", "--text");
-  ctx.font = "12px system-ui, -apple-system, 'Segoe UI', sans-serif";
+  ctx.font = FONT;
+  const order = [...drawOrder].reverse();
   for (let k = 0; k < n; k++) {
-    const order = [...drawOrder].reverse();
-    cell(k, y, order.map((g) => [state.hidden.has(g) ? 0 : s.whole[g][k] / size(k), colourOf(g)]));
+    const shareOf = (g) => (state.hidden.has(g) ? 0 : s.whole[g][k] / stripSize(k));
+    cell(k, y, order.map((g) => [shareOf(g), colourOf(g)]));
   }
   const foot = rows * rowHeight + 22;
   write(ctx, "first " + one, x1, foot);
   write(ctx, "last", x2, foot, "right");
-  $("strip-note").textContent =
-    (state.by === "conjunct" ? "Its own colour" : "Grey") + ": the conjunct rules the " + one + " out by itself. Orange: some rows may match. Green: every row matches." +
-    (n < data.n ? " Each cell stands for up to " + count(Math.ceil(data.n / n)) + ", in table order." : " From left to right, " + count(data.n) + " in table order.") +
-    (s.hidden ? " " + s.hidden.toLocaleString("en-US") + " more conjuncts are not shown." : "");
-  strip.canvas.setAttribute("aria-label", "What each of " + s.rows.length + " conjuncts rules out");
+  $("strip-note").textContent = stripNote(s);
+  strip.canvas.setAttribute("aria-label", `What each of ${s.rows.length} conjuncts rules out`);
 };
-strip.tip = (cell) => {
-  const s = data.strip, k = cell.k, all = (k + 1 < s.start.length ? s.start[k + 1] : data.n) - s.start[k];
-  const title = all === 1 ? one + " " + s.start[k].toLocaleString("en-US") + " of the table" : count(all) + " from number " + s.start[k].toLocaleString("en-US") + " on";
-  if (cell.row < s.rows.length) {
-    const row = s.rows[cell.row], maybe = all - row.never[k] - row.always[k];
-    return { title, lines: [row.text, row.never[k].toLocaleString("en-US") + " ruled out, " + maybe.toLocaleString("en-US") + " may match, " + row.always[k].toLocaleString("en-US") + " match whole"], group: null };
+// How many containers a cell stands for.
+function stripSize(k) {
+  const start = data.strip.start;
+  return (start[k + 1] ?? data.n) - start[k];
+}
+function stripNote(s) {
+  const cells = s.start.length;
+  const notes = [
+    `${state.by === "conjunct" ? "Its own colour" : "Grey"}: the conjunct rules the ${one} out`,
+    "by itself. Orange: some rows may match. Green: every row matches.",
+  ];
+  if (cells < data.n) {
+    notes.push(`Each cell stands for up to ${count(Math.ceil(data.n / cells))}, in table order.`);
+  } else {
+    notes.push(`From left to right, ${count(data.n)} in table order.`);
   }
-  return { title, lines: data.groups.map((g, i) => (s.whole[i][k] ? s.whole[i][k].toLocaleString("en-US") + " " + reason(i) : "")).filter(Boolean), group: null };
+  if (s.hidden) notes.push(`${grouped(s.hidden)} more conjuncts are not shown.`);
+  return notes.join(" ");
+}
+strip.tip = (cell) => {
+  const s = data.strip, k = cell.k, all = stripSize(k), from = grouped(s.start[k]);
+  const title = all === 1 ? `${one} ${from} of the table` : `${count(all)} from number ${from} on`;
+  if (cell.row === s.rows.length) {
+    return { title, lines: reasons(s.whole.map((counts) => counts[k])), group: null };
+  }
+  const row = s.rows[cell.row], never = row.never[k], always = row.always[k];
+  const parts = [
+    `${grouped(never)} ruled out`,
+    `${grouped(all - never - always)} may match`,
+    `${grouped(always)} match whole`,
+  ];
+  return { title, lines: [row.text, parts.join(", ")], group: null };
 };
 const reason = (group) => {
   const g = data.groups[group];
-  return g.fate === "pruned" ? "pruned by " + g.text : g.text;
+  return g.fate === "pruned" ? `pruned by ${g.text}` : g.text;
 };
+// A line for each group of which there are any.
+function reasons(counts) {
+  const some = [...counts.keys()].filter((g) => counts[g]);
+  return some.map((g) => `${grouped(counts[g])} ${reason(g)}`);
+}

@@ -38,7 +38,9 @@ function numberTicks(axis, a, b, most) {
 function numberText(axis, value, step) {
   if (axis.base) return (BigInt(axis.base) + BigInt(Math.round(value))).toLocaleString("en-US");
   const size = Math.max(Math.abs(value), step);
-  if (value !== 0 && (size >= 1e15 || size < 1e-5)) return value.toPrecision(4).replace(/\.?0+e/, "e");
+  if (value !== 0 && (size >= 1e15 || size < 1e-5)) {
+    return value.toPrecision(4).replace(/\.?0+e/, "e");
+  }
   const digits = Math.min(20, Math.max(0, -Math.floor(Math.log10(step) + 1e-9)));
   return value.toLocaleString("en-US", { maximumFractionDigits: digits });
 }
@@ -60,7 +62,8 @@ function timeTicks(a, b, most) {
     // JavaScript's dates end here; these years are Gregorian on average.
     const year = 31556952000;
     const step = niceStep((b - a) / year, most);
-    return evenly(a / year, b / year, step, (v) => v).map(([v]) => [v * year, "year " + Math.round(1970 + v)]);
+    const years = evenly(a / year, b / year, step, (v) => v);
+    return years.map(([v]) => [v * year, `year ${Math.round(1970 + v)}`]);
   }
   const least = (b - a) / most;
   if (least < 1) return momentTicks(a, b, niceStep(b - a, most));
@@ -77,7 +80,8 @@ function momentTicks(a, b, step) {
   const digits = Math.min(9, Math.ceil(3 - Math.log10(step) - 1e-9));
   return evenly(a, b, step, (v) => {
     const minute = Math.floor(v / 60000) * 60000;
-    return new Date(minute).toISOString().slice(11, 17) + ((v - minute) / 1000).toFixed(digits).padStart(digits + 3, "0");
+    const seconds = ((v - minute) / 1000).toFixed(digits);
+    return new Date(minute).toISOString().slice(11, 17) + seconds.padStart(digits + 3, "0");
   });
 }
 
@@ -99,7 +103,8 @@ function dateText(value, step) {
   const iso = new Date(value).toISOString();
   if (step >= DAY) return iso.slice(0, iso.indexOf("T"));
   const at = iso.indexOf("T");
-  const time = iso.slice(at + 1, at + (step >= 60000 ? 6 : step >= 1000 ? 9 : 13));
+  const length = step >= 60000 ? 5 : step >= 1000 ? 8 : 12; // minutes, seconds or milliseconds
+  const time = iso.slice(at + 1, at + 1 + length);
   return time === "00:00" ? iso.slice(0, at) : iso.slice(at - 5, at) + " " + time;
 }
 

@@ -3,7 +3,7 @@
 import pytest
 
 import skipstone as ss
-from skipstone.ir.errors import describe_error, without_secrets
+from skipstone.ir.errors import describe_error, unknown_column, without_secrets
 
 SECRETS = [
     ("https://me:pw@host/t.parquet", "https://host/t.parquet"),
@@ -27,3 +27,9 @@ def test_causes_stay_on_one_bounded_line():
     assert said.startswith("ValueError: first; second; xxx") and said.endswith("the cause")
     assert len(said) < 400 and "\n" not in said and "\x1b" not in said
     assert describe_error(KeyError()) == "KeyError"
+
+
+def test_an_unknown_column_among_many():
+    error = unknown_column("nope", [f"c{k}" for k in range(10)])
+    known = ", ".join(f"'c{k}'" for k in range(8))
+    assert str(error) == f"predicate names 'nope'; the schema has {known} and 2 more."

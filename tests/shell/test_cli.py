@@ -131,6 +131,32 @@ def test_errors_are_one_message(data, where, message):
     assert "Traceback" not in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("where", "hint"),
+    [("s = BOS", True), ("s = `b`", False), ("xx = 1", False), ("x = = 1", False)],
+)
+def test_text_without_quotes(data, where, hint):
+    """A shell takes quotes away: `-w 's = 'BOS''` arrives as s = BOS."""
+    said = run("plan", data, "--where", where).stderr
+    assert ("text stands in single quotes" in said) == hint
+
+
+@pytest.mark.parametrize("name", ["m.html", "m.png"])
+def test_a_map_that_cannot_be_written(data, tmp_path, name):
+    if name.endswith("png"):
+        pytest.importorskip("matplotlib")
+    result = run("map", data, "-o", str(tmp_path / "none" / name))
+    assert result.returncode == 2
+    assert re.fullmatch(r".*none/m\.\w+: the map cannot be written \(File.*\)\n", result.stderr)
+
+
+@pytest.mark.parametrize("scale", ["0", "-1"])
+def test_scales_of_the_demonstration(scale, tmp_path):
+    result = run("demo", "--scale", scale, "--folder", str(tmp_path))
+    assert (result.returncode, "is not in the range x>0" in result.stderr) == (2, True)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_missing_path():
     result = start("plan", "/no/such/place", "--where", "x = 1")
     assert (result.returncode, "is not there" in result.stderr) == (2, True)

@@ -299,6 +299,53 @@ def test_axes_of_every_kind(page, tmp_path, kind, low, high):
     assert shown(page)[2] == [a, b]
 
 
+# Rules of JupyterLab 4 for the HTML of a cell.
+JUPYTER = """
+.jp-OutputArea-output pre { word-break: break-all; }
+:not(.jp-RenderedMarkdown).jp-RenderedHTMLCommon td,
+:not(.jp-RenderedMarkdown).jp-RenderedHTMLCommon th,
+:not(.jp-RenderedMarkdown).jp-RenderedHTMLCommon tr { text-align: right; }
+.jp-RenderedHTMLCommon td, .jp-RenderedHTMLCommon th { white-space: normal; }
+.jp-RenderedHTMLCommon table { color: black; }
+.jp-RenderedHTMLCommon tbody tr:nth-child(odd) { background: #fff; }
+.jp-RenderedHTMLCommon tbody tr:nth-child(even) { background: #f5f5f5; }
+.jp-OutputArea-output pre { background-color: #fff; }
+"""
+
+
+@pytest.mark.parametrize("light", ["true", "false"])
+def test_reprs_among_the_rules_of_jupyter(page, tmp_path, light):
+    names = ["x", *("a_rather_long_name_of_a_column_" * 4 + str(k) for k in range(3))]
+    rows = pa.table({name: [f"{k:060}" for k in range(100)] for name in names})
+    pq.write_table(rows, tmp_path / "t.parquet", row_group_size=10)
+    plan = ss.scan_parquet(str(tmp_path / "t.parquet")).plan("x > '5' AND " + f"{names[1]} < '7'")
+    shown = [plan, plan.table, plan.statistics, plan.predicate]
+    cells = "".join(
+        f'<div class="jp-RenderedHTMLCommon jp-OutputArea-output">{o._repr_html_()}</div>'
+        for o in shown
+    )
+    page.dark(light == "true")  # a system that is not as the notebook
+    (tmp_path / "cells.html").write_text(
+        f'<!doctype html><meta charset="utf-8"><style>{JUPYTER}</style>'
+        f'<body data-jp-theme-light="{light}" style="width: 700px">{cells}'
+    )
+    page.open(tmp_path / "cells.html")
+    styles = (
+        "return [...document.querySelectorAll(arguments[0])]"
+        ".map(e => getComputedStyle(e)[arguments[1]])"
+    )
+    assert set(page.run(styles, "td:not(.number), th:not(.number)", "textAlign")) == {"left"}
+    assert set(page.run(styles, "td.number, th.number", "textAlign")) == {"right"}
+    assert set(page.run(styles, "pre", "wordBreak")) == {"normal"}
+    # The notebook's own background, in stripes or not, would not go with our colours.
+    assert set(page.run(styles, ".skipstone, tr, pre", "backgroundColor")) == {"rgba(0, 0, 0, 0)"}
+    text = "rgb(31, 35, 40)" if light == "true" else "rgb(230, 237, 243)"
+    assert set(page.run(styles, ".skipstone, td, pre", "color")) == {text}
+    # What is too wide scrolls in its own place.
+    beyond = "[...document.querySelectorAll('.skipstone')].map(e => e.scrollWidth - e.clientWidth)"
+    assert page.run(f"return {beyond}") == [0] * len(shown)
+
+
 def test_reprs_in_a_notebook(page, tmp_path):
     pq.write_table(
         pa.table({"x": range(100), "<i>": ["<b>"] * 100}), tmp_path / "t.parquet", row_group_size=10

@@ -1,6 +1,7 @@
 """Marks stand for every container once, and the depth is that of all ranges."""
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -62,7 +63,7 @@ def test_many_marks_are_few():
     assert marks.counts.sum() == 50_000
     for g in (0, 1):
         assert marks.counts[group[marks.first] == g].sum() == (group == g).sum()
-    least = [low[marks.order[a:b]].min() for a, b in zip(marks.starts, marks.starts[1:])]  # noqa: B905
+    least = [low[marks.order[a:b]].min() for a, b in pairwise(marks.starts)]
     assert marks.least(low)[:-1].tolist() == least
     assert low[marks.at_least(low)].tolist() == marks.least(low).tolist()
     assert high[marks.at_most(high)].tolist() == marks.most(high).tolist()

@@ -49,7 +49,7 @@ def test_a_plan_says_what_never_prunes(path):
 def test_limits_and_plans_without_a_condition(path):
     table = ss.scan_parquet(path)
     assert "left out: the limit is reached|9" in text_of(table.plan(limit=5)._repr_html_())
-    assert "read, every row matches|10" in text_of(table.plan()._repr_html_())
+    assert "|read|10" in text_of(table.plan()._repr_html_())
 
 
 def tables(tmp_path, path):
@@ -82,6 +82,21 @@ def test_tables_of_every_format(tmp_path, path):
         assert table.work.bytes == work
 
 
+def test_types_as_sql_writes_them(tmp_path):
+    point = pa.struct([("x", pa.int64()), ("Y", pa.list_(pa.int32()))])
+    kinds = {
+        "p": (point, "STRUCT&lt;x: BIGINT, Y: ARRAY&lt;INT&gt;&gt;"),
+        "l": (pa.large_list(pa.string()), "ARRAY&lt;STRING&gt;"),
+        "m": (pa.map_(pa.string(), point), "MAP&lt;STRING, STRUCT&lt;x: BIGINT, Y: ARRAY"),
+        "d": (pa.dictionary(pa.int32(), pa.string()), "STRING"),
+    }
+    rows = pa.schema([(name, kind) for name, (kind, _) in kinds.items()]).empty_table()
+    pq.write_table(rows, tmp_path / "t.parquet")
+    shown = text_of(ss.scan_parquet(str(tmp_path / "t.parquet"))._repr_html_())
+    for name, (_, text) in kinds.items():
+        assert f"|{name}|{text}" in shown
+
+
 def test_secrets_of_a_path_are_not_shown(path):
     table = ss.scan_parquet(path)
 
@@ -100,6 +115,27 @@ def test_statistics():
     shown = text_of(stats._repr_html_())
     assert shown.startswith("Statistics|3 containers, 1 columns|")
     assert "|x|BIGINT|1|9|2|1|2|" in shown
+
+
+def test_bounds_read_as_on_a_map():
+    low = {
+        "b": pa.array([True]),
+        "f": pa.array([1e15]),
+        "t": pa.array([0], pa.timestamp("us", "UTC")),
+        "r": pa.array([b"\x00\xff"]),
+        "s": pa.array(["<b>"]),
+    }
+    schema = pa.schema([(name, values.type) for name, values in low.items()])
+    stats = ss.Statistics.from_dict({name: {"min": v} for name, v in low.items()}, schema)
+    shown = text_of(stats._repr_html_())
+    for part in (
+        "|b|BOOLEAN|true|",
+        "|f|DOUBLE|1e+15|",
+        "|t|TIMESTAMP|1970-01-01|",
+        "|r|BINARY|X&#x27;00ff&#x27;|",
+        "|s|STRING|&lt;b&gt;|",
+    ):
+        assert part in shown
 
 
 def test_predicates():

@@ -139,7 +139,8 @@ def _find(plan: Plan, container: str) -> list[tuple[int, str, int | None]]:
     if len(fitting) != 1:
         what = "several files of the plan end so" if fitting else "the plan has no such file"
         some = fitting or paths
-        shown = ", ".join(map(clip, some[:3])) + (", ..." if len(some) > 3 else "")
+        more = f" and {len(some) - 3:,} more" if len(some) > 3 else ""
+        shown = ", ".join(map(clip, some[:3])) + more
         raise PredicateError(
             f"container is {clip(container, 300)!r}; {what}: {shown}. "
             "Expected FILE or FILE:ROW_GROUP"

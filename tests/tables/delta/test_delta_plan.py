@@ -142,5 +142,6 @@ def test_reads_are_counted(tmp_path):
     table = ss.scan_delta(log.folder)
     assert table.work["commits"] == 1  # the rest was read before
     assert set(table.work.seconds) == {"listing", "log"}
-    assert f"the scan and all plans: {table.work!r}"[:45] in table.plan("x = 3").explain()
+    assert f"the scan and all plans: {table.work}"[:40] in table.plan("x = 3").explain()
+    assert repr(table.work) == f"Work({table.work})"
     assert set(table.work.seconds) == {"listing", "log", "planning"}
