@@ -10,7 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -76,7 +76,7 @@ class SplitEnumerator:
     rows come first. Readers `offer` the rows that they found. Containers that cannot hold a row
     before the k-th row so far are skipped.
 
-    Safe to share between threads.
+    Safe to share between threads. It does not pickle; its splits do.
 
     Args:
         plan: The plan to read. Its `dynamic` filters may be incomplete.
@@ -360,6 +360,13 @@ class SplitEnumerator:
                     hosts,
                     self.plan,
                 )
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be copied: two copies would hand out the same splits, and repeat their rows."""
+        raise TypeError(
+            "cannot pickle a SplitEnumerator: its copies would hand out the same splits; keep it "
+            "in one process, and send the splits of next_split() or list(plan.splits())"
+        )
 
     def __repr__(self) -> str:
         handed_out = int(self._handed_out.sum())

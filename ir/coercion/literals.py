@@ -175,7 +175,10 @@ _TIME = re.compile(
 )
 # Texts that Spark reads as a time of day, except those with AM or PM.
 _CLOCK_TIME = re.compile(r"([01]?\d|2[0-3]):([0-5]?\d)(?::([0-5]?\d)(?:\.(\d{0,6}))?)?", re.ASCII)
-_INTEGER = re.compile(r"[+-]?\d{1,40}", re.ASCII)
+_INTEGER = re.compile(r"([+-]?\d{1,40})", re.ASCII)
+# Without ANSI mode Spark drops what follows a point, and a point alone is 0.
+# Source: Spark, `UTF8String.toLong`; seen in 4.3.
+_TRUNCATED = re.compile(r"([+-]?\d{1,40})(?:\.\d{0,400})?|[+-]?\.\d{0,400}", re.ASCII)
 _NAMED_FLOATS = {
     "nan": math.nan,
     "infinity": math.inf,
@@ -213,8 +216,9 @@ def from_text(text: str, to: DType, session: Session) -> int | float:
     text = text.strip(" ")
     refusal = CannotJudge(f"{text!r} is not a plain {to}", lambda: _nearest(text, to))
     match to.kind:
-        case Kind.INT if _INTEGER.fullmatch(text) and _in_range(int(text), to):
-            return int(text)
+        case Kind.INT if m := (_INTEGER if session.ansi else _TRUNCATED).fullmatch(text):
+            if _in_range(whole := int(m[1] or 0), to):
+                return whole
         case Kind.FLOAT if text.lower() in _NAMED_FLOATS:
             return _NAMED_FLOATS[text.lower()]
         case Kind.FLOAT if m := _NUMBER.fullmatch(text):
@@ -276,10 +280,9 @@ def is_no_value(text: str, to: DType) -> bool:
     plain = text.isascii() and text.isprintable()
     text = text.strip(" ")
     match to.kind:
-        # Digits alone exceed the type. The meaning of a point depends on the mode.
+        # Spark reads character by character; `from_text` gives up on long texts only.
         case Kind.INT:
-            whole = _INTEGER.fullmatch(text) or not re.search(r"\d", text)
-            return bool(letters) or bool(plain and whole)
+            return bool(letters) or (plain and len(text) <= 40)
         # A plain number has more digits than the type.
         case Kind.DECIMAL:
             number = _ANY_NUMBER.fullmatch(text) and not _DECIMAL.fullmatch(text)

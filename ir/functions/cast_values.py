@@ -222,9 +222,11 @@ def text_to(call: Call, a: Data) -> Any:
     plain is unknown.
     """
     out, bad = np.empty(len(a), lane_type_of(call.dtype)), np.zeros(len(a), np.uint8)
+    # TRY_CAST reads text as in ANSI mode, in every session.
+    session = replace(call.session, ansi=call.session.ansi or call.name == "try_cast")
     for i, raw in enumerate(a.tolist()):
         try:
-            out[i] = from_text(raw.decode("utf-8", "strict"), call.dtype, call.session)
+            out[i] = from_text(raw.decode("utf-8", "strict"), call.dtype, session)
         except (CannotJudge, ValueError, OverflowError):
             out[i], bad[i] = (
                 0,
@@ -234,11 +236,8 @@ def text_to(call: Call, a: Data) -> Any:
 
 
 def _is_null(call: Call, text: str) -> bool:
-    if call.name != "try_cast":
-        # Without ANSI mode, CAST('.' AS INT) is 0.
-        if call.session.ansi or (call.dtype.kind is Kind.INT and "." in text):
-            return False
-    return is_no_value(text, call.dtype)
+    raises = call.session.ansi and call.name != "try_cast"
+    return not raises and is_no_value(text, call.dtype)
 
 
 def to_text(show: Callable[[Any, DType], str | None]) -> Callable[[Call, Data], Any]:

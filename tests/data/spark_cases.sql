@@ -173,6 +173,10 @@ n = TIMESTAMP_NTZ'2024-01-01 05:00:00'
 t = CAST(t AS TIMESTAMP WITH LOCAL TIME ZONE)
 TRY_CAST(s AS DECIMAL(38,0)) IS NULL AND s LIKE 'a%'
 TRY_CAST(s AS INT) IS NULL AND s NOT LIKE '%0%'
+TRY_CAST(s AS INT) = 5
+i8 < '300'
+d < '2024-01-01 x'
+TRY_CAST('5.5' AS INT) IS NULL AND i = 5
 TRY_CAST(s AS DATE) IS NULL OR s RLIKE '[0-9]'
 TRY_CAST(s AS DOUBLE) > 1 AND s <> 'é'
 TRY_CAST(s AS BOOLEAN)
@@ -499,7 +503,6 @@ CAST(s AS STRING COLLATE UTF8_LCASE) = 'A'
 d = '2024-02-30'
 t > '2024-01-01 24:00:00'
 s LIKE s
-i = CAST('5.7' AS INT)
 s LIKE 'a!b' ESCAPE '!'
 s LIKE ANY ('a%', 'a\\b')
 s NOT ILIKE 'a!b' ESCAPE '!'
@@ -526,6 +529,26 @@ t = 'abc'
 i = 'abc'
 m = 'z'
 b = 'maybe'
+i = '5.5'
+i <> '5.0'
+i <=> '5.5 '
+i < '-4.9'
+i = '.'
+i >= '-.5'
+i BETWEEN '1.5' AND '6'
+i = '5.x'
+i = '5..'
+i = '2147483647.9'
+i <=> '2147483648.0'
+i8 <= '127.9'
+i8 > '-128.9'
+i8 <=> '128.0'
+l = '5.5'
+l < '9223372036854775807.5'
+l >= '-9223372036854775808.9'
+l <=> '9223372036854775808.1'
+i = CAST('5.7' AS INT)
+t = '2024-01-01 x'
 
 -- refused: Spark's analyser refuses these.
 i = true

@@ -1,5 +1,6 @@
 """Tables and plans of every format pickle: workers of Ray, Dask and multiprocessing take them."""
 
+import copy
 import json
 import multiprocessing
 import os
@@ -124,9 +125,9 @@ def test_splits_of_joins_pickle_before_and_after_their_keys(tables):
         with multiprocessing.get_context("fork").Pool(1) as pool:
             assert pool.apply(read_splits, (packed,)) == here, name
         assert here[1] == sorted(late.to_arrow().column("x").to_pylist()), name
-        copy = pickle.loads(packed[0])
-        assert copy == early
-        waiting = copy.plan.dynamic.filters[0]
+        again = pickle.loads(packed[0])
+        assert again == early
+        waiting = again.plan.dynamic.filters[0]
         assert not waiting.complete and waiting.wait(60) is None  # its keys went to the other one
         splits.return_split(pickle.loads(packed[1]))
         assert splits.next_split() == late
@@ -136,5 +137,17 @@ def test_a_failed_filter_pickles():
     lock = threading.Lock()
     found = ss.DynamicFilter(columns={"k": "x"})
     found.fail(RuntimeError(lock))
-    copy = pickle.loads(pickle.dumps(found))
-    assert copy.complete and copy.data is None and "RuntimeError" in str(copy.error)
+    again = pickle.loads(pickle.dumps(found))
+    assert again.complete and again.data is None and "RuntimeError" in str(again.error)
+
+
+def test_enumerators_refuse_copies_and_name_their_splits(tables):
+    splits = tables["hive"].plan(CONDITION).splits()
+    for duplicate in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(TypeError, match=r"cannot pickle a SplitEnumerator.*next_split\(\)"):
+            duplicate(splits)
+    packed = [pickle.dumps(split) for split in splits]  # the way out that the message names
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        found = pool.apply(read_splits, (packed,))
+    wanted = [x for x in range(15, 30) if x % 10 != 2]
+    assert sorted(x for part in found for x in part) == wanted

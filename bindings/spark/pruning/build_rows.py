@@ -95,7 +95,7 @@ def _known_part(scan: Scan, context: Context) -> PruningPredicate | None:
     unknown = False
     settings = context.settings | {"case_sensitive": True}
     for tree in conjuncts(scan.conditions):
-        node = conjunction([tree], scan.columns, scan.schema, context.settings)
+        node = conjunction([tree], scan.columns, scan.schema, context.settings, context.unsure)
         try:
             one = PruningPredicate(node, scan.schema, **settings)
         except SkipstoneError:

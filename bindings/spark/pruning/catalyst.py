@@ -51,7 +51,11 @@ THROUGH: Final = (
 
 
 def conjunction(
-    conditions: Iterable[Tree], columns: Mapping[int, str], schema: pa.Schema, settings: Settings
+    conditions: Iterable[Tree],
+    columns: Mapping[int, str],
+    schema: pa.Schema,
+    settings: Settings,
+    unsure: Mapping[str, str],
 ) -> Node:
     """Combine conditions that must all hold into one unbound predicate.
 
@@ -60,8 +64,9 @@ def conjunction(
         columns: The names of a scan's columns by Spark's ids. Any other column becomes UNKNOWN.
         schema: The types of the columns. A struct field that it lacks becomes UNKNOWN.
         settings: The session's settings, under which the predicate will be bound.
+        unsure: Classes that become UNKNOWN in this session, and why.
     """
-    reader = _Reader(columns, schema, settings)
+    reader = _Reader(columns, schema, settings, unsure)
     return Node(Op.AND, (*map(reader.node, conditions), literal(1, ty.BOOL)))
 
 
@@ -82,7 +87,7 @@ def casts_of(tree: Tree, settings: Settings) -> list[DType | None] | None:
     if tree["class"] != "Cast":
         return [] if tree["class"] == "AttributeReference" else None
     child, to, zone, mode = tree["parts"]
-    if not _Reader({}, pa.schema([]), settings).is_usual(mode) or zone not in (
+    if not _Reader({}, pa.schema([]), settings, {}).is_usual(mode) or zone not in (
         None,
         settings["timezone"],
     ):
@@ -94,14 +99,22 @@ def casts_of(tree: Tree, settings: Settings) -> list[DType | None] | None:
 class _Reader:
     """Translates one tree at a time; `as_<class>` methods handle classes with special parts."""
 
-    def __init__(self, columns: Mapping[int, str], schema: pa.Schema, settings: Settings) -> None:
-        self.columns, self.settings = columns, settings
+    def __init__(
+        self,
+        columns: Mapping[int, str],
+        schema: pa.Schema,
+        settings: Settings,
+        unsure: Mapping[str, str],
+    ) -> None:
+        self.columns, self.settings, self.unsure = columns, settings, unsure
         self.fields = _paths(schema, ())
 
     def node(self, tree: Any) -> Node:
         if not isinstance(tree, dict) or "class" not in tree:
             return opaque("a part", "the form is not understood")
         kind, parts = tree["class"], tree["parts"]
+        if kind in self.unsure:
+            return self.opaque(tree, self.unsure[kind])
         if kind in PLAIN:
             return Node(PLAIN[kind], tuple(map(self.node, parts)))
         if kind in CALLS:

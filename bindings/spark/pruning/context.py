@@ -10,7 +10,7 @@ from typing import Any, Final
 import pyarrow.fs as pafs
 
 from skipstone.bindings.spark.pruning.scan_files import Listings
-from skipstone.bindings.spark.session.session import settings_of
+from skipstone.bindings.spark.session.session import other_formats, settings_of
 from skipstone.ir.session import Settings
 
 # Settings that change the values read from files, with the settings under which footers are valid.
@@ -32,6 +32,7 @@ class Context:
         spark: The classic Spark session.
         gateway: The object that reads and changes plans in Spark's JVM (`PlanGateway.java`).
         settings: The session's settings that predicates are bound under.
+        unsure: Expression classes that the session evaluates differently from Skipstone, and why.
         unusual: A setting of the session that makes statistics invalid, as text; "" if there is
             none.
         reads_ids: True if Spark finds columns that have an id in files by it, not by name.
@@ -43,6 +44,7 @@ class Context:
     spark: Any
     gateway: Any
     settings: Settings
+    unsure: Mapping[str, str]
     unusual: str
     reads_ids: bool
     filesystem: pafs.FileSystem | None
@@ -78,8 +80,10 @@ def context_of(
     )
     first = next(unusual, "")
     reads_ids = str(spark.conf.get(READS_IDS, "false")).lower() != "false"
+    formats = other_formats(spark)
+    unsure = {"DateFormatClass": formats} if formats else {}
     return Context(
-        spark, gateway, settings_of(spark), first, reads_ids, filesystem, listings, runs_now
+        spark, gateway, settings_of(spark), unsure, first, reads_ids, filesystem, listings, runs_now
     )
 
 

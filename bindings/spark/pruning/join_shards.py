@@ -53,7 +53,7 @@ def join_shards(
         )
     spark = build.sparkSession
     if request.where is not None:
-        require_usual_text(spark)
+        require_usual_text(spark, request.where)
     join_filters = filters_for(request, build, shards.schema, ())
     condition = _condition(join_filters, shards.schema, **settings_of(spark))
     with quiet():

@@ -266,7 +266,9 @@ def _fixed_by_conditions(target: Target, relation: Any, context: Context) -> boo
     if not set(columns) <= {f["name"] for f in relation["partitions"]["fields"]}:
         return False
     try:
-        node = conjunction(relation["conditions"], scan.columns, scan.schema, context.settings)
+        node = conjunction(
+            relation["conditions"], scan.columns, scan.schema, context.settings, context.unsure
+        )
         return fixes_columns(
             PruningPredicate(node, scan.schema, **(context.settings | {"case_sensitive": True})),
             columns,

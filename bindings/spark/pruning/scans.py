@@ -328,7 +328,9 @@ class Scan:
         schema = info["data"] if info["format"] == PARQUET else {}
         if invalid := context.why_invalid(info["options"], schema):
             raise NotPruned(invalid)
-        node = conjunction(info["conditions"], self.columns, self.schema, context.settings)
+        node = conjunction(
+            info["conditions"], self.columns, self.schema, context.settings, context.unsure
+        )
         # Spark has resolved the names already.
         predicate = PruningPredicate(
             node,

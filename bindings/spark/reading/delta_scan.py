@@ -167,7 +167,7 @@ def files_for_scan(
     """
     require_pyspark()
     if filters is not None:
-        require_usual_text(spark)
+        require_usual_text(spark, filters)
     found, settings = _delta(table, version), settings_of(spark)
     plan = found.plan(_combined_predicate(filters, found.schema, settings), limit=limit, **settings)
     files = found.files.select(list(FILE_COLUMNS)).take(pa.array(plan.kept))

@@ -121,7 +121,7 @@ def read_plan(spark: Any, plan: Plan, how: How = "auto") -> DataFrame:
     if how not in METHODS:
         raise UnsupportedForm(f"how is {how!r}; expected {', '.join(METHODS)}")
     if plan.predicate is not None:
-        require_usual_text(spark)
+        require_usual_text(spark, plan.predicate)
     settings = settings_of(spark)
     _check_zone(plan, settings["timezone"])
     needed, notes = _needed_columns(plan), _notes(plan)

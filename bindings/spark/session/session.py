@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 OLDEST: Final = (4, 0)
+POLICY: Final = "spark.sql.legacy.timeParserPolicy"
 
 
 def session(
@@ -89,17 +90,42 @@ def other_text(spark: Any) -> str:
     return "spark.sql.timestampType is not TIMESTAMP_LTZ"
 
 
-def require_usual_text(spark: Any) -> None:
-    """Check that a session and Skipstone read SQL text alike.
+def other_formats(spark: Any) -> str:
+    """Return why a session formats times differently from Skipstone, or "" if it does not.
+
+    Under LEGACY, S means milliseconds, and days and offsets are those of Java's old classes; under
+    EXCEPTION, Spark raises where both formatters differ. Source: Spark, `DateTimeFormatterHelper`.
+    """
+    policy = str(spark.conf.get(POLICY, "CORRECTED")).upper()
+    return "" if policy == "CORRECTED" else f"{POLICY} is {policy}"
+
+
+def require_usual_text(spark: Any, condition: object) -> None:
+    """Check that a session and Skipstone understand a condition alike.
+
+    Args:
+        spark: The session.
+        condition: SQL text, a Column, a predicate, or a list of these.
 
     Raises:
-        UnsupportedForm: A setting changes how Spark reads SQL text.
+        UnsupportedForm: A setting changes how Spark reads SQL text, or how it formats times.
     """
-    if why := other_text(spark):
+    why = other_text(spark)
+    if not why and "date_format" in _words(condition).lower():
+        why = other_formats(spark)
+    if why:
         raise UnsupportedForm(
             f"{why}, so Spark reads conditions differently from Skipstone; unset it, or leave the "
             "condition to Spark: df.where(...)"
         )
+
+
+def _words(condition: object) -> str:
+    """Return a text that names all functions of a condition, also those that binding folded."""
+    if isinstance(condition, list | tuple):
+        return " ".join(map(_words, condition))
+    source, expr = getattr(condition, "source", ""), getattr(condition, "expr", "")
+    return f"{condition} {source} {expr}"
 
 
 def parallelism(spark: Any) -> int | None:

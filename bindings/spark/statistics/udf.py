@@ -200,7 +200,7 @@ def predicate_of(
         spark = spark or SparkSession.getActiveSession()
     if spark is None:
         return PruningPredicate(predicate, schema)
-    require_usual_text(spark)
+    require_usual_text(spark, predicate)
     return PruningPredicate(predicate, schema, **settings_of(spark))
 
 

@@ -1,0 +1,69 @@
+"""Settings of a session that change what a condition means: nothing is pruned by the usual rules.
+
+Each condition has other rows under the setting than under Spark's default.
+"""
+
+import datetime as dt
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import skipstone.spark as sks
+from skipstone.ir.errors import UnsupportedForm
+from tests.support.spark.automatic import enabled
+from tests.support.spark.session import QUIET
+
+pytestmark = pytest.mark.filterwarnings(QUIET)
+
+POLICY = "spark.sql.legacy.timeParserPolicy"
+# The old formatter reads S as milliseconds; the new one, as a fraction of the second.
+CONDITION = "date_format(t, 'S') = '500'"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Return a folder of three files, whose times end in .5, .25 and .0 seconds."""
+    folder = tmp_path_factory.mktemp("times")
+    for at, micros in enumerate([500_000, 250_000, 0]):
+        t = dt.datetime(2024, 1, 1, 0, 0, 0, micros, tzinfo=dt.UTC)
+        pq.write_table(pa.table({"t": [t], "k": [at]}), folder / f"{at}.parquet")
+    return str(folder)
+
+
+def rows(df):
+    return sorted(r.k for r in df.select("k").collect())
+
+
+@pytest.mark.parametrize("policy", ["LEGACY", "EXCEPTION"])
+def test_formats_are_unknown_under_another_policy(spark, setting, folder, policy):
+    usual = spark.read.parquet(folder).where("date_format(t, 'S') = '5'")
+    assert rows(usual) == rows(sks.prune(usual)) == [0]
+    assert len(sks.prune(usual).inputFiles()) == 1
+    setting(POLICY, policy)
+    df = spark.read.parquet(folder).where(CONDITION)
+    if policy == "LEGACY":
+        assert rows(df) == [0]
+        assert rows(sks.prune(df)) == [0]
+    assert len(sks.prune(df).inputFiles()) == 3
+    either = spark.read.parquet(folder).where(f"{CONDITION} AND k > 1")
+    assert len(sks.prune(either).inputFiles()) == 1  # by the other condition
+
+
+def test_enabled_sessions_keep_rows_under_the_old_policy(spark, setting, folder):
+    setting(POLICY, "LEGACY")
+    with enabled(spark):
+        assert rows(spark.read.parquet(folder).where(CONDITION)) == [0]
+
+
+def test_formats_in_text_are_refused_under_the_old_policy(any_session, folder):
+    before = any_session.conf.get(POLICY)
+    any_session.conf.set(POLICY, "LEGACY")
+    try:
+        for condition in (CONDITION, "k = 0 AND DATE_FORMAT(DATE'2024-01-01', 'S') = '0'"):
+            with pytest.raises(UnsupportedForm, match="timeParserPolicy is LEGACY"):
+                sks.read(any_session, folder, condition)
+        assert rows(sks.read(any_session, folder, "k = 0")) == [0]
+        assert rows(sks.prune(any_session.read.parquet(folder), CONDITION)) == [0]
+    finally:
+        any_session.conf.set(POLICY, before)
