@@ -195,13 +195,13 @@ def _trees(text: str) -> list[Any]:
             0,
         ) from None
     with _deep_recursion if check_nesting(tokens, text) > SHALLOW else contextlib.nullcontext():
-        for left in reversed(range(MAX_MASKS + 1)):
+        for masks in reversed(range(MAX_MASKS + 1)):
             try:
                 trees = _parser()(dialect=dialect).parse(tokens, text)
                 return [t for t in trees if t is not None]
             except ParseError as e:
                 position = _position(e, text)
-                with_mask = masked(tokens, position) if left else None
+                with_mask = masked(tokens, position) if masks else None
                 if with_mask is None:
                     raise _syntax_error(e, tokens, text, position) from None
                 tokens = with_mask

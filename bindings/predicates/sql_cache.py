@@ -99,15 +99,15 @@ def _parse_marked(text: str, marks: tuple[Node, ...], parse: Parse) -> _Kept | N
         node, positions = parse(text)
     except (PredicateSyntaxError, PredicateTooDeep):
         return None
-    left = set(marks)
+    missing = set(marks)
     for n in node.walk():
         if n.op is Op.UNKNOWN:
             return None
         if n.op is Op.LITERAL:
-            left.discard(n)
+            missing.discard(n)
         elif n.op is Op.IN:
-            left.difference_update(Node(Op.LITERAL, (), v, t) for t, v in _members(n))
-    return None if left else _Kept(node, positions)
+            missing.difference_update(Node(Op.LITERAL, (), v, t) for t, v in _members(n))
+    return None if missing else _Kept(node, positions)
 
 
 def _filled(n: Node, values: Mapping[Node, Node]) -> Node:

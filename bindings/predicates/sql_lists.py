@@ -87,18 +87,18 @@ def put_back(node: Node, cut: Cut) -> Node | None:
         node: The tree that the parser made of `cut.text`.
         cut: The text and its lists.
     """
-    left = dict(cut.lists)
+    missing = dict(cut.lists)
     marks = {value for pair in cut.lists for _, value in pair}
 
     def replaced(n: Node) -> Node:
-        if n.op is Op.IN and len(n.args) == 1 and isinstance(n.value, tuple) and n.value in left:
-            return Node(n.op, tuple(map(replaced, n.args)), left.pop(n.value), n.dtype)
+        if n.op is Op.IN and len(n.args) == 1 and isinstance(n.value, tuple) and n.value in missing:
+            return Node(n.op, tuple(map(replaced, n.args)), missing.pop(n.value), n.dtype)
         args = tuple(map(replaced, n.args))
         return n if args == n.args else Node(n.op, args, n.value, n.dtype)
 
     out = replaced(node)
     is_clean = not any(n.op is Op.LITERAL and n.value in marks for n in out.walk())
-    return out if not left and is_clean else None
+    return out if not missing and is_clean else None
 
 
 def _unused_numbers(text: str) -> Iterator[int]:

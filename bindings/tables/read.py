@@ -222,7 +222,7 @@ def batches_of(
     """
     parquet_columns = file.metadata.schema
     chosen = range(file.num_row_groups) if groups is None else groups
-    left = sum(file.metadata.row_group(g).num_rows for g in chosen)
+    remaining = sum(file.metadata.row_group(g).num_rows for g in chosen)
     int96 = {
         c.path.split(".")[0]
         for c in map(parquet_columns.column, range(len(parquet_columns)))
@@ -252,12 +252,12 @@ def batches_of(
                     "before -4713, which Arrow misreads; write it as TIMESTAMP_MICROS "
                     "(spark.sql.parquet.outputTimestampType), or read it by Spark"
                 )
-        left -= batch.num_rows
+        remaining -= batch.num_rows
         yield rebase_batch(batch, file.metadata.metadata or {}, int96, path)
-    if columns and left:  # pyarrow 26 reads no row where a list's pages hold one value each
+    if columns and remaining:  # pyarrow 26 reads no row where a list's pages hold one value each
         raise SourceError(
-            f"{path}: Arrow read {left} rows fewer than the footer counts; expected all of them. "
-            f"Read other columns than {', '.join(columns)}, or read it by Spark"
+            f"{path}: Arrow read {remaining} rows fewer than the footer counts; expected all of "
+            f"them. Read other columns than {', '.join(columns)}, or read it by Spark"
         )
 
 

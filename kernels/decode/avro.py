@@ -131,10 +131,10 @@ class Container:
             return self.data, places
         if self.codec not in CODECS:
             raise Unsupported(f"its codec is {self.codec!r}")
-        parts, left, total = [], min(MAX_UNPACKED, max_unpacked_bytes(len(self.data))), 0
+        parts, limit, total = [], min(MAX_UNPACKED, max_unpacked_bytes(len(self.data))), 0
         out = places.copy()
         for i, (_, first, stop) in enumerate(places.tolist()):
-            part = unpacked(self.codec, self.data[first:stop].tobytes(), left - total)
+            part = unpacked(self.codec, self.data[first:stop].tobytes(), limit - total)
             out[i, 1:] = total, total + len(part)
             total += len(part)
             parts.append(part)

@@ -169,29 +169,29 @@ def read_texts(
     _, offsets, buffer = texts.buffers()
     places = np.frombuffer(offsets, np.int32, n + 1, texts.offset * 4).astype(np.int64)
     data = np.frombuffer(buffer, np.uint8) if buffer is not None else np.zeros(0, np.uint8)
-    left, done, parts = np.arange(n), list[Longs](), list[pa.StructArray]()
+    remaining, done, parts = np.arange(n), list[Longs](), list[pa.StructArray]()
     for _ in range(MAX_FORMS):
-        if not len(left) or (len(left) < MIN_TEXTS and done):
+        if not len(remaining) or (len(remaining) < MIN_TEXTS and done):
             break
-        first = data[places[left[0]] : places[left[0] + 1]].tobytes()
+        first = data[places[remaining[0]] : places[remaining[0] + 1]].tobytes()
         form = form_of(first, kind)
         if form is None:
-            left = left[1:]
+            remaining = remaining[1:]
             continue
         # Rows of a power of two in length would all start in one set of the cache.
-        out = np.empty((2 * len(form.paths), len(left) + PAD), np.int64)
-        odd = np.empty(len(left), np.bool_)
-        other = compiled(TEXTS)(data, places, left, form.constants, form.program, out, odd)
-        chosen = slice(len(left)) if not other else np.flatnonzero(~odd)
+        out = np.empty((2 * len(form.paths), len(remaining) + PAD), np.int64)
+        odd = np.empty(len(remaining), np.bool_)
+        other = compiled(TEXTS)(data, places, remaining, form.constants, form.program, out, odd)
+        chosen = slice(len(remaining)) if not other else np.flatnonzero(~odd)
         slots = {
             path: (out[2 * i][chosen], out[2 * i + 1][chosen])
             for i, path in enumerate(form.paths)
             if path is not None
         }
-        parts.append(_struct_array(kind, (), form.objects, slots, data, len(left) - other))
-        done.append(left[chosen])
+        parts.append(_struct_array(kind, (), form.objects, slots, data, len(remaining) - other))
+        done.append(remaining[chosen])
         # drops the first text if the loop refused it: `form_of` accepts more than the loop
-        left = left[odd][int(odd[0]) :]
+        remaining = remaining[odd][int(odd[0]) :]
     rest = np.zeros(n, np.bool_)
     rest[
         np.setdiff1d(np.arange(n), np.concatenate(done), assume_unique=True)

@@ -100,9 +100,9 @@ def _masks(
     if not floating:
         over, full = counted & (less > rows), counted & (less == rows)
         return (~full, nulls | empty, NO_NANS), full, over
-    left, gone = rows - np.minimum(less, rows), np.maximum(nan, 0)
-    over = counted & ((less > rows) | (gone > left))
-    full = counted & (less <= rows) & (gone == left)
+    not_null, gone = rows - np.minimum(less, rows), np.maximum(nan, 0)
+    over = counted & ((less > rows) | (gone > not_null))
+    full = counted & (less <= rows) & (gone == not_null)
     all_null = counted & (null == rows)
     nulls &= ~(full & (nan == rows))
     return (~full, nulls | empty, (nan != 0) & ~all_null & ~empty), full, over

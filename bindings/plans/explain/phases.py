@@ -75,10 +75,10 @@ def phases_of(plan: Plan) -> Iterator[Phase]:
         before = after
     pages, size_of_pages = plan._pages, plan.sizes.pages
     if pages is not None and size_of_pages is not None:
-        groups, left = pages.row_groups
-        note = f"{pages.left:,} of {pages.pages:,} judged pages"
+        groups, remaining = pages.row_groups
+        note = f"{pages.remaining:,} of {pages.pages:,} judged pages"
         files, rows = size_of_pages.files, size_of_pages.rows
-        yield Phase("pages", groups, left, files, None, rows, None, note)
+        yield Phase("pages", groups, remaining, files, None, rows, None, note)
 
 
 def _note(plan: Plan, name: str, masks: Mapping[str, Mask]) -> str:

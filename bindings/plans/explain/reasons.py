@@ -60,12 +60,12 @@ def reasons_of(plan: Selection) -> list[tuple[Undecided, Mask]]:
         undecided &= verdicts == Verdict.MAYBE
         for reason, where in undecided_reasons(part, plan.statistics, undecided):
             found[reason] = found[reason] | where if reason in found else where
-    left = verdicts == Verdict.MAYBE
+    unexplained = verdicts == Verdict.MAYBE
     out = [(MATCHES, verdicts == Verdict.ALWAYS)]
     for reason in sorted(found, key=lambda r: r.kind):
-        out.append((reason, found[reason] & left))
-        left = left & ~found[reason]
-    out.append((TOGETHER, left))
+        out.append((reason, found[reason] & unexplained))
+        unexplained = unexplained & ~found[reason]
+    out.append((TOGETHER, unexplained))
     return [(reason, where) for reason, where in out if where.any()]
 
 

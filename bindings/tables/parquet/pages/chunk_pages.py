@@ -221,9 +221,9 @@ def _of_headers(
 def _from_file(chunk: Chunk, ranges: Ranges) -> Pages | None:
     """Return pages by reading one header after another, without the bytes in between."""
     found, starts, pieces = [], [], []
-    at_byte, left = chunk.start, chunk.values
+    at_byte, remaining = chunk.start, chunk.values
     reader = layout.HeaderReader(0)
-    while left > 0:
+    while remaining > 0:
         header = _header_at(reader, ranges, at_byte, chunk.stop)
         if header is None:
             return None
@@ -232,7 +232,7 @@ def _from_file(chunk: Chunk, ranges: Ranges) -> Pages | None:
         starts.append(at_byte)
         pieces.append(data)
         if slots.item(at.TYPE) in (at.DATA_PAGE, at.DATA_PAGE_V2):
-            left -= slots.item(at.PAGE_VALUES)
+            remaining -= slots.item(at.PAGE_VALUES)
         at_byte += slots.item(layout.STOP) + slots.item(at.BYTES)
     headers, first = np.stack(found), np.array(starts)
     origins = np.cumsum([0, *map(len, pieces[:-1])])

@@ -106,8 +106,8 @@ def filtered_by_decoder(rows: PagedRowGroups, wanted: RowSelection) -> list[pa.R
     pages = sum(w.rows for w in windows) // PAGE_ROWS
     if wanted.pages.living is None and found.num_rows < LIVING * pages:
         wanted.pages.living = found.num_rows / pages  # at most
-    left = replace(wanted, predicate=rest)
-    return [left.select(batch, rest is not None) for batch in found.to_batches(BATCH_ROWS)]
+    untested = replace(wanted, predicate=rest)
+    return [untested.select(batch, rest is not None) for batch in found.to_batches(BATCH_ROWS)]
 
 
 def _is_worth_it(rows: PagedRowGroups, wanted: RowSelection, tested: set[str]) -> bool:

@@ -169,13 +169,13 @@ def _left(
     for g, found, at in ends:
         if not have_listed_headers(found, at, ahead):
             ranges[g.number] = [(0, g.rows)]
-    pages = left = 0
+    pages = remaining = 0
     for g in groups:
         for known in g.pages.values():
             if known is not None:
                 pages += len(known)
-                left += _count(known.rows, ranges[g.number])
-    return FilePages(file.path, ranges, pages, left)
+                remaining += _count(known.rows, ranges[g.number])
+    return FilePages(file.path, ranges, pages, remaining)
 
 
 def _listed_ends(g: RowGroup, kept: Sequence[tuple[int, int]]) -> Iterator[tuple[Pages, Ints]]:

@@ -139,14 +139,14 @@ class PagedRowGroups:
                 history.add(_rows(few), _rows(self._judge_pages(predicate, few)))
                 if not history.helps:
                     return
-        left = self._judge_pages(predicate, windows)
-        if left is not windows:
-            self._open(left)
+        remaining = self._judge_pages(predicate, windows)
+        if remaining is not windows:
+            self._open(remaining)
         if history is not None:
-            history.add(_rows(windows), _rows(left))
+            history.add(_rows(windows), _rows(remaining))
 
     def _judge_pages(self, predicate: PruningPredicate, windows: list[Window]) -> list[Window]:
-        """Return the windows left by page statistics; the same list if nothing was pruned."""
+        """Return what page statistics leave of windows; the same list if that is all of them."""
         paths = columns_of(predicate.node)
         names = [path[0] for path in paths if len(path) == 1 and path[0] in self.leaves]
         look_up([(w.group, name) for w in windows for name in names], judged=True)
@@ -156,16 +156,16 @@ class PagedRowGroups:
         positions = {name: self.leaves[name].position for name in names}
         segments = segments_of(predicate.schema, self._head, positions, found)
         kept = predicate.prune(segments.statistics)
-        left, done = [], 0
+        remaining, done = [], 0
         for w, count in zip(windows, segments.counts, strict=True):
             own = slice(done, done + count)
             first = int(segments.starts[done])
-            left += [
+            remaining += [
                 Window(w.group, a - first, b - first)
                 for a, b in windows_of(segments.starts[own], segments.stops[own], kept[own])
             ]
             done += count
-        return left
+        return remaining
 
     def _bounds(self, g: RowGroup, names: Sequence[str]) -> dict[str, PageBounds]:
         """Return the page statistics of columns, where there are any."""
