@@ -43,8 +43,8 @@ class Cut(NamedTuple):
     lists: dict[tuple[Member, ...], tuple[Member, ...]]
     moved: list[tuple[int, int]]
 
-    def place(self, at: int) -> int:
-        """Return the position in the original text of one in `text`."""
+    def original_position(self, at: int) -> int:
+        """Return where a position in `text` lies in the original text."""
         return at + sum(longer for end, longer in self.moved if end <= at)
 
 
@@ -55,7 +55,7 @@ def cut_lists(text: str) -> Cut | None:
         >>> cut = cut_lists(f"x IN ({', '.join(map(str, range(100)))}) AND y")
         >>> cut.text
         'x IN (900000001, 900000002) AND y'
-        >>> cut.text[cut.place(-1)]
+        >>> cut.text[cut.original_position(-1)]
         'y'
     """
     if len(text) < 2 * LONG:
