@@ -10,7 +10,6 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -81,7 +80,7 @@ def read_files_in_order(
 ) -> Iterator[Result]:
     """Run `read` on groups of files of some megabytes, as `read_in_order` does."""
     track = Track("reading", len(tasks), "files")
-    return read_in_order(read, together(tasks, sizes), track, len)
+    return read_in_order(read, together(zip(tasks, sizes, strict=True), GROUP_BYTES), track, len)
 
 
 def judge_files_in_order(judge: Callable[[T], Result], tasks: Sequence[T]) -> Iterator[Result]:
@@ -90,21 +89,24 @@ def judge_files_in_order(judge: Callable[[T], Result], tasks: Sequence[T]) -> It
     return read_in_order(lambda task: [judge(task)], tasks, track)
 
 
-def together(tasks: Sequence[T], sizes: Sequence[int]) -> Iterator[list[T]]:
-    """Yield neighbouring tasks in groups of some megabytes.
+def together(
+    sized: Iterable[tuple[T, float]], limit: float, alike: Callable[[T, T], bool] | None = None
+) -> Iterator[list[T]]:
+    """Yield neighbouring tasks in groups that do not exceed a size, except alone.
 
     Args:
-        tasks: The tasks.
-        sizes: The bytes that each reads.
+        sized: The tasks, and the size of each.
+        limit: The largest size of a group.
+        alike: Says whether a task may join the group that begins with another; None: always.
     """
     group: list[T] = []
-    nbytes = 0
-    for task, size in zip(tasks, sizes, strict=True):
-        if group and nbytes + size > GROUP_BYTES:
+    size = 0.0
+    for task, own in sized:
+        if group and (size + own > limit or (alike is not None and not alike(group[0], task))):
             yield group
-            group, nbytes = [], 0
+            group, size = [], 0.0
         group.append(task)
-        nbytes += size
+        size += own
     if group:
         yield group
 
@@ -118,7 +120,7 @@ class RowSelection:
         predicate: The bound condition; None keeps every row.
         lenient: True if rows that cannot be judged here are returned, for the caller to judge.
         reader: Decodes the files, where it can.
-        pages: The rows that page statistics have judged so far, and those that they left.
+        pages: The rows that page statistics have judged so far, and those that remained.
     """
 
     columns: tuple[str, ...]
@@ -265,15 +267,3 @@ def _has_dictionary(t: pa.DataType) -> bool:
     """Return True if a nested type contains a dictionary type."""
     inner = [t.field(i).type for i in range(t.num_fields)] if pa.types.is_nested(t) else []
     return any(pa.types.is_dictionary(i) or _has_dictionary(i) for i in inner)
-
-
-def offsets_of(values: pa.ListArray) -> pa.Array:
-    """Return the offset of each list among the items of all lists; NULL lists count as empty.
-
-    Returns:
-        int32 array, one longer than `values`.
-    """
-    lengths = np.asarray(
-        values.value_lengths().fill_null(0).to_numpy(zero_copy_only=False), np.int32
-    )
-    return pa.array(np.concatenate([np.zeros(1, np.int32), np.cumsum(lengths, dtype=np.int32)]))
