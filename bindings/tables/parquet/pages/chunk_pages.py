@@ -1,6 +1,6 @@
 """The pages of a column chunk: where they lie and which rows they hold.
 
-An offset index lists them. Without one, their own headers do, which are a few bytes between them.
+An offset index lists them. Without one, they are found by their headers, some bytes before each.
 Neither is trusted: pages must follow each other within the chunk and hold its rows.
 """
 
@@ -132,23 +132,23 @@ class Pages:
         """The number of the last page, shape (1,)."""
         return np.array([len(self) - 1])
 
-    def living(self, windows: Sequence[tuple[int, int]], alive: npt.NDArray[np.bool_]) -> Ints:
-        """Return the numbers of the pages that hold a living row.
+    def needed(self, windows: Sequence[tuple[int, int]], rows: npt.NDArray[np.bool_]) -> Ints:
+        """Return the numbers of the pages that hold a candidate row.
 
         Args:
             windows: Ranges of rows of the row group, ascending.
-            alive: The mask of the rows of all windows, one after another.
+            rows: The mask of the candidates among the rows of all windows, one after another.
         """
-        lives = np.zeros(len(self), np.bool_)
+        out = np.zeros(len(self), np.bool_)
         done = 0
         for first, stop in windows:
-            rows = alive[done : done + stop - first]
+            own = rows[done : done + stop - first]
             done += stop - first
             a = int(np.searchsorted(self.rows, first, "right")) - 1
             b = int(np.searchsorted(self.rows, stop, "left"))
             edges = np.maximum(self.rows[a:b] - first, 0)
-            lives[a:b] |= np.logical_or.reduceat(rows, edges)
-        return np.flatnonzero(lives)
+            out[a:b] |= np.logical_or.reduceat(own, edges)
+        return np.flatnonzero(out)
 
     def spans(self, chosen: Ints) -> list[Span]:
         """Return where pages lie, runs of neighbours as one; the dictionary page comes first.

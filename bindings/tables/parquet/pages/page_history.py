@@ -20,13 +20,14 @@ class PageHistory:
         rows: The rows of the row groups whose page statistics were judged.
         remaining: The rows that page statistics did not rule out.
         skipped: How many times in a row they were not looked at.
-        living: The share of the untested columns' pages that hold a matching row; None: unknown.
+        needed_share: The share of the untested columns' pages that hold a matching row; None:
+            unknown.
     """
 
     rows: int = 0
     remaining: int = 0
     skipped: int = 0
-    living: float | None = None
+    needed_share: float | None = None
 
     @property
     def is_new(self) -> bool:
