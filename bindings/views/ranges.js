@@ -1,5 +1,5 @@
 "use strict";
-// The view of one column: depth, bars, and lanes beside the axis.
+// The view of one column: depth, bars, and margins beside the axis.
 const ranges = { canvas: $("ranges"), laid: [] };
 const pad = (c) => (c.axis.kind === "rank" ? 0.5 : 0); // a rank is as wide as its cell
 const windowOf = (c) => state.window ?? [c.axis.low, c.axis.high];
@@ -16,10 +16,10 @@ ranges.draw = () => {
   });
   const onAxis = m.count.reduce((s, n) => s + n, 0);
   const plot = onAxis ? Math.min(380, Math.max(56, onAxis * 16)) : 28;
-  const lanes = c.lanes.names.map((_, k) => k);
+  const margins = c.margins.names.map((_, k) => k);
   const depthTop = 18, depthHeight = 72, top = depthTop + depthHeight + 22, bottom = top + plot;
-  const axisY = bottom + 6, laneTop = axisY + 34;
-  const [ctx, width] = prepare(ranges.canvas, laneTop + lanes.length * 38);
+  const axisY = bottom + 6, marginTop = axisY + 34;
+  const [ctx, width] = prepare(ranges.canvas, marginTop + margins.length * 38);
   const x1 = LEFT, x2 = width - RIGHT;
   const X = (v) => (v > OPEN ? x2 : v < -OPEN ? x1 : Math.min(x2, Math.max(x1, x1 + ((v - a) / (b - a)) * (x2 - x1))));
   drawAxis(ctx, c.axis, a, b, x1, x2, axisY, depthTop);
@@ -52,7 +52,7 @@ ranges.draw = () => {
   write(ctx, total.toLocaleString("en-US"), LEFT - 10, top + 6, "right", "--text");
   write(ctx, total === 1 ? one : data.unit, LEFT - 10, top + 22, "right");
   if (!visible.length) write(ctx, onAxis ? "no ranges are shown here" : "no ranges", (x1 + x2) / 2, top + plot / 2, "center");
-  lanes.forEach((lane, k) => drawLane(ctx, c, lane, x1, x2, laneTop + k * 38));
+  margins.forEach((margin, k) => drawMargin(ctx, c, margin, x1, x2, marginTop + k * 38));
   const axisName = c.name + (c.axis.zoned ? " (UTC)" : c.axis.kind === "rank" ? " (in order, not to scale)" : "");
   ctx.font = "600 12px system-ui, -apple-system, 'Segoe UI', sans-serif";
   write(ctx, clip(ctx, axisName, x2 - x1), x1, 6, "left", "--text");
@@ -127,16 +127,16 @@ function drawDepth(ctx, depth, a, b, X, top, height) {
   }
   return deepest;
 }
-function drawLane(ctx, c, lane, x1, x2, y) {
-  const l = c.lanes, mine = l.lane.map((k, i) => (k === lane && !state.hidden.has(l.group[i]) ? i : -1)).filter((i) => i >= 0);
-  const all = l.count.reduce((s, n, i) => s + (l.lane[i] === lane ? n : 0), 0);
-  write(ctx, clip(ctx, count(all) + " with " + l.names[lane], x2 - x1), x1, y + 8);
+function drawMargin(ctx, c, margin, x1, x2, y) {
+  const l = c.margins, mine = l.margin.map((k, i) => (k === margin && !state.hidden.has(l.group[i]) ? i : -1)).filter((i) => i >= 0);
+  const all = l.count.reduce((s, n, i) => s + (l.margin[i] === margin ? n : 0), 0);
+  write(ctx, clip(ctx, count(all) + " with " + l.names[margin], x2 - x1), x1, y + 8);
   let x = x1;
   for (const i of mine) {
     const w = (l.count[i] / all) * (x2 - x1);
     ctx.fillStyle = colourOf(l.group[i]);
     ctx.fillRect(x, y + 18, Math.max(1, w - (w > 5 ? 1 : 0)), 12);
-    ranges.laid.push({ i, y: y + 18, h: 12, x1: x, x2: x + w, view: "lanes" });
+    ranges.laid.push({ i, y: y + 18, h: 12, x1: x, x2: x + w, view: "margins" });
     x += w;
   }
 }
@@ -152,7 +152,7 @@ ranges.tip = (bar) => {
   if (bar.view === "marks") {
     lines.push(c.name + (many ? " from " : " ") + m.from[i] + " to " + m.to[i]);
   } else {
-    lines.push(c.name + ": " + c.lanes.names[m.lane[i]]);
+    lines.push(c.name + ": " + c.margins.names[m.margin[i]]);
   }
   return describe(m, i, lines);
 };
