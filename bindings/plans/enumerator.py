@@ -1,6 +1,6 @@
 """SplitEnumerator: distribute the containers of a plan over several readers.
 
-When a dynamic filter arrives, it prunes the containers that are left.
+When a dynamic filter arrives, it prunes the remaining containers.
 """
 
 from __future__ import annotations

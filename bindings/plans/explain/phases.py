@@ -24,7 +24,7 @@ class Phase:
             lists), "footers" (of a Delta table's files without bounds in the log), "dynamic"
             (keys of joins), "limit" or "pages".
         containers_in, containers_out: Containers before and after it; for pages, row groups.
-        files, bytes, rows: What is left after it; None is unknown.
+        files, bytes, rows: What remains after it; None is unknown.
         seconds: Its time, measured while the plan was made; None if it was not measured by itself.
         note: More about it, for people.
     """

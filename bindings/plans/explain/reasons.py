@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skipstone.bindings.plans.explain.undecided import Kept, Mask, Undecided, undecided_reasons
+from skipstone.bindings.plans.explain.undecided import (
+    KeptBecause,
+    Mask,
+    Undecided,
+    undecided_reasons,
+)
 from skipstone.ir.node import conjuncts_of
 from skipstone.ir.outcome import Verdict
 
@@ -30,8 +35,8 @@ class KeptReason:
     hint: str = ""
 
 
-MATCHES = Undecided(Kept.MATCHES, "every row matches")
-TOGETHER = Undecided(Kept.TOGETHER, "no single conjunct rules the container out")
+MATCHES = Undecided(KeptBecause.MATCHES, "every row matches")
+TOGETHER = Undecided(KeptBecause.TOGETHER, "no single conjunct rules the container out")
 
 
 def kept_reasons(plan: Selection) -> tuple[KeptReason, ...]:
@@ -71,6 +76,6 @@ def reasons_of(plan: Selection) -> list[tuple[Undecided, Mask]]:
 
 def _missing(plan: Selection, reason: Undecided, where: Mask) -> str:
     """Return why the statistics of a column are missing, as far as its table knows."""
-    if reason.kind is not Kept.MISSING:
+    if reason.kind is not KeptBecause.MISSING:
         return ""
     return plan.table.why_missing(reason.path, reason.statistic, np.flatnonzero(where))
