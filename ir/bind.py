@@ -24,7 +24,7 @@ from skipstone.ir.comparisons import (
     is_null,
     member_conditions,
 )
-from skipstone.ir.errors import AmbiguousColumn, PredicateTooDeep, unknown_column
+from skipstone.ir.errors import AmbiguousColumn, limited_nesting, unknown_column
 from skipstone.ir.forms import CONDITIONS, SCALARS
 from skipstone.ir.functions.build import TRUTH, build, cast, truth
 from skipstone.ir.like import decode
@@ -68,12 +68,8 @@ def bind(node: Node, leaves: Mapping[Path, Leaf], session: Session) -> Node:
         UnknownColumn, AmbiguousColumn: a name matches no column, or several.
         PredicateTooDeep: the nesting exceeds what Python can follow.
     """
-    try:
+    with limited_nesting():
         return simplify(_Binder(leaves, session).predicate(node))
-    except RecursionError:
-        raise PredicateTooDeep(
-            "predicate is nested too deeply; expected at most a few hundred levels"
-        ) from None
 
 
 def bind_scalar(

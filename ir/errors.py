@@ -5,8 +5,9 @@ Each message names the thing, what was expected, what came, and the way out.
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 
 class SkipstoneError(Exception):
@@ -54,6 +55,17 @@ class PredicateSyntaxError(PredicateError):
 
 class PredicateTooDeep(PredicateError):
     """A predicate is nested deeper than the parser or the compiler can follow."""
+
+
+@contextlib.contextmanager
+def limited_nesting() -> Iterator[None]:
+    """Raise PredicateTooDeep where the block exceeds Python's limit of recursion."""
+    try:
+        yield
+    except RecursionError:
+        raise PredicateTooDeep(
+            "predicate is nested too deeply; expected at most a few hundred levels"
+        ) from None
 
 
 class UnknownColumn(PredicateError):

@@ -183,22 +183,26 @@ def _strict_flags(args: tuple[Interval, ...]) -> tuple[Mask, Mask, Mask]:
     Returns:
         Three masks: all arguments may hold values, some may be NULL, some may be unknown.
     """
-    alive, nulls, may_raise = YES, NO, NO
+    has_value, nulls, may_raise = YES, NO, NO
     for a in args:
-        alive, nulls, may_raise = alive & a.some, nulls | a.may_hold_null, may_raise | a.may_raise
-    return alive, nulls, may_raise
+        has_value, nulls, may_raise = (
+            has_value & a.some,
+            nulls | a.may_hold_null,
+            may_raise | a.may_raise,
+        )
+    return has_value, nulls, may_raise
 
 
 def opaque(call: Call, f: Function, args: tuple[Interval, ...]) -> Interval:
     """Return the interval of a strict function that follows without looking at values."""
-    alive, nulls, may_raise = _strict_flags(args)
+    has_value, nulls, may_raise = _strict_flags(args)
     u, policy = unknown(call.dtype), f.policy(call)
     return replace(
         u,
-        may_hold_value=alive,
-        may_hold_null=nulls | (alive & (policy == "null")),
-        may_hold_nan=alive & u.may_hold_nan,
-        may_raise=may_raise | (alive & (policy in ("raise", "unknown"))),
+        may_hold_value=has_value,
+        may_hold_null=nulls | (has_value & (policy == "null")),
+        may_hold_nan=has_value & u.may_hold_nan,
+        may_raise=may_raise | (has_value & (policy in ("raise", "unknown"))),
     )
 
 
@@ -210,7 +214,7 @@ def corners(call: Call, f: Function, args: tuple[Interval, ...]) -> Interval:
     then ends where the function saturates, or it is unbounded. A box of one point is that point.
     """
     assert f.point is not None
-    alive, nulls, may_raise = _strict_flags(args)
+    has_value, nulls, may_raise = _strict_flags(args)
     policy = f.policy(call)
     saturates = f.saturates and policy != "keep"
     single = functools.reduce(np.logical_and, (a.single for a in args), YES)
@@ -243,14 +247,14 @@ def corners(call: Call, f: Function, args: tuple[Interval, ...]) -> Interval:
     if not saturates:
         unbounded = unbounded | bad_seen
     unbounded = unbounded & ~empty & ~single
-    may_hold_value = alive & (seen | unbounded) & ~empty
+    may_hold_value = has_value & (seen | unbounded) & ~empty
     low = np.where(unbounded, end(call.dtype, high=False), low)
     high = np.where(unbounded, end(call.dtype, high=True), high)
     floating = call.dtype.kind is Kind.FLOAT
     above = unbounded if call.dtype.kind in TEXT else NO
-    nulls = nulls | (bad_seen & alive) if policy == "null" else nulls
-    may_raise = may_raise | (bad_seen & alive) if policy in ("raise", "unknown") else may_raise
-    nans = alive & (nan_seen | (unbounded & floating))
+    nulls = nulls | (bad_seen & has_value) if policy == "null" else nulls
+    may_raise = may_raise | (bad_seen & has_value) if policy in ("raise", "unknown") else may_raise
+    nans = has_value & (nan_seen | (unbounded & floating))
     return Interval(call.dtype, low, high, above, may_hold_value, nulls, nans, may_raise)
 
 

@@ -1,4 +1,4 @@
-"""Lowering: turn a bound predicate into a Program over statistics slots.
+"""Lowering: turn a bound predicate into a Program over statistics.
 
 For each node of the predicate, each of the three outcome bits is a condition over statistics. Only
 the bits that are needed are built. Besides TRUE, FALSE and NULL, two unions have short forms of
@@ -29,7 +29,7 @@ from skipstone.ir.simplify import FALSE, TRUE
 from skipstone.ir.types import Kind
 
 MAX_DEPTH: Final = 150  # Python's parser, which reads kernels, takes 200 nested parentheses
-LEAF_DEPTH: Final = 24  # of a test of one column, with all its slots
+LEAF_DEPTH: Final = 24  # of a test of one column, with all its statistics
 
 
 class Want(enum.Enum):
@@ -99,10 +99,10 @@ class Program:
         for i, n, args in self.steps():
             if n.op is Op.LITERAL:
                 text = show(n)
-            elif n.op in SLOTS:
+            elif n.op in STATISTICS:
                 value: Any = n.value
-                slot = show(value) if isinstance(value, Node) else show_path(value)
-                text = f"{n.op.value} {slot}"
+                source = show(value) if isinstance(value, Node) else show_path(value)
+                text = f"{n.op.value} {source}"
             else:
                 text = " ".join([n.op.value, *(f"%{a}" for a in args)])
             lines.append(f"%{i} = {text}")
@@ -130,7 +130,7 @@ def lower(
     rows = Node(Op.MAY_HOLD_ROWS)
     if guarantees is None:
         return Program(FALSE, TRUE if with_can_miss else None)
-    guarantee_slots = [
+    guaranteed = [
         Node(
             Op.MAY_CONTAIN if g.kind == "in" else Op.MAY_CONTAIN_OTHER,
             value=(g.path, g.values),
@@ -139,7 +139,7 @@ def lower(
         for g in guarantees
     ]
     program = Program(
-        _and(rows, condition_of(n, Want.T), *guarantee_slots),
+        _and(rows, condition_of(n, Want.T), *guaranteed),
         condition_of(n, Want.NOT_TRUE) if with_can_miss else None,
     )
     above = 1 + (len(guarantees) + 2).bit_length()
@@ -170,7 +170,7 @@ def _depth(program: Program) -> int:
 
 
 def condition_of(n: Node, want: Want) -> Node:
-    """Return the condition over slots under which a bound predicate can have an outcome."""
+    """Return the condition over statistics under which a bound predicate can have an outcome."""
     match n.op:
         case Op.LITERAL:
             outcome = Want.N if n.value is None else Want.T if n.value else Want.F
@@ -206,7 +206,7 @@ def condition_of(n: Node, want: Want) -> Node:
             return _or(condition_of(arg, Want.T), condition_of(arg, Want.F))
     term = n.args[0]
     test = _test(n, want)
-    return _or(test, _slot(Op.MAY_RAISE, term)) if term.op is Op.CALL else test
+    return _or(test, _statistic(Op.MAY_RAISE, term)) if term.op is Op.CALL else test
 
 
 def _test(n: Node, want: Want) -> Node:
@@ -215,15 +215,15 @@ def _test(n: Node, want: Want) -> Node:
         if want is Want.N:
             return FALSE
         if want in (Want.T, Want.NOT_FALSE):
-            return _slot(Op.MAY_HOLD_NULL, n.args[0])
+            return _statistic(Op.MAY_HOLD_NULL, n.args[0])
         return _may_be_defined(n.args[0])
     match want:
         case Want.N:
-            return _slot(Op.MAY_HOLD_NULL, n.args[0])
+            return _statistic(Op.MAY_HOLD_NULL, n.args[0])
         case Want.NOT_TRUE:
-            return _or(_leaf(n, Want.F), _slot(Op.MAY_HOLD_NULL, n.args[0]))
+            return _or(_leaf(n, Want.F), _statistic(Op.MAY_HOLD_NULL, n.args[0]))
         case Want.NOT_FALSE:
-            return _or(_leaf(n, Want.T), _slot(Op.MAY_HOLD_NULL, n.args[0]))
+            return _or(_leaf(n, Want.T), _statistic(Op.MAY_HOLD_NULL, n.args[0]))
     return _leaf(n, want)
 
 
@@ -239,16 +239,23 @@ def _combine(n: Node, want: Want) -> Node:
     return (_and if all_must else _or)(*(condition_of(a, want) for a in n.args))
 
 
-SLOTS: Final = (Op.MIN, Op.MAX, Op.MAY_HOLD_VALUE, Op.MAY_HOLD_NULL, Op.MAY_HOLD_NAN, Op.MAY_RAISE)
+STATISTICS: Final = (
+    Op.MIN,
+    Op.MAX,
+    Op.MAY_HOLD_VALUE,
+    Op.MAY_HOLD_NULL,
+    Op.MAY_HOLD_NAN,
+    Op.MAY_RAISE,
+)
 
 
 @functools.lru_cache(maxsize=1 << 12)
-def _slot(op: Op, term: Node) -> Node:
+def _statistic(op: Op, term: Node) -> Node:
     return Node(op, value=term.value if term.op is Op.COLUMN else term, dtype=term.dtype)
 
 
 def _member(op: Op, column: Node, values: tuple[object, ...]) -> Node:
-    """Return the slot of a provider's answer about a set; TRUE for calls, which lack providers."""
+    """Return a provider's answer about a set as a statistic; TRUE for calls, which have none."""
     if column.op is Op.COLUMN:
         return Node(op, value=(column.value, values), dtype=column.dtype)
     return TRUE
@@ -256,12 +263,12 @@ def _member(op: Op, column: Node, values: tuple[object, ...]) -> Node:
 
 def _may_be_defined(column: Node) -> Node:
     """Return the condition that the column may hold a value that is not NULL."""
-    return _or(_slot(Op.MAY_HOLD_VALUE, column), *_nan_slots(column))
+    return _or(_statistic(Op.MAY_HOLD_VALUE, column), *_may_hold_nan(column))
 
 
-def _nan_slots(column: Node) -> tuple[Node, ...]:
+def _may_hold_nan(column: Node) -> tuple[Node, ...]:
     if column.dtype and column.dtype.kind is Kind.FLOAT:
-        return (_slot(Op.MAY_HOLD_NAN, column),)
+        return (_statistic(Op.MAY_HOLD_NAN, column),)
     return ()
 
 
@@ -271,16 +278,16 @@ def _leaf(n: Node, want: Want) -> Node:
     NaN is greater than every number.
     """
     column = n.args[0]
-    low = _slot(Op.MIN, column)
-    high = _slot(Op.MAX, column)
-    may_hold_value = _slot(Op.MAY_HOLD_VALUE, column)
-    nan_slots = _nan_slots(column)
+    low = _statistic(Op.MIN, column)
+    high = _statistic(Op.MAX, column)
+    may_hold_value = _statistic(Op.MAY_HOLD_VALUE, column)
+    may_hold_nan = _may_hold_nan(column)
     true = want is Want.T
     match n.op:
         case Op.DEFINED:
             return _may_be_defined(column) if true else FALSE
         case Op.NAN:
-            return _or(*nan_slots) if true else may_hold_value
+            return _or(*may_hold_nan) if true else may_hold_value
         case Op.LT | Op.GE:
             # x < v can be true if some value is below v; the least is min:  min < v.
             # x < v can be false if some value is not; the greatest is max:  max >= v, or NaN.
@@ -288,12 +295,12 @@ def _leaf(n: Node, want: Want) -> Node:
             v = n.args[1]
             if true is (n.op is Op.LT):
                 return _and(may_hold_value, Node(Op.LT, (low, v)))
-            return _or(_and(may_hold_value, Node(Op.GE, (high, v))), *nan_slots)
+            return _or(_and(may_hold_value, Node(Op.GE, (high, v))), *may_hold_nan)
         case Op.LE | Op.GT:
             v = n.args[1]
             if true is (n.op is Op.LE):
                 return _and(may_hold_value, Node(Op.LE, (low, v)))
-            return _or(_and(may_hold_value, Node(Op.GT, (high, v))), *nan_slots)
+            return _or(_and(may_hold_value, Node(Op.GT, (high, v))), *may_hold_nan)
         case Op.EQ:
             # x = v can be true if v lies in [min, max].
             # x = v can be false unless every value is v:  min = v = max.
@@ -310,7 +317,7 @@ def _leaf(n: Node, want: Want) -> Node:
                 _or(Node(Op.LT, (low, v)), Node(Op.GT, (high, v))),
                 _member(Op.MAY_CONTAIN_OTHER, column, (v.value,)),
             )
-            return _or(apart, *nan_slots)
+            return _or(apart, *may_hold_nan)
         case Op.IN:
             assert isinstance(n.value, tuple)
             if true:
@@ -324,14 +331,14 @@ def _leaf(n: Node, want: Want) -> Node:
                 Node(Op.NOT_ALL_IN, (low, high), n.value, column.dtype),
                 _member(Op.MAY_CONTAIN_OTHER, column, n.value),
             )
-            return _or(apart, *nan_slots)
+            return _or(apart, *may_hold_nan)
         case Op.WITHIN:
             first, last = n.args[1:]
             if true:
                 return _and(may_hold_value, Node(Op.GE, (high, first)), Node(Op.LE, (low, last)))
             return _or(
                 _and(may_hold_value, _or(Node(Op.LT, (low, first)), Node(Op.GT, (high, last)))),
-                *nan_slots,
+                *may_hold_nan,
             )
         case Op.LIKE:
             return _prefix(n, true)
@@ -341,12 +348,12 @@ def _leaf(n: Node, want: Want) -> Node:
 def _prefix(n: Node, true: bool) -> Node:
     """Return the condition of LIKE 'p%', which is the range [p, after p).
 
-    Of another pattern, only its start is used, and any value may miss it. `merge` adds the rest.
+    Any other pattern is tested by its start only, and any value may fail it. `merge` adds the rest.
     """
     column, pattern = n.args[0], pattern_of(n)
-    low = _slot(Op.MIN, column)
-    high = _slot(Op.MAX, column)
-    may_hold_value = _slot(Op.MAY_HOLD_VALUE, column)
+    low = _statistic(Op.MIN, column)
+    high = _statistic(Op.MAX, column)
+    may_hold_value = _statistic(Op.MAY_HOLD_VALUE, column)
     assert column.dtype
     prefix = pattern.prefix.encode()
     after = after_prefix(prefix) if prefix else None

@@ -52,7 +52,7 @@ class Op(enum.Enum):
     LAMBDA = "lambda"  # before binding: its body; value: the Names of its parameters
     CALL = "call"  # value: the function's name; after binding (name, Session, ...)
 
-    # Statistics slots of a program; value: the column's Path, or the call from which they are
+    # Statistics that a program reads; value: the column's Path, or the call from which they are
     # derived.
     MIN = "min"  # scalar: no value of the column lies below
     MAX = "max"  # scalar: no value of the column lies above

@@ -50,10 +50,10 @@ def check_program(root: Node) -> Node:
                 "program",
             )
         elif node.op in COMPARISONS:
-            slot, lit = node.args
+            statistic, lit = node.args
             side = Op.MIN if node.op in (Op.LT, Op.LE) else Op.MAX
             _require(
-                slot.op is side and lit.op is Op.LITERAL and lit.dtype == slot.dtype,
+                statistic.op is side and lit.op is Op.LITERAL and lit.dtype == statistic.dtype,
                 node,
                 "program",
             )

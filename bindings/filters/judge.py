@@ -272,11 +272,11 @@ def _mark_possible(group: Group, boxes: list[_Box], may_match: Mask) -> None:
     fits = ~may_match
     for kind, box in zip(group.kinds, boxes, strict=True):
         fits &= (box.may_hold_value, box.may_hold_nan, box.may_hold_null)[kind]
-    left = np.flatnonzero(fits)
+    undecided = np.flatnonzero(fits)
     numbers = [i for i, kind in enumerate(group.kinds) if kind == 0]
-    if not len(left) or group.tree is None:
-        may_match[left] = True
+    if not len(undecided) or group.tree is None:
+        may_match[undecided] = True
         return
-    low = np.stack([boxes[i].low[left] for i in numbers], axis=1)
-    high = np.stack([boxes[i].high[left] for i in numbers], axis=1)
-    may_match[left[any_inside(group.tree, low, high)]] = True
+    low = np.stack([boxes[i].low[undecided] for i in numbers], axis=1)
+    high = np.stack([boxes[i].high[undecided] for i in numbers], axis=1)
+    may_match[undecided[any_inside(group.tree, low, high)]] = True

@@ -48,12 +48,12 @@ def by_parts(
         first = e
     n = statistics.num_containers
     out = np.full(n, Verdict.MAYBE, np.uint8)
-    failed_parts, searches_left = [(0, n, first)], MAX_FAILURES
+    failed_parts, remaining_searches = [(0, n, first)], MAX_FAILURES
     while failed_parts:
         start, stop, error = failed_parts.pop()
-        if stop - start <= 1 or not searches_left:
+        if stop - start <= 1 or not remaining_searches:
             failed(error, stop - start)
-            searches_left = max(searches_left - 1, 0)
+            remaining_searches = max(remaining_searches - 1, 0)
             continue
         middle = (start + stop) // 2
         for a, b in ((middle, stop), (start, middle)):

@@ -54,7 +54,7 @@ MAX_COMPARISONS: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """The effect of one filter on the containers that the condition and the filters before it left.
+    """The effect of one filter on the containers that the condition and earlier filters kept.
 
     Attributes:
         filter: The filter.

@@ -122,15 +122,15 @@ def ranked(found: Sequence[Judged]) -> list[Judged]:
     A layout by one column is simpler than one by two, and a sort is simpler than a curve or
     partitions.
     """
-    left = sorted(found, key=lambda j: (j.mean, _complexity(j.layout)))
+    remaining = sorted(found, key=lambda j: (j.mean, _complexity(j.layout)))
     out: list[Judged] = []
-    while left:
-        limit = left[0].mean * (1 + CLOSE)
+    while remaining:
+        limit = remaining[0].mean * (1 + CLOSE)
         first = min(
-            (j for j in left if j.mean <= limit), key=lambda j: (_complexity(j.layout), j.mean)
+            (j for j in remaining if j.mean <= limit), key=lambda j: (_complexity(j.layout), j.mean)
         )
         out.append(first)
-        left.remove(first)
+        remaining.remove(first)
     return out
 
 

@@ -137,10 +137,10 @@ def _grid(s: Section) -> list[str]:
         return []
     cells = [tuple(s.columns), *map(tuple, s.rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(s.columns))]
-    left = len(widths) - s.numbers
+    first_number = len(widths) - s.numbers
     return [
         "  ".join(
-            cell.ljust(w) if i < left else cell.rjust(w)
+            cell.ljust(w) if i < first_number else cell.rjust(w)
             for i, (cell, w) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
         for row in cells
@@ -160,12 +160,12 @@ def html_of(advice: Advice) -> str:
 
 
 def _html_grid(s: Section) -> str:
-    left = len(s.columns) - s.numbers
+    first_number = len(s.columns) - s.numbers
 
     def row(cells: Sequence[str], tag: str) -> str:
         number = f"{tag} class='number'"
         return "<tr>" + "".join(
-            f"<{number if i >= left else tag}>{escape(cell)}</{tag}>"
+            f"<{number if i >= first_number else tag}>{escape(cell)}</{tag}>"
             for i, cell in enumerate(cells)
         )
 

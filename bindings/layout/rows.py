@@ -154,8 +154,8 @@ def drawn(plan: Plan, leaves: Sequence[Leaf], wanted: int) -> Rows:
     rows = np.where(rows < 0, usual, rows)
     total = rows.sum()
     # The k-th row belongs to the container that holds this place of all rows in table order.
-    places = (np.arange(wanted) + 0.5) / wanted * total
-    container = np.minimum(np.searchsorted(np.cumsum(rows), places, "right"), n - 1)
+    positions = (np.arange(wanted) + 0.5) / wanted * total
+    container = np.minimum(np.searchsorted(np.cumsum(rows), positions, "right"), n - 1)
     r = np.random.default_rng(SEED)
     plan.table.load([leaf.path for leaf in leaves])
     columns = {}

@@ -103,9 +103,9 @@ def _ordered_column(column: str, schema: pa.Schema, settings: Session) -> Path:
 def _best_exact_bound(
     plan: Plan, key: SortKey
 ) -> tuple[pa.Scalar[Any] | None, npt.NDArray[np.int64]]:
-    """Return the best bound that is a value of a matching row, and the containers left to read.
+    """Return the best bound that is a value of a matching row, and the containers still to be read.
 
-    The containers left are those whose bounds do not say what their best value is.
+    Those are the containers whose bounds do not say what their best value is.
     """
     stats, chosen = plan.statistics, plan.kept
     column = packed(stats, key.path)

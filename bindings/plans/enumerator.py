@@ -1,6 +1,6 @@
 """SplitEnumerator: distribute the containers of a plan over several readers.
 
-When a dynamic filter arrives, it prunes the containers that are left.
+When a dynamic filter arrives, it prunes the remaining containers.
 """
 
 from __future__ import annotations
@@ -291,12 +291,12 @@ class SplitEnumerator:
     def _wait_for_filters(self) -> None:
         with self._lock:
             self._deadline = self._deadline or time.monotonic() + self._wait
-        while (left := self._deadline - time.monotonic()) > 0:
+        while (seconds := self._deadline - time.monotonic()) > 0:
             with self._lock:
                 self._changed.clear()
                 if self._stopped or not any(f.awaitable and not f.complete for f in self._filters):
                     return
-            self._changed.wait(left)
+            self._changed.wait(seconds)
 
     # State.
 

@@ -19,13 +19,13 @@ class FilePages(NamedTuple):
         path: The file's path, as the plan names it.
         ranges: The ranges of rows of each row group; empty if only the whole file can be kept.
         pages: The pages of the condition's columns that were found.
-        left: Those that hold a row of a range.
+        remaining: Those that hold a row of a range.
     """
 
     path: str
     ranges: GroupRanges
     pages: int = 0
-    left: int = 0
+    remaining: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +34,12 @@ class PlanPages:
 
     Attributes:
         ranges: Path -> row group -> ranges of rows.
-        pages, left: As in `FilePages`, for all files.
+        pages, remaining: As in `FilePages`, for all files.
     """
 
     ranges: dict[str, GroupRanges]
     pages: int
-    left: int
+    remaining: int
 
     @property
     def row_groups(self) -> tuple[int, int]:
@@ -55,9 +55,9 @@ class PlanPages:
             rows += sum(stop - first for each in groups.values() for first, stop in each)
         known = all(self.ranges.values())
         is_live = known and sizes.scan.rows == sizes.scan.logical_rows
-        left = DataSize(
-            files, None, rows if known else None, rows if is_live else None, self.left
+        remaining = DataSize(
+            files, None, rows if known else None, rows if is_live else None, self.remaining
         )  # fmt: skip
         return dataclasses.replace(
-            sizes, scan=dataclasses.replace(sizes.scan, pages=self.pages), pages=left
+            sizes, scan=dataclasses.replace(sizes.scan, pages=self.pages), pages=remaining
         )

@@ -54,14 +54,14 @@ def lazy_frame(schema: pa.Schema, read: Read) -> LazyFrame:
         condition = None if predicate is None else from_polars(predicate, schema)
         used = set(names) if predicate is None else {*names, *predicate.meta.root_names()}
         needed = [name for name in schema.names if name in used] or schema.names[:1]
-        left = n_rows
+        remaining = n_rows
         for batch in read(needed, condition, n_rows if predicate is None else None):
             frame: Any = pl.from_arrow(batch)
             rows = frame if predicate is None else frame.filter(predicate)
-            rows = rows.select(names).head(rows.height if left is None else left)
+            rows = rows.select(names).head(rows.height if remaining is None else remaining)
             yield rows
-            left = None if left is None else left - rows.height
-            if left == 0:
+            remaining = None if remaining is None else remaining - rows.height
+            if remaining == 0:
                 return
 
     kinds: Any = pl.from_arrow(schema.empty_table())

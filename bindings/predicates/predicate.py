@@ -17,7 +17,7 @@ from skipstone.bindings.predicates.source import PredicateSource as PredicateSou
 from skipstone.bindings.predicates.source import is_column as is_column
 from skipstone.bindings.statistics.statistics import PruningStatistics, Statistics
 from skipstone.ir import spec
-from skipstone.ir.errors import PredicateError, PredicateTooDeep
+from skipstone.ir.errors import PredicateError, limited_nesting
 from skipstone.ir.guarantee import LiteralGuarantee, guarantees, membership_paths
 from skipstone.ir.lower import Program, lower
 from skipstone.ir.merge import merge
@@ -109,14 +109,10 @@ class PruningPredicate:
         self._source, self._schema = predicate, schema
         self._session = Session(timezone, ansi, case_sensitive)
         self._leaves = leaves_of(schema)
-        try:
+        with limited_nesting():
             self._bound = spec.check_bound(bind_source(predicate, self._leaves, self._session))
             literal_guarantees = guarantees(self._bound)
             self._both = lower(merge(self._bound), literal_guarantees)
-        except RecursionError:
-            raise PredicateTooDeep(
-                "predicate is nested too deeply; expected at most a few hundred levels"
-            ) from None
         if on_unknown is not None:
             for reason in not_understood(self._bound):
                 on_unknown(reason.what, reason.why)

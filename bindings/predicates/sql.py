@@ -30,7 +30,7 @@ from skipstone.bindings.predicates.sql_tokens import (
     quoted_word,
     tokens_of,
 )
-from skipstone.ir.errors import PredicateSyntaxError, PredicateTooDeep
+from skipstone.ir.errors import PredicateSyntaxError, PredicateTooDeep, limited_nesting
 from skipstone.ir.node import Node, quoted_name
 from skipstone.kernels.run import forks
 from skipstone.kernels.run.first_import import first_import
@@ -77,14 +77,14 @@ def _parse_lists(text: str) -> tuple[Node, Positions]:
         with contextlib.suppress(PredicateSyntaxError):  # its position is one in the shorter text
             node, positions = _parse_literals(cut.text)
             if (whole := put_back(node, cut)) is not None:
-                return whole, {name: cut.place(at) for name, at in positions.items()}
+                return whole, {name: cut.original_position(at) for name, at in positions.items()}
     return _parse_literals(text)
 
 
 def _parse_literals(text: str) -> tuple[Node, Positions]:
     """Parse a text, or reuse the cached tree of a text that differs only in its literals."""
-    kept = parse_cached(text, _parse) if len(text) <= FEW_CHARACTERS else None
-    return _parse(text) if kept is None else kept
+    cached = parse_cached(text, _parse) if len(text) <= FEW_CHARACTERS else None
+    return _parse(text) if cached is None else cached
 
 
 def _parse(text: str) -> tuple[Node, Positions]:
@@ -118,12 +118,8 @@ def _parse(text: str) -> tuple[Node, Positions]:
             0,
         )
     positions: Positions = {}
-    try:
+    with limited_nesting():
         return Reader(positions).node(tree), positions
-    except RecursionError:
-        raise PredicateTooDeep(
-            "predicate is nested too deeply; expected at most a few hundred levels"
-        ) from None
 
 
 def parse_order(text: str) -> list[tuple[Node, bool, bool]]:
@@ -195,13 +191,13 @@ def _trees(text: str) -> list[Any]:
             0,
         ) from None
     with _deep_recursion if check_nesting(tokens, text) > SHALLOW else contextlib.nullcontext():
-        for left in reversed(range(MAX_MASKS + 1)):
+        for masks in reversed(range(MAX_MASKS + 1)):
             try:
                 trees = _parser()(dialect=dialect).parse(tokens, text)
                 return [t for t in trees if t is not None]
             except ParseError as e:
                 position = _position(e, text)
-                with_mask = masked(tokens, position) if left else None
+                with_mask = masked(tokens, position) if masks else None
                 if with_mask is None:
                     raise _syntax_error(e, tokens, text, position) from None
                 tokens = with_mask

@@ -20,7 +20,7 @@ from skipstone.ir.errors import PredicateSyntaxError, PredicateTooDeep
 from skipstone.ir.node import Node, Op, literal
 
 FIRST_MARK: Final = 987_000_000
-MAX_SLOTS: Final = 1_000
+MAX_MARKS: Final = 1_000
 _PREFIX: Final = str(FIRST_MARK)[:6]  # of all marks; a text that holds it is parsed as it is
 # A quoted name; or a literal between an operator and the end of a test; or another string. A number
 # with an exponent or a suffix is not a plain literal, nor is one that is cast.
@@ -39,7 +39,7 @@ _UNSAFE: Final = re.compile(
 Parse = Callable[[str], tuple[Node, Positions]]
 
 
-class _Kept(NamedTuple):
+class _Cached(NamedTuple):
     node: Node
     positions: Positions
 
@@ -66,7 +66,7 @@ def parse_cached(text: str, parse: Parse) -> tuple[Node, Positions] | None:
         if which is None:
             continue
         value = _literal(found[which], is_number=which == 1)
-        if value is None or len(marks) == MAX_SLOTS:
+        if value is None or len(marks) == MAX_MARKS:
             return None
         first, last = found.span(which)
         name = str(FIRST_MARK + len(marks))
@@ -80,34 +80,34 @@ def parse_cached(text: str, parse: Parse) -> tuple[Node, Positions] | None:
     if not marks:
         return None
     try:
-        kept = _parse_marked("".join([*pieces, text[done:]]), tuple(marks), parse)
-        if kept is None:
+        cached = _parse_marked("".join([*pieces, text[done:]]), tuple(marks), parse)
+        if cached is None:
             return None
-        node = _filled(kept.node, dict(zip(marks, given, strict=True)))
+        node = _filled(cached.node, dict(zip(marks, given, strict=True)))
     except RecursionError:
         return None
     return node, {
         name: at + sum(more for begin, more in longer if begin < at)
-        for name, at in kept.positions.items()
+        for name, at in cached.positions.items()
     }
 
 
 @functools.lru_cache(maxsize=512)
-def _parse_marked(text: str, marks: tuple[Node, ...], parse: Parse) -> _Kept | None:
+def _parse_marked(text: str, marks: tuple[Node, ...], parse: Parse) -> _Cached | None:
     """Parse a text with marks; None if one of them is not a literal."""
     try:
         node, positions = parse(text)
     except (PredicateSyntaxError, PredicateTooDeep):
         return None
-    left = set(marks)
+    missing = set(marks)
     for n in node.walk():
         if n.op is Op.UNKNOWN:
             return None
         if n.op is Op.LITERAL:
-            left.discard(n)
+            missing.discard(n)
         elif n.op is Op.IN:
-            left.difference_update(Node(Op.LITERAL, (), v, t) for t, v in _members(n))
-    return None if left else _Kept(node, positions)
+            missing.difference_update(Node(Op.LITERAL, (), v, t) for t, v in _members(n))
+    return None if missing else _Cached(node, positions)
 
 
 def _filled(n: Node, values: Mapping[Node, Node]) -> Node:
@@ -130,7 +130,7 @@ def _members(n: Node) -> tuple[tuple[ty.DType, object], ...]:
     return n.value
 
 
-@functools.lru_cache(maxsize=2 * MAX_SLOTS)
+@functools.lru_cache(maxsize=2 * MAX_MARKS)
 def _mark(name: str, is_number: bool) -> Node:
     return literal(int(name), ty.INT32) if is_number else literal(name.encode(), ty.STRING)
 

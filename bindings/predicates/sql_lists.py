@@ -43,8 +43,8 @@ class Cut(NamedTuple):
     lists: dict[tuple[Member, ...], tuple[Member, ...]]
     moved: list[tuple[int, int]]
 
-    def place(self, at: int) -> int:
-        """Return the position in the original text of one in `text`."""
+    def original_position(self, at: int) -> int:
+        """Return where a position in `text` lies in the original text."""
         return at + sum(longer for end, longer in self.moved if end <= at)
 
 
@@ -55,7 +55,7 @@ def cut_lists(text: str) -> Cut | None:
         >>> cut = cut_lists(f"x IN ({', '.join(map(str, range(100)))}) AND y")
         >>> cut.text
         'x IN (900000001, 900000002) AND y'
-        >>> cut.text[cut.place(-1)]
+        >>> cut.text[cut.original_position(-1)]
         'y'
     """
     if len(text) < 2 * LONG:
@@ -87,18 +87,18 @@ def put_back(node: Node, cut: Cut) -> Node | None:
         node: The tree that the parser made of `cut.text`.
         cut: The text and its lists.
     """
-    left = dict(cut.lists)
+    missing = dict(cut.lists)
     marks = {value for pair in cut.lists for _, value in pair}
 
     def replaced(n: Node) -> Node:
-        if n.op is Op.IN and len(n.args) == 1 and isinstance(n.value, tuple) and n.value in left:
-            return Node(n.op, tuple(map(replaced, n.args)), left.pop(n.value), n.dtype)
+        if n.op is Op.IN and len(n.args) == 1 and isinstance(n.value, tuple) and n.value in missing:
+            return Node(n.op, tuple(map(replaced, n.args)), missing.pop(n.value), n.dtype)
         args = tuple(map(replaced, n.args))
         return n if args == n.args else Node(n.op, args, n.value, n.dtype)
 
     out = replaced(node)
     is_clean = not any(n.op is Op.LITERAL and n.value in marks for n in out.walk())
-    return out if not left and is_clean else None
+    return out if not missing and is_clean else None
 
 
 def _unused_numbers(text: str) -> Iterator[int]:

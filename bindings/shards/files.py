@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skipstone.bindings.shards.folder import ShardFolder
 from skipstone.bindings.shards.manifest import SAVE_AGAIN, Manifest, Shard
-from skipstone.bindings.shards.place import ShardFolder
 from skipstone.bindings.statistics.statistics import Statistics
 from skipstone.bindings.statistics.store.layout import wrong
 from skipstone.bindings.statistics.store.load import load
@@ -27,7 +27,7 @@ class ShardFiles:
     """Shards in a folder, and their files, which are read when they are needed."""
 
     def __init__(self, place: ShardFolder, manifest: Manifest) -> None:
-        self._place, self._manifest = place, manifest
+        self._folder, self._manifest = place, manifest
 
     @property
     def schema(self) -> pa.Schema:
@@ -62,7 +62,7 @@ class ShardFiles:
     @property
     def local(self) -> bool:
         """True if shards can be mapped in place; others are downloaded first."""
-        return self._place.local
+        return self._folder.local
 
     @property
     def about_schema(self) -> pa.Schema | None:
@@ -86,7 +86,7 @@ class ShardFiles:
         stats = self._load(shard.file, shard.identity)
         if stats.num_containers != shard.rows:
             raise wrong(
-                self._place.at(shard.file),
+                self._folder.at(shard.file),
                 f"holds {stats.num_containers} containers; the manifest expects {shard.rows}",
                 SAVE_AGAIN,
             )
@@ -101,10 +101,10 @@ class ShardFiles:
         shard = self.shards[i]
         if shard.about is None:
             raise StatisticsError(
-                f"{self._place.path} has no table that describes its containers; "
+                f"{self._folder.path} has no table that describes its containers; "
                 "save the shards with about="
             )
-        path = self._place.mapped(shard.about_file, f"{shard.about:016x}")
+        path = self._folder.mapped(shard.about_file, f"{shard.about:016x}")
         try:
             # Not mapped: if the file is truncated, a map reads zeros or ends the process.
             with open(path, "rb") as f:
@@ -144,7 +144,7 @@ class ShardFiles:
             return work(i)
         except (StatisticsError, OSError) as e:
             shard = self.shards[i]
-            path = self._place.at(shard.file)
+            path = self._folder.at(shard.file)
             if self.local:  # a file changed in place may be repaired by its next use
                 _mapped.drop((path, shard.identity))
             if isinstance(e, StatisticsError):
@@ -157,8 +157,8 @@ class ShardFiles:
             return otherwise
 
     def _load(self, file: str, identity: int) -> Statistics:
-        path = self._place.mapped(file, f"{identity:016x}")
+        path = self._folder.mapped(file, f"{identity:016x}")
         return _mapped.get((path, identity), lambda: load(path, identity))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self._place, self._manifest)
+        return type(self), (self._folder, self._manifest)

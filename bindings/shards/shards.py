@@ -14,8 +14,8 @@ import pyarrow.fs as pafs
 from skipstone.bindings.predicates.predicate import Condition, PruningPredicate
 from skipstone.bindings.progress import Track
 from skipstone.bindings.shards.files import OnError, ShardFiles
+from skipstone.bindings.shards.folder import ShardFolder
 from skipstone.bindings.shards.manifest import NAME, parse
-from skipstone.bindings.shards.place import ShardFolder
 from skipstone.bindings.shards.verdicts import ShardVerdicts, survivors_of
 from skipstone.ir.errors import StatisticsError
 from skipstone.ir.node import columns_of
@@ -67,8 +67,8 @@ class Shards(ShardFiles):
                 are unknown.
             SourceError: no file system is known for the URI.
         """
-        place = ShardFolder.of(where, filesystem)
-        return cls(place, parse(place.at(NAME), place.read(NAME)))
+        folder = ShardFolder.of(where, filesystem)
+        return cls(folder, parse(folder.at(NAME), folder.read(NAME)))
 
     def predicate(self, predicate: Condition) -> PruningPredicate:
         """Return a predicate over these columns; a `PruningPredicate` is returned unchanged."""

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from skipstone.bindings.progress import Track
+from skipstone.bindings.shards.folder import ShardFolder
 from skipstone.bindings.shards.manifest import NAME, SAVE_AGAIN, SHARD_FILES, Manifest, Shard, parse
-from skipstone.bindings.shards.place import ShardFolder
 from skipstone.bindings.shards.summary import stack_summaries, summary_of
 from skipstone.bindings.statistics.coerce_inputs import PACKED
 from skipstone.bindings.statistics.membership import members_of
@@ -66,8 +66,8 @@ def save_shards(
         raise StatisticsError(
             f"about has {about.num_rows} rows; expected {n}, one for each container"
         )
-    place, save = ShardFolder.of(where, filesystem), new_token()
-    place.make()
+    folder, save = ShardFolder.of(where, filesystem), new_token()
+    folder.make()
     try:
         written = []
         with Track("shards", -(-n // rows), "shards") as track:
@@ -75,11 +75,11 @@ def save_shards(
                 stop = min(first + rows, n)
                 rows_about = None if about is None else about.slice(first, stop - first)
                 containers = slice_statistics(stats, first, stop)
-                written.append(write_shard(place, save, containers, rows_about, order_by))
+                written.append(write_shard(folder, save, containers, rows_about, order_by))
                 track.step()
-        commit(place, save, stats.schema, written, None if about is None else about.schema)
+        commit(folder, save, stats.schema, written, None if about is None else about.schema)
     except BaseException:
-        forget(place, save)
+        forget(folder, save)
         raise
 
 
@@ -128,7 +128,7 @@ def slice_statistics(stats: Statistics, first: int, stop: int) -> Statistics:
 
 
 def write_shard(
-    place: ShardFolder,
+    folder: ShardFolder,
     save: str,
     stats: Statistics,
     about: pa.Table | None,
@@ -137,7 +137,7 @@ def write_shard(
     """Write the files of one shard, under names that no other attempt uses.
 
     Args:
-        place: The folder.
+        folder: The folder.
         save: The token of the save.
         stats: The shard's containers.
         about: Rows that describe them.
@@ -149,19 +149,19 @@ def write_shard(
     stem = f"shard-{save}-{new_token()}"
     always_holds, no_empty = not stats.has_members, stats.rows_plane() is True
     stats = stats.index(order_by=order_by)
-    with place.writing(f"{stem}.stats") as path:
+    with folder.writing(f"{stem}.stats") as path:
         stats.save(path)
         size, identity = os.path.getsize(path), open_file(path).identity
     checksum = None
     if about is not None:
-        with place.writing(f"{stem}.about") as path, replacing(path) as f:
+        with folder.writing(f"{stem}.about") as path, replacing(path) as f:
             checksum = write_table(f, about)
     shard = Shard(stem, stats.num_containers, size, identity, no_empty, checksum)
     return Written(shard, stats.leaf_paths(), summary_of(stats), always_holds)
 
 
 def commit(
-    place: ShardFolder,
+    folder: ShardFolder,
     save: str,
     schema: pa.Schema,
     written: Sequence[Written],
@@ -172,7 +172,7 @@ def commit(
     Files of the replaced shards stay until the next save, for programs that have opened them.
 
     Args:
-        place: The folder.
+        folder: The folder.
         save: The token of the save.
         schema: The table's columns.
         written: The shards.
@@ -182,11 +182,11 @@ def commit(
         StatisticsError: a file was deleted, as another save to the same folder ended meanwhile.
         OSError: a file cannot be written.
     """
-    before = _current_files(place)
+    before = _current_files(folder)
     summary = None
     if written:
         stem = f"summary-{save}-{new_token()}"
-        with place.writing(f"{stem}.stats") as path:
+        with folder.writing(f"{stem}.stats") as path:
             summaries = [w.summary for w in written]
             stack_summaries(schema, written[0].paths, summaries).save(path)
             summary = stem, open_file(path).identity
@@ -197,32 +197,34 @@ def commit(
         all(w.always_holds for w in written),
         about,
     )
-    if gone := manifest.files - place.names():
+    if gone := manifest.files - folder.names():
         raise StatisticsError(
-            f"{place.at(min(gone))} is gone: another save to the same folder has ended meanwhile, "
+            f"{folder.at(min(gone))} is gone: another save to the same folder has ended meanwhile, "
             "or the folder is not shared by all machines that write to it; "
             f"{SAVE_AGAIN}, one after the other, to a shared folder"
         )
-    place.put(NAME, manifest.dump())
+    folder.put(NAME, manifest.dump())
     with contextlib.suppress(OSError):  # unused files do no harm
-        place.remove(_shard_files(place) - manifest.files - before)
+        folder.remove(_shard_files(folder) - manifest.files - before)
 
 
-def forget(place: ShardFolder, save: str) -> None:
+def forget(folder: ShardFolder, save: str) -> None:
     """Delete the files of a save that failed, unless the manifest already names them."""
     with contextlib.suppress(OSError, StatisticsError):
-        current = parse(place.at(NAME), place.read(NAME)).files if NAME in place.names() else set()
-        place.remove(name for name in _shard_files(place) - current if f"-{save}-" in name)
+        current = (
+            parse(folder.at(NAME), folder.read(NAME)).files if NAME in folder.names() else set()
+        )
+        folder.remove(name for name in _shard_files(folder) - current if f"-{save}-" in name)
 
 
-def _current_files(place: ShardFolder) -> set[str]:
+def _current_files(folder: ShardFolder) -> set[str]:
     """Return the files of the current manifest; none if it is missing or damaged."""
     try:
-        return parse(place.at(NAME), place.read(NAME)).files
+        return parse(folder.at(NAME), folder.read(NAME)).files
     except StatisticsError:
         return set()
 
 
-def _shard_files(place: ShardFolder) -> set[str]:
+def _shard_files(folder: ShardFolder) -> set[str]:
     """Return the files in the folder that saves created, except the manifest."""
-    return {name for name in place.names() if SHARD_FILES.fullmatch(name) and name != NAME}
+    return {name for name in folder.names() if SHARD_FILES.fullmatch(name) and name != NAME}

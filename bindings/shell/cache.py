@@ -32,7 +32,7 @@ def _caches(folder: str | None) -> list[Cache]:
     from skipstone.kernels.config import config
     from skipstone.kernels.settings import folder_of
 
-    kept = config.statistics_cache_dir if folder is None else folder_of(folder)
+    statistics_folder = config.statistics_cache_dir if folder is None else folder_of(folder)
     try:
         root = config.kernel_cache_dir
     except RuntimeError as e:  # the user has no home directory
@@ -40,7 +40,7 @@ def _caches(folder: str | None) -> list[Cache]:
             f"the user's cache directory is not known ({describe_error(e)}); "
             "set SKIPSTONE_CACHE_DIR"
         ) from e
-    return [find_kernels(root), find_statistics(kept, root)]
+    return [find_kernels(root), find_statistics(statistics_folder, root)]
 
 
 @app.command("info", short_help="Show where the caches are, and what they hold.")

@@ -153,8 +153,8 @@ def explain(
     table, _ = _scan(paths, keep_unreadable, catalog, storage_option, quiet=as_json or as_html)
     with _no_warnings():
         result = table.plan(where=where, limit=limit, order_by=order_by, timezone=timezone)
-    form: Literal["json", "html", "text"] = "json" if as_json else "html" if as_html else "text"
-    print(result.explain(pages=pages, program=program, container=container, format=form))
+    shown_as: Literal["json", "html", "text"] = "json" if as_json else "html" if as_html else "text"
+    print(result.explain(pages=pages, program=program, container=container, format=shown_as))
 
 
 @app.command(

@@ -11,7 +11,7 @@ session/
     metrics             count the files that Spark opened
 
 statistics/             statistics in a DataFrame, and their verdicts
-    slots               the statistics that a predicate needs, and their names
+    needed              the statistics that a predicate needs, and their names
     locate              find them in a DataFrame: columns, structs, or the names in `columns=`
     delta_stats         `delta_statistics`: find them in the add files of a Delta log
     delta_types         the types in which Spark reads them from a log

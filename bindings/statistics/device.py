@@ -197,6 +197,6 @@ class DeviceSupport(Packed):
 
 
 def _host_launch(stats: weakref.ref[DeviceSupport], program: Program) -> Launch:
-    alive = stats()
-    assert alive is not None
-    return alive.host_launch(program)
+    owner = stats()
+    assert owner is not None
+    return owner.host_launch(program)

@@ -147,26 +147,30 @@ class Blooms:
         """
         import xxhash
 
-        live = np.arange(len(self._blocks))
+        undecided = np.arange(len(self._blocks))
         rest = iter(values)
         # A filter that holds one of the values is done, so a long list is rarely hashed to its end.
-        while len(live) and (
-            some := list(itertools.islice(rest, max(1, MAX_PROBES_PER_STEP // len(live))))
+        while len(undecided) and (
+            some := list(itertools.islice(rest, max(1, MAX_PROBES_PER_STEP // len(undecided))))
         ):
             encoded = [encodings(v, self._dtype, self._physical, self._length) for v in some]
             if None in encoded:
                 return None
             hashes = np.array(
-                [xxhash.xxh64_intdigest(data) for forms in encoded for data in forms or ()],
+                [
+                    xxhash.xxh64_intdigest(data)
+                    for encoded_value in encoded
+                    for data in encoded_value or ()
+                ],
                 np.uint64,
             )
-            live = live[~self._any_in(live, hashes)]
+            undecided = undecided[~self._any_in(undecided, hashes)]
         out = np.zeros(len(self._valid), np.bool_)
-        out[np.flatnonzero(self._valid)[live]] = True
+        out[np.flatnonzero(self._valid)[undecided]] = True
         return out
 
     def _any_in(self, which: npt.NDArray[np.intp], hashes: npt.NDArray[np.uint64]) -> Mask:
-        """Return for each of the filters `which` whether it may hold one of the hashes."""
+        """Return whether each of the filters `which` may hold one of the hashes."""
         block = ((hashes >> np.uint64(32)) * self._blocks[which, None]) >> np.uint64(32)
         words = self._words[(self._starts[which, None] + block).astype(np.intp)]
         bits = np.uint32(1) << ((hashes.astype(np.uint32)[:, None] * SALT) >> np.uint32(27))
@@ -179,7 +183,7 @@ def encodings(
 ) -> list[bytes] | None:
     """Return the bytes that a Parquet writer may have hashed for an axis value.
 
-    These are its plain encoding, in each form that a writer may have chosen.
+    These are its plain encodings, in each width that a writer may have chosen.
 
     Args:
         value: An axis value of `dtype`.
@@ -204,8 +208,8 @@ def encodings(
             if dtype.kind is Kind.DATE and value < GREGORIAN:
                 return None
             # A BIGINT column may have been widened from INT; format 1.0 stores UINT32 as INT64.
-            forms = [_integer(value, width) for width in _widths(dtype, physical)]
-            return [b for b in forms if b is not None] or None
+            encodings_by_width = [_integer(value, width) for width in _widths(dtype, physical)]
+            return [b for b in encodings_by_width if b is not None] or None
         case Kind.FLOAT:
             return _float(value, dtype, physical)
         case Kind.TIMESTAMP if physical == "INT64" and value >= SETTLED * PER_SECOND[dtype.unit]:
@@ -248,10 +252,10 @@ def _integer(value: int, width: int) -> bytes | None:
 
 
 def _float(value: float, dtype: DType, physical: str | None) -> list[bytes] | None:
-    """Encode a float in each form that a writer may have chosen and that holds it exactly."""
-    forms = {"FLOAT": "<f", "DOUBLE": "<d"}
-    if physical in forms:
-        chosen = [forms[physical]]
+    """Encode a float in each width that a writer may have chosen and that holds it exactly."""
+    codes = {"FLOAT": "<f", "DOUBLE": "<d"}
+    if physical in codes:
+        chosen = [codes[physical]]
     elif physical:
         chosen = []
     elif dtype.bits == 32:
@@ -259,14 +263,14 @@ def _float(value: float, dtype: DType, physical: str | None) -> list[bytes] | No
     else:
         chosen = ["<d", "<f"]
     out = []
-    for form in chosen:
+    for code in chosen:
         try:
-            packed = struct.pack(form, value)
+            packed = struct.pack(code, value)
         except OverflowError:
             continue
-        if struct.unpack(form, packed)[0] == value:
+        if struct.unpack(code, packed)[0] == value:
             # 0.0 and -0.0 are one value with two encodings.
-            out += [packed, struct.pack(form, -value)] if value == 0 else [packed]
+            out += [packed, struct.pack(code, -value)] if value == 0 else [packed]
     return out or None
 
 

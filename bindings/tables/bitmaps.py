@@ -185,8 +185,8 @@ class _BitmapReader:
         bases = np.array([base for base, _, _ in containers], np.int64)
         return numbers, np.repeat(bases, [n for _, _, n in containers])
 
-    def _number(self, form: str, size: int) -> int:
-        (value,) = struct.unpack_from(form, self.data, self._skip(size))
+    def _number(self, code: str, size: int) -> int:
+        (value,) = struct.unpack_from(code, self.data, self._skip(size))
         return int(value)
 
     def _skip(self, size: int) -> int:

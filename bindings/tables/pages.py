@@ -24,11 +24,11 @@ def pages_of(plan: Plan) -> PlanPages:
     table.check_unchanged(kept)
     tasks = table.tasks(plan.only(kept, []), lenient=True)
     ranges: dict[str, GroupRanges] = {path: {} for path in plan.row_groups}
-    pages = left = 0
+    pages = remaining = 0
     for file in tasks.reader.judge_pages(tasks.each):
         ranges[file.path] |= file.ranges
-        pages, left = pages + file.pages, left + file.left
-    return PlanPages(ranges, pages, left)
+        pages, remaining = pages + file.pages, remaining + file.remaining
+    return PlanPages(ranges, pages, remaining)
 
 
 def _readable(plan: Plan) -> Positions:

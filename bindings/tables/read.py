@@ -10,7 +10,6 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -20,7 +19,6 @@ from skipstone.bindings.progress import Track
 from skipstone.bindings.tables.parquet.calendar import leaf_values, rebase_batch
 from skipstone.bindings.tables.parquet.pages.page_history import PageHistory
 from skipstone.bindings.tables.row_filter import matching_rows
-from skipstone.ir.arrow import arrow_of, int64_of
 from skipstone.ir.errors import SourceError, UnsupportedForm
 from skipstone.ir.node import Node, columns_of
 from skipstone.kernels.run.pool import ContextPool, threads
@@ -82,7 +80,7 @@ def read_files_in_order(
 ) -> Iterator[Result]:
     """Run `read` on groups of files of some megabytes, as `read_in_order` does."""
     track = Track("reading", len(tasks), "files")
-    return read_in_order(read, together(tasks, sizes), track, len)
+    return read_in_order(read, together(zip(tasks, sizes, strict=True), GROUP_BYTES), track, len)
 
 
 def judge_files_in_order(judge: Callable[[T], Result], tasks: Sequence[T]) -> Iterator[Result]:
@@ -91,21 +89,24 @@ def judge_files_in_order(judge: Callable[[T], Result], tasks: Sequence[T]) -> It
     return read_in_order(lambda task: [judge(task)], tasks, track)
 
 
-def together(tasks: Sequence[T], sizes: Sequence[int]) -> Iterator[list[T]]:
-    """Yield neighbouring tasks in groups of some megabytes.
+def together(
+    sized: Iterable[tuple[T, float]], limit: float, alike: Callable[[T, T], bool] | None = None
+) -> Iterator[list[T]]:
+    """Yield neighbouring tasks in groups that do not exceed a size, except alone.
 
     Args:
-        tasks: The tasks.
-        sizes: The bytes that each reads.
+        sized: The tasks, and the size of each.
+        limit: The largest size of a group.
+        alike: Says whether a task may join the group that begins with another; None: always.
     """
     group: list[T] = []
-    nbytes = 0
-    for task, size in zip(tasks, sizes, strict=True):
-        if group and nbytes + size > GROUP_BYTES:
+    size = 0.0
+    for task, own in sized:
+        if group and (size + own > limit or (alike is not None and not alike(group[0], task))):
             yield group
-            group, nbytes = [], 0
+            group, size = [], 0.0
         group.append(task)
-        nbytes += size
+        size += own
     if group:
         yield group
 
@@ -119,7 +120,7 @@ class RowSelection:
         predicate: The bound condition; None keeps every row.
         lenient: True if rows that cannot be judged here are returned, for the caller to judge.
         reader: Decodes the files, where it can.
-        pages: The rows that page statistics have judged so far, and those that they left.
+        pages: The rows that page statistics have judged so far, and those that remained.
     """
 
     columns: tuple[str, ...]
@@ -223,7 +224,7 @@ def batches_of(
     """
     parquet_columns = file.metadata.schema
     chosen = range(file.num_row_groups) if groups is None else groups
-    left = sum(file.metadata.row_group(g).num_rows for g in chosen)
+    remaining = sum(file.metadata.row_group(g).num_rows for g in chosen)
     int96 = {
         c.path.split(".")[0]
         for c in map(parquet_columns.column, range(len(parquet_columns)))
@@ -253,12 +254,12 @@ def batches_of(
                     "before -4713, which Arrow misreads; write it as TIMESTAMP_MICROS "
                     "(spark.sql.parquet.outputTimestampType), or read it by Spark"
                 )
-        left -= batch.num_rows
+        remaining -= batch.num_rows
         yield rebase_batch(batch, file.metadata.metadata or {}, int96, path)
-    if columns and left:  # pyarrow 26 reads no row where a list's pages hold one value each
+    if columns and remaining:  # pyarrow 26 reads no row where a list's pages hold one value each
         raise SourceError(
-            f"{path}: Arrow read {left} rows fewer than the footer counts; expected all of them. "
-            f"Read other columns than {', '.join(columns)}, or read it by Spark"
+            f"{path}: Arrow read {remaining} rows fewer than the footer counts; expected all of "
+            f"them. Read other columns than {', '.join(columns)}, or read it by Spark"
         )
 
 
@@ -266,13 +267,3 @@ def _has_dictionary(t: pa.DataType) -> bool:
     """Return True if a nested type contains a dictionary type."""
     inner = [t.field(i).type for i in range(t.num_fields)] if pa.types.is_nested(t) else []
     return any(pa.types.is_dictionary(i) or _has_dictionary(i) for i in inner)
-
-
-def offsets_of(values: pa.ListArray) -> pa.Array:
-    """Return the offset of each list among the items of all lists; NULL lists count as empty.
-
-    Returns:
-        int32 array, one longer than `values`.
-    """
-    ends = np.cumsum(int64_of(values.value_lengths()), dtype=np.int32)
-    return arrow_of(np.concatenate([np.zeros(1, np.int32), ends]))

@@ -39,7 +39,7 @@ class Judged(NamedTuple):
     may_raise: Mask | None = None
 
     @property
-    def alive(self) -> Mask:
+    def to_keep(self) -> Mask:
         """The mask of the rows to keep."""
         return self.true if self.may_raise is None else self.true | self.may_raise
 
@@ -181,25 +181,25 @@ def matching_rows(node: Node, batch: pa.RecordBatch) -> pa.RecordBatch:
         UnsupportedForm: only planning supports a form of the condition, or Spark raises an error
             for a row that the rest of the condition leaves.
     """
-    alive = matches(node, batch)
-    return batch if alive.all() else batch.filter(arrow_of(alive))
+    candidates = matches(node, batch)
+    return batch if candidates.all() else batch.filter(arrow_of(candidates))
 
 
 def matches(node: Node, batch: pa.RecordBatch) -> Mask:
     """Return the mask of the rows for which a bound condition is TRUE; raises as above."""
-    alive, open_ = np.ones(batch.num_rows, np.bool_), None
+    candidates, open_ = np.ones(batch.num_rows, np.bool_), None
     for part in conjuncts(node):
         if not batch.num_rows:
             break
         rows = batch.select(part.names) if part.names else batch
         # A kernel judges all rows in less time than Arrow needs to select the remaining ones.
-        whole = part.program is not None or alive.all()
-        truth = part.judge(rows if whole else rows.filter(arrow_of(alive)))
-        where = slice(None) if whole else alive
+        whole = part.program is not None or candidates.all()
+        truth = part.judge(rows if whole else rows.filter(arrow_of(candidates)))
+        where = slice(None) if whole else candidates
         if truth.may_raise is not None:
             open_ = np.zeros(batch.num_rows, np.bool_) if open_ is None else open_
             open_[where] |= truth.may_raise
-        alive[where] &= truth.alive
-    if open_ is not None and (lost := int((open_ & alive).sum())):
+        candidates[where] &= truth.to_keep
+    if open_ is not None and (lost := int((open_ & candidates).sum())):
         raise unjudged(node, lost)
-    return alive
+    return candidates

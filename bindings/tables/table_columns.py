@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
 import pyarrow as pa
 
 from skipstone.bindings.tables.char_columns import padded
-from skipstone.ir.arrow import plain
+from skipstone.ir.arrow import arrow_of, int64_of, plain
 from skipstone.ir.errors import SourceError, clip
+
+# What Delta and Iceberg call the parts of lists and maps -> Arrow's attribute with their type.
+PARTS: Final = {"element": "value_type", "key": "key_type", "value": "item_type"}
 
 
 def file_names(schema: pa.Schema, fields: list[pa.Field], path: str) -> dict[str, str]:
@@ -101,3 +108,36 @@ def variants(values: pa.Array, arrow_type: pa.DataType) -> pa.Array:
         )
     children = [values.field(f.name).cast(f.type) for f in arrow_type]
     return pa.StructArray.from_arrays(children, fields=list(arrow_type), mask=values.is_null())
+
+
+def with_parts(
+    values: pa.Array, arrow_type: pa.DataType, convert: Callable[[pa.Array, str], pa.Array]
+) -> pa.Array:
+    """Return lists or maps as another type of lists or maps.
+
+    Args:
+        values: The lists or maps.
+        arrow_type: The other type.
+        convert: Called with the items of lists and "element", or with the keys of maps and "key",
+            then their values and "value"; returns them as `arrow_type` has them.
+    """
+    if pa.types.is_list(arrow_type):
+        items = convert(values.flatten(), "element")
+        return pa.ListArray.from_arrays(
+            _offsets_of(values), items, type=arrow_type, mask=values.is_null()
+        )
+    whole = values if not values.offset else pa.concat_arrays([values])
+    keys, items = convert(whole.keys, "key"), convert(whole.items, "value")
+    return pa.MapArray.from_arrays(
+        whole.offsets, keys, items, type=arrow_type, mask=whole.is_null()
+    )
+
+
+def _offsets_of(values: pa.ListArray) -> pa.Array:
+    """Return the offset of each list among the items of all lists; NULL lists count as empty.
+
+    Returns:
+        int32 array, one longer than `values`.
+    """
+    ends = np.cumsum(int64_of(values.value_lengths()), dtype=np.int32)
+    return arrow_of(np.concatenate([np.zeros(1, np.int32), ends]))

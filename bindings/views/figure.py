@@ -157,11 +157,11 @@ def _ranges(ax: Axes, column: dict[str, Any], picture: dict[str, Any]) -> None:
     ax.set_yticks([])
     ax.set_ylabel(f"{total:,} {picture['unit']}")
     _value_axis(ax.xaxis, ax.set_xlim, column)
-    lanes = column["lanes"]
+    margins = column["margins"]
+    counts = list(zip(margins["margin"], margins["count"], strict=True))
     notes = [
-        f"{sum(n for k, n in zip(lanes['lane'], lanes['count'], strict=True) if k == lane):,} with "
-        f"{name}"
-        for lane, name in enumerate(lanes["names"])
+        f"{sum(n for k, n in counts if k == margin):,} with {name}"
+        for margin, name in enumerate(margins["names"])
     ]
     notes += [f"{column['open']:,} with an open end"] if column["open"] else []
     zone = " (UTC)" if axis["zoned"] else ""

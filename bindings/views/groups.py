@@ -75,7 +75,7 @@ def groups_of(plan: Plan) -> Groups:
     nodes = () if predicate is None else conjuncts_of(predicate.node)
     nodes = tuple(n for n in nodes if n != TRUE)
     refine = plan.table.refinement()
-    left = plan.verdicts == Verdict.NEVER
+    unexplained = plan.verdicts == Verdict.NEVER
     first: list[npt.NDArray[np.bool_]] = []
     judged = []
     for k, node in enumerate(nodes):
@@ -86,9 +86,9 @@ def groups_of(plan: Plan) -> Groups:
             verdicts = refine(part, verdicts)
         if k < MAX_ROWS:
             judged.append(verdicts)
-        first.append(left & (verdicts == Verdict.NEVER))
-        left = left & ~first[-1]
-    by_joins = left & (plan._static_verdicts != Verdict.NEVER)
+        first.append(unexplained & (verdicts == Verdict.NEVER))
+        unexplained = unexplained & ~first[-1]
+    by_joins = unexplained & (plan._static_verdicts != Verdict.NEVER)
     texts = [shorten(show(n), MAX_SQL) for n in nodes]
     kept = np.zeros(len(plan.verdicts), np.bool_)
     kept[plan.kept] = True
@@ -97,7 +97,7 @@ def groups_of(plan: Plan) -> Groups:
         [*zip(texts, first, strict=True)],
         [
             ("several conjuncts together, partition values or bloom filters",
-             "pruned", left & ~by_joins),
+             "pruned", unexplained & ~by_joins),
             ("keys of a join", "pruned", by_joins),
             (FATES["limit"], "limit", ~kept & (plan.verdicts != Verdict.NEVER)),
             (FATES["filter"], "filter", kept & (plan.verdicts == Verdict.MAYBE)),

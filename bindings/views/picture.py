@@ -18,7 +18,7 @@ from skipstone.bindings.views.marks import (
     marks_of,
     strip_of,
 )
-from skipstone.bindings.views.ranges import LANE_NAMES, Lane, Ranges, ranges_of
+from skipstone.bindings.views.ranges import MARGIN_NAMES, Margin, Ranges, ranges_of
 from skipstone.ir.errors import without_secrets
 from skipstone.ir.node import Node, Op, columns_of, show_path
 from skipstone.ir.types import leaves_of
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from skipstone.bindings.plans.plan import Plan
 
 MAX_MARKS: Final = 2400  # ranges, of all columns together
-MAX_BOXES: Final = 900  # rectangles; of more, a grid says how many cover each of its cells
+MAX_BOXES: Final = 900  # rectangles; if there are more, a grid counts those over each cell
 ACROSS, UP = 96, 56  # cells of this grid
 MAX_BINS: Final = 500  # of the strip
-MAX_IN_LANE: Final = 60  # containers of a lane that have a mark of their own
+MAX_IN_MARGIN: Final = 60  # containers of a margin that have a mark of their own
 MAX_COLUMNS: Final = 8
 MAX_LITERALS: Final = 12  # of the condition, drawn on an axis
 MAX_PATH: Final = 110  # characters of a file's path
@@ -60,7 +60,7 @@ def picture_of(plan: Plan, columns: Sequence[str]) -> dict[str, Any]:
         for r in ranges
     ]
     boxes = _boxes(ranges[0], ranges[1], groups) if len(ranges) > 1 else None
-    named = [boxes or {}, *(c["marks"] for c in drawn), *(c["lanes"] for c in drawn)]
+    named = [boxes or {}, *(c["marks"] for c in drawn), *(c["margins"] for c in drawn)]
     firsts = {i for marks in named for i in marks.get("first", ())}
     names, paths, folder = _names(plan, np.array(sorted(firsts), np.int64))
     kept = sum(g.count for g in groups.groups if g.fate in ("filter", "whole"))
@@ -100,7 +100,7 @@ def default_columns(plan: Plan) -> list[str]:
 
 
 def _column(r: Ranges, groups: Groups, limit: int) -> dict[str, Any]:
-    at = np.flatnonzero(r.lane == Lane.AXIS)
+    at = np.flatnonzero(r.margin == Margin.AXIS)
     low, high, of = r.low[at], r.high[at], groups.of[at]
     marks = marks_of(at, of, [low, high], limit)
     depth = depth_of(low, high, of, len(groups.groups), ranks=r.axis.kind == "rank")
@@ -121,7 +121,7 @@ def _column(r: Ranges, groups: Groups, limit: int) -> dict[str, Any]:
             "group": groups.of[marks.first].tolist(),
             "first": marks.first.tolist(),
         },
-        "lanes": _lanes(r, groups),
+        "margins": _margins(r, groups),
         "depth": {
             "start": _finite(depth.start),
             "end": _finite(depth.end),
@@ -163,38 +163,38 @@ def _finite(values: Any) -> list[float]:
     return np.nan_to_num(values, posinf=OPEN, neginf=-OPEN).tolist()  # type: ignore[no-any-return]
 
 
-def _lanes(r: Ranges, groups: Groups) -> dict[str, Any]:
-    """Return the marks of the lanes beside the axis: by lane and group, or by container if few."""
-    lanes: dict[str, list[Any]] = {"lane": [], "group": [], "count": [], "first": []}
+def _margins(r: Ranges, groups: Groups) -> dict[str, Any]:
+    """Return the marks beside the axis: by margin and group, or by container if there are few."""
+    margins: dict[str, list[Any]] = {"margin": [], "group": [], "count": [], "first": []}
     names: list[str] = []
-    for lane in LANE_NAMES:
-        at = np.flatnonzero(r.lane == lane)
+    for margin in MARGIN_NAMES:
+        at = np.flatnonzero(r.margin == margin)
         if not len(at):
             continue
         of = groups.of[at]
         order = np.argsort(of, kind="stable")
         starts = np.flatnonzero(np.diff(of[order].astype(np.int64), prepend=-1))
-        if len(at) <= MAX_IN_LANE:
+        if len(at) <= MAX_IN_MARGIN:
             starts = np.arange(len(at))
-        lanes["lane"] += [len(names)] * len(starts)
-        lanes["group"] += of[order[starts]].tolist()
-        lanes["count"] += np.diff(starts, append=len(at)).tolist()
-        lanes["first"] += at[order[starts]].tolist()
-        names.append(LANE_NAMES[lane])
-    return {**lanes, "names": names}
+        margins["margin"] += [len(names)] * len(starts)
+        margins["group"] += of[order[starts]].tolist()
+        margins["count"] += np.diff(starts, append=len(at)).tolist()
+        margins["first"] += at[order[starts]].tolist()
+        names.append(MARGIN_NAMES[margin])
+    return {**margins, "names": names}
 
 
 def _boxes(x: Ranges, y: Ranges, groups: Groups) -> dict[str, Any]:
     """Return the rectangles of two columns; a column without bounds is open on both sides."""
-    there = (x.lane <= Lane.NO_BOUNDS) & (y.lane <= Lane.NO_BOUNDS)
-    at = np.flatnonzero(there & ((x.lane == Lane.AXIS) | (y.lane == Lane.AXIS)))
+    there = (x.margin <= Margin.NO_BOUNDS) & (y.margin <= Margin.NO_BOUNDS)
+    at = np.flatnonzero(there & ((x.margin == Margin.AXIS) | (y.margin == Margin.AXIS)))
     ends = {
-        "x_low": np.where(x.lane == Lane.AXIS, x.low, -np.inf),
-        "x_high": np.where(x.lane == Lane.AXIS, x.high, np.inf),
-        "y_low": np.where(y.lane == Lane.AXIS, y.low, -np.inf),
-        "y_high": np.where(y.lane == Lane.AXIS, y.high, np.inf),
+        "x_low": np.where(x.margin == Margin.AXIS, x.low, -np.inf),
+        "x_high": np.where(x.margin == Margin.AXIS, x.high, np.inf),
+        "y_low": np.where(y.margin == Margin.AXIS, y.low, -np.inf),
+        "y_high": np.where(y.margin == Margin.AXIS, y.high, np.inf),
     }
-    out: dict[str, Any] = {"count": len(at), "missing": len(x.lane) - len(at)}
+    out: dict[str, Any] = {"count": len(at), "missing": len(x.margin) - len(at)}
     if len(at) > MAX_BOXES:
         return {**out, "cover": _cover(x.axis, y.axis, [e[at] for e in ends.values()], groups, at)}
     marks = marks_of(at, groups.of[at], [e[at] for e in ends.values()], MAX_BOXES)

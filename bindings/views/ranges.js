@@ -1,5 +1,5 @@
 "use strict";
-// The view of one column: depth, bars, and lanes beside the axis.
+// The view of one column: depth, bars, and margins beside the axis.
 const ranges = { canvas: $("ranges"), laid: [] };
 const pad = (c) => (c.axis.kind === "rank" ? 0.5 : 0); // a rank is as wide as its cell
 const windowOf = (c) => state.window ?? [c.axis.low, c.axis.high];
@@ -17,10 +17,10 @@ ranges.draw = () => {
   });
   const onAxis = m.count.reduce((s, n) => s + n, 0);
   const plot = onAxis ? Math.min(380, Math.max(56, onAxis * 16)) : 28;
-  const lanes = c.lanes.names.map((_, k) => k);
+  const margins = c.margins.names.map((_, k) => k);
   const depthTop = 18, depthHeight = 72, top = depthTop + depthHeight + 22, bottom = top + plot;
-  const axisY = bottom + 6, laneTop = axisY + 34;
-  const [ctx, width] = prepare(ranges.canvas, laneTop + lanes.length * 38);
+  const axisY = bottom + 6, marginTop = axisY + 34;
+  const [ctx, width] = prepare(ranges.canvas, marginTop + margins.length * 38);
   const x1 = LEFT, x2 = width - RIGHT;
   const X = scale(a, b, x1, x2);
   drawAxis(ctx, c.axis, a, b, x1, x2, axisY, depthTop);
@@ -59,7 +59,7 @@ ranges.draw = () => {
     const empty = onAxis ? "no ranges are shown here" : "no ranges";
     write(ctx, empty, (x1 + x2) / 2, top + plot / 2, "center");
   }
-  lanes.forEach((lane, k) => drawLane(ctx, c, lane, x1, x2, laneTop + k * 38));
+  margins.forEach((margin, k) => drawMargin(ctx, c, margin, x1, x2, marginTop + k * 38));
   ctx.font = BOLD;
   write(ctx, clip(ctx, axisTitle(c), x2 - x1), x1, 6, "left", "--text");
   ctx.font = FONT;
@@ -150,18 +150,18 @@ function drawDepth(ctx, depth, a, b, X, top, height) {
   }
   return deepest;
 }
-function drawLane(ctx, c, lane, x1, x2, y) {
-  const l = c.lanes;
-  const mine = [...l.lane.keys()].filter((i) => l.lane[i] === lane);
+function drawMargin(ctx, c, margin, x1, x2, y) {
+  const l = c.margins;
+  const mine = [...l.margin.keys()].filter((i) => l.margin[i] === margin);
   const all = mine.reduce((s, i) => s + l.count[i], 0);
-  write(ctx, clip(ctx, `${count(all)} with ${l.names[lane]}`, x2 - x1), x1, y + 8);
+  write(ctx, clip(ctx, `${count(all)} with ${l.names[margin]}`, x2 - x1), x1, y + 8);
   let x = x1;
   for (const i of mine) {
     if (state.hidden.has(l.group[i])) continue;
     const w = (l.count[i] / all) * (x2 - x1);
     ctx.fillStyle = colourOf(l.group[i]);
     ctx.fillRect(x, y + 18, Math.max(1, w - (w > 5 ? 1 : 0)), 12);
-    ranges.laid.push({ i, y: y + 18, h: 12, x1: x, x2: x + w, view: "lanes" });
+    ranges.laid.push({ i, y: y + 18, h: 12, x1: x, x2: x + w, view: "margins" });
     x += w;
   }
 }
@@ -173,7 +173,7 @@ function outline(ctx, bar) {
 }
 ranges.tip = (bar) => {
   const c = data.columns[state.column], m = c[bar.view], i = bar.i;
-  if (bar.view === "lanes") return describe(m, i, [`${c.name}: ${m.names[m.lane[i]]}`]);
+  if (bar.view === "margins") return describe(m, i, [`${c.name}: ${m.names[m.margin[i]]}`]);
   const from = m.count[i] > 1 ? `from ${m.from[i]}` : m.from[i];
   return describe(m, i, [`${c.name} ${from} to ${m.to[i]}`]);
 };

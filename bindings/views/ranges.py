@@ -1,4 +1,4 @@
-"""The ranges of a column in n containers, placed on its axis or in a lane beside it."""
+"""The ranges of a column in n containers, placed on its axis or in a margin beside it."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 Mask = npt.NDArray[np.bool_]
 
 
-class Lane(enum.IntEnum):
-    """Where a container is drawn: on the axis, or in a lane beside it."""
+class Margin(enum.IntEnum):
+    """Where a container is drawn: on the axis, or in a margin beside it."""
 
     AXIS = 0
     NO_BOUNDS = 1
@@ -32,10 +32,10 @@ class Lane(enum.IntEnum):
     CONTRADICTORY = 3
 
 
-LANE_NAMES: Final = {
-    Lane.NO_BOUNDS: "no bounds: may hold any value",
-    Lane.ONLY_NULL: "no values: only NULL, or no rows",
-    Lane.CONTRADICTORY: "bounds that contradict each other, which are not used",
+MARGIN_NAMES: Final = {
+    Margin.NO_BOUNDS: "no bounds: may hold any value",
+    Margin.ONLY_NULL: "no values: only NULL, or no rows",
+    Margin.CONTRADICTORY: "bounds that contradict each other, which are not used",
 }
 
 
@@ -50,7 +50,7 @@ class Ranges:
         low, high: Positions on the axis, shape (n,). An infinite one is an open end: the bound is
             unknown, infinite, or beyond `FAR`.
         known_low, known_high: Masks, shape (n,): True where that bound is known.
-        lane: `Lane` of each container, uint8, shape (n,).
+        margin: `Margin` of each container, uint8, shape (n,).
         placed: The bounds, for their text.
         note: A sentence about the column that the picture's legend says; "" if there is none.
     """
@@ -63,7 +63,7 @@ class Ranges:
     high: Positions
     known_low: Mask
     known_high: Mask
-    lane: npt.NDArray[np.uint8]
+    margin: npt.NDArray[np.uint8]
     placed: Placed
     note: str = ""
 
@@ -71,7 +71,7 @@ class Ranges:
     def open_ends(self) -> int:
         """The number of containers on the axis that have an open end."""
         return int(
-            ((self.lane == Lane.AXIS) & ~(np.isfinite(self.low) & np.isfinite(self.high))).sum()
+            ((self.margin == Margin.AXIS) & ~(np.isfinite(self.low) & np.isfinite(self.high))).sum()
         )
 
     def text(self, side: str, i: int) -> str:
@@ -113,8 +113,8 @@ def ranges_of(statistics: Statistics, column: str) -> Ranges:
     positions = [placed.low, placed.high]
     if dtype.kind is Kind.FLOAT:
         known = [k & ~np.isnan(p) for k, p in zip(known, positions, strict=True)]
-    lane = _lanes(known, positions, _only_null(raw.null_count, raw.row_count, statistics, n))
-    on_axis = lane == Lane.AXIS
+    margin = _margins(known, positions, _only_null(raw.null_count, raw.row_count, statistics, n))
+    on_axis = margin == Margin.AXIS
     shown = [k & on_axis for k in known]
     axis = axis_of(placed, [p[k] for k, p in zip(shown, positions, strict=True)])
     low = np.where(shown[0] & (positions[0] >= -FAR), positions[0], -np.inf)
@@ -122,23 +122,25 @@ def ranges_of(statistics: Statistics, column: str) -> Ranges:
     # A minimum of +Infinity, or a maximum of -Infinity.
     low, high = np.where(low > FAR, np.inf, low), np.where(high < -FAR, -np.inf, high)
     return Ranges(
-        show_path(leaf.path), leaf.path, dtype, axis, low, high, known[0], known[1], lane, placed,
+        show_path(leaf.path), leaf.path, dtype, axis, low, high, known[0], known[1], margin, placed,
         note,
     )  # fmt: skip
 
 
-def _lanes(known: list[Mask], positions: list[Positions], only_null: Mask) -> npt.NDArray[np.uint8]:
-    """Return the lane of each container.
+def _margins(
+    known: list[Mask], positions: list[Positions], only_null: Mask
+) -> npt.NDArray[np.uint8]:
+    """Return the margin of each container.
 
     As in `kernels/pack/columns.py`, a minimum above the maximum makes both unknown, and so do
     bounds of a column that holds only NULL.
     """
     any_known = known[0] | known[1]
     inverted = known[0] & known[1] & (positions[0] > positions[1])
-    lane = np.where(any_known, Lane.AXIS, Lane.NO_BOUNDS).astype(np.uint8)
-    lane[only_null] = Lane.ONLY_NULL
-    lane[inverted | (only_null & any_known)] = Lane.CONTRADICTORY
-    return lane
+    margin = np.where(any_known, Margin.AXIS, Margin.NO_BOUNDS).astype(np.uint8)
+    margin[only_null] = Margin.ONLY_NULL
+    margin[inverted | (only_null & any_known)] = Margin.CONTRADICTORY
+    return margin
 
 
 def _only_null(nulls: Given | None, own_rows: Given | None, statistics: Statistics, n: int) -> Mask:

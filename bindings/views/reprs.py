@@ -117,7 +117,7 @@ def statistics_html(stats: Statistics) -> str:
             ends = (_end(raw.min, "min", kind), _end(raw.max, "max", kind))
             rows.append((name, dtype, *ends, *known))
         titles = ("column", "type", "least", "greatest", "min", "max", "null_count")
-        body += _grid(titles, rows, left=4)
+        body += _grid(titles, rows, first_number=4)
         body += '<div class="faint">min, max, null_count: containers in which each is known</div>'
     else:
         body += _grid(("column", "type"), named, numbers=False)
@@ -191,14 +191,14 @@ def _grid(
     rows: Iterable[Sequence[str]],
     *,
     numbers: bool = True,
-    left: int = 1,
+    first_number: int = 1,
 ) -> str:
-    """Return a table; columns from `left` on hold numbers, if any do."""
+    """Return a table; columns from `first_number` on hold numbers, if any do."""
     kind = ' class="number"'
 
     def cells(tag: str, texts: Sequence[str]) -> str:
         return "".join(
-            f"<{tag}{kind if numbers and k >= left else ''}>{escape(t)}</{tag}>"
+            f"<{tag}{kind if numbers and k >= first_number else ''}>{escape(t)}</{tag}>"
             for k, t in enumerate(texts)
         )
 
@@ -212,8 +212,8 @@ def _notes(texts: Iterable[str]) -> str:
 
 
 def _more(count: int, what: str) -> str:
-    left = count - MAX_COLUMNS
-    return f'<div class="faint">and {left:,} more {what}</div>' if left > 0 else ""
+    remaining = count - MAX_COLUMNS
+    return f'<div class="faint">and {remaining:,} more {what}</div>' if remaining > 0 else ""
 
 
 def _number(n: int | None) -> str:

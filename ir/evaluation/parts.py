@@ -1,6 +1,6 @@
-"""Judge rows in parts: by their distinct values where these are few, otherwise in blocks.
+"""Judge rows in parts: by their distinct values where these are few, otherwise in chunks.
 
-A block's values stay in the cache of a core, and blocks of many rows run in threads.
+A chunk's values stay in the cache of a core, and chunks of many rows run in threads.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from skipstone.ir.arrow import booleans_of, int64_of
 from skipstone.ir.node import Node, Path, columns_of
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
-BLOCK: Final = 1 << 15  # rows
-THREADS_FROM: Final = 8 * BLOCK  # rows; starting threads takes some 100 us
+CHUNK: Final = 1 << 15  # rows
+THREADS_FROM: Final = 8 * CHUNK  # rows; starting threads takes some 100 us
 FEW: Final = 4  # minimum rows per distinct value for which the values are judged instead
 
 
@@ -42,20 +42,20 @@ Judge: TypeAlias = Callable[[pa.RecordBatch], Truth]
 
 def in_parts(n: Node, batch: pa.RecordBatch, judge: Judge) -> Truth:
     """Judge rows by a condition that depends on nothing but the row, part by part."""
-    if batch.num_rows <= BLOCK:
+    if batch.num_rows <= CHUNK:
         return judge(batch)
     paths = list(columns_of(n))
     found = by_values(paths[0], batch, judge) if len(paths) == 1 else None
-    return found or _in_blocks(batch.select(list({path[0]: None for path in paths})), judge)
+    return found or _in_chunks(batch.select(list({path[0]: None for path in paths})), judge)
 
 
-def _in_blocks(batch: pa.RecordBatch, judge: Judge) -> Truth:
-    blocks = [batch.slice(at, BLOCK) for at in range(0, batch.num_rows, BLOCK)]
+def _in_chunks(batch: pa.RecordBatch, judge: Judge) -> Truth:
+    chunks = [batch.slice(at, CHUNK) for at in range(0, batch.num_rows, CHUNK)]
     if batch.num_rows < THREADS_FROM or pa.cpu_count() < 2:
-        parts = list(map(judge, blocks))
+        parts = list(map(judge, chunks))
     else:
         with ThreadPoolExecutor(pa.cpu_count()) as threads:
-            parts = list(threads.map(judge, blocks))
+            parts = list(threads.map(judge, chunks))
     return Truth(
         np.concatenate([p.true for p in parts]),
         np.concatenate([p.false for p in parts]),

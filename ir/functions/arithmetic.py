@@ -167,8 +167,8 @@ def half_up(a: Data, unit: int) -> Data:
     return np.where(np.asarray(a < 0, np.bool_), -size, size)
 
 
-def rounded(x: Data, places: int, bits: int) -> tuple[Data, Mask]:
-    """Round the absolute values of doubles half up to whole units of 10^-places.
+def rounded(x: Data, decimals: int, bits: int) -> tuple[Data, Mask]:
+    """Round the absolute values of doubles half up to whole units of 10^-decimals.
 
     Returns:
         The numbers of units, and a mask of those that are certain: the exact value of a number and
@@ -176,10 +176,10 @@ def rounded(x: Data, places: int, bits: int) -> tuple[Data, Mask]:
         power, and the products of units below 2^50 are then exact to one part in 2^52.
     """
     with np.errstate(all="ignore"):
-        units = np.abs(x) * 10.0 ** min(places, 22)
+        units = np.abs(x) * 10.0 ** min(decimals, 22)
         whole = np.floor(units)
         margin = units * (2.0**-50 if bits == 64 else 2.0**-22)
-        certain = (np.abs(units - whole - 0.5) > margin) & (units < 2.0**50) & (places <= 22)
+        certain = (np.abs(units - whole - 0.5) > margin) & (units < 2.0**50) & (decimals <= 22)
         return whole + (units - whole >= 0.5), np.asarray(certain, np.bool_)
 
 

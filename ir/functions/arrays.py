@@ -179,12 +179,12 @@ def _at(call: Call) -> Callable[[Array, int], Any]:
     beyond = RAISES if call.session.ansi and call.name in ("element_at", "[]") else None
     from_one = call.name.endswith("element_at")
 
-    def at(a: Array, place: int) -> Any:
-        if from_one and place == 0:
+    def at(a: Array, index: int) -> Any:
+        if from_one and index == 0:
             return RAISES
         if from_one:
-            place = place - 1 if place > 0 else len(a) + place
-        return a[place] if 0 <= place < len(a) else beyond
+            index = index - 1 if index > 0 else len(a) + index
+        return a[index] if 0 <= index < len(a) else beyond
 
     return at
 

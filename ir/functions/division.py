@@ -93,16 +93,16 @@ def _rounded_quotient(n: Data, d: Data, digits: int) -> Data:
         q = n // d
         return np.asarray(q + np.asarray(2 * (n - q * d) >= d, np.bool_))
     n, d = np.broadcast_arrays(n.astype(np.uint64), d.astype(np.uint64))
-    q, left = n // d, digits
+    q, remaining = n // d, digits
     rest = n - q * d
     total: Data = q.astype(np.int64)
-    while left:
-        step = min(step, left)
+    while remaining:
+        step = min(step, remaining)
         rest = rest * np.uint64(10**step)
         q = rest // d
         rest = rest - q * d
-        left -= step
-        q += 0 if left else rest >= d - rest
+        remaining -= step
+        q += 0 if remaining else rest >= d - rest
         total = exact(np.add, rescale(total, step), q.astype(np.int64), 64)
     return total if digits else total + np.asarray(rest >= d - rest, np.int64)
 

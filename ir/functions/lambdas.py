@@ -103,13 +103,13 @@ def _aggregate(call: Call, args: tuple[Values, ...]) -> Values:
     _, left, right = call.body
     inner = args[0].dtype.element
     assert inner is not None
-    for place in range(max(map(len, arrays))):
-        rows = [i for i, a in enumerate(arrays) if len(a) > place and sofar[i] is not RAISES]
+    for index in range(max(map(len, arrays))):
+        rows = [i for i, a in enumerate(arrays) if len(a) > index and sofar[i] is not RAISES]
         if not rows:
             continue
         columns = {
             left: column_of([sofar[i] for i in rows], call.dtype),
-            right: column_of([arrays[i][place] for i in rows], inner),
+            right: column_of([arrays[i][index] for i in rows], inner),
         }
         for i, v in zip(rows, _elements(call, args, columns), strict=True):
             sofar[i] = v

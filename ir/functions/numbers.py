@@ -64,8 +64,8 @@ def _to_digits(t: DType, digits: int) -> Signature:
 
 def _steps(call: Call, digits: Data | None) -> tuple[int, int]:
     """Return the unit to which floor and ceil go, and what a step counts in the result."""
-    places = 0 if digits is None else min(int(only_value(digits)), 0)
-    return 10 ** (call.types[0].scale - call.dtype.scale - places), int(10**-places)
+    decimals = 0 if digits is None else min(int(only_value(digits)), 0)
+    return 10 ** (call.types[0].scale - call.dtype.scale - decimals), int(10**-decimals)
 
 
 def _saturated(call: Call, x: Data) -> Any:
@@ -108,7 +108,7 @@ def _round_signature(args: tuple[Node, ...], session: Session) -> Signature:
 
 
 def _round(call: Call, a: Data, digits: Data | None = None) -> Any:
-    places = 0 if digits is None else int(only_value(digits))
+    decimals = 0 if digits is None else int(only_value(digits))
     if call.dtype.kind is Kind.INT:
         return a
     if call.dtype.kind is Kind.DECIMAL:
@@ -116,9 +116,9 @@ def _round(call: Call, a: Data, digits: Data | None = None) -> Any:
     # Spark rounds the number's shortest text half up. Where its exact value rounds differently, the
     # result is unknown.
     values = np.asarray(a, np.float64)
-    sizes, certain = rounded(values, places, 64)
+    sizes, certain = rounded(values, decimals, 64)
     with np.errstate(all="ignore"):
-        near = np.copysign(sizes / 10.0**places, values)
+        near = np.copysign(sizes / 10.0**decimals, values)
     out, bad = near.astype(lane_type_of(call.dtype)), np.zeros(len(a), np.uint8)
     for i in np.flatnonzero(~certain).tolist():
         x = float(values[i])
@@ -126,11 +126,11 @@ def _round(call: Call, a: Data, digits: Data | None = None) -> Any:
             out[i] = x
             continue
         exact = {
-            int(abs(Fraction(v)) * 10**places + Fraction(1, 2))
+            int(abs(Fraction(v)) * 10**decimals + Fraction(1, 2))
             for v in (decimal.Decimal(repr(x)), x)
         }
         bad[i] = VALUE_UNKNOWN * (len(exact) > 1)
-        out[i] = np.copysign(float(Fraction(max(exact), 10**places)), x)
+        out[i] = np.copysign(float(Fraction(max(exact), 10**decimals)), x)
     return out, bad
 
 

@@ -244,11 +244,11 @@ def _concat_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     Leading parts that have a single value form a prefix. The first other part ends it with its own
     bounds.
     """
-    nulls, may_raise, alive = NO, NO, np.ones(1, np.bool_)
+    nulls, may_raise, has_value = NO, NO, np.ones(1, np.bool_)
     for a in args:
         nulls = nulls | a.may_hold_null
         may_raise = may_raise | a.may_raise
-        alive = alive & a.may_hold_value
+        has_value = has_value & a.may_hold_value
     n = max(map(len, args))
     columns = [
         [np.broadcast_to(x, n).tolist() for x in (a.low, a.high, a.unbounded_above)] for a in args
@@ -260,7 +260,14 @@ def _concat_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     low, high = np.empty(n, object), np.empty(n, object)
     low[:], high[:] = [r[0] for r in rows], [r[1] or b"" for r in rows]
     return Interval(
-        call.dtype, low, high, np.array([r[1] is None for r in rows]), alive, nulls, NO, may_raise
+        call.dtype,
+        low,
+        high,
+        np.array([r[1] is None for r in rows]),
+        has_value,
+        nulls,
+        NO,
+        may_raise,
     )
 
 

@@ -163,18 +163,18 @@ class _PartitionValues:
             if most >= low:
                 self.wraps_high = self.at_most(min(most, high))
 
-    def latest(self, place: int) -> int:
-        """Return the last partition value under which a row of `place` may lie."""
-        return place + 1 if place < 0 and self.transform.name in TIME else place
+    def latest(self, cell: int) -> int:
+        """Return the last partition value under which a row of `cell` may lie."""
+        return cell + 1 if cell < 0 and self.transform.name in TIME else cell
 
-    def at_most(self, place: int) -> Node:
-        if place >= self.low:
-            return against_span(Op.LE, self.column, Span(place, min(place, self.high)))
+    def at_most(self, cell: int) -> Node:
+        if cell >= self.low:
+            return against_span(Op.LE, self.column, Span(cell, min(cell, self.high)))
         return never(self.column)
 
-    def at_least(self, place: int) -> Node:
-        if place <= self.high:
-            return against_span(Op.GE, self.column, Span(max(place, self.low), place))
+    def at_least(self, cell: int) -> Node:
+        if cell <= self.high:
+            return against_span(Op.GE, self.column, Span(max(cell, self.low), cell))
         return never(self.column)
 
     def up_to(self, v: int) -> Node:
@@ -184,8 +184,8 @@ class _PartitionValues:
         """
         if v < self.first:
             return never(self.column)
-        place = self.transform.floor(v, self.source)
-        return _either(self.column, self.at_most(max(self.latest(place), self.low)), self.wraps_low)
+        cell = self.transform.floor(v, self.source)
+        return _either(self.column, self.at_most(max(self.latest(cell), self.low)), self.wraps_low)
 
     def since(self, v: int) -> Node:
         """Match rows with values >= v.
@@ -194,17 +194,14 @@ class _PartitionValues:
         """
         if v > self.last:
             return never(self.column)
-        place = self.transform.floor(v, self.source)
-        return _either(self.column, self.at_least(min(place, self.high)), self.wraps_high)
+        cell = self.transform.floor(v, self.source)
+        return _either(self.column, self.at_least(min(cell, self.high)), self.wraps_high)
 
     def among(self, values: list[int]) -> Node:
         """Match rows with one of the values."""
         targets = {self.transform.floor(v, self.source) for v in values}
         inside: list[object] = [
-            p
-            for place in targets
-            for p in {place, self.latest(place)}
-            if self.low <= p <= self.high
+            p for cell in targets for p in {cell, self.latest(cell)} if self.low <= p <= self.high
         ]
         below, above = min(targets) < self.low, max(targets) > self.high
         return _either(

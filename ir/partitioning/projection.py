@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from skipstone.ir.errors import PredicateTooDeep
+from skipstone.ir.errors import limited_nesting
 from skipstone.ir.node import TERMS, Node, Op, Path
 from skipstone.ir.outcome import Outcome
 from skipstone.ir.partitioning.cells import may_have_outcome, negated
@@ -78,12 +78,8 @@ def project(bound: Node, fields: Sequence[PartitionField], mode: Mode = "inclusi
         ('d_month <= 635', 'd_month < 636')
     """
     leaf = functools.partial(leaf_condition, fields=tuple(fields), strict=mode == "strict")
-    try:
+    with limited_nesting():
         return check_bound(simplify(_walk(bound, IS_TRUE, leaf)))
-    except RecursionError:
-        raise PredicateTooDeep(
-            "predicate is nested too deeply; expected at most a few hundred levels"
-        ) from None
 
 
 Leaf = Callable[[Node, Outcomes], Node]

@@ -10,7 +10,7 @@ from typing import Final
 import pyarrow as pa
 
 from skipstone.ir.comparisons import COMPARE
-from skipstone.ir.errors import PredicateTooDeep
+from skipstone.ir.errors import limited_nesting
 from skipstone.ir.like import fits, pattern_of
 from skipstone.ir.node import TERMS, Node, Op, Path
 from skipstone.ir.outcome import Outcome
@@ -63,12 +63,8 @@ def residual(
     """
     known_fields = tuple(f for f in fields if f.name in partition)
     row: dict[Path, object] = {(name,): value for name, value in partition.items()}
-    try:
+    with limited_nesting():
         return check_bound(simplify(_reduce(bound, known_fields, row)))
-    except RecursionError:
-        raise PredicateTooDeep(
-            "predicate is nested too deeply; expected at most a few hundred levels"
-        ) from None
 
 
 def _reduce(n: Node, fields: tuple[PartitionField, ...], row: Mapping[Path, object]) -> Node:
@@ -78,8 +74,8 @@ def _reduce(n: Node, fields: tuple[PartitionField, ...], row: Mapping[Path, obje
         try:
             return next(
                 (
-                    fact
-                    for wanted, fact in PROOFS
+                    proof
+                    for wanted, proof in PROOFS
                     if outcome(leaf_condition(n, wanted, fields, True), row) is True
                 ),
                 n,

@@ -35,8 +35,8 @@ MAGIC: Final = b"Obj\x01"
 MARKER: Final = 16  # bytes of the sync marker after each block
 # Most bytes of unpacked blocks: positions in Arrow's arrays have 31 bits.
 MAX_UNPACKED: Final = 1 << 30
-# Limit on the bytes of unpacked blocks, and on those of slots: a base, and a number of bytes for
-# each byte of the file. Real manifests need some 10 for each byte; one byte of a zstandard block
+# Limits on the bytes of unpacked blocks and of slots: a base, and a number of bytes for each byte
+# of the file. Real manifests need some 10 for each byte; one byte of a zstandard block
 # could expand to 30,000.
 BASE_LIMIT, LIMIT_RATIO = 1 << 26, 200
 MESSAGES: Final = {
@@ -102,39 +102,39 @@ class Container:
         """
         program, error = self.program, np.zeros(2, np.int64)
         start = self.sync + MARKER
-        places = np.empty((max((len(self.data) - start) // 64, 16), 3), np.int64)
-        number = compiled(BLOCKS)(self.data, start, self.sync, places, error)
-        if number > len(places):
-            places = np.empty((number, 3), np.int64)
-            number = compiled(BLOCKS)(self.data, start, self.sync, places, error)
+        blocks = np.empty((max((len(self.data) - start) // 64, 16), 3), np.int64)
+        number = compiled(BLOCKS)(self.data, start, self.sync, blocks, error)
+        if number > len(blocks):
+            blocks = np.empty((number, 3), np.int64)
+            number = compiled(BLOCKS)(self.data, start, self.sync, blocks, error)
         if number < 0:
             raise damaged(error)
-        data, places = self._unpacked(places[:number])
-        if (places[:, 0] > (places[:, 2] - places[:, 1]) // program.width).any():
+        data, blocks = self._unpacked(blocks[:number])
+        if (blocks[:, 0] > (blocks[:, 2] - blocks[:, 1]) // program.width).any():
             raise SourceError("a block is too short for its records")
-        n = int(places[:, 0].sum())
+        n = int(blocks[:, 0].sum())
         if n * program.slots * 8 > max_unpacked_bytes(len(self.data)):
             raise SourceError(f"it claims {n} records, too many for its {len(self.data)} bytes")
         slots = np.zeros((program.slots, n), np.int64)
         if (
             compiled(RECORDS)(
-                data, places, program.rows, np.zeros(DEPTH + 1, np.int64), slots, error
+                data, blocks, program.rows, np.zeros(DEPTH + 1, np.int64), slots, error
             )
             < 0
         ):
             raise damaged(error)
         return Records(data, program, slots, self.header)
 
-    def _unpacked(self, places: Longs) -> tuple[Bytes, Longs]:
+    def _unpacked(self, blocks: Longs) -> tuple[Bytes, Longs]:
         """Return the unpacked bytes of the blocks, and the position of each block in them."""
         if self.codec == "null":
-            return self.data, places
+            return self.data, blocks
         if self.codec not in CODECS:
             raise Unsupported(f"its codec is {self.codec!r}")
-        parts, left, total = [], min(MAX_UNPACKED, max_unpacked_bytes(len(self.data))), 0
-        out = places.copy()
-        for i, (_, first, stop) in enumerate(places.tolist()):
-            part = unpacked(self.codec, self.data[first:stop].tobytes(), left - total)
+        parts, limit, total = [], min(MAX_UNPACKED, max_unpacked_bytes(len(self.data))), 0
+        out = blocks.copy()
+        for i, (_, first, stop) in enumerate(blocks.tolist()):
+            part = unpacked(self.codec, self.data[first:stop].tobytes(), limit - total)
             out[i, 1:] = total, total + len(part)
             total += len(part)
             parts.append(part)

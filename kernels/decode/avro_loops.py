@@ -81,15 +81,15 @@ def blocks(data: Any, pos: int, sync: int, found: Any, error: Any) -> int:
     return number
 
 
-def records(data: Any, places: Any, program: Any, stack: Any, out: Any, error: Any) -> int:
+def records(data: Any, spans: Any, program: Any, stack: Any, out: Any, error: Any) -> int:
     """Read the records of all blocks into `out`; return how many there are, or -1.
 
     `out` has room for as many records as the blocks claim.
     """
     row, last = 0, len(program)
-    for b in range(len(places)):
-        pos, end = places[b, 1], places[b, 2]
-        for _ in range(places[b, 0]):
+    for b in range(len(spans)):
+        pos, end = spans[b, 1], spans[b, 2]
+        for _ in range(spans[b, 0]):
             pc, depth = 0, -1
             while pc < last:
                 op, slot, value, at = program[pc, 0], program[pc, 1], program[pc, 2], pos

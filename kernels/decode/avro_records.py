@@ -151,13 +151,13 @@ def fixed(
 ) -> npt.NDArray[Any]:
     """Return values of a fixed width that start at some bytes; arbitrary if not known."""
     width = np.dtype(dtype).itemsize
-    places = starts if known is None else np.where(known, starts, 0)
+    at_bytes = starts if known is None else np.where(known, starts, 0)
     if len(data) < width:  # then none is known
         return np.zeros(len(starts), dtype)
     # A view of the value at every position, without a copy; only the positions that are used are
     # read.
     windows = np.lib.stride_tricks.sliding_window_view(data, width)
-    return np.ascontiguousarray(windows[places]).view(dtype).reshape(-1)
+    return np.ascontiguousarray(windows[at_bytes]).view(dtype).reshape(-1)
 
 
 def _array(data: Bytes, pos: int, described: Any) -> tuple[list[Any], int]:

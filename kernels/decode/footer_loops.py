@@ -313,8 +313,8 @@ def headers(
         The number of pages whose headers are in the data, or -1 if one is damaged. There may be
         more than `pages` has room for.
     """
-    count, end, left = 0, len(data), values
-    while left > 0 and pos < end and count < len(pages):
+    count, end, remaining = 0, len(data), values
+    while remaining > 0 and pos < end and count < len(pages):
         for i in range(SLOTS):
             now[i] = 0
         after = walk(data, pos, end, grammar, stack, now, pages, pages, marks, totals)
@@ -326,7 +326,7 @@ def headers(
         pages[count, WIDTH + 1] = pos
         pages[count, WIDTH + 2] = after
         if now[TYPE] != DICTIONARY_PAGE:
-            left -= now[PAGE_VALUES]
+            remaining -= now[PAGE_VALUES]
         pos = after + now[BYTES]
         count += 1
     return count
@@ -356,7 +356,7 @@ def sound(
     """
     pages, count = chunks[:0], 0  # the first turn stores no page
     for c in range(len(chunks)):
-        pos, stop, left = chunks[c, 0], chunks[c, 1], chunks[c, 2]
+        pos, stop, remaining = chunks[c, 0], chunks[c, 1], chunks[c, 2]
         first = True
         while pos < stop:
             if count == room:
@@ -372,7 +372,7 @@ def sound(
                 if not first or values > now[UNPACKED]:
                     return 0
             elif kind == DATA_PAGE:
-                left -= values
+                remaining -= values
             elif kind == DATA_PAGE_V2:
                 levels = now[DEFINED_BYTES] + now[REPEATED_BYTES]
                 if (
@@ -385,13 +385,13 @@ def sound(
                     or levels > now[UNPACKED]
                 ):
                     return 0
-                left -= values
+                remaining -= values
             else:
                 return 0
-            if left < 0:
+            if remaining < 0:
                 return 0
             first = False
             pos += size
-        if left != 0:
+        if remaining != 0:
             return 0
     return count

@@ -1,10 +1,10 @@
-"""Read JSON texts of one form with a loop that Numba compiles.
+"""Read JSON texts of one template with a loop that Numba compiles.
 
 Numba compiles the text of this module (kernels/run/loops.py).
 
-A form is a text without its values: constant bytes, a value, constant bytes, ..., constant bytes. A
-text that differs from the form is reported as odd. Every position is compared with the end of the
-text before it is used.
+A template is a text without its values: constant bytes, a value, constant bytes, ..., constant
+bytes. A text that differs from the template is reported as odd. Every position is compared with the
+end of the text before it is used.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ WHOLE, NUMBER, EXACT, TEXT, TRUTH, ANY = range(6)  # kinds of values; ANY is not
 DIGITS = 38
 
 
-def constant(data: Any, pos: int, end: int, form: Any, first: int, stop: int) -> int:
+def constant(data: Any, pos: int, end: int, template: Any, first: int, stop: int) -> int:
     """Return the end of constant bytes that must be here, or -1 if they are not."""
     if stop - first > end - pos:
         return -1
     for i in range(stop - first):
-        if data[pos + i] != form[first + i]:
+        if data[pos + i] != template[first + i]:
             return -1
     return pos + stop - first
 
@@ -121,28 +121,30 @@ def named(data: Any, pos: int, end: int) -> bool:
     )
 
 
-def texts(data: Any, places: Any, rows: Any, form: Any, program: Any, out: Any, odd: Any) -> int:
-    """Read texts of one form.
+def texts(
+    data: Any, offsets: Any, rows: Any, template: Any, program: Any, out: Any, odd: Any
+) -> int:
+    """Read texts of one template.
 
     Args:
         data: Bytes.
-        places: The start of each text, and the end of the last one.
+        offsets: The start of each text, and the end of the last one.
         rows: The numbers of the texts to read.
-        form: Constant bytes.
+        template: Constant bytes.
         program: A row for each value: its kind, and the start and the end of the constant bytes
             before it. The last row is for the constant bytes at the end.
         out: Receives, shape (2 * values, rows): a number and 1; or the start and the number of
             bytes. The second is -1 if there is no value.
-        odd: Receives the mask of rows that differ from the form; `out` is arbitrary there.
+        odd: Receives the mask of rows that differ from the template; `out` is arbitrary there.
 
     Returns:
         The number of odd rows.
     """
     values, other = len(program) - 1, 0
     for r in range(len(rows)):
-        pos, end = places[rows[r]], places[rows[r] + 1]
+        pos, end = offsets[rows[r]], offsets[rows[r] + 1]
         for v in range(values):
-            pos = constant(data, pos, end, form, program[v, 1], program[v, 2])
+            pos = constant(data, pos, end, template, program[v, 1], program[v, 2])
             if pos < 0:
                 break
             kind, start = program[v, 0], pos
@@ -182,7 +184,7 @@ def texts(data: Any, places: Any, rows: Any, form: Any, program: Any, out: Any, 
             if pos < 0:
                 break
         if pos >= 0:
-            pos = constant(data, pos, end, form, program[values, 1], program[values, 2])
+            pos = constant(data, pos, end, template, program[values, 1], program[values, 2])
         odd[r] = pos != end
         other += pos != end
     return other

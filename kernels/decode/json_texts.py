@@ -1,6 +1,6 @@
-"""Parse JSON texts into columns: one text gives the form of thousands, which a compiled loop reads.
+"""Parse JSON texts into columns: a compiled loop reads all texts that share a template.
 
-The loop leaves escapes, numbers beyond 18 digits and rare forms to a general parser.
+The loop leaves escapes, numbers beyond 18 digits and rare layouts to a general parser.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ TEXTS: Final = Loop(
     "i8(readonly, array, array, readonly, matrix, matrix, flags)",
     INNER,
 )
-# Most forms that are tried on the texts of one part.
-MAX_FORMS: Final = 16
-# Fewer texts than this get no further form.
+# At most this many templates are tried on the texts of one part.
+MAX_TEMPLATES: Final = 16
+# If fewer texts than this remain, no further template is tried.
 MIN_TEXTS: Final = 64
 PAD: Final = 72
 TOKEN: Final = re.compile(
@@ -42,7 +42,7 @@ Path = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TextForm:
+class TextTemplate:
     """A JSON text without its values.
 
     Attributes:
@@ -58,8 +58,8 @@ class TextForm:
     objects: frozenset[Path]
 
 
-def form_of(text: bytes, kind: pa.StructType) -> TextForm | None:
-    """Return the form of a text.
+def template_of(text: bytes, kind: pa.StructType) -> TextTemplate | None:
+    """Return the template of a text.
 
     None: it is not an object of objects, or a value does not fit `kind`.
     """
@@ -106,7 +106,7 @@ def form_of(text: bytes, kind: pa.StructType) -> TextForm | None:
     for what, first, stop, _ in values:
         program.append((what, len(constants), len(constants) + stop - first))
         constants += text[first:stop]
-    return TextForm(
+    return TextTemplate(
         np.frombuffer(constants, np.uint8),
         np.array(program, np.int64),
         tuple(p for *_, p in values[:-1]),
@@ -166,32 +166,34 @@ def read_texts(
         ArrowInvalid: a number does not fit its type.
     """
     n = len(texts)
-    _, offsets, buffer = texts.buffers()
-    places = np.frombuffer(offsets, np.int32, n + 1, texts.offset * 4).astype(np.int64)
+    _, offset_buffer, buffer = texts.buffers()
+    offsets = np.frombuffer(offset_buffer, np.int32, n + 1, texts.offset * 4).astype(np.int64)
     data = np.frombuffer(buffer, np.uint8) if buffer is not None else np.zeros(0, np.uint8)
-    left, done, parts = np.arange(n), list[Longs](), list[pa.StructArray]()
-    for _ in range(MAX_FORMS):
-        if not len(left) or (len(left) < MIN_TEXTS and done):
+    remaining, done, parts = np.arange(n), list[Longs](), list[pa.StructArray]()
+    for _ in range(MAX_TEMPLATES):
+        if not len(remaining) or (len(remaining) < MIN_TEXTS and done):
             break
-        first = data[places[left[0]] : places[left[0] + 1]].tobytes()
-        form = form_of(first, kind)
-        if form is None:
-            left = left[1:]
+        first = data[offsets[remaining[0]] : offsets[remaining[0] + 1]].tobytes()
+        template = template_of(first, kind)
+        if template is None:
+            remaining = remaining[1:]
             continue
         # Rows of a power of two in length would all start in one set of the cache.
-        out = np.empty((2 * len(form.paths), len(left) + PAD), np.int64)
-        odd = np.empty(len(left), np.bool_)
-        other = compiled(TEXTS)(data, places, left, form.constants, form.program, out, odd)
-        chosen = slice(len(left)) if not other else np.flatnonzero(~odd)
+        out = np.empty((2 * len(template.paths), len(remaining) + PAD), np.int64)
+        odd = np.empty(len(remaining), np.bool_)
+        other = compiled(TEXTS)(
+            data, offsets, remaining, template.constants, template.program, out, odd
+        )
+        chosen = slice(len(remaining)) if not other else np.flatnonzero(~odd)
         slots = {
             path: (out[2 * i][chosen], out[2 * i + 1][chosen])
-            for i, path in enumerate(form.paths)
+            for i, path in enumerate(template.paths)
             if path is not None
         }
-        parts.append(_struct_array(kind, (), form.objects, slots, data, len(left) - other))
-        done.append(left[chosen])
-        # drops the first text if the loop refused it: `form_of` accepts more than the loop
-        left = left[odd][int(odd[0]) :]
+        parts.append(_struct_array(kind, (), template.objects, slots, data, len(remaining) - other))
+        done.append(remaining[chosen])
+        # drops the first text if the loop refused it: `template_of` accepts more than the loop
+        remaining = remaining[odd][int(odd[0]) :]
     rest = np.zeros(n, np.bool_)
     rest[
         np.setdiff1d(np.arange(n), np.concatenate(done), assume_unique=True)

@@ -55,16 +55,16 @@ def _without_slots(grammar: Grammar) -> Grammar:
     }
 
 
-_places = _without_slots(footer_layout.GRAMMAR)
-_places[at.GROUP][3] = (at.I64, 0, 0, at.ROWS)
-_places[at.CHUNK] |= {
+_page_locations = _without_slots(footer_layout.GRAMMAR)
+_page_locations[at.GROUP][3] = (at.I64, 0, 0, at.ROWS)
+_page_locations[at.CHUNK] |= {
     1: (at.MAP, 0, 0, -1),  # pages in another file: refused
     4: (at.I64, 0, 0, OFFSET_INDEX),
     5: (at.I32, 0, 0, OFFSET_INDEX_SIZE),
     6: (at.I64, 0, 0, COLUMN_INDEX),
     7: (at.I32, 0, 0, COLUMN_INDEX_SIZE),
 }
-_places[at.COLUMN] |= {
+_page_locations[at.COLUMN] |= {
     1: (at.I32, 0, 0, at.TYPE),
     4: (at.I32, 0, 0, CODEC),
     5: (at.I64, 0, 0, VALUES),
@@ -73,7 +73,7 @@ _places[at.COLUMN] |= {
     9: (at.I64, 0, 0, DATA),
     11: (at.I64, 0, 0, DICTIONARY),
 }
-PLACES: Final = table_of(_places, footer_layout.REQUIRED)
+PAGE_LOCATIONS: Final = table_of(_page_locations, footer_layout.REQUIRED)
 LOCATIONS: Final = table_of(
     {
         at.FILE: {1: (at.LIST, at.STRUCT, at.CHUNK, -1)},
@@ -145,7 +145,7 @@ def page_slots_of(footer: Bytes) -> Longs | None:
         those that are set in slot 0. None: the footer is damaged, encrypted, or its pages are in
         other files.
     """
-    found = structures_of(footer, PLACES)
+    found = structures_of(footer, PAGE_LOCATIONS)
     return None if found is None else per_group(found)
 
 

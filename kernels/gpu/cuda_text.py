@@ -61,10 +61,10 @@ MAX_MASKS: Final = 8
 # Largest number of masks that are unrolled; longer texts take seconds to compile.
 MAX_TESTS: Final = 128
 # Bytes of bounds that a lane keeps while it tests many sets of literals.
-KEPT_BYTES: Final = 128
+REGISTER_BYTES: Final = 128
 
 
-Form: TypeAlias = Literal["all", "chosen", "many"]
+Variant: TypeAlias = Literal["all", "chosen", "many"]
 
 
 class DeviceShape(NamedTuple):
@@ -72,12 +72,12 @@ class DeviceShape(NamedTuple):
 
     Attributes:
         roots: `Launch.shape`.
-        form: "all" judges every container; "chosen" the words of a list; "many" every container by
-            many sets of literals.
+        variant: "all" judges every container; "chosen" the words of a list; "many" every container
+            by many sets of literals.
     """
 
     roots: tuple[Node, ...]
-    form: Form = "all"
+    variant: Variant = "all"
 
 
 def source_of(shape: DeviceShape) -> str:
@@ -87,17 +87,17 @@ def source_of(shape: DeviceShape) -> str:
     sets...)` fills outs with words of 32 bits, twice as many as `planes.word_count(n)`. Bits past
     the last container are 0.
 
-    The form "chosen" has `todo, count` after `n`: the numbers of `count` words of 64 containers,
-    whose results are written one after the other. The form "many" has `rows` there, and takes
+    The variant "chosen" has `todo, count` after `n`: the numbers of `count` words of 64 containers,
+    whose results are written one after the other. The variant "many" has `rows` there, and takes
     `tables` instead of literals; the results of row r start at r * 2 * word_count(n). A block
     judges `tile(shape) * WARPS` words of 32.
     """
     body, names = emit(shape.roots, EMIT), _arguments(shape)
-    lines = {"all": _all, "chosen": _all, "many": _many}[shape.form](shape, body)
+    lines = {"all": _all, "chosen": _all, "many": _many}[shape.variant](shape, body)
     sets = SETS if any(n.op is Op.SET for r in shape.roots for n in r.walk()) else ""
     # "many" reads once and then computes, so two blocks on a multiprocessor suffice. By itself the
     # compiler aims at more, and spills values to memory.
-    threads = f"{THREADS}, 2" if shape.form == "many" else THREADS
+    threads = f"{THREADS}, 2" if shape.variant == "many" else THREADS
     head = f'extern "C" __global__ void __launch_bounds__({threads})\nkernel({", ".join(names)})'
     return "\n".join([f"{HEADER}{sets}", head, "{", *(f"    {line}" for line in lines), "}", ""])
 
@@ -106,13 +106,13 @@ def tile(shape: DeviceShape) -> int:
     """Return the number of words of 32 containers that a warp judges."""
     if not _width(shape):
         return 32  # planes only: one word for each lane
-    if shape.form != "many":
+    if shape.variant != "many":
         return TILE
-    return max(min(TILE, KEPT_BYTES // _width(shape), MAX_TESTS // _masks(shape)), 1)
+    return max(min(TILE, REGISTER_BYTES // _width(shape), MAX_TESTS // _masks(shape)), 1)
 
 
 def tables(rows: Sequence[Sequence[np.generic]]) -> list[npt.NDArray[np.generic]]:
-    """Return the literals of launches of one shape as the form "many" takes them.
+    """Return the literals of launches of one shape as the variant "many" takes them.
 
     Args:
         rows: `Launch.params` of each launch.
@@ -141,7 +141,7 @@ def _arguments(shape: DeviceShape) -> list[str]:
         op: [TYPES[t] for t in input_lanes(shape.roots, op)] for op in (Op.ARRAY, Op.PARAM, Op.SET)
     }
     literals = [f"const {t} p{i}" for i, t in enumerate(kinds[Op.PARAM])]
-    if shape.form == "many":
+    if shape.variant == "many":
         literals = [
             f"const {t}* __restrict__ r{i}" for i, t in enumerate(dict.fromkeys(kinds[Op.PARAM]))
         ]
@@ -151,7 +151,7 @@ def _arguments(shape: DeviceShape) -> list[str]:
             "all": [],
             "chosen": ["const u32* __restrict__ todo", "const i64 count"],
             "many": ["const i64 rows"],
-        }[shape.form],
+        }[shape.variant],
         *(
             f"u32* __restrict__ o{i}"
             for i in range(sum(1 for r in shape.roots if r.op is not Op.LITERAL))
@@ -172,7 +172,7 @@ def _start(shape: DeviceShape, words: str) -> list[str]:
     ]
 
 
-def _place(word: str) -> str:
+def _container(word: str) -> str:
     """Return the code that finds a lane's container.
 
     Past the end it is the last container, whose result is dropped.
@@ -264,7 +264,7 @@ def _ranks(shape: DeviceShape) -> list[str]:
 
 
 def _all(shape: DeviceShape, body: Body) -> list[str]:
-    chosen = shape.form == "chosen"
+    chosen = shape.variant == "chosen"
     kinds = input_lanes(shape.roots, Op.ARRAY)
     logic = _logic(shape, body)
     # Each array has one address, and all words lie at fixed distances from it. That takes half the
@@ -277,7 +277,7 @@ def _all(shape: DeviceShape, body: Body) -> list[str]:
         "const i64 i = base + (j << 5), w = first + j < words ? first + j : first;",
         "const bool in = (int)(j << 5) < rest;",
     ]
-    far = ["const i64 k = first + j < words ? first + j : words - 1;", _word("k"), _place("w")]
+    far = ["const i64 k = first + j < words ? first + j : words - 1;", _word("k"), _container("w")]
     lanewise = [
         *(() if chosen else base),
         f"#pragma unroll {_unroll(shape)}",
@@ -320,7 +320,7 @@ def _many(shape: DeviceShape, body: Body) -> list[str]:
         *(f"{TYPES[t]} b{a}[{size}];" for a, t in enumerate(kinds)),
         "#pragma unroll",
         f"for (u32 j = 0; j < {size}; ++j) {{",
-        f"    {_place('(first + j)')}",
+        f"    {_container('(first + j)')}",
         *(f"    b{a}[j] = a{a}[i];" for a in range(len(kinds))),
         "}",
         f"const bool writes = lane < {size} && first + lane < words;",

@@ -69,9 +69,9 @@ class Foreign:
             DeviceError: it belongs to another device.
         """
         # Only the first buffer of the data: that of a text's bytes may be empty.
-        for place in (*self.data[:1], *([] if self.mask is None else [self.mask])):
+        for address in (*self.data[:1], *([] if self.mask is None else [self.mask])):
             if self.n:
-                device.adopt(place, 1, "uint8", self.owner)
+                device.adopt(address, 1, "uint8", self.owner)
 
     def values(self, device: Device) -> DeviceArray:
         """Return the values as an array of the device, in place."""
@@ -118,9 +118,9 @@ class Foreign:
         """Copy buffers that Arrow reads: bits, values of 16 bytes, or offsets and their bytes."""
         count = self.first + self.n
 
-        def read(place: int, size: int) -> npt.NDArray[Any]:
-            if size and place:
-                return device.download(device.adopt(place, size, "uint8", self.owner))
+        def read(address: int, size: int) -> npt.NDArray[Any]:
+            if size and address:
+                return device.download(device.adopt(address, size, "uint8", self.owner))
             return np.empty(0, np.uint8)
 
         if len(self.data) == 1:

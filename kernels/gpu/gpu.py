@@ -16,7 +16,7 @@ from skipstone.kernels.gpu.cuda_text import (
     TYPES,
     WARPS,
     DeviceShape,
-    Form,
+    Variant,
     source_of,
     tables,
     tile,
@@ -58,11 +58,11 @@ def _pointers(launch: Launch) -> int:
     )
 
 
-def ready(launch: Launch, form: Form) -> bool:
+def ready(launch: Launch, variant: Variant) -> bool:
     """Return True if the device has a launch's kernel; otherwise compile it in the background."""
     assert launch.on is not None
-    form = form if literals_fit(launch) else "many"
-    return launch.on.ready(_text(DeviceShape(launch.shape, form))[0])
+    variant = variant if literals_fit(launch) else "many"
+    return launch.on.ready(_text(DeviceShape(launch.shape, variant))[0])
 
 
 def run(launch: Launch, resident: Resident, todo: Todo = None) -> list[Plane]:
@@ -146,8 +146,10 @@ def many(launches: Sequence[Launch], resident: Resident) -> DeviceArray:
     """
     device, row = resident.device, word_count(launches[0].n) * 16
     out = device.empty(len(launches) * row, "uint32")
-    for places in group_alike(launches):
-        for at, planes in zip(places, _many([launches[i] for i in places], resident), strict=True):
+    for positions in group_alike(launches):
+        for at, planes in zip(
+            positions, _many([launches[i] for i in positions], resident), strict=True
+        ):
             _write_verdicts(device, planes, out[at * row : (at + 1) * row])
     return out.view(np.uint8)
 
@@ -209,21 +211,21 @@ def _launch_kernel(
             f"the predicate reads {len(one.arrays)} arrays of bounds; a kernel takes "
             f"{MAX_ARGUMENT_BYTES} bytes of arguments; use backend='numba'"
         )
-    form: Form = (
+    variant: Variant = (
         "chosen" if todo is not None else "all" if rows == 1 and literals_fit(one) else "many"
     )
-    shape = DeviceShape(one.shape, form)
+    shape = DeviceShape(one.shape, variant)
     words = 2 * (word_count(one.n) if todo is None else len(todo))
     which: list[Any] = (
         [np.int64(rows)]
-        if form == "many"
+        if variant == "many"
         else []
         if todo is None
         else [device.upload(todo), np.int64(len(todo))]
     )
     literals: list[Any] = (
         list(one.params)
-        if form != "many"
+        if variant != "many"
         else [device.upload(t) for t in tables([launch.params for launch in launches])]
     )
     arrays, planes, sets = resident.inputs(one)

@@ -142,8 +142,8 @@ def _go_down(
         a, b, least, most = low[box], high[box], tree.least[node], tree.most[node]
         meets = ((a <= most) & (least <= b) & (a <= b)).all(axis=1)
         out[box[meets & ((a <= least) & (most <= b)).all(axis=1)]] = True
-        left = meets & ~out[box]
-        box, node = box[left], node[left]
+        undecided = meets & ~out[box]
+        box, node = box[undecided], node[undecided]
         if level == tree.depth:
             points = tree.points.reshape(-1, LEAF, low.shape[1])[node - (len(tree.least) // 2)]
             inside = ((low[box][:, None] <= points) & (points <= high[box][:, None])).all(axis=2)

@@ -213,8 +213,8 @@ class _Search:
             and not self.for_blocks.derived
             and self.index.pays.get((self.wanted, dense), lambda: self._pays(coarse, dense))
         ):
-            words, match, left = self._coarse(coarse, self.todo)
-            settled = left == 0
+            words, match, undecided = self._coarse(coarse, self.todo)
+            settled = undecided == 0
             self.settled.append((words[settled], match[settled]))
             self.todo = words[~settled]
         return self.todo is not None
@@ -227,8 +227,10 @@ class _Search:
             self.index.launch(source, self.wanted).nbytes for source in (coarse, self.index.leaf)
         )
         sample = np.arange(0, count, count // SAMPLE, dtype=np.uint32)
-        _, match, left = self._coarse(coarse, sample if self.todo is None else self.todo[sample])
-        found, undecided = len(match) / len(sample), np.count_nonzero(left) / len(sample)
+        _, match, open_bits = self._coarse(
+            coarse, sample if self.todo is None else self.todo[sample]
+        )
+        found, undecided = len(match) / len(sample), np.count_nonzero(open_bits) / len(sample)
         return bool(
             found * count <= word_count(self.n) * self._share(dense)
             and own + full * (undecided + FOUND_COST * found) < WORTH * full
@@ -256,20 +258,24 @@ class _Search:
         )
 
     def containers(self, dense: bool) -> Found | None:
-        """Judge the containers that are left.
+        """Judge the containers that remain.
 
         Returns:
             None: too many are found to spread them one by one.
         """
         assert self.todo is not None
-        left = np.union1d(self.todo, np.concatenate(self.edges)) if self.edges else self.todo
-        done = [(w, b) if not len(left) else _exclude(w, b, left) for w, b in self.settled]
-        if (len(left) + sum(len(w) for w, _ in done)) > word_count(self.n) * self._share(dense):
+        remaining = np.union1d(self.todo, np.concatenate(self.edges)) if self.edges else self.todo
+        done = [
+            (w, b) if not len(remaining) else _exclude(w, b, remaining) for w, b in self.settled
+        ]
+        if (len(remaining) + sum(len(w) for w, _ in done)) > word_count(self.n) * self._share(
+            dense
+        ):
             return None
-        if not len(left):
+        if not len(remaining):
             match, miss = np.empty(0, np.uint64), None
         elif self.wanted.derived:
-            subset = Subset(self.index.leaf, left)
+            subset = Subset(self.index.leaf, remaining)
             # Statistics that are made for this call are not worth an upload, unless "cupy" is
             # requested.
             if self.backend == "cupy":
@@ -279,22 +285,22 @@ class _Search:
             match, miss = self._ask(subset, launch, None)
         else:
             match, miss = self._ask(
-                self.index.leaf, self.index.launch(self.index.leaf, self.wanted), left
+                self.index.leaf, self.index.launch(self.index.leaf, self.wanted), remaining
             )
         full = np.zeros_like(match) if miss is None else match & ~miss
         if done:
-            words = np.concatenate([left, *(w for w, _ in done)])
+            words = np.concatenate([remaining, *(w for w, _ in done)])
             match, full = (np.concatenate([own, *(b for _, b in done)]) for own in (match, full))
             order = np.argsort(words, kind="stable")
             words, match, full = words[order], match[order], full[order]
             once = np.ones(len(words), np.bool_)
             once[1:] = words[1:] != words[:-1]
-            left, match, full = words[once], match[once], full[once]
-        clear_tail(match, self.n, left)
+            remaining, match, full = words[once], match[once], full[once]
+        clear_tail(match, self.n, remaining)
         full &= match
         return Found(
             self.n,
-            left,
+            remaining,
             match,
             None if self.wanted.can_miss is None else full,
             self.index.order,

@@ -88,7 +88,7 @@ class Coarse(Packed):
 def levels_over(leaf: Packed, grouped: list[Blocks], fan: int) -> tuple[Level, ...]:
     """Return levels over a source, coarsest first.
 
-    The first ones are grouped as given; above them, blocks of `fan` follow until few are left.
+    The first are grouped as given. Above them, each level has blocks of `fan`, until few remain.
     """
     levels: list[Level] = []
     for blocks in grouped:
@@ -100,13 +100,17 @@ def levels_over(leaf: Packed, grouped: list[Blocks], fan: int) -> tuple[Level, .
 
 def summary(c: Column, rows: Plane, blocks: Blocks) -> Column:
     """Return a column's statistics in blocks of containers."""
-    alive = both_of(c.may_hold_value, rows)
-    may_hold_value = any_of(alive, blocks)
-    low = None if c.low is None else _ends(c.low, alive, blocks, np.minimum, _last(c.low.dtype, 1))
+    has_value = both_of(c.may_hold_value, rows)
+    may_hold_value = any_of(has_value, blocks)
+    low = (
+        None
+        if c.low is None
+        else _ends(c.low, has_value, blocks, np.minimum, _last(c.low.dtype, 1))
+    )
     if c.high is None:
         high = None
     else:
-        high = _ends(c.high, alive, blocks, np.maximum, _last(c.high.dtype, -1))
+        high = _ends(c.high, has_value, blocks, np.maximum, _last(c.high.dtype, -1))
     if not isinstance(may_hold_value, bool) or not may_hold_value:
         # The bounds of blocks without any value are unknown.
         none = ~_bits(may_hold_value, 0, blocks.count)
@@ -141,15 +145,15 @@ def any_of(plane: Plane, blocks: Blocks) -> Plane:
 
 
 def _ends(
-    values: Lanes, alive: Plane, blocks: Blocks, reduce: np.ufunc, neutral: float | int
+    values: Lanes, has_value: Plane, blocks: Blocks, reduce: np.ufunc, neutral: float | int
 ) -> Lanes:
     """Return the least or greatest bound in each block, of containers that hold values."""
     out = np.empty(blocks.count, values.dtype)
 
     def work(b: int, e: int, start: int, stop: int, at: Positions) -> None:
         part: npt.NDArray[Any] = values[start:stop]
-        if not isinstance(alive, bool) or not alive:
-            part = np.where(_bits(alive, start, stop), part, values.dtype.type(neutral))
+        if not isinstance(has_value, bool) or not has_value:
+            part = np.where(_bits(has_value, start, stop), part, values.dtype.type(neutral))
         out[b:e] = reduce.reduceat(part, at)
 
     _by_parts(blocks, work)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -62,16 +61,7 @@ class Reordered(Packed):
 
     def pack(self, path: Path, dtype: DType) -> Column:
         """Return the column's statistics in this order."""
-        c = self.full.column(path, dtype)
-        low, high = (None if b is None else self._lanes(b) for b in (c.low, c.high))
-        return replace(
-            c,
-            low=low,
-            high=high,
-            may_hold_value=self._plane(c.may_hold_value),
-            may_hold_null=self._plane(c.may_hold_null),
-            may_hold_nan=self._plane(c.may_hold_nan),
-        )
+        return self.full.column(path, dtype).rearranged(self._lanes, self._plane)
 
     def pack_rows(self) -> Plane:
         """Return the plane of containers that may hold rows, in this order."""

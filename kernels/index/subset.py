@@ -35,19 +35,8 @@ class Subset(Packed):
         c = self.full.peek(path, dtype)
         for guard in (c.guards or {}).values():
             guard.touch(self.words)
-        low, high = (
-            None if b is None else np.ascontiguousarray(gather(b, self.words))
-            for b in (c.low, c.high)
-        )
-        return replace(
-            c,
-            low=low,
-            high=high,
-            may_hold_value=self._plane(c.may_hold_value),
-            may_hold_null=self._plane(c.may_hold_null),
-            may_hold_nan=self._plane(c.may_hold_nan),
-            guards=None,
-        )
+        own = c.rearranged(lambda b: np.ascontiguousarray(gather(b, self.words)), self._plane)
+        return replace(own, guards=None)
 
     def pack_rows(self) -> Plane:
         """Return the plane of these containers that may hold rows."""

@@ -7,8 +7,8 @@ NaN.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -98,6 +98,21 @@ class Column:
         if self.codes is not None:
             return self.codes.end(high)
         return end_of(self.dtype, self.lane_type, high=high)
+
+    def rearranged(
+        self, bounds: Callable[[Lanes], Lanes], plane: Callable[[Plane], Plane]
+    ) -> Column:
+        """Return the column of other containers, given what becomes of its arrays and planes."""
+        low, high = (None if b is None else bounds(b) for b in (self.low, self.high))
+        return replace(
+            self,
+            low=low,
+            high=high,
+            may_hold_value=plane(self.may_hold_value),
+            may_hold_null=plane(self.may_hold_null),
+            may_hold_nan=plane(self.may_hold_nan),
+            may_raise=plane(self.may_raise),
+        )
 
 
 @dataclass(frozen=True, slots=True)

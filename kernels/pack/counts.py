@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from skipstone.ir.arrow import known_of, numbers_of, whole
 from skipstone.kernels.pack.bounds import Given
-from skipstone.kernels.pack.lanes import BLOCK
+from skipstone.kernels.pack.lanes import CHUNK
 from skipstone.kernels.pack.planes import Mask, Plane, join_parts, plane_of
 from skipstone.kernels.run import pool
 
@@ -36,8 +36,8 @@ def planes_of(
 ) -> tuple[Plane, Plane, Plane, Positions]:
     """Return the planes of containers that may hold a value, NULL and NaN, and contradictions.
 
-    If statistics of a container contradict each other, any of them may be wrong. All are unknown
-    then, and the container may hold anything.
+    If statistics of a container contradict each other, any of them may be wrong. Then all are
+    unknown, and the container may hold anything.
 
     Args:
         null: Counts of NULL as given; anything but an array of integers is unknown.
@@ -75,7 +75,7 @@ def planes_of(
             found[first] = at + first
         return out
 
-    may_hold_value, nulls, nans = _by_blocks(masks, n) or (True, nullable, floating)
+    may_hold_value, nulls, nans = _by_chunks(masks, n) or (True, nullable, floating)
     wrong = [found[first] for first in sorted(found)]
     return may_hold_value, nulls, nans, np.concatenate(wrong) if wrong else NO_POSITIONS
 
@@ -83,14 +83,14 @@ def planes_of(
 def _masks(
     null: Counts, rows: Counts, nan: Counts, *, nullable: bool, floating: bool
 ) -> tuple[tuple[Mask, ...], Mask | None, Mask | None]:
-    """Compute the masks of a block of containers.
+    """Compute the masks of a chunk of containers.
 
     Returns:
         The masks "may hold a value, NULL, NaN"; the mask of containers whose counts leave no room
         for a value; and that of containers whose counts exceed their rows. None: no container.
     """
     nulls = null != 0 if nullable else null > 0
-    # Most blocks are of these two kinds, which take fewer loops.
+    # Most chunks are of these two kinds, and take fewer loops.
     if not floating and rows.min() > 0:
         if not (null >= rows).any():
             return (np.ones(len(rows), np.bool_), nulls, NO_NANS), None, None
@@ -100,9 +100,9 @@ def _masks(
     if not floating:
         over, full = counted & (less > rows), counted & (less == rows)
         return (~full, nulls | empty, NO_NANS), full, over
-    left, gone = rows - np.minimum(less, rows), np.maximum(nan, 0)
-    over = counted & ((less > rows) | (gone > left))
-    full = counted & (less <= rows) & (gone == left)
+    not_null, gone = rows - np.minimum(less, rows), np.maximum(nan, 0)
+    over = counted & ((less > rows) | (gone > not_null))
+    full = counted & (less <= rows) & (gone == not_null)
     all_null = counted & (null == rows)
     nulls &= ~(full & (nan == rows))
     return (~full, nulls | empty, (nan != 0) & ~all_null & ~empty), full, over
@@ -112,7 +112,7 @@ def rows_plane(rows: Given | None, n: int) -> Plane:
     """Return the plane of containers that may hold rows."""
     if rows is None or not pa.types.is_integer(rows.type):
         return True
-    (plane,) = _by_blocks(lambda first, stop: (_counts(rows, first, stop) != 0,), n) or (True,)
+    (plane,) = _by_chunks(lambda first, stop: (_counts(rows, first, stop) != 0,), n) or (True,)
     return plane
 
 
@@ -125,7 +125,7 @@ def _counts(array: Given | None, first: int, stop: int, missing: Counts = UNKNOW
     return values if known is None else np.where(known, values, missing)
 
 
-def _by_blocks(masks: Callable[[int, int], tuple[Mask, ...]], n: int) -> list[Plane]:
+def _by_chunks(masks: Callable[[int, int], tuple[Mask, ...]], n: int) -> list[Plane]:
     """Compute planes of n containers from masks of containers [first, stop).
 
     Without containers there are no planes.
@@ -135,8 +135,8 @@ def _by_blocks(masks: Callable[[int, int], tuple[Mask, ...]], n: int) -> list[Pl
     def work(first: int, stop: int) -> None:
         found[first] = tuple(map(plane_of, masks(first, stop)))
 
-    pool.run_chunks(work, n, BLOCK)
+    pool.run_chunks(work, n, CHUNK)
     return [
-        join_parts(parts, BLOCK, n)
+        join_parts(parts, CHUNK, n)
         for parts in zip(*(found[first] for first in sorted(found)), strict=True)
     ]

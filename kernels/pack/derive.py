@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 # Returns the interval of a leaf in containers [first, stop).
 LeafReader = Callable[[int, int], Interval]
-# Containers of a block, a multiple of 64. Their intermediate arrays stay in cache.
-BLOCK: Final = 1 << 15
+# Containers of a chunk, a multiple of 64. Their intermediate arrays stay in cache.
+CHUNK: Final = 1 << 15
 
 
 def derive(n: Node, source: PackedStatistics) -> Column:
@@ -47,10 +47,10 @@ def derive(n: Node, source: PackedStatistics) -> Column:
 
 
 def interval_of(n: Node, source: PackedStatistics) -> Interval:
-    """Return the interval of a bound scalar in each container, computed block by block."""
+    """Return the interval of a bound scalar in each container, computed chunk by chunk."""
     leaves = {leaf: _leaf(leaf, source) for leaf in _leaves(n)}
     count = source.num_containers
-    if count <= BLOCK:
+    if count <= CHUNK:
         return _evaluate(n, leaves, 0, count)
     if (
         len(leaves) == 1
@@ -59,7 +59,7 @@ def interval_of(n: Node, source: PackedStatistics) -> Interval:
         and only.dtype.coded
     ):
         return _by_distinct(n, only, source)
-    return _in_blocks(n, leaves, count)
+    return _in_chunks(n, leaves, count)
 
 
 def _by_distinct(n: Node, leaf: Node, source: PackedStatistics) -> Interval:
@@ -81,7 +81,7 @@ def _by_distinct(n: Node, leaf: Node, source: PackedStatistics) -> Interval:
         (low << 33) | (high << 2) | flags, return_index=True, return_inverse=True
     )
     if len(first) > count // 2:
-        return _in_blocks(n, {leaf: _leaf(leaf, source)}, count)
+        return _in_chunks(n, {leaf: _leaf(leaf, source)}, count)
     planes = (
         plane_of(np.broadcast_to(_mask(p, count), count)[first])
         for p in (column.may_hold_value, column.may_hold_null)
@@ -97,11 +97,11 @@ def _by_distinct(n: Node, leaf: Node, source: PackedStatistics) -> Interval:
     )
     keys = _keys(column)
     parts = {leaf: lambda start, stop: unpacked(_slice(distinct, start, stop), stop - start, keys)}
-    v = _in_blocks(n, parts, len(first))
+    v = _in_chunks(n, parts, len(first))
     return Interval(v.dtype, *(np.broadcast_to(a, len(first))[inverse] for a in v.arrays))
 
 
-def _in_blocks(n: Node, leaves: dict[Node, LeafReader], count: int) -> Interval:
+def _in_chunks(n: Node, leaves: dict[Node, LeafReader], count: int) -> Interval:
     out: list[Data] = []
 
     def work(first: int, stop: int) -> None:
@@ -113,7 +113,7 @@ def _in_blocks(n: Node, leaves: dict[Node, LeafReader], count: int) -> Interval:
     out += [np.empty(count, lane_type_of(n.dtype)) for _ in range(2)] + [
         np.empty(count, np.bool_) for _ in range(5)
     ]
-    pool.run_chunks(work, count, BLOCK if _is_builtin(n) else count)
+    pool.run_chunks(work, count, CHUNK if _is_builtin(n) else count)
     return Interval(n.dtype, *out)
 
 
@@ -151,20 +151,9 @@ def _slice_interval(v: Interval, first: int, stop: int) -> Interval:
 
 
 def _slice(c: Column, first: int, stop: int) -> Column:
-    planes = (
-        p if isinstance(p, bool) else p[first // 64 : word_count(stop)]
-        for p in (c.may_hold_value, c.may_hold_null, c.may_hold_nan, c.may_raise)
-    )
-    may_hold_value, nulls, nans, may_raise = planes
-    low, high = (b if b is None else b[first:stop] for b in (c.low, c.high))
-    return replace(
-        c,
-        low=low,
-        high=high,
-        may_hold_value=may_hold_value,
-        may_hold_null=nulls,
-        may_hold_nan=nans,
-        may_raise=may_raise,
+    return c.rearranged(
+        lambda b: b[first:stop],
+        lambda p: p if isinstance(p, bool) else p[first // 64 : word_count(stop)],
     )
 
 
@@ -204,7 +193,7 @@ def _truth(condition: Node, source: PackedStatistics) -> Interval:
 def _may_raise(condition: Node, source: PackedStatistics) -> Iterator[Mask]:
     """Yield the masks of containers where calls in a condition may raise.
 
-    There the condition has no outcome, and neither does anything that depends on it.
+    In these containers, neither the condition nor anything that depends on it has an outcome.
     """
     if condition.op is Op.UNKNOWN:
         yield np.ones(1, np.bool_)
@@ -288,8 +277,8 @@ def packed(v: Interval, n: int) -> Column:
         plane_of(np.broadcast_to(m, n))
         for m in (v.may_hold_value, v.may_hold_null, v.may_hold_nan, v.may_raise)
     )
-    alive = np.broadcast_to(v.may_hold_value, n)
-    known = alive.copy()
+    has_value = np.broadcast_to(v.may_hold_value, n)
+    known = has_value.copy()
     low = _bounds(np.broadcast_to(v.low, n), known, dtype)
     high = _bounds(
         np.broadcast_to(v.high, n), known & ~np.broadcast_to(v.unbounded_above, n), dtype

@@ -24,9 +24,9 @@ import numpy.typing as npt
 
 Lanes = npt.NDArray[Any]
 # Ends that fit into a bucket. Values are searched for in fuller buckets, which skewed keys cause.
-SLOTS: Final = 30
+PER_BUCKET: Final = 30
 # Ends in a bucket if keys are spread evenly; then one bucket in 300 is too full.
-TARGET_SLOTS: Final = 18
+TARGET_PER_BUCKET: Final = 18
 STEPS: Final = 1 << 16
 EDGE: Final = 2.0  # places at both ends of the directory without ends of runs
 
@@ -39,8 +39,8 @@ class Keys:
         firsts: The first value of each run, ascending, shape (runs,), of the lane type of the
             bounds.
         first_lines: Their directory, int32, shape (buckets * 16 + 16,), aligned to 64 bytes. A
-            bucket is its count, or -1 - count if it is too full, and SLOTS places of 16 bits. The
-            last line is not a bucket: it holds the number of runs.
+            bucket is its count, or -1 - count if it is too full, and PER_BUCKET places of 16 bits.
+            The last line is not a bucket: it holds the number of runs.
         lasts: The last value of each run, as `firsts`.
         last_lines: Their directory, as `first_lines`.
         frame: float64: lowest, scale, the last place, and 1 if integers at one place are equal.
@@ -61,7 +61,7 @@ def keys_of(firsts: Lanes, lasts: Lanes) -> Keys:
         lasts: The last value of each run, ascending. Of codes, a value between codes c and c + 1 is
             the empty run from c + 1 to c.
     """
-    buckets = -(-len(lasts) // TARGET_SLOTS)
+    buckets = -(-len(lasts) // TARGET_PER_BUCKET)
     frame = _frame(min(firsts[0], lasts[0]), max(firsts[-1], lasts[-1]), lasts, buckets)
     last_lines = _lines(lasts, frame, buckets)
     if np.array_equal(firsts, lasts):
@@ -112,12 +112,12 @@ def _lines(ends: Lanes, frame: npt.NDArray[np.float64], buckets: int) -> npt.NDA
     np.cumsum(np.bincount(at, minlength=buckets), out=starts[1:])
     lines = _aligned(buckets + 1)
     lines[:] = -1
-    slots = lines.view(np.uint16).reshape(-1, 32)
-    slot = np.arange(len(ends)) - starts[at]
-    held = slot < SLOTS
-    slots[at[held], slot[held] + 2] = places[held] % STEPS
+    buckets_16 = lines.view(np.uint16).reshape(-1, 32)
+    rank = np.arange(len(ends)) - starts[at]
+    held = rank < PER_BUCKET
+    buckets_16[at[held], rank[held] + 2] = places[held] % STEPS
     lines[::16] = starts
-    lines[:-16:16][np.diff(starts) > SLOTS] ^= -1
+    lines[:-16:16][np.diff(starts) > PER_BUCKET] ^= -1
     return lines
 
 

@@ -1,6 +1,6 @@
 """Pack the bounds of all containers as lanes, which kernels compare.
 
-Blocks are read, checked and written while they are in a core's cache, so ingestion costs little
+Chunks are read, checked and written while they are in a core's cache, so ingestion costs little
 more than reading.
 """
 
@@ -17,8 +17,8 @@ from skipstone.kernels.pack.narrow import CANDIDATES, end_of, narrowest, narrows
 from skipstone.kernels.run import pool
 
 # Containers of a task of the pool, a multiple of 64. A few arrays of them, 8 bytes each, stay in
-# the L2 cache. In smaller blocks, threads wait for each other between NumPy's loops.
-BLOCK: Final = 1 << 16
+# the L2 cache. In smaller chunks, threads wait for each other between NumPy's loops.
+CHUNK: Final = 1 << 16
 # Places where bounds are sampled before a lane type is chosen.
 SAMPLES: Final = 8
 SAMPLE: Final = 1 << 10  # containers at each place
@@ -36,7 +36,7 @@ def lanes_of(
 ) -> tuple[str, Lanes | None, Lanes | None]:
     """Return the narrowest lane type that holds all bounds, and the bounds in it.
 
-    A sample decides which type is written first. If a sweep over the blocks finds a bound that
+    A sample decides which type is written first. If a sweep over the chunks finds a bound that
     needs a wider type, another sweep follows.
 
     Args:
@@ -50,7 +50,7 @@ def lanes_of(
     Returns:
         The lane type, the lower bounds and the upper bounds; None for a side without known bounds.
     """
-    if n <= BLOCK:  # one block, which is read once
+    if n <= CHUNK:  # one chunk, which is read once
         pair = read(0, n)
         read = lambda first, stop: pair  # noqa: E731
     lane_type = _guess(read, dtype, n)
@@ -77,7 +77,7 @@ def _guess(read: Read, dtype: DType, n: int) -> str:
     """Return a lane type that is not too wide, from a sample."""
     if not narrows(dtype):
         return dtype.lane_type
-    starts = (*range(0, n, max(n // SAMPLES, BLOCK)), max(n - SAMPLE, 0))
+    starts = (*range(0, n, max(n // SAMPLES, CHUNK)), max(n - SAMPLE, 0))
     ends = [end for first in starts for end in _ends(read(first, min(first + SAMPLE, n)))]
     return narrowest(min(ends), max(ends), dtype) if ends else CANDIDATES[0]
 
@@ -113,7 +113,7 @@ def _sweep(
             if b is not None:
                 np.copyto(lanes[first:stop], b.values, casting="unsafe", where=b.known)
 
-    pool.run_chunks(work, n, BLOCK)
+    pool.run_chunks(work, n, CHUNK)
     return [sum(counts) for counts in known], ends
 
 

@@ -136,8 +136,8 @@ def positions(words: Words, n: int, todo: Todo = None) -> npt.NDArray[np.int64]:
 
     Bits past the n-th are 0. Words without set bits are skipped.
     """
-    live = nonzero_words(words)
-    some, at = words[live], live if todo is None else todo[live].astype(np.int64)
+    nonzero = nonzero_words(words)
+    some, at = words[nonzero], nonzero if todo is None else todo[nonzero].astype(np.int64)
     if len(some) <= PART_WORDS:
         return _positions(some, at)
     # Processes parts whose bits stay in cache; each writes to its own range.

@@ -144,8 +144,8 @@ def _wait_for_imports() -> None:
     me = _thread.get_ident()
     while True:
         _imp.acquire_lock()
-        live = [found for ref in _module_locks().values() if (found := ref()) is not None]
-        held = [found for found in live if found.owner not in (None, me) and found not in _endless]
+        locks = [found for ref in _module_locks().values() if (found := ref()) is not None]
+        held = [found for found in locks if found.owner not in (None, me) and found not in _endless]
         if not held and not _is_any_in_importlib() and _are_hooks_ready():
             if _fork.pandas or "pandas" not in sys.modules:
                 return

@@ -25,7 +25,7 @@ from skipstone.kernels.run.native import ArgumentType, ArrayType, Native
 # compiled in the background.
 PLAIN_SIZE: Final = 1 << 14
 _plain_size = 0
-_not_kept: set[Loop] = set()  # loops that were not on disk
+_not_on_disk: set[Loop] = set()  # loops that were not on disk
 HEADER = """
 import numba as nb
 
@@ -75,9 +75,9 @@ class Loop(NamedTuple):
 def load(loop: Loop) -> Callable[..., int] | None:
     """Return the loop if this process has it, or finds its machine code on disk; else None."""
     found = compile_cache.find(loop)
-    if found is None and loop not in _not_kept:
-        if not _is_kept(loop):
-            _not_kept.add(loop)
+    if found is None and loop not in _not_on_disk:
+        if not _is_on_disk(loop):
+            _not_on_disk.add(loop)
             return None
         found = compiled(loop)
     return found
@@ -127,7 +127,7 @@ def compiled(loop: Loop) -> Callable[..., int]:
         return plain
 
 
-def _is_kept(loop: Loop) -> bool:
+def _is_on_disk(loop: Loop) -> bool:
     """Return True if an object file of the loop is on disk."""
     if not objects.are_possible():
         return False

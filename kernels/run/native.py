@@ -95,9 +95,9 @@ class Native:
         """
         self._check(arguments)
         result = ctypes.c_int64()
-        place = ctypes.addressof(result)
+        address = ctypes.addressof(result)
         # The call holds `self`, whose owner holds the code.
-        return lambda: _checked(self._function(place, *arguments), result)
+        return lambda: _checked(self._function(address, *arguments), result)
 
     def _check(self, arguments: Sequence[Any]) -> None:
         if len(arguments) != self._count:

@@ -61,8 +61,8 @@ def place(context, address, j):
     return nb.int64(nb.int64, nb.int64), codegen
 
 
-def slots(sign):
-    """Return a function that compares each slot of a bucket with a place: a bit for each."""
+def against_bucket(sign):
+    """Return a function that compares each end of a bucket with a place: a bit for each."""
 
     @intrinsic
     def compare(context, lines, place):
@@ -70,8 +70,8 @@ def slots(sign):
             i16, i64 = ir.IntType(16), ir.IntType(64)
             start = builder.shl(builder.lshr(args[1], i64(16)), i64(4))
             ends = builder.load(vector(target, builder, lines, args[0], start, i16, 32), align=64)
-            slot = splat(builder, builder.trunc(args[1], i16), 32)
-            found = builder.icmp_unsigned(sign, ends, slot)
+            place_of_all = splat(builder, builder.trunc(args[1], i16), 32)
+            found = builder.icmp_unsigned(sign, ends, place_of_all)
             # The first two are the bucket's count.
             return builder.and_(builder.bitcast(found, ir.IntType(32)), ir.IntType(32)(0xFFFFFFFC))
 
@@ -80,7 +80,7 @@ def slots(sign):
     return compare
 
 
-less, same = map(slots, ("<", "=="))
+less, same = map(against_bucket, ("<", "=="))
 
 
 @intrinsic
@@ -136,8 +136,8 @@ def next_to(lows, i, places, lines, size):
 def any_in(lows, highs, i, firsts, first_lines, lasts, last_lines, frame):
     """Return bits, set where more runs start up to the upper bound than end below the lower."""
     size, bits = np.int64(lasts.size), np.uint64(0)
-    live = np.uint64(le(lows, i, lasts[size - 1]) & ge(highs, i, firsts[0]))
-    if not live:
+    overlaps = np.uint64(le(lows, i, lasts[size - 1]) & ge(highs, i, firsts[0]))
+    if not overlaps:
         return bits
     at_low, k, stop = np.int64(0), np.int64(0), size
     if size > FEW:
@@ -157,15 +157,15 @@ def any_in(lows, highs, i, firsts, first_lines, lasts, last_lines, frame):
             r = below(lows[i + j], lasts, last_lines, p)
             found = r < size and firsts[r] <= highs[i + j]
         bits |= np.uint64(found) << np.uint64(j)
-    return live & bits
+    return overlaps & bits
 
 
 @nb.njit(**JIT)
 def not_all_in(lows, highs, i, firsts, first_lines, lasts, last_lines, frame):
     """Return bits, set where no run reaches from the lower bound to the upper."""
     size, bits = np.int64(lasts.size), np.uint64(0)
-    live = np.uint64(ge(lows, i, firsts[0]) & le(highs, i, lasts[size - 1]))
-    if not live:
+    overlaps = np.uint64(ge(lows, i, firsts[0]) & le(highs, i, lasts[size - 1]))
+    if not overlaps:
         return ALL
     at_low, k, stop = np.int64(0), np.int64(0), size
     if size > FEW:
@@ -184,7 +184,7 @@ def not_all_in(lows, highs, i, firsts, first_lines, lasts, last_lines, frame):
             r = below(lows[i + j], lasts, last_lines, p)
             found = r < size and firsts[r] <= lows[i + j] and highs[i + j] <= lasts[r]
         bits |= np.uint64(found) << np.uint64(j)
-    return live & bits ^ ALL
+    return overlaps & bits ^ ALL
 
 '''
 )

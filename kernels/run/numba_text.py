@@ -39,10 +39,10 @@ STEP_BYTES: Final = 2 * CACHE_LINE
 FETCH_AHEAD: Final = 24 * CACHE_LINE
 # Bytes of bounds that many sets of literals are tested on in turn, so that they stay in the L1
 # cache.
-BLOCK_BYTES: Final = 1 << 14
+TILE_BYTES: Final = 1 << 14
 
 # The last word may be partial. Its lanes are read as part of the last 64, and shifted down.
-PLACE: Final = ("at = min(w << 6, n - 64)", "shift = np.uint64((w << 6) - at)")
+POSITION: Final = ("at = min(w << 6, n - 64)", "shift = np.uint64((w << 6) - at)")
 LANE_LOOP: Final = "for lane in range(0, 64, LANES):"
 
 
@@ -88,9 +88,9 @@ class _Kernel(NamedTuple):
         return min(step // max(self.sizes, default=1), 64)
 
     @property
-    def block(self) -> int:
+    def tile(self) -> int:
         """The number of words that a turn of the outer loop judges."""
-        return max(BLOCK_BYTES // (64 * max(sum(self.sizes), 1)), 1) if self.many else 1
+        return max(TILE_BYTES // (64 * max(sum(self.sizes), 1)), 1) if self.many else 1
 
 
 def source_of(shape: Shape) -> str:
@@ -98,17 +98,17 @@ def source_of(shape: Shape) -> str:
 
     Without `many` it defines `kernel(n, first, last, todo, verdicts, found, outs..., arrays...,
     planes..., params..., sets...)`. The kernel judges the words [first, last), or the words at
-    these places of `todo` if that is not empty. n is at least 64.
+    these positions of `todo` if that is not empty. n is at least 64.
 
-    - It fills `outs` at the same places.
+    - It fills `outs` at the same positions.
     - It fills `verdicts`, aligned to 64 bytes, with a byte for each container, unless it is empty.
     - If `found` is not empty, the kernel writes only the words in which a bit of the first out is
       set, one after the other from `first` on, and their numbers to `found`. It returns the end.
 
     With `many` it defines `kernel(n, first, last, rows, verdicts, arrays..., planes...,
     params...)`. Each of `params` is an array with one literal for each set of literals, and the
-    verdicts by set j go to row rows[j]. All sets are tested on one block, whose bounds then are in
-    the L1 cache, before the next block. So comparisons are the limit, and not memory. Blocks of 64
+    verdicts by set j go to row rows[j]. All sets are tested on one tile, whose bounds then are in
+    the L1 cache, before the next tile. So comparisons are the limit, and not memory. Tiles of 64
     containers took 1.4 times as long, since each write went to another page.
     """
     roots, many = shape
@@ -133,7 +133,7 @@ def source_of(shape: Shape) -> str:
         f"def kernel({', '.join(_names(kernel))}):",
         *_indent(1, _planes_only(kernel)),
         "    words, kept = (n + 63) >> 6, first",
-        f"    for k in range(first, last, {kernel.block}):",
+        f"    for k in range(first, last, {kernel.tile}):",
         *_indent(2, _judge_many(kernel) if many else _judge_word(kernel)),
         "    return kept",
     ]
@@ -210,7 +210,7 @@ def _judge_word(kernel: _Kernel) -> list[str]:
             f"f{size} = next if todo.size else next + {FETCH_AHEAD // size}"
             for size in sorted(set(kernel.sizes))
         ),
-        *PLACE,
+        *POSITION,
         *_judge_lanes(kernel),
         *_load_planes(kernel),
         *(f"v{i} = {text}" for i, text in enumerate(kernel.outs)),
@@ -227,10 +227,10 @@ def _judge_word(kernel: _Kernel) -> list[str]:
 
 
 def _judge_many(kernel: _Kernel) -> list[str]:
-    """Judge a block of words by every set of literals."""
+    """Judge a tile of words by every set of literals."""
     verdicts = _verdict_words(kernel.roots)
     return [
-        f"stop = min(k + {kernel.block}, last)",
+        f"stop = min(k + {kernel.tile}, last)",
         "for w in range(k, stop):",
         *(f"    f{size} = (w << 6) + {FETCH_AHEAD // size}" for size in sorted(set(kernel.sizes))),
         f"    {LANE_LOOP}",
@@ -238,7 +238,7 @@ def _judge_many(kernel: _Kernel) -> list[str]:
         "for j in range(rows.size):",
         *(f"    p{i} = r{i}[j]" for i in range(len(kernel.params))),
         "    for w in range(k, stop):",
-        *_indent(2, [*PLACE, *_load_planes(kernel), *_judge_lanes(kernel)]),
+        *_indent(2, [*POSITION, *_load_planes(kernel), *_judge_lanes(kernel)]),
         *(f"        v{i} = {text}" for i, text in enumerate(kernel.outs)),
         f"        spread({verdicts}, verdicts, (np.int64(rows[j]) * words + w) << 6)",
     ]

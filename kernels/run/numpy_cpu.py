@@ -1,4 +1,4 @@
-"""Run launches with NumPy: blocks that stay in cache, and nothing to compile."""
+"""Run launches with NumPy, which compiles nothing, in tiles that stay in cache."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ EMIT: Final = {
     Op.ANY_IN: "any_in({0}, {1}, {2}, {3}, {4}, {5}, {6})",
     Op.NOT_ALL_IN: "not_all_in({0}, {1}, {2}, {3}, {4}, {5}, {6})",
 }
-# Containers of a block. Their masks stay in the L2 cache, and NumPy's cost per call is spread over
-# them: 10 M containers took 17 ms in blocks of 1 << 14, and 14 ms in these, on one thread.
-BLOCK: Final = 1 << 16
+# Containers of a tile. Their masks stay in the L2 cache, and NumPy's cost per call is spread over
+# them: 10 M containers took 17 ms in tiles of 1 << 14, and 14 ms in these, on one thread.
+TILE: Final = 1 << 16
 # Minimum runs of a set for which containers are tested in the order of their lower bounds.
 SORTED_FROM: Final = 1 << 14
 CHUNK: Final = 1 << 18  # containers of a task of the pool
@@ -65,7 +65,7 @@ def not_all_in(
 
 
 def in_order(test: Callable[[Any, Any], Any], low: Any, high: Any, runs: int) -> Any:
-    """Test a block's containers in the order of their lower bounds, if there are many runs.
+    """Test a tile's containers in the order of their lower bounds, if there are many runs.
 
     Otherwise each search would miss the cache lines of the one before. With 1 M random keys this
     takes a third of the time; with sorted containers, a tenth more. The directory that compiled
@@ -83,7 +83,7 @@ def in_order(test: Callable[[Any, Any], Any], low: Any, high: Any, runs: int) ->
 def compile_shape(roots: tuple[Node, ...]) -> Callable[..., None]:
     """Return the kernel of a shape.
 
-    It judges one block of containers; planes and outs are bytes.
+    It judges one tile of containers; planes and outs are bytes.
     """
     body = emit(roots, EMIT)
     counts = {
@@ -127,16 +127,16 @@ def run(launch: Launch, outs: list[Words], todo: Todo = None) -> None:
         todo: The numbers of the words to judge; None: all.
     """
     kernel, scalars, sets = compile_shape(launch.shape), launch.scalars, launch.sets
-    if todo is None and launch.n <= BLOCK:
+    if todo is None and launch.n <= TILE:
         count = (launch.n + 7) >> 3
         views = [o.view(np.uint8)[:count] for o in outs]
         kernel(launch.arrays, launch.plane_bytes, scalars, sets, views)
         return
     views = [o.view(np.uint8) for o in outs]
 
-    def blocks(first: int, stop: int) -> None:
-        for start in range(first, stop, BLOCK):
-            end = min(start + BLOCK, stop)
+    def tiles(first: int, stop: int) -> None:
+        for start in range(first, stop, TILE):
+            end = min(start + TILE, stop)
             b, e = start >> 3, (end + 7) >> 3
             kernel(
                 [a[start:end] for a in launch.arrays],
@@ -154,9 +154,9 @@ def run(launch: Launch, outs: list[Words], todo: Todo = None) -> None:
         kernel(arrays, planes, scalars, sets, [v[first * 8 : stop * 8] for v in views])
 
     if todo is not None:
-        pool.run_chunks(some, len(todo), BLOCK // 64)
+        pool.run_chunks(some, len(todo), TILE // 64)
     else:
-        pool.run_chunks(blocks, launch.n, CHUNK)
+        pool.run_chunks(tiles, launch.n, CHUNK)
 
 
 def gather(values: npt.NDArray[Any], words: npt.NDArray[np.uint32]) -> npt.NDArray[Any]:

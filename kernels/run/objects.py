@@ -215,6 +215,6 @@ def _undefined(code: bytes, llvm: Any) -> Iterator[str]:
     if not {".symtab", ".strtab"} <= set(tables):
         raise CannotKeep("the object file has no table of symbols")
     names = tables[".strtab"]
-    for symbol, _, _, place, _, _ in SYMBOL.iter_unpack(tables[".symtab"]):
-        if place == 0 and symbol:
+    for symbol, _, _, defined_in, _, _ in SYMBOL.iter_unpack(tables[".symtab"]):
+        if defined_in == 0 and symbol:
             yield names[symbol : names.index(b"\0", symbol)].decode()

@@ -50,7 +50,7 @@ def prepare(
     *,
     definite: bool = False,
 ) -> Launch:
-    """Fold a program over the statistics that it runs on, and collect the inputs that are left.
+    """Fold a program over the statistics that it runs on, and collect the inputs that remain.
 
     Args:
         program: The program.
@@ -186,32 +186,35 @@ class _Builder:
             into.append(value)
         return self.inputs[key]
 
-    def bound(self, slot: Node, c: Column) -> Node:
+    def bound(self, statistic: Node, c: Column) -> Node:
         """Return the array of a bound; a bound that is unknown everywhere becomes a full array."""
-        high = slot.op is Op.MAX
+        high = statistic.op is Op.MAX
         values = c.high if high else c.low
         if values is None:
             values = np.full(self.launch.n, c.end(high), c.lane_type)
         self.guard(c, "high" if high else "low", values)
-        return self.input(Op.ARRAY, (slot.op, slot.value), self.launch.arrays, values)
+        return self.input(Op.ARRAY, (statistic.op, statistic.value), self.launch.arrays, values)
 
-    def param(self, slot: Node, key: object, value: int | float, lane_type: str) -> Node:
+    def param(self, statistic: Node, key: object, value: int | float, lane_type: str) -> Node:
         scalar = np.dtype(lane_type).type(value)
-        return self.input(Op.PARAM, (slot.value, key), self.launch.params, scalar)
+        return self.input(Op.PARAM, (statistic.value, key), self.launch.params, scalar)
 
     def compare(self, n: Node) -> Node:
-        slot, lit = n.args
-        c = self.column(slot)
-        unknown = c.low is None if slot.op is Op.MIN else c.high is None
+        statistic, lit = n.args
+        c = self.column(statistic)
+        unknown = c.low is None if statistic.op is Op.MIN else c.high is None
         if unknown:
-            end = c.dtype.lowest if slot.op is Op.MIN else c.dtype.highest
+            end = c.dtype.lowest if statistic.op is Op.MIN else c.dtype.highest
             return TRUE if end is None or COMPARE[n.op](end, lit.value) else FALSE
         if c.codes is None:
             assert isinstance(lit.value, int | float)
             value = clamp(n.op, int(lit.value), c.dtype, c.lane_type) if c.narrowed else lit.value
             return Node(
                 n.op,
-                (self.bound(slot, c), self.param(slot, (lit.value, value), value, c.lane_type)),
+                (
+                    self.bound(statistic, c),
+                    self.param(statistic, (lit.value, value), value, c.lane_type),
+                ),
             )
         op = Op.LT if n.op in (Op.LT, Op.LE) else Op.GE
         same: object = n.op in (Op.LE, Op.GT)  # one rank serves a comparison and its negation
@@ -221,7 +224,8 @@ class _Builder:
         else:
             rank = c.codes.rank(n.op, lit.value)
         return Node(
-            op, (self.bound(slot, c), self.param(slot, (lit.value, same), rank, c.lane_type))
+            op,
+            (self.bound(statistic, c), self.param(statistic, (lit.value, same), rank, c.lane_type)),
         )
 
     def in_set(self, n: Node) -> Node:
@@ -259,7 +263,7 @@ class _Builder:
         return Node(Op.OR, (test, *beyond)) if beyond else test
 
     def members(
-        self, key: object, slot: Node, values: tuple[object, ...], c: Column
+        self, key: object, statistic: Node, values: tuple[object, ...], c: Column
     ) -> Iterator[Node]:
         """Yield the inputs of a set: the ends of a few runs, or all runs and their directory."""
         if c.codes is None:
@@ -274,11 +278,11 @@ class _Builder:
             count, points = 1 << (len(lasts) - 1).bit_length(), np.array_equal(firsts, lasts)
             for i in range(count):
                 at = min(i, len(lasts) - 1)
-                last = self.param(slot, (key, i, "last"), lasts[at], c.lane_type)
+                last = self.param(statistic, (key, i, "last"), lasts[at], c.lane_type)
                 yield from (
                     last
                     if points
-                    else self.param(slot, (key, i, "first"), firsts[at], c.lane_type),
+                    else self.param(statistic, (key, i, "first"), firsts[at], c.lane_type),
                     last,
                 )
             return

@@ -28,7 +28,7 @@ from skipstone.kernels.run.compile_cache import Shape
 from skipstone.kernels.run.launch import Launch, group_alike
 
 if TYPE_CHECKING:
-    from skipstone.kernels.gpu.cuda_text import Form
+    from skipstone.kernels.gpu.cuda_text import Variant
     from skipstone.kernels.gpu.device import DeviceArray
     from skipstone.kernels.gpu.resident import Resident
 
@@ -81,8 +81,8 @@ def run(
     """
     words = word_count(launch.n) if todo is None else len(todo)
     count = launch.n if todo is None else words * 64
-    form: Form = "all" if todo is None else "chosen"
-    name = choose(launch, backend, count, form)
+    variant: Variant = "all" if todo is None else "chosen"
+    name = choose(launch, backend, count, variant)
     if (
         name == "cupy"
         and (
@@ -95,7 +95,7 @@ def run(
         return on_device_result
     if name == "cupy" or (name != "none" and launch.host_twin is not None):
         launch = launch.on_host
-        name = choose(launch, backend, count, form)
+        name = choose(launch, backend, count, variant)
     if name != "none":
         for guard in launch.guards:
             guard.touch(todo)
@@ -158,7 +158,7 @@ def run_sparse(launch: Launch, backend: Backend = "auto", *, todo: Todo = None) 
     )
 
 
-def choose(launch: Launch, backend: Backend, n: int, form: Form = "all") -> str:
+def choose(launch: Launch, backend: Backend, n: int, variant: Variant = "all") -> str:
     """Return the backend that will judge containers of a launch.
 
     It is "none" if all roots are constant.
@@ -167,7 +167,7 @@ def choose(launch: Launch, backend: Backend, n: int, form: Form = "all") -> str:
         launch: The launch.
         backend: The backend that was requested.
         n: The number of containers to judge.
-        form: The form of a device kernel.
+        variant: Which containers a device kernel judges, and how many predicates.
 
     Raises:
         SkipstoneError: no backend has that name.
@@ -191,7 +191,7 @@ def choose(launch: Launch, backend: Backend, n: int, form: Form = "all") -> str:
         # On the CPU, bounds that only the device has would be downloaded first.
         only_there = launch.host_twin is not None or launch.failed is not None
         if gpu.fits(launch) and (
-            only_there or (n >= gpu.MIN_CONTAINERS and gpu.ready(launch, form))
+            only_there or (n >= gpu.MIN_CONTAINERS and gpu.ready(launch, variant))
         ):
             return "cupy"
     if compile_cache.find(Shape(launch.shape)) is not None:
@@ -268,16 +268,16 @@ def run_many(launches: Sequence[Launch], backend: Backend = "auto") -> Verdicts:
     launches = [launch.on_host for launch in launches]
     rows = numba_cpu.allocate_rows(len(launches), n)
     out = rows.reshape(len(launches), -1)[:, :n]
-    for places in group_alike(launches):
-        first = launches[places[0]]
-        if shares_kernel(first, len(places), backend):
+    for positions in group_alike(launches):
+        first = launches[positions[0]]
+        if shares_kernel(first, len(positions), backend):
             for guard in first.guards:
                 guard.touch(None)
-            numba_cpu.run_many([launches[i] for i in places], places, rows)
+            numba_cpu.run_many([launches[i] for i in positions], positions, rows)
             for file in first.files:
                 file.check()
         else:
-            for i in places:
+            for i in positions:
                 verdicts = run(launches[i], backend, verdicts=True).verdicts
                 out[i] = 0 if verdicts is None else verdicts
     return out

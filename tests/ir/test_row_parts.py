@@ -64,9 +64,9 @@ def test_conditions(text, ansi, monkeypatch):
     batch = rows(60, len(text)).slice(7)
     node = ss.PruningPredicate(text, batch.schema, ansi=ansi).node
     expected = alone(node, batch)
-    for block, few in ((1 << 20, 4), (9, 1 << 20), (9, 1)):
-        monkeypatch.setattr(parts, "BLOCK", block)
-        monkeypatch.setattr(parts, "THREADS_FROM", 2 * block)
+    for chunk, few in ((1 << 20, 4), (9, 1 << 20), (9, 1)):
+        monkeypatch.setattr(parts, "CHUNK", chunk)
+        monkeypatch.setattr(parts, "THREADS_FROM", 2 * chunk)
         monkeypatch.setattr(parts, "FEW", few)
         truth = judge(node, batch, {})
         assert np.transpose([truth.true, truth.false, truth.may_raise]).tolist() == expected

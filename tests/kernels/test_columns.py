@@ -205,7 +205,7 @@ def test_blocks(arrow, n, monkeypatch):
     raw, dtype = stats.raw(("x",)), from_arrow(arrow)
     whole, rows = pack_column(raw, dtype, n, rows=stats.row_count), rows_plane(stats.row_count, n)
     for name in (lanes, counts):
-        monkeypatch.setattr(name, "BLOCK", 64)
+        monkeypatch.setattr(name, "CHUNK", 64)
     monkeypatch.setattr(lanes, "SAMPLE", 3)
     assert contents(pack_column(raw, dtype, n, rows=stats.row_count)) == contents(whole)
     assert np.array_equal(rows_plane(stats.row_count, n), rows)
@@ -218,7 +218,7 @@ MISSED = [(5, "int8"), (300, "int16"), (2**40, "int64"), (None, "int8")]
 @pytest.mark.parametrize("odd, lane", MISSED)
 @pytest.mark.parametrize("at", [0, 500, 999])
 def test_what_a_sample_misses(odd, lane, at, monkeypatch):
-    for name, value in (("BLOCK", 64), ("SAMPLE", 1)):
+    for name, value in (("CHUNK", 64), ("SAMPLE", 1)):
         monkeypatch.setattr(lanes, name, value)
     high = [9] * 1000
     high[at] = odd

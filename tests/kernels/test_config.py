@@ -123,7 +123,7 @@ def test_old_names_are_the_same_settings(tmp_path, monkeypatch):
     monkeypatch.setattr(ss, "cache_dir", tmp_path)
     assert ss.config.statistics_cache_dir == ss.cache_dir == str(tmp_path)
     ss.config.statistics_cache_dir = None
-    assert (ss.cache_dir, folder.kept_in("x")) == (None, None)
+    assert (ss.cache_dir, folder.cache_folder("x")) == (None, None)
     ss.set_threads(3)
     assert ss.config.threads == pool.threads() == 3
     ss.config.threads = None

@@ -9,7 +9,7 @@ import pytest
 
 from skipstone.bindings.tables.delta import decode
 from skipstone.bindings.tables.delta.fields import LeafField
-from skipstone.kernels.decode.json_texts import form_of, read_texts
+from skipstone.kernels.decode.json_texts import read_texts, template_of
 
 KIND = pa.struct(
     [
@@ -154,7 +154,7 @@ def test_forms_share_a_part(monkeypatch):
     ],
 )
 def test_forms(text, paths):
-    form = form_of(text.encode(), KIND)
+    form = template_of(text.encode(), KIND)
     assert paths is None if form is None else list(form.paths) == paths
 
 

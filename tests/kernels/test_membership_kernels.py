@@ -11,7 +11,7 @@ import pytest
 import skipstone as ss
 from skipstone.ir import oracle
 from skipstone.ir.types import from_arrow
-from skipstone.kernels.pack.keys import SLOTS, STEPS, buckets_of, keys_of, runs_of
+from skipstone.kernels.pack.keys import PER_BUCKET, STEPS, buckets_of, keys_of, runs_of
 from tests.support.effort import LONG
 from tests.support.rows.strategies import array_of
 from tests.support.statistics.membership import TYPES, axis_values, containers
@@ -60,7 +60,7 @@ def test_every_end_lies_at_its_place(values, lane):
         slots = lines.view(np.uint16).reshape(-1, 32)[:, 2:]
         counts = [(places < b * STEPS).sum() for b in range(buckets + 1)]
         for b, (start, stop) in enumerate(itertools.pairwise(counts)):
-            full = stop - start > SLOTS
+            full = stop - start > PER_BUCKET
             assert lines[16 * b] == (-1 - start if full else start)
             if not full:
                 assert slots[b, : stop - start].tolist() == (places[start:stop] % STEPS).tolist()

@@ -59,14 +59,14 @@ def loop_of(tmp_path, monkeypatch):
     (tmp_path / f"{name}.py").write_text(SOURCE)
     module = __import__(name)
     monkeypatch.setattr(compile_cache, "_kernels", {})
-    monkeypatch.setattr(loops, "_not_kept", set())
+    monkeypatch.setattr(loops, "_not_on_disk", set())
     return lambda function, signature: Loop(module, function, signature)
 
 
 def in_a_new_process(monkeypatch):
     """Forget what this process has compiled."""
     monkeypatch.setattr(compile_cache, "_kernels", {})
-    monkeypatch.setattr(loops, "_not_kept", set())
+    monkeypatch.setattr(loops, "_not_on_disk", set())
 
 
 def files(tmp_path):

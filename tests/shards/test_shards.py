@@ -14,7 +14,7 @@ import pyarrow.fs as pafs
 import pytest
 
 import skipstone as ss
-from skipstone.bindings.shards import place, write
+from skipstone.bindings.shards import folder, write
 from skipstone.bindings.statistics.store import atomic
 from tests.support.effort import LONG
 from tests.support.predicates.judges import trial
@@ -263,7 +263,7 @@ def test_a_save_succeeds_if_old_files_cannot_be_deleted(tmp_path, monkeypatch):
         raise OSError("read-only")
 
     stats.save_shards(tmp_path, rows=30)
-    monkeypatch.setattr(place.ShardFolder, "remove", fails)
+    monkeypatch.setattr(folder.ShardFolder, "remove", fails)
     stats.save_shards(tmp_path, rows=20)
     matches(ss.PruningPredicate("x = 5", SCHEMA), stats, ss.Shards.open(tmp_path))
 

@@ -203,10 +203,10 @@ def test_order_limit_and_aggregates(lake):
 
 def test_spark_statistics_of_times_are_counts():
     pytest.importorskip("pyspark")
-    from skipstone.bindings.spark.statistics.slots import slots_of
+    from skipstone.bindings.spark.statistics.needed import needed_statistics
 
     schema = pa.schema([("t", pa.time64("us"))])
-    names = [s.name for s in slots_of(ss.PruningPredicate("t > TIME '01:00:00'", schema))]
+    names = [s.name for s in needed_statistics(ss.PruningPredicate("t > TIME '01:00:00'", schema))]
     assert names == ["t.null_count", "t.row_count", "row_count"]
 
 

@@ -138,7 +138,7 @@ def test_hover(page, tmp_path, n):
 
 def test_hover_over_a_lane(page, tmp_path):
     opened(page, tmp_path, Map(plan_of(100)))
-    x, y, _ = bar_at(page, "b => b.view === 'lanes'")
+    x, y, _ = bar_at(page, "b => b.view === 'margins'")
     page.move(x, y)
     assert tip(page).split("\n")[:2] == ["part-0000007.parquet", "x: no bounds: may hold any value"]
 

@@ -109,7 +109,7 @@ def test_the_marks_of_a_picture_stand_for_every_container():
     assert picture["kept"] == len(plan.kept)
     for column in picture["columns"]:
         counted = np.zeros(len(by_group), np.int64)
-        for marks in (column["marks"], column["lanes"]):
+        for marks in (column["marks"], column["margins"]):
             np.add.at(counted, marks["group"], marks["count"])
         assert counted.tolist() == by_group
     strip = picture["strip"]

@@ -1,4 +1,4 @@
-"""Where each container is drawn: on the axis, with open ends, or in a lane beside it."""
+"""Where each container is drawn: on the axis, with open ends, or in a margin beside it."""
 
 import datetime as dt
 import decimal
@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 
 import skipstone as ss
-from skipstone.bindings.views.ranges import Lane, ranges_of
+from skipstone.bindings.views.ranges import Margin, ranges_of
 from skipstone.ir.errors import UnknownColumn
 
 INF = math.inf
-AXIS, NO_BOUNDS, ONLY_NULL, CONTRADICTORY = Lane
+AXIS, NO_BOUNDS, ONLY_NULL, CONTRADICTORY = Margin
 DAY = 86_400_000.0
 D = decimal.Decimal
 
@@ -63,17 +63,17 @@ def test_positions(kind, low, high, expected, axis):
     r = ranges_of(stats(kind, low, high), "x")
     for i, ends in enumerate(expected):
         if ends is None:  # the minimum lies above the maximum
-            assert r.lane[i] == CONTRADICTORY
+            assert r.margin[i] == CONTRADICTORY
         else:
-            assert (r.lane[i], r.low[i], r.high[i]) == (AXIS, *ends)
+            assert (r.margin[i], r.low[i], r.high[i]) == (AXIS, *ends)
     assert r.axis.kind == axis
     finite = [v for v in (*r.low, *r.high) if math.isfinite(v)]
     assert r.axis.low <= min(finite) <= max(finite) <= r.axis.high
     assert r.axis.low < r.axis.high
 
 
-#    minimum  maximum  nulls  rows   lane
-LANES = [
+#    minimum  maximum  nulls  rows   margin
+MARGINS = [
     (1,       2,       0,     10,    AXIS),
     (1,       2,       9,     10,    AXIS),
     (None,    2,       0,     10,    AXIS),
@@ -87,10 +87,10 @@ LANES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("low", "high", "nulls", "rows", "lane"), LANES)
-def test_lanes(low, high, nulls, rows, lane):
+@pytest.mark.parametrize(("low", "high", "nulls", "rows", "margin"), MARGINS)
+def test_margins(low, high, nulls, rows, margin):
     r = ranges_of(stats(pa.int64(), [low], [high], [nulls], [rows]), "x")
-    assert r.lane[0] == lane
+    assert r.margin[0] == margin
 
 
 # value of a type -> its text
@@ -127,7 +127,7 @@ def test_timestamps_beyond_python_are_numbers():
 def test_a_column_without_an_order_says_so():
     schema = pa.schema([("l", pa.list_(pa.int64())), ("x", pa.int64())])
     r = ranges_of(ss.Statistics.from_dict({"x": {"min": [1, 2]}}, schema), "l")
-    assert r.lane.tolist() == [NO_BOUNDS] * 2
+    assert r.margin.tolist() == [NO_BOUNDS] * 2
     assert r.note == "LIST<ITEM: INT64> has no order, so it has no bounds."
 
 
@@ -136,7 +136,7 @@ def test_nested_columns_and_those_without_statistics():
     made = ss.Statistics.from_dict({"a.b": {"min": [1, 2], "max": [3, 4]}}, schema)
     r = ranges_of(made, "a.b")
     assert (r.name, r.low.tolist(), r.high.tolist()) == ("a.b", [1, 2], [3, 4])
-    assert ranges_of(made, "c").lane.tolist() == [NO_BOUNDS] * 2
+    assert ranges_of(made, "c").margin.tolist() == [NO_BOUNDS] * 2
     with pytest.raises(UnknownColumn, match=r"a map names 'bb'; the schema has 'a', 'a.b', 'c'"):
         ranges_of(made, "bb")
 

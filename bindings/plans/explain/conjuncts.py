@@ -41,7 +41,7 @@ def judge_conjuncts(predicate: PruningPredicate, stats: Statistics) -> list[Conj
     parts = conjuncts_of(predicate.node)
     verdicts = [predicate.part(p).evaluate(stats) for p in parts]
     kept = predicate.prune(stats)
-    left = np.ones(stats.num_containers, np.bool_)
+    remaining = np.ones(stats.num_containers, np.bool_)
     out = []
     for part, v in zip(parts, verdicts, strict=True):
         pruned = v == Verdict.NEVER
@@ -49,7 +49,9 @@ def judge_conjuncts(predicate: PruningPredicate, stats: Statistics) -> list[Conj
         reasons = {reason.text: int(where.sum()) for reason, where in undecided}
         always = int((kept & (v == Verdict.ALWAYS)).sum())
         out.append(
-            Conjunct(show(part), int(pruned.sum()), int((pruned & left).sum()), always, reasons)
+            Conjunct(
+                show(part), int(pruned.sum()), int((pruned & remaining).sum()), always, reasons
+            )
         )
-        left &= ~pruned
+        remaining &= ~pruned
     return out

@@ -128,8 +128,8 @@ def stories_of(plan: Plan, container: str) -> tuple[ContainerStory, ...]:
 
 def _find(plan: Plan, container: str) -> list[tuple[int, str, int | None]]:
     """Return position, path and row group of the containers that are named."""
-    places = list(_places(plan))
-    paths = list(dict.fromkeys(path for _, path, _ in places))
+    located = list(_located(plan))
+    paths = list(dict.fromkeys(path for _, path, _ in located))
     name, _, number = container.rpartition(":")
     whole = container in paths or not number.isdecimal()
     named, group = (container, None) if whole else (name, int(number))
@@ -145,10 +145,10 @@ def _find(plan: Plan, container: str) -> list[tuple[int, str, int | None]]:
             f"container is {clip(container, 300)!r}; {what}: {shown}. "
             "Expected FILE or FILE:ROW_GROUP"
         )
-    found = [place for place in places if place[1] == fitting[0]]
-    chosen = found if group is None else [place for place in found if place[2] == group]
+    found = [one for one in located if one[1] == fitting[0]]
+    chosen = found if group is None else [one for one in found if one[2] == group]
     if not chosen:
-        groups = sum(place[2] is not None for place in found)
+        groups = sum(one[2] is not None for one in found)
         raise PredicateError(
             f"container names row group {group} of {fitting[0]}; "
             + (f"the file has {groups}, from 0" if groups else "its containers are whole files")
@@ -156,20 +156,20 @@ def _find(plan: Plan, container: str) -> list[tuple[int, str, int | None]]:
     return chosen
 
 
-def _places(plan: Plan) -> Iterator[tuple[int, str, int | None]]:
+def _located(plan: Plan) -> Iterator[tuple[int, str, int | None]]:
     """Yield position, path and row group of every container, in table order."""
     n = len(plan.verdicts)
     every: Positions = np.arange(n, dtype=np.int64)
     by_path = plan.table.row_groups_of(every)
-    places: list[tuple[str, int | None]] = []
+    located: list[tuple[str, int | None]] = []
     if sum(max(1, len(groups)) for groups in by_path.values()) == n:
         for path, groups in by_path.items():
-            places += [(path, g) for g in groups] or [(path, None)]
+            located += [(path, g) for g in groups] or [(path, None)]
     else:  # a file is listed twice
         for at in every:
             for path, groups in plan.table.row_groups_of(np.array([at])).items():
-                places.append((path, groups[0] if groups else None))
-    yield from ((at, path, group) for at, (path, group) in enumerate(places))
+                located.append((path, groups[0] if groups else None))
+    yield from ((at, path, group) for at, (path, group) in enumerate(located))
 
 
 def _conjunct(plan: Plan, part: Node, verdict: Verdict, at: int) -> ConjunctStory:

@@ -24,7 +24,7 @@ class Phase:
             lists), "footers" (of a Delta table's files without bounds in the log), "dynamic"
             (keys of joins), "limit" or "pages".
         containers_in, containers_out: Containers before and after it; for pages, row groups.
-        files, bytes, rows: What is left after it; None is unknown.
+        files, bytes, rows: What remains after it; None is unknown.
         seconds: Its time, measured while the plan was made; None if it was not measured by itself.
         note: More about it, for people.
     """
@@ -75,10 +75,10 @@ def phases_of(plan: Plan) -> Iterator[Phase]:
         before = after
     pages, size_of_pages = plan._pages, plan.sizes.pages
     if pages is not None and size_of_pages is not None:
-        groups, left = pages.row_groups
-        note = f"{pages.left:,} of {pages.pages:,} judged pages"
+        groups, remaining = pages.row_groups
+        note = f"{pages.remaining:,} of {pages.pages:,} judged pages"
         files, rows = size_of_pages.files, size_of_pages.rows
-        yield Phase("pages", groups, left, files, None, rows, None, note)
+        yield Phase("pages", groups, remaining, files, None, rows, None, note)
 
 
 def _note(plan: Plan, name: str, masks: Mapping[str, Mask]) -> str:

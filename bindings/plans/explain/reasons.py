@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skipstone.bindings.plans.explain.undecided import Kept, Mask, Undecided, undecided_reasons
+from skipstone.bindings.plans.explain.undecided import (
+    KeptBecause,
+    Mask,
+    Undecided,
+    undecided_reasons,
+)
 from skipstone.ir.node import conjuncts_of
 from skipstone.ir.outcome import Verdict
 
@@ -30,8 +35,8 @@ class KeptReason:
     hint: str = ""
 
 
-MATCHES = Undecided(Kept.MATCHES, "every row matches")
-TOGETHER = Undecided(Kept.TOGETHER, "no single conjunct rules the container out")
+MATCHES = Undecided(KeptBecause.MATCHES, "every row matches")
+TOGETHER = Undecided(KeptBecause.TOGETHER, "no single conjunct rules the container out")
 
 
 def kept_reasons(plan: Selection) -> tuple[KeptReason, ...]:
@@ -60,17 +65,17 @@ def reasons_of(plan: Selection) -> list[tuple[Undecided, Mask]]:
         undecided &= verdicts == Verdict.MAYBE
         for reason, where in undecided_reasons(part, plan.statistics, undecided):
             found[reason] = found[reason] | where if reason in found else where
-    left = verdicts == Verdict.MAYBE
+    unexplained = verdicts == Verdict.MAYBE
     out = [(MATCHES, verdicts == Verdict.ALWAYS)]
     for reason in sorted(found, key=lambda r: r.kind):
-        out.append((reason, found[reason] & left))
-        left = left & ~found[reason]
-    out.append((TOGETHER, left))
+        out.append((reason, found[reason] & unexplained))
+        unexplained = unexplained & ~found[reason]
+    out.append((TOGETHER, unexplained))
     return [(reason, where) for reason, where in out if where.any()]
 
 
 def _missing(plan: Selection, reason: Undecided, where: Mask) -> str:
     """Return why the statistics of a column are missing, as far as its table knows."""
-    if reason.kind is not Kept.MISSING:
+    if reason.kind is not KeptBecause.MISSING:
         return ""
     return plan.table.why_missing(reason.path, reason.statistic, np.flatnonzero(where))

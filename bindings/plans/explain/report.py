@@ -32,7 +32,7 @@ class Explanation:
         unit: The kind of the containers: "row groups", "files".
         containers, kept: How many were planned, and how many are kept.
         sizes: As in `Plan.sizes`.
-        phases: What each phase left, in order.
+        phases: What remained after each phase, in order.
         conjuncts: What each conjunct prunes alone and after those before it.
         reasons: Why containers are kept, with hints.
         unused: Parts of the condition that can never prune.

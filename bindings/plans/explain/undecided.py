@@ -27,7 +27,7 @@ Mask = npt.NDArray[np.bool_]
 TRUNCATED: Final = (16, 32, 64)  # characters that Iceberg, Delta and Parquet's writers keep
 
 
-class Kept(enum.IntEnum):
+class KeptBecause(enum.IntEnum):
     """The kinds of reasons for keeping a container, in the order in which one is chosen."""
 
     MATCHES = 0
@@ -51,7 +51,7 @@ class Undecided:
         statistic: The missing statistic, for people: "bounds", "null counts".
     """
 
-    kind: Kept
+    kind: KeptBecause
     text: str
     hint: str = ""
     path: Path = ()
@@ -67,7 +67,7 @@ def undecided_reasons(
     if reasons := not_understood(part):
         first = reasons[0]
         hint = f"{first.what}: {first.why}{f'; {first.hint}' if first.hint else ''}"
-        yield Undecided(Kept.NOT_UNDERSTOOD, "the form is not understood", hint), undecided
+        yield Undecided(KeptBecause.NOT_UNDERSTOOD, "the form is not understood", hint), undecided
         return
     rest = undecided.copy()
     null_tests = _null_tests(part)
@@ -76,7 +76,7 @@ def undecided_reasons(
         what = "null counts" if path in null_tests else "bounds"
         if (missing := rest & ~known).any():
             yield (
-                Undecided(Kept.MISSING, f"no {what} of {show_path(path)}", "", path, what),
+                Undecided(KeptBecause.MISSING, f"no {what} of {show_path(path)}", "", path, what),
                 missing,
             )
             rest &= known
@@ -91,7 +91,7 @@ def undecided_reasons(
     if rest.any():
         names = ", ".join(f"`{show_path(path)}`" for path in columns_of(part))
         hint = f"ranges get narrower if rows are sorted or clustered by {names}" if names else ""
-        yield Undecided(Kept.OVERLAP, "the bounds overlap the condition", hint), rest
+        yield Undecided(KeptBecause.OVERLAP, "the bounds overlap the condition", hint), rest
 
 
 def _null_tests(part: Node) -> set[Path]:
@@ -130,14 +130,14 @@ def _unbounded(part: Node) -> Undecided | None:
             pattern = decode(n.args[1].value.decode("utf-8", "replace"), n.value)
             if pattern is not None and not pattern.prefix:
                 hint = "a pattern with a literal start, such as 'ab%', prunes"
-                return Undecided(Kept.UNBOUNDED, f"{show(n)} cannot be bounded", hint)
+                return Undecided(KeptBecause.UNBOUNDED, f"{show(n)} cannot be bounded", hint)
         if n.op is not Op.CALL or not isinstance(n.value, tuple) or n.value[0] == TRUTH:
             continue
         function = function_of(call_of(n).name)
         if function is None or not (function.monotone or function.interval):
             names = ", ".join(f"`{show_path(path)}`" for path in columns_of(n))
             hint = f"compare {names} itself" if "," not in names else f"compare {names} themselves"
-            return Undecided(Kept.UNBOUNDED, f"{show(n)} cannot be bounded", hint)
+            return Undecided(KeptBecause.UNBOUNDED, f"{show(n)} cannot be bounded", hint)
     return None
 
 
@@ -177,7 +177,7 @@ def _share_prefix(stats: Statistics, path: Path, length: int) -> Mask:
 def _truncated(path: Path, length: int) -> Undecided:
     name = show_path(path)
     return Undecided(
-        Kept.TRUNCATED,
+        KeptBecause.TRUNCATED,
         f"bounds of {name} truncated to {length} characters share a prefix",
         f"write longer bounds of `{name}`, or compare a column whose values differ earlier",
     )

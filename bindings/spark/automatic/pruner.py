@@ -124,9 +124,11 @@ class Pruner:
         for number in {scan.same for scan in scans}:
             # An object that occurs in several places of the plan has one list, which must serve
             # them all.
-            places = [scan for scan in scans if scan.same == number]
-            if any(scan.pruned for scan in places):
-                indexes |= indexes_without_files(self._gateway, FOREVER, places[:1], places)
+            occurrences = [scan for scan in scans if scan.same == number]
+            if any(scan.pruned for scan in occurrences):
+                indexes |= indexes_without_files(
+                    self._gateway, FOREVER, occurrences[:1], occurrences
+                )
         return (self._gateway.replaced(plan, jvm_scans, indexes) if indexes else None), scans
 
     def _join(

@@ -8,7 +8,7 @@ from typing import Final
 
 from skipstone.bindings.spark.pruning.reports import Pruned
 
-KEPT_QUERIES: Final = 100
+MAX_REPORTS: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class QueryLog:
     """The latest reports. Threads may share it."""
 
     def __init__(self) -> None:
-        self._reports: deque[QueryReport] = deque(maxlen=KEPT_QUERIES)
+        self._reports: deque[QueryReport] = deque(maxlen=MAX_REPORTS)
 
     def add(self, report: QueryReport) -> None:
         """Add a report; forget the oldest of too many."""

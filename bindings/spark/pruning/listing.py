@@ -20,7 +20,7 @@ from skipstone.bindings.spark.pruning.scan_files import Ints, UnjudgedFiles
 from skipstone.bindings.statistics.store.settled import settled
 from skipstone.bindings.tables.files import UNKNOWN, Files
 from skipstone.bindings.tables.parquet.footer_cache import FooterCache
-from skipstone.bindings.tables.parquet.groups import LazyColumns, forms_in
+from skipstone.bindings.tables.parquet.groups import LazyColumns, schemas_in
 from skipstone.bindings.tables.parquet.table import ParquetTable
 from skipstone.bindings.tables.partitions import Texts
 from skipstone.ir.node import columns_of
@@ -213,22 +213,22 @@ def _whole(values: Any) -> pa.Array:
 
 
 def _check_case(table: ParquetTable, paths: Sequence[Path]) -> None:
-    for form in forms_in(table.groups.parts):
+    for schema in schemas_in(table.groups.parts):
         for path in paths:
-            own = form.own(path)
+            own = schema.own(path)
             if own is not None and own != path and path[0] not in table.partition_columns:
                 raise UnjudgedFiles(
-                    f"{form.example}: has {'.'.join(own)!r} for {'.'.join(path)!r}, "
+                    f"{schema.example}: has {'.'.join(own)!r} for {'.'.join(path)!r}, "
                     "and Spark is case-sensitive (spark.sql.caseSensitive)"
                 )
 
 
 def _check_present(table: ParquetTable, predicate: PruningPredicate) -> None:
-    for form in forms_in(table.groups.parts):
+    for schema in schemas_in(table.groups.parts):
         for path in columns_of(predicate.node):
-            if path[0] in table.schema.names and form.lacks(path):
+            if path[0] in table.schema.names and schema.lacks(path):
                 raise UnjudgedFiles(
-                    f"{form.example}: lacks {'.'.join(path)!r}, which may be a partition column"
+                    f"{schema.example}: lacks {'.'.join(path)!r}, which may be a partition column"
                 )
 
 

@@ -11,7 +11,13 @@ import pyarrow as pa
 from skipstone.bindings.filters.kinds import Needs, Side
 from skipstone.bindings.spark.pruning.build_rows import key_columns, read_keys
 from skipstone.bindings.spark.pruning.context import Context
-from skipstone.bindings.spark.pruning.cost import LEFT, LOCAL, READ_SECONDS, Costs, Experience
+from skipstone.bindings.spark.pruning.cost import (
+    LOCAL,
+    READ_SECONDS,
+    REMAINING_SHARE,
+    Costs,
+    Experience,
+)
 from skipstone.bindings.spark.pruning.join_keys import job_errors, watches
 from skipstone.bindings.spark.pruning.joins import (
     OTHER,
@@ -291,7 +297,7 @@ class _JoinPruner:
         apart = 1 - min(scan.spread(name) for name in names)
         if apart <= 0:
             scan.note_join("every file may hold any key of a join")
-        share = apart * (1 - LEFT) * _experience.share(self._known_as(scan, ids, build))
+        share = apart * (1 - REMAINING_SHARE) * _experience.share(self._known_as(scan, ids, build))
         return share * self._seconds_of(scan)
 
     def _spark_prunes(self, scan: Scan, ids: Sequence[int], build: KeySource) -> bool:

@@ -153,11 +153,11 @@ def prune_join(
     if not dry_run.targets:
         return with_report(found, report)
     try:
-        repeatable_dim, watches = repeatable(dim)
-        if repeatable_dim is dim:
+        repeatable_build, watches = repeatable(dim)
+        if repeatable_build is dim:
             joined = plain
         else:
-            joined = joined_frames(fact, repeatable_dim, on, kind, side, null_safe)
+            joined = joined_frames(fact, repeatable_build, on, kind, side, null_safe)
         return with_report(
             *prune_classic(joined, filesystem, _TopJoin(side, threshold, max_values, watches))
         )
@@ -166,30 +166,30 @@ def prune_join(
         return with_report(plain, not_pruned(why))
 
 
-def _is_frame(fact: Any) -> bool:
+def _is_frame(probe: Any) -> bool:
     """Return True if this is a PySpark DataFrame."""
-    return type(fact).__module__.startswith("pyspark.") and hasattr(fact, "sparkSession")
+    return type(probe).__module__.startswith("pyspark.") and hasattr(probe, "sparkSession")
 
 
-def _why_unpruned(fact: Any, dim: Any, kind: str, side: Side) -> str:
+def _why_unpruned(probe: Any, build: Any, kind: str, side: Side) -> str:
     """Return why a join cannot be pruned; "" if it can."""
-    if is_connect(fact):
+    if is_connect(probe):
         return (
             "a client of Spark Connect cannot see the plan of a DataFrame; "
             "pass the fact table by its path or as a Skipstone table"
         )
-    return why_not_prunable(dim, kind, side) or ("it is streaming" if fact.isStreaming else "")
+    return why_not_prunable(build, kind, side) or ("it is streaming" if probe.isStreaming else "")
 
 
-def joined_frames(fact: Any, dim: Any, on: On, kind: str, side: Side, null_safe: bool) -> Any:
+def joined_frames(probe: Any, build: Any, on: On, kind: str, side: Side, null_safe: bool) -> Any:
     """Return the plain Spark join."""
-    left, right = (fact, dim) if side == "left" else (dim, fact)
+    left, right = (probe, build) if side == "left" else (build, probe)
     if is_column(on):
         return left.join(right, on, kind)
     pairs = pairs_of(on)
     if not null_safe and not isinstance(on, Mapping):
         return left.join(right, list(pairs), kind)
-    both = [(fact[quoted_name(a)], dim[quoted_name(b)]) for a, b in pairs.items()]
+    both = [(probe[quoted_name(a)], build[quoted_name(b)]) for a, b in pairs.items()]
     return left.join(
         right, reduce(and_, (a.eqNullSafe(b) if null_safe else a == b for a, b in both)), kind
     )

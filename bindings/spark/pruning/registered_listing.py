@@ -12,7 +12,7 @@ from skipstone.bindings.spark.pruning.cost import spread
 from skipstone.bindings.spark.pruning.listed_files import ListedFiles
 from skipstone.bindings.spark.pruning.scan_files import Ints, ScanFiles
 from skipstone.bindings.spark.registered.registry import UNKNOWN, RegisteredStatistics
-from skipstone.bindings.spark.statistics.slots import ROW_COUNT, spellings
+from skipstone.bindings.spark.statistics.needed import ROW_COUNT, spellings
 from skipstone.bindings.statistics.coerce_inputs import KEYS, PACKED, array_of
 from skipstone.bindings.statistics.membership import members_of
 from skipstone.bindings.statistics.statistics import Statistics

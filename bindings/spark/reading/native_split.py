@@ -132,10 +132,10 @@ def _read_differently(
     for part in table.groups.parts:
         used = {
             int(number)
-            for file, number in zip(part.files.tolist(), part.form.tolist(), strict=True)
+            for file, number in zip(part.files.tolist(), part.schema_number.tolist(), strict=True)
             if file in files and number >= 0
         }
-        schemas += [part.forms[i] for i in sorted(used)]
+        schemas += [part.schemas[i] for i in sorted(used)]
     for name in columns:
         expected = carried_type(table.schema.field(name).type)
         for schema in schemas:

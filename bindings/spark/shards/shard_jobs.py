@@ -15,11 +15,11 @@ import pyarrow as pa
 
 from skipstone.bindings.predicates.predicate import PruningPredicate
 from skipstone.bindings.shards.files import OnError
-from skipstone.bindings.shards.place import ShardFolder
+from skipstone.bindings.shards.folder import ShardFolder
 from skipstone.bindings.shards.shards import Shards
 from skipstone.bindings.shards.verdicts import as_bytes
 from skipstone.bindings.shards.write import write_shard
-from skipstone.bindings.spark.statistics.slots import ROW_COUNT, Slot
+from skipstone.bindings.spark.statistics.needed import ROW_COUNT, Statistic
 from skipstone.bindings.statistics.statistics import Statistics
 from skipstone.ir.errors import StatisticsError
 from skipstone.ir.node import show_path
@@ -31,7 +31,7 @@ Batches = Iterator[pa.RecordBatch]
 # A row for each file that a task wrote, with its position; and for each shard that it judged, with
 # packed verdicts.
 WRITTEN: Final = pa.schema(
-    [("partition", pa.int32()), ("place", pa.int32()), ("written", pa.binary())]
+    [("partition", pa.int32()), ("piece", pa.int32()), ("written", pa.binary())]
 )
 JUDGED: Final = pa.schema(
     [
@@ -69,18 +69,18 @@ class Packing:
     Each attempt writes under names of its own; the driver decides which files count.
 
     Attributes:
-        place: The folder of the shards.
+        folder: The folder of the shards.
         save: The part of file names that is unique to this save.
         schema: The table's columns.
-        slots: The statistics in the first columns of the batches.
+        needed: The statistics in the first columns of the batches.
         about: The remaining columns, if any.
         rows, order_by: As in `Statistics.save_shards`.
     """
 
-    place: ShardFolder
+    folder: ShardFolder
     save: str
     schema: pa.Schema
-    slots: tuple[Slot, ...]
+    needed: tuple[Statistic, ...]
     about: pa.Schema | None
     rows: int
     order_by: tuple[str, ...]
@@ -92,20 +92,20 @@ class Packing:
         own_cpus()
         context = TaskContext.get()
         partition = 0 if context is None else context.partitionId()
-        self.place.make()
-        for place, table in enumerate(_pieces(batches, self.rows)):
-            given = [table.column(i) for i in range(len(self.slots))]
+        self.folder.make()
+        for piece, table in enumerate(_pieces(batches, self.rows)):
+            given = [table.column(i) for i in range(len(self.needed))]
             about = None
             if self.about is not None:
                 others = list(table.columns[len(given) :])
                 about = pa.table(others, names=self.about.names).cast(self.about)
             written = write_shard(
-                self.place, self.save, self._statistics(given), about, self.order_by or None
+                self.folder, self.save, self._statistics(given), about, self.order_by or None
             )
             yield pa.record_batch(
                 [
                     pa.array([partition], pa.int32()),
-                    pa.array([place], pa.int32()),
+                    pa.array([piece], pa.int32()),
                     [pickle.dumps(written)],
                 ],
                 schema=WRITTEN,
@@ -113,8 +113,8 @@ class Packing:
 
     def _statistics(self, given: list[pa.ChunkedArray]) -> Statistics:
         columns: dict[str, dict[str, Any]] = {}
-        for slot, array in zip(self.slots, given, strict=True):
-            columns.setdefault(show_path(slot.path), {})[slot.statistic] = array
+        for statistic, array in zip(self.needed, given, strict=True):
+            columns.setdefault(show_path(statistic.path), {})[statistic.kind] = array
         rows = columns.pop(show_path(()), {}).get(ROW_COUNT)
         return Statistics.from_dict(columns, self.schema, row_count=rows)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from skipstone.bindings.shards.place import ShardFolder
+from skipstone.bindings.shards.folder import ShardFolder
 from skipstone.bindings.shards.shards import Shards
 from skipstone.bindings.shards.write import ROWS, Written, check_rows, commit, forget, new_token
 from skipstone.bindings.spark.session.session import fold_of, functions_of, quiet, require_pyspark
@@ -18,7 +18,7 @@ from skipstone.bindings.spark.session.types import as_arrow, spark_schema
 from skipstone.bindings.spark.shards.shard_jobs import WRITTEN, Packing, as_function
 from skipstone.bindings.spark.statistics.carry import exact_column, is_usable
 from skipstone.bindings.spark.statistics.locate import locate, statistics_columns
-from skipstone.bindings.spark.statistics.slots import Slot, all_slots
+from skipstone.bindings.spark.statistics.needed import Statistic, all_statistics
 from skipstone.bindings.statistics.coerce_inputs import KEYS
 from skipstone.ir.errors import StatisticsError
 from skipstone.ir.node import quoted_name
@@ -81,56 +81,56 @@ def write_shards(
         from pyspark.sql.types import StructType
 
         arrow = as_arrow(schema) if isinstance(schema, StructType) else schema
-        frame, slots, other_names = _select(stats, arrow, columns or {}, about)
+        frame, needed, other_names = _select(stats, arrow, columns or {}, about)
         # The frame's columns are called 0, 1, ...; these are their own names.
         about_schema = (
             pa.schema(
                 [
                     f.with_name(name)
                     for f, name in zip(
-                        list(as_arrow(frame.schema))[len(slots) :], other_names, strict=True
+                        list(as_arrow(frame.schema))[len(needed) :], other_names, strict=True
                     )
                 ]
             )
             if other_names
             else None
         )
-        place, save = ShardFolder.of(where, filesystem), new_token()
-        place.make()
+        folder, save = ShardFolder.of(where, filesystem), new_token()
+        folder.make()
         by = (order_by,) if isinstance(order_by, str) else tuple(order_by or ())
         try:
-            job = Packing(place, save, arrow, slots, about_schema, rows, by)
+            job = Packing(folder, save, arrow, needed, about_schema, rows, by)
             answer: Any = frame.mapInArrow(as_function(job), spark_schema(WRITTEN))
-            found = answer.toArrow().sort_by([("partition", "ascending"), ("place", "ascending")])
+            found = answer.toArrow().sort_by([("partition", "ascending"), ("piece", "ascending")])
             written: list[Written] = [
                 pickle.loads(entry) for entry in found.column("written").to_pylist()
             ]
-            commit(place, save, arrow, written, about_schema)
+            commit(folder, save, arrow, written, about_schema)
         except BaseException:
-            forget(place, save)
+            forget(folder, save)
             raise
     return Shards.open(where, filesystem)
 
 
 def _select(
     df: DataFrame, schema: pa.Schema, given: Mapping[str, Column | str], about: Sequence[str] | None
-) -> tuple[DataFrame, tuple[Slot, ...], list[str]]:
+) -> tuple[DataFrame, tuple[Statistic, ...], list[str]]:
     """Select the usable statistics and then the other columns, under numbers as names.
 
-    Return the DataFrame, the slots of its first columns, and the names of the others.
+    Return the DataFrame, the statistics in its first columns, and the names of the others.
     """
-    found = locate(df, schema, all_slots(schema), given, KEYS)
+    found = locate(df, schema, all_statistics(schema), given, KEYS)
     other_names = _other_columns(df, schema) if about is None else _check_about(df, about)
-    usable = {slot: place for slot, place in found.items() if is_usable(slot, place)}
+    usable = {s: column for s, column in found.items() if is_usable(s, column)}
     if not usable:
-        types = ", ".join(f"{s.name} {place.type.simpleString()}" for s, place in found.items())
+        types = ", ".join(f"{s.name} {column.type.simpleString()}" for s, column in found.items())
         raise StatisticsError(
             f"no statistic has a type that bounds a column: {types or 'there is none':.200}; "
             "expected columns of the table's types"
         )
     F = functions_of(df)
     columns = [
-        *(exact_column(F, slot, place) for slot, place in usable.items()),
+        *(exact_column(F, s, column) for s, column in usable.items()),
         *(F.col(quoted_name(name)) for name in other_names),
     ]
     frame = df.select(*(c.alias(str(i)) for i, c in enumerate(columns)))

@@ -14,8 +14,8 @@ import pyarrow as pa
 from skipstone.bindings.spark.session.types import arrow_type
 from skipstone.bindings.spark.statistics.locate import StatisticColumn
 from skipstone.bindings.spark.statistics.native_bounds import EPOCH, TICK, bound, count
+from skipstone.bindings.spark.statistics.needed import Statistic
 from skipstone.bindings.spark.statistics.series import Carrier
-from skipstone.bindings.spark.statistics.slots import Slot
 from skipstone.ir.types import Kind
 
 if TYPE_CHECKING:
@@ -28,53 +28,53 @@ TEXT = pa.large_string()
 NAMES: Final = {DAYS: "date", INSTANT: "timestamp", WALL: "timestamp_ntz", TEXT: "string"}
 
 
-def is_usable(slot: Slot, place: StatisticColumn) -> bool:
+def is_usable(statistic: Statistic, column: StatisticColumn) -> bool:
     """Return True if a statistic of this Spark type can bound or count its column."""
     from pyspark.sql import types as T
 
-    if slot.is_count:
-        return count("", place.type) is not None
-    match slot.statistic, place.type:
+    if statistic.is_count:
+        return count("", column.type) is not None
+    match statistic.kind, column.type:
         case "bloom", t:
             return isinstance(t, T.BinaryType)
         case (("min_exact" | "max_exact"), t):
             return isinstance(t, T.BooleanType)
         case "values", T.ArrayType():
-            return bound("", place.type.elementType, slot.dtype, high=False) is not None
+            return bound("", column.type.elementType, statistic.dtype, high=False) is not None
         case "values", _:
             return False
-    return bound("", place.type, slot.dtype, high=False) is not None
+    return bound("", column.type, statistic.dtype, high=False) is not None
 
 
-def exact_column(F: Any, slot: Slot, place: StatisticColumn) -> Column:
+def exact_column(F: Any, statistic: Statistic, column: StatisticColumn) -> Column:
     """Return a usable statistic as the Column that Arrow carries.
 
     Counts become BIGINT, and so do decimals that bound whole numbers; others stay as they are.
     """
-    column = place.of(F)
-    whole = slot.is_count or (
-        slot.dtype.kind in (Kind.INT, Kind.UINT) and place.type.typeName() == "decimal"
+    as_is = column.of(F)
+    whole = statistic.is_count or (
+        statistic.dtype.kind in (Kind.INT, Kind.UINT) and column.type.typeName() == "decimal"
     )
-    return column.try_cast("bigint") if whole else column
+    return as_is.try_cast("bigint") if whole else as_is
 
 
-def split(F: Any, slot: Slot, place: StatisticColumn) -> tuple[Carrier, list[Column]]:
+def split(F: Any, statistic: Statistic, column: StatisticColumn) -> tuple[Carrier, list[Column]]:
     """Return how a usable statistic travels to pandas, and the Columns that carry it."""
     from pyspark.sql import types as T
 
-    c, t = exact_column(F, slot, place), place.type
+    c, t = exact_column(F, statistic, column), column.type
 
     def apart(
         number: Column, zero: object = 0, means: pa.DataType | None = None
     ) -> tuple[Carrier, list[Column]]:
         return Carrier(True, means), [F.coalesce(number, F.lit(zero)), number.isNull()]
 
-    if slot.statistic == "values":
+    if statistic.kind == "values":
         return _list(F, c, t.elementType)
-    if slot.statistic == "bloom":
+    if statistic.kind == "bloom":
         return Carrier(), [c]
     match t:
-        case _ if slot.is_count or slot.dtype.kind in (Kind.INT, Kind.UINT):
+        case _ if statistic.is_count or statistic.dtype.kind in (Kind.INT, Kind.UINT):
             return apart(c)
         case T.IntegralType():
             return apart(c)
@@ -106,25 +106,27 @@ def _means(t: Any) -> pa.DataType | None:
     return {"date": DAYS, "timestamp": INSTANT, "timestamp_ntz": WALL}.get(t.typeName())
 
 
-def own_carrier(slot: Slot) -> Carrier:
+def own_carrier(statistic: Statistic) -> Carrier:
     """Return how a statistic of its column's own type travels when a UDF is called on columns."""
-    if slot.is_count:
+    if statistic.is_count:
         return Carrier()
-    match slot.dtype.kind:
+    match statistic.dtype.kind:
         case Kind.DATE:
             return Carrier(means=DAYS)
         case Kind.TIMESTAMP:
-            return Carrier(means=INSTANT if slot.dtype.zoned else WALL)
+            return Carrier(means=INSTANT if statistic.dtype.zoned else WALL)
     return Carrier()
 
 
-def as_carried(F: Any, slot: Slot, c: Column, *, arrow: bool) -> Column:
+def as_carried(F: Any, statistic: Statistic, c: Column, *, arrow: bool) -> Column:
     """Return a Column in the form that its carrier needs.
 
     A Column of another type than the statistic's becomes NULL, unknown. So does collated text.
     """
     means = (
-        TEXT if slot.dtype.kind is Kind.STRING and not slot.is_count else own_carrier(slot).means
+        TEXT
+        if statistic.dtype.kind is Kind.STRING and not statistic.is_count
+        else own_carrier(statistic).means
     )
     if means is None:
         return c

@@ -14,12 +14,12 @@ import pyarrow as pa
 
 from skipstone.bindings.spark.session.session import functions_of, quiet, require_pyspark
 from skipstone.bindings.spark.statistics.delta_types import (
-    json_type,
     leaf_fields,
     nested,
+    spark_json_type,
     spark_type_of,
 )
-from skipstone.bindings.spark.statistics.slots import ROW_COUNT, plain_name
+from skipstone.bindings.spark.statistics.needed import ROW_COUNT, plain_name
 from skipstone.bindings.statistics.coerce_inputs import COUNTS, MAX_ROWS
 from skipstone.bindings.tables.delta.columns import EXACT, REPLACEMENT
 from skipstone.bindings.tables.delta.fields import LeafField
@@ -178,7 +178,7 @@ class DeltaStatistics(Mapping[str, "Column"]):
                 {
                     leaf.physical: kind
                     for leaf in self._leaves.values()
-                    if (kind := json_type(leaf)) is not None
+                    if (kind := spark_json_type(leaf)) is not None
                 }
             )
             counts = nested({leaf.physical: T.LongType() for leaf in self._leaves.values()})

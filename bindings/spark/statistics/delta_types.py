@@ -37,7 +37,7 @@ def spark_type_of(leaf: LeafField) -> DataType:
     return found
 
 
-def json_type(leaf: LeafField) -> DataType | None:
+def spark_json_type(leaf: LeafField) -> DataType | None:
     """Return the type as which a bound is parsed from JSON; None if such bounds are not used.
 
     Whole numbers are parsed as BIGINT, since Spark would wrap 200 to the TINYINT -56. Times are

@@ -17,8 +17,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skipstone.bindings.predicates.predicate import PruningPredicate
+from skipstone.bindings.spark.statistics.needed import MEMBERS, ROW_COUNT, Statistic
 from skipstone.bindings.spark.statistics.series import Carrier, read
-from skipstone.bindings.spark.statistics.slots import MEMBERS, ROW_COUNT, Slot
 from skipstone.bindings.statistics.membership import Members
 from skipstone.bindings.statistics.statistics import Statistics
 from skipstone.ir.node import Path, columns_of
@@ -42,27 +42,27 @@ class Judge:
 
     Attributes:
         predicate: The condition.
-        slots: The statistic in each of the arrays.
+        needed: The statistic in each of the arrays.
         schema: The columns that the predicate reads; the table may have thousands more.
         seen: A list with one number: how many containers it has judged in this process.
     """
 
     predicate: PruningPredicate
-    slots: tuple[Slot, ...]
+    needed: tuple[Statistic, ...]
     schema: pa.Schema
     seen: list[int] = field(default_factory=lambda: [0], compare=False, repr=False)
 
     @classmethod
-    def of(cls, predicate: PruningPredicate, slots: Sequence[Slot]) -> Judge:
-        """Make a judge of arrays that hold the statistics of `slots`, in their order."""
+    def of(cls, predicate: PruningPredicate, needed: Sequence[Statistic]) -> Judge:
+        """Make a judge of arrays that hold the statistics of `needed`, in their order."""
         roots = dict.fromkeys(path[0] for path in columns_of(predicate.node))
         return cls(
-            predicate, tuple(slots), pa.schema([predicate.schema.field(name) for name in roots])
+            predicate, tuple(needed), pa.schema([predicate.schema.field(name) for name in roots])
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The inner pickle is loaded only if its digest is not cached.
-        return _judge_of, (pickle.dumps((self.predicate, self.slots, self.schema)),)
+        return _judge_of, (pickle.dumps((self.predicate, self.needed, self.schema)),)
 
     def answers(
         self, arrays: Sequence[pa.Array | None], n: int, answer: Answer
@@ -70,7 +70,7 @@ class Judge:
         """Judge n containers.
 
         Args:
-            arrays: One array of length n for each slot; None if the statistic is unknown.
+            arrays: One array of length n for each statistic; None if the statistic is unknown.
             n: The number of containers.
             answer: "verdict" or "keep".
 
@@ -90,11 +90,11 @@ class Judge:
         return found
 
     def statistics(self, arrays: Sequence[pa.Array | None], n: int) -> Statistics:
-        """Return the statistics of n containers from one array for each slot."""
+        """Return the statistics of n containers from one array for each statistic."""
         given: dict[Path, dict[str, pa.Array]] = {}
-        for slot, array in zip(self.slots, arrays, strict=True):
+        for statistic, array in zip(self.needed, arrays, strict=True):
             if array is not None:
-                given.setdefault(slot.path, {})[slot.statistic] = array
+                given.setdefault(statistic.path, {})[statistic.kind] = array
         rows = given.pop((), {}).get(ROW_COUNT)
         extras: dict[Path, dict[str, pa.Array]] = {
             path: {s: found.pop(s) for s in MEMBERS if s in found} for path, found in given.items()
@@ -136,9 +136,9 @@ def over_series(
         for batch in batches:
             series = batch if isinstance(batch, tuple) else (batch,)
             given, arrays = iter(series), []
-            for slot, carrier in zip(judge.slots, carriers, strict=True):
+            for statistic, carrier in zip(judge.needed, carriers, strict=True):
                 arrays.append(
-                    read(slot, carrier, next(given), next(given) if carrier.split else None)
+                    read(statistic, carrier, next(given), next(given) if carrier.split else None)
                 )
             yield pd.Series(judge.answers(arrays, len(series[0]), answer))
 
@@ -148,13 +148,13 @@ def over_series(
 def over_arrays(judge: Judge, answer: Answer) -> Callable[[Iterator[Any]], Iterator[pa.Array]]:
     """Return the function of an Arrow UDF.
 
-    It takes batches of at least one array: one for each slot.
+    It takes batches of at least one array: one for each statistic.
     """
 
     def containers(batches: Iterator[Any]) -> Iterator[pa.Array]:
         for batch in batches:
             arrays = batch if isinstance(batch, tuple) else (batch,)
-            yield pa.array(judge.answers(arrays[: len(judge.slots)], len(arrays[0]), answer))
+            yield pa.array(judge.answers(arrays[: len(judge.needed)], len(arrays[0]), answer))
 
     return containers
 

@@ -13,7 +13,13 @@ import pyarrow as pa
 
 from skipstone.bindings.spark.pruning.column import field_of, name_of
 from skipstone.bindings.spark.session.session import fold_of, functions_of
-from skipstone.bindings.spark.statistics.slots import MEMBERS, ROW_COUNT, Slot, slots_of, spellings
+from skipstone.bindings.spark.statistics.needed import (
+    MEMBERS,
+    ROW_COUNT,
+    Statistic,
+    needed_statistics,
+    spellings,
+)
 from skipstone.bindings.statistics.coerce_inputs import KEYS, PACKED, split_name
 from skipstone.ir.errors import StatisticsError
 from skipstone.ir.node import Path, quoted_name, quoted_path
@@ -58,10 +64,10 @@ class StatisticColumn:
 def locate(
     df: DataFrame,
     schema: pa.Schema,
-    slots: Iterable[Slot],
+    needed: Iterable[Statistic],
     columns: Mapping[str, Column | str],
     statistics: Container[str] = STATISTICS,
-) -> dict[Slot, StatisticColumn]:
+) -> dict[Statistic, StatisticColumn]:
     """Return where a DataFrame holds statistics.
 
     A name in `columns` takes precedence over one of the DataFrame, and `x.min` over the field `min`
@@ -70,19 +76,19 @@ def locate(
     Args:
         df: One row per container.
         schema: The table's columns.
-        slots: The statistics to find.
-        columns: Where statistics are whose names the DataFrame does not have.
+        needed: The statistics to find.
+        columns: Where to find the statistics that have other names in the DataFrame.
         statistics: The names of statistics; a field of another name belongs to a column.
 
     Raises:
         StatisticsError: The DataFrame has no statistic of any column of the table; or `columns`
             names something else.
     """
-    names, slots = _Names(schema, fold_of(df.sparkSession), statistics), list(slots)
+    names, needed = _Names(schema, fold_of(df.sparkSession), statistics), list(needed)
     found: dict[Key, StatisticColumn] = {}
-    for name, place in _named(df):
-        names.add(found, name, place)
-    wanted = {(s.path, s.statistic) for s in slots}
+    for name, column in _named(df):
+        names.add(found, name, column)
+    wanted = {(s.path, s.kind) for s in needed}
     # `columns` may be a large mapping that makes Columns when they are looked up.
     given = {
         name: functions_of(df).col(c) if isinstance(c, str) else c
@@ -100,7 +106,7 @@ def locate(
             f"the DataFrame has columns {', '.join(df.columns)}; expected names such as "
             f"{names.shown}, or columns= with their names"
         )
-    return {s: found[s.path, s.statistic] for s in slots if (s.path, s.statistic) in found}
+    return {s: found[s.path, s.kind] for s in needed if (s.path, s.kind) in found}
 
 
 def statistics_columns(
@@ -108,7 +114,7 @@ def statistics_columns(
 ) -> set[str]:
     """Return the columns of a DataFrame that are statistics by name, alone or in structs."""
     names = _Names(schema, fold_of(df.sparkSession), statistics)
-    return {name for name, place in _named(df) if names.add({}, name, place)}
+    return {name for name, column in _named(df) if names.add({}, name, column)}
 
 
 def _named(df: DataFrame) -> Iterator[tuple[str, StatisticColumn]]:
@@ -152,20 +158,20 @@ class _Names:
             )
         return folded in self.columns or self.statistics[folded] in wanted
 
-    def add(self, found: dict[Key, StatisticColumn], name: str, place: StatisticColumn) -> bool:
+    def add(self, found: dict[Key, StatisticColumn], name: str, column: StatisticColumn) -> bool:
         """Add a column of a DataFrame to `found` if its name means a statistic or a whole column.
 
         The fields of a whole column are its statistics. Return True if any statistic was added.
         """
         key = self.statistics.get(self.fold(name))
         if key is not None:
-            found[key] = place
+            found[key] = column
         elif (path := self.columns.get(self.fold(name))) is not None:
-            return self.add_fields(found, path, place)
+            return self.add_fields(found, path, column)
         return key is not None
 
     def add_fields(
-        self, found: dict[Key, StatisticColumn], path: Path, place: StatisticColumn
+        self, found: dict[Key, StatisticColumn], path: Path, column: StatisticColumn
     ) -> bool:
         """Add the fields of a struct that are statistics, and those of nested structs, to `found`.
 
@@ -173,17 +179,17 @@ class _Names:
         """
         from pyspark.sql.types import StructType
 
-        if not isinstance(place.type, StructType):
+        if not isinstance(column.type, StructType):
             return False
         any_added = False
         below = {self.fold(p[-1]): p for p in self.columns.values() if p[:-1] == path}
-        names = [self.fold(f.name) for f in place.type]
-        for f in place.type:
+        names = [self.fold(f.name) for f in column.type]
+        for f in column.type:
             folded = self.fold(f.name)
             if names.count(folded) > 1:
                 continue  # the name is ambiguous
-            text = field_of(place.name, f.name) or ""
-            inner = StatisticColumn(text, f.dataType, struct=place, field=f.name)
+            text = field_of(column.name, f.name) or ""
+            inner = StatisticColumn(text, f.dataType, struct=column, field=f.name)
             if folded in self.known and not isinstance(f.dataType, StructType):
                 found[path, folded] = inner
                 any_added = True
@@ -197,21 +203,23 @@ INTEGERS = ("tinyint", "smallint", "int", "bigint")
 
 def assume(
     predicate: PruningPredicate, columns: Mapping[str, Column | str]
-) -> dict[Slot, StatisticColumn]:
+) -> dict[Statistic, StatisticColumn]:
     """Return where the statistics of a predicate will be in a DataFrame that is not known yet.
 
     Each is assumed to have its column's own type; in a DataFrame where it does not, it is unknown.
 
     Args:
         predicate: The condition.
-        columns: Where statistics are. Empty: all of them have their own names.
+        columns: Where to find statistics that have other names. Empty: none has.
 
     Raises:
         StatisticsError: `columns` names something else, or has a Column that is not a plain name.
     """
     names = _Names(predicate.schema, str if predicate.settings["case_sensitive"] else str.lower)
     found: dict[Key, str | None] = (
-        {} if columns else {(s.path, s.statistic): quoted_name(s.name) for s in slots_of(predicate)}
+        {}
+        if columns
+        else {(s.path, s.kind): quoted_name(s.name) for s in needed_statistics(predicate)}
     )
     for name, column in columns.items():
         key = names.statistics.get(names.fold(name))
@@ -224,15 +232,15 @@ def assume(
             name_of(column) if not isinstance(column, str) else quoted_path(split_name(column))
         )
     return {
-        s: _guarded(s, found[s.path, s.statistic])
-        for s in slots_of(predicate)
-        if (s.path, s.statistic) in found
+        s: _guarded(s, found[s.path, s.kind])
+        for s in needed_statistics(predicate)
+        if (s.path, s.kind) in found
     }
 
 
-def _guarded(slot: Slot, name: str | None) -> StatisticColumn:
+def _guarded(statistic: Statistic, name: str | None) -> StatisticColumn:
     """Return a statistic by name that is NULL if it has another type than the assumed one."""
-    accepted, kind = own_type(slot)
+    accepted, kind = own_type(statistic)
     names = ", ".join(f"'{n}'" for n in accepted)
     return StatisticColumn(
         ""
@@ -242,13 +250,13 @@ def _guarded(slot: Slot, name: str | None) -> StatisticColumn:
     )
 
 
-def own_type(slot: Slot) -> tuple[tuple[str, ...], DataType]:
+def own_type(statistic: Statistic) -> tuple[tuple[str, ...], DataType]:
     """Return the names of an unseen statistic's possible types, and a type that holds them all."""
     from pyspark.sql import types as T
 
-    dtype = slot.dtype
+    dtype = statistic.dtype
     match dtype.kind:
-        case _ if slot.is_count:
+        case _ if statistic.is_count:
             return INTEGERS, T.LongType()
         case Kind.INT | Kind.UINT:
             return INTEGERS, T.LongType()

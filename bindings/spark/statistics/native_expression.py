@@ -18,8 +18,8 @@ from skipstone.bindings.spark.session.session import functions_of, quiet, requir
 from skipstone.bindings.spark.statistics.judge import Answer
 from skipstone.bindings.spark.statistics.locate import StatisticColumn, assume, locate
 from skipstone.bindings.spark.statistics.native_logic import choose
-from skipstone.bindings.spark.statistics.native_writer import NO_COLUMNS, Places, Writer, runs
-from skipstone.bindings.spark.statistics.slots import Slot, slots_of
+from skipstone.bindings.spark.statistics.native_writer import NO_COLUMNS, ByKey, Writer, runs
+from skipstone.bindings.spark.statistics.needed import Statistic, needed_statistics
 from skipstone.bindings.spark.statistics.udf import predicate_of
 from skipstone.ir.errors import StatisticsError, UnsupportedForm
 from skipstone.ir.lower import Program
@@ -78,22 +78,22 @@ def to_column(
         if df is None:
             found = assume(predicate, given)
         else:
-            found = locate(df, predicate.schema, slots_of(predicate, members=True), given)
-        for slot, place in found.items():
-            if not place.name:
+            found = locate(df, predicate.schema, needed_statistics(predicate, members=True), given)
+        for s, column in found.items():
+            if not column.name:
                 raise StatisticsError(
-                    f"columns= has an expression for {slot.name!r}; expected a column's name. Name "
+                    f"columns= has an expression for {s.name!r}; expected a column's name. Name "
                     "it first, with df.withColumn, or use with_verdict, which takes expressions."
                 )
         like = next(
             (c for c in (df, *given.values()) if c is not None and not isinstance(c, str)), None
         )
-        column: Column = functions_of(like).expr(text_of(predicate, found, answer))
-        return column
+        out: Column = functions_of(like).expr(text_of(predicate, found, answer))
+        return out
 
 
 def text_of(
-    predicate: PruningPredicate, found: Mapping[Slot, StatisticColumn], answer: Answer
+    predicate: PruningPredicate, found: Mapping[Statistic, StatisticColumn], answer: Answer
 ) -> str:
     """Return the SQL text of `to_column`.
 
@@ -106,8 +106,8 @@ def text_of(
         UnsupportedForm: The predicate has no native form over these statistics.
     """
     program = predicate.program
-    places = {(s.path, s.statistic): place for s, place in found.items()}
-    if (why := obstacle(program, places)) is not None:
+    by_key = {(s.path, s.kind): column for s, column in found.items()}
+    if (why := obstacle(program, by_key)) is not None:
         raise UnsupportedForm(
             f"{predicate.expr:.200} has no native Spark form: {why}. Use with_verdict with "
             "strategy='auto', 'arrow_udf', 'map_in_arrow' or 'pandas_udf'."
@@ -119,18 +119,18 @@ def text_of(
         match, *miss = map(writer.text, roots)
         return choose(match, choose(miss[0], "1", "2"), "0") if miss else match
 
-    writer = Writer(places, leaves)
+    writer = Writer(by_key, leaves)
     return writer.guarded(NO_COLUMNS.union(*map(writer.columns, roots)), write)
 
 
-def obstacle(program: Program, places: Places) -> str | None:
+def obstacle(program: Program, by_key: ByKey) -> str | None:
     """Return why a program has no native form, or None if it has one."""
     for _, n, _ in program.steps():
         if isinstance(n.value, Node):
             return f"the statistics of {show(n.value)} are derived by kernels"
         if n.op in (Op.MAY_CONTAIN, Op.MAY_CONTAIN_OTHER):
             assert isinstance(n.value, tuple)
-            if (n.value[0], "bloom") in places:
+            if (n.value[0], "bloom") in by_key:
                 return f"the bloom filters of {show_path(n.value[0])} are probed by kernels"
     return None
 

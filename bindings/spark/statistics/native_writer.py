@@ -28,7 +28,7 @@ from skipstone.kernels.run.prepare import COMPARE
 NO_COLUMNS: Final[frozenset[Path]] = frozenset()
 PLANES: Final = (Op.MAY_HOLD_VALUE, Op.MAY_HOLD_NULL, Op.MAY_HOLD_NAN)
 
-Places = Mapping[tuple[Path, str], StatisticColumn]
+ByKey = Mapping[tuple[Path, str], StatisticColumn]
 
 
 class Writer:
@@ -36,19 +36,19 @@ class Writer:
 
     If a column's counts and bounds contradict each other, it is uncertain which of them are right,
     so all of them are unknown. The text tests this once, around the largest part of a program that
-    uses one column only. Around each test of a bound, the text would be ten times as long.
+    uses one column only. A test around each bound would make the text ten times as long.
 
     Attributes:
-        places: Path and statistic -> the column of the DataFrame that has it.
+        by_key: Path and statistic -> the column of the DataFrame that has it.
         leaves: The columns of the table, by path.
         unknown: Columns that contradict themselves, in the text being written.
         trusted: Columns that do not.
     """
 
     def __init__(
-        self, places: Places, leaves: Mapping[Path, Leaf], unknown: frozenset[Path] = NO_COLUMNS
+        self, by_key: ByKey, leaves: Mapping[Path, Leaf], unknown: frozenset[Path] = NO_COLUMNS
     ) -> None:
-        self.places, self.leaves, self.unknown = places, leaves, unknown
+        self.by_key, self.leaves, self.unknown = by_key, leaves, unknown
         self.trusted = NO_COLUMNS
         self._texts: dict[tuple[Node, frozenset[Path]], str] = {}
         self._columns: dict[Node, frozenset[Path]] = {}
@@ -79,7 +79,7 @@ class Writer:
         self.trusted = before
         if wrong == NO:
             return plain
-        without = write(Writer(self.places, self.leaves, self.unknown | columns))
+        without = write(Writer(self.by_key, self.leaves, self.unknown | columns))
         return f"if({wrong}, {without}, {plain})"
 
     def text(self, n: Node) -> str:
@@ -104,8 +104,8 @@ class Writer:
                 return self._in_set(n)
             case Op.MAY_CONTAIN | Op.MAY_CONTAIN_OTHER:
                 return self._membership(n)
-        slot, lit = n.args
-        return self._compare(n.op, slot, lit.value, self._bound(slot))
+        statistic, lit = n.args
+        return self._compare(n.op, statistic, lit.value, self._bound(statistic))
 
     def _grouped(self, n: Node) -> str:
         """Return the text of AND or OR, with the parts that use the same columns side by side."""
@@ -121,20 +121,22 @@ class Writer:
 
     # Bounds.
 
-    def _bound(self, slot: Node) -> str | None:
+    def _bound(self, statistic: Node) -> str | None:
         """Return text of a bound, NULL where it is unknown; None if it is unknown everywhere."""
-        assert isinstance(slot.value, tuple) and slot.dtype is not None
-        if slot.value in self.unknown:
+        assert isinstance(statistic.value, tuple) and statistic.dtype is not None
+        if statistic.value in self.unknown:
             return None
-        high = slot.op is Op.MAX
-        place = self.places.get((slot.value, "max" if high else "min"))
-        return None if place is None else bound(place.name, place.type, slot.dtype, high=high)
+        high = statistic.op is Op.MAX
+        column = self.by_key.get((statistic.value, "max" if high else "min"))
+        return (
+            None if column is None else bound(column.name, column.type, statistic.dtype, high=high)
+        )
 
-    def _compare(self, op: Op, slot: Node, value: Any, text: str | None) -> str:
+    def _compare(self, op: Op, statistic: Node, value: Any, text: str | None) -> str:
         """Compare a bound with a value; an unknown bound counts as the end of its type."""
-        dtype = slot.dtype
+        dtype = statistic.dtype
         assert dtype is not None
-        end = dtype.lowest if slot.op is Op.MIN else dtype.highest
+        end = dtype.lowest if statistic.op is Op.MIN else dtype.highest
         unknown = YES if end is None or COMPARE[op](end, value) else NO
         if text is None:
             return unknown
@@ -174,8 +176,8 @@ class Writer:
 
     def _count(self, path: Path, statistic: str) -> str | None:
         """Return text of a count, NULL where it is unknown; None if it is unknown everywhere."""
-        place = self.places.get((path, statistic))
-        return None if place is None else count(place.name, place.type)
+        column = self.by_key.get((path, statistic))
+        return None if column is None else count(column.name, column.type)
 
     def _planes(self, n: Node) -> dict[Op, str]:
         """Return the texts of MAY_HOLD_VALUE, MAY_HOLD_NULL and MAY_HOLD_NAN of a column."""
@@ -237,7 +239,7 @@ class Writer:
     def _bounds(self, path: Path) -> tuple[str | None, str | None]:
         """Return the texts of a column's bounds, even where the column contradicts itself."""
         dtype = self.leaves[path].dtype
-        low, high = (self.places.get((path, name)) for name in ("min", "max"))
+        low, high = (self.by_key.get((path, name)) for name in ("min", "max"))
         return (
             None if low is None else bound(low.name, low.type, dtype, high=False),
             None if high is None else bound(high.name, high.type, dtype, high=True),
@@ -254,11 +256,11 @@ class Writer:
 
         assert isinstance(n.value, tuple) and n.dtype is not None
         path, values = n.value
-        place = self.places.get((path, "values"))
-        if place is None or not isinstance(place.type, T.ArrayType):
+        column = self.by_key.get((path, "values"))
+        if column is None or not isinstance(column.type, T.ArrayType):
             return YES
         low, high = (
-            bound(MEMBER, place.type.elementType, n.dtype, high=high) for high in (False, True)
+            bound(MEMBER, column.type.elementType, n.dtype, high=high) for high in (False, True)
         )
         if low is None or high is None:
             return YES
@@ -268,7 +270,7 @@ class Writer:
             # Adding 0 turns -0.0 into 0.0, which hash differently. NaN is a value here.
             value = f"cast({MEMBER} AS {'float' if n.dtype.bits == 32 else 'double'}) + 0D"
         return EMIT[n.op].format(
-            place.name, MEMBER, value, ", ".join(literal(v, n.dtype) for v in values)
+            column.name, MEMBER, value, ", ".join(literal(v, n.dtype) for v in values)
         )
 
 

@@ -21,7 +21,7 @@ from skipstone.ir.types import DType, Kind
 if TYPE_CHECKING:
     import pandas as pd
 
-    from skipstone.bindings.spark.statistics.slots import Slot
+    from skipstone.bindings.spark.statistics.needed import Statistic
 
 EXACT: Final = 2.0**53  # below it, a float64 stands for exactly one integer
 EXACT32: Final = 2.0**24  # the same for a float32
@@ -47,12 +47,12 @@ class Carrier:
 
 
 def read(
-    slot: Slot, carrier: Carrier, series: pd.Series, was_null: pd.Series | None = None
+    statistic: Statistic, carrier: Carrier, series: pd.Series, was_null: pd.Series | None = None
 ) -> pa.Array | None:
     """Convert one statistic of a batch to an Arrow array that bounds or counts at least as loosely.
 
     Args:
-        slot: The statistic in the Series.
+        statistic: The statistic in the Series.
         carrier: The form in which it travelled.
         series: n values; null, NaN and NaT are unknown.
         was_null: n flags, if it travelled split.
@@ -65,19 +65,19 @@ def read(
     try:
         if was_null is not None:
             array = pa.array(series.to_numpy(), mask=was_null.to_numpy())
-        elif slot.is_count:
+        elif statistic.is_count:
             array = _counts(series)
-        elif slot.statistic == "bloom":
+        elif statistic.kind == "bloom":
             array = pa.array(series, pa.large_binary(), from_pandas=True)
         elif carrier.means is not None and pa.types.is_list(carrier.means):
             array = _lists(series, carrier.means)
         elif carrier.means is not None:
             if _is_number(series):
-                array = _numbers(series, slot.statistic)
+                array = _numbers(series, statistic.kind)
             else:
                 array = pa.array(series, pa.large_binary(), from_pandas=True)
         else:
-            array = _bounds(series, slot.dtype, slot.statistic)
+            array = _bounds(series, statistic.dtype, statistic.kind)
         if isinstance(array, pa.ChunkedArray):
             array = array.combine_chunks()
         if array is None or carrier.means is None or array.type == carrier.means:

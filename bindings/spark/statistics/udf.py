@@ -24,8 +24,8 @@ from skipstone.bindings.spark.session.session import (
 from skipstone.bindings.spark.session.types import as_arrow
 from skipstone.bindings.spark.statistics.carry import as_carried, own_carrier
 from skipstone.bindings.spark.statistics.judge import Answer, Judge, over_arrays, over_series
+from skipstone.bindings.spark.statistics.needed import needed_statistics
 from skipstone.bindings.spark.statistics.series import Carrier
-from skipstone.bindings.spark.statistics.slots import slots_of
 from skipstone.ir.errors import BackendMissing, PredicateError, StatisticsError
 
 if TYPE_CHECKING:
@@ -67,10 +67,10 @@ class ContainerUDF:
         require_pyspark()
         self.predicate, self.kind, self.deterministic = predicate, kind, deterministic
         self._answer: Answer = answer
-        self._slots = slots_of(predicate)
-        self.columns = tuple(s.name for s in self._slots)
-        self._judge = Judge.of(predicate, self._slots)
-        plain = self._made([Carrier() for _ in self._slots], connect=_remote())
+        self._needed = needed_statistics(predicate)
+        self.columns = tuple(s.name for s in self._needed)
+        self._judge = Judge.of(predicate, self._needed)
+        plain = self._made([Carrier() for _ in self._needed], connect=_remote())
         self.func, self.returnType, self.evalType = plain.func, plain.returnType, plain.evalType
 
     def _made(self, carriers: Sequence[Carrier], *, connect: bool) -> Any:
@@ -92,20 +92,20 @@ class ContainerUDF:
         Raises:
             StatisticsError: The number of columns is not that of `self.columns`.
         """
-        if len(columns) != len(self._slots):
+        if len(columns) != len(self._needed):
             raise StatisticsError(
                 f"the UDF of {self.predicate.expr!r} was called with {len(columns)} columns; "
-                f"expected {len(self._slots)}: {', '.join(self.columns)}"
+                f"expected {len(self._needed)}: {', '.join(self.columns)}"
             )
         like = next((c for c in columns if not isinstance(c, str)), None)
         F, arrow = functions_of(like), self.kind == "arrow"
         given = [F.col(c) if isinstance(c, str) else c for c in columns]
         udf = self._made(
-            [own_carrier(s) for s in self._slots],
+            [own_carrier(s) for s in self._needed],
             connect=_remote() if like is None else is_connect(like),
         )
         found: Column = udf(
-            *(as_carried(F, s, c, arrow=arrow) for s, c in zip(self._slots, given, strict=True))
+            *(as_carried(F, s, c, arrow=arrow) for s, c in zip(self._needed, given, strict=True))
         )
         return found
 
@@ -216,7 +216,7 @@ def make_udf(
     """Make PySpark's UDF over batches.
 
     A pandas UDF takes Series: one for each carrier, or two for one that is split. An Arrow UDF
-    takes one array for each slot.
+    takes one array for each statistic.
 
     Raises:
         BackendMissing: This PySpark has no Arrow UDFs.

@@ -20,7 +20,7 @@ from skipstone.bindings.spark.statistics.carry import exact_column, is_usable, s
 from skipstone.bindings.spark.statistics.judge import Judge, over_batches
 from skipstone.bindings.spark.statistics.locate import StatisticColumn, locate
 from skipstone.bindings.spark.statistics.native_expression import obstacle, text_of, weight
-from skipstone.bindings.spark.statistics.slots import Slot, slots_of
+from skipstone.bindings.spark.statistics.needed import Statistic, needed_statistics
 from skipstone.bindings.spark.statistics.udf import make_udf, predicate_of
 from skipstone.ir.errors import BackendMissing, SkipstoneError, StatisticsError
 
@@ -96,11 +96,11 @@ def with_verdict(
                 "Drop or rename it first."
             )
         found = {
-            s: place
-            for s, place in locate(
-                df, predicate.schema, slots_of(predicate, members=True), columns or {}
+            s: column
+            for s, column in locate(
+                df, predicate.schema, needed_statistics(predicate, members=True), columns or {}
             ).items()
-            if is_usable(s, place)
+            if is_usable(s, column)
         }
         return JUDGES[choose_strategy(strategy, predicate, found, spark_version(df.sparkSession))](
             df, predicate, found
@@ -110,7 +110,7 @@ def with_verdict(
 def choose_strategy(
     strategy: Strategy,
     predicate: PruningPredicate,
-    found: Mapping[Slot, StatisticColumn],
+    found: Mapping[Statistic, StatisticColumn],
     version: tuple[int, int],
 ) -> str:
     """Return the strategy to use.
@@ -125,23 +125,23 @@ def choose_strategy(
         )
     if strategy != "auto":
         return strategy
-    places = {(s.path, s.statistic): place for s, place in found.items()}
-    native = obstacle(predicate.program, places) is None
+    by_key = {(s.path, s.kind): column for s, column in found.items()}
+    native = obstacle(predicate.program, by_key) is None
     if native and weight(predicate.program) <= MAX_NATIVE_WEIGHT:
         return "native"
     return "arrow_udf" if version >= ARROW_UDF_SINCE else "pandas_udf"
 
 
-Located = Mapping[Slot, StatisticColumn]
+Located = Mapping[Statistic, StatisticColumn]
 
 
 def _native(df: DataFrame, predicate: PruningPredicate, found: Located) -> DataFrame:
-    F, unnamed = functions_of(df), [s for s, place in found.items() if not place.name]
+    F, unnamed = functions_of(df), [s for s, column in found.items() if not column.name]
     new = _unused(df, len(unnamed))
     names = dict(zip(unnamed, new, strict=True))
     given = {
-        s: StatisticColumn(names[s], place.type) if s in names else place
-        for s, place in found.items()
+        s: StatisticColumn(names[s], column.type) if s in names else column
+        for s, column in found.items()
     }
     added = [found[s].of(F).alias(name) for s, name in names.items()]
     wide = df.select("*", *added) if added else df
@@ -160,13 +160,13 @@ def _arrow_udf(df: DataFrame, predicate: PruningPredicate, found: Located) -> Da
     )
     # A UDF takes at least one column, which also carries the number of rows.
     return df.withColumn(
-        VERDICT, udf(*([exact_column(F, s, place) for s, place in found.items()] or [F.lit(0)]))
+        VERDICT, udf(*([exact_column(F, s, column) for s, column in found.items()] or [F.lit(0)]))
     )
 
 
 def _pandas_udf(df: DataFrame, predicate: PruningPredicate, found: Located) -> DataFrame:
     F = functions_of(df)
-    ways = [split(F, s, place) for s, place in found.items()]
+    ways = [split(F, s, column) for s, column in found.items()]
     udf = make_udf(
         Judge.of(predicate, list(found)),
         [carrier for carrier, _ in ways],
@@ -186,8 +186,8 @@ def _map_in_arrow(df: DataFrame, predicate: PruningPredicate, found: Located) ->
     wide = df.select(
         "*",
         *(
-            exact_column(functions_of(df), s, place).alias(name)
-            for (s, place), name in zip(found.items(), new[len(own) :], strict=False)
+            exact_column(functions_of(df), s, column).alias(name)
+            for (s, column), name in zip(found.items(), new[len(own) :], strict=False)
         ),
     )
     function = over_batches(Judge.of(predicate, list(found)), len(own), new[-1])

@@ -20,7 +20,7 @@ def cache_dir() -> str | None:
     return config.statistics_cache_dir
 
 
-def kept_in(*names: str) -> str | None:
+def cache_folder(*names: str) -> str | None:
     """Return a folder below `cache_dir()` if no other user can change its contents.
 
     Otherwise another user could plant a forged table: warn once, return None and cache nothing.

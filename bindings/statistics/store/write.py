@@ -69,24 +69,24 @@ class _Sink:
         import xxhash
 
         self.file, self.at, self.sums = file, 0, list[int]()
-        self._hash, self._left_in_block = xxhash.xxh3_64(), BLOCK
+        self._hash, self._rest_of_block = xxhash.xxh3_64(), BLOCK
 
     def write(self, data: Any) -> None:
         rest = memoryview(data).cast("B")
         while len(rest):
-            piece, rest = rest[: self._left_in_block], rest[self._left_in_block :]
+            piece, rest = rest[: self._rest_of_block], rest[self._rest_of_block :]
             self.file.write(piece)
             self._hash.update(piece)
             self.at += len(piece)
-            self._left_in_block -= len(piece)
-            if not self._left_in_block:
+            self._rest_of_block -= len(piece)
+            if not self._rest_of_block:
                 self.end_block()
 
     def end_block(self) -> None:
-        if self._left_in_block < BLOCK:
+        if self._rest_of_block < BLOCK:
             self.sums.append(self._hash.intdigest())
             self._hash.reset()
-            self._left_in_block = BLOCK
+            self._rest_of_block = BLOCK
 
     def tell(self) -> int:
         return self.at

@@ -272,17 +272,17 @@ def _add_rows(chunk: pa.StructArray, path: str) -> Iterator[pa.StructArray]:
     """
     # Below a NULL `add`, `path` may still hold a text; `struct_field` makes it NULL.
     named = pc.is_valid(pc.struct_field(chunk, "path"))
-    live = np.flatnonzero(np.asarray(named))
+    valid = np.flatnonzero(np.asarray(named))
     sized = chunk.type.get_field_index("size") >= 0
     if sized and pc.any(pc.and_not(pc.is_valid(pc.struct_field(chunk, "size")), named)).as_py():
         raise SourceError(f"{path}: the checkpoint has an add without a path")
-    if not len(live):
+    if not len(valid):
         return
-    first, stop = int(live[0]), int(live[-1]) + 1
+    first, stop = int(valid[0]), int(valid[-1]) + 1
     yield (
         chunk.slice(first, stop - first)
-        if stop - first == len(live)
-        else chunk.take(arrow_of(live))
+        if stop - first == len(valid)
+        else chunk.take(arrow_of(valid))
     )
 
 

@@ -136,18 +136,18 @@ def _parse_compiled(
     """Parse texts by a compiled loop, and those whose form it does not know by Arrow's parser."""
     texts = fill(texts, "{}")
     try:
-        found, left = read_texts(texts, kind)
+        found, unparsed = read_texts(texts, kind)
     except pa.ArrowInvalid:
         yield from _parse_with_arrow(texts, kind, floating)
         return
-    if not left.any():
+    if not unparsed.any():
         yield found
         return
     others = pa.chunked_array(
-        list(_parse_with_arrow(texts.filter(arrow_of(left)), kind, floating)), kind
+        list(_parse_with_arrow(texts.filter(arrow_of(unparsed)), kind, floating)), kind
     ).combine_chunks()
     at = np.arange(len(texts))
-    at[left] = len(texts) + np.arange(len(others))
+    at[unparsed] = len(texts) + np.arange(len(others))
     yield pa.concat_arrays([found, others]).take(arrow_of(at))
 
 

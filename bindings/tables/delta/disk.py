@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
-from skipstone.bindings.statistics.store.folder import kept_in
+from skipstone.bindings.statistics.store.folder import cache_folder
 from skipstone.bindings.statistics.store.layout import MALFORMED
 from skipstone.bindings.statistics.store.load import PackedFile
 from skipstone.bindings.statistics.store.settled import settled
@@ -44,7 +44,7 @@ MAX_TEMPORARY_AGE: Final = 3600  # seconds after which an unfinished file is rem
 SAVED_NAME: Final = re.compile(r"(\d+)-(\d+)-(\d+)-([0-9a-f.]*)\.stats")
 
 
-def newest(request: SnapshotRequest, place: LogLocation) -> DeltaTable | None:
+def newest(request: SnapshotRequest, location: LogLocation) -> DeltaTable | None:
     """Open the newest saved version of a table that is no newer than the requested one.
 
     Returns:
@@ -53,12 +53,12 @@ def newest(request: SnapshotRequest, place: LogLocation) -> DeltaTable | None:
     folder = _folder(request)
     for version, stamp, name in _saved_versions(folder) if folder is not None else ():
         # If another table has taken this one's place, its commit has another stamp.
-        if version <= request.version and stamp == place.stamp(version):
+        if version <= request.version and stamp == location.stamp(version):
             with contextlib.suppress(StatisticsError, OSError):
                 table = _open(
                     os.path.join(str(folder), name),
                     SnapshotRequest(request.uri, version, stamp, request.options),
-                    place,
+                    location,
                 )
                 logs.write(
                     "statistics opened", table=table.path, version=version, wanted=request.version
@@ -72,7 +72,7 @@ def worth_saving(saved: DeltaTable, request: SnapshotRequest) -> bool:
     return request.version - saved.version >= COMMITS
 
 
-def save(table: DeltaTable, place: LogLocation) -> DeltaTable:
+def save(table: DeltaTable, location: LogLocation) -> DeltaTable:
     """Save a version and return it as opened from its file.
 
     Returns:
@@ -82,10 +82,10 @@ def save(table: DeltaTable, place: LogLocation) -> DeltaTable:
     """
     request = table.request
     folder = _folder(request)
-    if folder is None or not settled(np.array([request.stamp[0]]), place.time)[0]:
+    if folder is None or not settled(np.array([request.stamp[0]]), location.time)[0]:
         return table  # a table that took its place right now could have a commit of the same time
     if any(
-        version > request.version and stamp == place.stamp(version)
+        version > request.version and stamp == location.stamp(version)
         for version, stamp, _ in _saved_versions(folder)
     ):
         return table
@@ -103,13 +103,13 @@ def save(table: DeltaTable, place: LogLocation) -> DeltaTable:
     }
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
-        with place.meter.phase("saving"):
+        with location.meter.phase("saving"):
             save_packed(table.statistics, path, {"files": read.files, **parts}, note)
-        _sweep(folder, place)
+        _sweep(folder, location)
         logs.write(
             "statistics saved", table=table.path, version=request.version, folder=str(folder)
         )
-        return _open(path, request, place)
+        return _open(path, request, location)
     except (StatisticsError, OSError) as e:  # a full disk, or another process cleans up
         logs.fallback(f"{table.redacted_path} cannot be saved in {folder}: {describe_error(e)}")
         warnings.warn(
@@ -121,7 +121,7 @@ def save(table: DeltaTable, place: LogLocation) -> DeltaTable:
         return table
 
 
-def _open(path: str, request: SnapshotRequest, place: LogLocation) -> DeltaTable:
+def _open(path: str, request: SnapshotRequest, location: LogLocation) -> DeltaTable:
     from skipstone.bindings.tables.delta.table import DeltaTable
 
     file = PackedFile(path)
@@ -157,9 +157,9 @@ def _open(path: str, request: SnapshotRequest, place: LogLocation) -> DeltaTable
         )
 
     read = Snapshot(
-        place.uri,
-        place.root,
-        place.fs,
+        location.uri,
+        location.root,
+        location.fs,
         request.version,
         fields,
         metadata,
@@ -167,13 +167,13 @@ def _open(path: str, request: SnapshotRequest, place: LogLocation) -> DeltaTable
         files,
         stats,
     )
-    return DeltaTable(request, read, place.meter, file.adopt)
+    return DeltaTable(request, read, location.meter, file.adopt)
 
 
 def _folder(request: SnapshotRequest) -> str | None:
     """Return the folder for the versions of a table; None if `cache_dir` is not set."""
     key = repr((request.uri, sorted(request.options)))
-    return kept_in("delta", hashlib.sha256(key.encode()).hexdigest()[:32])
+    return cache_folder("delta", hashlib.sha256(key.encode()).hexdigest()[:32])
 
 
 def _saved_versions(folder: str) -> Iterator[tuple[int, Stamp, str]]:
@@ -199,13 +199,13 @@ def discard(request: SnapshotRequest) -> None:
                 os.unlink(os.path.join(str(folder), name))
 
 
-def _sweep(folder: str, place: LogLocation) -> None:
+def _sweep(folder: str, location: LogLocation) -> None:
     """Remove older versions, versions of another table, and unfinished files of dead processes.
 
     A process that has a removed file open can still use it.
     """
     found = list(_saved_versions(folder))
-    of_this = [name for version, stamp, name in found if stamp == place.stamp(version)][
+    of_this = [name for version, stamp, name in found if stamp == location.stamp(version)][
         :MAX_VERSIONS
     ]
     old = [name for _, _, name in found if name not in of_this]

@@ -70,14 +70,16 @@ def prune_by_footers(
     if not names:
         return verdicts
     root = table.snapshot.root
-    places = {
+    full_paths = {
         name: name if name.startswith("/") or not root else f"{root}/{name}" for name in names
     }
     new = [name for name in names if name not in footer_cache]
     footer_cache.update(
         zip(
             new,
-            read_footers([places[name] for name in new], table.snapshot.fs, table.meter, keep=True),
+            read_footers(
+                [full_paths[name] for name in new], table.snapshot.fs, table.meter, keep=True
+            ),
             strict=True,
         )
     )

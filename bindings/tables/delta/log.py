@@ -52,7 +52,7 @@ class SnapshotRequest:
 
 @dataclass(frozen=True, slots=True)
 class LogLocation:
-    """A log's place and listing.
+    """A log's location and listing.
 
     Attributes:
         uri: The table, as it was named.
@@ -117,12 +117,12 @@ def locate(
 
         options = for_deltalake(uri, options)
     fs, root = _file_system(uri, None if storage_options is None else options)
-    place = LogLocation(uri, fs, root, (), Meter(), time.time_ns())
+    location = LogLocation(uri, fs, root, (), Meter(), time.time_ns())
     try:
-        with place.meter.phase("listing"):
+        with location.meter.phase("listing"):
             listed = tuple(
                 i
-                for i in fs.get_file_info(pafs.FileSelector(place.log))
+                for i in fs.get_file_info(pafs.FileSelector(location.log))
                 if i.type == pafs.FileType.File
             )
     except (FileNotFoundError, NotADirectoryError) as e:
@@ -131,9 +131,11 @@ def locate(
         ) from e
     except REFUSED as e:
         raise unreachable(uri, e) from e
-    place = replace(place, listed=listed)
+    location = replace(location, listed=listed)
     at = version_at(listed, version, fs, uri)
-    return SnapshotRequest(root or uri, at, place.stamp(at), frozenset(options.items())), place
+    return SnapshotRequest(
+        root or uri, at, location.stamp(at), frozenset(options.items())
+    ), location
 
 
 def version_at(

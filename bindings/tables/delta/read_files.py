@@ -31,11 +31,10 @@ from skipstone.bindings.tables.read import (
     Tasks,
     batches_of,
     judge_files_in_order,
-    offsets_of,
     read_files_in_order,
 )
 from skipstone.bindings.tables.row_ranges import RowRanges
-from skipstone.bindings.tables.table_columns import variants
+from skipstone.bindings.tables.table_columns import PARTS, variants, with_parts
 from skipstone.ir.arrow import arrow_of, python_array
 from skipstone.ir.errors import SourceError, clip, describe_error
 from skipstone.ir.outcome import Verdict
@@ -303,19 +302,13 @@ def conform(
             part = pa.nulls(len(values), field.type) if at is None else values.field(at)
             children.append(conform(part, f["type"], field.type, mapped, by_id))
         return pa.StructArray.from_arrays(children, fields=list(arrow_type), mask=values.is_null())
-    if pa.types.is_list(arrow_type) and pa.types.is_list(values.type):
-        items = conform(
-            values.flatten(), described["elementType"], arrow_type.value_type, mapped, by_id
-        )
-        return pa.ListArray.from_arrays(
-            offsets_of(values), items, type=arrow_type, mask=values.is_null()
-        )
-    if pa.types.is_map(arrow_type) and pa.types.is_map(values.type):
-        whole = values if not values.offset else pa.concat_arrays([values])
-        keys = conform(whole.keys, described["keyType"], arrow_type.key_type, mapped, by_id)
-        items = conform(whole.items, described["valueType"], arrow_type.item_type, mapped, by_id)
-        return pa.MapArray.from_arrays(
-            whole.offsets, keys, items, type=arrow_type, mask=whole.is_null()
+    if any(is_(arrow_type) and is_(values.type) for is_ in (pa.types.is_list, pa.types.is_map)):
+        return with_parts(
+            values,
+            arrow_type,
+            lambda part, name: conform(
+                part, described[f"{name}Type"], getattr(arrow_type, PARTS[name]), mapped, by_id
+            ),
         )
     if (
         pa.types.is_timestamp(arrow_type)

@@ -107,14 +107,14 @@ class Snapshot:
 
 def read_snapshot(
     request: SnapshotRequest,
-    place: LogLocation,
+    location: LogLocation,
     older: tuple[SnapshotRequest, Snapshot] | None = None,
 ) -> Snapshot:
     """Read one version of a table from its log.
 
     Args:
         request: The version.
-        place: The table's log.
+        location: The table's log.
         older: A version of the same table that was read before. If the log allows it, only newer
             commits are read.
 
@@ -122,26 +122,28 @@ def read_snapshot(
         SourceError: a part of the log is missing or damaged, or the table needs features that this
             reader lacks.
     """
-    names = [i.base_name for i in place.listed]
+    names = [i.base_name for i in location.listed]
     if (
         older is not None
-        and older[0].stamp == place.stamp(older[0].version)
-        and (newer := _refresh(older[1], request, place, names)) is not None
+        and older[0].stamp == location.stamp(older[0].version)
+        and (newer := _refresh(older[1], request, location, names)) is not None
     ):
         return newer
-    chosen = segment(names, request.version, place.log)
-    commits = [f"{place.log}/{c.name}" for c in chosen.commits]
-    texts = fetch(place.fs, place.log, chosen.commits, place.meter)
+    chosen = segment(names, request.version, location.log)
+    commits = [f"{location.log}/{c.name}" for c in chosen.commits]
+    texts = fetch(location.fs, location.log, chosen.commits, location.meter)
     found = settings(texts, commits)
     if len(found) < 2:
-        found = {**checkpoint_settings(place.fs, place.log, chosen.parts), **found}
-    metadata, fields = _check_settings(found, place.uri, request.version)
+        found = {**checkpoint_settings(location.fs, location.log, chosen.parts), **found}
+    metadata, fields = _check_settings(found, location.uri, request.version)
     partitions = tuple(fields.partitions.values())
     adds, removes = read_commits(texts, commits, partitions)
     live, keys = last_adds(adds, removes)
     older_files = (
         _drop(t, hidden(t, keys))
-        for t in read_checkpoint(place.fs, place.log, chosen.parts, partitions, place.meter)
+        for t in read_checkpoint(
+            location.fs, location.log, chosen.parts, partitions, location.meter
+        )
     )
     parts = [
         part
@@ -149,7 +151,7 @@ def read_snapshot(
         for part in _with_statistics(t, fields.leaves)
     ]
     return _snapshot_of(
-        place,
+        location,
         request.version,
         fields,
         metadata,
@@ -158,18 +160,18 @@ def read_snapshot(
 
 
 def _refresh(
-    older: Snapshot, request: SnapshotRequest, place: LogLocation, names: Sequence[str]
+    older: Snapshot, request: SnapshotRequest, location: LogLocation, names: Sequence[str]
 ) -> Snapshot | None:
     """Read only the commits after an older version, and return the newer one.
 
     None means that this is not possible, so the log must be read from its checkpoint.
     """
     try:
-        chosen = segment(names, request.version, place.log, after=older.version)
+        chosen = segment(names, request.version, location.log, after=older.version)
     except SourceError:
         return None  # commits after the older version were cleaned up
-    commits = [f"{place.log}/{c.name}" for c in chosen.commits]
-    texts = fetch(place.fs, place.log, chosen.commits, place.meter)
+    commits = [f"{location.log}/{c.name}" for c in chosen.commits]
+    texts = fetch(location.fs, location.log, chosen.commits, location.meter)
     if settings(texts, commits):
         return None  # the schema or the protocol may have changed
     adds, removes = read_commits(texts, commits, tuple(older.fields.partitions.values()))
@@ -186,7 +188,7 @@ def _refresh(
         (_files_of(t), s)
         for t, s in _with_statistics(adds.filter(arrow_of(live)), older.fields.leaves)
     ]
-    return _snapshot_of(place, request.version, older.fields, older.metadata, parts)
+    return _snapshot_of(location, request.version, older.fields, older.metadata, parts)
 
 
 def _without_duplicates(
@@ -257,7 +259,7 @@ def _files_of(table: pa.Table) -> pa.Table:
 
 
 def _snapshot_of(
-    place: LogLocation,
+    location: LogLocation,
     version: int,
     fields: TableFields,
     metadata: Mapping[str, Any],
@@ -266,9 +268,9 @@ def _snapshot_of(
     non_empty = [(t, s) for t, s in parts if t.num_rows] or parts[:1]
     files, stats = pa.concat_tables([t for t, _ in non_empty]), tuple(s for _, s in non_empty)
     return Snapshot(
-        place.uri,
-        place.root,
-        place.fs,
+        location.uri,
+        location.root,
+        location.fs,
         version,
         fields,
         metadata,

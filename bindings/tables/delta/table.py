@@ -162,20 +162,20 @@ def scan_delta(
         # Unity Catalog's credentials of the table are among them.
         storage_options = storage_options or source._storage_options
         source = source.table_uri
-    request, place = locate(source, version, storage_options)
+    request, location = locate(source, version, storage_options)
 
     def read(older: DeltaTable | None) -> DeltaTable:
-        saved = disk.newest(request, place)
+        saved = disk.newest(request, location)
         if saved is not None and saved.request == request:
             return saved
         base = max(
             (t for t in (older, saved) if t is not None), key=lambda t: t.version, default=None
         )
-        with place.meter.phase("log"):
+        with location.meter.phase("log"):
             known = None if base is None else (base.request, base.snapshot)
-            table = DeltaTable(request, read_snapshot(request, place, known), place.meter)
+            table = DeltaTable(request, read_snapshot(request, location, known), location.meter)
         if saved is None or disk.worth_saving(saved, request):
-            return disk.save(table, place)
+            return disk.save(table, location)
         return table
 
     return opened(cached_table(request, read), "delta", source)

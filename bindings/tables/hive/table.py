@@ -31,7 +31,7 @@ from skipstone.bindings.tables.hive.folders import HiveFolders
 from skipstone.bindings.tables.hive.tree import Folder, Tree
 from skipstone.bindings.tables.parquet.file_schemas import plain_schema
 from skipstone.bindings.tables.parquet.footer_cache import FooterCache
-from skipstone.bindings.tables.parquet.groups import forms_in
+from skipstone.bindings.tables.parquet.groups import schemas_in
 from skipstone.bindings.tables.parquet.metadata_file import read_common_schema
 from skipstone.bindings.tables.parquet.options import check_on_error, saved_at, types_of
 from skipstone.bindings.tables.partition_values import constant_statistics
@@ -100,8 +100,8 @@ class HiveTable(Table):
         for folder in self._tree.iter_folders():
             files = self._tree.files([folder])
             for i in range(len(files)):
-                for form in forms_in(self._cache.parts(files.take(np.array([i])))):
-                    return form.schema
+                for schema in schemas_in(self._cache.parts(files.take(np.array([i])))):
+                    return schema.schema
         raise SourceError(
             f"{self.root} holds no Parquet file that can be read, so the table's columns are "
             "unknown; give schema="

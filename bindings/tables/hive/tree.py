@@ -166,13 +166,13 @@ class Tree:
         Raises:
             SourceError: there are more partition folders below one of them.
         """
-        left = [f for f in folders if f[0] not in self._files]
+        unlisted = [f for f in folders if f[0] not in self._files]
         with (
-            Track("listing", len(left), "folders") as track,
-            ContextPool(min(self._threads, len(left)) or 1, "skipstone-folders") as readers,
+            Track("listing", len(unlisted), "folders") as track,
+            ContextPool(min(self._threads, len(unlisted)) or 1, "skipstone-folders") as readers,
         ):
-            found = track.each(readers.map(self._files_below, left))
-            self._files |= zip((path for path, _ in left), found, strict=True)
+            found = track.each(readers.map(self._files_below, unlisted))
+            self._files |= zip((path for path, _ in unlisted), found, strict=True)
         return concat_files([self._files[path] for path, _ in folders])
 
     def _files_below(self, folder: Folder) -> Files:

@@ -9,8 +9,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from skipstone.bindings.tables.iceberg.fields import arrow_of
-from skipstone.bindings.tables.read import offsets_of
-from skipstone.bindings.tables.table_columns import variants
+from skipstone.bindings.tables.table_columns import PARTS, variants, with_parts
 from skipstone.ir.arrow import repeated
 
 FIELD_ID: Final = b"PARQUET:field_id"
@@ -43,18 +42,17 @@ def conform(
             else:
                 children.append(repeated(default_of(f), len(values)))
         return pa.StructArray.from_arrays(children, fields=list(to), mask=values.is_null())
-    if t.is_list(to) and t.is_list(own):
-        items = conform(
-            values.flatten(), own.value_type, kind.element_type, _mapping_below(mapping, "element")
+    if (t.is_list(to) and t.is_list(own)) or (t.is_map(to) and t.is_map(own)):
+        return with_parts(
+            values,
+            to,
+            lambda part, name: conform(
+                part,
+                getattr(own, PARTS[name]),
+                getattr(kind, f"{name}_type"),
+                _mapping_below(mapping, name),
+            ),
         )
-        return pa.ListArray.from_arrays(offsets_of(values), items, type=to, mask=values.is_null())
-    if t.is_map(to) and t.is_map(own):
-        whole = values if not values.offset else pa.concat_arrays([values])
-        keys = conform(whole.keys, own.key_type, kind.key_type, _mapping_below(mapping, "key"))
-        items = conform(
-            whole.items, own.item_type, kind.value_type, _mapping_below(mapping, "value")
-        )
-        return pa.MapArray.from_arrays(whole.offsets, keys, items, type=to, mask=whole.is_null())
     if type(kind).__name__ == "UUIDType":
         raw = values.storage if isinstance(values, pa.ExtensionArray) else values
         return pa.array(

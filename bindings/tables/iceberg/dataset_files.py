@@ -39,17 +39,22 @@ def dataset_files(files: IcebergFiles, plan: Plan) -> Iterator[DatasetFile]:
         if problem:
             yield DatasetFile(task.path, None, None, problem=problem)
             return
-        scheme, netloc, place = storage.parse_location(task.path)
+        scheme, netloc, path_there = storage.parse_location(task.path)
         fs = storage.fs_by_scheme(scheme, netloc)
         try:
-            metadata = pq.read_metadata(place, filesystem=fs)
+            metadata = pq.read_metadata(path_there, filesystem=fs)
         except (OSError, ValueError) as e:
             raise SourceError(
                 f"{task.path}: reading the footer failed ({describe_error(e)})"
             ) from e
         own = list(schema_of(metadata))
         yield DatasetFile(
-            place, fs, metadata, None, _absent(own, wanted, task.partition), _other_ids(own, wanted)
+            path_there,
+            fs,
+            metadata,
+            None,
+            _absent(own, wanted, task.partition),
+            _other_ids(own, wanted),
         )
 
 

@@ -82,7 +82,7 @@ class Deletes:
         out = cls(specs)
         for m in manifests:
             low, high = (_paths(m.bounds(number, FILE_PATH), len(m)) for number in (LOWER, UPPER))
-            offsets, lengths = m.places
+            offsets, lengths = m.vector_spans
             paths, formats = m.paths.to_pylist(), m.formats.to_pylist()
             for i in np.flatnonzero(m.contents != DATA).tolist():
                 is_equality = int(m.contents[i]) == EQUALITY

@@ -107,12 +107,12 @@ class _Decoder(StreamingBinaryDecoder):  # type: ignore[misc]
 class _File(AvroFile):  # type: ignore[misc]
     """pyiceberg's reader over `_Decoder`."""
 
-    begun, size, left = False, 0, 0
+    begun, size, remaining = False, 0, 0
 
     def __enter__(self) -> Any:
         with self.input_file.open() as f:
             data = f.read()
-        self.size, self.left, self.decoder = (
+        self.size, self.remaining, self.decoder = (
             len(data),
             max_unpacked_bytes(len(data)),
             _Decoder(data),
@@ -150,8 +150,8 @@ class _File(AvroFile):  # type: ignore[misc]
             codec = self.header.meta.get("avro.codec", "deflate")
             if codec not in CODECS:
                 raise ValueError(f"its codec is {codec!r}")
-            data = unpacked(codec, data, self.left)
-            self.left -= len(data)
+            data = unpacked(codec, data, self.remaining)
+            self.remaining -= len(data)
         self.block = Block(self.reader, count, _Decoder(data))
         return count
 

@@ -195,8 +195,8 @@ class IcebergFiles(CompleteTable):
             verdicts: The verdicts by statistics, uint8, one per file.
         """
         partitions = np.full(len(self), Verdict.MAYBE, np.uint8)
-        for number, (places, statistics) in self._by_spec.items():
-            partitions[places] = self.table.specs[number].judge(predicate, statistics)
+        for number, (positions, statistics) in self._by_spec.items():
+            partitions[positions] = self.table.specs[number].judge(predicate, statistics)
         never, always = partitions == Verdict.NEVER, partitions == Verdict.ALWAYS
         return np.where(
             never,
@@ -214,8 +214,8 @@ class IcebergFiles(CompleteTable):
                 for m, end in zip(self.manifests, self._ends.tolist(), strict=True)
                 if m.spec == number
             ]
-            places = np.concatenate([np.arange(end - len(m), end) for m, end in mine])
-            out[number] = places, self.table.specs[number].statistics([m for m, _ in mine])
+            positions = np.concatenate([np.arange(end - len(m), end) for m, end in mine])
+            out[number] = positions, self.table.specs[number].statistics([m for m, _ in mine])
         return out
 
     def at(self, i: int) -> tuple[Manifest, int]:

@@ -162,7 +162,7 @@ class Manifest:
         return found
 
     @cached_property
-    def places(self) -> tuple[Longs, Longs]:
+    def vector_spans(self) -> tuple[Longs, Longs]:
         """The offset and length of each deletion vector in its file, int64; -1 if there is none."""
         return self._longs(OFFSET, -1), self._longs(LENGTH, -1)
 

@@ -12,7 +12,7 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from skipstone.kernels.run import forks
 
-KEPT_BYTES: Final = 64 << 20
+MAX_CACHED_BYTES: Final = 64 << 20
 # Path, length, and what the manifest's entries inherit: sequence number and partition spec.
 Key = tuple[str, int, int, int]
 
@@ -36,7 +36,7 @@ class ManifestCache(Generic[M]):
         max_bytes: How much the manifests may hold that no table uses.
     """
 
-    def __init__(self, max_bytes: int = KEPT_BYTES) -> None:
+    def __init__(self, max_bytes: int = MAX_CACHED_BYTES) -> None:
         self._max_bytes, self._nbytes = max_bytes, 0
         self._in_use: weakref.WeakValueDictionary[Key, M] = weakref.WeakValueDictionary()
         self._latest: OrderedDict[Key, M] = OrderedDict()

@@ -24,19 +24,19 @@ Mask = npt.NDArray[np.bool_]
 MAX_ROW: Final = (1 << 63) - 2
 
 
-def deleted_positions(paths: pa.Array, places: pa.Array, path: str, name: str) -> RowRanges:
+def deleted_positions(paths: pa.Array, numbers: pa.Array, path: str, name: str) -> RowRanges:
     """Return the rows of one data file that a position delete file names.
 
     Args:
         paths: The delete file's column of data files.
-        places: Its column of row numbers.
+        numbers: Its column of row numbers.
         path: The data file.
         name: The delete file, for errors.
 
     Raises:
         SourceError: a row number is missing, negative or too large.
     """
-    found = places.filter(pc.equal(paths, path))
+    found = numbers.filter(pc.equal(paths, path))
     least, most = pc.min_max(found).values()
     if found.null_count or (len(found) and not 0 <= least.as_py() <= most.as_py() <= MAX_ROW):
         raise SourceError(f"{name}: it deletes a row of {path} whose number is missing or negative")

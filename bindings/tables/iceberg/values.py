@@ -141,8 +141,8 @@ def decimals(found: Entry, to: pa.Decimal128Type) -> pa.Array:
         return pa.nulls(len(sizes), to)
     column = np.arange(16)
     inside = (column >= 16 - sizes[:, None]) & known[:, None]
-    places = np.where(inside, found.first[:, None] + sizes[:, None] - 16 + column, 0)
-    digits = np.where(inside, found.data[places], 0).astype(np.uint8)
+    at_bytes = np.where(inside, found.first[:, None] + sizes[:, None] - 16 + column, 0)
+    digits = np.where(inside, found.data[at_bytes], 0).astype(np.uint8)
     negative = known & (found.data[np.where(known, found.first, 0)] >= 128)
     digits = np.where(~inside & negative[:, None], 255, digits).astype(np.uint8)
     words = np.ascontiguousarray(digits[:, ::-1])

@@ -143,11 +143,11 @@ def _rebased_days(days: Ints) -> Ints:
         >>> _rebased_days(np.array([-719_164, -141_428, -141_427])).astype("datetime64[D]")
         array(['0001-01-01', '1582-10-04', '1582-10-15'], dtype='datetime64[D]')
     """
-    cycle, left = np.divmod(days + MARCH_0, 1461)  # four years
-    year = np.minimum(left // 365, 3)
-    left = left - 365 * year
-    month = (5 * left + 2) // 153  # March is 0
-    day = left - (153 * month + 2) // 5
+    cycle, days_left = np.divmod(days + MARCH_0, 1461)  # four years
+    year = np.minimum(days_left // 365, 3)
+    days_left = days_left - 365 * year
+    month = (5 * days_left + 2) // 153  # March is 0
+    day = days_left - (153 * month + 2) // 5
     first = (
         (12 * (4 * cycle + year - 1970) + month + 2)
         .astype("datetime64[M]")

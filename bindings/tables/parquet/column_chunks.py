@@ -109,7 +109,7 @@ def chunk_bounds(
             at = np.flatnonzero(known & (encoding == i))
             if one is None or not len(at):
                 continue
-            lows, highs = (_decode(data, places[at], sizes[at], one) for places, sizes in spans)
+            lows, highs = (_decode(data, starts[at], sizes[at], one) for starts, sizes in spans)
             invalid = _is_invalid(lows, one) | _is_invalid(highs, one)
             unresolved[at[invalid]], known[at[invalid]] = True, False
             if one.settled is not None:
@@ -158,10 +158,10 @@ def _empty_bounds(n: int, arrow_type: pa.DataType) -> Any:
     return None
 
 
-def _decode(data: Bytes, places: Ints, sizes: Ints, encoding: Encoding) -> Any:
+def _decode(data: Bytes, starts: Ints, sizes: Ints, encoding: Encoding) -> Any:
     """Decode m bounds of one encoding: lanes, shape (m,), or words of decimals, shape (m, 2)."""
     size = int(sizes[0])
-    spans = gathered(data, places, sizes, None).buffers()[2]
+    spans = gathered(data, starts, sizes, None).buffers()[2]
     raw = np.frombuffer(spans, np.uint8).reshape(-1, size)
     if encoding.lane_type and not encoding.precision:
         return raw.view(encoding.lane_type).reshape(-1)

@@ -155,26 +155,26 @@ def _short_offsets(t: pa.DataType) -> pa.DataType:
     return {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}.get(t, t)
 
 
-def common_schema(forms: Iterable[FileSchema]) -> pa.Schema:
+def common_schema(schemas: Iterable[FileSchema]) -> pa.Schema:
     """Unite the schemas of all files: types widen, and a column that a file lacks is nullable.
 
     Args:
-        forms: The distinct schemas of the files.
+        schemas: The distinct schemas of the files.
 
     Raises:
         SourceError: there is no schema, or two files have types that do not fit together.
     """
-    return _common_schema(tuple(forms))
+    return _common_schema(tuple(schemas))
 
 
 @lru_cache(16)  # a table is often opened again
-def _common_schema(forms: tuple[FileSchema, ...]) -> pa.Schema:
-    if not forms:
+def _common_schema(schemas: tuple[FileSchema, ...]) -> pa.Schema:
+    if not schemas:
         raise SourceError(
             'no file could be read, so the table\'s columns are unknown; on_error="raise" says why'
         )
     merged: pa.Schema | None = None
-    for f in forms:
+    for f in schemas:
         plain = plain_schema(f.schema)
         if merged is not None:
             plain = _spelled_like(plain, merged)
@@ -192,20 +192,20 @@ def _common_schema(forms: tuple[FileSchema, ...]) -> pa.Schema:
     assert merged is not None
     names = [name.lower() for name in merged.names]
     twins = [name for name in merged.names if names.count(name.lower()) > 1]
-    for f in forms:
+    for f in schemas:
         if lacking := [name for name in twins if name not in f.schema.names]:
             raise SourceError(
                 f"{f.example}: lacks the column {lacking[0]!r}, and the table has columns whose "
                 "names differ in case alone; give such columns other names"
             )
-    everywhere = set.intersection(*({name.lower() for name in f.schema.names} for f in forms))
+    everywhere = set.intersection(*({name.lower() for name in f.schema.names} for f in schemas))
     united = pa.schema(
         [
             field if field.name.lower() in everywhere else field.with_nullable(True)
             for field in merged
         ]
     )
-    return with_notes(united, (f.schema for f in forms))
+    return with_notes(united, (f.schema for f in schemas))
 
 
 def _with_shared_types(fields: Iterable[pa.Field], others: Iterable[pa.Field]) -> pa.Schema:

@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 
 from skipstone.bindings.tables.files import UNKNOWN, Ints
 from skipstone.bindings.tables.parquet import thrift
-from skipstone.bindings.tables.parquet.chunk_places import places_in_python
 from skipstone.bindings.tables.parquet.heads import MAGIC, Head, Heads, parse_footer
+from skipstone.bindings.tables.parquet.page_locations import page_locations_in_python
 from skipstone.bindings.tables.parquet.thrift import Fields, ThriftError, column_chunks
 from skipstone.ir.cached import cached_property
 from skipstone.kernels.decode import page_layout
@@ -107,7 +107,7 @@ class ParsedFooter:
         return parse_footer(self.data.tobytes())
 
     @cached_property
-    def places(self) -> Ints | None:
+    def page_locations(self) -> Ints | None:
         """The slots that say where the pages of column chunks lie (kernels/decode/page_layout.py).
 
         None if they are unknown, or if the loops that find them are not compiled yet and Python
@@ -123,13 +123,15 @@ class ParsedFooter:
             or (_read_by_python > FEW and page_layout.compiled_or_start())
         ):
             return page_layout.page_slots_of(self.data)
-        return None if _read_by_python > MAX_PYTHON else places_in_python(self.data.tobytes())
+        return (
+            None if _read_by_python > MAX_PYTHON else page_locations_in_python(self.data.tobytes())
+        )
 
     def locate_pages(self) -> None:
         """Locate statistics and pages now if the loops were not compiled when they were needed."""
         self.lay_out()
-        if self.places is None and len(self.data) <= MAX_LAYOUT:
-            self.__dict__["places"] = page_layout.page_slots_of(self.data)
+        if self.page_locations is None and len(self.data) <= MAX_LAYOUT:
+            self.__dict__["page_locations"] = page_layout.page_slots_of(self.data)
 
     @cached_property
     def rows(self) -> Ints:

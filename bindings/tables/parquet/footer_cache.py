@@ -81,9 +81,9 @@ class FooterCache:
                 self._count(saved)
                 parts.append(saved)
                 unknown[saved.files] = False
-            left = np.flatnonzero(unknown)
-            if len(left) or not parts:
-                parts.append(FooterPart(self._footers_of(files, left, progress), left))
+            unknown_at = np.flatnonzero(unknown)
+            if len(unknown_at) or not parts:
+                parts.append(FooterPart(self._footers_of(files, unknown_at, progress), unknown_at))
             return parts
 
     def _footers_of(
@@ -95,29 +95,29 @@ class FooterCache:
             described = self._metadata_file.footers(chosen, self.root)
             self.meter.count("footers from _metadata", sum(known[i] is None for i in described))
             known = {i: f or described.get(i) for i, f in known.items()}
-        left = [i for i, f in known.items() if f is None]
+        missing = [i for i, f in known.items() if f is None]
         read = read_footers(
-            chosen.paths.take(longs(np.array(left, np.int64))).to_pylist(),
+            chosen.paths.take(longs(np.array(missing, np.int64))).to_pylist(),
             self.filesystem,
             self.meter,
             keep=self._keep,
-            sizes=chosen.sizes[left],
-            progress=_counting_known(progress, len(left), len(files)),
+            sizes=chosen.sizes[missing],
+            progress=_counting_known(progress, len(missing), len(files)),
         )
-        known |= dict(zip(left, read, strict=True))
+        known |= dict(zip(missing, read, strict=True))
         footers = [f for f in known.values() if f is not None]
         self._footers |= {f.path: f for f in footers}
         return footers
 
 
 def _counting_known(
-    progress: FooterProgress | None, left: int, total: int
+    progress: FooterProgress | None, missing: int, total: int
 ) -> Callable[[int], None] | None:
     """Return a callback that also counts the files whose footers were known before.
 
     Args:
         progress: Called with (files whose footer is known, files).
-        left: The number of files whose footers are not known yet.
+        missing: The number of files whose footers are not known yet.
         total: The number of all files.
     """
-    return None if progress is None else lambda done: progress(total - left + done, total)
+    return None if progress is None else lambda done: progress(total - missing + done, total)

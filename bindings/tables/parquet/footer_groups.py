@@ -73,8 +73,8 @@ class FooterPart:
         )
         self._blocks = list({id(f.block): f.block for f in footers}.values())
         self._number = np.array([f.number for f in footers], np.int64)
-        _, head, self.forms, form = _distinct_heads(footers)
-        self.form: Ints = form[head]
+        _, head, self.schemas, of_head = _distinct_heads(footers)
+        self.schema_number: Ints = of_head[head]
         readable = head >= 0
         counts = np.where(readable, self._of_footers([b.counts for b in self._blocks]), 1)
         for i, f in enumerate(footers):
@@ -113,7 +113,7 @@ class FooterPart:
         return self._per_group([b.group_bytes for b in self._blocks])
 
     def _find_late(self) -> None:
-        """Read with the loop the footers that came before it was compiled, if that saves time."""
+        """Read by the loop the footers that came before it was compiled, if that saves time."""
         pending = [b for b in self._blocks if b.pending]
         if pending and (is_compiled() or is_worth_loop(sum(b.pending for b in pending))):
             heads = Heads()
@@ -146,7 +146,7 @@ class FooterPart:
         return {path: joined([e[i] for e in each], order) for i, path in enumerate(paths)}
 
     def _take_slots(self, path: Path) -> ChunkSlots:
-        """Return the slots that the loop finds for a column; afterwards only its flags are kept."""
+        """Return the slots that the loop finds for a column; only its flags stay cached."""
         chunks = self._loaded.pop(path, None) or self._look_up([path])[path]
         self._flags[path] = ChunkFlags.of(chunks)
         return chunks
@@ -169,9 +169,9 @@ class FooterPart:
 
     def _positions(self, path: Path) -> Ints:
         """Return a column's position in the file of each row group; -1: absent or unknown."""
-        positions = (f.position(path) for f in self.forms)
+        positions = (f.position(path) for f in self.schemas)
         return np.array([*(UNKNOWN if p is None else p for p in positions), UNKNOWN], np.int64)[
-            self.form[self.owner]
+            self.schema_number[self.owner]
         ]
 
     def _from_pyarrow(
@@ -212,15 +212,15 @@ class FooterPart:
             opened[number] = footer.block.open()
         return footer.block.footer(footer.number, opened[number])
 
-    def _per_form(self, test: Iterable[bool]) -> Mask:
+    def _per_schema(self, test: Iterable[bool]) -> Mask:
         """Return a test of the file schemas for each row group; False for unreadable files."""
-        return np.array([*test, False], np.bool_)[self.form[self.owner]]
+        return np.array([*test, False], np.bool_)[self.schema_number[self.owner]]
 
     def raw(self, path: Path, arrow_type: pa.DataType) -> ColumnStatistics:
         """Return the statistics of one column, with bounds of the table's type `arrow_type`."""
         position = self._positions(path)
-        lacking = self._per_form(f.lacks(path) for f in self.forms)
-        readable = self._per_form(f.widens(path, arrow_type) for f in self.forms)
+        lacking = self._per_schema(f.lacks(path) for f in self.schemas)
+        readable = self._per_schema(f.widens(path, arrow_type) for f in self.schemas)
         plain = arrow_type.value_type if pa.types.is_dictionary(arrow_type) else arrow_type
         chunks = self._take_slots(path)
         decoded = self._decoded(chunks, np.where(readable, position, UNKNOWN), plain)
@@ -306,8 +306,8 @@ class FooterPart:
 
     def blooms(self, path: Path) -> dict[int, BloomLocation]:
         """Return row group -> location of a column's bloom filter, where there is one."""
-        position, form = self._positions(path), self.form[self.owner]
-        stored = [f.stored_type(path) for f in self.forms]
+        position, schema_number = self._positions(path), self.schema_number[self.owner]
+        stored = [f.stored_type(path) for f in self.schemas]
         flags = self._flags_of(path)
         spans = {
             i: (
@@ -323,7 +323,7 @@ class FooterPart:
         return {
             i: BloomLocation(*span, kind)
             for i, span in sorted(spans.items())
-            if (kind := stored[form[i]]) is not None
+            if (kind := stored[schema_number[i]]) is not None
         }
 
 
@@ -343,8 +343,8 @@ def _distinct_heads(footers: Sequence[Footer]) -> tuple[list[Head], Ints, list[F
     """
     numbers: dict[int, int] = {}
     heads: list[Head] = []
-    forms: dict[FileSchema, int] = {}
-    head, form = np.full(len(footers), UNKNOWN, np.int64), list[int]()
+    schemas: dict[FileSchema, int] = {}
+    head, of_head = np.full(len(footers), UNKNOWN, np.int64), list[int]()
     for i, f in enumerate(footers):
         own = f.block.heads[f.number]
         if own is None:
@@ -356,12 +356,13 @@ def _distinct_heads(footers: Sequence[Footer]) -> tuple[list[Head], Ints, list[F
                 and own.metadata.schema.equals(heads[-1].metadata.schema)
                 and own.columns.equals(heads[-1].columns, check_metadata=True)
             )
-            form.append(
-                form[-1] if same_as_last else forms.setdefault(own.form.of_file(f.path), len(forms))
-            )
+            if same_as_last:
+                of_head.append(of_head[-1])
+            else:
+                of_head.append(schemas.setdefault(own.file_schema.of_file(f.path), len(schemas)))
             heads.append(own)
         head[i] = numbers[id(own)]
-    return heads, head, list(forms), np.array([*form, UNKNOWN], np.int64)
+    return heads, head, list(schemas), np.array([*of_head, UNKNOWN], np.int64)
 
 
 def _trusted_bounds(stats: pq.Statistics, footer: Footer) -> tuple[Any, Any]:

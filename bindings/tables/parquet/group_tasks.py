@@ -9,6 +9,7 @@ import numpy as np
 
 from skipstone.bindings.progress import Track
 from skipstone.bindings.tables.partitions import Texts
+from skipstone.bindings.tables.read import together
 
 if TYPE_CHECKING:
     from skipstone.bindings.tables.parquet.footer import ParsedFooter
@@ -45,7 +46,7 @@ class GroupTask(NamedTuple):
 
 
 def units_of(tasks: Iterable[GroupTask], share: float = 1) -> Iterator[list[GroupTask]]:
-    """Yield row groups to read together: neighbours of one schema, verdict and folder.
+    """Return row groups to read together: neighbours of one schema, verdict and folder.
 
     Their rows and bytes are limited, to limit memory and to let threads share a large file.
 
@@ -53,17 +54,8 @@ def units_of(tasks: Iterable[GroupTask], share: float = 1) -> Iterator[list[Grou
         tasks: The tasks.
         share: The share of the columns that is read.
     """
-    unit: list[GroupTask] = []
-    size = 0.0
-    for task in tasks:
-        for part, own in _split(task, share):
-            if unit and (size + own > 1 or not _alike(unit[0], part)):
-                yield unit
-                unit, size = [], 0.0
-            unit.append(part)
-            size += own
-    if unit:
-        yield unit
+    parts = (part for task in tasks for part in _split(task, share))
+    return together(parts, 1, _alike)
 
 
 def _split(task: GroupTask, share: float) -> Iterator[tuple[GroupTask, float]]:

@@ -30,20 +30,21 @@ class RowGroupPart(Protocol):
 
     Attributes:
         files: The position of each file in the table, shape (m,).
-        form: The index in `forms` of each file's schema, shape (m,); -1: the file cannot be read.
+        schema_number: The index in `schemas` of each file's schema, shape (m,); -1: the file cannot
+            be read.
         owner: The index of each row group's file among the m files, shape (k,), ascending.
         group: The number of each row group in its file, shape (k,); -1: the file cannot be read.
         rows: The rows of each row group, shape (k,); -1 is unknown.
     """
 
     files: Ints
-    form: Ints
+    schema_number: Ints
     owner: Ints
     group: Ints
     rows: Ints
 
     @property
-    def forms(self) -> Sequence[FileSchema]:
+    def schemas(self) -> Sequence[FileSchema]:
         """The distinct schemas of the files."""
         ...
 
@@ -79,13 +80,15 @@ def first_positions(codes: Ints, n: int) -> Ints:
     return out[:n]
 
 
-def forms_in(parts: Sequence[RowGroupPart]) -> list[FileSchema]:
+def schemas_in(parts: Sequence[RowGroupPart]) -> list[FileSchema]:
     """Return the distinct schemas of files, in the order of their first file in the table."""
     first: dict[FileSchema, int] = {}
     for p in parts:
-        for form, at in zip(p.forms, first_positions(p.form, len(p.forms)).tolist(), strict=True):
+        for schema, at in zip(
+            p.schemas, first_positions(p.schema_number, len(p.schemas)).tolist(), strict=True
+        ):
             if at >= 0:
-                first[form] = min(int(p.files[at]), first.get(form, int(p.files[at])))
+                first[schema] = min(int(p.files[at]), first.get(schema, int(p.files[at])))
     return sorted(first, key=lambda f: first[f])
 
 
@@ -247,7 +250,7 @@ class RowGroups:
     def with_all_columns(self) -> RowGroups:
         """Return the row groups with the columns of all files, if the files' types fit together."""
         try:
-            schema = common_schema(forms_in(self.parts))
+            schema = common_schema(schemas_in(self.parts))
         except SourceError:
             return self
         names = {name.lower() for name in self.partitions}

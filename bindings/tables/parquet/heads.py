@@ -101,7 +101,7 @@ class Head:
         return tuple(None if kind is None else kind.to_json() for kind in each)
 
     @cached_property
-    def form(self) -> FileSchema:
+    def file_schema(self) -> FileSchema:
         """The schema of the file, without an example."""
         return FileSchema(self.columns, self.physical, "")
 

@@ -1,8 +1,8 @@
 """Snapshots of footers: the file that `save_stats` writes, so that footers are read only once.
 
-A snapshot stores columns, not footers. A bound is read with its column alone, and a million files
-are a few arrays instead of a million structures to decode. One row is one row group; a file without
-row groups has one row.
+A snapshot stores columns, not footers. Reading a bound reads one column, and a million files are a
+few arrays instead of a million structures to decode. One row is one row group; a file without row
+groups has one row.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _table(groups: RowGroups, exact: Exactness, identified: Mask) -> pa.Table:
         exact: True if bounds occur in a row.
         identified: Mask of the files to save, by position in the table.
     """
-    forms, codes = _number_forms(groups)
+    schemas, codes = _number_schemas(groups)
     saved = identified & (codes != UNKNOWN)
     which = np.flatnonzero(saved[groups.file])
     without_groups = np.setdiff1d(np.flatnonzero(saved), groups.file)
@@ -127,13 +127,13 @@ def _table(groups: RowGroups, exact: Exactness, identified: Mask) -> pa.Table:
                 "schema": base64.b64encode(f.schema.serialize().to_pybytes()).decode(),
                 "physical": f.physical,
             }
-            for f in forms
+            for f in schemas
         ],
     }
     return pa.table(columns).replace_schema_metadata({METADATA_KEY: json.dumps(metadata)})
 
 
-def _number_forms(groups: RowGroups) -> tuple[list[FileSchema], Ints]:
+def _number_schemas(groups: RowGroups) -> tuple[list[FileSchema], Ints]:
     """Return the distinct schemas of all files, and the number of each file's schema.
 
     The number is -1 if a file could not be read.
@@ -141,8 +141,8 @@ def _number_forms(groups: RowGroups) -> tuple[list[FileSchema], Ints]:
     numbers: dict[FileSchema, int] = {}
     codes = np.full(len(groups.files), UNKNOWN, np.int64)
     for part in groups.parts:
-        own = [numbers.setdefault(f, len(numbers)) for f in part.forms]
-        codes[part.files] = np.array([*own, UNKNOWN], np.int64)[part.form]
+        own = [numbers.setdefault(f, len(numbers)) for f in part.schemas]
+        codes[part.files] = np.array([*own, UNKNOWN], np.int64)[part.schema_number]
     return list(numbers), codes
 
 
@@ -156,10 +156,10 @@ class Snapshot:
     Attributes:
         table: The rows: one per row group, or one for a file without row groups.
         columns: Path of a column -> the prefix of its statistics in `table`.
-        group, rows, nbytes, form: Columns of `table`; -1 is unknown.
+        group, rows, nbytes, schema_number: Columns of `table`; -1 is unknown.
         paths, sizes, times, etags: The files, length n, in the order of `paths`.
         starts, ends: The rows of each file, half-open, shape (n,).
-        forms: The distinct schemas.
+        schemas: The distinct schemas.
 
     Raises:
         StatisticsError: the file is not a snapshot, is damaged, or another version wrote it.
@@ -182,7 +182,7 @@ class Snapshot:
         metadata = json.loads(table.schema.metadata[METADATA_KEY])
         self.table, _ = table, metadata["notes"]
         self.columns: dict[Path, int] = {tuple(p): i for i, p in enumerate(metadata["columns"])}
-        self.group, self.rows, self.nbytes, self.form, sizes, times = (
+        self.group, self.rows, self.nbytes, self.schema_number, sizes, times = (
             self._ints(k) for k in ("group", "rows", "bytes", "form", "size", "time")
         )
         names = table.column("path").combine_chunks()
@@ -190,15 +190,19 @@ class Snapshot:
         first = np.flatnonzero(np.diff(codes, prepend=-1))
         order = first[np.argsort(codes[first], kind="stable")]
         if (np.diff(codes[order]) == 0).any() or (
-            len(codes) and not 0 <= self.form.min() <= self.form.max() < len(metadata["forms"])
+            len(codes)
+            and not 0
+            <= self.schema_number.min()
+            <= self.schema_number.max()
+            < len(metadata["forms"])
         ):
             raise ValueError("the rows of a file are not adjacent, or have no schema")
         self.starts = order
         self.ends = np.append(first, len(codes))[np.searchsorted(first, order) + 1]
         self.paths = names.dictionary.take(arrow_of(codes[order]))
-        example = first_positions(self.form[order], len(metadata["forms"])).tolist()
-        self.forms = [
-            _decode_form(f, path if at < 0 else self.paths[at].as_py())
+        example = first_positions(self.schema_number[order], len(metadata["forms"])).tolist()
+        self.schemas = [
+            _decode_schema(f, path if at < 0 else self.paths[at].as_py())
             for at, f in zip(example, metadata["forms"], strict=True)
         ]
         self.sizes, self.times = sizes[order], times[order]
@@ -235,7 +239,7 @@ class Snapshot:
         return saved, int64_of(index.drop_null())
 
 
-def _decode_form(saved: dict[str, Any], example: str) -> FileSchema:
+def _decode_schema(saved: dict[str, Any], example: str) -> FileSchema:
     schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(saved["schema"])))
     return FileSchema(
         schema, tuple((str(kind), int(length)) for kind, length in saved["physical"]), example
@@ -255,7 +259,10 @@ class SavedPart:
 
     def __init__(self, snapshot: Snapshot, files: Ints, saved: Ints) -> None:
         self._snapshot, self.files, self.saved = snapshot, files, saved
-        self.forms, self.form = snapshot.forms, snapshot.form[snapshot.starts[saved]]
+        self.schemas, self.schema_number = (
+            snapshot.schemas,
+            snapshot.schema_number[snapshot.starts[saved]],
+        )
         counts = snapshot.ends[saved] - snapshot.starts[saved]
         owner = np.repeat(np.arange(len(files)), counts)
         rows = np.arange(int(counts.sum())) + np.repeat(
@@ -279,9 +286,9 @@ class SavedPart:
         values = self._snapshot.table.column(name).combine_chunks()
         return values if self._has_all_rows else values.take(arrow_of(self._rows_at))
 
-    def _per_form(self, test: Sequence[bool]) -> Mask:
+    def _per_schema(self, test: Sequence[bool]) -> Mask:
         """Return a test of the file schemas for each row group."""
-        mask: Mask = np.array([*test, False], np.bool_)[self.form[self.owner]]
+        mask: Mask = np.array([*test, False], np.bool_)[self.schema_number[self.owner]]
         return mask
 
     def load(self, paths: Sequence[Path]) -> None:
@@ -289,8 +296,8 @@ class SavedPart:
 
     def raw(self, path: Path, arrow_type: pa.DataType) -> ColumnStatistics:
         """Return the statistics of one column, with bounds of the table's type `arrow_type`."""
-        lacking = self._per_form([f.lacks(path) for f in self.forms])
-        readable = self._per_form([f.widens(path, arrow_type) for f in self.forms])
+        lacking = self._per_schema([f.lacks(path) for f in self.schemas])
+        readable = self._per_schema([f.widens(path, arrow_type) for f in self.schemas])
         at = arrow_of(np.arange(len(readable)), readable)
         i = self._snapshot.columns.get(path)
         saved = (
@@ -322,14 +329,14 @@ class SavedPart:
         )
         if offsets is None or lengths is None:
             return {}
-        stored = [f.stored_type(path) for f in self.forms]
-        forms = self.form[self.owner].tolist()
+        stored = [f.stored_type(path) for f in self.schemas]
+        numbers = self.schema_number[self.owner].tolist()
         return {
             g: BloomLocation(offset, length, kind)
-            for g, (offset, length, form) in enumerate(
-                zip(offsets.to_pylist(), lengths.to_pylist(), forms, strict=True)
+            for g, (offset, length, number) in enumerate(
+                zip(offsets.to_pylist(), lengths.to_pylist(), numbers, strict=True)
             )
-            if offset is not None and (kind := stored[form]) is not None
+            if offset is not None and (kind := stored[number]) is not None
         }
 
 

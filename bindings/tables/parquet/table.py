@@ -38,7 +38,7 @@ from skipstone.bindings.tables.parquet.file_schemas import common_schema
 from skipstone.bindings.tables.parquet.footer_cache import FooterCache
 from skipstone.bindings.tables.parquet.footer_groups import FooterPart
 from skipstone.bindings.tables.parquet.footers import FooterMap
-from skipstone.bindings.tables.parquet.groups import Exactness, LazyColumns, RowGroups, forms_in
+from skipstone.bindings.tables.parquet.groups import Exactness, LazyColumns, RowGroups, schemas_in
 from skipstone.bindings.tables.parquet.options import check_on_error, saved_at, types_of
 from skipstone.bindings.tables.parquet.saved_footers import SNAPSHOT_NAME, write_snapshot
 from skipstone.bindings.tables.partitions import partition_fields
@@ -88,7 +88,7 @@ class ParquetTable(Table, CompleteTable):
         parts = cache.parts(files, progress)
         names = {f.name.lower() for f in partitions}
         # A partition value overrides a column of the same name in the file, as in Spark.
-        data = common_schema(forms_in(parts)) if schema is None else schema
+        data = common_schema(schemas_in(parts)) if schema is None else schema
         if names:
             data = pa.schema([*(f for f in data if f.name.lower() not in names), *partitions])
         self._schema = data if data.metadata is None else data.remove_metadata()

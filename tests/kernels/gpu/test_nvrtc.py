@@ -127,12 +127,16 @@ def test_every_shape_compiles_within_registers(name):
             compiled = nvrtc.compile_text(text, arch)
             assert compiled.cubin[:4] == b"\x7fELF"
             registers, spilled = reads(compiled.log)
-            assert registers <= WIDEST.get(name, REGISTERS[shape.form]), (
-                shape.form,
+            assert registers <= WIDEST.get(name, REGISTERS[shape.variant]), (
+                shape.variant,
                 arch,
                 compiled.log,
             )
-            assert spilled <= SPILLED.get((name, shape.form), 0), (shape.form, arch, compiled.log)
+            assert spilled <= SPILLED.get((name, shape.variant), 0), (
+                shape.variant,
+                arch,
+                compiled.log,
+            )
 
 
 TOOLS = {

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 import skipstone as ss
+from skipstone.bindings.spark.statistics.needed import needed_statistics
 from skipstone.bindings.spark.statistics.series import Carrier, read
-from skipstone.bindings.spark.statistics.slots import slots_of
 from skipstone.spark import verdict_udf, with_verdict
 from tests.support.spark.session import QUIET
 from tests.support.spark.statistics import (
@@ -103,6 +103,6 @@ def test_pandas_rounding_widens_bounds(
     import pandas as pd
 
     predicate = ss.PruningPredicate(f"{column} IS NULL", SCHEMA)
-    (slot,) = (s for s in slots_of(predicate) if s.name == f"{column}.{statistic}")
-    found = read(slot, Carrier(), pd.Series(values))
+    (needed,) = (s for s in needed_statistics(predicate) if s.name == f"{column}.{statistic}")
+    found = read(needed, Carrier(), pd.Series(values))
     assert (found if found is None else found.to_pylist()) == expected

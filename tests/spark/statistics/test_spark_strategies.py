@@ -14,7 +14,7 @@ import skipstone as ss
 from skipstone.bindings.spark.session import session as sessions
 from skipstone.bindings.spark.statistics import udf as udfs
 from skipstone.bindings.spark.statistics.judge import Judge
-from skipstone.bindings.spark.statistics.slots import slots_of
+from skipstone.bindings.spark.statistics.needed import needed_statistics
 from skipstone.bindings.spark.statistics.verdict import choose_strategy
 from skipstone.kernels.run import compile_cache
 from skipstone.spark import keep_udf, to_column, verdict_udf, with_verdict
@@ -220,7 +220,7 @@ def test_a_pyspark_without_arrow_udfs_is_named(monkeypatch: Any) -> None:
 
 
 def test_a_judge_is_made_once_in_a_process() -> None:
-    judge = Judge.of(P, slots_of(P))
+    judge = Judge.of(P, needed_statistics(P))
     first, second = (pickle.loads(pickle.dumps(judge)) for _ in range(2))
     assert first is second and first == judge and first.predicate == P
 
@@ -230,7 +230,9 @@ def test_workers_make_a_predicate_once_and_share_kernels(spark: Any, tmp_path: A
 
     One of them compiled this kernel, and the other loaded it.
     """
-    judge = Judge.of(ss.PruningPredicate("x > 7 AND x < 900000 OR x = 3", SCHEMA), slots_of(P)[:2])
+    judge = Judge.of(
+        ss.PruningPredicate("x > 7 AND x < 900000 OR x = 3", SCHEMA), needed_statistics(P)[:2]
+    )
     fields = "pid long, judge long, backends string, misses long, hits long, wrong long"
 
     def watched(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

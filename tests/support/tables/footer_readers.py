@@ -15,7 +15,7 @@ from skipstone.bindings.tables.parquet import footers as sources
 from skipstone.bindings.tables.parquet.file_schemas import common_schema
 from skipstone.bindings.tables.parquet.footer_groups import FooterPart
 from skipstone.bindings.tables.parquet.footers import read_footers
-from skipstone.bindings.tables.parquet.groups import forms_in, type_at
+from skipstone.bindings.tables.parquet.groups import schemas_in, type_at
 from skipstone.ir.types import leaves_of
 from skipstone.kernels.decode import footer_layout
 from skipstone.kernels.decode.spans import GATHER
@@ -54,12 +54,12 @@ def shown(values):
 def content(footers, schema=None):
     """Return everything that a part of these footers knows, as text."""
     part = FooterPart(footers, np.arange(len(footers)))
-    schema = schema or common_schema(forms_in([part]))
+    schema = schema or common_schema(schemas_in([part]))
     out = {
         "rows": part.rows.tolist(),
         "nbytes": part.nbytes.tolist(),
         "groups": part.group.tolist(),
-        "forms": part.form.tolist(),
+        "forms": part.schema_number.tolist(),
     }
     for path, leaf in leaves_of(schema).items():
         if leaf.dtype.ordered:
@@ -72,7 +72,7 @@ def content(footers, schema=None):
 def num_unresolved(footers):
     """Return the number of chunks that the loop leaves to pyarrow."""
     part, count = FooterPart(footers, np.arange(len(footers))), 0
-    schema = common_schema(forms_in([part]))
+    schema = common_schema(schemas_in([part]))
     for path, leaf in leaves_of(schema).items():
         if leaf.dtype.ordered:
             chunks, position = part._take_slots(path), part._positions(path)

@@ -9,7 +9,7 @@ from pyiceberg.types import LongType, NestedField
 
 import skipstone as ss
 from skipstone.bindings.tables.iceberg import manifest
-from skipstone.bindings.tables.iceberg.manifest_cache import KEPT_BYTES, ManifestCache
+from skipstone.bindings.tables.iceberg.manifest_cache import MAX_CACHED_BYTES, ManifestCache
 from tests.support.tables.iceberg_tables import make
 
 SCHEMA = Schema(NestedField(1, "x", LongType()))
@@ -89,5 +89,5 @@ def test_the_latest_are_kept():
 @pytest.mark.parametrize("other", [("0", 2, 0, 0), ("0", 1, 1, 0), ("0", 1, 0, 1), ("1", 1, 0, 0)])
 def test_another_length_or_place_is_another_manifest(other):
     cache = ManifestCache()
-    cache.add({("0", 1, 0, 0): Kept(KEPT_BYTES // 2)})
+    cache.add({("0", 1, 0, 0): Kept(MAX_CACHED_BYTES // 2)})
     assert cache.find([other]) == {}

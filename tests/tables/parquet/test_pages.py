@@ -6,10 +6,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import skipstone as ss
-from skipstone.bindings.tables.parquet.chunk_places import (
+from skipstone.bindings.tables.parquet.page_locations import (
     CHUNK_FIELDS,
     METADATA_FIELDS,
-    places_in_python,
+    page_locations_in_python,
 )  # fmt: skip
 from skipstone.bindings.tables.parquet.pages import page_file, row_groups
 from skipstone.bindings.tables.parquet.pages.page_history import FIRST_ROWS, TRY_EVERY, PageHistory
@@ -204,13 +204,13 @@ def test_python_finds_pages_where_the_loop_does(seed, tmp_path):
     whole = file.read_bytes()
     footer = whole[-8 - int.from_bytes(whole[-8:-4], "little") : -8]
     places = page_layout.page_slots_of(np.frombuffer(footer, np.uint8))
-    assert (_set_slots(places_in_python(footer)) == _set_slots(places)).all()
+    assert (_set_slots(page_locations_in_python(footer)) == _set_slots(places)).all()
     for _ in range(100):
         data = bytearray(footer)
         for i in random.integers(len(data), size=random.integers(1, 5)):
             data[i] = random.integers(256)
         by_loop = page_layout.page_slots_of(np.frombuffer(data, np.uint8))
-        by_python = places_in_python(bytes(data))
+        by_python = page_locations_in_python(bytes(data))
         if by_loop is not None and by_python is not None:
             assert (_set_slots(by_python) == _set_slots(by_loop)).all()
 

@@ -14,7 +14,7 @@ from typing import Final
 from skipstone.kernels.run import forks
 
 UNIT: Final = 1 << 20  # buffers have a multiple of these bytes; smaller ones are not kept
-MAX_KEPT: Final = 1 << 26  # bytes of all buffers that wait for their next use
+MAX_FREE: Final = 1 << 26  # bytes of all buffers that wait for their next use
 
 _free: list[io.BytesIO] = []
 _lock = forks.lock()
@@ -35,7 +35,7 @@ def buffer(size: int) -> Iterator[io.BytesIO]:
     lent = _taken(size)
     yield lent  # after an error somebody may hold a view of it, so it is not kept
     with _lock:
-        if sum(map(_capacity, _free)) + _capacity(lent) <= MAX_KEPT:
+        if sum(map(_capacity, _free)) + _capacity(lent) <= MAX_FREE:
             _free.append(lent)
 
 

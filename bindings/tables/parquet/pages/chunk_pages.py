@@ -1,6 +1,6 @@
 """The pages of a column chunk: where they lie and which rows they hold.
 
-An offset index lists them. Without one, their own headers do, which are a few bytes between them.
+An offset index lists them. Without one, they are found by their headers, some bytes before each.
 Neither is trusted: pages must follow each other within the chunk and hold its rows.
 """
 
@@ -132,23 +132,23 @@ class Pages:
         """The number of the last page, shape (1,)."""
         return np.array([len(self) - 1])
 
-    def living(self, windows: Sequence[tuple[int, int]], alive: npt.NDArray[np.bool_]) -> Ints:
-        """Return the numbers of the pages that hold a living row.
+    def needed(self, windows: Sequence[tuple[int, int]], rows: npt.NDArray[np.bool_]) -> Ints:
+        """Return the numbers of the pages that hold a candidate row.
 
         Args:
             windows: Ranges of rows of the row group, ascending.
-            alive: The mask of the rows of all windows, one after another.
+            rows: The mask of the candidates among the rows of all windows, one after another.
         """
-        lives = np.zeros(len(self), np.bool_)
+        out = np.zeros(len(self), np.bool_)
         done = 0
         for first, stop in windows:
-            rows = alive[done : done + stop - first]
+            own = rows[done : done + stop - first]
             done += stop - first
             a = int(np.searchsorted(self.rows, first, "right")) - 1
             b = int(np.searchsorted(self.rows, stop, "left"))
             edges = np.maximum(self.rows[a:b] - first, 0)
-            lives[a:b] |= np.logical_or.reduceat(rows, edges)
-        return np.flatnonzero(lives)
+            out[a:b] |= np.logical_or.reduceat(own, edges)
+        return np.flatnonzero(out)
 
     def spans(self, chosen: Ints) -> list[Span]:
         """Return where pages lie, runs of neighbours as one; the dictionary page comes first.
@@ -221,9 +221,9 @@ def _of_headers(
 def _from_file(chunk: Chunk, ranges: Ranges) -> Pages | None:
     """Return pages by reading one header after another, without the bytes in between."""
     found, starts, pieces = [], [], []
-    at_byte, left = chunk.start, chunk.values
+    at_byte, remaining = chunk.start, chunk.values
     reader = layout.HeaderReader(min(chunk.values, chunk.nbytes))
-    while left > 0:
+    while remaining > 0:
         header = _header_at(reader, ranges, at_byte, chunk.stop)
         if header is None:
             return None
@@ -232,7 +232,7 @@ def _from_file(chunk: Chunk, ranges: Ranges) -> Pages | None:
         starts.append(at_byte)
         pieces.append(data)
         if slots.item(at.TYPE) in (at.DATA_PAGE, at.DATA_PAGE_V2):
-            left -= slots.item(at.PAGE_VALUES)
+            remaining -= slots.item(at.PAGE_VALUES)
         at_byte += slots.item(layout.STOP) + slots.item(at.BYTES)
     headers, first = np.stack(found), np.array(starts)
     origins = np.cumsum([0, *map(len, pieces[:-1])])

@@ -21,7 +21,7 @@ from skipstone.bindings.tables.parquet.pages.page_choice import (
     PAGE_ROWS,
     RowGroup,
     Window,
-    living_share,
+    needed_share,
 )
 from skipstone.bindings.tables.parquet.pages.page_file import GroupPart, read_pages
 from skipstone.bindings.tables.parquet.pages.polars_filter import Expression, split
@@ -36,8 +36,8 @@ from skipstone.ir.rows import unjudged
 Mask = npt.NDArray[np.bool_]
 # The number of row groups that are read to learn how many pages hold matching rows.
 SAMPLED: Final = 2
-# Minimum share of living pages for which one pass takes less time.
-LIVING: Final = 0.25
+# Minimum share of needed pages for which one pass takes less time.
+MIN_NEEDED: Final = 0.25
 # Maximum bytes that may be read needlessly, which takes some milliseconds.
 VAIN_BYTES: Final = 1 << 24
 
@@ -48,14 +48,14 @@ def keep_matching(rows: PagedRowGroups, predicate: Node, *, lenient: bool) -> No
     Args:
         rows: The row groups.
         predicate: The bound condition.
-        lenient: True if rows that cannot be judged here stay alive.
+        lenient: True if rows that cannot be judged here stay candidates.
 
     Raises:
         UnsupportedForm: rows cannot be judged here.
     """
     open_ = None
     for part in conjuncts(predicate):
-        if not rows.alive.count:
+        if not rows.candidates.count:
             return
         try:
             raising = rows.filter(part)
@@ -65,7 +65,7 @@ def keep_matching(rows: PagedRowGroups, predicate: Node, *, lenient: bool) -> No
             continue
         if raising is not None:
             open_ = raising if open_ is None else open_ | raising
-    if open_ is not None and not lenient and (lost := int((open_ & rows.alive.mask).sum())):
+    if open_ is not None and not lenient and (lost := int((open_ & rows.candidates.mask).sum())):
         raise unjudged(predicate, lost)
 
 
@@ -104,10 +104,10 @@ def filtered_by_decoder(rows: PagedRowGroups, wanted: RowSelection) -> list[pa.R
     if found is None:
         return None
     pages = sum(w.rows for w in windows) // PAGE_ROWS
-    if wanted.pages.living is None and found.num_rows < LIVING * pages:
-        wanted.pages.living = found.num_rows / pages  # at most
-    left = replace(wanted, predicate=rest)
-    return [left.select(batch, rest is not None) for batch in found.to_batches(BATCH_ROWS)]
+    if wanted.pages.needed_share is None and found.num_rows < MIN_NEEDED * pages:
+        wanted.pages.needed_share = found.num_rows / pages  # at most
+    untested = replace(wanted, predicate=rest)
+    return [untested.select(batch, rest is not None) for batch in found.to_batches(BATCH_ROWS)]
 
 
 def _is_worth_it(rows: PagedRowGroups, wanted: RowSelection, tested: set[str]) -> bool:
@@ -115,19 +115,21 @@ def _is_worth_it(rows: PagedRowGroups, wanted: RowSelection, tested: set[str]) -
     groups = [w.group for w in rows.windows]
     late = [name for name in wanted.columns if name in rows.leaves and name not in tested]
     history = wanted.pages
-    if history.living is None and _nbytes(groups, late) <= VAIN_BYTES:
+    if history.needed_share is None and _nbytes(groups, late) <= VAIN_BYTES:
         return True
-    if history.living is None and len(groups) >= 4 * SAMPLED and wanted.predicate is not None:
+    if history.needed_share is None and len(groups) >= 4 * SAMPLED and wanted.predicate is not None:
         sample = rows.sample(SAMPLED)
         keep_matching(sample, wanted.predicate, lenient=True)
-        living = {id(windows[0].group): alive for windows, _, alive in sample.living_groups()}
+        masks = {
+            id(windows[0].group): candidates for windows, _, candidates in sample.candidate_groups()
+        }
         shares = [
-            living_share(w.group.chunks[name], living[id(w.group)]) if id(w.group) in living else 0
+            needed_share(w.group.chunks[name], masks[id(w.group)]) if id(w.group) in masks else 0
             for w in sample.windows
             for name in late
         ]
-        history.living = sum(shares) / max(len(shares), 1)
-    return history.living is not None and history.living >= LIVING
+        history.needed_share = sum(shares) / max(len(shares), 1)
+    return history.needed_share is not None and history.needed_share >= MIN_NEEDED
 
 
 def _decoded(rows: PagedRowGroups, condition: Expression, names: Sequence[str]) -> pa.Table | None:
@@ -147,13 +149,13 @@ def _decoded(rows: PagedRowGroups, condition: Expression, names: Sequence[str]) 
     own = [name for name in names if name in rows.leaves]
     read = list(dict.fromkeys([*own, *condition.meta.root_names()]))
     groups, keeps, vain = [], [], 0.0
-    for windows, _, alive in rows.living_groups():
+    for windows, _, candidates in rows.candidate_groups():
         g = windows[0].group
-        vain += _nbytes([g], read) * (1 - len(alive) / g.rows)
+        vain += _nbytes([g], read) * (1 - len(candidates) / g.rows)
         if vain > VAIN_BYTES:
             return None
         groups.append(g)
-        keeps.append(_within(windows, alive))
+        keeps.append(_within(windows, candidates))
     keep = None if all(k.all() for k in keeps) else np.concatenate(keeps)
     parts = [
         GroupPart(g.ranges, [g.chunks[n].whole(_bytes_read(g, n)) for n in read]) for g in groups
@@ -169,14 +171,14 @@ def _decoded(rows: PagedRowGroups, condition: Expression, names: Sequence[str]) 
     return pa.table([columns[name] for name in names], list(names))
 
 
-def _within(windows: Sequence[Window], alive: Mask) -> Mask:
-    """Return which rows of a row group lie in its windows, and are alive."""
+def _within(windows: Sequence[Window], candidates: Mask) -> Mask:
+    """Return which rows of a row group lie in its windows, and are candidates."""
     rows = windows[0].group.rows
-    if len(alive) == rows:
-        return alive
+    if len(candidates) == rows:
+        return candidates
     out, done = np.zeros(rows, np.bool_), 0
     for w in windows:
-        out[w.first : w.stop] = alive[done : done + w.rows]
+        out[w.first : w.stop] = candidates[done : done + w.rows]
         done += w.rows
     return out
 

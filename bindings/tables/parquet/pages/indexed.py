@@ -58,7 +58,7 @@ def _indexed_groups(parsed: ParsedFooter | None) -> int | None:
     if parsed is None:
         return None
     parsed.locate_pages()
-    if parsed.places is None:
+    if parsed.page_locations is None:
         return None
-    said, every = parsed.places[:, :, at.FLAGS], sum(INDEXES)
+    said, every = parsed.page_locations[:, :, at.FLAGS], sum(INDEXES)
     return int(np.count_nonzero(((said & every) == every).any(axis=1)))

@@ -26,8 +26,8 @@ Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 # Most writers end a page after 20,000 rows or 1 MB, whichever comes first.
 PAGE_ROWS, PAGE_BYTES = 1 << 14, 1 << 20
-# Pages are looked up if at most this share of them seems to hold a living row.
-LIVING_SHARE: Final = 7 / 8
+# Pages are looked up if at most this share of them seems to hold a candidate row.
+MAX_NEEDED: Final = 7 / 8
 
 
 @dataclass(slots=True)
@@ -60,7 +60,7 @@ class RowGroup:
 
         Args:
             name: The column.
-            judged: True if the condition tests it, so that its pages are mostly read.
+            judged: True if the condition tests it, so that most of its pages are read anyway.
         """
         if name not in self.pages:
             found = pages_of(self.chunks[name], self.ranges, judged=judged)
@@ -122,13 +122,13 @@ Part = tuple[Ranges, ChunkPart, "tuple[Pages, Ints] | None"]
 PageRows = Sequence[tuple[int, int]]  # the rows of pages that were read, in the row group
 
 
-def pages_to_read(windows: Sequence[Window], name: str, alive: Mask) -> tuple[Part, PageRows]:
-    """Return the pages of a row group's column that hold living rows of its windows."""
+def pages_to_read(windows: Sequence[Window], name: str, candidates: Mask) -> tuple[Part, PageRows]:
+    """Return the pages of a row group's column that hold candidate rows of its windows."""
     g, chunk = windows[0].group, windows[0].group.chunks[name]
     chosen = None
-    pages = g.pages_of(name) if needs_pages(windows, name, alive) else g.pages.get(name)
+    pages = g.pages_of(name) if needs_pages(windows, name, candidates) else g.pages.get(name)
     if pages is not None:
-        chosen = pages.living([(w.first, w.stop) for w in windows], alive)
+        chosen = pages.needed([(w.first, w.stop) for w in windows], candidates)
     if pages is None or chosen is None or len(chosen) == len(pages):
         data = None if pages is None else pages.chunk
         return (g.ranges, chunk.whole(data), None), [(0, g.rows)]
@@ -137,22 +137,22 @@ def pages_to_read(windows: Sequence[Window], name: str, alive: Mask) -> tuple[Pa
     return (g.ranges, part_of(chunk, pages, chosen), listed), list(rows)
 
 
-def needs_pages(windows: Sequence[Window], name: str, alive: Mask) -> bool:
+def needs_pages(windows: Sequence[Window], name: str, candidates: Mask) -> bool:
     """Return True if the pages of a row group's column should still be looked up."""
     g = windows[0].group
     return name not in g.pages and (
-        windows[0].rows < g.rows or living_share(g.chunks[name], alive) <= LIVING_SHARE
+        windows[0].rows < g.rows or needed_share(g.chunks[name], candidates) <= MAX_NEEDED
     )
 
 
-def living_share(chunk: Chunk, alive: Mask) -> float:
-    """Return the share of pages that seem to hold a living row, judged by their usual size."""
+def needed_share(chunk: Chunk, candidates: Mask) -> float:
+    """Return the share of pages that seem to hold a candidate row, judged by their usual size."""
     rows = min(PAGE_ROWS, PAGE_BYTES * chunk.values // max(chunk.unpacked, 1) + 1)
-    pages = len(alive) // rows
+    pages = len(candidates) // rows
     if not pages:
         return 1.0
-    living = np.any(alive[: pages * rows].reshape(pages, rows), axis=1)
-    return int(np.count_nonzero(living)) / pages
+    needed = np.any(candidates[: pages * rows].reshape(pages, rows), axis=1)
+    return int(np.count_nonzero(needed)) / pages
 
 
 def runs_of(

@@ -136,8 +136,8 @@ def read_pages(
                 chunks.append((at, after, part.values))
                 at = after
         unpacked = sum(max(8 * p.values, p.unpacked) for g in groups for p in g.parts)
-        places = np.array(chunks, np.int64)
-        yield PageFile(data, names, views, places, unpacked, mask, keep)
+        chunk_ends = np.array(chunks, np.int64)
+        yield PageFile(data, names, views, chunk_ends, unpacked, mask, keep)
 
 
 def _read_into(groups: Sequence[GroupPart], buffer: memoryview) -> None:
@@ -240,7 +240,7 @@ def _chunk(metadata: bytes, part: ChunkPart, first: int) -> bytes:
     """Return a column chunk whose pages begin at `first`."""
     start, stop = part.spans[0]
     data = first + (stop - start if part.dictionary else 0)
-    places = {9: data, 11: first} if part.dictionary else {9: data}
-    numbers = {5: part.values, 6: part.unpacked, 7: part.nbytes, **places}
+    offsets = {9: data, 11: first} if part.dictionary else {9: data}
+    numbers = {5: part.values, 6: part.unpacked, 7: part.nbytes, **offsets}
     own = t.write_numbers(metadata, 4, numbers)
     return b"".join((t.write_numbers(b"\0", 0, {2: first})[:-1], CHUNK_METADATA, own, b"\0"))

@@ -18,15 +18,16 @@ class PageHistory:
 
     Attributes:
         rows: The rows of the row groups whose page statistics were judged.
-        left: The rows that they left.
+        remaining: The rows that page statistics did not rule out.
         skipped: How many times in a row they were not looked at.
-        living: The share of the untested columns' pages that hold a matching row; None: unknown.
+        needed_share: The share of the untested columns' pages that hold a matching row; None:
+            unknown.
     """
 
     rows: int = 0
-    left: int = 0
+    remaining: int = 0
     skipped: int = 0
-    living: float | None = None
+    needed_share: float | None = None
 
     @property
     def is_new(self) -> bool:
@@ -36,7 +37,7 @@ class PageHistory:
     @property
     def helps(self) -> bool:
         """True if page statistics have ruled out a fair share of rows."""
-        return (self.rows - self.left) * LEAST_SHARE >= self.rows
+        return (self.rows - self.remaining) * LEAST_SHARE >= self.rows
 
     def is_worth_a_look(self) -> bool:
         """Return True if page statistics are likely to rule out rows of the next row groups."""
@@ -46,7 +47,7 @@ class PageHistory:
         self.skipped += 1
         return False
 
-    def add(self, rows: int, left: int) -> None:
-        """Count rows that were judged by page statistics, and those that are left."""
+    def add(self, rows: int, remaining: int) -> None:
+        """Count rows that were judged by page statistics, and those that remain."""
         self.rows += rows
-        self.left += left
+        self.remaining += remaining

@@ -122,7 +122,7 @@ def judge_pages(
         for number, members in itertools.groupby(rows.windows, lambda w: id(w.group))
     }
     return [
-        _whole(file) if groups is None else _left(file, groups, windows)
+        _whole(file) if groups is None else _remaining(file, groups, windows)
         for file, groups in zip(files, each, strict=True)
     ]
 
@@ -134,7 +134,7 @@ def _whole(file: FileRead) -> FilePages:
 
 def _is_open(parsed: ParsedFooter) -> bool:
     """Return True if pages of a file can be judged: it has no legacy dates, and they are found."""
-    return not parsed.head.julian and parsed.places is not None
+    return not parsed.head.julian and parsed.page_locations is not None
 
 
 def _leaves_of(file: FileRead, fields: Sequence[pa.Field]) -> dict[str, LeafType]:
@@ -159,7 +159,7 @@ def _read_indexes(groups: Sequence[RowGroup]) -> None:
             g.pages |= {name: None for name, c in g.chunks.items() if c.offset_index is None}
 
 
-def _left(
+def _remaining(
     file: FileRead, groups: Sequence[RowGroup], windows: Mapping[int, Sequence[Window]]
 ) -> FilePages:
     """Return the row ranges of a file that lie in the windows."""
@@ -169,13 +169,13 @@ def _left(
     for g, found, at in ends:
         if not have_listed_headers(found, at, ahead):
             ranges[g.number] = [(0, g.rows)]
-    pages = left = 0
+    pages = remaining = 0
     for g in groups:
         for known in g.pages.values():
             if known is not None:
                 pages += len(known)
-                left += _count(known.rows, ranges[g.number])
-    return FilePages(file.path, ranges, pages, left)
+                remaining += _count(known.rows, ranges[g.number])
+    return FilePages(file.path, ranges, pages, remaining)
 
 
 def _listed_ends(g: RowGroup, kept: Sequence[tuple[int, int]]) -> Iterator[tuple[Pages, Ints]]:

@@ -153,7 +153,7 @@ def read_files(
         if found is not None:
             return found
         keep_matching(rows, wanted.predicate, lenient=wanted.lenient)
-    if not rows.alive.count:
+    if not rows.candidates.count:
         return []
     rows.fetch([name for name in wanted.columns if name in leaves])
     columns = rows.columns(wanted.columns)
@@ -168,7 +168,7 @@ def read_files(
 def _leaves_of(file: FileRead, fields: Sequence[pa.Field]) -> dict[str, LeafType] | None:
     """Return the types of a file's columns; None if some of them cannot be read by pages."""
     parsed = file.parsed
-    if parsed.head.julian or parsed.places is None:
+    if parsed.head.julian or parsed.page_locations is None:
         return None
     out = {}
     if any(map(holds_char, fields)):  # its values are padded
@@ -184,15 +184,15 @@ def _leaves_of(file: FileRead, fields: Sequence[pa.Field]) -> dict[str, LeafType
 
 def row_groups_of(file: FileRead, leaves: Mapping[str, LeafType]) -> list[RowGroup] | None:
     """Return the row groups of a file; None if the footer contradicts itself about one of them."""
-    parsed, places = file.parsed, file.parsed.places
-    if places is None:
+    parsed, page_locations = file.parsed, file.parsed.page_locations
+    if page_locations is None:
         return None
     out, firsts = [], np.cumsum([0, *parsed.rows])
     for g in range(len(parsed.rows)) if file.groups is None else file.groups:
         rows = int(parsed.rows[g])
         chunks = {}
         for name, leaf in leaves.items():
-            chunk = Chunk.of(places[g, leaf.position], file.ranges.size)
+            chunk = Chunk.of(page_locations[g, leaf.position], file.ranges.size)
             if chunk is None or chunk.values != rows:
                 return None
             chunks[name] = chunk

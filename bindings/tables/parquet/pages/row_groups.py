@@ -1,7 +1,7 @@
 """Read row groups by pages: choose rows by page statistics, then read column after column.
 
-Page statistics leave windows of rows. A mask says which rows of the windows are still alive.
-Columns of the condition come first; of the others, only pages with a living row are read.
+Page statistics leave windows of rows. A mask says which rows of the windows are still candidates.
+Columns of the condition come first; of the others, only pages with a candidate row are read.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import pyarrow as pa
 from skipstone.bindings.plans.readers import ReaderName
 from skipstone.bindings.predicates.predicate import PruningPredicate
 from skipstone.bindings.tables.parquet.heads import Head
+from skipstone.bindings.tables.parquet.pages.candidate_rows import CandidateRows
 from skipstone.bindings.tables.parquet.pages.chunk_pages import (
     is_as_listed,
     is_dictionary_coded,
@@ -26,7 +27,6 @@ from skipstone.bindings.tables.parquet.pages.chunk_pages import (
 from skipstone.bindings.tables.parquet.pages.columns import as_type, batches_of_rows
 from skipstone.bindings.tables.parquet.pages.decoders import Decoded, decode
 from skipstone.bindings.tables.parquet.pages.leaf_types import PHYSICAL, LeafType
-from skipstone.bindings.tables.parquet.pages.living_rows import LivingRows
 from skipstone.bindings.tables.parquet.pages.page_choice import (
     Part,
     RowGroup,
@@ -53,7 +53,7 @@ from skipstone.ir.node import columns_of
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 BYTE_ARRAY: Final = PHYSICAL["BYTE_ARRAY"]
-# The share of living rows below which decoders return only those.
+# The share of candidate rows below which decoders return only those.
 SPARSE: Final = 0.5
 # The number of row groups whose pages are judged first, to learn whether the others' are worth
 # judging.
@@ -90,7 +90,7 @@ class PagedRowGroups:
 
     Attributes:
         leaves, types, reader: As given.
-        alive: The rows of all windows, and which are still alive.
+        candidates: The rows of all windows, and which no test has ruled out yet.
     """
 
     def __init__(
@@ -104,18 +104,18 @@ class PagedRowGroups:
         self._head, self.leaves, self.types, self.reader = head, leaves, types, reader
         self._read: dict[str, _Read] = {}
         self._windows: list[Window] = []
-        self.alive = LivingRows(np.ones(0, np.bool_))
+        self.candidates = CandidateRows(np.ones(0, np.bool_))
         self._open([Window(g, 0, g.rows) for g in groups if g.rows])
 
     def _open(self, windows: list[Window]) -> None:
         self._windows = windows
-        alive = np.ones(sum(w.rows for w in windows), np.bool_)
+        candidates = np.ones(sum(w.rows for w in windows), np.bool_)
         done = 0
         for w in windows:
             if w.group.live is not None:
-                alive[done : done + w.rows] = w.group.live[w.first : w.stop]
+                candidates[done : done + w.rows] = w.group.live[w.first : w.stop]
             done += w.rows
-        self.alive = LivingRows(alive)
+        self.candidates = CandidateRows(candidates)
 
     @property
     def windows(self) -> Sequence[Window]:
@@ -139,14 +139,14 @@ class PagedRowGroups:
                 history.add(_rows(few), _rows(self._judge_pages(predicate, few)))
                 if not history.helps:
                     return
-        left = self._judge_pages(predicate, windows)
-        if left is not windows:
-            self._open(left)
+        remaining = self._judge_pages(predicate, windows)
+        if remaining is not windows:
+            self._open(remaining)
         if history is not None:
-            history.add(_rows(windows), _rows(left))
+            history.add(_rows(windows), _rows(remaining))
 
     def _judge_pages(self, predicate: PruningPredicate, windows: list[Window]) -> list[Window]:
-        """Return the windows left by page statistics; the same list if nothing was pruned."""
+        """Return what page statistics leave of windows; the same list if that is all of them."""
         paths = columns_of(predicate.node)
         names = [path[0] for path in paths if len(path) == 1 and path[0] in self.leaves]
         look_up([(w.group, name) for w in windows for name in names], judged=True)
@@ -156,16 +156,16 @@ class PagedRowGroups:
         positions = {name: self.leaves[name].position for name in names}
         segments = segments_of(predicate.schema, self._head, positions, found)
         kept = predicate.prune(segments.statistics)
-        left, done = [], 0
+        remaining, done = [], 0
         for w, count in zip(windows, segments.counts, strict=True):
             own = slice(done, done + count)
             first = int(segments.starts[done])
-            left += [
+            remaining += [
                 Window(w.group, a - first, b - first)
                 for a, b in windows_of(segments.starts[own], segments.stops[own], kept[own])
             ]
             done += count
-        return left
+        return remaining
 
     def _bounds(self, g: RowGroup, names: Sequence[str]) -> dict[str, PageBounds]:
         """Return the page statistics of columns, where there are any."""
@@ -193,23 +193,23 @@ class PagedRowGroups:
         self.fetch([name for name in names if name in self.leaves], text=part.program is None)
         read = self._read.get(names[0]) if len(names) == 1 else None
         if part.program is not None and read is not None:
-            # A kernel judges all rows in less time than selecting the living ones takes.
+            # A kernel judges all rows in less time than selecting candidates takes.
             where = read.rows
         else:
-            where = self.alive.positions
-        n = len(self.alive) if where is None else len(where)
+            where = self.candidates.positions
+        n = len(self.candidates) if where is None else len(where)
         found = self._values(names, where, coded=True)
         truth = joined([part.judge(rows) for rows in batches_of_rows(found, n)])
-        self.alive.keep(truth.alive, where)
+        self.candidates.keep(truth.to_keep, where)
         if truth.may_raise is None or where is None:
             return truth.may_raise
-        may_raise = np.zeros(len(self.alive), np.bool_)
+        may_raise = np.zeros(len(self.candidates), np.bool_)
         may_raise[where] = truth.may_raise
         return may_raise
 
     def columns(self, names: Sequence[str]) -> dict[str, pa.Array | pa.ChunkedArray]:
-        """Return columns of the rows that are alive, as the table has them."""
-        return self._values(names, self.alive.positions)
+        """Return columns of the candidate rows, as the table has them."""
+        return self._values(names, self.candidates.positions)
 
     def _values(
         self, names: Sequence[str], rows: Ints | None, *, coded: bool = False
@@ -218,7 +218,7 @@ class PagedRowGroups:
 
         Args:
             names: The columns.
-            rows: The rows: those alive, or all that the columns hold; None: all of the windows.
+            rows: The rows: the candidates, or all that the columns hold; None: all of the windows.
             coded: True if text may be a dictionary.
         """
         out = {}
@@ -232,7 +232,7 @@ class PagedRowGroups:
             read = self._read[together[0]]
             keep = None
             if rows is not None and (read.rows is None or len(rows) < len(read.rows)):
-                mask = self.alive.mask
+                mask = self.candidates.mask
                 keep = mask if read.rows is None else mask[read.rows]
             found = read.values.select(together, keep)
             for name in together:
@@ -254,7 +254,7 @@ class PagedRowGroups:
         return distinct.take(arrow_of(np.repeat(np.arange(len(values)), counts)))
 
     def fetch(self, names: Sequence[str], *, text: bool = False) -> None:
-        """Read columns, as far as rows are alive.
+        """Read columns, as far as rows are candidates.
 
         Args:
             names: The columns.
@@ -277,8 +277,8 @@ class PagedRowGroups:
     def _decode(self, wanted: Sequence[Sequence[_Wanted]]) -> None:
         """Decode columns; those whose decoded rows are the same are decoded together."""
         sparse = self._is_sparse
-        living = self.alive.mask if sparse else None
-        keeps = [of[0].placement.keep(living) for of in wanted]
+        mask = self.candidates.mask if sparse else None
+        keeps = [of[0].placement.keep(mask) for of in wanted]
         with contextlib.ExitStack() as stack:
             files = [
                 stack.enter_context(self._page_file(columns, keep))
@@ -297,7 +297,7 @@ class PagedRowGroups:
                 raise SourceError(
                     f"{self._path}: expected {expected} rows, its pages have {values.rows}"
                 )
-            rows = self.alive.positions if sparse else placement.covered(len(self.alive))
+            rows = self.candidates.positions if sparse else placement.covered(len(self.candidates))
             for c in columns:
                 self._read[c.name] = _Read(values, rows)
 
@@ -322,21 +322,21 @@ class PagedRowGroups:
 
     @property
     def _is_sparse(self) -> bool:
-        return self.alive.count < SPARSE * len(self.alive)
+        return self.candidates.count < SPARSE * len(self.candidates)
 
     @property
     def _path(self) -> str:
         return self._windows[0].group.path
 
     def _parts(self, names: Sequence[str]) -> list[_Wanted]:
-        """Return the pages of columns that hold living rows."""
-        living = list(self.living_groups())
+        """Return the pages of columns that hold candidate rows."""
+        groups = list(self.candidate_groups())
         look_up(
             [
                 (windows[0].group, name)
-                for windows, _, alive in living
+                for windows, _, candidates in groups
                 for name in names
-                if needs_pages(windows, name, alive)
+                if needs_pages(windows, name, candidates)
             ]
         )
         out = []
@@ -344,8 +344,8 @@ class PagedRowGroups:
             parts: list[Part] = []
             runs: list[tuple[int, int, int]] = []
             decoded = 0
-            for windows, first, alive in living:
-                part, page_rows = pages_to_read(windows, name, alive)
+            for windows, first, candidates in groups:
+                part, page_rows = pages_to_read(windows, name, candidates)
                 parts.append(part)
                 runs += runs_of(windows, page_rows, decoded, first)
                 decoded += part[1].values
@@ -358,15 +358,15 @@ class PagedRowGroups:
         few = groups[:: max(len(groups) // count, 1)]
         return PagedRowGroups(self._head, self.leaves, self.types, few, self.reader)
 
-    def living_groups(self) -> Iterator[tuple[list[Window], int, Mask]]:
-        """Yield the windows of each row group that has a living row, their first row and mask."""
+    def candidate_groups(self) -> Iterator[tuple[list[Window], int, Mask]]:
+        """Yield the windows of each row group with candidate rows, their first row and mask."""
         first = 0
         for _, members in itertools.groupby(self._windows, lambda w: id(w.group)):
             windows = list(members)
             rows = sum(w.rows for w in windows)
-            alive = self.alive.mask[first : first + rows]
-            if alive.any():
-                yield windows, first, alive
+            candidates = self.candidates.mask[first : first + rows]
+            if candidates.any():
+                yield windows, first, candidates
             first += rows
 
 

@@ -57,16 +57,16 @@ class Placement(NamedTuple):
             self.decoded.tobytes(), self.window.tobytes(), self.lengths.tobytes(), self.rows,
         )  # fmt: skip
 
-    def keep(self, alive: Mask | None) -> Mask | None:
-        """Return the mask of the decoded rows that lie in windows, and are alive there.
+    def keep(self, candidates: Mask | None) -> Mask | None:
+        """Return the mask of the decoded rows that lie in windows, and are candidates there.
 
         None: all of them.
         """
-        if alive is None and self._whole:
+        if candidates is None and self._whole:
             return None
         out = np.zeros(self.rows, np.bool_)
         for a, b, n in self._runs():
-            out[a : a + n] = True if alive is None else alive[b : b + n]
+            out[a : a + n] = True if candidates is None else candidates[b : b + n]
         return out
 
     def covered(self, n: int) -> Ints | None:

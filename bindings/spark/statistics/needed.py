@@ -19,32 +19,34 @@ MEMBERS: Final = ("values", "bloom")
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
+class Statistic:
     """One statistic of one column, or the container's own row count.
 
     Attributes:
         name: The DataFrame's column that holds it: `x.min`, `a.b.null_count`, `row_count`.
         path: The table's column; () for the container's own row count.
-        statistic: "min", "max", "null_count", "row_count", "nan_count"; "values", "bloom"; or
+        kind: "min", "max", "null_count", "row_count", "nan_count"; "values", "bloom"; or
             "min_exact", "max_exact".
         dtype: The type of the table's column.
     """
 
     name: str
     path: Path
-    statistic: str
+    kind: str
     dtype: DType
 
     @property
     def is_count(self) -> bool:
         """True for a count, False for a bound."""
-        return self.statistic in COUNTS
+        return self.kind in COUNTS
 
 
-CONTAINER: Final = Slot(ROW_COUNT, (), ROW_COUNT, DType(Kind.INT, bits=64))
+CONTAINER: Final = Statistic(ROW_COUNT, (), ROW_COUNT, DType(Kind.INT, bits=64))
 
 
-def slots_of(predicate: PruningPredicate, *, members: bool = False) -> tuple[Slot, ...]:
+def needed_statistics(
+    predicate: PruningPredicate, *, members: bool = False
+) -> tuple[Statistic, ...]:
     """Return the statistics that a predicate can use: by column, then the container's row count.
 
     Args:
@@ -53,12 +55,12 @@ def slots_of(predicate: PruningPredicate, *, members: bool = False) -> tuple[Slo
 
     Example:
         >>> p = PruningPredicate("x = 5", pa.schema([("x", pa.int64())]))
-        >>> [s.name for s in slots_of(p)]
+        >>> [s.name for s in needed_statistics(p)]
         ['x.min', 'x.max', 'x.null_count', 'x.row_count', 'row_count']
     """
     leaves = leaves_of(predicate.schema)
     with_members = membership_paths(predicate.node, predicate.literal_guarantees) if members else ()
-    out: list[Slot] = []
+    out: list[Statistic] = []
     for path in columns_of(predicate.node):
         dtype = leaves[path].dtype
         # Only newer versions of Spark have TIME, and none has it by default: no bound travels.
@@ -66,17 +68,17 @@ def slots_of(predicate: PruningPredicate, *, members: bool = False) -> tuple[Slo
         wanted += ["null_count", "row_count"]
         wanted += ["nan_count"] if dtype.kind is Kind.FLOAT else []
         wanted += MEMBERS if path in with_members else ()
-        out += [Slot(f"{plain_name(path, leaves)}.{s}", path, s, dtype) for s in wanted]
+        out += [Statistic(f"{plain_name(path, leaves)}.{s}", path, s, dtype) for s in wanted]
     return (*out, CONTAINER)
 
 
-def all_slots(schema: pa.Schema) -> tuple[Slot, ...]:
+def all_statistics(schema: pa.Schema) -> tuple[Statistic, ...]:
     """Return every statistic that a table may have: by column, then the container's row count."""
     leaves = leaves_of(schema)
     names = {path: plain_name(path, leaves) for path in leaves}
     return (
         *(
-            Slot(f"{names[path]}.{s}", path, s, leaf.dtype)
+            Statistic(f"{names[path]}.{s}", path, s, leaf.dtype)
             for path, leaf in leaves.items()
             for s in KEYS
         ),

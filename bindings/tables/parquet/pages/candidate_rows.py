@@ -9,15 +9,15 @@ Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 
-class LivingRows:
-    """The rows that are alive, as a mask and as positions.
+class CandidateRows:
+    """The rows that are still candidates, as a mask and as positions.
 
     Args:
-        mask: The mask of the living rows, shape (n,). It belongs to this object.
+        mask: The mask of the candidate rows, shape (n,). It belongs to this object.
 
     Attributes:
         mask: The mask now; only `keep` changes it.
-        count: The number of living rows.
+        count: The number of candidate rows.
     """
 
     def __init__(self, mask: Mask) -> None:
@@ -30,7 +30,7 @@ class LivingRows:
 
     @property
     def positions(self) -> Ints | None:
-        """The living rows, ascending; None: all rows."""
+        """The candidate rows, ascending; None: all rows."""
         if self.count == len(self.mask):
             return None
         if self._positions is None:
@@ -42,12 +42,12 @@ class LivingRows:
 
         Args:
             passed: The mask of the tested rows that passed.
-            where: The tested rows, all that are alive and maybe others; None: all rows.
+            where: The tested rows, all candidates and maybe others; None: all rows.
 
         Example:
-            >>> alive = LivingRows(np.array([True, True, False, True]))
-            >>> alive.keep(np.array([True, False, True]), np.array([0, 1, 3]))
-            >>> alive.positions.tolist()
+            >>> rows = CandidateRows(np.array([True, True, False, True]))
+            >>> rows.keep(np.array([True, False, True]), np.array([0, 1, 3]))
+            >>> rows.positions.tolist()
             [0, 3]
         """
         if where is None:

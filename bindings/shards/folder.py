@@ -17,7 +17,7 @@ import pyarrow.fs as pafs
 
 from skipstone.bindings.location import FileSystemLike, Location, in_folder, resolve
 from skipstone.bindings.statistics.store.atomic import replacing
-from skipstone.bindings.statistics.store.folder import kept_in
+from skipstone.bindings.statistics.store.folder import cache_folder
 from skipstone.bindings.statistics.store.layout import wrong
 from skipstone.ir.errors import describe_error
 from skipstone.kernels.run.compile_cache import directory
@@ -133,7 +133,7 @@ class ShardFolder:
         if self.local:
             return self.at(name)
         try:
-            folder = kept_in("shards") or str(directory("shards"))
+            folder = cache_folder("shards") or str(directory("shards"))
             os.makedirs(folder, mode=0o700, exist_ok=True)
         except OSError as e:
             raise wrong(self.at(name), f"cannot be downloaded ({describe_error(e)})") from e

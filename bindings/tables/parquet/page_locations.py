@@ -25,7 +25,7 @@ FILE_PATH, METADATA, CRYPTO, ENCRYPTED = 1, 3, 8, 9
 ROW_GROUPS, COLUMNS = 4, 1
 
 
-def places_in_python(footer: bytes) -> npt.NDArray[np.int64] | None:
+def page_locations_in_python(footer: bytes) -> npt.NDArray[np.int64] | None:
     """Return where the pages and indexes of a footer's column chunks lie.
 
     Args:
