@@ -1,5 +1,5 @@
 """`python -m skipstone` runs the command line."""
 
-from skipstone.bindings.shell.main import main
+from skipstone.bindings.shell.main import run
 
-main()
+run()

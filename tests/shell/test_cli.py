@@ -37,6 +37,39 @@ def start(*args):
     )
 
 
+END = """
+import atexit, sys, threading, time
+atexit.register(print, "exit functions ran")
+{before}
+sys.argv = ["skipstone", *sys.argv[1:]]
+from skipstone.bindings.shell import main
+{main}
+main.run()
+"""
+LATER = "threading.Thread(target=lambda: (time.sleep(0.3), print('the thread ended'))).start()"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "before", "main", "code", "output"),
+    [
+        (["--version"], "", "", 0, f"skipstone {ss.__version__}\nexit functions ran\n"),
+        (["plan", "/nowhere"], "", "", 2, "exit functions ran\n"),
+        ([], LATER, "main.main = lambda: None", 0, "the thread ended\nexit functions ran\n"),
+        ([], "", "main.main = lambda: sys.exit('a message')", 1, "exit functions ran\n"),
+        ([], "", "main.main = lambda: 1 / 0", 1, "exit functions ran\n"),
+    ],
+    ids=["done", "an error", "a thread is left", "a message", "an exception"],
+)
+def test_the_process_ends_as_any_other(arguments, before, main, code, output):
+    text = END.format(before=before, main=main)
+    done = subprocess.run(
+        [sys.executable, "-c", text, *arguments], capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stdout) == (code, output), done.stderr
+    expected = {"a message": "a message", "1 / 0": "ZeroDivisionError", "": ""}
+    assert next(v for k, v in expected.items() if k in main) in done.stderr
+
+
 def test_plan(data):
     result = start("plan", data, "--where", "x >= 95 AND k = 1", "--files")
     assert result.returncode == 0, result.stderr
