@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import gc
 import os
 import sys
 import threading
@@ -41,6 +42,7 @@ def run() -> None:
     That takes Python 0.1 s after NumPy and pyarrow were imported. If a thread is left, or the
     output cannot be written, the process ends as usual.
     """
+    gc.set_threshold(20_000)  # most objects of a command are its modules', which stay
     code: object = 0
     try:
         main()
