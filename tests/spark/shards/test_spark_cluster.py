@@ -32,12 +32,12 @@ class SlowShards(Shards):
     """Shards that take a while to read, and leave a mark of their reader."""
 
     def statistics(self, i):
-        Path(f"{self._place.path}/read.{i}.{os.environ.get(WORKER)}.{time.time_ns()}").touch()
+        Path(f"{self._folder.path}/read.{i}.{os.environ.get(WORKER)}.{time.time_ns()}").touch()
         time.sleep(0.15)
         return super().statistics(i)
 
     def __reduce__(self):
-        return SlowShards, (self._place, self._manifest)
+        return SlowShards, (self._folder, self._manifest)
 
 
 def marks(folder, kind):
@@ -89,7 +89,7 @@ def judge_and_lose(spark, folder, texts, groups):
     from skipstone.spark import prune_shards
 
     opened = Shards.open(folder)
-    slow = SlowShards(opened._place, opened._manifest)
+    slow = SlowShards(opened._folder, opened._manifest)
 
     def kill():
         end = time.monotonic() + 60
