@@ -11,7 +11,7 @@ import functools
 import sys
 from collections.abc import Sequence
 from datetime import date
-from decimal import Context, Decimal
+from decimal import Context, Decimal, Inexact
 from importlib.machinery import PathFinder
 from typing import Any, Final, TypeAlias
 
@@ -30,7 +30,8 @@ TEXTS: Final[dict[type, tuple[pa.DataType, ...]]] = {
 }
 # Values that take less time without pandas than pandas takes to import.
 FEW: Final = 1 << 16
-WIDE: Final = Context(prec=100)  # holds each value of DECIMAL(38, s)
+# It holds each value of DECIMAL(38, s), and raises where it would round a longer one.
+WIDE: Final = Context(prec=100, traps=[Inexact])
 EPOCH: Final = date(1970, 1, 1).toordinal()
 ARROW_TYPES: Final = {dtype: arrow for arrow, dtype in DTYPES.items()}
 
@@ -219,9 +220,12 @@ def _digits(value: Decimal, arrow_type: pa.Decimal128Type) -> int | None:
     """Return the digits of a decimal at the type's scale; None if they are not of the type."""
     if not value.is_finite() or abs(value.adjusted()) > 80:
         return None
-    moved = WIDE.scaleb(value, arrow_type.scale)
-    whole = int(moved)
-    return whole if whole == moved and abs(whole) < 10**arrow_type.precision else None
+    try:
+        moved = WIDE.scaleb(value, arrow_type.scale)
+    except Inexact:
+        return None
+    digits = int(moved)
+    return digits if digits == moved and abs(digits) < 10**arrow_type.precision else None
 
 
 def _would_import_pandas() -> bool:

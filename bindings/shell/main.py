@@ -43,20 +43,20 @@ def run() -> None:
     output cannot be written, the process ends as usual.
     """
     gc.set_threshold(20_000)  # most objects of a command are its modules', which stay
-    code: object = 0
+    code: str | int | None = 0
     try:
         main()
     except SystemExit as e:
-        code = e.code or 0
-    if isinstance(code, int) and threading.active_count() == 1:
+        code = e.code
+    if not isinstance(code, str) and threading.active_count() == 1:
         atexit._run_exitfuncs()
         try:
             sys.stdout.flush()
             sys.stderr.flush()
         except OSError:  # the reader of a pipe has gone
             sys.exit(code)
-        os._exit(code)
-    sys.exit(code)  # type: ignore[arg-type]
+        os._exit(code or 0)
+    sys.exit(code)
 
 
 def _may_be_text(error: str) -> bool:

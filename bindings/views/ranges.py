@@ -24,7 +24,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 class Margin(enum.IntEnum):
-    """Where a container is drawn: on the axis, or in a margin beside it."""
+    """Tells whether a container is drawn on the axis, or in which margin beside it."""
 
     AXIS = 0
     NO_BOUNDS = 1

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from decimal import Decimal
 from unittest import mock
 
 import numpy as np
@@ -93,6 +94,32 @@ def test_scalars(value, kind):
     assert arrow.scalar_of(value, kind).equals(expected)
     with as_if_pandas_were_not_imported():
         assert arrow.scalar_of(value, kind).equals(expected)
+
+
+@pytest.mark.parametrize(
+    "text", ["1.50", "-0.01", "0", "0E-90", "1E+2", "1.005", "1E+30", "NaN", "Infinity",
+             "1" + "0" * 120, "1." + "0" * 110 + "1", "-" + "9" * 18 + ".99", "9" * 18 + ".995"]
+)  # fmt: skip
+def test_decimals_are_never_rounded(text):
+    kind = pa.decimal128(20, 2)
+    try:
+        expected = pa.array([Decimal(text), None], kind)
+    except CONVERSION_ERRORS:
+        expected = None
+    found = arrow.without_pandas([Decimal(text), None], kind)
+    assert found is None or found.equals(expected)
+    assert found is not None or expected is None or text == "0E-90"
+
+
+@pytest.mark.parametrize("chunks", [[], [[1, None, 3]], [[1], [], [None, 3]]], ids=str)
+def test_integers_and_booleans_as_numpy(chunks):
+    for kind in (pa.int8(), pa.int64(), pa.uint32()):
+        values = pa.chunked_array(chunks, kind)
+        for sliced in (values, values.slice(1)):
+            assert arrow.int64_of(sliced, 9).tolist() == sliced.fill_null(9).to_pylist()
+            assert arrow.fill(sliced, 7).to_pylist() == sliced.fill_null(7).to_pylist()
+            truth = arrow.booleans_of(sliced.is_valid())
+            assert truth.tolist() == sliced.is_valid().to_pylist()
 
 
 def test_once_pandas_is_there_arrow_converts(monkeypatch):

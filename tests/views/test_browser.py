@@ -341,7 +341,7 @@ def test_reprs_among_the_rules_of_jupyter(page, tmp_path, light):
     assert set(page.run(styles, ".skipstone, tr, pre", "backgroundColor")) == {"rgba(0, 0, 0, 0)"}
     text = "rgb(31, 35, 40)" if light == "true" else "rgb(230, 237, 243)"
     assert set(page.run(styles, ".skipstone, td, pre", "color")) == {text}
-    # What is too wide scrolls in its own place.
+    # A wide table scrolls inside its own box.
     beyond = "[...document.querySelectorAll('.skipstone')].map(e => e.scrollWidth - e.clientWidth)"
     assert page.run(f"return {beyond}") == [0] * len(shown)
 

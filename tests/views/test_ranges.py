@@ -1,4 +1,4 @@
-"""Where each container is drawn: on the axis, with open ends, or in a margin beside it."""
+"""Each container is drawn on the axis, perhaps with open ends, or in a margin beside it."""
 
 import datetime as dt
 import decimal

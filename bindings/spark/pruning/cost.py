@@ -23,9 +23,8 @@ READ_SECONDS: Final = 0.015  # to read the keys of a small file without Spark
 # (seconds a file, bytes a second) of one task.
 LOCAL: Final = (0.003, 100 * MB)
 REMOTE: Final = (0.05, 40 * MB)
-REMAINING_SHARE: Final = (
-    0.2  # the share of a build side's keys that a condition is expected to leave
-)
+# The share of a build side's keys that a condition is expected to leave.
+REMAINING_SHARE: Final = 0.2
 REMEMBERED: Final = 1000  # joins
 
 

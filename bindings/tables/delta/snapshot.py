@@ -201,11 +201,14 @@ def _without_duplicates(
     if pc.count_distinct(keys).as_py() == len(keys):
         return parts
     code = numbers_of(keys.combine_chunks().dictionary_encode().indices)
-    repeated = np.ones(len(keys), np.bool_)
-    repeated[np.unique(code, return_index=True)[1]] = False
+    duplicate = np.ones(len(keys), np.bool_)
+    duplicate[np.unique(code, return_index=True)[1]] = False
     starts = np.cumsum([0, *(t.num_rows for t, _ in parts)])
     return [
-        (_drop(t, repeated[a : a + t.num_rows]), s.filter(arrow_of(~repeated[a : a + t.num_rows])))
+        (
+            _drop(t, duplicate[a : a + t.num_rows]),
+            s.filter(arrow_of(~duplicate[a : a + t.num_rows])),
+        )
         for (t, s), a in zip(parts, starts, strict=False)
     ]
 

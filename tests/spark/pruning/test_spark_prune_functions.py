@@ -160,6 +160,15 @@ def test_function(name, where, frame, matching):
     assert {os.path.basename(path) for path in small.inputFiles()} == matching[where], pruned(small)
 
 
+@pytest.mark.parametrize("function", ["unix_timestamp", "to_unix_timestamp"])
+def test_text_with_a_format_is_not_judged(function, frame):
+    """Without its format, each text would be another day, and the file with the row be left out."""
+    text = "CONCAT('2004-05-0', i + 1)"  # 2004-03-05, of the file with i = 2
+    small = prune(frame.where(f"{function}({text}, 'yyyy-dd-MM') = 1078444800"))
+    assert len(small.inputFiles()) == FILES
+    assert {row.i for row in small.collect()} == {2}
+
+
 def test_every_function():
     documented = {
         name
