@@ -57,6 +57,9 @@ class Config:
             for other processes; None keeps nothing. Variable: SKIPSTONE_STATISTICS_CACHE_DIR.
             `skipstone.cache_dir` is the same setting.
         compile: Whether kernels are compiled in the background. Variable: SKIPSTONE_COMPILE.
+        keep_footers: Whether a scan of local Parquet files takes over the footers that an earlier
+            scan of the process has read, if no file has changed since. Variable:
+            SKIPSTONE_KEEP_FOOTERS.
         dynamic_filtering: Whether plans and joins use dynamic filters, where neither the plan nor
             the table says. Variable: SKIPSTONE_DYNAMIC_FILTERING.
         progress: Where long work reports its progress: a function of one `ProgressEvent`; True:
@@ -89,6 +92,9 @@ class Config:
     compile: Setting[bool, bool | None] = Setting(
         "SKIPSTONE_COMPILE", boolean, checked_boolean, lambda: True
     )
+    keep_footers: Setting[bool, bool | None] = Setting(
+        "SKIPSTONE_KEEP_FOOTERS", boolean, checked_boolean, lambda: True
+    )
     dynamic_filtering: Setting[bool, bool | None] = Setting(
         "SKIPSTONE_DYNAMIC_FILTERING",
         boolean,
@@ -108,6 +114,7 @@ class Config:
         kernel_cache_dir: Folder | _Unset = UNSET,
         statistics_cache_dir: Folder | _Unset | None = UNSET,
         compile: bool | _Unset = UNSET,
+        keep_footers: bool | _Unset = UNSET,
         dynamic_filtering: bool | _Unset = UNSET,
         progress: ProgressSetting | _Unset = UNSET,
     ) -> Iterator[None]:
@@ -119,8 +126,8 @@ class Config:
         stopped.
 
         Args:
-            threads, kernel_cache_dir, statistics_cache_dir, compile, dynamic_filtering, progress:
-                The values, as for the attributes.
+            threads, kernel_cache_dir, statistics_cache_dir, compile, keep_footers,
+                dynamic_filtering, progress: The values, as for the attributes.
 
         Raises:
             SkipstoneError: a value is not a possible one; nothing is changed then.
@@ -130,6 +137,7 @@ class Config:
             "kernel_cache_dir": kernel_cache_dir,
             "statistics_cache_dir": statistics_cache_dir,
             "compile": compile,
+            "keep_footers": keep_footers,
             "dynamic_filtering": dynamic_filtering,
             "progress": progress,
         }

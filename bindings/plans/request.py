@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -11,8 +12,10 @@ import pyarrow as pa
 from skipstone.bindings.filters.option import enabled
 from skipstone.bindings.predicates.predicate import Condition, PruningPredicate
 from skipstone.ir.errors import PredicateError, unknown_column
+from skipstone.ir.functions.build import REGISTERED
 from skipstone.ir.session import Session
 from skipstone.ir.types import leaves_of
+from skipstone.kernels.run.lru_cache import LruCache
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -136,6 +139,11 @@ def check_columns(columns: list[str] | None, names: list[str]) -> list[str]:
     return columns or names
 
 
+# The predicates of the latest texts, with their schemas, so that no other schema gets the same id.
+MAX_KEPT_TEXT: Final = 1 << 12  # characters
+_recent: Final = LruCache[Hashable, tuple[pa.Schema, PruningPredicate]](128)
+
+
 def predicate_over(
     schema: pa.Schema, where: Condition, *, timezone: str, ansi: bool, case_sensitive: bool
 ) -> PruningPredicate:
@@ -144,6 +152,17 @@ def predicate_over(
     Raises:
         PredicateError: the condition is malformed, or it is a predicate over another schema.
     """
+    if isinstance(where, str) and len(where) <= MAX_KEPT_TEXT:
+        key = where, id(schema), timezone, ansi, case_sensitive, len(REGISTERED)
+        return _recent.get(
+            key,
+            lambda: (
+                schema,
+                PruningPredicate(
+                    where, schema, timezone=timezone, ansi=ansi, case_sensitive=case_sensitive
+                ),
+            ),
+        )[1]
     if not isinstance(where, PruningPredicate):
         return PruningPredicate(
             where, schema, timezone=timezone, ansi=ansi, case_sensitive=case_sensitive

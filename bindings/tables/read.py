@@ -53,7 +53,16 @@ def read_in_order(
         track: Reports the progress.
         count: Returns how many of the progress's units a task is.
     """
-    ahead = threads() + 1
+    ahead, tasks = threads() + 1, iter(tasks)
+    few = list(itertools.islice(tasks, 2))
+    if len(few) < 2:  # nothing can be read ahead, so no thread is started
+        with track:
+            for task in few:
+                results = read(task)
+                track.step(count(task))
+                yield from results
+        return
+    tasks = itertools.chain(few, tasks)
     with track, ContextPool(threads(), "skipstone-read") as readers:
         waiting: deque[tuple[Future[list[Result]], int]] = deque()
 

@@ -27,6 +27,7 @@ VALUES = [
     ("kernel_cache_dir", "/v/k", "/v/k", "/c/k"),
     ("statistics_cache_dir", "/v/s", "/v/s", "/c/s"),
     ("compile", "off", False, True),
+    ("keep_footers", "0", False, True),
     ("dynamic_filtering", "No", False, True),
     ("progress", "1", True, False),
 ]
@@ -62,6 +63,7 @@ WRONG_TEXTS = [
     ("SKIPSTONE_THREADS", "²", "a positive integer"),
     ("SKIPSTONE_THREADS", "9" * 5000, "a positive integer"),
     ("SKIPSTONE_COMPILE", "maybe", "true or false"),
+    ("SKIPSTONE_KEEP_FOOTERS", "always", "true or false"),
     ("SKIPSTONE_DYNAMIC_FILTERING", "2", "true or false"),
     ("SKIPSTONE_PROGRESS", "bar", "true or false"),
 ]

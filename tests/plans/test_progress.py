@@ -242,7 +242,8 @@ def test_an_error_of_the_function_ends_the_work(prepare, tmp_path, eager):
 def test_an_error_of_the_function_leaves_the_rest_undone(files, eager, monkeypatch):
     from skipstone.bindings.tables.parquet import group_tasks, read_groups
 
-    monkeypatch.setattr(group_tasks, "UNIT_ROWS", 1)
+    monkeypatch.setattr(group_tasks, "ARROW_ROWS", 1)
+    monkeypatch.setattr(group_tasks, "POLARS_ROWS", 1)
     read, inner = [], read_groups.read_files
     monkeypatch.setattr(
         read_groups, "read_files", lambda *a, **k: (read.append(1), inner(*a, **k))[1]

@@ -24,7 +24,7 @@ from {module} import {name} as slowed
 import {module} as module
 
 progress.FIRST = 0.0
-group_tasks.UNIT_ROWS = 1  # so that files are read one by one
+group_tasks.ARROW_ROWS = group_tasks.POLARS_ROWS = 1  # so that files are read one by one
 folder, temporary = {folder!r}, Path({temporary!r})
 tempfile.tempdir = str(temporary)
 done = []

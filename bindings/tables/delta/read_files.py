@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from skipstone.bindings.tables.char_columns import padded
 from skipstone.bindings.tables.delta.fields import TableFields, physical_name
 from skipstone.bindings.tables.delta.vectors import deleted_rows
+from skipstone.bindings.tables.identity import identity_in
 from skipstone.bindings.tables.parquet.footer import read_footer
 from skipstone.bindings.tables.parquet.heads import Heads
 from skipstone.bindings.tables.parquet.pages.plan_pages import judge_file
@@ -132,6 +133,7 @@ class FileReader(Reader):
         """Open a file and read its footer."""
         action, fields = task.action, self.wanted.needed(task.filtered)
         fs, path = self._locate(action["path"])
+        identity = identity_in(fs, path)
         source = fs.open_input_file(path)
         parsed, _ = read_footer(source, heads, local=is_local(fs))
         deleted = None
@@ -148,7 +150,7 @@ class FileReader(Reader):
                 own[name] = own_name
             else:
                 constants[name] = pa.nulls(1, self.fields.schema.field(name).type)[0]
-        ranges = Ranges(source, is_local(fs))
+        ranges = Ranges(source, is_local(fs), identity)
         return source, FileRead(path, parsed, ranges, None, own, constants, deleted)
 
     def read(self, task: FileTask) -> Iterator[pa.RecordBatch]:

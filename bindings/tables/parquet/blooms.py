@@ -36,6 +36,9 @@ class FileBlooms:
 
     A filter is read when a set of values is tested that the bounds of its row group admit. Filters
     that were read stay in memory.
+
+    Attributes:
+        meter: Counts the filters that are read.
     """
 
     def __init__(
@@ -46,7 +49,7 @@ class FileBlooms:
         meter: Meter,
     ) -> None:
         self._groups, self._make_bounds = groups, bounds
-        self._filesystem, self._meter = filesystem, meter
+        self._filesystem, self.meter = filesystem, meter
         self._locations: dict[Path, dict[int, BloomLocation]] = {}
         self._bitsets: dict[tuple[Path, int], bytes | None] = {}
 
@@ -117,7 +120,7 @@ class FileBlooms:
                     location = self._locations[path][i]
                     bits = _read_bitset(source, location.offset, location.length)
                     self._bitsets[path, i] = bits
-                    self._meter.count("bloom filters", 1, len(bits or b""))
+                    self.meter.count("bloom filters", 1, len(bits or b""))
         except (OSError, pa.ArrowException):
             for i in which:
                 self._bitsets.setdefault((path, i), None)

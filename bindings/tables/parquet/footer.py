@@ -50,7 +50,8 @@ class ParsedFooter:
 
     Attributes:
         data: The bytes, uint8.
-        head: The part of the footer that concerns the whole file.
+        head: The part of the footer that concerns the whole file. Until the statistics or the pages
+            are located, it does not say that columns have the order of their type.
     """
 
     def __init__(
@@ -123,9 +124,14 @@ class ParsedFooter:
             or (_read_by_python > FEW and page_layout.compiled_or_start())
         ):
             return page_layout.page_slots_of(self.data)
-        return (
-            None if _read_by_python > MAX_PYTHON else page_locations_in_python(self.data.tobytes())
-        )
+        if _read_by_python > MAX_PYTHON:
+            return None
+        found = page_locations_in_python(self.data.tobytes())
+        if found is None:
+            return None
+        if self._layout is None:
+            self.head = self.head.with_orders(found.orders)
+        return found.slots
 
     def locate_pages(self) -> None:
         """Locate statistics and pages now if the loops were not compiled when they were needed."""

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow.fs as pafs
 
+from skipstone.bindings.location import in_folder
 from skipstone.bindings.plans.work import Meter
 from skipstone.bindings.progress import FooterProgress
 from skipstone.bindings.tables.files import Files, Ints
 from skipstone.bindings.tables.parquet.footer_groups import FooterPart
 from skipstone.bindings.tables.parquet.footers import Footer, read_footers
 from skipstone.bindings.tables.parquet.groups import RowGroupPart
-from skipstone.bindings.tables.parquet.metadata_file import MetadataFile, read_metadata_file
-from skipstone.bindings.tables.parquet.saved_footers import SavedPart, Snapshot, find_snapshot
+from skipstone.bindings.tables.parquet.options import SNAPSHOT_NAME
+from skipstone.bindings.tables.parquet.pages.ranges import is_local
 from skipstone.kernels.decode.arrays import longs
+
+if TYPE_CHECKING:
+    from skipstone.bindings.tables.parquet.metadata_file import MetadataFile
+    from skipstone.bindings.tables.parquet.saved_footers import SavedPart, Snapshot
 
 
 class FooterCache:
@@ -47,16 +53,38 @@ class FooterCache:
         self.root, self.filesystem, self.meter = root, filesystem, meter
         self._keep = keep
         with meter.phase("footers"):
-            self._snapshot: Snapshot | None = find_snapshot(stats, root, filesystem, meter)
-            self._metadata_file: MetadataFile | None = (
-                read_metadata_file(root, filesystem, meter)
-                if summaries and root is not None
-                else None
-            )
+            self._snapshot = self._find_snapshot(stats)
+            self._metadata_file = self._read_metadata_file() if summaries else None
         self._footers: dict[str, Footer] = {}
         self._served = np.zeros(
             0 if self._snapshot is None else len(self._snapshot.paths), np.bool_
         )
+
+    def _find_snapshot(self, stats: str | bool | None) -> Snapshot | None:
+        if stats is None and self.root is not None and is_local(self.filesystem):
+            beside = self.filesystem.get_file_info(in_folder(self.root, SNAPSHOT_NAME))
+            if not beside.is_file:
+                return None
+        if stats is False or (stats is None and self.root is None):
+            return None
+        from skipstone.bindings.tables.parquet.saved_footers import find_snapshot
+
+        return find_snapshot(stats, self.root, self.filesystem, self.meter)
+
+    def _read_metadata_file(self) -> MetadataFile | None:
+        if self.root is None:
+            return None
+        info = self.filesystem.get_file_info(in_folder(self.root, "_metadata"))
+        if info.mtime_ns is None:
+            return None
+        from skipstone.bindings.tables.parquet.metadata_file import read_metadata_file
+
+        return read_metadata_file(info.path, info.mtime_ns, self.filesystem, self.meter)
+
+    @property
+    def reads_all_footers(self) -> bool:
+        """True if all statistics come from the files' own footers."""
+        return self._snapshot is None and self._metadata_file is None
 
     def _count(self, part: SavedPart) -> None:
         """Count the files that take their statistics from the snapshot for the first time."""

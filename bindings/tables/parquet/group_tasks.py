@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from skipstone.bindings.progress import Track
 from skipstone.bindings.tables.partitions import Texts
 from skipstone.bindings.tables.read import together
+from skipstone.kernels.decode import footer_loops as at
 
 if TYPE_CHECKING:
     from skipstone.bindings.tables.parquet.footer import ParsedFooter
 
+Floats = npt.NDArray[np.float64]
 # The most rows, and compressed bytes of their columns, that are read together, unless one row group
-# has more. Decoders split the work of one unit among threads.
-UNIT_ROWS, UNIT_BYTES = 1 << 21, 1 << 26
+# has more. Polars splits the work of a unit among threads; Arrow decodes a unit in one thread.
+ARROW_ROWS, POLARS_ROWS, UNIT_BYTES = 1 << 21, 1 << 23, 1 << 26
 # Row groups of a file that Arrow reads faster as a whole, and the bytes of their columns.
 MANY_GROUPS, TINY_BYTES = 4, 1 << 14
 
@@ -45,26 +48,31 @@ class GroupTask(NamedTuple):
     rows: list[int] | None
 
 
-def units_of(tasks: Iterable[GroupTask], share: float = 1) -> Iterator[list[GroupTask]]:
+def units_of(
+    tasks: Iterable[GroupTask], columns: Collection[str] | None, rows: int = ARROW_ROWS
+) -> Iterator[list[GroupTask]]:
     """Return row groups to read together: neighbours of one schema, verdict and folder.
 
     Their rows and bytes are limited, to limit memory and to let threads share a large file.
 
     Args:
         tasks: The tasks.
-        share: The share of the columns that is read.
+        columns: The names of the columns that are read; None: only their statistics are.
+        rows: The most rows to read together.
     """
-    parts = (part for task in tasks for part in _split(task, share))
+    parts = (part for task in tasks for part in _split(task, columns, rows))
     return together(parts, 1, _alike)
 
 
-def _split(task: GroupTask, share: float) -> Iterator[tuple[GroupTask, float]]:
+def _split(
+    task: GroupTask, columns: Collection[str] | None, limit: int
+) -> Iterator[tuple[GroupTask, float]]:
     """Yield a task in parts that fit into one unit, with their sizes; a unit has the size 1."""
     if task.parsed is None:
         yield task, 0.0
         return
-    rows, nbytes = (np.maximum(n[task.groups], 0) for n in (task.parsed.rows, task.parsed.nbytes))
-    sizes = np.maximum(rows / UNIT_ROWS, nbytes * (share / UNIT_BYTES)).tolist()
+    rows, nbytes = np.maximum(task.parsed.rows[task.groups], 0), _nbytes(task, columns)
+    sizes = np.maximum(rows / limit, nbytes / UNIT_BYTES).tolist()
     first, size = 0, 0.0
     for i, own in enumerate(sizes):
         if i > first and size + own > 1:
@@ -74,11 +82,25 @@ def _split(task: GroupTask, share: float) -> Iterator[tuple[GroupTask, float]]:
     yield task._replace(groups=task.groups[first:]) if first else task, size
 
 
-def has_many_tiny_groups(task: GroupTask, share: float) -> bool:
+def _nbytes(task: GroupTask, columns: Collection[str] | None) -> Floats:
+    """Return the compressed bytes of columns in each row group of a task, at least roughly."""
+    assert task.parsed is not None
+    if columns is None:
+        return np.zeros(len(task.groups))
+    types, located = task.parsed.head.leaf_types, task.parsed.page_locations
+    if located is not None and all(name in types for name in columns):
+        positions = [types[name].position for name in columns]
+        own = located[task.groups][:, positions, at.BYTES]
+        return np.asarray(own.sum(axis=1), np.float64)
+    share = len(columns) / max(len(task.parsed.head.columns), 1)
+    return np.maximum(task.parsed.nbytes[task.groups], 0) * share
+
+
+def has_many_tiny_groups(task: GroupTask, columns: Collection[str]) -> bool:
     """Return True if pages cost more than they save: 0.2 ms for each row group."""
     if task.parsed is None or len(task.groups) < MANY_GROUPS:
         return False
-    return bool(task.parsed.nbytes[task.groups].mean() * share < TINY_BYTES)
+    return bool(_nbytes(task, columns).mean() < TINY_BYTES)
 
 
 def count_groups(tasks: Sequence[GroupTask]) -> int:

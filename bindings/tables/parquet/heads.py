@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -143,6 +144,12 @@ class Head:
     def julian(self) -> bool:
         """True if Spark wrote the file in the Julian calendar."""
         return is_julian(self.metadata.metadata or {})
+
+
+def common_head(heads: Sequence[Head]) -> Head:
+    """Return the head of files that are alike; the orders of columns count only if all say them."""
+    first = heads[0]
+    return first if all(head is first for head in heads) else first.with_orders(0)
 
 
 class Heads:

@@ -83,11 +83,16 @@ def _start(chunk: pq.ColumnChunkMetaData) -> int:
 
 
 def read_metadata_file(
-    folder: str, filesystem: pafs.FileSystem, meter: Meter
+    path: str, time: int | None, filesystem: pafs.FileSystem, meter: Meter
 ) -> MetadataFile | None:
-    """Read a folder's `_metadata`; return None if it is missing, unreadable or names no files."""
-    path = in_folder(folder, "_metadata")
-    time = filesystem.get_file_info(path).mtime_ns
+    """Read a `_metadata` file; return None if it is unreadable or names no files.
+
+    Args:
+        path: The file.
+        time: Its modification time, in ns since 1970; None: it is not known, or there is no file.
+        filesystem: Its file system.
+        meter: Counts what is read.
+    """
     parsed = None if time is None else _read(path, filesystem, meter)
     if parsed is not None and len(parsed.data) >= LARGE:
         parsed.lay_out()

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 import pyarrow as pa
 
 from skipstone.bindings.location import Location, path_text
 from skipstone.ir.errors import SourceError
+
+SNAPSHOT_NAME: Final = "_skipstone_stats"  # hidden from Spark, and from our own listings
 
 
 def check_on_error(on_error: str) -> None:

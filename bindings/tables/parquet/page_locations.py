@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,27 +22,41 @@ METADATA_FIELDS: Final = {
 }  # fmt: skip
 NEEDED: Final = {layout.CODEC, layout.VALUES, layout.UNCOMPRESSED, at.BYTES, layout.DATA}
 FILE_PATH, METADATA, CRYPTO, ENCRYPTED = 1, 3, 8, 9
-ROW_GROUPS, COLUMNS = 4, 1
+ROW_GROUPS, COLUMNS, COLUMN_ORDERS = 4, 1, 7
+TYPE_ORDER: Final[dict[int, dict[int, object]]] = {1: {}}  # a union that names an empty structure
 
 
-def page_locations_in_python(footer: bytes) -> npt.NDArray[np.int64] | None:
-    """Return where the pages and indexes of a footer's column chunks lie.
+class PageLocations(NamedTuple):
+    """What a footer says of its pages.
+
+    Attributes:
+        slots: The same as `page_layout.page_slots_of` returns.
+        orders: The number of columns whose bounds have the order of their type.
+    """
+
+    slots: npt.NDArray[np.int64]
+    orders: int
+
+
+def page_locations_in_python(footer: bytes) -> PageLocations | None:
+    """Return where the pages and indexes of a footer's column chunks lie; None: it is damaged.
 
     Args:
         footer: FileMetaData in Thrift's compact protocol.
-
-    Returns:
-        The same as `page_layout.page_slots_of`.
     """
     try:
-        groups = _list(read_struct(footer).get(ROW_GROUPS))
+        whole = read_struct(footer)
+        groups, orders = _list(whole.get(ROW_GROUPS)), _list(whole.get(COLUMN_ORDERS, []))
         chunks = [[_slots(chunk) for chunk in _list(group.get(COLUMNS))] for group in groups]
     except (ThriftError, AttributeError, OverflowError):  # a field of another type
         return None
     columns = len(chunks[0]) if chunks else 0
     if any(len(group) != columns for group in chunks):
         return None
-    return np.array(chunks, np.int64).reshape(len(chunks), columns, at.WIDTH)
+    return PageLocations(
+        np.array(chunks, np.int64).reshape(len(chunks), columns, at.WIDTH),
+        sum(order == TYPE_ORDER for order in orders),
+    )
 
 
 def _list(value: Any) -> list[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,9 +14,13 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from skipstone.bindings.tables.files import UNKNOWN
+from skipstone.bindings.tables.identity import identity_in
 from skipstone.bindings.tables.parquet.declared_types import why_not_judged, why_not_read
 from skipstone.bindings.tables.parquet.footer import read_footer
 from skipstone.bindings.tables.parquet.group_tasks import (
+    ARROW_ROWS,
+    POLARS_ROWS,
+    UNIT_BYTES,
     GroupTask,
     count_groups,
     has_many_tiny_groups,
@@ -24,7 +28,7 @@ from skipstone.bindings.tables.parquet.group_tasks import (
     units_of,
 )
 from skipstone.bindings.tables.parquet.heads import schema_of
-from skipstone.bindings.tables.parquet.pages.plan_pages import judge_pages, unreadable, whole
+from skipstone.bindings.tables.parquet.pages.decoders import uses_polars
 from skipstone.bindings.tables.parquet.pages.ranges import Ranges, is_local
 from skipstone.bindings.tables.parquet.pages.read_pages import FileRead, read_files
 from skipstone.bindings.tables.partitions import partition_column
@@ -120,7 +124,9 @@ class GroupReader(Reader):
 
     def read_all(self, tasks: Sequence[GroupTask]) -> Iterator[pa.RecordBatch]:
         """Yield the wanted rows of all tasks, in order; several are read concurrently."""
-        units, track = units_of(tasks, self._share), track_of("reading", tasks)
+        polars = uses_polars(UNIT_BYTES, self.wanted.reader)
+        units = units_of(tasks, self._columns, POLARS_ROWS if polars else ARROW_ROWS)
+        track = track_of("reading", tasks)
         return read_in_order(self._read_together, units, track, count_groups)
 
     def read(self, task: GroupTask) -> Iterator[pa.RecordBatch]:
@@ -130,12 +136,12 @@ class GroupReader(Reader):
             SourceError: the file cannot be read, or is not the file that was planned.
             UnsupportedForm: a column of the file means something else than the table's column.
         """
-        for unit in units_of([task], self._share):
+        for unit in units_of([task], self._columns):
             yield from self._read_together(unit)
 
     @property
-    def _share(self) -> float:
-        return len(self.wanted.needed(True)) / max(len(self.schema), 1)
+    def _columns(self) -> Collection[str]:
+        return self.wanted.needed(True)
 
     def _read_together(self, tasks: Sequence[GroupTask]) -> list[pa.RecordBatch]:
         """Return the wanted rows of tasks: by pages if that is possible, else by row groups."""
@@ -159,7 +165,7 @@ class GroupReader(Reader):
             SourceError, OSError, ArrowException, ValueError: the pages cannot be read.
         """
         if tasks[0].parsed is None or all(
-            has_many_tiny_groups(task, self._share) for task in tasks
+            has_many_tiny_groups(task, self._columns) for task in tasks
         ):
             return None
         with self._opened(tasks) as (files, fields, filtered):
@@ -168,7 +174,7 @@ class GroupReader(Reader):
     def judge_pages(self, tasks: Sequence[GroupTask]) -> Iterator[FilePages]:
         """Yield the row ranges that page statistics leave; neighbours are judged together."""
         track = track_of("pages", tasks)
-        return read_in_order(self._judge_together, units_of(tasks, 0), track, count_groups)
+        return read_in_order(self._judge_together, units_of(tasks, None), track, count_groups)
 
     def _judge_together(self, tasks: Sequence[GroupTask]) -> list[FilePages]:
         """Return the row ranges that remain after page pruning, for tasks of one verdict.
@@ -176,6 +182,8 @@ class GroupReader(Reader):
         Raises:
             SourceError: a file cannot be read, or is not the file that was planned.
         """
+        from skipstone.bindings.tables.parquet.pages.plan_pages import judge_pages, unreadable
+
         try:
             if not tasks[0].filtered or self.wanted.predicate is None:
                 return [_whole(task) for task in tasks]
@@ -229,7 +237,8 @@ class GroupReader(Reader):
             files = []
             for task in tasks:
                 assert task.parsed is not None
-                ranges = Ranges(open_files.enter_context(self._open(task)), local)
+                identity = identity_in(self.filesystem, task.path)
+                ranges = Ranges(open_files.enter_context(self._open(task)), local, identity)
                 files.append(
                     FileRead(task.path, task.parsed, ranges, task.groups, own_names, constants)
                 )
@@ -309,6 +318,8 @@ class GroupReader(Reader):
 
 def _whole(task: GroupTask) -> FilePages:
     """Return all rows of a task."""
+    from skipstone.bindings.tables.parquet.pages.plan_pages import whole
+
     rows = task.rows or [] if task.parsed is None else task.parsed.rows.tolist()
     return whole(task.path, rows, task.groups)
 

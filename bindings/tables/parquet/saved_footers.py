@@ -27,6 +27,7 @@ from skipstone.bindings.statistics.store.table_file import read_table, write_tab
 from skipstone.bindings.tables.files import UNKNOWN, Files, Ints
 from skipstone.bindings.tables.parquet.file_schemas import BloomLocation, FileSchema, widens
 from skipstone.bindings.tables.parquet.groups import Exactness, RowGroups, first_positions
+from skipstone.bindings.tables.parquet.options import SNAPSHOT_NAME
 from skipstone.ir.arrow import arrow_of, booleans_of, int64_of, python_array
 from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import SourceError, StatisticsError, describe_error
@@ -34,7 +35,6 @@ from skipstone.ir.node import Path
 from skipstone.kernels.pack.columns import ColumnStatistics
 from skipstone.kernels.pack.planes import Mask
 
-SNAPSHOT_NAME: Final = "_skipstone_stats"  # hidden from Spark, and from our own listings
 METADATA_KEY: Final = b"skipstone"
 AT_ONCE: Final = 8  # columns that are looked up together: memory grows with them
 

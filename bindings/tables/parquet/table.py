@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -26,21 +25,20 @@ from skipstone.bindings.plans.work import Meter, Work
 from skipstone.bindings.progress import FooterProgress, reporting
 from skipstone.bindings.statistics.statistics import Statistics
 from skipstone.bindings.tables.files import (
-    UNKNOWN,
     Files,
-    Ints,
     Where,
     list_files,
     partition_folders,
 )
-from skipstone.bindings.tables.parquet.blooms import FileBlooms
-from skipstone.bindings.tables.parquet.file_schemas import common_schema
+from skipstone.bindings.tables.parquet.contents import Contents, contents_of
 from skipstone.bindings.tables.parquet.footer_cache import FooterCache
-from skipstone.bindings.tables.parquet.footer_groups import FooterPart
-from skipstone.bindings.tables.parquet.footers import FooterMap
-from skipstone.bindings.tables.parquet.groups import Exactness, LazyColumns, RowGroups, schemas_in
-from skipstone.bindings.tables.parquet.options import check_on_error, saved_at, types_of
-from skipstone.bindings.tables.parquet.saved_footers import SNAPSHOT_NAME, write_snapshot
+from skipstone.bindings.tables.parquet.groups import Exactness, LazyColumns
+from skipstone.bindings.tables.parquet.options import (
+    SNAPSHOT_NAME,
+    check_on_error,
+    saved_at,
+    types_of,
+)
 from skipstone.bindings.tables.partitions import partition_fields
 from skipstone.bindings.tables.table import Table
 from skipstone.bindings.tables.unchanged import check_unchanged
@@ -48,7 +46,6 @@ from skipstone.ir.arrow import booleans_of, fill, int64_of
 from skipstone.ir.errors import SourceError
 from skipstone.ir.node import Path
 from skipstone.ir.types import Kind
-from skipstone.kernels.decode.arrays import longs
 from skipstone.kernels.settings import ProgressSetting
 
 if TYPE_CHECKING:
@@ -83,20 +80,14 @@ class ParquetTable(Table, CompleteTable):
         progress: FooterProgress | None = None,
         values: Mapping[str, pa.Array] | None = None,
     ) -> None:
+        if schema is None and values is None:
+            contents = contents_of(files, cache, partitions, progress)
+        else:
+            contents = Contents(files, cache.parts(files, progress), schema, partitions, values)
         self.filesystem = cache.filesystem
-        self._cache, self._listed = cache, listed
-        parts = cache.parts(files, progress)
-        names = {f.name.lower() for f in partitions}
-        # A partition value overrides a column of the same name in the file, as in Spark.
-        data = common_schema(schemas_in(parts)) if schema is None else schema
-        if names:
-            data = pa.schema([*(f for f in data if f.name.lower() not in names), *partitions])
-        self._schema = data if data.metadata is None else data.remove_metadata()
-        self.groups = RowGroups(files, parts, self.schema, partitions, values)
-        footers = [f for p in parts if isinstance(p, FooterPart) for f in p.footers]
-        self.unreadable = {f.path: e for f in footers if (e := f.error) is not None}
-        self.footers = FooterMap(footers)
-        self._statistics: dict[str, Statistics] = {}
+        self._cache, self._listed, self._contents = cache, listed, contents
+        self.groups, self.footers = contents.groups, contents.footers
+        self.unreadable = contents.unreadable
 
     @property
     def path(self) -> str | None:
@@ -106,7 +97,7 @@ class ParquetTable(Table, CompleteTable):
     @property
     def schema(self) -> pa.Schema:
         """The columns of all files, partition columns last."""
-        return self._schema
+        return self._contents.schema
 
     @property
     def partition_columns(self) -> tuple[str, ...]:
@@ -124,28 +115,7 @@ class ParquetTable(Table, CompleteTable):
         Args:
             timezone: The zone in which partition timestamps without a zone are read.
         """
-        if not any(
-            pa.types.is_timestamp(f.type) and f.type.tz is not None
-            for f in self.groups.partitions.values()
-        ):
-            timezone = "UTC"
-        if timezone not in self._statistics:
-            n, columns = len(self.groups), LazyColumns(self.groups, timezone)
-            rows = _counts(self.groups.rows)
-            bounds = functools.partial(
-                Statistics, self.schema, n, columns, row_count=rows, counts_parents=True
-            )
-            blooms = FileBlooms(self.groups, bounds, self.filesystem, self._cache.meter)
-            self._statistics[timezone] = Statistics(
-                self.schema,
-                n,
-                columns,
-                row_count=rows,
-                extras=Exactness(columns),
-                members=blooms,
-                counts_parents=True,
-            )
-        return self._statistics[timezone]
+        return self._contents.statistics_in(timezone, self._cache)
 
     @property
     def work(self) -> Work:
@@ -302,6 +272,8 @@ class ParquetTable(Table, CompleteTable):
             >>> again.work["footers"], len(again.plan("x = 5").kept)
             (0, 1)
         """
+        from skipstone.bindings.tables.parquet.saved_footers import write_snapshot
+
         if path is None and self._cache.root is None:
             raise SourceError(
                 "files were named, not a folder, so there is no place beside the data; "
@@ -323,10 +295,6 @@ class ParquetTable(Table, CompleteTable):
     def __repr__(self) -> str:
         sizes = f"{self.num_files} files, {len(self.groups)} row groups"
         return f"ParquetTable({sizes}, {self._shown_columns()})"
-
-
-def _counts(values: Ints) -> pa.Array:
-    return longs(values, values != UNKNOWN)
 
 
 def scan_parquet(

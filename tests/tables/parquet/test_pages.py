@@ -1,19 +1,23 @@
 """Reading by pages gives the rows that reading row groups gives, and reads less."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import skipstone as ss
+from skipstone.bindings.tables.parquet.heads import common_head
 from skipstone.bindings.tables.parquet.page_locations import (
     CHUNK_FIELDS,
     METADATA_FIELDS,
     page_locations_in_python,
 )  # fmt: skip
-from skipstone.bindings.tables.parquet.pages import page_file, row_groups
+from skipstone.bindings.tables.parquet.pages import page_file, wanted_pages
 from skipstone.bindings.tables.parquet.pages.page_history import FIRST_ROWS, TRY_EVERY, PageHistory
-from skipstone.kernels.decode import footer_loops, page_layout
+from skipstone.kernels.decode import footer_layout, footer_loops, page_layout
 from tests.support.effort import LONG
 from tests.support.tables.page_indexes import (
     CONDITIONS_OF_INDEXES,
@@ -127,7 +131,7 @@ def test_only_pages_with_matching_rows_are_read(indexed, tmp_path, monkeypatch):
         read.extend(part.values for g in groups for part in g.parts)
         return inner(columns, groups, keep)
 
-    monkeypatch.setattr(row_groups, "read_pages", counted)
+    monkeypatch.setattr(wanted_pages, "read_pages", counted)
     found = rows([path], "k BETWEEN 250 AND 252", ["k", "u", "q"])
     assert 50 < len(found) < 250
     # The pages of k, and of the two other columns.
@@ -204,7 +208,9 @@ def test_python_finds_pages_where_the_loop_does(seed, tmp_path):
     whole = file.read_bytes()
     footer = whole[-8 - int.from_bytes(whole[-8:-4], "little") : -8]
     places = page_layout.page_slots_of(np.frombuffer(footer, np.uint8))
-    assert (_set_slots(page_locations_in_python(footer)) == _set_slots(places)).all()
+    whole = page_locations_in_python(footer)
+    assert (_set_slots(whole.slots) == _set_slots(places)).all()
+    assert whole.orders == places.shape[1]  # pyarrow says it of every column
     for _ in range(100):
         data = bytearray(footer)
         for i in random.integers(len(data), size=random.integers(1, 5)):
@@ -212,7 +218,10 @@ def test_python_finds_pages_where_the_loop_does(seed, tmp_path):
         by_loop = page_layout.page_slots_of(np.frombuffer(data, np.uint8))
         by_python = page_locations_in_python(bytes(data))
         if by_loop is not None and by_python is not None:
-            assert (_set_slots(by_python) == _set_slots(by_loop)).all()
+            assert (_set_slots(by_python.slots) == _set_slots(by_loop)).all()
+        laid_out = footer_layout.layout_of(np.frombuffer(data, np.uint8))
+        if laid_out is not None and by_python is not None:
+            assert by_python.orders == laid_out.orders
 
 
 def _set_slots(places):
@@ -220,3 +229,37 @@ def _set_slots(places):
     bits = places[..., footer_loops.FLAGS]
     slots = (*CHUNK_FIELDS, *METADATA_FIELDS)
     return np.stack([np.where(bits >> slot & 1, places[..., slot], -1) for slot in slots])
+
+
+def test_orders_of_columns_count_only_if_all_files_say_them(tmp_path):
+    write(tmp_path / "t.parquet", table(1), 1)
+    footer = ss.scan_parquet(tmp_path).footers[str(tmp_path / "t.parquet")]
+    footer.locate_pages()
+    ordered = footer.head
+    assert ordered.trusted and common_head([ordered, ordered]) is ordered
+    unordered = ordered.with_orders(0)
+    assert not unordered.trusted
+    for heads in ([ordered, unordered], [unordered, ordered]):
+        assert not common_head(heads).trusted
+
+
+def test_small_files_are_pruned_by_pages_before_loops_are_compiled(tmp_path):
+    """The first question of a process reads only the pages that may match, too."""
+    path = tmp_path / "t.parquet"
+    data = pa.table({"x": range(5000), "y": range(5000)})
+    pq.write_table(data, path, max_rows_per_page=100, write_batch_size=100)
+    code = (
+        "import skipstone as ss\n"
+        "from skipstone.bindings.tables.parquet.pages import row_groups\n"
+        "inner = row_groups.PagedRowGroups.prune\n"
+        "def prune(self, *args):\n"
+        "    inner(self, *args)\n"
+        "    print([(w.first, w.stop) for w in self.windows])\n"
+        "row_groups.PagedRowGroups.prune = prune\n"
+        f"rows = ss.scan_parquet({str(path)!r}).plan('x = 1234').to_arrow()\n"
+        "print(rows.to_pylist())\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert result.stdout == "[(1200, 1300)]\n[{'x': 1234, 'y': 1234}]\n"

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import skipstone as ss
-from skipstone.bindings.tables.parquet.saved_footers import SNAPSHOT_NAME
+from skipstone.bindings.tables.parquet.options import SNAPSHOT_NAME
 from tests.support.tables.lazy import OLD, Spy, write, years
 from tests.support.tables.parquet_cases import CASES, WIDE
 

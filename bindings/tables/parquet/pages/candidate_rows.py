@@ -37,6 +37,18 @@ class CandidateRows:
             self._positions = np.flatnonzero(self.mask)
         return self._positions
 
+    def keep_only(self, rows: Ints) -> None:
+        """Remove all rows but some.
+
+        Args:
+            rows: The rows that have passed a test, ascending; some may be no candidates.
+        """
+        if self.count < len(self.mask):
+            rows = rows[self.mask[rows]]
+        self.mask[:] = False
+        self.mask[rows] = True
+        self._positions, self.count = rows, len(rows)
+
     def keep(self, passed: Mask, where: Ints | None) -> None:
         """Remove the rows that have not passed a test.
 

@@ -127,6 +127,16 @@ class Pages:
     def __len__(self) -> int:
         return len(self.starts)
 
+    def compact(self) -> Pages:
+        """Return the same pages without the bytes of the chunk: only their headers stay."""
+        if self.headers is None or self.chunk is None:
+            return self
+        headers = self.headers.copy()
+        first, stop = headers[:, layout.START], headers[:, layout.STOP].tolist()
+        pieces = [bytes(self.data[a:b]) for a, b in zip(first.tolist(), stop, strict=True)]
+        headers[:, [at.MIN, at.MAX]] += (np.cumsum([0, *map(len, pieces[:-1])]) - first)[:, None]
+        return dataclasses.replace(self, headers=headers, data=b"".join(pieces), chunk=None)
+
     @property
     def last(self) -> Ints:
         """The number of the last page, shape (1,)."""
@@ -150,13 +160,24 @@ class Pages:
             out[a:b] |= np.logical_or.reduceat(own, edges)
         return np.flatnonzero(out)
 
+    def dictionary_of(self, chosen: Ints) -> Span | None:
+        """Return where the dictionary page lies; None if the chosen pages do not use it.
+
+        Writers stop using a dictionary when it has grown to 1 MB; later pages hold the values.
+        """
+        if self.headers is None:
+            return self.dictionary
+        codings = self.headers[chosen, layout.ENCODING]
+        return self.dictionary if any((codings == e).any() for e in DICTIONARY_ENCODINGS) else None
+
     def spans(self, chosen: Ints) -> list[Span]:
-        """Return where pages lie, runs of neighbours as one; the dictionary page comes first.
+        """Return where pages lie, runs of neighbours as one; their dictionary page comes first.
 
         Args:
             chosen: The numbers of the pages, ascending.
         """
-        out = [] if self.dictionary is None else [self.dictionary]
+        dictionary = self.dictionary_of(chosen)
+        out = [] if dictionary is None else [dictionary]
         first = np.flatnonzero(np.append(True, np.diff(chosen) > 1))
         last = np.append(first[1:], len(chosen)) - 1
         starts, stops = self.starts[chosen[first]].tolist(), self.stops[chosen[last]].tolist()
@@ -206,16 +227,16 @@ def _of_headers(
     chunk: Chunk, headers: Ints, starts: Ints, bodies: Ints, data: bytes | memoryview
 ) -> Pages | None:
     stops = bodies + headers[:, at.BYTES]
-    is_data = _is_data(headers)
-    others = np.flatnonzero(~is_data)
+    of_data = is_data(headers)
+    others = np.flatnonzero(~of_data)
     dictionary = None
     if len(others):
         if others.tolist() != [0] or headers[0, at.TYPE] != at.DICTIONARY_PAGE:
             return None
         dictionary = (int(starts[0]), int(stops[0]))
-    headers = headers[is_data]
+    headers = headers[of_data]
     rows = np.cumsum(np.append(0, headers[:, at.PAGE_VALUES]))
-    return _checked(chunk, Pages(dictionary, starts[is_data], stops[is_data], rows, headers, data))
+    return _checked(chunk, Pages(dictionary, starts[of_data], stops[of_data], rows, headers, data))
 
 
 def _from_file(chunk: Chunk, ranges: Ranges) -> Pages | None:
@@ -224,7 +245,7 @@ def _from_file(chunk: Chunk, ranges: Ranges) -> Pages | None:
     at_byte, remaining = chunk.start, chunk.values
     reader = layout.HeaderReader(min(chunk.values, chunk.nbytes))
     while remaining > 0:
-        header = _header_at(reader, ranges, at_byte, chunk.stop)
+        header = header_at(reader, ranges, at_byte, chunk.stop)
         if header is None:
             return None
         slots, data = header
@@ -240,7 +261,7 @@ def _from_file(chunk: Chunk, ranges: Ranges) -> Pages | None:
     return _of_headers(chunk, headers, first, first + headers[:, layout.STOP], b"".join(pieces))
 
 
-def _header_at(
+def header_at(
     reader: layout.HeaderReader, ranges: Ranges, start: int, stop: int
 ) -> tuple[Ints, bytes] | None:
     """Return the header of a page, shape (any,), and its bytes; None if it is damaged.
@@ -270,7 +291,8 @@ def _header_at(
     return headers[0].copy(), bytes(data[: headers[0, layout.STOP]])
 
 
-def _is_data(headers: Ints) -> npt.NDArray[np.bool_]:
+def is_data(headers: Ints) -> npt.NDArray[np.bool_]:
+    """Return which headers are those of data pages."""
     kinds = headers[:, at.TYPE]
     return np.asarray((kinds == at.DATA_PAGE) | (kinds == at.DATA_PAGE_V2), np.bool_)
 
@@ -303,97 +325,5 @@ def part_of(chunk: Chunk, pages: Pages, chosen: Ints) -> ChunkPart:
     nbytes = sum(stop - start for start, stop in spans)
     unpacked = max(nbytes, chunk.unpacked * nbytes // max(chunk.nbytes, 1))
     known = None if pages.chunk is None else (chunk.start, pages.chunk)
-    return ChunkPart(chunk.codec, values, unpacked, spans, pages.dictionary is not None, known)
-
-
-def is_as_listed(pages: Pages, chosen: Ints, data: memoryview) -> bool:
-    """Return True if the headers of pages agree with the offset index that listed them.
-
-    Args:
-        pages: The pages of the chunk.
-        chosen: The numbers of those that were read, ascending.
-        data: The bytes of the dictionary page, if there is one, and of the chosen pages.
-    """
-    rows = pages.rows[chosen + 1] - pages.rows[chosen]
-    sizes = (pages.stops - pages.starts)[chosen]
-    headers = layout.headers_of(np.frombuffer(data, np.uint8), int(rows.sum()))
-    if headers is None:
-        return False
-    if pages.dictionary is not None:
-        start, stop = pages.dictionary
-        if not len(headers) or headers[0, at.TYPE] != at.DICTIONARY_PAGE:
-            return False
-        sizes = np.append(stop - start, sizes)
-        rows = np.append(headers[0, at.PAGE_VALUES], rows)
-    body = headers[:, layout.STOP] - headers[:, layout.START] + headers[:, at.BYTES]
-    return bool(
-        len(headers) == len(rows)
-        and (headers[:, at.PAGE_VALUES] == rows).all()
-        and (body == sizes).all()
-        and _is_data(headers[len(rows) - len(chosen) :]).all()
-    )
-
-
-def header_spans(pages: Pages, chosen: Ints) -> list[Span]:
-    """Return where the headers of pages lie, if they have their usual size.
-
-    Args:
-        pages: The pages of a chunk.
-        chosen: The numbers of the pages.
-    """
-    stops = np.minimum(pages.starts[chosen] + HEADER_BYTES[0], pages.stops[chosen])
-    return list(zip(pages.starts[chosen].tolist(), stops.tolist(), strict=True))
-
-
-def have_listed_headers(pages: Pages, chosen: Ints, ranges: Ranges) -> bool:
-    """Return True if the headers of pages agree with the offset index that listed them.
-
-    Only the headers are read.
-
-    Args:
-        pages: The pages of a chunk, as an offset index lists them.
-        chosen: The numbers of the pages to look at.
-        ranges: Reads the file.
-
-    Raises:
-        OSError: the file cannot be read.
-    """
-    reader = layout.HeaderReader(0)
-    for i in chosen.tolist():
-        start, stop = int(pages.starts[i]), int(pages.stops[i])
-        found = _header_at(reader, ranges, start, stop)
-        if found is None or not _is_data(found[0][None]).all():
-            return False
-        end, nbytes, values = found[0][[layout.STOP, at.BYTES, at.PAGE_VALUES]].tolist()
-        if start + end + nbytes != stop or values != pages.rows[i + 1] - pages.rows[i]:
-            return False
-    return True
-
-
-def ends_as_listed(pages: Pages, ranges: Ranges) -> bool:
-    """Return True if the last page has the rows that its offset index lists, or there is no index.
-
-    If an index shifts the rows of all pages from some page on, only that page and the last one show
-    it.
-    """
-    if pages.headers is not None or len(pages) < 2:
-        return True
-    return have_listed_headers(pages, pages.last, ranges)
-
-
-def is_dictionary_coded(part: ChunkPart, data: memoryview) -> bool:
-    """Return True if all values of pages are numbers of a dictionary page.
-
-    Args:
-        part: The pages.
-        data: Their bytes.
-    """
-    headers = layout.headers_of(np.frombuffer(data, np.uint8), max(part.values, 1))
-    if headers is None or not len(headers) or headers[0, at.TYPE] != at.DICTIONARY_PAGE:
-        return False
-    of_data = headers[1:]
-    return bool(
-        _is_data(of_data).all()
-        and np.isin(of_data[:, layout.ENCODING], DICTIONARY_ENCODINGS).all()
-        and of_data[:, at.PAGE_VALUES].sum() == part.values
-    )
+    dictionary = pages.dictionary_of(chosen) is not None
+    return ChunkPart(chunk.codec, values, unpacked, spans, dictionary, known)

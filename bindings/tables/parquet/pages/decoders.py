@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -21,10 +22,13 @@ from skipstone.kernels.decode.page_layout import are_sound
 if TYPE_CHECKING:
     from polars import DataFrame, Expr
 
+Ints = npt.NDArray[np.int64]
 # Minimum bytes for which Polars beats Arrow: it takes 0.3 ms to begin, and less for each value.
 POLARS_FROM: Final = 1 << 18
 # Once a process has decoded this many bytes, Polars is worth its import, which takes some 60 ms.
 IMPORT_FROM: Final = 1 << 25
+# Rows are gathered by position if at most one in so many is kept.
+SPARSE: Final = 64
 _decoded = 0
 
 
@@ -88,10 +92,12 @@ class PolarsColumns:
 
     def select(self, names: Sequence[str], keep: Mask | None) -> pa.Table:
         """Return columns, or the rows of them that the mask keeps."""
-        import polars as pl
 
         columns = self._frame.select(names)
-        return (columns if keep is None else columns.filter(pl.Series(keep))).to_arrow()
+        if keep is None:
+            return columns.to_arrow()
+        few = int(np.count_nonzero(keep)) * SPARSE < len(keep)
+        return (columns[np.flatnonzero(keep)] if few else columns.filter(keep)).to_arrow()
 
 
 def decode(
@@ -134,6 +140,38 @@ def _by_polars(files: Sequence[PageFile]) -> Sequence[Decoded]:
         return [ArrowColumns(file) for file in files]
 
 
+class Matching(NamedTuple):
+    """The rows of a file for which a condition is TRUE.
+
+    Attributes:
+        positions: Their numbers in the file, ascending.
+        columns: The file's columns of these rows.
+    """
+
+    positions: Ints
+    columns: PolarsColumns
+
+
+def matching(file: PageFile, condition: Expr) -> Matching | None:
+    """Decode the rows of a file, and of its mask, for which a condition is TRUE.
+
+    Args:
+        file: The file.
+        condition: The condition; Polars pushes it into its decoder.
+
+    Returns:
+        The rows; None if Polars refuses the file.
+    """
+    number = "row"
+    while number in (*file.names, file.mask):
+        number += "_"
+    found = _collected(file, condition, [number, *file.names], number)
+    if found is None:
+        return None
+    positions = found.get_column(number).to_numpy().astype(np.int64)
+    return Matching(positions, PolarsColumns(found.select(file.names)))
+
+
 def filtered(file: PageFile, condition: Expr, names: Sequence[str]) -> pa.Table | None:
     """Return columns of the rows of a file, and of its mask, for which a condition is TRUE.
 
@@ -145,15 +183,23 @@ def filtered(file: PageFile, condition: Expr, names: Sequence[str]) -> pa.Table 
     Returns:
         The rows; None if Polars refuses the file.
     """
+    found = _collected(file, condition, names)
+    return None if found is None else found.to_arrow()
+
+
+def _collected(
+    file: PageFile, condition: Expr, names: Sequence[str], row_index: str | None = None
+) -> DataFrame | None:
+    """Return columns of the rows for which a condition is TRUE, in one chunk; None: refused."""
     import polars as pl
 
     if not _is_sound(file):
         return None
     if file.mask is not None:
         condition = pl.col(file.mask) & condition
-    scan = pl.scan_parquet(file.data, use_statistics=False).filter(condition)
+    scan = pl.scan_parquet(file.data, use_statistics=False, row_index_name=row_index)
     try:
-        return scan.select(names).collect().rechunk().to_arrow()
+        return scan.filter(condition).select(names).collect().rechunk()
     except (MemoryError, KeyboardInterrupt, SystemExit):
         raise
     except BaseException:  # its panics are not Exceptions

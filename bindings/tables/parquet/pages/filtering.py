@@ -23,9 +23,9 @@ from skipstone.bindings.tables.parquet.pages.page_choice import (
     Window,
     needed_share,
 )
-from skipstone.bindings.tables.parquet.pages.page_file import GroupPart, read_pages
 from skipstone.bindings.tables.parquet.pages.polars_filter import Expression, split
 from skipstone.bindings.tables.parquet.pages.row_groups import PagedRowGroups
+from skipstone.bindings.tables.parquet.pages.wanted_pages import page_file, wanted_together
 from skipstone.bindings.tables.read import BATCH_ROWS, RowSelection
 from skipstone.bindings.tables.row_filter import conjuncts
 from skipstone.ir.arrow import repeated
@@ -38,8 +38,9 @@ Mask = npt.NDArray[np.bool_]
 SAMPLED: Final = 2
 # Minimum share of needed pages for which one pass takes less time.
 MIN_NEEDED: Final = 0.25
-# Maximum bytes that may be read needlessly, which takes some milliseconds.
-VAIN_BYTES: Final = 1 << 24
+# Maximum bytes of late columns that one pass reads although no row may match, of rows that pages
+# have ruled out, and of tested columns that are read together.
+LATE_BYTES, VAIN_BYTES, TOGETHER_BYTES = 1 << 24, 1 << 20, 1 << 22
 
 
 def keep_matching(rows: PagedRowGroups, predicate: Node, *, lenient: bool) -> None:
@@ -54,7 +55,8 @@ def keep_matching(rows: PagedRowGroups, predicate: Node, *, lenient: bool) -> No
         UnsupportedForm: rows cannot be judged here.
     """
     open_ = None
-    for part in conjuncts(predicate):
+    remaining = _without_decodable(rows, predicate)
+    for part in () if remaining is None else conjuncts(remaining):
         if not rows.candidates.count:
             return
         try:
@@ -67,6 +69,22 @@ def keep_matching(rows: PagedRowGroups, predicate: Node, *, lenient: bool) -> No
             open_ = raising if open_ is None else open_ | raising
     if open_ is not None and not lenient and (lost := int((open_ & rows.candidates.mask).sum())):
         raise unjudged(predicate, lost)
+
+
+def _without_decodable(rows: PagedRowGroups, predicate: Node) -> Node | None:
+    """Let the decoder judge the conjuncts that it can judge, all in one pass over their columns.
+
+    It judges none if the columns are large: each conjunct may rule out pages of the next column.
+
+    Returns:
+        The other conjuncts; None if there are none.
+    """
+    condition, rest = rows.expression_of(predicate)
+    if condition is None:
+        return predicate
+    names = list(dict.fromkeys(condition.meta.root_names()))
+    small = len(names) > 1 and _nbytes_within(rows.windows, names) <= TOGETHER_BYTES
+    return rest if small and rows.filter_while_decoding(condition, names) else predicate
 
 
 def filtered_by_decoder(rows: PagedRowGroups, wanted: RowSelection) -> list[pa.RecordBatch] | None:
@@ -115,7 +133,7 @@ def _is_worth_it(rows: PagedRowGroups, wanted: RowSelection, tested: set[str]) -
     groups = [w.group for w in rows.windows]
     late = [name for name in wanted.columns if name in rows.leaves and name not in tested]
     history = wanted.pages
-    if history.needed_share is None and _nbytes(groups, late) <= VAIN_BYTES:
+    if history.needed_share is None and _nbytes_within(rows.windows, late) <= LATE_BYTES:
         return True
     if history.needed_share is None and len(groups) >= 4 * SAMPLED and wanted.predicate is not None:
         sample = rows.sample(SAMPLED)
@@ -147,46 +165,24 @@ def _decoded(rows: PagedRowGroups, condition: Expression, names: Sequence[str]) 
         OSError: a file cannot be read.
     """
     own = [name for name in names if name in rows.leaves]
-    read = list(dict.fromkeys([*own, *condition.meta.root_names()]))
-    groups, keeps, vain = [], [], 0.0
-    for windows, _, candidates in rows.candidate_groups():
-        g = windows[0].group
-        vain += _nbytes([g], read) * (1 - len(candidates) / g.rows)
-        if vain > VAIN_BYTES:
-            return None
-        groups.append(g)
-        keeps.append(_within(windows, candidates))
-    keep = None if all(k.all() for k in keeps) else np.concatenate(keeps)
-    parts = [
-        GroupPart(g.ranges, [g.chunks[n].whole(_bytes_read(g, n)) for n in read]) for g in groups
-    ]
-    with read_pages([(n, rows.leaves[n]) for n in read], parts, keep) as file:
+    wanted = wanted_together(
+        rows.candidate_groups(), list(dict.fromkeys([*own, *condition.meta.root_names()]))
+    )
+    placement = wanted[0].placement
+    nbytes = sum(part.nbytes for one in wanted for _, part, _ in one.parts)
+    if nbytes * (1 - int(placement.lengths.sum()) / max(placement.rows, 1)) > VAIN_BYTES:
+        return None
+    mask = rows.candidates.mask
+    keep = placement.keep(None if rows.candidates.positions is None else mask)
+    with page_file(wanted, rows.leaves, keep, rows.path) as file:
         found = filtered(file, condition, own)
     if found is None:
         return None
     columns = {name: as_type(found.column(name), rows.types[name]) for name in own}
     for name in names:
         if name not in columns:
-            columns[name] = repeated(groups[0].constants[name], found.num_rows)
+            columns[name] = repeated(rows.windows[0].group.constants[name], found.num_rows)
     return pa.table([columns[name] for name in names], list(names))
-
-
-def _within(windows: Sequence[Window], candidates: Mask) -> Mask:
-    """Return which rows of a row group lie in its windows, and are candidates."""
-    rows = windows[0].group.rows
-    if len(candidates) == rows:
-        return candidates
-    out, done = np.zeros(rows, np.bool_), 0
-    for w in windows:
-        out[w.first : w.stop] = candidates[done : done + w.rows]
-        done += w.rows
-    return out
-
-
-def _bytes_read(g: RowGroup, name: str) -> memoryview | None:
-    """Return the bytes of a chunk if they were read to find its pages."""
-    pages = g.pages.get(name)
-    return None if pages is None else pages.chunk
 
 
 def _nbytes(groups: Sequence[RowGroup], names: Iterable[str]) -> int:

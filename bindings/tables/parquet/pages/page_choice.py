@@ -10,17 +10,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skipstone.bindings.tables.identity import FileIdentity
 from skipstone.bindings.tables.parquet.footer import ParsedFooter
-from skipstone.bindings.tables.parquet.pages.chunk_pages import (
-    Chunk,
-    Pages,
-    ends_as_listed,
-    header_spans,
-    pages_of,
-    part_of,
-)
+from skipstone.bindings.tables.parquet.pages.chunk_pages import Chunk, Pages, pages_of, part_of
+from skipstone.bindings.tables.parquet.pages.page_checks import ends_as_listed, header_spans
 from skipstone.bindings.tables.parquet.pages.page_file import ChunkPart
 from skipstone.bindings.tables.parquet.pages.ranges import Ranges, ReadAhead
+from skipstone.kernels.run.recent import Recent
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -28,6 +24,10 @@ Mask = npt.NDArray[np.bool_]
 PAGE_ROWS, PAGE_BYTES = 1 << 14, 1 << 20
 # Pages are looked up if at most this share of them seems to hold a candidate row.
 MAX_NEEDED: Final = 7 / 8
+
+# The bytes that a known page takes, and those of all that are kept for the next reader of the file.
+PAGE_NBYTES, MAX_KEPT = 1 << 9, 1 << 24
+_recent: Recent[tuple[FileIdentity, Chunk], Pages] = Recent(MAX_KEPT)
 
 
 @dataclass(slots=True)
@@ -55,6 +55,12 @@ class RowGroup:
     live: Mask | None = None
     pages: dict[str, Pages | None] = field(default_factory=dict)
 
+    def whole(self, name: str) -> tuple[Part, PageRows]:
+        """Return all pages of a column, and their rows."""
+        pages = self.pages.get(name)
+        part = self.chunks[name].whole(None if pages is None else pages.chunk)
+        return (self.ranges, part, None), [(0, self.rows)]
+
     def pages_of(self, name: str, *, judged: bool = False) -> Pages | None:
         """Return the pages of a column; None if they are not known.
 
@@ -63,11 +69,21 @@ class RowGroup:
             judged: True if the condition tests it, so that most of its pages are read anyway.
         """
         if name not in self.pages:
-            found = pages_of(self.chunks[name], self.ranges, judged=judged)
-            if found is not None and not ends_as_listed(found, self.ranges):
-                found = None
+            chunk, identity = self.chunks[name], self.ranges.identity
+            found = None if identity is None else _recent.find((identity, chunk))
+            if found is None:
+                found = pages_of(chunk, self.ranges, judged=judged)
+                if found is not None and not ends_as_listed(found, self.ranges):
+                    found = None
+                if found is not None and identity is not None:
+                    _recent.put((identity, chunk), found.compact(), PAGE_NBYTES * len(found))
             self.pages[name] = found
         return self.pages[name]
+
+
+# A part of a chunk, with its file, and with its pages if an offset index lists them.
+Part = tuple[Ranges, ChunkPart, "tuple[Pages, Ints] | None"]
+PageRows = Sequence[tuple[int, int]]  # the rows of pages that were read, in the row group
 
 
 def look_up(wanted: Sequence[tuple[RowGroup, str]], *, judged: bool = False) -> None:
@@ -115,13 +131,6 @@ class Window(NamedTuple):
         return self.stop - self.first
 
 
-# A part of a chunk, with its file, and with its pages if an offset index lists them.
-Part = tuple[Ranges, ChunkPart, "tuple[Pages, Ints] | None"]
-
-
-PageRows = Sequence[tuple[int, int]]  # the rows of pages that were read, in the row group
-
-
 def pages_to_read(windows: Sequence[Window], name: str, candidates: Mask) -> tuple[Part, PageRows]:
     """Return the pages of a row group's column that hold candidate rows of its windows."""
     g, chunk = windows[0].group, windows[0].group.chunks[name]
@@ -130,8 +139,7 @@ def pages_to_read(windows: Sequence[Window], name: str, candidates: Mask) -> tup
     if pages is not None:
         chosen = pages.needed([(w.first, w.stop) for w in windows], candidates)
     if pages is None or chosen is None or len(chosen) == len(pages):
-        data = None if pages is None else pages.chunk
-        return (g.ranges, chunk.whole(data), None), [(0, g.rows)]
+        return g.whole(name)
     rows = zip(pages.rows[chosen].tolist(), pages.rows[chosen + 1].tolist(), strict=True)
     listed = None if pages.headers is not None else (pages, chosen)
     return (g.ranges, part_of(chunk, pages, chosen), listed), list(rows)

@@ -28,6 +28,7 @@ from skipstone.bindings.tables.parquet.pages.leaf_types import (
     LeafType,
 )
 from skipstone.bindings.tables.parquet.pages.ranges import Ranges, Span
+from skipstone.kernels.run.pool import run_chunks
 
 Mask = npt.NDArray[np.bool_]
 MAGIC: Final = b"PAR1"
@@ -35,6 +36,7 @@ PLAIN, RLE, RLE_DICTIONARY = 0, 3, 8
 # Encodings that a chunk may have. Pages say which they have.
 ENCODINGS: Final = (PLAIN, RLE, RLE_DICTIONARY)
 UNCOMPRESSED: Final = 0
+PARALLEL_BYTES: Final = 1 << 22  # from so many bytes on, several threads read files
 CHUNK_METADATA: Final = b"\x1c"  # the head of a chunk's field 3, a structure, after field 2
 BOOLEAN: Final = PHYSICAL["BOOLEAN"]
 
@@ -143,8 +145,9 @@ def read_pages(
 def _read_into(groups: Sequence[GroupPart], buffer: memoryview) -> None:
     """Read the pages, one after another."""
     at = len(MAGIC)
+    by_file: dict[int, tuple[Ranges, list[tuple[Span, memoryview]]]] = {}
     for group in groups:
-        wanted: list[tuple[Span, memoryview]] = []
+        _, wanted = by_file.setdefault(id(group.ranges), (group.ranges, []))
         for part in group.parts:
             for start, stop in part.spans:
                 into = buffer[at : at + stop - start]
@@ -155,9 +158,16 @@ def _read_into(groups: Sequence[GroupPart], buffer: memoryview) -> None:
                     first, data = part.chunk
                     into[:] = data[start - first : stop - first]
                     into.release()
-        group.ranges.read_into(wanted)
-        for _, view in wanted:
-            view.release()
+    each = list(by_file.values())
+
+    def read(first: int, last: int) -> None:
+        for ranges, wanted in each[first:last]:
+            ranges.read_into(wanted)
+            for _, view in wanted:
+                view.release()
+
+    files = 1 if at >= PARALLEL_BYTES else len(each)
+    run_chunks(read, len(each), files)
 
 
 def _unused(names: Sequence[str]) -> str:

@@ -16,13 +16,10 @@ import pyarrow as pa
 
 from skipstone.bindings.plans.pages import FilePages
 from skipstone.bindings.tables.parquet.footer import ParsedFooter
-from skipstone.bindings.tables.parquet.heads import Heads
-from skipstone.bindings.tables.parquet.pages.chunk_pages import (
-    Pages,
-    have_listed_headers,
-    header_spans,
-)
+from skipstone.bindings.tables.parquet.heads import Heads, common_head
+from skipstone.bindings.tables.parquet.pages.chunk_pages import Pages
 from skipstone.bindings.tables.parquet.pages.leaf_types import LeafType
+from skipstone.bindings.tables.parquet.pages.page_checks import have_listed_headers, header_spans
 from skipstone.bindings.tables.parquet.pages.page_choice import RowGroup, Window, look_up
 from skipstone.bindings.tables.parquet.pages.ranges import ReadAhead
 from skipstone.bindings.tables.parquet.pages.read_pages import (
@@ -111,7 +108,7 @@ def judge_pages(
     for _, groups in judged:
         _read_indexes(groups)
     rows = PagedRowGroups(
-        files[0].parsed.head,
+        common_head([file.parsed.head for file in files]),
         leaves,
         {f.name: f.type for f in fields},
         [g for _, groups in judged for g in groups],

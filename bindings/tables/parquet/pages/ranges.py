@@ -8,6 +8,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.fs as pafs
 
+from skipstone.bindings.tables.identity import FileIdentity
 from skipstone.kernels.run.pool import ContextPool
 
 # Gaps up to this many bytes are read and thrown away, because a request costs as much. Storage of
@@ -24,13 +25,18 @@ class Ranges:
     Args:
         source: The file.
         local: True if requests cost little.
+        identity: What identifies the file's content, from before it was opened; None: nothing does.
 
     Attributes:
+        local, identity: As given.
         size: The size of the file, in bytes.
     """
 
-    def __init__(self, source: pa.NativeFile, local: bool) -> None:
-        self._source, self.local, self.size = source, local, int(source.size())
+    def __init__(
+        self, source: pa.NativeFile, local: bool, identity: FileIdentity | None = None
+    ) -> None:
+        self._source, self.local, self.identity = source, local, identity
+        self.size = int(source.size())
 
     def read(self, spans: Sequence[Span]) -> list[memoryview]:
         """Read ranges.
@@ -98,6 +104,7 @@ class ReadAhead(Ranges):
 
     def __init__(self, ranges: Ranges, spans: Sequence[Span]) -> None:
         self._source, self.local, self.size = ranges._source, ranges.local, ranges.size
+        self.identity = ranges.identity
         self._held = dict(zip(spans, ranges.read(spans), strict=True))
 
     def read_more(self, spans: Sequence[Span]) -> None:

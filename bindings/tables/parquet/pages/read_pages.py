@@ -14,7 +14,7 @@ import pyarrow as pa
 from skipstone.bindings.predicates.predicate import PruningPredicate
 from skipstone.bindings.tables.char_columns import holds_char
 from skipstone.bindings.tables.parquet.footer import ParsedFooter
-from skipstone.bindings.tables.parquet.heads import Heads
+from skipstone.bindings.tables.parquet.heads import Heads, common_head
 from skipstone.bindings.tables.parquet.pages.chunk_pages import Chunk
 from skipstone.bindings.tables.parquet.pages.filtering import filtered_by_decoder, keep_matching
 from skipstone.bindings.tables.parquet.pages.leaf_types import LeafType
@@ -146,7 +146,8 @@ def read_files(
             return None
         groups += found
     types = {f.name: f.type for f in fields}
-    rows = PagedRowGroups(first.parsed.head, leaves, types, groups, wanted.reader)
+    head = common_head([file.parsed.head for file in files])
+    rows = PagedRowGroups(head, leaves, types, groups, wanted.reader)
     if wanted.predicate is not None and filtered:
         rows.prune(predicate_of(wanted.predicate, pa.schema(fields)), wanted.pages)
         found = filtered_by_decoder(rows, wanted)

@@ -7,8 +7,7 @@ Columns of the condition come first; of the others, only pages with a candidate 
 from __future__ import annotations
 
 import contextlib
-import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,35 +19,34 @@ from skipstone.bindings.plans.readers import ReaderName
 from skipstone.bindings.predicates.predicate import PruningPredicate
 from skipstone.bindings.tables.parquet.heads import Head
 from skipstone.bindings.tables.parquet.pages.candidate_rows import CandidateRows
-from skipstone.bindings.tables.parquet.pages.chunk_pages import (
-    is_as_listed,
-    is_dictionary_coded,
-)
 from skipstone.bindings.tables.parquet.pages.columns import as_type, batches_of_rows
-from skipstone.bindings.tables.parquet.pages.decoders import Decoded, decode
+from skipstone.bindings.tables.parquet.pages.decoders import (
+    Decoded,
+    decode,
+    matching,
+    uses_polars,
+)
 from skipstone.bindings.tables.parquet.pages.leaf_types import PHYSICAL, LeafType
 from skipstone.bindings.tables.parquet.pages.page_choice import (
-    Part,
     RowGroup,
     Window,
-    look_up,
-    needs_pages,
-    pages_to_read,
-    runs_of,
 )
-from skipstone.bindings.tables.parquet.pages.page_file import GroupPart, PageFile, read_pages
 from skipstone.bindings.tables.parquet.pages.page_history import PageHistory
-from skipstone.bindings.tables.parquet.pages.page_statistics import (
-    PageBounds,
-    bounds_of,
-    bounds_of_chunk,
-    segments_of,
+from skipstone.bindings.tables.parquet.pages.page_segments import segments_in
+from skipstone.bindings.tables.parquet.pages.polars_filter import Expression, split
+from skipstone.bindings.tables.parquet.pages.wanted_pages import (
+    CandidateGroup,
+    WantedColumn,
+    candidate_groups,
+    is_coded,
+    page_file,
+    wanted_pages,
 )
-from skipstone.bindings.tables.parquet.pages.windows import Placement, windows_of
+from skipstone.bindings.tables.parquet.pages.windows import windows_of
 from skipstone.bindings.tables.row_filter import Conjunct, joined
 from skipstone.ir.arrow import arrow_of, repeated
 from skipstone.ir.errors import SourceError
-from skipstone.ir.node import columns_of
+from skipstone.ir.node import Node, columns_of
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -66,16 +64,6 @@ class _Read:
 
     values: Decoded
     rows: Ints | None
-
-
-@dataclass(slots=True)
-class _Wanted:
-    """A column to decode: its parts, and where their rows lie in the windows."""
-
-    name: str
-    parts: list[Part]
-    placement: Placement
-    text: bool = False  # may be decoded as a dictionary
 
 
 class PagedRowGroups:
@@ -149,12 +137,9 @@ class PagedRowGroups:
         """Return what page statistics leave of windows; the same list if that is all of them."""
         paths = columns_of(predicate.node)
         names = [path[0] for path in paths if len(path) == 1 and path[0] in self.leaves]
-        look_up([(w.group, name) for w in windows for name in names], judged=True)
-        found = [(w.group.rows, self._bounds(w.group, names)) for w in windows]
-        if not any(bounds for _, bounds in found):
+        segments = segments_in(windows, predicate.schema, names, self._head, self.leaves)
+        if segments is None:
             return windows
-        positions = {name: self.leaves[name].position for name in names}
-        segments = segments_of(predicate.schema, self._head, positions, found)
         kept = predicate.prune(segments.statistics)
         remaining, done = [], 0
         for w, count in zip(windows, segments.counts, strict=True):
@@ -167,19 +152,6 @@ class PagedRowGroups:
             done += count
         return remaining
 
-    def _bounds(self, g: RowGroup, names: Sequence[str]) -> dict[str, PageBounds]:
-        """Return the page statistics of columns, where there are any."""
-        out = {}
-        for name in names:
-            pages = g.pages_of(name, judged=True)
-            if pages is not None and len(pages) > 1:
-                leaf = self.leaves[name]
-                one = bounds_of(g.chunks[name], pages, g.ranges, leaf.physical)
-                chunk = bounds_of_chunk(g.footer, g.number, leaf.position)
-                if one is not None and chunk is not None:
-                    out[name] = one._replace(chunk=chunk)
-        return out
-
     def filter(self, part: Conjunct) -> Mask | None:
         """Keep only the rows for which a conjunct is TRUE, or may raise an error.
 
@@ -190,6 +162,9 @@ class PagedRowGroups:
             The mask of rows for which Spark may raise an error; None if there are none.
         """
         names = part.names
+        condition, rest = self.expression_of(part.node)
+        if rest is None and condition is not None and self.filter_while_decoding(condition, names):
+            return None
         self.fetch([name for name in names if name in self.leaves], text=part.program is None)
         read = self._read.get(names[0]) if len(names) == 1 else None
         if part.program is not None and read is not None:
@@ -206,6 +181,43 @@ class PagedRowGroups:
         may_raise = np.zeros(len(self.candidates), np.bool_)
         may_raise[where] = truth.may_raise
         return may_raise
+
+    def expression_of(self, node: Node) -> tuple[Expression | None, Node | None]:
+        """Split a condition into what the decoder can judge of it and the rest; see `split`."""
+        if not uses_polars(8 * self.candidates.count, self.reader):
+            return None, node
+        return split(node, pa.schema([(name, leaf.arrow) for name, leaf in self.leaves.items()]))
+
+    def filter_while_decoding(self, condition: Expression, names: Sequence[str]) -> bool:
+        """Let the decoder of columns leave out the rows for which a condition is not TRUE.
+
+        Args:
+            condition: The condition.
+            names: The columns that it tests, which the files have.
+
+        Returns:
+            False if the columns were read before, or have different page boundaries; then nothing
+            was done.
+
+        Raises:
+            SourceError: an offset index lists other pages.
+        """
+        if any(name in self._read for name in names):
+            return False
+        wanted = wanted_pages(self.candidate_groups(), names)
+        placement = wanted[0].placement
+        if any(one.placement.key != placement.key for one in wanted):
+            return False
+        keep = placement.keep(self.candidates.mask if self._is_sparse else None)
+        with page_file(wanted, self.leaves, keep, self.path) as file:
+            found = matching(file, condition)
+        if found is None:
+            return False
+        rows = placement.in_windows(found.positions)
+        for name in names:
+            self._read[name] = _Read(found.columns, rows)
+        self.candidates.keep_only(rows)
+        return True
 
     def columns(self, names: Sequence[str]) -> dict[str, pa.Array | pa.ChunkedArray]:
         """Return columns of the candidate rows, as the table has them."""
@@ -263,8 +275,9 @@ class PagedRowGroups:
         Raises:
             SourceError: the pages hold other rows than the footer says.
         """
-        wanted = self._parts([name for name in names if name not in self._read])
-        together: dict[object, list[_Wanted]] = {}
+        new = [name for name in names if name not in self._read]
+        wanted = wanted_pages(self.candidate_groups(), new)
+        together: dict[object, list[WantedColumn]] = {}
         for one in wanted:
             leaf = self.leaves[one.name]
             is_text = leaf.physical == BYTE_ARRAY and leaf.arrow == self.types[one.name]
@@ -274,20 +287,20 @@ class PagedRowGroups:
             together.setdefault(key, []).append(one)
         self._decode(list(together.values()))
 
-    def _decode(self, wanted: Sequence[Sequence[_Wanted]]) -> None:
+    def _decode(self, wanted: Sequence[Sequence[WantedColumn]]) -> None:
         """Decode columns; those whose decoded rows are the same are decoded together."""
         sparse = self._is_sparse
         mask = self.candidates.mask if sparse else None
         keeps = [of[0].placement.keep(mask) for of in wanted]
         with contextlib.ExitStack() as stack:
             files = [
-                stack.enter_context(self._page_file(columns, keep))
+                stack.enter_context(page_file(columns, self.leaves, keep, self.path))
                 for columns, keep in zip(wanted, keeps, strict=True)
             ]
             coded = {
                 columns[0].name
                 for columns, file in zip(wanted, files, strict=True)
-                if columns[0].text and _is_coded(columns[0], file)
+                if columns[0].text and is_coded(columns[0], file)
             }
             decoded = decode(files, self.reader, coded)
         for columns, keep, values in zip(wanted, keeps, decoded, strict=True):
@@ -295,87 +308,30 @@ class PagedRowGroups:
             expected = placement.rows if keep is None else int(np.count_nonzero(keep))
             if values.rows != expected:
                 raise SourceError(
-                    f"{self._path}: expected {expected} rows, its pages have {values.rows}"
+                    f"{self.path}: expected {expected} rows, its pages have {values.rows}"
                 )
             rows = self.candidates.positions if sparse else placement.covered(len(self.candidates))
             for c in columns:
                 self._read[c.name] = _Read(values, rows)
-
-    @contextlib.contextmanager
-    def _page_file(self, columns: Sequence[_Wanted], keep: Mask | None) -> Iterator[PageFile]:
-        """Read the pages of columns into a file.
-
-        Raises:
-            SourceError: an offset index lists other pages.
-        """
-        groups = [
-            GroupPart(ranges, [part for _, part, _ in parts])
-            for parts in zip(*(c.parts for c in columns), strict=True)
-            for ranges in [parts[0][0]]
-        ]
-        with read_pages([(c.name, self.leaves[c.name]) for c in columns], groups, keep) as file:
-            for i, c in enumerate(columns):
-                for (_, _, listed), group in zip(c.parts, file.views, strict=True):
-                    if listed is not None and not is_as_listed(*listed, group[i]):
-                        raise SourceError(f"{self._path}: the offset index of {c.name} is wrong")
-            yield file
 
     @property
     def _is_sparse(self) -> bool:
         return self.candidates.count < SPARSE * len(self.candidates)
 
     @property
-    def _path(self) -> str:
+    def path(self) -> str:
+        """The path of a file, for messages."""
         return self._windows[0].group.path
 
-    def _parts(self, names: Sequence[str]) -> list[_Wanted]:
-        """Return the pages of columns that hold candidate rows."""
-        groups = list(self.candidate_groups())
-        look_up(
-            [
-                (windows[0].group, name)
-                for windows, _, candidates in groups
-                for name in names
-                if needs_pages(windows, name, candidates)
-            ]
-        )
-        out = []
-        for name in names:
-            parts: list[Part] = []
-            runs: list[tuple[int, int, int]] = []
-            decoded = 0
-            for windows, first, candidates in groups:
-                part, page_rows = pages_to_read(windows, name, candidates)
-                parts.append(part)
-                runs += runs_of(windows, page_rows, decoded, first)
-                decoded += part[1].values
-            out.append(_Wanted(name, parts, Placement.of(runs, decoded)))
-        return out
+    def candidate_groups(self) -> list[CandidateGroup]:
+        """Return the row groups that hold candidate rows."""
+        return candidate_groups(self._windows, self.candidates.mask)
 
     def sample(self, count: int) -> PagedRowGroups:
         """Return some of the row groups, spread over all."""
         groups = list({id(w.group): w.group for w in self._windows}.values())
         few = groups[:: max(len(groups) // count, 1)]
         return PagedRowGroups(self._head, self.leaves, self.types, few, self.reader)
-
-    def candidate_groups(self) -> Iterator[tuple[list[Window], int, Mask]]:
-        """Yield the windows of each row group with candidate rows, their first row and mask."""
-        first = 0
-        for _, members in itertools.groupby(self._windows, lambda w: id(w.group)):
-            windows = list(members)
-            rows = sum(w.rows for w in windows)
-            candidates = self.candidates.mask[first : first + rows]
-            if candidates.any():
-                yield windows, first, candidates
-            first += rows
-
-
-def _is_coded(column: _Wanted, file: PageFile) -> bool:
-    """Return True if all pages of a file's only column are coded by dictionaries."""
-    return all(
-        is_dictionary_coded(part, group[0])
-        for (_, part, _), group in zip(column.parts, file.views, strict=True)
-    )
 
 
 def _rows(windows: Sequence[Window]) -> int:

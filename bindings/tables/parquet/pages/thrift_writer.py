@@ -139,6 +139,12 @@ def _varint(value: int) -> bytes:
         return ONE_BYTE[value]
     if value < 1 << 14:
         return bytes((value & 127 | 128, value >> 7))
+    if value < 1 << 21:
+        return bytes((value & 127 | 128, value >> 7 & 127 | 128, value >> 14))
+    if value < 1 << 28:
+        return bytes((
+            value & 127 | 128, value >> 7 & 127 | 128, value >> 14 & 127 | 128, value >> 21
+        ))  # fmt: skip
     out = bytearray()
     while value > 127:
         out.append(value & 127 | 128)

@@ -69,6 +69,21 @@ class Placement(NamedTuple):
             out[a : a + n] = True if candidates is None else candidates[b : b + n]
         return out
 
+    def in_windows(self, decoded: Ints) -> Ints:
+        """Return the rows of the windows that some decoded rows are.
+
+        Args:
+            decoded: The decoded rows, ascending; all of them lie in windows.
+
+        Example:
+            >>> placement = Placement.of([(2, 0, 3), (7, 3, 2)], 9)
+            >>> placement.in_windows(np.array([2, 4, 8]))
+            array([0, 2, 4])
+        """
+        ends = np.append(self.decoded[1:], self.rows)
+        counts = np.diff(np.searchsorted(decoded, ends), prepend=0)
+        return decoded + np.repeat(self.window - self.decoded, counts)
+
     def covered(self, n: int) -> Ints | None:
         """Return which of the n rows of windows were decoded, ascending; None: all of them."""
         if self._whole and self.rows == n:

@@ -1,0 +1,183 @@
+"""What the footers of a Parquet table say: made once, and used again by later scans.
+
+A scan of files that did not change since an earlier scan of the process takes over what that scan
+and its plans have read and packed, instead of reading the same footers again.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from skipstone.bindings.progress import FooterProgress
+from skipstone.bindings.statistics.statistics import Statistics
+from skipstone.bindings.tables.files import UNKNOWN, Files, Ints
+from skipstone.bindings.tables.identity import identity_of
+from skipstone.bindings.tables.parquet.blooms import FileBlooms
+from skipstone.bindings.tables.parquet.file_schemas import common_schema
+from skipstone.bindings.tables.parquet.footer_cache import FooterCache
+from skipstone.bindings.tables.parquet.footer_groups import FooterPart
+from skipstone.bindings.tables.parquet.footers import FooterMap
+from skipstone.bindings.tables.parquet.groups import (
+    Exactness,
+    LazyColumns,
+    RowGroupPart,
+    RowGroups,
+    schemas_in,
+)
+from skipstone.ir.errors import SourceError
+from skipstone.kernels.config import config
+from skipstone.kernels.decode.arrays import longs
+from skipstone.kernels.run.recent import Recent
+
+# Tables of more files are not kept: a question takes them longer than reading their footers.
+MAX_FILES: Final = 1 << 10
+# Bytes of all tables that are kept, and of the statistics of a row group apart from its footer.
+MAX_BYTES, GROUP_BYTES = 1 << 25, 1 << 11
+
+
+class Contents:
+    """The row groups of a table, and their statistics.
+
+    Args:
+        files: The table's files.
+        parts: The row groups of those files.
+        schema: The columns of the table; None: those of all files.
+        partitions: The columns whose values come from folders' names, or from `values`.
+        values: Partition column -> its value in each folder; None takes them from folders' names.
+
+    Attributes:
+        schema: The columns of the table, partition columns last.
+        groups: The row groups, in table order.
+        footers: Path -> footer, for the files whose own footer was read.
+        unreadable: Path -> why its footer cannot be read.
+    """
+
+    def __init__(
+        self,
+        files: Files,
+        parts: Sequence[RowGroupPart],
+        schema: pa.Schema | None,
+        partitions: Sequence[pa.Field],
+        values: Mapping[str, pa.Array] | None,
+    ) -> None:
+        names = {f.name.lower() for f in partitions}
+        # A partition value overrides a column of the same name in the file, as in Spark.
+        data = common_schema(schemas_in(parts)) if schema is None else schema
+        if names:
+            data = pa.schema([*(f for f in data if f.name.lower() not in names), *partitions])
+        self.schema: pa.Schema = data if data.metadata is None else data.remove_metadata()
+        self.groups = RowGroups(files, parts, self.schema, partitions, values)
+        footers = [f for p in parts if isinstance(p, FooterPart) for f in p.footers]
+        self.unreadable: Mapping[str, SourceError] = {
+            f.path: e for f in footers if (e := f.error) is not None
+        }
+        self.footers = FooterMap(footers)
+        self.nbytes = GROUP_BYTES * len(self.groups) + sum(
+            block.nbytes for block in {id(f.block): f.block for f in footers}.values()
+        )
+        self._statistics: dict[str, tuple[Statistics, FileBlooms]] = {}
+
+    def statistics_in(self, timezone: str, cache: FooterCache) -> Statistics:
+        """Return the statistics of the row groups.
+
+        Args:
+            timezone: The zone in which partition timestamps without a zone are read.
+            cache: That of the table which asks: its meter counts the bloom filters to be read.
+        """
+        if not any(
+            pa.types.is_timestamp(f.type) and f.type.tz is not None
+            for f in self.groups.partitions.values()
+        ):
+            timezone = "UTC"
+        if timezone not in self._statistics:
+            self._statistics[timezone] = self._made(timezone, cache)
+        statistics, blooms = self._statistics[timezone]
+        blooms.meter = cache.meter
+        return statistics
+
+    def _made(self, timezone: str, cache: FooterCache) -> tuple[Statistics, FileBlooms]:
+        n, columns = len(self.groups), LazyColumns(self.groups, timezone)
+        rows = _counts(self.groups.rows)
+        bounds = functools.partial(
+            Statistics, self.schema, n, columns, row_count=rows, counts_parents=True
+        )
+        blooms = FileBlooms(self.groups, bounds, cache.filesystem, cache.meter)
+        return Statistics(
+            self.schema,
+            n,
+            columns,
+            row_count=rows,
+            extras=Exactness(columns),
+            members=blooms,
+            counts_parents=True,
+        ), blooms
+
+
+_recent: Recent[Hashable, Contents] = Recent(MAX_BYTES)
+
+
+def contents_of(
+    files: Files,
+    cache: FooterCache,
+    partitions: Sequence[pa.Field],
+    progress: FooterProgress | None = None,
+) -> Contents:
+    """Return what the footers of files say: from an earlier scan, or read now.
+
+    Args:
+        files: The files, as they were listed.
+        cache: Reads the footers.
+        partitions: The columns whose values come from folders' names.
+        progress: Called with (files whose footer is known, files).
+
+    Raises:
+        SourceError: a footer cannot be read, and such files are not kept.
+    """
+    key = _key_of(files, cache, partitions)
+    found = None if key is None else _recent.find(key)
+    if found is None:
+        found = Contents(files, cache.parts(files, progress), None, partitions, None)
+        if key is not None and not found.unreadable:
+            _recent.put(key, found, found.nbytes)
+    else:
+        cache.meter.count("footers in memory", len(files))
+        if progress is not None:
+            progress(len(files), len(files))
+    return found
+
+
+def _key_of(files: Files, cache: FooterCache, partitions: Sequence[pa.Field]) -> Hashable | None:
+    """Return what identifies the contents of a table; None if they are not to be kept."""
+    if (
+        not config.keep_footers
+        or len(files) > MAX_FILES
+        or not isinstance(cache.filesystem, pafs.LocalFileSystem)
+        or not cache.reads_all_footers
+    ):
+        return None
+    paths = files.paths.to_pylist()
+    identities = tuple(map(identity_of, paths))
+    if None in identities:
+        return None
+    sizes = [one.size for one in identities if one is not None]
+    times = [one.modified for one in identities if one is not None]
+    if sizes != files.sizes.tolist() or times != files.times.tolist():
+        return None  # a file has changed since it was listed
+    folders = tuple((path, tuple(texts.items())) for path, texts in files.folders)
+    return (
+        tuple(paths), identities, folders, files.folder.tobytes(), tuple(partitions),
+    )  # fmt: skip
+
+
+def forget() -> None:
+    """Read all footers anew from now on."""
+    _recent.clear()
+
+
+def _counts(values: Ints) -> pa.Array:
+    return longs(values, values != UNKNOWN)

@@ -1,0 +1,176 @@
+"""The pages of columns that hold candidate rows, and the files in memory that decoders get."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from skipstone.bindings.tables.parquet.pages.leaf_types import LeafType
+from skipstone.bindings.tables.parquet.pages.page_checks import is_as_listed, is_dictionary_coded
+from skipstone.bindings.tables.parquet.pages.page_choice import (
+    PageRows,
+    Part,
+    Window,
+    look_up,
+    needs_pages,
+    pages_to_read,
+    runs_of,
+)
+from skipstone.bindings.tables.parquet.pages.page_file import GroupPart, PageFile, read_pages
+from skipstone.bindings.tables.parquet.pages.windows import Placement
+from skipstone.ir.errors import SourceError
+
+Mask = npt.NDArray[np.bool_]
+
+
+class CandidateGroup(NamedTuple):
+    """A row group with candidate rows.
+
+    Attributes:
+        windows: Its windows.
+        first: Their first row, counted through the windows of all row groups.
+        candidates: The mask of the candidates among the rows of its windows.
+    """
+
+    windows: list[Window]
+    first: int
+    candidates: Mask
+
+    @property
+    def is_whole(self) -> bool:
+        """True if every row of the row group is a candidate."""
+        return len(self.candidates) == self.windows[0].group.rows and bool(self.candidates.all())
+
+    def pages_to_read(self, name: str) -> tuple[Part, PageRows]:
+        """Return the pages of a column that hold candidate rows, and their rows."""
+        if self.is_whole:
+            return self.windows[0].group.whole(name)
+        return pages_to_read(self.windows, name, self.candidates)
+
+
+@dataclass(slots=True)
+class WantedColumn:
+    """A column to decode.
+
+    Attributes:
+        name: The column.
+        parts: Its pages, for each row group.
+        placement: Where their rows lie in the windows.
+        text: True if it may be decoded as a dictionary.
+    """
+
+    name: str
+    parts: list[Part]
+    placement: Placement
+    text: bool = False
+
+
+def candidate_groups(windows: Sequence[Window], mask: Mask) -> list[CandidateGroup]:
+    """Return the row groups of windows that hold candidate rows.
+
+    Args:
+        windows: The windows.
+        mask: The mask of the candidates among the rows of all windows.
+    """
+    out, first = [], 0
+    for _, members in itertools.groupby(windows, lambda w: id(w.group)):
+        own = list(members)
+        rows = sum(w.rows for w in own)
+        candidates = mask[first : first + rows]
+        if candidates.any():
+            out.append(CandidateGroup(own, first, candidates))
+        first += rows
+    return out
+
+
+def wanted_pages(groups: Sequence[CandidateGroup], names: Sequence[str]) -> list[WantedColumn]:
+    """Return the pages of columns that hold candidate rows."""
+    chosen = _chosen(groups, names)
+    return [_wanted(name, groups, chosen[name]) for name in names]
+
+
+def wanted_together(groups: Sequence[CandidateGroup], names: Sequence[str]) -> list[WantedColumn]:
+    """Return the pages of columns that hold candidate rows, the same rows for each column.
+
+    A row group whose columns have different page boundaries is read as a whole.
+    """
+    chosen = _chosen(groups, names)
+    for i, group in enumerate(groups):
+        g = group.windows[0].group
+        each = [chosen[name][i][1] for name in names]
+        if any(rows != each[0] for rows in each):
+            for name in names:
+                chosen[name][i] = g.whole(name)
+    return [_wanted(name, groups, chosen[name]) for name in names]
+
+
+def _chosen(
+    groups: Sequence[CandidateGroup], names: Sequence[str]
+) -> dict[str, list[tuple[Part, PageRows]]]:
+    """Return for each column the pages to read of each row group, and their rows."""
+    partial = [g for g in groups if not g.is_whole]
+    look_up(
+        [
+            (windows[0].group, name)
+            for windows, _, candidates in partial
+            for name in names
+            if needs_pages(windows, name, candidates)
+        ]
+    )
+    return {name: [g.pages_to_read(name) for g in groups] for name in names}
+
+
+def _wanted(
+    name: str, groups: Sequence[CandidateGroup], chosen: Sequence[tuple[Part, PageRows]]
+) -> WantedColumn:
+    runs: list[tuple[int, int, int]] = []
+    decoded = 0
+    for (windows, first, _), (part, page_rows) in zip(groups, chosen, strict=True):
+        runs += runs_of(windows, page_rows, decoded, first)
+        decoded += part[1].values
+    return WantedColumn(name, [part for part, _ in chosen], Placement.of(runs, decoded))
+
+
+@contextlib.contextmanager
+def page_file(
+    columns: Sequence[WantedColumn],
+    leaves: Mapping[str, LeafType],
+    keep: Mask | None,
+    path: str,
+) -> Iterator[PageFile]:
+    """Read the pages of columns into a file.
+
+    Args:
+        columns: The columns, with the same rows each.
+        leaves: Column -> its type in the files.
+        keep: The mask of the rows to return; None: all of them.
+        path: A file's path, for messages.
+
+    Raises:
+        SourceError: an offset index lists other pages.
+        OSError: a file cannot be read.
+    """
+    groups = [
+        GroupPart(parts[0][0], [part for _, part, _ in parts])
+        for parts in zip(*(c.parts for c in columns), strict=True)
+    ]
+    with read_pages([(c.name, leaves[c.name]) for c in columns], groups, keep) as file:
+        for i, c in enumerate(columns):
+            for (_, _, listed), group in zip(c.parts, file.views, strict=True):
+                if listed is not None and not is_as_listed(*listed, group[i]):
+                    raise SourceError(f"{path}: the offset index of {c.name} is wrong")
+        yield file
+
+
+def is_coded(column: WantedColumn, file: PageFile) -> bool:
+    """Return True if all pages of a file's only column are coded by dictionaries."""
+    return all(
+        is_dictionary_coded(part, group[0])
+        for (_, part, _), group in zip(column.parts, file.views, strict=True)
+    )
