@@ -20,7 +20,7 @@ from skipstone.bindings.tables.char_columns import padded
 from skipstone.bindings.tables.delta.fields import TableFields, physical_name
 from skipstone.bindings.tables.delta.vectors import deleted_rows
 from skipstone.bindings.tables.identity import identity_in
-from skipstone.bindings.tables.parquet.footer import read_footer
+from skipstone.bindings.tables.parquet.footer import footer_of
 from skipstone.bindings.tables.parquet.heads import Heads
 from skipstone.bindings.tables.parquet.pages.plan_pages import judge_file
 from skipstone.bindings.tables.parquet.pages.ranges import Ranges, is_local
@@ -135,7 +135,7 @@ class FileReader(Reader):
         fs, path = self._locate(action["path"])
         identity = identity_in(fs, path)
         source = fs.open_input_file(path)
-        parsed, _ = read_footer(source, heads, local=is_local(fs))
+        parsed = footer_of(source, identity, heads, local=is_local(fs))
         deleted = None
         if (vector := action["deletionVector"]) is not None:
             deleted = deleted_rows(vector, self.fs, self.root, int(parsed.rows.sum()))

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from skipstone.bindings.tables.files import UNKNOWN, Ints
+from skipstone.bindings.tables.identity import FileIdentity
 from skipstone.bindings.tables.parquet import thrift
 from skipstone.bindings.tables.parquet.heads import MAGIC, Head, Heads, parse_footer
 from skipstone.bindings.tables.parquet.page_locations import page_locations_in_python
@@ -24,6 +25,7 @@ from skipstone.kernels.decode import page_layout
 from skipstone.kernels.decode.footer_layout import Layout, is_compiled, layout_of
 from skipstone.kernels.decode.footer_loops import DEFINED, FLAGS, MAX_BYTES, REPEATED, UNENCODED
 from skipstone.kernels.decode.spans import Bytes
+from skipstone.kernels.run.recent import Recent
 
 # Bytes that are read from a file's end at first; a second read costs little if the file is local.
 FIRST_FETCH, LOCAL_FETCH = 1 << 16, 1 << 13
@@ -32,6 +34,9 @@ MAX_LAYOUT: Final = 1 << 26  # bytes; longer footers are left to pyarrow
 # `NO_LOOP_BYTES` no loop is loaded from disk, up to `FEW` none is compiled. 1 KB takes 0.2 ms.
 NO_LOOP_BYTES, FEW, MAX_PYTHON = 1 << 16, 1 << 19, 1 << 20
 _read_by_python = 0
+# Bytes of a footer apart from its data, and of all footers that are kept for the next reader.
+KEPT_BYTES, MAX_KEPT = 1 << 12, 1 << 24
+_recent: Final = Recent[FileIdentity, "ParsedFooter"](MAX_KEPT)
 READ_ERRORS: Final = (OSError, pa.ArrowException, ValueError)  # how pyarrow refuses a footer
 # Parquet's types by number.
 PHYSICAL_TYPES: Final = (
@@ -250,6 +255,27 @@ def read_footer(
     """
     footer, nbytes = footer_bytes(source, local=local)
     return ParsedFooter(footer, heads), nbytes
+
+
+def footer_of(
+    source: pa.NativeFile, identity: FileIdentity | None, heads: Heads, *, local: bool
+) -> ParsedFooter:
+    """Return a file's footer: the one that was read before if the file is the same, or read now.
+
+    Args:
+        source: The file.
+        identity: What identifies its content, from before it was opened; None: nothing does.
+        heads, local: As for `read_footer`.
+
+    Raises:
+        OSError, ArrowException, ValueError: the footer cannot be read, or there is none.
+    """
+    found = None if identity is None else _recent.find(identity)
+    if found is None:
+        found, _ = read_footer(source, heads, local=local)
+        if identity is not None:
+            _recent.put(identity, found, KEPT_BYTES + 2 * len(found.data))
+    return found
 
 
 def footer_bytes(source: pa.NativeFile, *, local: bool = False) -> tuple[bytes, int]:

@@ -15,7 +15,7 @@ import pytest
 
 import skipstone as ss
 from skipstone.bindings.tables import identity
-from skipstone.bindings.tables.parquet import contents
+from skipstone.bindings.tables.parquet import contents, footer
 from skipstone.bindings.tables.parquet.pages import page_choice, page_segments
 from skipstone.kernels.run.recent import Recent
 
@@ -26,7 +26,9 @@ TICK = 0.02  # a file system's clock has ticks of at most 10 ms
 def settled(monkeypatch):
     """Count files as settled at once, and begin with nothing kept."""
     monkeypatch.setattr(identity, "UNSETTLED", 0)
-    for recent in (contents._recent, page_choice._recent, page_segments._recent):
+    for recent in (
+        contents._recent, footer._recent, page_choice._recent, page_segments._recent
+    ):  # fmt: skip
         recent.clear()
 
 
@@ -249,3 +251,26 @@ def test_pages_without_their_dictionary(tmp_path, monkeypatch):
             assert found.equals(data.slice(k, 1))
             whole = any(a <= start and stop - 1000 <= b for a, b in read)
             assert whole is with_dictionary, (reader, k)
+
+
+def test_files_of_a_delta_table(tmp_path, monkeypatch):
+    deltalake = pytest.importorskip("deltalake")
+    data = pa.table({"x": range(1000), "p": [i % 2 for i in range(1000)]})
+    deltalake.write_deltalake(tmp_path, data, partition_by=["p"])
+    time.sleep(TICK)
+    read, inner = [], footer.read_footer
+    monkeypatch.setattr(footer, "read_footer", lambda *a, **k: (read.append(1), inner(*a, **k))[1])
+
+    def found():
+        return ss.scan_delta(tmp_path).plan("x < 5").to_arrow().column("x").to_pylist()
+
+    for _ in range(3):
+        assert sorted(found()) == [0, 1, 2, 3, 4]
+    assert len(read) == 2
+    (path,) = tmp_path.glob("p=0/*.parquet")  # nobody should, but the file is replaced
+    times = path.stat().st_mtime_ns
+    pq.write_table(pa.table({"x": pa.array([3] * 500, pa.int64())}), path)
+    os.utime(path, ns=(times, times))
+    time.sleep(TICK)
+    assert sorted(found()) == [1, 3, *[3] * 500]
+    assert len(read) == 3
