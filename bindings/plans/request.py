@@ -152,8 +152,13 @@ def predicate_over(
     Raises:
         PredicateError: the condition is malformed, or it is a predicate over another schema.
     """
-    if isinstance(where, str) and len(where) <= MAX_KEPT_TEXT:
-        key = where, id(schema), timezone, ansi, case_sensitive, len(REGISTERED)
+    settings = timezone, ansi, case_sensitive
+    if (
+        isinstance(where, str)
+        and len(where) <= MAX_KEPT_TEXT
+        and [type(value) for value in settings] == [str, bool, bool]
+    ):
+        key = where, id(schema), *settings, len(REGISTERED)
         return _recent.get(
             key,
             lambda: (

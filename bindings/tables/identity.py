@@ -1,23 +1,32 @@
 """Identify the content of local files without reading it, so that what was read can be used again.
 
 The system's record of a file says when the file was last changed, and no program can set that time.
+This is only believed of file systems that are known to keep such records on this machine. Network
+file systems answer from caches, and those over object stores make the records up.
 """
 
 from __future__ import annotations
 
+import functools
 import os
+import sys
 import time
 from typing import Final, NamedTuple
 
 import pyarrow.fs as pafs
 
+from skipstone.bindings.statistics.store.settled import COARSE_STEP
 from skipstone.kernels.config import config
 
 # A file that changed this recently, in ns, may change again within one tick of the file system's
-# clock and keep its times. The ticks of some file systems last two seconds.
-UNSETTLED: Final = 2 * 10**9
-# Windows has the time of creation in the place of the time of change.
-HAS_CHANGE_TIME: Final = os.name == "posix"
+# clock and keep its times.
+UNSETTLED: Final = COARSE_STEP
+# File systems whose records of files are kept by the kernel of this machine alone.
+TRUSTED: Final = frozenset(
+    ("bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "jfs", "overlay", "tmpfs", "xfs", "zfs")
+)
+MOUNTS: Final = "/proc/self/mountinfo"  # Linux alone has it
+MOUNTS_SECONDS: Final = 1  # how long the list of mounted file systems is used
 
 
 class FileIdentity(NamedTuple):
@@ -47,8 +56,8 @@ def identity_of(path: str) -> FileIdentity | None:
         path: The file.
 
     Returns:
-        The identity; None if the file cannot be found, if it changed a moment ago, or if the system
-        does not say when it changed.
+        The identity; None if the file cannot be found, if it changed a moment ago, or if its file
+        system is not known to keep true records.
 
     Example:
         >>> import pathlib, tempfile
@@ -57,14 +66,12 @@ def identity_of(path: str) -> FileIdentity | None:
         >>> identity_of(str(path)) is None
         True
     """
-    if not HAS_CHANGE_TIME:
-        return None
     try:
         found = os.stat(path)
     except (OSError, ValueError):
         return None
     newest = max(found.st_ctime_ns, found.st_mtime_ns)
-    if time.time_ns() - newest < UNSETTLED:
+    if time.time_ns() - newest < UNSETTLED or found.st_dev not in _trusted_devices():
         return None
     return FileIdentity(
         found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
@@ -79,3 +86,44 @@ def identity_in(filesystem: pafs.FileSystem, path: str) -> FileIdentity | None:
     """
     is_kept = isinstance(filesystem, pafs.LocalFileSystem) and config.keep_footers
     return identity_of(path) if is_kept else None
+
+
+def _trusted_devices() -> frozenset[int]:
+    """Return the devices of the mounted file systems that are trusted."""
+    return _devices_at(int(time.monotonic() / MOUNTS_SECONDS))
+
+
+@functools.lru_cache(maxsize=1)
+def _devices_at(moment: int) -> frozenset[int]:
+    """Return the devices that are trusted; `moment` says when to read them again."""
+    if sys.platform != "linux":
+        return frozenset()
+    try:
+        with open(MOUNTS, encoding="utf-8", errors="replace") as file:
+            return trusted_in(file.read())
+    except OSError:
+        return frozenset()
+
+
+def trusted_in(mounts: str) -> frozenset[int]:
+    """Return the devices of trusted file systems in the text of a list of mounts.
+
+    A device that is mounted as several kinds of file systems is not trusted.
+
+    Source: proc(5), `/proc/pid/mountinfo`.
+
+    Example:
+        >>> text = "27 1 254:0 / / rw - ext4 /dev/vda rw\\n40 27 0:51 / /mnt rw - nfs4 host:/ rw\\n"
+        >>> trusted_in(text) == {os.makedev(254, 0)}
+        True
+    """
+    kinds: dict[int, set[str]] = {}
+    for line in mounts.splitlines():
+        before, _, after = line.partition(" - ")
+        fields, kind = before.split(" "), after.partition(" ")[0]
+        if len(fields) < 5:
+            continue
+        major, _, minor = fields[2].partition(":")
+        if major.isdecimal() and minor.isdecimal():
+            kinds.setdefault(os.makedev(int(major), int(minor)), set()).add(kind)
+    return frozenset(device for device, own in kinds.items() if own <= TRUSTED)

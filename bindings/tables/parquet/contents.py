@@ -1,7 +1,7 @@
-"""What the footers of a Parquet table say: made once, and used again by later scans.
+"""Keep the row groups and statistics of the tables that were scanned last.
 
-A scan of files that did not change since an earlier scan of the process takes over what that scan
-and its plans have read and packed, instead of reading the same footers again.
+If no file has changed since an earlier scan of the process, a new scan takes over what that scan
+and its plans have read and packed. It does not read the footers again.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from skipstone.bindings.tables.files import UNKNOWN, Files, Ints
 from skipstone.bindings.tables.identity import identity_of
 from skipstone.bindings.tables.parquet.blooms import FileBlooms
 from skipstone.bindings.tables.parquet.file_schemas import common_schema
+from skipstone.bindings.tables.parquet.footer import IN_MEMORY
 from skipstone.bindings.tables.parquet.footer_cache import FooterCache
 from skipstone.bindings.tables.parquet.footer_groups import FooterPart
 from skipstone.bindings.tables.parquet.footers import FooterMap
@@ -34,10 +35,9 @@ from skipstone.kernels.config import config
 from skipstone.kernels.decode.arrays import longs
 from skipstone.kernels.run.recent import Recent
 
-# Tables of more files are not kept: a question takes them longer than reading their footers.
-MAX_FILES: Final = 1 << 10
-# Bytes of all tables that are kept, and of the statistics of a row group apart from its footer.
-MAX_BYTES, GROUP_BYTES = 1 << 25, 1 << 11
+MAX_FILES: Final = 1 << 10  # tables of more files are not kept, to limit memory
+MAX_BYTES: Final = 1 << 25  # of all tables that are kept
+GROUP_BYTES: Final = 1 << 11  # of the statistics of a row group, apart from its footer
 
 
 class Contents:
@@ -55,6 +55,7 @@ class Contents:
         groups: The row groups, in table order.
         footers: Path -> footer, for the files whose own footer was read.
         unreadable: Path -> why its footer cannot be read.
+        nbytes: The approximate bytes of all that in host memory.
     """
 
     def __init__(
@@ -77,9 +78,9 @@ class Contents:
             f.path: e for f in footers if (e := f.error) is not None
         }
         self.footers = FooterMap(footers)
-        self.nbytes = GROUP_BYTES * len(self.groups) + sum(
-            block.nbytes for block in {id(f.block): f.block for f in footers}.values()
-        )
+        blocks = {id(f.block): f.block for f in footers}.values()
+        nbytes = sum(block.nbytes for block in blocks)
+        self.nbytes = GROUP_BYTES * len(self.groups) + IN_MEMORY * nbytes
         self._statistics: dict[str, tuple[Statistics, FileBlooms]] = {}
 
     def statistics_in(self, timezone: str, cache: FooterCache) -> Statistics:
@@ -127,7 +128,7 @@ def contents_of(
     partitions: Sequence[pa.Field],
     progress: FooterProgress | None = None,
 ) -> Contents:
-    """Return what the footers of files say: from an earlier scan, or read now.
+    """Return the row groups of files, from an earlier scan or by reading the footers now.
 
     Args:
         files: The files, as they were listed.
@@ -161,22 +162,17 @@ def _key_of(files: Files, cache: FooterCache, partitions: Sequence[pa.Field]) ->
     ):
         return None
     paths = files.paths.to_pylist()
-    identities = tuple(map(identity_of, paths))
-    if None in identities:
+    found = [identity_of(path) for path in paths]
+    identities = tuple(one for one in found if one is not None)
+    if len(identities) < len(paths):
         return None
-    sizes = [one.size for one in identities if one is not None]
-    times = [one.modified for one in identities if one is not None]
+    sizes, times = [one.size for one in identities], [one.modified for one in identities]
     if sizes != files.sizes.tolist() or times != files.times.tolist():
         return None  # a file has changed since it was listed
     folders = tuple((path, tuple(texts.items())) for path, texts in files.folders)
     return (
         tuple(paths), identities, folders, files.folder.tobytes(), tuple(partitions),
     )  # fmt: skip
-
-
-def forget() -> None:
-    """Read all footers anew from now on."""
-    _recent.clear()
 
 
 def _counts(values: Ints) -> pa.Array:

@@ -34,8 +34,9 @@ MAX_LAYOUT: Final = 1 << 26  # bytes; longer footers are left to pyarrow
 # `NO_LOOP_BYTES` no loop is loaded from disk, up to `FEW` none is compiled. 1 KB takes 0.2 ms.
 NO_LOOP_BYTES, FEW, MAX_PYTHON = 1 << 16, 1 << 19, 1 << 20
 _read_by_python = 0
-# Bytes of a footer apart from its data, and of all footers that are kept for the next reader.
-KEPT_BYTES, MAX_KEPT = 1 << 12, 1 << 24
+# Bytes of a parsed footer: some, and so many for each byte of its data, most of them for the slots
+# of its column chunks; and those of all footers that are kept for the next reader.
+KEPT_BYTES, IN_MEMORY, MAX_KEPT = 1 << 12, 4, 1 << 24
 _recent: Final = Recent[FileIdentity, "ParsedFooter"](MAX_KEPT)
 READ_ERRORS: Final = (OSError, pa.ArrowException, ValueError)  # how pyarrow refuses a footer
 # Parquet's types by number.
@@ -274,7 +275,7 @@ def footer_of(
     if found is None:
         found, _ = read_footer(source, heads, local=local)
         if identity is not None:
-            _recent.put(identity, found, KEPT_BYTES + 2 * len(found.data))
+            _recent.put(identity, found, KEPT_BYTES + IN_MEMORY * len(found.data))
     return found
 
 

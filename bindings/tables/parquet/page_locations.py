@@ -27,7 +27,7 @@ TYPE_ORDER: Final[dict[int, dict[int, object]]] = {1: {}}  # a union that names 
 
 
 class PageLocations(NamedTuple):
-    """What a footer says of its pages.
+    """The locations of the pages in a footer, and the orders of its columns.
 
     Attributes:
         slots: The same as `page_layout.page_slots_of` returns.

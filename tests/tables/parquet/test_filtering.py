@@ -7,7 +7,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import skipstone as ss
-from skipstone.bindings.tables.parquet.pages import filtering, page_choice, read_pages, row_groups
+from skipstone.bindings.tables.parquet.pages import (
+    decoders,
+    filtering,
+    page_choice,
+    read_pages,
+    row_groups,
+)
 from skipstone.bindings.tables.parquet.pages.page_history import PageHistory
 from skipstone.bindings.tables.parquet.pages.polars_filter import split
 from skipstone.bindings.tables.row_filter import matches
@@ -204,3 +210,57 @@ def test_partitions_deletes_and_missing_columns(seed, tmp_path):
         plan = table_.plan(where)
         one, other = (plan.to_arrow(reader=r) for r in ("polars", "arrow"))
         assert one.num_rows and one.equals(other), where
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "k >= 100 AND k < 400 AND q > 0 AND q < 50",  # two tests of each column
+        "k < 400 OR k > 2000",
+        "k IN (5, 900, 2400) AND s >= 'text'",
+        "k > 5 AND length(u) > 5",
+    ],
+)
+@pytest.mark.parametrize("shape", ["one pass", "columns", "conjuncts"])
+def test_the_decoder_refuses_nothing(where, shape, tmp_path, monkeypatch, caplog):
+    """A refusal falls back to another way, so that only a record and the time show it."""
+    paths = write_files(tmp_path)
+    monkeypatch.setattr(decoders, "POLARS_FROM", 0)
+    if shape != "one pass":
+        monkeypatch.setattr(filtering, "LATE_BYTES", -1)
+        monkeypatch.setattr(filtering, "MIN_NEEDED", 2)
+    if shape == "conjuncts":
+        monkeypatch.setattr(filtering, "TOGETHER_BYTES", -1)
+    expected = answer(paths, where, ["u", "k"], "arrow")
+    filtered, inner = [], decoders._collected
+
+    def counted(*args):
+        filtered.append(inner(*args))
+        return filtered[-1]
+
+    monkeypatch.setattr(decoders, "_collected", counted)
+    with caplog.at_level("DEBUG", "skipstone"):
+        assert answer(paths, where, ["u", "k"], "polars").equals(expected)
+    assert filtered and all(found is not None for found in filtered)
+    assert "Polars" not in caplog.text
+
+
+@pytest.mark.parametrize("wrong", [[1, 0], [0, 0], [0, 10**6]])
+def test_rows_that_polars_numbers_wrongly_are_filtered_otherwise(wrong, tmp_path, monkeypatch):
+    paths = write_files(tmp_path)
+    monkeypatch.setattr(filtering, "LATE_BYTES", -1)
+    monkeypatch.setattr(filtering, "MIN_NEEDED", 2)
+    expected = answer(paths, "k < 400", ["u", "k"], "arrow")
+    inner, numbered = decoders._collected, []
+
+    def renumbered(file, condition, names, row_index=None):
+        found = inner(file, condition, names, row_index)
+        if row_index is None or found is None or found.height < 2:
+            return found
+        numbered.append(1)
+        rows = found.get_column(row_index).to_list()
+        return found.with_columns(pl.Series(row_index, wrong + rows[2:], dtype=pl.UInt32))
+
+    monkeypatch.setattr(decoders, "_collected", renumbered)
+    assert answer(paths, "k < 400", ["u", "k"], "polars").equals(expected)
+    assert numbered

@@ -16,7 +16,7 @@ import pytest
 import skipstone as ss
 from skipstone.bindings.tables import identity
 from skipstone.bindings.tables.parquet import contents, footer
-from skipstone.bindings.tables.parquet.pages import page_choice, page_segments
+from skipstone.bindings.tables.parquet.pages import chunk_pages, page_choice, page_segments
 from skipstone.kernels.run.recent import Recent
 
 TICK = 0.02  # a file system's clock has ticks of at most 10 ms
@@ -274,3 +274,39 @@ def test_files_of_a_delta_table(tmp_path, monkeypatch):
     time.sleep(TICK)
     assert sorted(found()) == [1, 3, *[3] * 500]
     assert len(read) == 3
+
+
+MOUNTS = """\
+27 1 254:0 / / rw,relatime - ext4 /dev/vda rw
+25 24 0:23 / /dev/shm rw - tmpfs tmpfs rw
+40 27 0:51 / /mnt/nfs rw - nfs4 host:/ rw
+41 27 0:52 / /mnt/bucket rw shared:7 master:1 - fuse.s3fs s3fs rw
+42 27 0:53 / /mnt/two rw - ext4 /dev/vdb rw
+43 27 0:53 / /mnt/kinds rw - fuse.sshfs host: rw
+44 27 0:54 / /mnt/odd\\040name rw - xfs /dev/vdc rw
+a line of another form
+45 27 0:x / /mnt/x rw - ext4 /dev/vdd rw
+"""
+
+
+def test_only_local_file_systems_are_believed(tmp_path, monkeypatch):
+    expected = {os.makedev(254, 0), os.makedev(0, 23), os.makedev(0, 54)}
+    assert identity.trusted_in(MOUNTS) == expected and not identity.trusted_in("")
+    write(tmp_path / "t.parquet", range(10))
+    monkeypatch.setattr(identity, "_trusted_devices", frozenset)
+    for _ in range(2):
+        assert ss.scan_parquet(tmp_path).work["footers"] == 1
+
+
+def test_unknown_encodings_may_use_the_dictionary(tmp_path):
+    from skipstone.kernels.decode import page_layout
+
+    for encoding, is_left_out in ((0, True), (8, False), (2, False), (9, True), (10, False)):
+        headers = np.zeros((2, page_layout.STOP + 1), np.int64)
+        headers[1, page_layout.ENCODING] = encoding
+        pages = chunk_pages.Pages(
+            (4, 10), np.array([10, 20]), np.array([20, 30]), np.array([0, 5, 9]), headers
+        )
+        assert (pages.dictionary_of(np.array([1])) is None) is is_left_out
+        assert (pages.dictionary_of(np.array([0, 1])) is None) is is_left_out
+        assert pages.dictionary_of(np.array([0])) is None

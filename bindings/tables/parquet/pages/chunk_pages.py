@@ -22,6 +22,8 @@ from skipstone.kernels.decode import page_layout as layout
 Ints = npt.NDArray[np.int64]
 # Dictionaries of text and numbers; 2 is the number of old writers.
 DICTIONARY_ENCODINGS: Final = (2, 8)
+# PLAIN, RLE, the three of deltas, and BYTE_STREAM_SPLIT. Any other may use a dictionary.
+WITHOUT_DICTIONARY: Final = frozenset((0, 3, 5, 6, 7, 9))
 # Bytes that are read to find a header, and then if it does not end there.
 HEADER_BYTES: Final = (layout.HEADER_BYTES, 1 << 12, 1 << 16)
 # Chunks up to this size are read whole to find their headers: the limit of any chunk, and that of a
@@ -161,14 +163,14 @@ class Pages:
         return np.flatnonzero(out)
 
     def dictionary_of(self, chosen: Ints) -> Span | None:
-        """Return where the dictionary page lies; None if the chosen pages do not use it.
+        """Return where the dictionary page lies; None if the chosen pages surely do not use it.
 
         Writers stop using a dictionary when it has grown to 1 MB; later pages hold the values.
         """
-        if self.headers is None:
+        if self.dictionary is None or self.headers is None:
             return self.dictionary
-        codings = self.headers[chosen, layout.ENCODING]
-        return self.dictionary if any((codings == e).any() for e in DICTIONARY_ENCODINGS) else None
+        used = set(self.headers[chosen, layout.ENCODING].tolist())
+        return None if used <= WITHOUT_DICTIONARY else self.dictionary
 
     def spans(self, chosen: Ints) -> list[Span]:
         """Return where pages lie, runs of neighbours as one; their dictionary page comes first.

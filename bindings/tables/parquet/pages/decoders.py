@@ -17,6 +17,8 @@ import pyarrow.parquet as pq
 from skipstone.bindings.plans.readers import ReaderName, has_polars
 from skipstone.bindings.tables.parquet.pages.page_file import Mask, PageFile
 from skipstone.ir.arrow import arrow_of
+from skipstone.ir.errors import describe_error
+from skipstone.kernels import logs
 from skipstone.kernels.decode.page_layout import are_sound
 
 if TYPE_CHECKING:
@@ -160,7 +162,7 @@ def matching(file: PageFile, condition: Expr) -> Matching | None:
         condition: The condition; Polars pushes it into its decoder.
 
     Returns:
-        The rows; None if Polars refuses the file.
+        The rows; None if Polars refuses the file, or numbers its rows in a way that cannot be.
     """
     number = "row"
     while number in (*file.names, file.mask):
@@ -169,6 +171,14 @@ def matching(file: PageFile, condition: Expr) -> Matching | None:
     if found is None:
         return None
     positions = found.get_column(number).to_numpy().astype(np.int64)
+    rows = int(file.chunks[:: len(file.names), 2].sum())
+    if len(positions) and (
+        (np.diff(positions) <= 0).any()
+        or positions[-1] >= rows
+        or (file.keep is not None and not file.keep[positions].all())
+    ):
+        logs.fallback("rows are filtered after decoding: Polars numbered them wrongly")
+        return None
     return Matching(positions, PolarsColumns(found.select(file.names)))
 
 
@@ -202,7 +212,8 @@ def _collected(
         return scan.filter(condition).select(names).collect().rechunk()
     except (MemoryError, KeyboardInterrupt, SystemExit):
         raise
-    except BaseException:  # its panics are not Exceptions
+    except BaseException as e:  # its panics are not Exceptions
+        logs.fallback(f"rows are filtered after decoding: Polars refused ({describe_error(e)})")
         return None
 
 
