@@ -18,7 +18,8 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
+
+from skipstone.ir import compute as pc
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Numbers: TypeAlias = npt.NDArray[np.generic]
@@ -49,7 +50,7 @@ def plain(array: pa.Array) -> pa.Array:
     """Decode dictionaries and runs and unwrap extension types, so that plain values remain."""
     while True:
         if pa.types.is_dictionary(array.type):
-            array = array.dictionary_decode()
+            array = pc.take(array.dictionary, array.indices)
         elif pa.types.is_run_end_encoded(array.type):
             array = pc.run_end_decode(array)
         elif isinstance(array.type, pa.BaseExtensionType):
@@ -61,14 +62,14 @@ def plain(array: pa.Array) -> pa.Array:
 def ticks_of(times: pa.Array) -> pa.Array:
     """Return times of day as int64, in their unit."""
     if times.type.bit_width == 32:
-        return times.view(pa.int32()).cast(pa.int64())
+        return pc.cast(times.view(pa.int32()), pa.int64())
     return times.view(pa.int64())
 
 
 def times_of(ticks: pa.Array, unit: str) -> pa.Array:
     """Return int64 ticks of a unit as times of day."""
     if unit in ("s", "ms"):
-        return ticks.cast(pa.int32()).view(pa.time32(unit))
+        return pc.cast(ticks, pa.int32()).view(pa.time32(unit))
     return ticks.view(pa.time64(unit))
 
 
@@ -166,7 +167,7 @@ def scalar_of(value: object, arrow_type: pa.DataType) -> pa.Scalar:
 
 def fill(array: Any, value: object) -> Any:
     """Return an Arrow array, chunked or not, with `value` for NULL."""
-    return pc.fill_null(array, scalar_of(value, array.type)) if array.null_count else array
+    return pc.coalesce(array, scalar_of(value, array.type)) if array.null_count else array
 
 
 def without_pandas(values: Sequence[Any], arrow_type: pa.DataType) -> pa.Array | None:
@@ -183,7 +184,7 @@ def without_pandas(values: Sequence[Any], arrow_type: pa.DataType) -> pa.Array |
         return pa.nulls(len(values), arrow_type)
     if given in ({str}, {bytes}) and arrow_type in TEXTS[given.pop()]:
         encoded = [v.encode() if isinstance(v, str) else v or b"" for v in values]
-        return binary_of(encoded, known).cast(arrow_type)
+        return pc.cast(binary_of(encoded, known), arrow_type)
     if given == {Decimal} and pa.types.is_decimal128(arrow_type):
         return _decimals(values, known, arrow_type)
     if given == {int} and pa.types.is_integer(arrow_type):
@@ -202,7 +203,7 @@ def without_pandas(values: Sequence[Any], arrow_type: pa.DataType) -> pa.Array |
         return None
     with np.errstate(over="ignore"):  # as Arrow does, to infinity
         array = np.array(filled, dtype)
-    return arrow_of(array, known).cast(arrow_type)
+    return pc.cast(arrow_of(array, known), arrow_type)
 
 
 def _decimals(

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from skipstone.ir import compute as pc
 from skipstone.ir.node import Node
 from skipstone.ir.session import CannotJudge
 

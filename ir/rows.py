@@ -11,8 +11,8 @@ from typing import Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from skipstone.ir import compute as pc
 from skipstone.ir import types as ty
 from skipstone.ir.arrow import arrow_of, booleans_of, plain
 from skipstone.ir.errors import UnsupportedForm
@@ -69,7 +69,7 @@ def matching_rows(predicate: Node, batch: pa.RecordBatch) -> pa.RecordBatch:
         return batch
     truth = judge(predicate, batch, {})
     _raise_if_unjudged(predicate, truth)
-    return batch.filter(arrow_of(truth.true))
+    return pc.filter(batch, arrow_of(truth.true))
 
 
 def _raise_if_unjudged(predicate: Node, truth: Truth) -> None:
@@ -224,11 +224,11 @@ def column_at(batch: pa.RecordBatch, path: Path) -> pa.Array:
     # decimals (pyarrow 26).
     match from_arrow(values.type):
         case DType(Kind.DATE):
-            return values.cast(pa.date32())
+            return pc.cast(values, pa.date32())
         case DType(Kind.STRING):
-            return values.cast(pa.large_string())
+            return pc.cast(values, pa.large_string())
         case DType(Kind.BINARY):
-            return values.cast(pa.large_binary())
+            return pc.cast(values, pa.large_binary())
         case DType(Kind.DECIMAL, precision=p, scale=s):
-            return values.cast(pa.decimal128(p, s))
+            return pc.cast(values, pa.decimal128(p, s))
     return values

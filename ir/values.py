@@ -16,8 +16,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from skipstone.ir import compute as pc
 from skipstone.ir.arrow import (
     DTYPES,
     arrow_of,
@@ -104,7 +104,7 @@ def from_array(array: pa.Array) -> Values:
     dtype = from_arrow(array.type)
     valid, may_raise = _validity(array), NO
     if dtype.kind is Kind.STRING:
-        array = array.cast(pa.large_string())
+        array = pc.cast(array, pa.large_string())
         if (bad := malformed(array)).any():
             may_raise, array = bad, pc.if_else(arrow_of(bad), scalar_of("", array.type), array)
     return Values(dtype, _lanes(array, dtype), valid, may_raise)
@@ -147,7 +147,7 @@ def _elements(array: pa.Array) -> tuple[list[Any], Mask]:
 def _validity(array: pa.Array) -> Mask:
     if not array.null_count:
         return YES
-    return booleans_of(array.is_valid())
+    return booleans_of(pc.is_valid(array))
 
 
 def bytes_of(texts: pa.Array) -> Data:
@@ -158,7 +158,7 @@ def bytes_of(texts: pa.Array) -> Data:
 
 def text_array(data: Data) -> pa.Array:
     """Return an object array of UTF-8 as Arrow text."""
-    return pa.array(data, pa.large_binary()).cast(pa.large_string())
+    return pc.cast(pa.array(data, pa.large_binary()), pa.large_string())
 
 
 def malformed(texts: pa.Array) -> Mask:
@@ -173,7 +173,7 @@ def malformed(texts: pa.Array) -> Mask:
         return np.array(
             [
                 _is_malformed(raw)
-                for raw in texts.cast(pa.large_string()).view(pa.large_binary()).to_pylist()
+                for raw in pc.cast(texts, pa.large_string()).view(pa.large_binary()).to_pylist()
             ],
             np.bool_,
         )
@@ -191,21 +191,21 @@ def _lanes(array: pa.Array, dtype: DType) -> Data | pa.Array:
         case Kind.STRING:
             return _from_zero(array)
         case Kind.BINARY:
-            return _from_zero(array.cast(pa.large_binary()))
+            return _from_zero(pc.cast(array, pa.large_binary()))
         case Kind.DECIMAL:
             if not pa.types.is_decimal128(array.type):
-                array = array.cast(pa.decimal128(dtype.precision, dtype.scale))
+                array = pc.cast(array, pa.decimal128(dtype.precision, dtype.scale))
             return _digits(unscaled(array), dtype)
         case Kind.DATE:
-            array = array.cast(pa.date32()).view(pa.int32())
+            array = pc.cast(array, pa.date32()).view(pa.int32())
         case Kind.TIME:
             array = ticks_of(array)
         case Kind.TIMESTAMP:
             array = array.view(pa.int64())
         case Kind.BOOL:
-            array = array.cast(pa.uint8())
+            array = pc.cast(array, pa.uint8())
     if array.type not in DTYPES:  # such as intervals
-        array = array.cast(pa.int64())
+        array = pc.cast(array, pa.int64())
     values, known = numbers_of(array), known_of(array)
     if known is not None:
         values = np.where(known, values, values.dtype.type(0))
@@ -221,7 +221,7 @@ def _from_zero(texts: pa.Array) -> pa.Array:
         texts = fill(texts, b"" if pa.types.is_large_binary(texts.type) else "")
     _, buffer, data = texts.buffers()
     if buffer is None or data is None:
-        return pa.array([b""] * len(texts), pa.large_binary()).cast(texts.type)
+        return pc.cast(pa.array([b""] * len(texts), pa.large_binary()), texts.type)
     offsets = np.frombuffer(buffer, np.int64, len(texts) + 1, texts.offset * 8)
     first, last = offsets[[0, -1]].tolist()
     if first:
@@ -248,7 +248,7 @@ def unscaled(array: pa.Array) -> npt.NDArray[np.uint64]:
         words = np.frombuffer(data, np.uint64, len(array) * 2, array.offset * 16).reshape(-1, 2)
     if array.null_count:
         words = np.where(
-            booleans_of(array.is_valid())[:, None],
+            booleans_of(pc.is_valid(array))[:, None],
             words,
             np.uint64(0),
         )
@@ -267,23 +267,24 @@ def to_array(values: Values, n: int) -> pa.Array:
             return _lists(data.tolist(), mask, dtype.element)
         case Kind.STRING | Kind.BINARY:
             raw = pa.array(data, pa.large_binary(), mask=mask)
-            return raw.cast(pa.large_string()) if dtype.kind is Kind.STRING else raw
+            return pc.cast(raw, pa.large_string()) if dtype.kind is Kind.STRING else raw
         case Kind.DECIMAL:
             return _decimals(data, mask, pa.decimal128(dtype.precision, dtype.scale))
         case Kind.DATE:
-            return arrow_of(_longs(data, mask).astype(np.int32), ~mask).cast(pa.date32())
+            return pc.cast(arrow_of(_longs(data, mask).astype(np.int32), ~mask), pa.date32())
         case Kind.TIME:
             return times_of(arrow_of(_longs(data, mask), ~mask), dtype.unit)
         case Kind.TIMESTAMP:
-            return arrow_of(_longs(data, mask), ~mask).cast(
-                pa.timestamp(dtype.unit, "UTC" if dtype.zoned else None)
+            return pc.cast(
+                arrow_of(_longs(data, mask), ~mask),
+                pa.timestamp(dtype.unit, "UTC" if dtype.zoned else None),
             )
         case Kind.BOOL:
             return arrow_of(data.astype(np.bool_), ~mask)
         case Kind.INTERVAL:
             months = dtype.unit == "month"
-            return arrow_of(_longs(data, mask), ~mask).cast(
-                pa.int32() if months else pa.duration("us")
+            return pc.cast(
+                arrow_of(_longs(data, mask), ~mask), pa.int32() if months else pa.duration("us")
             )
         case Kind.UINT if dtype.bits == 64:
             return pa.array(

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-import pyarrow.compute as pc
-
 from skipstone.bindings import hooks
 from skipstone.bindings.predicates.expr import Expr, from_filters, is_filters
 from skipstone.bindings.predicates.function_names import check_functions
 from skipstone.bindings.predicates.iceberg_expr import from_iceberg, is_iceberg
+from skipstone.ir import compute as pc
 from skipstone.ir.bind import bind
 from skipstone.ir.errors import PredicateError, clip
 from skipstone.ir.node import Node, Path, show_path

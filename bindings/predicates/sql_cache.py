@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
+from skipstone.bindings.predicates import saved_parses
 from skipstone.bindings.predicates.sql_reader import Positions
 from skipstone.bindings.predicates.sql_values import number_of
 from skipstone.ir import types as ty
@@ -29,9 +30,14 @@ _PLAIN: Final = re.compile(
     r"|(?:[=<>(,+-]|\b(?:AND|OR|BETWEEN|LIKE|ILIKE|RLIKE)\b)\s*"
     r"(?:(\d{1,38}(?:\.\d{1,38})?)|'([^']*)')(?=\s*[),]|\s+(?:AND|OR)\b|\s*\Z)"
     r"|(?:\bDATE\s*'(\d{4}-\d\d-\d\d)')"
+    r"|(?:\bTIMESTAMP(?:_NTZ|_LTZ)?\s*"
+    r"'(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)?)')"
     r"|'[^']*'",
     re.IGNORECASE | re.ASCII,
 )
+# A mark in its quotes; and what looks like a literal.
+_MARK: Final = re.compile(rf"'?\b{_PREFIX}\d+\b'?")
+_LITERAL: Final = re.compile(r"['\"]|(?<!\w)\d")
 # Comments, escapes, other quotes, and words that make the reader look at the value of a literal.
 _UNSAFE: Final = re.compile(
     r"--|/\*|[\"\\\0]|\b(?:ANY|SOME|ALL|ESCAPE|INTERVAL)\b", re.IGNORECASE | re.ASCII
@@ -77,10 +83,11 @@ def parse_cached(text: str, parse: Parse) -> tuple[Node, Positions] | None:
         marks.append(_mark(name, which == 1))
         given.append(value)
         done = last
-    if not marks:
+    marked = "".join([*pieces, text[done:]])
+    if not marks and _LITERAL.search(marked):
         return None
     try:
-        cached = _parse_marked("".join([*pieces, text[done:]]), tuple(marks), parse)
+        cached = _parse_marked(marked, tuple(marks), parse)
         if cached is None:
             return None
         node = _filled(cached.node, dict(zip(marks, given, strict=True)))
@@ -95,6 +102,9 @@ def parse_cached(text: str, parse: Parse) -> tuple[Node, Positions] | None:
 @functools.lru_cache(maxsize=512)
 def _parse_marked(text: str, marks: tuple[Node, ...], parse: Parse) -> _Cached | None:
     """Parse a text with marks; None if one of them is not a literal."""
+    saved = saved_parses.find(text)
+    if saved is not None:
+        return _Cached(*saved)
     try:
         node, positions = parse(text)
     except (PredicateSyntaxError, PredicateTooDeep):
@@ -107,7 +117,11 @@ def _parse_marked(text: str, marks: tuple[Node, ...], parse: Parse) -> _Cached |
             missing.discard(n)
         elif n.op is Op.IN:
             missing.difference_update(Node(Op.LITERAL, (), v, t) for t, v in _members(n))
-    return None if missing else _Cached(node, positions)
+    if missing:
+        return None
+    if _LITERAL.search(_MARK.sub("", text)) is None:
+        saved_parses.save(text, (node, positions))
+    return _Cached(node, positions)
 
 
 def _filled(n: Node, values: Mapping[Node, Node]) -> Node:

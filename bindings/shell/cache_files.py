@@ -1,4 +1,4 @@
-"""The files of both caches: compiled kernels, and statistics that are kept for other processes.
+"""The files of both caches: kernels with parsed conditions, and statistics of tables.
 
 Only files with names that Skipstone gives are counted and removed, and only those of this user.
 Everything may be removed at any time: another process makes again what it misses, and keeps using
@@ -22,8 +22,11 @@ from skipstone.bindings.tables.delta.disk import MAX_TEMPORARY_AGE, SAVED_NAME
 from skipstone.kernels.run.private import exposed
 
 _HEX: Final = "[0-9a-f]"
-_VERSION: Final = re.compile(r"\d[\w.+-]*-numba[\w.+-]*-py\d+")
-_KERNEL: Final = re.compile(rf"(skipstone_kernel_{_HEX}{{32}})\..+|({_HEX}{{32}})\.(cubin|lock)")
+_VERSION: Final = re.compile(r"\d[\w.+-]*-py\d+")
+_KERNEL: Final = re.compile(
+    rf"(skipstone_kernel_{_HEX}{{32}})\..+|({_HEX}{{32}})\.(?:cubin|lock)"
+    rf"|(parse_{_HEX}{{32}})\.json"
+)
 _NEW: Final = re.compile(rf"\.new-{_HEX}{{16}}")
 _TABLE: Final = re.compile(rf"{_HEX}{{32}}")
 _TEMPORARY: Final = re.compile(rf"(.+)\.{_HEX}{{8}}\.tmp")
@@ -75,9 +78,9 @@ class Removed:
 
 
 def find_kernels(root: str) -> Cache:
-    """Return the compiled kernels below the cache folder."""
+    """Return the compiled kernels and the parsed conditions below the cache folder."""
     cache = Cache("kernels", root, _problem(root))
-    for kind in ("kernels", "cubins"):
+    for kind in ("kernels", "cubins", "parses"):
         for version in _folders_in(os.path.join(root, kind), _VERSION):
             for folder in (*_folders_in(version, re.compile("__pycache__")), version):
                 for entry in _files_in(folder):
@@ -128,7 +131,7 @@ def _add(cache: Cache, folder: str, entry: os.DirEntry[str], pattern: re.Pattern
         if unfinished and time.time() - found.st_mtime < MAX_TEMPORARY_AGE:
             return
         kernel = match is not None and pattern is _KERNEL
-        key = (match[1] or match[2]) if kernel and match is not None else entry.path
+        key = match[match.lastindex or 0] if kernel and match is not None else entry.path
         cache.files.setdefault(key, []).append(entry)
 
 

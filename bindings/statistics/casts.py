@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
+from skipstone.ir import compute as pc
 from skipstone.ir.coercion.literals import from_text
 from skipstone.ir.node import Path
 from skipstone.ir.session import CannotJudge, Session
@@ -26,7 +27,7 @@ def _cast_parts(values: pa.Array, arrow_type: pa.DataType) -> Iterator[pa.Array]
         yield values
         return
     try:
-        yield values.cast(arrow_type)
+        yield pc.cast(values, arrow_type)
     except pa.ArrowNotImplementedError:
         yield pa.nulls(len(values), arrow_type)
     except pa.ArrowInvalid:
@@ -57,7 +58,7 @@ def as_spark(text: str, arrow_type: pa.DataType) -> pa.Array:
         return pa.nulls(1, arrow_type)
     dtype = from_arrow(arrow_type)
     try:
-        return to_array(constant(from_text(text, dtype, Session()), dtype), 1).cast(arrow_type)
+        return pc.cast(to_array(constant(from_text(text, dtype, Session()), dtype), 1), arrow_type)
     except CannotJudge:
         return pa.nulls(1, arrow_type)
 

@@ -8,8 +8,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from skipstone.ir import compute as pc
 from skipstone.ir.arrow import python_array, whole
 from skipstone.ir.errors import StatisticsError, describe_error, unknown_column
 from skipstone.ir.node import Path, show_path
@@ -251,7 +251,7 @@ def _lists(value: Any, arrow: pa.DataType) -> pa.Array:
             return None
 
     try:
-        return pa.array(value).cast(arrow) if whole else pa.array(value, arrow)
+        return pc.cast(pa.array(value), arrow) if whole else pa.array(value, arrow)
     except CONVERSION_ERRORS:
         return pa.array(list(map(read, value)), arrow)
 

@@ -14,8 +14,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from skipstone.ir import compute as pc
 from skipstone.ir.arrow import booleans_of, fill, int64_of, plain
 from skipstone.ir.node import Path
 from skipstone.ir.types import PER_SECOND, DType, Kind, Leaf, from_arrow
@@ -57,7 +57,7 @@ def in_lists(lists: pa.Array, values: Iterable[object], dtype: DType) -> pa.Bool
     if not _is_list(lists.type) or not dtype.ordered:
         return None
     n, flat = len(lists), lists.flatten()
-    unknown = booleans_of(lists.is_null())
+    unknown = booleans_of(pc.is_null(lists))
     # Arrow's list_parent_indices counts the elements under a null list; flatten omits them.
     total = int64_of(pc.list_value_length(lists))
     parents = np.repeat(np.arange(n), total)
@@ -130,10 +130,10 @@ class Blooms:
         filters = plain(filters)
         if from_arrow(filters.type).kind is not Kind.BINARY:
             filters = pa.nulls(len(filters), pa.large_binary())
-        filters = filters.cast(pa.large_binary())
+        filters = pc.cast(filters, pa.large_binary())
         sizes = int64_of(pc.binary_length(filters))
         self._valid = (sizes > 0) & (sizes % BLOCK == 0)
-        valid = filters.filter(pa.array(self._valid, pa.bool_()))
+        valid = pc.filter(filters, pa.array(self._valid, pa.bool_()))
         self._blocks = sizes[self._valid].astype(np.uint64) // BLOCK
         self._starts = np.cumsum(self._blocks) - self._blocks
         self._words = np.frombuffer(b"".join(v.as_buffer() for v in valid), "<u4").reshape(-1, 8)

@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from skipstone.bindings.statistics.coerce_inputs import KEYS, PACKED, leaf_named
 from skipstone.bindings.statistics.device import DeviceSupport
 from skipstone.bindings.statistics.membership import combine_answers
 from skipstone.bindings.statistics.protocols import MembershipSource
+from skipstone.ir import compute as pc
 from skipstone.ir.arrow import fill, whole
 from skipstone.ir.errors import StatisticsError
 from skipstone.ir.node import Path, show_path
@@ -275,4 +275,4 @@ class PackableStatistics(DeviceSupport):
                 f"contained({show_path(path)!r}) gave {len(answer)} values; expected {self._n}, "
                 "the provider's num_containers"
             )
-        return whole(answer).cast(pa.bool_())
+        return pc.cast(whole(answer), pa.bool_())

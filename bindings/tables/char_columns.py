@@ -9,8 +9,8 @@ import re
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from skipstone.ir import compute as pc
 from skipstone.ir.arrow import plain
 from skipstone.ir.types import CHAR, NOTE
 

@@ -29,6 +29,7 @@ from skipstone.bindings.location import (
 from skipstone.bindings.plans.work import Meter
 from skipstone.bindings.tables.detect import refuse_other_formats, without_metadata
 from skipstone.bindings.tables.partitions import Texts, partition_texts
+from skipstone.ir import compute as pc
 from skipstone.ir.arrow import numbers_of, python_array
 from skipstone.ir.errors import SourceError, describe_error
 from skipstone.kernels.decode.arrays import longs, ranks, texts
@@ -66,10 +67,10 @@ class Files:
         """Return the files at these positions, in this order."""
         at = longs(which)
         return Files(
-            self.paths.take(at),
+            pc.take(self.paths, at),
             self.sizes[which],
             self.times[which],
-            self.etags.take(at),
+            pc.take(self.etags, at),
             self.folders,
             self.folder[which],
         )
@@ -149,7 +150,7 @@ def concat_files(parts: Sequence[Files]) -> Files:
 
 def _without_duplicates(files: Files) -> Files:
     """Return the files; if several have the same path, only the first one."""
-    encoded = files.paths.dictionary_encode()
+    encoded = pc.dictionary_encode(files.paths)
     if len(encoded.dictionary) == len(files):
         return files
     return files.take(

@@ -8,9 +8,9 @@ from typing import Final, Literal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from skipstone.bindings.statistics.casts import as_spark, cast_or_null, chunks_of
+from skipstone.ir import compute as pc
 from skipstone.ir.arrow import fill, null_where, python_array
 from skipstone.ir.zones import DAY, to_instant, zone_of
 from skipstone.kernels.decode.arrays import longs
@@ -37,9 +37,9 @@ def constant_statistics(values: Given, unknown: Given | None = None) -> ColumnSt
         values: The value of each container, length n.
         unknown: Boolean: True where nothing is known of a container, whose value is null then.
     """
-    nulls, nans = values.is_null().cast(pa.int64()), None
+    nulls, nans = pc.cast(pc.is_null(values), pa.int64()), None
     if pa.types.is_floating(values.type):
-        nans = fill(pc.is_nan(values), False).cast(pa.int64())
+        nans = pc.cast(fill(pc.is_nan(values), False), pa.int64())
     if unknown is not None:
         nulls = null_where(unknown, nulls)
         nans = None if nans is None else null_where(unknown, nans)
@@ -69,7 +69,7 @@ def partition_values(
         readable = pc.and_(pc.string_is_ascii(texts), pc.invert(empty))
         return cast_or_null(null_where(pc.invert(readable), texts), arrow_type), empty
     # Few texts are distinct, so each is cast once.
-    coded = texts.dictionary_encode().unify_dictionaries()
+    coded = pc.dictionary_encode(texts).unify_dictionaries()
     out = []
     for chunk in coded.chunks:
         filled = null_where(pc.equal(chunk.dictionary, EMPTY), chunk.dictionary)
@@ -125,9 +125,9 @@ def _parse_timestamps(words: pa.Array, kind: pa.TimestampType, timezone: str) ->
     local = [
         None if v is None else _instant(v, zone)
         for chunk in chunks_of(bare)
-        for v in chunk.cast(pa.int64()).to_pylist()
+        for v in pc.cast(chunk, pa.int64()).to_pylist()
     ]
-    instants = python_array(local, pa.int64()).cast(pa.timestamp("us", kind.tz))
+    instants = pc.cast(python_array(local, pa.int64()), pa.timestamp("us", kind.tz))
     return pc.if_else(zoned, absolute, cast_or_null(instants, kind).combine_chunks())
 
 
@@ -146,7 +146,7 @@ def _with_far_years(values: pa.Array, words: pa.Array, unit: Literal["D", "us"])
         clock_of(word, unit) if at else None
         for word, at in zip(words.to_pylist(), signed.to_pylist(), strict=True)
     ]
-    far = python_array(counts, pa.int32() if unit == "D" else pa.int64()).cast(values.type)
+    far = pc.cast(python_array(counts, pa.int32() if unit == "D" else pa.int64()), values.type)
     return pc.if_else(signed, far, values)
 
 

@@ -15,6 +15,7 @@ from typing import Final
 import pyarrow as pa
 
 from skipstone.bindings.tables.partition_values import clock_of, is_clock, partition_values
+from skipstone.ir import compute as pc
 from skipstone.ir.arrow import python_array
 from skipstone.ir.errors import SourceError
 from skipstone.kernels.decode.arrays import texts as texts_of
@@ -225,7 +226,7 @@ def partition_column(
             texts_of([_spelled(t, field.type) for t in plain]), field.type, timezone
         )
         values = cast.combine_chunks()
-    for (path, _), text, valid in zip(folders, plain, values.is_valid().to_pylist(), strict=True):
+    for (path, _), text, valid in zip(folders, plain, pc.is_valid(values).to_pylist(), strict=True):
         if text is not None and not valid:
             raise SourceError(
                 f"{path}: the partition value {field.name}={text!r} is not a {field.type}; give "

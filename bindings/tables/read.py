@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from skipstone.bindings.plans.readers import ReaderName
@@ -19,6 +18,7 @@ from skipstone.bindings.progress import Track
 from skipstone.bindings.tables.parquet.calendar import leaf_values, rebase_batch
 from skipstone.bindings.tables.parquet.pages.page_history import PageHistory
 from skipstone.bindings.tables.row_filter import matching_rows
+from skipstone.ir import compute as pc
 from skipstone.ir.errors import SourceError, UnsupportedForm
 from skipstone.ir.node import Node, columns_of
 from skipstone.kernels.run.pool import ContextPool, threads

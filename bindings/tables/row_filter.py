@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from skipstone.ir import compute as pc
 from skipstone.ir.arrow import arrow_of
 from skipstone.ir.errors import PredicateTooDeep
 from skipstone.ir.lower import Program, lower
@@ -99,7 +100,7 @@ class Conjunct(NamedTuple):
         program = _program(self.node) if self.program is None else self.program
         if program is None:
             return found
-        some = rows.filter(arrow_of(open_))
+        some = pc.filter(rows, arrow_of(open_))
         try:
             can_match, can_miss = run(prepare(program, RowSource(some))).planes
         except CannotJudge:
@@ -126,7 +127,7 @@ class Conjunct(NamedTuple):
         if both is False:
             return Judged(mask_of(can_match, n))
         undecided = mask_of(both, n)
-        rest = judge(self.node, rows.filter(arrow_of(undecided)), {})
+        rest = judge(self.node, pc.filter(rows, arrow_of(undecided)), {})
         true, may_raise = mask_of(can_match, n) & ~undecided, np.zeros(n, np.bool_)
         true[undecided], may_raise[undecided] = rest.true, rest.may_raise
         return Judged(true, may_raise)
@@ -182,7 +183,7 @@ def matching_rows(node: Node, batch: pa.RecordBatch) -> pa.RecordBatch:
             for a row that the rest of the condition leaves.
     """
     candidates = matches(node, batch)
-    return batch if candidates.all() else batch.filter(arrow_of(candidates))
+    return batch if candidates.all() else pc.filter(batch, arrow_of(candidates))
 
 
 def matches(node: Node, batch: pa.RecordBatch) -> Mask:
@@ -194,7 +195,7 @@ def matches(node: Node, batch: pa.RecordBatch) -> Mask:
         rows = batch.select(part.names) if part.names else batch
         # A kernel judges all rows in less time than Arrow needs to select the remaining ones.
         whole = part.program is not None or candidates.all()
-        truth = part.judge(rows if whole else rows.filter(arrow_of(candidates)))
+        truth = part.judge(rows if whole else pc.filter(rows, arrow_of(candidates)))
         where = slice(None) if whole else candidates
         if truth.may_raise is not None:
             open_ = np.zeros(batch.num_rows, np.bool_) if open_ is None else open_

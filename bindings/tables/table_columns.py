@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from skipstone.bindings.tables.char_columns import padded
+from skipstone.ir import compute as pc
 from skipstone.ir.arrow import arrow_of, int64_of, plain
 from skipstone.ir.errors import SourceError, clip
 
@@ -74,10 +75,12 @@ def to_table_type(values: pa.Array, arrow_type: pa.DataType) -> pa.Array:
         and arrow_type.tz is not None
         and values.type.tz is None
     ):  # INT96
-        return values.cast(pa.timestamp(arrow_type.unit)).cast(pa.int64()).cast(arrow_type)
+        return pc.cast(
+            pc.cast(pc.cast(values, pa.timestamp(arrow_type.unit)), pa.int64()), arrow_type
+        )
     if not (pa.types.is_struct(arrow_type) and pa.types.is_struct(values.type)):
         # Integers that become floats are rounded to the nearest, as Spark's casts do.
-        return values.cast(arrow_type, safe=not pa.types.is_floating(arrow_type))
+        return pc.cast(values, arrow_type, safe=not pa.types.is_floating(arrow_type))
     wanted = [arrow_type.field(i) for i in range(arrow_type.num_fields)]
     names = file_names(pa.schema(list(values.type)), wanted, "a file")
     children = dict(zip((f.name for f in values.type), values.flatten(), strict=True))
@@ -87,9 +90,12 @@ def to_table_type(values: pa.Array, arrow_type: pa.DataType) -> pa.Array:
         else pa.nulls(len(values), f.type)
         for f in wanted
     ]
-    return pa.StructArray.from_arrays(
-        fields, fields=[f.with_nullable(True) for f in wanted], mask=values.is_null()
-    ).cast(arrow_type)
+    return pc.cast(
+        pa.StructArray.from_arrays(
+            fields, fields=[f.with_nullable(True) for f in wanted], mask=pc.is_null(values)
+        ),
+        arrow_type,
+    )
 
 
 def variants(values: pa.Array, arrow_type: pa.DataType) -> pa.Array:
@@ -106,8 +112,8 @@ def variants(values: pa.Array, arrow_type: pa.DataType) -> pa.Array:
             f"{' and '.join(arrow_type.names)}; leave the column out (columns=), or read it by "
             "Spark"
         )
-    children = [values.field(f.name).cast(f.type) for f in arrow_type]
-    return pa.StructArray.from_arrays(children, fields=list(arrow_type), mask=values.is_null())
+    children = [pc.cast(values.field(f.name), f.type) for f in arrow_type]
+    return pa.StructArray.from_arrays(children, fields=list(arrow_type), mask=pc.is_null(values))
 
 
 def with_parts(
@@ -124,12 +130,12 @@ def with_parts(
     if pa.types.is_list(arrow_type):
         items = convert(values.flatten(), "element")
         return pa.ListArray.from_arrays(
-            _offsets_of(values), items, type=arrow_type, mask=values.is_null()
+            _offsets_of(values), items, type=arrow_type, mask=pc.is_null(values)
         )
     whole = values if not values.offset else pa.concat_arrays([values])
     keys, items = convert(whole.keys, "key"), convert(whole.items, "value")
     return pa.MapArray.from_arrays(
-        whole.offsets, keys, items, type=arrow_type, mask=whole.is_null()
+        whole.offsets, keys, items, type=arrow_type, mask=pc.is_null(whole)
     )
 
 

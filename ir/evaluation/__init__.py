@@ -1,1 +1,1 @@
-"""Parts of the row evaluator (ir/rows.py)."""
+"""Parts of the row evaluator (ir/rows.py), and the oracle for one container."""

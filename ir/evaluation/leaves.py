@@ -12,8 +12,8 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from skipstone.ir import compute as pc
 from skipstone.ir.arrow import booleans_of, fill, numbers_of, python_array, scalar_of, whole
 from skipstone.ir.errors import UnsupportedForm
 from skipstone.ir.like import fits, pattern_of
@@ -106,7 +106,7 @@ def _is_in(members: tuple[object, ...], values: pa.Array) -> Mask:
         Kind.BINARY: pa.large_binary(),
     }.get(dtype.kind)
     wanted = (
-        python_array(members, storage).cast(values.type)
+        pc.cast(python_array(members, storage), values.type)
         if storage
         else python_array([to_python(m, dtype) for m in members], values.type)
     )
@@ -118,11 +118,13 @@ def _scalar_of(axis: object, arrow: pa.DataType) -> pa.Scalar:
     dtype = from_arrow(arrow)
     match dtype.kind:
         case Kind.DATE:
-            return scalar_of(axis, pa.int32()).cast(arrow)
+            return pc.cast(scalar_of(axis, pa.int32()), arrow)
         case Kind.TIME:
-            return scalar_of(axis, pa.int32() if arrow.bit_width == 32 else pa.int64()).cast(arrow)
+            return pc.cast(
+                scalar_of(axis, pa.int32() if arrow.bit_width == 32 else pa.int64()), arrow
+            )
         case Kind.TIMESTAMP:
-            return scalar_of(axis, pa.int64()).cast(arrow)
+            return pc.cast(scalar_of(axis, pa.int64()), arrow)
         case Kind.STRING | Kind.BINARY:
-            return scalar_of(axis, pa.large_binary()).cast(arrow)
+            return pc.cast(scalar_of(axis, pa.large_binary()), arrow)
     return scalar_of(to_python(axis, dtype), arrow)

@@ -13,8 +13,8 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from skipstone.ir import compute as pc
 from skipstone.ir.arrow import booleans_of, int64_of
 from skipstone.ir.node import Node, Path, columns_of
 
@@ -94,5 +94,5 @@ def _distinct(values: pa.Array) -> tuple[npt.NDArray[np.integer], pa.Array] | No
     numbers = int64_of(values.view(storage), low).astype(np.intp)
     numbers -= low
     if values.null_count:
-        numbers[booleans_of(values.is_null())] = high - low + 1
+        numbers[booleans_of(pc.is_null(values))] = high - low + 1
     return numbers, pa.array(np.arange(low, high + 1), storage).view(values.type)

@@ -11,7 +11,7 @@ import numpy as np
 from skipstone.ir import types as ty
 from skipstone.ir.coercion.coerce import in_spark
 from skipstone.ir.function import Call, Function, check_arity, int_literal, text_literal
-from skipstone.ir.functions import builtin_functions, clocks, intervals
+from skipstone.ir.functions import builtin_functions, casts, clocks, intervals
 from skipstone.ir.functions.arithmetic import number
 from skipstone.ir.functions.casts import check_cast, steps
 from skipstone.ir.functions.dates import FIELDS
@@ -34,7 +34,8 @@ TRUTH: Final = "truth"  # a condition as a BOOLEAN value
 
 def function_of(name: str) -> Function | None:
     """Return the description of a built-in or user-defined function; None if it is unknown."""
-    return builtin_functions().get(name) or REGISTERED.get(name)
+    # A condition of casts alone, such as `d >= DATE '2024-01-01'`, imports no other table.
+    return casts.FUNCTIONS.get(name) or builtin_functions().get(name) or REGISTERED.get(name)
 
 
 def call_of(n: Node) -> Call:

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from skipstone.ir import compute as pc
 from skipstone.ir import types as ty
 from skipstone.ir.coercion.coerce import common_type, in_spark
 from skipstone.ir.function import Call, Function, Signature, check_arity

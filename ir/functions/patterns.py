@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from skipstone.ir import compute as pc
 from skipstone.ir import types as ty
 from skipstone.ir.function import (
     VALUE_UNKNOWN,

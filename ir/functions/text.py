@@ -13,8 +13,8 @@ from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 import numpy as np
-import pyarrow.compute as pc
 
+from skipstone.ir import compute as pc
 from skipstone.ir import types as ty
 from skipstone.ir.function import VALUE_UNKNOWN, Call, Function, Signature, check_arity, fixed
 from skipstone.ir.functions import text_columns

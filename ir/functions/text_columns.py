@@ -12,8 +12,8 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from skipstone.ir import compute as pc
 from skipstone.ir.arrow import int64_of
 from skipstone.ir.function import Call
 from skipstone.ir.like import decode, fits
@@ -70,8 +70,9 @@ def length(call: Call, a: Any) -> Data | None:
 
 def change_case(upper: bool) -> Column:
     """Return upper or lower for ASCII."""
-    kernel = pc.ascii_upper if upper else pc.ascii_lower
-    return lambda call, a: kernel(a) if _is_text(a) and is_ascii(a) else None
+    return lambda call, a: (
+        (pc.ascii_upper if upper else pc.ascii_lower)(a) if _is_text(a) and is_ascii(a) else None
+    )
 
 
 def substring(call: Call, a: Any, at: Any, count: Any = MAX_LENGTH) -> Any:

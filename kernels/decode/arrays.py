@@ -1,13 +1,21 @@
-"""Make Arrow arrays from buffers, because `pa.array` imports pandas, which takes 0.2 s."""
+"""Make arrays without the packages that pyarrow and NumPy import late.
+
+`pa.array` imports pandas, which takes 0.2 s at the first answer of a process, and `np.unique`
+imports `numpy.ma` (NumPy 2), which takes 9 ms.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
+
+from skipstone.ir import compute as pc
+
+T = TypeVar("T", bound=np.generic)
 
 
 def bits(known: npt.NDArray[np.bool_]) -> pa.Buffer:
@@ -27,9 +35,17 @@ def longs(values: npt.NDArray[np.int64], known: npt.NDArray[np.bool_] | None = N
     return pa.Array.from_buffers(pa.int64(), len(values), [held, pa.py_buffer(values)])
 
 
+def distinct(values: npt.NDArray[T]) -> npt.NDArray[T]:
+    """Return the distinct values of an array in ascending order, as `np.unique` does."""
+    ordered = np.sort(values)
+    is_new = np.ones(len(ordered), np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=is_new[1:])
+    return ordered[is_new]
+
+
 def ranks(values: pa.Array) -> npt.NDArray[np.int64]:
     """Return the positions of an array's values in ascending order, shape (n,)."""
-    order = pc.sort_indices(values)
+    order = pc.array_sort_indices(values)
     return np.frombuffer(order.buffers()[1], np.uint64)[: len(order)].astype(np.int64)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skipstone.ir import compute as pc
 from skipstone.ir.arrow import known_of, numbers_of, plain, ticks_of, whole
 from skipstone.ir.types import EXACT, PER_SECOND, DType, Kind, from_arrow
 from skipstone.kernels.pack.planes import Mask
@@ -57,12 +58,12 @@ def bounds_of(array: Given, dtype: DType, side: Side) -> Bounds | None:
         return _decimals(array, source, dtype)
     known = known_of(array)
     if source.kind is Kind.BOOL and dtype.kind is Kind.BOOL:
-        return Bounds(numbers_of(array.cast(pa.uint8())), known)
+        return Bounds(numbers_of(pc.cast(array, pa.uint8())), known)
     if dtype.kind is Kind.FLOAT:
         return _floats(array, source, dtype, known)
     if source.kind is Kind.DATE and dtype.kind is Kind.DATE:
         if pa.types.is_date64(array.type):
-            array = array.cast(pa.date32(), safe=False)
+            array = pc.cast(array, pa.date32(), safe=False)
         return Bounds(numbers_of(array.view(pa.int32())), known)
     if source.kind is Kind.TIME and dtype.kind is Kind.TIME:
         units = PER_SECOND[source.unit], PER_SECOND[dtype.unit]
@@ -140,7 +141,7 @@ def _rescaled(
 
 
 def _text(array: pa.Array, dtype: DType) -> Bounds:
-    raw = array.cast(pa.large_string() if dtype.kind is Kind.STRING else pa.large_binary())
+    raw = pc.cast(array, pa.large_string() if dtype.kind is Kind.STRING else pa.large_binary())
     if dtype.kind is Kind.STRING:
         try:
             raw.validate(full=True)
@@ -168,13 +169,13 @@ def _decimals(array: pa.Array, source: DType, dtype: DType) -> Bounds | None:
     They are int64 up to 18 digits, else 16 bytes in the order of the numbers.
     """
     if source.kind in (Kind.INT, Kind.UINT):
-        array = array.cast(pa.decimal128(20, 0))
+        array = pc.cast(array, pa.decimal128(20, 0))
     if not pa.types.is_decimal(array.type):
         return None
     wide = pa.decimal128(38, dtype.scale)
     if array.type != wide:
         try:
-            array = array.cast(wide)
+            array = pc.cast(array, wide)
         except pa.ArrowInvalid:
             array = _exact(array, wide)
     words = np.zeros((len(array), 2), np.uint64)
@@ -202,7 +203,7 @@ def _decimals(array: pa.Array, source: DType, dtype: DType) -> Bounds | None:
     keys = pa.Array.from_buffers(
         pa.binary(16), len(array), [_validity(known), pa.py_buffer(flipped.tobytes())]
     )
-    return Bounds(keys.cast(pa.large_binary()), known)
+    return Bounds(pc.cast(keys, pa.large_binary()), known)
 
 
 def _exact(array: pa.Array, wide: pa.DataType) -> pa.Array:

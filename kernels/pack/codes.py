@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from skipstone.ir import compute as pc
 from skipstone.ir.arrow import arrow_of, binary_of, known_of, null_where, numbers_of
 from skipstone.ir.node import Op
 from skipstone.ir.types import DType, Kind
@@ -119,11 +119,11 @@ def encode(
         for b in (low, high)
         if b is not None
     ]
-    encoded = pa.concat_arrays(parts).dictionary_encode()
-    order = pc.sort_indices(encoded.dictionary)
+    encoded = pc.dictionary_encode(pa.concat_arrays(parts))
+    order = pc.array_sort_indices(encoded.dictionary)
     rank = np.empty(len(order), np.int32)
     rank[numbers_of(order)] = np.arange(len(order), dtype=np.int32)
-    dictionary = Dictionary(encoded.dictionary.take(order), dtype)
+    dictionary = Dictionary(pc.take(encoded.dictionary, order), dtype)
     indices, there = numbers_of(encoded.indices), known_of(encoded.indices)
     if there is not None:
         indices = np.where(there, indices, 0)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
+from skipstone.ir import compute as pc
 from skipstone.ir.arrow import arrow_of, known_of, plain, whole
 from skipstone.ir.types import DType, Kind
 from skipstone.kernels.pack.bounds import (
@@ -268,10 +269,10 @@ def _take(array: Given, at: Positions) -> pa.Array | None:
         return None
     # Arrow cannot take from string and binary views.
     if pa.types.is_string_view(values.type) or pa.types.is_binary_view(values.type):
-        values = values.cast(
-            pa.large_binary() if pa.types.is_binary_view(values.type) else pa.large_string()
+        values = pc.cast(
+            values, pa.large_binary() if pa.types.is_binary_view(values.type) else pa.large_string()
         )
-    return values.take(arrow_of(at))
+    return pc.take(values, arrow_of(at))
 
 
 def _known(b: Bounds | None, dtype: DType, n: int) -> Mask:

@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from skipstone.ir import compute as pc
 from skipstone.ir.arrow import booleans_of
 from skipstone.ir.node import Node, Path
 from skipstone.ir.session import CannotJudge
@@ -103,7 +104,7 @@ def validity(values: pa.Array) -> Plane:
         return False
     bits = values.buffers()[0]
     if values.offset % 8:
-        return pack(booleans_of(values.is_valid()))
+        return pack(booleans_of(pc.is_valid(values)))
     out = np.zeros(word_count(len(values)), np.uint64)
     count = (len(values) + 7) // 8
     out.view(np.uint8)[:count] = np.frombuffer(bits, np.uint8, count, values.offset // 8)

@@ -256,17 +256,9 @@ def directory(kind: str = "kernels") -> Path:
     Raises:
         OSError: no temporary directory can be created either.
     """
-    try:
-        path = _root() / kind / _versions()
-        path.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if not os.access(path, os.W_OK | os.X_OK):
-            reason = f"{path} cannot be written to"
-        elif (why := exposed(path)) is not None:
-            reason = why
-        else:
-            return path
-    except (OSError, RuntimeError) as e:  # RuntimeError: the user has no home directory
-        reason = describe_error(e)
+    reason = folder_or_reason(kind, _versions())
+    if isinstance(reason, Path):
+        return reason
     logs.fallback(f"skipstone does not keep {kind}: {reason}")
     warnings.warn(
         f"skipstone does not keep {kind}: {reason}. "
@@ -277,8 +269,21 @@ def directory(kind: str = "kernels") -> Path:
     return _temporary()
 
 
-def _root() -> Path:
-    return Path(config.kernel_cache_dir)
+def folder_or_reason(kind: str, version: str) -> Path | str:
+    """Return the folder of cached files, which is created if needed, or why it cannot be used.
+
+    Args:
+        kind: The name of the folder below `config.kernel_cache_dir`.
+        version: The name of the folder below that one.
+    """
+    try:
+        path = Path(config.kernel_cache_dir) / kind / version
+        path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not os.access(path, os.W_OK | os.X_OK):
+            return f"{path} cannot be written to"
+        return path if (why := exposed(path)) is None else why
+    except (OSError, RuntimeError) as e:  # RuntimeError: the user has no home directory
+        return describe_error(e)
 
 
 _temporary_directory: Path | None = None

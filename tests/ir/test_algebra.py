@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import skipstone as ss
-from skipstone.ir import oracle
+from skipstone.ir.evaluation import oracle
 from skipstone.ir.lower import Want, condition_of, lower
 from skipstone.ir.merge import merge
 from skipstone.ir.node import Node, Op, unknown

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 import skipstone as ss
-from skipstone.ir import oracle
 from skipstone.ir.errors import UnsupportedForm
+from skipstone.ir.evaluation import oracle
 from skipstone.ir.merge import merge
 from skipstone.ir.node import Node, Op
 from skipstone.ir.rows import evaluate_rows

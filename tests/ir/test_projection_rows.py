@@ -9,10 +9,10 @@ from hypothesis import given
 
 import skipstone as ss
 from skipstone.ir import types as ty
+from skipstone.ir.evaluation.oracle import column_facts, verdict
 from skipstone.ir.lower import lower
 from skipstone.ir.merge import merge
 from skipstone.ir.node import Node, Op, literal
-from skipstone.ir.oracle import column_facts, verdict
 from skipstone.ir.outcome import Verdict
 from skipstone.ir.partitioning.projection import PartitionField, project
 from skipstone.ir.partitioning.residual import outcome

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 import skipstone as ss
-from skipstone.ir import oracle
 from skipstone.ir import types as ty
+from skipstone.ir.evaluation import oracle
 from skipstone.ir.node import Op
 from skipstone.ir.session import Session
 from skipstone.ir.simplify import FALSE, NULL, SIMPLIFY, TRUE, simplify

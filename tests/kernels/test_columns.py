@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pytest
 
 import skipstone as ss
-from skipstone.ir.oracle import column_facts
+from skipstone.ir.evaluation.oracle import column_facts
 from skipstone.ir.types import from_arrow
 from skipstone.kernels.pack import counts, lanes
 from skipstone.kernels.pack.columns import ColumnStatistics, pack_column

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import skipstone as ss
-from skipstone.ir import oracle
+from skipstone.ir.evaluation import oracle
 from skipstone.ir.types import from_arrow
 from skipstone.kernels.pack.keys import PER_BUCKET, STEPS, buckets_of, keys_of, runs_of
 from tests.support.effort import LONG

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 import skipstone as ss
-from skipstone.ir import oracle
 from skipstone.ir import types as ty
+from skipstone.ir.evaluation import oracle
 from skipstone.kernels.pack.columns import ColumnStatistics, pack_column
 from skipstone.kernels.pack.narrow import narrowest
 from tests.support.effort import LONG

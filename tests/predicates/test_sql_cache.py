@@ -1,14 +1,15 @@
-"""A cached parse that is filled with other literals equals a fresh parse."""
+"""A cached parse that is filled with other literals, or read from disk, equals a fresh parse."""
 
+import contextlib
 import random
 
 import pyarrow as pa
 import pytest
 
-from skipstone.bindings.predicates import sql, sql_cache
+from skipstone.bindings.predicates import saved_parses, sql, sql_cache
 from skipstone.ir.bind import bind
 from skipstone.ir.errors import PredicateError, UnknownColumn
-from skipstone.ir.node import Op
+from skipstone.ir.node import Node, Op
 from skipstone.ir.session import Session
 from skipstone.ir.types import leaves_of
 from tests.support.effort import LONG
@@ -96,6 +97,10 @@ def check(text):
     kept, fresh = outcome(text, sql._parse_literals), outcome(text, sql._parse)
     # Equal nodes of different literals print alike only if their types and values agree.
     assert kept == fresh and repr(kept) == repr(fresh), text
+    with contextlib.suppress(saved_parses._CannotSave):
+        if isinstance(fresh[0], Node):
+            saved = saved_parses._parsed_of(text, saved_parses._as_bytes(text, fresh))
+            assert saved == fresh and repr(saved) == repr(fresh), text
 
 
 @pytest.mark.parametrize("seed", range(400 if LONG else 4))

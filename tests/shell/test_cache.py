@@ -26,6 +26,7 @@ OURS = {
         f"kernels/{VERSION}/__pycache__/{STEM}.kernel-99.py311.nbi",
         f"cubins/{VERSION}/{'c' * 32}.cubin",
         f"cubins/{VERSION}/{'c' * 32}.lock",
+        f"parses/0.1.0-py311/parse_{'f' * 32}.json",
     ],
     "statistics": [
         f"kept/delta/{TABLE}/12-900-1700000000000000000-.stats",
@@ -37,6 +38,7 @@ OTHERS = [
     f"kernels/{VERSION}/notes.txt",
     f"kernels/{VERSION}/{STEM[:-1]}.py",
     f"kernels/other/{STEM}.py",
+    "parses/0.1.0-py311/parse_mine.json",
     "kept/mine.stats",
     "kept/delta/mine/12-900-1-.stats",
     f"kept/delta/{TABLE}/report.parquet",
@@ -69,7 +71,7 @@ def run(*words, status=0):
 
 def test_info(caches):
     kernels, statistics = json.loads(run("info", "--json").stdout)
-    assert (kernels["entries"], kernels["bytes"], kernels["problem"]) == (2, 30, None)
+    assert (kernels["entries"], kernels["bytes"], kernels["problem"]) == (3, 35, None)
     assert (statistics["entries"], statistics["bytes"]) == (3, 15)
     assert (kernels["folder"], statistics["folder"]) == (str(caches), str(caches / "kept"))
     assert kernels["oldest"].endswith(" UTC")
@@ -91,7 +93,7 @@ def test_clear_removes_only_our_files(options, emptied, caches):
     gone = {name for cache in emptied for name in OURS[cache]}
     stays = {name for names in OURS.values() for name in names} - gone
     assert left(caches) == {*OTHERS, *NEW, *stays}
-    assert ("kernels: removed 2 entries, 30 bytes" in said) == ("kernels" in emptied)
+    assert ("kernels: removed 3 entries, 35 bytes" in said) == ("kernels" in emptied)
     assert ("statistics: removed 3 entries, 15 bytes" in said) == ("statistics" in emptied)
 
 
@@ -150,7 +152,7 @@ with process_lock(Path(sys.argv[1])):
     ) as child:
         assert child.stdout.readline() == "held\n"
         said = run("clear", "--kernels").stdout
-        assert "removed 1 entries" in said and "1 entries stay" in said
+        assert "removed 2 entries" in said and "1 entries stay" in said
         assert {name for name in OURS["kernels"] if STEM in name} <= left(caches)
         child.stdin.close()
         child.wait()

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 import skipstone as ss
-from skipstone.ir import oracle
+from skipstone.ir.evaluation import oracle
 from skipstone.ir.types import from_arrow
 
 #    min   max   nulls rows  nans   contradiction

@@ -10,8 +10,8 @@ import pytest
 
 import skipstone as ss
 from skipstone.bindings.statistics.membership import in_lists
-from skipstone.ir import oracle
 from skipstone.ir import types as ty
+from skipstone.ir.evaluation import oracle
 from skipstone.ir.rows import evaluate_rows
 from skipstone.ir.types import from_arrow, to_axis
 from tests.support.effort import LONG

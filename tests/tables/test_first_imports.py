@@ -2,9 +2,13 @@
 
 pyarrow imports pandas, if it is installed, for Python values and for `Array.to_numpy`. Each
 question is asked three times, because what was read before changes how pages are chosen.
+
+Plain conditions whose text an earlier process has parsed do without sqlglot, `pyarrow.compute` and
+`numpy.ma` as well.
 """
 
 import datetime as dt
+import os
 import subprocess
 import sys
 from decimal import Decimal
@@ -45,9 +49,11 @@ ASK = """
 import os, sys, threading, traceback
 import skipstone as ss
 
+refused, source, *conditions = sys.argv[1:]
+
 class Refused:
     def find_spec(self, name, path=None, target=None):
-        if name not in ("pandas", "numba"):
+        if name not in refused.split():
             return
         calls = traceback.extract_stack()
         # Polars looks for pandas without importing it; loops are compiled in the background.
@@ -60,7 +66,6 @@ class Refused:
         os._exit(1)  # also from a thread
 
 sys.meta_path.insert(0, Refused())
-source, *conditions = sys.argv[1:]
 for _ in range(3):
     for where in conditions:
         assert ss.scan(source).plan(where, columns=["i", "s", "d"]).to_arrow().num_rows > 0, where
@@ -110,10 +115,30 @@ WRITERS = {
 }
 
 
+def ask(refused, source, conditions, cache):
+    """Ask all conditions in a fresh process that refuses to import some modules."""
+    done = subprocess.run(
+        [sys.executable, "-c", ASK, refused, source, *conditions],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"SKIPSTONE_CACHE_DIR": str(cache)},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 @pytest.mark.parametrize("writer", WRITERS)
 def test_first_answers_import_neither_pandas_nor_numba(writer, tmp_path):
     conditions = [where for _, wheres in COLUMNS.values() for where in wheres]
-    source = WRITERS[writer](tmp_path / "lake")
-    ask = [sys.executable, "-c", ASK, source, *conditions]
-    done = subprocess.run(ask, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+    ask("pandas numba", WRITERS[writer](tmp_path / "lake"), conditions, tmp_path / "cache")
+
+
+PLAIN = ("i = 777", "i IN (1, 777)", "f < 3", "m = 1.25", "m BETWEEN 1.25 AND 2.5 AND i > 3",
+         "w < 5", "d = DATE '2001-01-05'", "s = 'k000777'", "s IN ('k000777', 'k012345')", "b",
+         "n IS NULL AND i < 50", "NOT b AND i < 13000")  # fmt: skip
+
+
+@pytest.mark.parametrize("writer", ["parquet", "page indexes", "decimals as integers"])
+def test_plain_conditions_import_little_once_they_were_parsed(writer, tmp_path):
+    source, cache = WRITERS[writer](tmp_path / "lake"), tmp_path / "cache"
+    ask("pandas numba", source, PLAIN, cache)
+    ask("pandas numba sqlglot pyarrow.compute numpy.ma", source, PLAIN, cache)

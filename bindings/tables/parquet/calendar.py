@@ -13,8 +13,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from skipstone.ir import compute as pc
 from skipstone.ir.arrow import arrow_of, booleans_of, int64_of
 from skipstone.ir.errors import SourceError
 from skipstone.ir.types import PER_SECOND
@@ -87,7 +87,7 @@ def _rebased(
         return values
     if pa.types.is_struct(values.type):
         inner = [_rebased(p, name, julian, key_values, int96, path) for p in values.flatten()]
-        return pa.StructArray.from_arrays(inner, fields=list(values.type), mask=values.is_null())
+        return pa.StructArray.from_arrays(inner, fields=list(values.type), mask=pc.is_null(values))
     if pa.types.is_date32(values.type):
         return _from_integers(_rebased_days(_to_integers(values)), values)
     if pa.types.is_timestamp(values.type) and key_values.get(ZONE) in UTC:
@@ -122,12 +122,12 @@ def _has_early(values: pa.Array, julian: Mapping[bool, bool], int96: bool) -> bo
 
 
 def _to_integers(values: pa.Array) -> Ints:
-    return int64_of(values.cast(pa.int32() if pa.types.is_date32(values.type) else pa.int64()))
+    return int64_of(pc.cast(values, pa.int32() if pa.types.is_date32(values.type) else pa.int64()))
 
 
 def _from_integers(numbers: Ints, like: pa.Array) -> pa.Array:
     storage = pa.int32() if pa.types.is_date32(like.type) else pa.int64()
-    return arrow_of(numbers, booleans_of(like.is_valid())).cast(storage).cast(like.type)
+    return pc.cast(pc.cast(arrow_of(numbers, booleans_of(pc.is_valid(like))), storage), like.type)
 
 
 def _rebased_days(days: Ints) -> Ints:

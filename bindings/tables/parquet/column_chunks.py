@@ -11,11 +11,11 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from skipstone.bindings.statistics.coerce_inputs import values_of
 from skipstone.bindings.tables.files import Ints
 from skipstone.bindings.tables.parquet.encodings import POWERS, Encoding
+from skipstone.ir import compute as pc
 from skipstone.ir.arrow import arrow_of, dtype_of
 from skipstone.ir.types import from_arrow
 from skipstone.ir.values import malformed
@@ -196,13 +196,13 @@ def _byte_bounds(
         known &= False
     bounds = [gathered(data, starts, sizes, known) for starts, sizes in spans]
     if not pa.types.is_string(arrow_type) and not pa.types.is_large_string(arrow_type):
-        return [b.cast(arrow_type) for b in bounds]
+        return [pc.cast(b, arrow_type) for b in bounds]
     undecodable = malformed(bounds[0].view(pa.string())) | malformed(bounds[1].view(pa.string()))
     if undecodable.any():
         unresolved |= undecodable
         known &= ~undecodable
         bounds = [gathered(data, starts, sizes, known) for starts, sizes in spans]
-    return [b.view(pa.string()).cast(arrow_type) for b in bounds]
+    return [pc.cast(b.view(pa.string()), arrow_type) for b in bounds]
 
 
 def bound_array(
@@ -253,7 +253,7 @@ def _timestamp_array(
             continue
         if (value.type.tz is None) != (arrow_type.tz is None):
             return pa.nulls(len(known), arrow_type)
-        ticks[i] = value.cast(pa.int64()).as_py()
+        ticks[i] = pc.cast(value, pa.int64()).as_py()
         known[i] = True
         units[i] = POWERS[value.type.unit]
     if not known.any():

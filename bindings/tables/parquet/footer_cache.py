@@ -17,6 +17,7 @@ from skipstone.bindings.tables.parquet.footers import Footer, read_footers
 from skipstone.bindings.tables.parquet.groups import RowGroupPart
 from skipstone.bindings.tables.parquet.options import SNAPSHOT_NAME
 from skipstone.bindings.tables.parquet.pages.ranges import is_local
+from skipstone.ir import compute as pc
 from skipstone.kernels.decode.arrays import longs
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ class FooterCache:
             known = {i: f or described.get(i) for i, f in known.items()}
         missing = [i for i, f in known.items() if f is None]
         read = read_footers(
-            chosen.paths.take(longs(np.array(missing, np.int64))).to_pylist(),
+            pc.take(chosen.paths, longs(np.array(missing, np.int64))).to_pylist(),
             self.filesystem,
             self.meter,
             keep=self._keep,

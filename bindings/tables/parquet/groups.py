@@ -14,6 +14,7 @@ from skipstone.bindings.tables.files import UNKNOWN, Files, Ints
 from skipstone.bindings.tables.parquet.file_schemas import BloomLocation, FileSchema, common_schema
 from skipstone.bindings.tables.partition_values import constant_statistics
 from skipstone.bindings.tables.partitions import partition_column
+from skipstone.ir import compute as pc
 from skipstone.ir.arrow import arrow_of
 from skipstone.ir.errors import SourceError
 from skipstone.ir.node import Path
@@ -185,7 +186,7 @@ class RowGroups:
         joined = (
             chunks[0] if len(chunks) == 1 else pa.chunked_array(chunks, arrow_type).combine_chunks()
         )
-        return joined if self._order is None else joined.take(longs(self._order))
+        return joined if self._order is None else pc.take(joined, longs(self._order))
 
     def exact(self, path: Path) -> dict[str, pa.Array]:
         """Return "min_exact" and "max_exact": whether the bounds occur in a row."""
@@ -223,7 +224,7 @@ class RowGroups:
             values = partition_column(self.files.folders, field, timezone)
         else:
             values = self._values[field.name]
-        return constant_statistics(values.take(longs(self.files.folder[self.file])))
+        return constant_statistics(pc.take(values, longs(self.files.folder[self.file])))
 
     def size(self, chosen: Mask) -> DataSize:
         """Return how much data the chosen row groups hold; `chosen` is a mask, shape (n,)."""
@@ -240,7 +241,7 @@ class RowGroups:
         """
         files = self.file[which]
         starts = np.flatnonzero(np.diff(files, prepend=-1))
-        paths = self.files.paths.take(longs(files[starts])).to_pylist()
+        paths = pc.take(self.files.paths, longs(files[starts])).to_pylist()
         groups = np.split(self.group[which], starts[1:])
         return {
             path: [g for g in own.tolist() if g != UNKNOWN]

@@ -46,6 +46,7 @@ from skipstone.ir.arrow import booleans_of, fill, int64_of
 from skipstone.ir.errors import SourceError
 from skipstone.ir.node import Path
 from skipstone.ir.types import Kind
+from skipstone.kernels.decode.arrays import distinct
 from skipstone.kernels.settings import ProgressSetting
 
 if TYPE_CHECKING:
@@ -194,7 +195,7 @@ class ParquetTable(Table, CompleteTable):
 
     def why_missing(self, path: Path, statistic: str, containers: npt.NDArray[np.int64]) -> str:
         """Return which programs wrote the files that lack statistics of a column."""
-        files = self.groups.files.take(np.unique(self.groups.file[containers])).paths
+        files = self.groups.files.take(distinct(self.groups.file[containers])).paths
         writers: Counter[str] = Counter()
         for file in files.slice(0, MAX_ASKED).to_pylist():
             footer = self.footers.get(file)
@@ -213,7 +214,7 @@ class ParquetTable(Table, CompleteTable):
         Raises:
             StaleFile: a file was replaced, changed or removed.
         """
-        at = np.unique(self.groups.file[containers])
+        at = distinct(self.groups.file[containers])
         files = self.groups.files.take(at)
         check_unchanged(
             self.filesystem, files.paths.to_pylist(), files.sizes.tolist(), files.times.tolist()

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 import skipstone as ss
-from skipstone.ir import oracle
+from skipstone.ir.evaluation import oracle
 from skipstone.ir.node import Node, Op
 from skipstone.ir.types import from_arrow
 from skipstone.kernels.gpu.resident import Resident

@@ -6,7 +6,7 @@ import random
 import numpy as np
 
 import skipstone as ss
-from skipstone.ir import oracle
+from skipstone.ir.evaluation import oracle
 from skipstone.kernels.gpu import gpu
 from skipstone.kernels.gpu.cuda_text import DeviceShape, source_of
 from skipstone.kernels.gpu.resident import Resident

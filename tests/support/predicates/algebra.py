@@ -3,8 +3,8 @@
 import itertools
 
 from skipstone.ir import types as ty
+from skipstone.ir.evaluation.oracle import ColumnFacts
 from skipstone.ir.node import Node, Op, literal
-from skipstone.ir.oracle import ColumnFacts
 
 T, F, N = True, False, None
 

@@ -3,7 +3,7 @@
 import itertools
 
 import skipstone as ss
-from skipstone.ir import oracle
+from skipstone.ir.evaluation import oracle
 from skipstone.ir.merge import merge
 from skipstone.ir.node import TERMS, Op
 from skipstone.ir.rows import judge as judge_rows

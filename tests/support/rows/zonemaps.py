@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 import skipstone as ss
+from skipstone.ir.evaluation.oracle import ColumnFacts, column_facts
 from skipstone.ir.interval import Interval
 from skipstone.ir.like import after_prefix
 from skipstone.ir.node import Node
-from skipstone.ir.oracle import ColumnFacts, column_facts
 from skipstone.ir.types import Kind, to_python
 from skipstone.kernels.pack.derive import interval_of
 from tests.support.rows.strategies import (

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 import skipstone as ss
-from skipstone.ir import oracle
+from skipstone.ir.evaluation import oracle
 from skipstone.kernels.run import numba_text
 from skipstone.kernels.run.compile_cache import Shape
 from tests.support.predicates.predicates import predicate

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from skipstone.bindings.plans.readers import ReaderName, has_polars
 from skipstone.bindings.tables.parquet.pages.page_file import Mask, PageFile
+from skipstone.ir import compute as pc
 from skipstone.ir.arrow import arrow_of
 from skipstone.ir.errors import describe_error
 from skipstone.kernels import logs
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 Ints = npt.NDArray[np.int64]
 # Minimum bytes for which Polars beats Arrow: it takes 0.3 ms to begin, and less for each value.
 POLARS_FROM: Final = 1 << 18
-# Once a process has decoded this many bytes, Polars is worth its import, which takes some 60 ms.
-IMPORT_FROM: Final = 1 << 25
+# Once a process has decoded this many bytes, Polars is worth its import, which takes 60 to 190 ms.
+IMPORT_FROM: Final = 1 << 26
 # Rows are gathered by position if at most one in so many is kept.
 SPARSE: Final = 64
 _decoded = 0
@@ -53,13 +54,13 @@ class ArrowColumns:
     def __init__(self, file: PageFile, dictionaries: Collection[str] = ()) -> None:
         opened = pq.ParquetFile(pa.BufferReader(file.data), read_dictionary=list(dictionaries))
         found = opened.read(columns=list(file.names), use_threads=False)
-        self._table = found if file.keep is None else found.filter(arrow_of(file.keep))
+        self._table = found if file.keep is None else pc.filter(found, arrow_of(file.keep))
         self.rows = int(self._table.num_rows)
 
     def select(self, names: Sequence[str], keep: Mask | None) -> pa.Table:
         """Return columns, or the rows of them that the mask keeps."""
         columns = self._table.select(list(names))
-        return columns if keep is None else columns.filter(arrow_of(keep))
+        return columns if keep is None else pc.filter(columns, arrow_of(keep))
 
 
 class PolarsColumns:

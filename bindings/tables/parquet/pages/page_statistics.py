@@ -12,7 +12,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from skipstone.bindings.statistics.statistics import Statistics
 from skipstone.bindings.tables.parquet import thrift
@@ -23,9 +22,11 @@ from skipstone.bindings.tables.parquet.heads import Head
 from skipstone.bindings.tables.parquet.pages.chunk_pages import Chunk, Pages
 from skipstone.bindings.tables.parquet.pages.ranges import Ranges
 from skipstone.bindings.tables.parquet.thrift import ThriftError, read_struct
+from skipstone.ir import compute as pc
 from skipstone.ir.arrow import arrow_of, booleans_of, int64_of
 from skipstone.ir.node import Path
 from skipstone.kernels.decode import footer_loops as at
+from skipstone.kernels.decode.arrays import distinct
 from skipstone.kernels.pack.columns import ColumnStatistics
 
 Ints = npt.NDArray[np.int64]
@@ -173,7 +174,7 @@ def segments_of(
     edges, firsts = [], np.cumsum([0, *(rows for rows, _ in groups)])
     for (rows, bounds), first in zip(groups, firsts.tolist(), strict=False):
         inner = [b.rows for b in bounds.values()]
-        edges.append(np.unique(np.concatenate([[0, rows], *inner]))[:-1] + first)
+        edges.append(distinct(np.concatenate([[0, rows], *inner]))[:-1] + first)
     starts = np.concatenate(edges) if edges else np.zeros(0, np.int64)
     stops = np.append(starts[1:], firsts[-1])[: len(starts)]
     columns: dict[Path, ColumnStatistics] = {}
@@ -220,7 +221,10 @@ def _raw(
     inside = (page >= 0) & (starts < (page_starts + page_rows)[page]) & believed[page]
     where = arrow_of(page, inside)
     return ColumnStatistics(
-        low.take(where), high.take(where), nulls.take(where), arrow_of(page_rows).take(where)
+        pc.take(low, where),
+        pc.take(high, where),
+        pc.take(nulls, where),
+        pc.take(arrow_of(page_rows), where),
     )
 
 
@@ -274,7 +278,7 @@ def _agree(
     chunk_of_page[known] = np.arange(len(known))
     of_page = np.repeat(chunk_of_page, counts)
     at_page = arrow_of(of_page, of_page >= 0)
-    least, greatest, total = (a.take(at_page) for a in of_chunk)
+    least, greatest, total = (pc.take(a, at_page) for a in of_chunk)
     wrong = np.zeros(len(of_page), np.bool_)
     if (
         not pa.types.is_string(arrow_type)
@@ -284,7 +288,7 @@ def _agree(
         wrong |= booleans_of(pc.less(low, least)) | booleans_of(pc.greater(high, greatest))
     firsts = np.cumsum([0, *counts[:-1]])
     summed = np.add.reduceat(int64_of(nulls), firsts)
-    complete = np.logical_and.reduceat(booleans_of(nulls.is_valid()), firsts)
+    complete = np.logical_and.reduceat(booleans_of(pc.is_valid(nulls)), firsts)
     other = np.repeat(complete, counts) & booleans_of(
         pc.not_equal(total, arrow_of(np.repeat(summed, counts)))
     )

@@ -44,6 +44,7 @@ from skipstone.bindings.tables.parquet.pages.wanted_pages import (
 )
 from skipstone.bindings.tables.parquet.pages.windows import windows_of
 from skipstone.bindings.tables.row_filter import Conjunct, joined
+from skipstone.ir import compute as pc
 from skipstone.ir.arrow import arrow_of, repeated
 from skipstone.ir.errors import SourceError
 from skipstone.ir.node import Node, columns_of
@@ -263,7 +264,7 @@ class PagedRowGroups:
             value = values[0] if values else pa.nulls(1, self.types[name])[0]
             return repeated(value, int(counts.sum()))
         distinct = pa.concat_arrays([repeated(v, 1) for v in values])
-        return distinct.take(arrow_of(np.repeat(np.arange(len(values)), counts)))
+        return pc.take(distinct, arrow_of(np.repeat(np.arange(len(values)), counts)))
 
     def fetch(self, names: Sequence[str], *, text: bool = False) -> None:
         """Read columns, as far as rows are candidates.

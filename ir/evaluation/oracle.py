@@ -1,7 +1,8 @@
 """The oracle: judge one container in plain Python, slowly and obviously. It defines the answer.
 
-It reads the bound predicate, not the Program, and raw statistics, not packed columns. Lowering,
-packing and every backend are thus checked against code that shares nothing with them.
+It reads the bound predicate, not the Program, and raw statistics, not packed columns. It shares
+rewrites of predicates with lowering (`merge`, `guarantees`, the prefixes of LIKE patterns), and no
+code with packing and the backends.
 """
 
 from __future__ import annotations
