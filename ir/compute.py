@@ -62,18 +62,25 @@ def is_in(values: Any, *, value_set: Any) -> Any:
     return _arrow.call_function("is_in", [values], options)
 
 
+# Not in the module itself, where `any` and `min` would replace Python's.
+_found: Final[dict[str, Any]] = {}
+
+
 def __getattr__(name: str) -> Any:
-    registered = PLAIN.get(name)
-    if registered is not None:
-        found = _plain(name, registered)
-    elif name == "search_sorted" and hasattr(_arrow, "SearchSortedOptions"):  # pyarrow 26
-        found = _search_sorted
-    elif name == "Expression":
-        found = _arrow.Expression
-    else:
-        found = getattr(importlib.import_module("pyarrow.compute"), name)
-    globals()[name] = found
+    found = _found.get(name)
+    if found is None:
+        found = _found[name] = _find(name)
     return found
+
+
+def _find(name: str) -> Any:
+    if name in PLAIN:
+        return _plain(name, PLAIN[name])
+    if name == "search_sorted" and hasattr(_arrow, "SearchSortedOptions"):  # pyarrow 26
+        return _search_sorted
+    if name == "Expression":
+        return _arrow.Expression
+    return getattr(importlib.import_module("pyarrow.compute"), name)
 
 
 def _plain(name: str, registered: str) -> Any:

@@ -91,6 +91,12 @@ def test_errors_are_the_same(call, error):
     assert messages[0] == messages[1]
 
 
+def test_names_of_python_stay_pythons():
+    assert compute.any(T).as_py() and compute.min(A).as_py() == 1
+    assert compute.sum(A).as_py() == 9 and compute.all(T).as_py() is False
+    assert compute.invert(T).equals(theirs.invert(T))  # uses Python's `any`
+
+
 def test_expressions():
     made = compute.less(compute.field("a"), 3)
     assert isinstance(made, compute.Expression) and str(made) == str(theirs.field("a") < 3)
