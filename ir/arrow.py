@@ -127,10 +127,10 @@ def arrow_of(values: npt.NDArray[Any], known: Mask | None = None) -> pa.Array:
         kind, data = pa.bool_(), np.packbits(values, bitorder="little")
     else:
         kind, data = ARROW_TYPES[values.dtype], np.ascontiguousarray(values)
-    return pa.Array.from_buffers(kind, len(values), [_bitmap(known), pa.py_buffer(data)])
+    return pa.Array.from_buffers(kind, len(values), [bitmap(known), pa.py_buffer(data)])
 
 
-def _bitmap(known: Mask | None) -> pa.Buffer | None:
+def bitmap(known: Mask | None) -> pa.Buffer | None:
     """Return the validity bitmap of an array; None if no value is NULL."""
     if known is None or known.all():
         return None
@@ -140,7 +140,7 @@ def _bitmap(known: Mask | None) -> pa.Buffer | None:
 def binary_of(values: Sequence[bytes], known: Mask | None = None) -> pa.Array:
     """Return byte strings as a large_binary array; `known` is False where the value is NULL."""
     ends = np.cumsum([0, *map(len, values)], dtype=np.int64)
-    buffers = [_bitmap(known), pa.py_buffer(ends), pa.py_buffer(b"".join(values))]
+    buffers = [bitmap(known), pa.py_buffer(ends), pa.py_buffer(b"".join(values))]
     return pa.Array.from_buffers(pa.large_binary(), len(values), buffers)
 
 
@@ -214,7 +214,7 @@ def _decimals(
     data = b"".join(d.to_bytes(16, "little", signed=True) for d in digits if d is not None)
     if None in digits:
         return None
-    return pa.Array.from_buffers(arrow_type, len(values), [_bitmap(known), pa.py_buffer(data)])
+    return pa.Array.from_buffers(arrow_type, len(values), [bitmap(known), pa.py_buffer(data)])
 
 
 def _digits(value: Decimal, arrow_type: pa.Decimal128Type) -> int | None:

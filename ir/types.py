@@ -225,7 +225,7 @@ def from_arrow(t: pa.DataType, metadata: dict[bytes, bytes] | None = None) -> DT
         >>> str(from_arrow(pa.dictionary(pa.int32(), pa.large_string())))
         'STRING'
     """
-    if metadata and NOTE in metadata and not (_is_text(t) and CHAR.fullmatch(metadata[NOTE])):
+    if metadata and NOTE in metadata and not (is_text(t) and CHAR.fullmatch(metadata[NOTE])):
         return DType(Kind.OTHER, name=metadata[NOTE].decode(errors="replace"))
     while (
         pa.types.is_dictionary(t)
@@ -233,7 +233,7 @@ def from_arrow(t: pa.DataType, metadata: dict[bytes, bytes] | None = None) -> DT
         or isinstance(t, pa.BaseExtensionType)
     ):
         t = t.storage_type if isinstance(t, pa.BaseExtensionType) else t.value_type
-    if _is_text(t):
+    if is_text(t):
         collation = next(
             (metadata[k] for k in COLLATION_KEYS if metadata and k in metadata), b"UTF8_BINARY"
         )
@@ -273,7 +273,8 @@ def from_arrow(t: pa.DataType, metadata: dict[bytes, bytes] | None = None) -> DT
     return DType(Kind.OTHER, name=str(t))
 
 
-def _is_text(t: pa.DataType) -> bool:
+def is_text(t: pa.DataType) -> bool:
+    """Return True for Arrow's types of text."""
     return bool(pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_string_view(t))
 
 

@@ -47,9 +47,9 @@ def statements_for(
         file_bytes: The bytes of a file.
     """
     if format == "delta":
-        return _delta(layout, name or f"delta.{quoted_name(path or '')}", name)
+        return _delta(layout, name or f"delta.{quoted_name(path or '')}")
     if format == "iceberg":
-        return _iceberg(layout, name, path)
+        return _iceberg(layout, name)
     return _plain(layout, path, files, rows_per_group, file_bytes)
 
 
@@ -70,7 +70,7 @@ def _spark_names(paths: Sequence[Path]) -> str:
     return ", ".join(map(spark_name, paths))
 
 
-def _delta(layout: Layout, table: str, name: str | None) -> tuple[Statement, ...]:
+def _delta(layout: Layout, table: str) -> tuple[Statement, ...]:
     keys = _spark_names(layout.keys)
     if layout.kind == "partition":
         by = f" ORDER BY {_spark_names((*layout.partition_by, *layout.keys))}"
@@ -94,7 +94,7 @@ def _delta(layout: Layout, table: str, name: str | None) -> tuple[Statement, ...
     return (Statement("Spark", sql, note),)
 
 
-def _iceberg(layout: Layout, name: str | None, path: str | None) -> tuple[Statement, ...]:
+def _iceberg(layout: Layout, name: str | None) -> tuple[Statement, ...]:
     full = name or "catalog.db.table"
     parts = full.split(".")
     catalog, rest = (parts[0], ".".join(parts[1:])) if len(parts) > 2 else ("spark_catalog", full)
@@ -163,7 +163,7 @@ def _plain(
     target = target.removesuffix(".parquet") + "-clustered"
     note = "It writes a copy beside the table; compare, then put it in the table's place."
     duck = _duckdb(layout, path, files, target, rows_per_group, file_bytes)
-    spark = _spark(layout, path, files, target)
+    spark = _spark(layout, path, target)
     return (Statement("DuckDB", duck, note), *([] if spark is None else [
         Statement("Spark", spark, note)])
     )  # fmt: skip
@@ -219,7 +219,7 @@ def _interleaved(places: Sequence[str], bits: int) -> str:
     )
 
 
-def _spark(layout: Layout, path: str | None, files: Sequence[str], target: str) -> str | None:
+def _spark(layout: Layout, path: str | None, target: str) -> str | None:
     """Return Spark's statement; None for a Z curve, whose ranks one task would have to compute."""
     if layout.kind == "zorder" or path is None:
         return None

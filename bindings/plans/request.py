@@ -15,7 +15,7 @@ from skipstone.ir.errors import PredicateError, unknown_column
 from skipstone.ir.functions.build import REGISTERED
 from skipstone.ir.session import Session
 from skipstone.ir.types import leaves_of
-from skipstone.kernels.run.lru_cache import LruCache
+from skipstone.kernels.run.bounded_cache import BoundedCache
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -141,7 +141,7 @@ def check_columns(columns: list[str] | None, names: list[str]) -> list[str]:
 
 # The predicates of the latest texts, with their schemas, so that no other schema gets the same id.
 MAX_KEPT_TEXT: Final = 1 << 12  # characters
-_recent: Final = LruCache[Hashable, tuple[pa.Schema, PruningPredicate]](128)
+_recent: Final = BoundedCache[Hashable, tuple[pa.Schema, PruningPredicate]](128)
 
 
 def predicate_over(

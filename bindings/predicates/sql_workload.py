@@ -111,7 +111,7 @@ def _read_query(
             conjuncts = list(_conjuncts(select))
             own = _own_alias(select, tables, known, name, folder)
             if own is not None:
-                _read_select(text, select, conjuncts, own, tables, known, out)
+                _read_select(text, conjuncts, own, tables, known, out)
             elif (
                 len(tables) > 1
                 and name is None
@@ -163,9 +163,13 @@ def _own_alias(
 
 
 def _read_select(
-    text: str, select: Any, conjuncts: list[Any], own: str, tables: dict[str, str],
-    known: Collection[str], out: Read,
-) -> None:  # fmt: skip
+    text: str,
+    conjuncts: list[Any],
+    own: str,
+    tables: dict[str, str],
+    known: Collection[str],
+    out: Read,
+) -> None:
     from sqlglot import exp
 
     mine: list[str] = []

@@ -16,11 +16,11 @@ from skipstone.bindings.statistics.store.layout import wrong
 from skipstone.bindings.statistics.store.load import load
 from skipstone.bindings.statistics.store.table_file import read_table
 from skipstone.ir.errors import StatisticsError, describe_error
-from skipstone.kernels.run.lru_cache import LruCache
+from skipstone.kernels.run.bounded_cache import BoundedCache
 
 OnError = Literal["keep", "raise"]
 MAX_MAPPED: Final = 256  # shards that a process keeps mapped, each with a file descriptor
-_mapped: LruCache[tuple[str, int], Statistics] = LruCache(MAX_MAPPED)
+_mapped: BoundedCache[tuple[str, int], Statistics] = BoundedCache(MAX_MAPPED)
 
 
 class ShardFiles:

@@ -12,7 +12,7 @@ from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import StatisticsError
 from skipstone.ir.outcome import Verdict
 from skipstone.kernels.index.descend import Found
-from skipstone.kernels.pack.planes import clear_tail, word_count
+from skipstone.kernels.pack.planes import clear_tail, count_bits, word_count
 
 
 @dataclass(frozen=True)
@@ -88,9 +88,7 @@ def survivors_of(part: Found | Verdict, n: int) -> npt.NDArray[np.int64]:
 def _count(part: Found | Verdict, n: int) -> int:
     """Return how many of a shard's n containers are kept."""
     if isinstance(part, Found):
-        if hasattr(np, "bitwise_count"):
-            return int(np.bitwise_count(part.match).sum())
-        return len(part.survivors())
+        return count_bits(part.match)
     return 0 if part is Verdict.NEVER else n
 
 

@@ -84,7 +84,7 @@ def find_kernels(root: str) -> Cache:
         for version in _folders_in(os.path.join(root, kind), _VERSION):
             for folder in (*_folders_in(version, re.compile("__pycache__")), version):
                 for entry in _files_in(folder):
-                    _add(cache, folder, entry, _KERNEL)
+                    _add(cache, entry, _KERNEL)
                 cache.folders.append(folder)
     return cache
 
@@ -101,13 +101,13 @@ def find_statistics(folder: str | None, root: str) -> Cache:
     if folder is not None:
         for table in _folders_in(os.path.join(folder, "delta"), _TABLE):
             for entry in _files_in(table):
-                _add(cache, table, entry, SAVED_NAME)
+                _add(cache, entry, SAVED_NAME)
             cache.folders.append(table)
         shards = [*shards, os.path.join(folder, "shards")]
     for copies in shards:
         for entry in _files_in(copies):
             if SHARD_FILES.fullmatch(_without_suffix(entry.name).partition("-")[2]):
-                _add(cache, copies, entry, re.compile(".*"))
+                _add(cache, entry, re.compile(".*"))
         cache.folders.append(copies)
     return cache
 
@@ -118,7 +118,7 @@ def _without_suffix(name: str) -> str:
     return name if match is None else match[1]
 
 
-def _add(cache: Cache, folder: str, entry: os.DirEntry[str], pattern: re.Pattern[str]) -> None:
+def _add(cache: Cache, entry: os.DirEntry[str], pattern: re.Pattern[str]) -> None:
     """Add a file to its entry, if it is one of ours; an unfinished file only if it is old."""
     match = pattern.fullmatch(_without_suffix(entry.name))
     if match is None and _NEW.fullmatch(entry.name) is None:

@@ -19,8 +19,8 @@ from skipstone.ir.types import DType
 from skipstone.kernels.pack.bounds import Given
 from skipstone.kernels.pack.columns import Column, ColumnStatistics, may_contradict
 from skipstone.kernels.pack.packed import DERIVED, PREPARED, Packed
+from skipstone.kernels.run.bounded_cache import BoundedCache
 from skipstone.kernels.run.launch import Key, Launch
-from skipstone.kernels.run.lru_cache import LruCache
 from skipstone.kernels.run.prepare import prepare
 
 if TYPE_CHECKING:
@@ -122,8 +122,8 @@ class DeviceSupport(Packed):
     def place_on(self, resident: Resident) -> Self:
         """Move these statistics to a device, and return them."""
         self._resident = resident
-        self._launches, self._launches_of_calls = LruCache(PREPARED), LruCache(DERIVED)
-        self._host_launches: LruCache[Program, Launch] = LruCache(PREPARED)
+        self._launches, self._launches_of_calls = BoundedCache(PREPARED), BoundedCache(DERIVED)
+        self._host_launches: BoundedCache[Program, Launch] = BoundedCache(PREPARED)
         if self._index is not None:
             self._index = replace(self._index, on=resident)
         return self
@@ -146,7 +146,7 @@ class DeviceSupport(Packed):
         before is tried again.
         """
         if self._resident is not None:
-            self._launches, self._launches_of_calls = LruCache(PREPARED), LruCache(DERIVED)
+            self._launches, self._launches_of_calls = BoundedCache(PREPARED), BoundedCache(DERIVED)
             if isinstance(self._raw, DeviceBounds):
                 self._raw.release()
             self._resident.release()

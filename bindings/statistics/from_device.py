@@ -15,7 +15,7 @@ from skipstone.ir.errors import StatisticsError
 from skipstone.ir.node import Path
 from skipstone.ir.types import DType, leaves_of
 from skipstone.kernels.pack.columns import Column, ColumnStatistics
-from skipstone.kernels.run.lru_cache import LruCache
+from skipstone.kernels.run.bounded_cache import BoundedCache
 
 if TYPE_CHECKING:
     from skipstone.bindings.statistics.statistics import Statistics
@@ -42,8 +42,8 @@ class DeviceBounds(Mapping[Path, ColumnStatistics]):
         resident: Resident,
     ) -> None:
         self._raws, self._foreign, self._resident = raws, foreign, resident
-        self._read: LruCache[Path, ColumnStatistics] = LruCache()
-        self._columns: LruCache[tuple[Path, DType], Column] = LruCache()
+        self._read: BoundedCache[Path, ColumnStatistics] = BoundedCache()
+        self._columns: BoundedCache[tuple[Path, DType], Column] = BoundedCache()
         weakref.finalize(self, _drop_columns, self._columns, resident).atexit = False
 
     def __getitem__(self, path: Path) -> ColumnStatistics:
@@ -117,7 +117,7 @@ class DeviceBounds(Mapping[Path, ColumnStatistics]):
         _drop_columns(self._columns, self._resident)
 
 
-def _drop_columns(columns: LruCache[tuple[Path, DType], Column], resident: Resident) -> None:
+def _drop_columns(columns: BoundedCache[tuple[Path, DType], Column], resident: Resident) -> None:
     if len(columns):
         resident.settle()
     columns.clear()

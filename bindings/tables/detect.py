@@ -22,20 +22,34 @@ from skipstone.bindings.location import (
 from skipstone.ir.errors import SourceError
 
 FORMATS: Final = ("parquet", "hive", "delta", "iceberg")
+OPENED_BY: Final = {"deltalake": "delta", "pyiceberg": "iceberg"}  # package -> format of its tables
 LOG: Final = "_delta_log"
 HUDI: Final = (".hoodie", ".hoodie_partition_metadata")
 HINT: Final = "version-hint.text"  # names the current metadata file of an Iceberg table
+
+
+def check_format(format: str | None) -> None:
+    """Raise an error if a format is unknown; None stands for any.
+
+    Raises:
+        SourceError: it is none of `FORMATS`.
+    """
+    if format is not None and format not in FORMATS:
+        raise SourceError(
+            f"format is {format!r}; expected {', '.join(FORMATS)}, or None to detect it"
+        )
 
 
 def format_of(where: Any, filesystem: FileSystemLike | None = None) -> str:
     """Return the format of the table at a location: "parquet", "hive", "delta" or "iceberg".
 
     A folder with `_delta_log` is a Delta table. A folder with `metadata/*.metadata.json` is an
-    Iceberg table. A folder with subfolders `key=value` is a Hive-partitioned table. Everything else
-    counts as Parquet files: a list, a glob, a file, and a location where nothing exists.
+    Iceberg table. A folder with subfolders `key=value` is a Hive-partitioned table. Tables of
+    deltalake and pyiceberg are what they are. Everything else counts as Parquet files: a list, a
+    glob, a file, and a location where nothing exists.
 
     Args:
-        where: A path or URI.
+        where: A path or URI, or a table that another package has open.
         filesystem: The file system of the path; None finds it from the location.
 
     Raises:
@@ -46,7 +60,7 @@ def format_of(where: Any, filesystem: FileSystemLike | None = None) -> str:
         'iceberg'
     """
     if not isinstance(where, str | bytes | os.PathLike):
-        return "parquet"
+        return OPENED_BY.get((type(where).__module__ or "").partition(".")[0], "parquet")
     text = path_text(where)
     if text.endswith(".metadata.json"):
         return "iceberg"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from skipstone.bindings.location import chosen_filesystem
 from skipstone.bindings.progress import overriding
-from skipstone.bindings.tables.detect import FORMATS, format_of
+from skipstone.bindings.tables.detect import check_format, format_of
 from skipstone.bindings.tables.table import Table
 from skipstone.ir.errors import SourceError
 from skipstone.kernels.settings import ProgressSetting
@@ -57,20 +58,20 @@ def scan(
         >>> scan(folder).partition_columns
         ('day',)
     """
-    if format is not None and format not in FORMATS:
-        raise SourceError(
-            f"format is {format!r}; expected {', '.join(FORMATS)}, or None to detect it"
-        )
+    check_format(format)
     if isinstance(source, Table):
         return cast("SomeTable", source)
     if catalog is not None and format not in (None, "iceberg"):
         raise SourceError(f"format is {format!r}; only Iceberg tables are opened by a catalog")
-    if catalog is not None or (type(source).__module__ or "").startswith("pyiceberg."):
-        format = format or "iceberg"
-    if (type(source).__module__ or "").startswith("deltalake."):
-        format = format or "delta"
     if format is None:
-        format = format_of(source, chosen_filesystem(source, None, storage_options))
+        named = isinstance(source, str | bytes | os.PathLike)
+        format = (
+            "iceberg"
+            if catalog is not None
+            else format_of(
+                source, chosen_filesystem(source, None, storage_options) if named else None
+            )
+        )
     with overriding(progress):
         return open_table(source, format, catalog=catalog, storage_options=storage_options)
 

@@ -25,7 +25,6 @@ COLOURS: Final = {
     "whole": "#15803d",
 }
 WIDTH: Final = 9.0  # inches
-MAX_LEGEND: Final = 70  # characters
 # Matplotlib's dates end with the years 1 and 9999.
 DATES: Final = (-62135596800000.0, 253402300799000.0)
 MILLISECONDS_PER_YEAR: Final = 31556952000

@@ -71,7 +71,7 @@ class Found:
 
     def survivors(self) -> Positions:
         """Return the positions of the containers that may match, ascending."""
-        found = positions(self.match, self.n, self.words)
+        found = positions(self.match, self.words)
         self._touch()
         return (
             found if self.order is None else np.sort(self.order[found]).astype(np.int64, copy=False)
@@ -84,7 +84,7 @@ class Found:
         if self.order is not None:
             for words, verdict in ((self.match, 1), (self.fully_matched, 2)):
                 if words is not None:
-                    out[self.order[positions(words, self.n, self.words)]] = verdict
+                    out[self.order[positions(words, self.words)]] = verdict
             return out[: self.n]
         bits = _bytes(self.match)
         if self.fully_matched is not None:
@@ -104,7 +104,7 @@ class Found:
             (self.match, nothing if self.fully_matched is None else self.fully_matched),
             strict=True,
         ):
-            mask[self.order[positions(words, self.n, self.words)]] = True
+            mask[self.order[positions(words, self.words)]] = True
         return found_in((pack(bits[0]), pack(bits[0] & ~bits[1])), self.n)
 
     def _touch(self) -> None:
@@ -178,13 +178,13 @@ class _Search:
         for i, level in enumerate(levels[first:], first):
             match, full = self._blocks(level, self.for_blocks)
             n = level.num_containers
-            open_ = positions(match & ~full, n, self.todo)
+            open_ = positions(match & ~full, self.todo)
             if len(open_) > MAX_OPEN_SHARE * n:
                 self.todo, self.edges, self.settled = None, [], []
                 self.index.starts.put(self.for_blocks, i + 1)
                 continue
             if full.any():
-                self._settle(positions(full, n, self.todo), levels[i:])
+                self._settle(positions(full, self.todo), levels[i:])
             self.todo = level.blocks.words(open_)
 
     def _settle(self, blocks: Positions, levels: tuple[Level, ...]) -> None:

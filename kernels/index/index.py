@@ -17,9 +17,9 @@ from skipstone.kernels.index.blocks import Blocks
 from skipstone.kernels.index.levels import Coarse, Level, levels_over
 from skipstone.kernels.index.order import Order, Reordered, order_of
 from skipstone.kernels.pack.packed import Packed
+from skipstone.kernels.run.bounded_cache import BoundedCache
 from skipstone.kernels.run.guard import Guard
 from skipstone.kernels.run.launch import Launch
-from skipstone.kernels.run.lru_cache import LruCache
 
 BLOCK: Final = 512  # containers of a block, and blocks of a block in higher levels
 Ends: TypeAlias = npt.NDArray[Any] | Sequence[int]
@@ -49,8 +49,10 @@ class Index:
     coarse: Coarse | None = None
     order: Order | None = None
     guard: Guard | None = None
-    starts: LruCache[Program, int] = field(default_factory=lambda: LruCache(1024))
-    pays: LruCache[tuple[Program, bool], bool] = field(default_factory=lambda: LruCache(1024))
+    starts: BoundedCache[Program, int] = field(default_factory=lambda: BoundedCache(1024))
+    pays: BoundedCache[tuple[Program, bool], bool] = field(
+        default_factory=lambda: BoundedCache(1024)
+    )
     on: Resident | None = None
 
     def touch(self) -> None:

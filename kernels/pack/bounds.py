@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skipstone.ir import compute as pc
-from skipstone.ir.arrow import known_of, numbers_of, plain, ticks_of, whole
+from skipstone.ir.arrow import bitmap, known_of, numbers_of, plain, ticks_of, whole
 from skipstone.ir.types import EXACT, PER_SECOND, DType, Kind, from_arrow
 from skipstone.kernels.pack.planes import Mask
 
@@ -201,7 +201,7 @@ def _decimals(array: pa.Array, source: DType, dtype: DType) -> Bounds | None:
     flipped[:, 0] = words[:, 1] ^ np.uint64(1 << 63)
     flipped[:, 1] = words[:, 0]
     keys = pa.Array.from_buffers(
-        pa.binary(16), len(array), [_validity(known), pa.py_buffer(flipped.tobytes())]
+        pa.binary(16), len(array), [bitmap(known), pa.py_buffer(flipped.tobytes())]
     )
     return Bounds(pc.cast(keys, pa.large_binary()), known)
 
@@ -222,7 +222,3 @@ def below(words: npt.NDArray[np.uint64], limit: int) -> Mask:
     high, low = words[:, 1].astype(np.int64), words[:, 0]
     first, second = limit >> 64, np.uint64(limit & (2**64 - 1))
     return np.asarray((high < first) | ((high == first) & (low < second)), np.bool_)
-
-
-def _validity(known: Mask | None) -> pa.Buffer | None:
-    return None if known is None else pa.py_buffer(np.packbits(known, bitorder="little").tobytes())

@@ -27,7 +27,7 @@ from skipstone.ir.values import NO, TEXT, Data, Mask, lane_type_of
 from skipstone.kernels.pack.bounds import Bounds
 from skipstone.kernels.pack.codes import Dictionary, key_of
 from skipstone.kernels.pack.columns import Column, column_of
-from skipstone.kernels.pack.narrow import is_open
+from skipstone.kernels.pack.narrow import open_ends
 from skipstone.kernels.pack.planes import Plane, plane_of, unpack, word_count
 from skipstone.kernels.run import numpy_cpu, pool
 
@@ -265,7 +265,7 @@ def _values(c: Column, keys: Data | None, *, high: bool) -> Data:
     if keys is not None:
         return np.asarray(keys[np.asarray(lanes)])
     out = np.asarray(lanes, lane_type_of(c.dtype))
-    if c.narrowed and is_open(c.dtype, c.lane_type)[high]:
+    if c.narrowed and open_ends(c.dtype, c.lane_type)[high]:
         out = np.where(lanes == c.end(high), end(c.dtype, high=high), out)
     return out
 

@@ -18,23 +18,23 @@ from skipstone.ir.types import DType
 CANDIDATES: Final = ("int8", "int16", "int32")
 
 
-def narrowest(least: int | None, most: int | None, dtype: DType) -> str:
+def narrowest(least: int, most: int, dtype: DType) -> str:
     """Return the narrowest lane type for bounds between two values.
 
     Args:
-        least: The least bound; None: unknown.
-        most: The greatest bound; None: unknown.
+        least: The least bound.
+        most: The greatest bound.
         dtype: The column's type.
 
     Returns:
         `dtype.lane_type`, or a narrower type whose open ends no bound uses.
     """
     own = np.dtype(dtype.lane_type)
-    if least is None or most is None or not narrows(dtype):
+    if not narrows(dtype):
         return dtype.lane_type
     for name in CANDIDATES:
         info = np.iinfo(name)
-        open_low, open_high = is_open(dtype, name)
+        open_low, open_high = open_ends(dtype, name)
         if (
             info.dtype.itemsize < own.itemsize
             and info.min + open_low <= least
@@ -59,8 +59,8 @@ def end_of(dtype: DType, lane_type: str, *, high: bool) -> int | float:
     return int(max(info.min, min(value, info.max)))
 
 
-def is_open(dtype: DType, lane_type: str) -> tuple[bool, bool]:
-    """Return whether the lower and the upper end of the type lie beyond the lane."""
+def open_ends(dtype: DType, lane_type: str) -> tuple[bool, bool]:
+    """Return True for the lower and for the upper end of the type if it lies beyond the lane."""
     info, low, high = np.iinfo(lane_type), dtype.lowest, dtype.highest
     assert isinstance(low, int) and isinstance(high, int)
     return low < info.min, high > info.max
@@ -77,7 +77,7 @@ def clamp(op: Op, value: int, dtype: DType, lane_type: str) -> int:
     No value is below the type's lowest: low < lowest is FALSE, as is low < A. The highest likewise.
     """
     info = np.iinfo(lane_type)
-    open_low, open_high = is_open(dtype, lane_type)
+    open_low, open_high = open_ends(dtype, lane_type)
     first = info.min + (open_low and op in (Op.LT, Op.GE) and value != dtype.lowest)
     last = info.max - (open_high and op in (Op.LE, Op.GT) and value != dtype.highest)
     return int(max(first, min(value, last)))

@@ -18,9 +18,9 @@ from skipstone.ir.types import DType
 from skipstone.kernels.pack.columns import Column
 from skipstone.kernels.pack.derive import derive
 from skipstone.kernels.pack.planes import Plane
+from skipstone.kernels.run.bounded_cache import BoundedCache
 from skipstone.kernels.run.guard import ChecksummedFile, Guard
 from skipstone.kernels.run.launch import Key, Launch
-from skipstone.kernels.run.lru_cache import LruCache
 from skipstone.kernels.run.prepare import prepare
 
 PREPARED: Final = 256  # launches cached for one set of statistics
@@ -40,10 +40,10 @@ class Packed(ABC):
         self.files = files
         self._rows_plane: Plane | None = None
         self._rows_guard: Guard | None = None
-        self._columns: LruCache[tuple[Path, DType], Column] = LruCache()
-        self._calls: LruCache[Node, Column] = LruCache(DERIVED)
-        self._launches: LruCache[Program, Launch] = LruCache(PREPARED)
-        self._launches_of_calls: LruCache[Program, Launch] = LruCache(DERIVED)
+        self._columns: BoundedCache[tuple[Path, DType], Column] = BoundedCache()
+        self._calls: BoundedCache[Node, Column] = BoundedCache(DERIVED)
+        self._launches: BoundedCache[Program, Launch] = BoundedCache(PREPARED)
+        self._launches_of_calls: BoundedCache[Program, Launch] = BoundedCache(DERIVED)
 
     @property
     @abstractmethod

@@ -131,10 +131,10 @@ def nonzero_words(words: Words) -> npt.NDArray[np.int64]:
     return np.concatenate(parts)
 
 
-def positions(words: Words, n: int, todo: Todo = None) -> npt.NDArray[np.int64]:
+def positions(words: Words, todo: Todo = None) -> npt.NDArray[np.int64]:
     """Return the positions of the set bits, ascending, int64.
 
-    Bits past the n-th are 0. Words without set bits are skipped.
+    Bits past the last container are 0. Words without set bits are skipped.
     """
     nonzero = nonzero_words(words)
     some, at = words[nonzero], nonzero if todo is None else todo[nonzero].astype(np.int64)
@@ -142,7 +142,7 @@ def positions(words: Words, n: int, todo: Todo = None) -> npt.NDArray[np.int64]:
         return _positions(some, at)
     # Processes parts whose bits stay in cache; each writes to its own range.
     parts = range(0, len(some), PART_WORDS)
-    ends = np.cumsum([_popcount(some[p : p + PART_WORDS]) for p in parts])
+    ends = np.cumsum([count_bits(some[p : p + PART_WORDS]) for p in parts])
     out = np.empty(int(ends[-1]), np.int64)
 
     def fill(first: int, stop: int) -> None:
@@ -165,7 +165,7 @@ def _positions(words: Words, at: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]
     return np.asarray((at << 6)[bit >> 6] | (bit & 63), np.int64)
 
 
-def _popcount(words: Words) -> int:
+def count_bits(words: Words) -> int:
     """Return the number of set bits."""
     if hasattr(np, "bitwise_count"):  # NumPy 2
         return int(np.bitwise_count(words).sum(dtype=np.int64))

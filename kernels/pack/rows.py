@@ -19,7 +19,15 @@ from skipstone.ir.types import DType, Kind, from_arrow
 from skipstone.kernels.pack import row_loops
 from skipstone.kernels.pack.bounds import Lanes
 from skipstone.kernels.pack.columns import Column
-from skipstone.kernels.pack.planes import Mask, Plane, Words, mask_of, pack, plane_of, word_count
+from skipstone.kernels.pack.planes import (
+    Mask,
+    Plane,
+    clear_tail,
+    mask_of,
+    pack,
+    plane_of,
+    word_count,
+)
 from skipstone.kernels.run.launch import Key
 from skipstone.kernels.run.loops import Loop, compiled, compiled_or_start
 
@@ -108,9 +116,7 @@ def validity(values: pa.Array) -> Plane:
     out = np.zeros(word_count(len(values)), np.uint64)
     count = (len(values) + 7) // 8
     out.view(np.uint8)[:count] = np.frombuffer(bits, np.uint8, count, values.offset // 8)
-    if len(values) % 64:
-        out[-1] &= np.uint64((1 << (len(values) % 64)) - 1)
-    return out
+    return clear_tail(out, len(values))
 
 
 def _lanes(values: pa.Array) -> Lanes:
@@ -144,7 +150,4 @@ def _lanes(values: pa.Array) -> Lanes:
 def _inverse(plane: Plane, n: int) -> Plane:
     if isinstance(plane, bool):
         return not plane
-    out: Words = ~plane
-    if n % 64:
-        out[-1] &= np.uint64((1 << (n % 64)) - 1)
-    return out
+    return clear_tail(~plane, n)

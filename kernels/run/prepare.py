@@ -21,7 +21,7 @@ from skipstone.ir.types import DType
 from skipstone.kernels.index.coarse import Grid
 from skipstone.kernels.pack.columns import Column
 from skipstone.kernels.pack.keys import keys_of, runs_of
-from skipstone.kernels.pack.narrow import clamp, is_open
+from skipstone.kernels.pack.narrow import clamp, open_ends
 from skipstone.kernels.pack.planes import Plane, plane_of
 from skipstone.kernels.run.guard import Guard
 from skipstone.kernels.run.launch import Key, Launch, PackedStatistics
@@ -242,7 +242,7 @@ class _Builder:
         test = Node(n.op, (self.bound(low, c), self.bound(high, c), *members))
         if n.op is Op.ANY_IN:
             return test
-        open_low, open_high = is_open(c.dtype, c.lane_type) if c.narrowed else (False, False)
+        open_low, open_high = open_ends(c.dtype, c.lane_type) if c.narrowed else (False, False)
         # A range that reaches an open end of the lane reaches the end of the type, so it is wider
         # than any list of values.
         beyond = (

@@ -226,7 +226,7 @@ def survivors(launch: Launch, backend: Backend = "auto") -> tuple[npt.NDArray[np
     match = result.planes[0]
     if isinstance(match, bool):
         return np.arange(launch.n if match else 0, dtype=np.int64), result.backend
-    return planes.positions(match, launch.n), result.backend
+    return planes.positions(match), result.backend
 
 
 def compile_ahead(launch: Launch) -> None:

@@ -62,9 +62,9 @@ def test_garbage_under_nulls_does_not_widen():
 
 
 def test_small_types_stay():
-    assert narrowest(None, None, ty.INT16) == "int16"
-    assert narrowest(None, None, ty.BOOL) == "uint8"
-    assert narrowest(None, None, ty.DOUBLE) == "float64"
+    assert narrowest(0, 1, ty.INT16) == "int16"
+    assert narrowest(0, 1, ty.BOOL) == "uint8"
+    assert narrowest(0, 1, ty.DOUBLE) == "float64"
 
 
 EDGES = [-(2**31), -32768, -128, 0, 127, 32767, 2**31 - 1]

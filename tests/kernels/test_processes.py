@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from skipstone.kernels.run import compile_cache, compiler, pool
+from skipstone.kernels.run.bounded_cache import BoundedCache
 from skipstone.kernels.run.compile_cache import Shape
-from skipstone.kernels.run.lru_cache import LruCache
 from tests.fuzz.processes import fuzz
 
 USE = """
@@ -178,7 +178,7 @@ def test_an_error_in_a_chunk_waits_for_the_others(who, monkeypatch):
 
 
 def test_values_are_the_same_for_all_threads():
-    kept, meet, found = LruCache(2), threading.Barrier(8), []
+    kept, meet, found = BoundedCache(2), threading.Barrier(8), []
 
     def make():
         meet.wait()  # all threads make the value at once

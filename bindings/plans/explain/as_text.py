@@ -34,7 +34,7 @@ def _lines(e: Explanation) -> Iterator[str]:
         yield "dynamic filters"
         yield from (f"  {line}" for line in e.dynamic)
     for story in e.stories:
-        yield from _story(story, e.unit)
+        yield from _story(story)
     if e.program is not None:
         yield "program"
         yield from (f"  {line}" for line in e.program.splitlines())
@@ -149,13 +149,18 @@ def _section(title: str, entries: list[list[str]]) -> Iterator[str]:
         entries = entries[1:]
     else:
         yield title
+    yield from _branches(entries)
+
+
+def _branches(entries: list[list[str]]) -> Iterator[str]:
+    """Yield the first line of each entry as a branch of a tree, and its other lines below it."""
     for i, (first, *more) in enumerate(entries):
         last = i == len(entries) - 1
         yield f"{'└─ ' if last else '├─ '}{first}"
         yield from (f"{'   ' if last else '│  '}   {line}" for line in more)
 
 
-def _story(story: ContainerStory, unit: str) -> Iterator[str]:
+def _story(story: ContainerStory) -> Iterator[str]:
     """Yield the lines about one container."""
     group = "" if story.row_group is None else f", row group {story.row_group}"
     yield f"container {story.path}{group}"
@@ -169,7 +174,4 @@ def _story(story: ContainerStory, unit: str) -> Iterator[str]:
         why = f": {c.why}" if c.why else ""
         lines = [f"{c.text}  {c.verdict}{why}", *map(str, c.statistics)]
         entries.append([*lines, *([f"hint: {c.hint}"] if c.hint else [])])
-    for i, (first, *more) in enumerate(entries):
-        last = i == len(entries) - 1
-        yield f"{'└─ ' if last else '├─ '}{first}"
-        yield from (f"{'   ' if last else '│  '}   {line}" for line in more)
+    yield from _branches(entries)

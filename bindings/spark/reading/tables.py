@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from skipstone.bindings.tables.delta.table import DeltaTable
-from skipstone.bindings.tables.detect import FORMATS, format_of
+from skipstone.bindings.tables.detect import check_format, format_of
 from skipstone.bindings.tables.hive.table import HiveTable
 from skipstone.bindings.tables.iceberg.table import IcebergTable
 from skipstone.bindings.tables.parquet.table import ParquetTable
@@ -24,10 +22,10 @@ def table_of(
     *,
     infer_types: bool = True,
 ) -> Table:
-    """Return a Skipstone table unchanged; scan a path, its URI, or a list of paths in its format.
+    """Return a Skipstone table unchanged; scan anything else in its format.
 
     Args:
-        table: Which table.
+        table: The table: a path, its URI, a list of paths, or a table of deltalake or pyiceberg.
         format: "parquet", "hive", "delta" or "iceberg". None detects it: a folder `_delta_log`,
             Iceberg's metadata, folders `key=value`.
         version: The version of a Delta table, or the id of an Iceberg snapshot; None is the newest.
@@ -42,13 +40,7 @@ def table_of(
                 "format= and version= apply to a path; a scanned table already has both"
             )
         return table
-    if format is not None and format not in FORMATS:
-        raise SourceError(
-            f"format is {format!r}; expected {', '.join(FORMATS)}, or None to detect it"
-        )
-    if not isinstance(table, str | os.PathLike | Sequence):
-        # A pyiceberg table; scan_iceberg raises an error that names anything else.
-        return open_table(table, "iceberg", version=version)
+    check_format(format)
     found = format or format_of(table)
     if version is not None and found not in ("delta", "iceberg"):
         raise SourceError(

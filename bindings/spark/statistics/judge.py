@@ -24,8 +24,8 @@ from skipstone.bindings.statistics.statistics import Statistics
 from skipstone.ir.node import Path, columns_of
 from skipstone.ir.types import leaves_of
 from skipstone.kernels.pack.columns import ColumnStatistics
+from skipstone.kernels.run.bounded_cache import BoundedCache
 from skipstone.kernels.run.compiler import MIN_CONTAINERS
-from skipstone.kernels.run.lru_cache import LruCache
 from skipstone.kernels.run.run import compile_ahead
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class Judge:
         )
 
 
-_judges: LruCache[bytes, Judge] = LruCache(16)
+_judges: BoundedCache[bytes, Judge] = BoundedCache(16)
 
 
 def _judge_of(pickled: bytes) -> Judge:

@@ -33,6 +33,7 @@ from skipstone.ir.arrow import (
     scalar_of,
 )
 from skipstone.ir.node import Path
+from skipstone.ir.types import is_text
 from skipstone.kernels.pack.bounds import Given
 from skipstone.kernels.pack.columns import ColumnStatistics
 
@@ -195,7 +196,7 @@ def _may_be_bounds(given: pa.DataType, arrow_type: pa.DataType) -> bool:
 
     Checkpoints may hold a narrower type, and JSON holds dates and times as text.
     """
-    t, text = pa.types, _is_text(given)
+    t, text = pa.types, is_text(given)
     if t.is_string(arrow_type):
         return bool(text)
     if t.is_timestamp(arrow_type):
@@ -212,16 +213,12 @@ def _may_be_bounds(given: pa.DataType, arrow_type: pa.DataType) -> bool:
     )
 
 
-def _is_text(t: pa.DataType) -> bool:
-    return bool(pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_string_view(t))
-
-
 def _microseconds(values: Given, kind: pa.TimestampType) -> list[pa.Array]:
     """Return timestamps, dates or texts as int64 microseconds since 1970."""
     if pa.types.is_timestamp(values.type):
         # Checkpoints may lack the column's zone, or hold nanoseconds.
         kind = pa.timestamp("us", values.type.tz)
-    elif kind.tz is not None and _is_text(values.type):
+    elif kind.tz is not None and is_text(values.type):
         long = pc.match_substring_regex(values, OFFSET_WITH_SECONDS)
         if pc.any(long).as_py():
             return _with_offset_seconds(values, long, kind)

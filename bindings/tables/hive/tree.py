@@ -96,7 +96,7 @@ class Tree:
             yield folder
             return
         path, texts = folder
-        for inner in self._partition_folders(path, self._list(path), columns[0]):
+        for inner in self._partition_folders(self._list(path), columns[0]):
             below = inner, {**texts, **self._texts(inner, columns[0])}
             yield from self._iter_below(below, columns[1:])
 
@@ -124,7 +124,7 @@ class Tree:
             below = [
                 (inner, {**texts, **self._texts(inner, column)})
                 for (path, texts), listing in zip(level, listings, strict=True)
-                for inner in self._partition_folders(path, listing, column)
+                for inner in self._partition_folders(listing, column)
             ]
             mask = np.ones(len(below), np.bool_) if keep is None or not below else keep(below)
             level = [f for f, kept in zip(below, mask.tolist(), strict=True) if kept]
@@ -140,7 +140,7 @@ class Tree:
             )
         return {column: text}
 
-    def _partition_folders(self, path: str, listing: _Listing, column: str) -> list[str]:
+    def _partition_folders(self, listing: _Listing, column: str) -> list[str]:
         """Return the partition folders in a folder.
 
         Raises:

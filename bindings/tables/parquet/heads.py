@@ -16,7 +16,7 @@ from skipstone.bindings.tables.parquet.file_schemas import FileSchema
 from skipstone.bindings.tables.parquet.pages.leaf_types import LeafType, leaf_types
 from skipstone.ir.cached import cached_property
 from skipstone.kernels.run import forks
-from skipstone.kernels.run.lru_cache import LruCache
+from skipstone.kernels.run.bounded_cache import BoundedCache
 
 MAGIC: Final = b"PAR1"
 MAX_COMPARED: Final = 8  # heads of a table that a new one is compared with
@@ -187,7 +187,7 @@ class Heads:
 
 # Heads of the latest footers of this process, by their bytes: tables are often opened again. A head
 # takes some 30 KB.
-_latest: Final = LruCache[bytes, Head](64)
+_latest: Final = BoundedCache[bytes, Head](64)
 
 
 def parse_footer(footer: bytes) -> pq.FileMetaData:

@@ -131,5 +131,5 @@ def test_places_beyond_32_bits(form, device):
         device.only = range(block, block + 1)
         device.start(function, -(-words // each), [np.int64(VAST), *which, out, x, *literals])
     device.only = None
-    found = planes.positions(out.bytes.view(np.uint64), VAST, todo if form == "chosen" else None)
+    found = planes.positions(out.bytes.view(np.uint64), todo if form == "chosen" else None)
     assert found.tolist() == list(PLACES)

@@ -9,7 +9,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-class LruCache(Generic[K, V]):
+class BoundedCache(Generic[K, V]):
     """A cache of at most `max_size` values, which drops the oldest value first.
 
     Two threads may make the same value at once; both get the value that is stored first. No lock is
