@@ -67,7 +67,7 @@ class QueryReport:
 class Advice:
     """A report that proposes a layout in which queries read less.
 
-    `str()` gives a report for people, `to_json()` one for programs, `to_html()` a page.
+    `str()` returns it as text, `to_json()` as JSON, `to_html()` as a page.
 
     Attributes:
         table: The table's path or name.
