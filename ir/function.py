@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from skipstone.ir.interval import Interval
 
 # The meaning of a row for which `point` returns no proper value.
-#   never    there is no such row
+#   never    it cannot occur
 #   null     NULL
 #   raise    Spark raises an error
 #   unknown  the value is not known here

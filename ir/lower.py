@@ -145,7 +145,7 @@ def lower(
     above = 1 + (len(guarantees) + 2).bit_length()
     if above + _deepest(n) > MAX_DEPTH and _depth(program) > MAX_DEPTH:
         raise PredicateTooDeep(
-            "predicate is nested too deeply; expected at most 50 levels of AND and OR in turn"
+            "predicate is nested too deeply; expected at most 50 levels of alternating AND and OR"
         )
     return program
 

@@ -1,7 +1,7 @@
 """Merge the tests of one scalar before lowering.
 
-`bind` keeps a predicate as it was written, for people and for literal guarantees. Here a pattern is
-split into its prefix, which prunes, and the whole pattern. Tests of one scalar under AND, OR and
+`bind` keeps a predicate as it was written, for display and for literal guarantees. Here a pattern
+is split into its prefix, which prunes, and the whole pattern. Tests of one scalar under AND, OR and
 NOT become one set of values, so that `x > 3 AND x < 4` on integers is never TRUE.
 """
 
@@ -30,7 +30,10 @@ def merge(n: Node) -> Node:
 
 
 def scalar_and_values(n: Node) -> Tested:
-    """Return the one scalar that a predicate tests, and the values that satisfy it, if it is so."""
+    """Return the scalar that a predicate tests, and the values that satisfy it.
+
+    None if the predicate does not test exactly one scalar.
+    """
     return _merge(n)[1]
 
 

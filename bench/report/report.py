@@ -76,7 +76,7 @@ class Absent:
 
 @dataclass
 class Report:
-    """The result of a workload: rows and notes for people, the rest for programs.
+    """The result of a workload: rows and notes for display, the rest for programs.
 
     `containers` is the size that the figures depend on, if the command line sets it.
     """

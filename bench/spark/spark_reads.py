@@ -92,7 +92,7 @@ def spark_reads(options: Options) -> Report:
             worst = max(worst, _compare(name, sql, spark, options.rounds or 5, report))
     report.requirements.append(
         Requirement(
-            "the slowest query: times what 1.1 times plain Spark, or 100 ms more, allow",
+            "the slowest query: time relative to the limit of 1.1 times plain Spark or 100 ms more",
             worst,
             1,
             at_most=True,

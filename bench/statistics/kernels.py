@@ -137,7 +137,7 @@ def kernels(options: Options) -> Report:
     by_name = {name: t for name, (t, _) in timings.items()}
     times = by_name["text range"].times(by_name["range, 1 column"])
     report.requirements.append(
-        Requirement("a range of text beside one of bigint: times as long", times, 2, at_most=True)
+        Requirement("text range, time relative to a bigint range", times, 2, at_most=True)
     )
     return report
 
@@ -207,7 +207,7 @@ def many(options: Options) -> Report:
         bound = 4 if name == "one shape" else 1
         report.requirements.append(
             Requirement(
-                f"100 predicates, {name}: times faster than one by one",
+                f"100 predicates, {name}: speed-up over one by one",
                 apart.times(together),
                 bound,
             )

@@ -96,7 +96,7 @@ def membership(options: Options) -> Report:
         ratio = timings[_name("IN", SIZES[-1], order)].times(one)
         report.requirements.append(
             Requirement(
-                f"IN with {SIZES[-1]:,} values, {order}: times one literal",
+                f"IN with {SIZES[-1]:,} values, {order}: time relative to one literal",
                 ratio,
                 BOUNDS[order],
                 at_most=True,

@@ -222,9 +222,9 @@ def _requirements(shares: dict[str, float], slower: dict[Peer, float]) -> list[R
         ),
         Requirement("Numba, packed bits: share of what the bandwidth allows", shares[PACKED], 0.8),
         Requirement(
-            f"Numba against the best peer that returns a column ({best}): times faster", times, 2
+            f"Numba against the best peer that returns a column ({best}): speed-up", times, 2
         ),
-        Requirement("Numba against DataFusion: times faster", datafusion, 4),
+        Requirement("Numba against DataFusion: speed-up", datafusion, 4),
     ]
 
 

@@ -180,13 +180,13 @@ def _measure(case: Case, folder: Path, report: Report) -> None:
         )
         report.requirements += [
             Requirement(
-                f"{case.name}, from {source}: pruned by the rewrite, times the prediction",
+                f"{case.name}, from {source}: pruned by the rewrite, relative to the prediction",
                 done / first.pruned,
                 0.8,
             ),
             Requirement(
-                f"{case.name}, from {source}: bytes that the first choice leaves, times the best "
-                f"of {len(left)} rewrites",
+                f"{case.name}, from {source}: bytes that the first choice leaves, relative to "
+                f"the best of {len(left)} rewrites",
                 left[first] / best,
                 1.1,
                 at_most=True,

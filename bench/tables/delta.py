@@ -104,7 +104,7 @@ def _load(report: Report, path: str, kind: str, n: int, rounds: int) -> None:
         ratio = timings[OWN].times(timings[PEER])
         report.requirements.append(
             Requirement(
-                f"loading {kind}: times deltalake's open and get_add_actions",
+                f"loading {kind}: time relative to deltalake's open and get_add_actions",
                 ratio,
                 1.3,
                 at_most=True,

@@ -164,7 +164,7 @@ def _late_filter(folder: str, count: int, report: Report) -> None:
                 "times Skipstone": s / seconds["a late filter"],
             }
         )
-    text = "splits that ten readers read without a filter, times those with one that comes late"
+    text = "splits that ten readers read without a filter, relative to those with a late filter"
     report.requirements.append(
         Requirement(text, read_splits["no filter"] / read_splits["a late filter"], 2)
     )
@@ -196,7 +196,7 @@ def _query(folder: Path, days: int, rounds: int, report: Report) -> None:
     )
     report.requirements.append(
         Requirement(
-            "the document's query without dynamic filtering, times with it",
+            "the document's query: speed-up by dynamic filtering",
             found["without dynamic filtering"].times(found[OWN]),
             2,
         )

@@ -299,7 +299,7 @@ class DynamicFilterData:
 
     @property
     def kind(self) -> str:
-        """The form in which the keys are stored, for people."""
+        """The form in which the keys are stored, for display."""
         if self.state.failure:
             return f"nothing: {self.state.failure}"
         if not self.filtering:

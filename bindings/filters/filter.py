@@ -295,7 +295,7 @@ class DynamicFilter:
 
     @property
     def state(self) -> str:
-        """The state of the filter, for people."""
+        """The state of the filter, for display."""
         if self._data is not None:
             return self._data.kind
         if self.error is not None:

@@ -60,7 +60,7 @@ class Effect:
         filter: The filter.
         fields: The scan's columns that it was compared with.
         pruned: Containers that it pruned, and that no filter before it had pruned.
-        state: The state of the filter, for people.
+        state: The state of the filter, for display.
         rows: Rows of the build side; None if unknown.
         seconds: Time from the build side's first row to its last; None if unknown.
         kept: Reason -> containers that are kept because the filter could not be evaluated on them.

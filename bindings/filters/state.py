@@ -1,7 +1,6 @@
-"""The keys collected so far.
+"""`CollectedKeys`: a mergeable summary that depends only on the set of rows.
 
-They are a value that depends only on the set of rows, and that can be merged with others in any
-order.
+Summaries can be merged in any order.
 """
 
 from __future__ import annotations

@@ -19,11 +19,13 @@ class Estimate:
         kind: "current", "sort", "zorder", "hilbert" or "partition".
         keys: The columns that rows are ordered by.
         partition_by: The columns that the table is partitioned by.
-        share: The share of the table's bytes that a query reads, on average.
+        share: The share of the table that a query reads, on average. Of the current layout, the
+            share of the bytes, or of the containers if bytes are unknown; of others, the share of
+            the rows.
         bytes: The bytes that all queries read together; None if the table's size is unknown.
         containers: The containers that a query reads, on average.
         files: The files that a query reads, on average.
-        shares: By query, the share of the bytes.
+        shares: By query, the share of the table, as for `share`.
         runnable: Whether there is a statement that makes this layout.
     """
 
@@ -40,7 +42,7 @@ class Estimate:
 
     @property
     def pruned(self) -> float:
-        """The share of the bytes that a query does not read, on average."""
+        """The share of the table that a query does not read, on average."""
         return 1.0 - self.share
 
 
@@ -52,7 +54,8 @@ class QueryReport:
         text: The condition.
         weight: How often the workload has it.
         columns: The columns that it compares.
-        share: The share of the table's bytes that it reads now.
+        share: The share of the table's bytes that it reads now, or of its containers if bytes are
+            unknown.
         note: Why no layout can help it; "" if one may.
     """
 
@@ -67,7 +70,7 @@ class QueryReport:
 class Advice:
     """A report that proposes a layout in which queries read less.
 
-    `str()` gives a report for people, `to_json()` one for programs, `to_html()` a page.
+    `str()` returns it as text, `to_json()` as JSON, `to_html()` as a page.
 
     Attributes:
         table: The table's path or name.

@@ -193,7 +193,7 @@ def _mean(values: Any, read: Workload) -> float:
 def _current(
     table: Table, read: Workload, size: int | None, n: int
 ) -> tuple[Estimate, list[float]]:
-    """Return what the workload reads now, and each query's share of the bytes."""
+    """Return what the workload reads now, and each query's share of the table."""
     shares, files, containers = [], [], []
     for q in read.queries:
         plan = table.plan(q.predicate)

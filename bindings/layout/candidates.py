@@ -27,7 +27,7 @@ class Judged:
 
     Attributes:
         layout: The layout.
-        shares: By query, the share of the bytes that it reads, shape (queries,).
+        shares: By query, the share of the rows in the containers that it reads, shape (queries,).
         file_shares: By query, the share of the files.
         containers: The number of containers that were simulated.
         mean: The mean of `shares` over the workload, by weight.

@@ -41,7 +41,7 @@ def rank_places(keys: Keys, bits: int = BITS) -> Places:
 
 
 def z_order(places: Sequence[Places], bits: int = BITS) -> Places:
-    """Return positions along a Z curve: the coordinates' bits in turn, highest first.
+    """Return positions along a Z curve: the coordinates' bits, interleaved, highest first.
 
     Args:
         places: Coordinates of n points, each of shape (n,); all bits together are at most 64.

@@ -128,7 +128,7 @@ def _files(plan: Plan, target: int) -> list[str]:
 
 
 def shown_bytes(size: float) -> str:
-    """Return a size for people.
+    """Return a size for display.
 
     Example:
         >>> shown_bytes(128 << 20), shown_bytes(900)

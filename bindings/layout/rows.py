@@ -60,7 +60,7 @@ class Rows:
         count: The number of rows.
         fraction: The share of the table's rows that these are, from 0 to 1.
         complete: True if these are all rows of the table.
-        source: Says for people where the rows come from.
+        source: Where the rows come from, for display.
     """
 
     columns: Mapping[Path, RowColumn]

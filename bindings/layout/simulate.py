@@ -143,8 +143,8 @@ def statistics_of(
 ) -> Statistics:
     """Return the statistics that the containers of ordered rows would have.
 
-    A container holds more rows than were seen of it. Its bounds are therefore moved outwards by the
-    mean distance, in ranks, of the rows that were seen: the estimator of the German tank problem.
+    A container has more rows than the sample contains. Its bounds are therefore moved outwards by
+    the mean distance, in ranks, of its sampled rows: the estimator of the German tank problem.
     The leading sort key and partition values are not moved, as they decide where containers begin.
     """
     exact = {*layout.partition_by}

@@ -210,7 +210,7 @@ def _with_places(rows: str, keys: Sequence[str]) -> str:
 
 
 def _interleaved(places: Sequence[str], bits: int) -> str:
-    """Return an expression of DuckDB for the place on a Z curve: the places' bits in turn."""
+    """Return an expression of DuckDB for the place on a Z curve: the places' bits, interleaved."""
     k = len(places)
     return " + ".join(
         f"(({place} >> {bit}) & 1) * {1 << (bit * k + k - 1 - i)}"
@@ -220,7 +220,10 @@ def _interleaved(places: Sequence[str], bits: int) -> str:
 
 
 def _spark(layout: Layout, path: str | None, target: str) -> str | None:
-    """Return Spark's statement; None for a Z curve, whose ranks one task would have to compute."""
+    """Return Spark's statement.
+
+    None without a path, and for Z-order, because one task would compute all ranks.
+    """
     if layout.kind == "zorder" or path is None:
         return None
     keys = _spark_names((*layout.partition_by, *layout.keys))

@@ -60,7 +60,7 @@ class PlanRequest:
 
     @property
     def settings(self) -> Session:
-        """Spark's settings; a predicate brings its own time zone."""
+        """Spark's settings; a predicate has its own time zone."""
         where = self.where
         timezone = where.timezone if isinstance(where, PruningPredicate) else self.timezone
         return Session(timezone, self.ansi, self.case_sensitive)

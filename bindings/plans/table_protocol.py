@@ -111,7 +111,7 @@ class PlannedTable(Protocol):
 
     @property
     def unit(self) -> str:
-        """The kind of the containers, for people: "row groups", "files"."""
+        """The kind of the containers, for display: "row groups", "files"."""
         ...
 
     @property
@@ -194,7 +194,7 @@ class PlannedTable(Protocol):
         ...
 
     def why_missing(self, path: Path, statistic: str, containers: Positions) -> str:
-        """Return why containers lack statistics of a column, for people; "" if it is not known.
+        """Return why containers lack statistics of a column, for display; "" if it is not known.
 
         Args:
             path: The column.

@@ -1,4 +1,4 @@
-"""Check the names of functions: a name that nearly is a known function's is an error."""
+"""Reject likely misspellings of known functions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from skipstone.ir.functions.spark_names import SPARK_NAMES
 from skipstone.ir.node import Node, Op
 
 MIN_LETTERS: Final = 3  # shorter names are close to everything
-SHORT: Final = 6  # letters; of a shorter name, another letter makes another word: lake, like
+SHORT: Final = 6  # letters; in shorter names, replacing one usually gives another word: lake, like
 LONG: Final = 10  # letters of a name in which two may be wrong
 
 

@@ -6,7 +6,7 @@ understood becomes UNKNOWN: it does not prune, and the rest of the condition sti
 
 A text is an error if Spark refuses it too: unmatched parentheses, a missing or surplus operand or
 operator. Two forms are exceptions, as Spark may accept what sqlglot does not: a call with its own
-syntax, and a subquery. If sqlglot cannot read what stands in their parentheses, they are UNKNOWN
+syntax, and a subquery. If sqlglot cannot read the text in their parentheses, they are UNKNOWN
 (`masked`). A name that is a keyword of sqlglot's grammar, but not of Spark's, is an error whose
 message says which word to quote with backticks.
 """

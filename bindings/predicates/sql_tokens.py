@@ -302,7 +302,7 @@ NEAR: Final = 4  # tokens before the one at which sqlglot gave up; one of them m
 
 
 def quoted_word(tokens: list[Any], position: int) -> tuple[list[Any], Any] | None:
-    """Quote the nearest word that stands where a name may; return the tokens and its token."""
+    """Quote the nearest keyword used as a name; return the tokens and the quoted token."""
     at = next((i for i, t in enumerate(tokens) if t.start >= position), len(tokens) - 1)
     for i in range(at, max(at - NEAR, 0) - 1, -1):
         kind, text = _kind(tokens, i), str(tokens[i].text)

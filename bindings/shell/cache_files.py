@@ -140,7 +140,7 @@ def _is_own(found: os.stat_result) -> bool:
 
 
 def _problem(folder: str) -> str | None:
-    """Return the reason why a folder is not used; None if it is, or is not there yet."""
+    """Return the reason why a folder is not used; None if it is usable or does not exist yet."""
     reason = exposed(folder)
     if reason is None and os.path.exists(folder) and not os.path.isdir(folder):
         return f"{folder} is not a folder"

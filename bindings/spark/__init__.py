@@ -33,7 +33,7 @@ shards/                 sharded statistics
 pruning/                pruned reads of a DataFrame
     prune               `prune`, `pruned`
     context             the session's settings and caches while one DataFrame is pruned
-    reports             `Pruned`, `PrunedScan`: the report of each scan, for people
+    reports             `Pruned`, `PrunedScan`: the report of each scan, for display
     plan_scans          find the scans of a plan
     scans               judge each scan of a plan by its own conditions
     scan_files          the interface of a scan's files, and a cache of earlier lists

@@ -78,11 +78,11 @@ class DeviceBounds(Mapping[Path, ColumnStatistics]):
 
     def column(self, path: Path, dtype: DType, planes: Column) -> Column:
         """Return a column with the bounds on the device and the flags of `planes`."""
-        from skipstone.kernels.gpu.device_bounds import lanes_there
+        from skipstone.kernels.gpu.device_bounds import device_lanes
 
         def make() -> Column:
             bounds = self._foreign[path]
-            low, high = lanes_there(
+            low, high = device_lanes(
                 self._resident.device, dtype, bounds.get("min"), bounds.get("max")
             )
             return replace(planes, lane_type=dtype.lane_type, low=low, high=high)

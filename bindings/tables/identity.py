@@ -1,7 +1,7 @@
 """Identify the content of local files without reading it, so that what was read can be used again.
 
 The system's record of a file says when the file was last changed, and no program can set that time.
-This is only believed of file systems that are known to keep such records on this machine. Network
+This is relied on only for file systems that are known to keep such records on this machine. Network
 file systems answer from caches, and those over object stores make the records up.
 """
 
@@ -49,8 +49,8 @@ class FileIdentity(NamedTuple):
 def identity_of(path: str) -> FileIdentity | None:
     """Return the identity of a local file.
 
-    Ask for it before the file is read: if the file is replaced while it is read, what was read is
-    then never found under the identity of the new file.
+    Call this before reading. If the file is replaced during the read, the cached content cannot be
+    mistaken for the new file.
 
     Args:
         path: The file.

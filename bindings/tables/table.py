@@ -57,7 +57,7 @@ class Table(ABC):
     @property
     @abstractmethod
     def files(self) -> Sized:
-        """All files, one item for each, in table order: paths, or the objects of its format."""
+        """All files, in table order: their paths, or an object of its format; `len` counts them."""
 
     @property
     @abstractmethod

@@ -53,7 +53,7 @@ class Placed:
     Attributes:
         kind, base, labels, zoned: As in `Axis`.
         low, high: Positions, shape (n,); arbitrary where the bound is not known.
-        text: Returns a bound as text: of which side ("min" or "max"), and of which container.
+        text: Returns a bound as text, given its side ("min" or "max") and container.
         locate: Returns the position of any value of the column, given on its type's axis.
     """
 
@@ -115,7 +115,7 @@ def place(low: Bounds | None, high: Bounds | None, dtype: DType, n: int) -> Plac
 
 
 def axis_of(placed: Placed, known: list[Positions]) -> Axis:
-    """Return the axis that holds the finite ones of some positions.
+    """Return an axis that covers the finite positions.
 
     Args:
         placed: What was placed.

@@ -34,7 +34,7 @@ class Group:
     """Containers that share what became of them.
 
     Attributes:
-        text: Why, for people; the conjunct as SQL if one pruned them.
+        text: Why, for display; the conjunct as SQL if one pruned them.
         fate: What became of them.
         conjunct: The position of the conjunct in the condition; None if not one alone decided.
         count: The number of containers.

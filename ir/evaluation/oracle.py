@@ -98,7 +98,7 @@ def column_facts(
         high = dtype.highest if dtype.ordered else 0
 
     if row_count == 0:
-        # The column has no values here. In rows that exist nevertheless, it is NULL.
+        # The column has no values. If the container has rows anyway, the column is NULL there.
         return ColumnFacts(low, high, False, True, False)
     all_null = null_count is not None and null_count == row_count
     all_nan = (

@@ -45,7 +45,8 @@ def moved(
     if sign == "-" and (kinds[1] in TIMES or (kinds[0] in TIMES and kinds[1] is Kind.NULL)):
         return _between(a, b, session, build, cast)
     narrow = b.dtype is not None and b.dtype.kind is Kind.INT and b.dtype.bits <= 32
-    if sign == "+" and kinds[0] in TIMES and kinds[1] is Kind.NULL:  # to Spark an interval
+    if sign == "+" and kinds[0] in TIMES and kinds[1] is Kind.NULL:
+        # Spark treats it as an interval.
         return _shifted(a, literal(None, ty.DAY_TIME), session, build, cast)
     if kinds[0] is Kind.DATE and narrow:
         return build("date_add" if sign == "+" else "date_sub", (a, b), session)

@@ -185,12 +185,12 @@ def check_text(lane_type: str, sides: tuple[str | None, str | None]) -> str:
     )
 
 
-def mend_text(lane_type: str) -> str:
-    """Return `kernel(n, out, values, lost, end)`, which replaces unknown bounds.
+def replace_unknown_text(lane_type: str) -> str:
+    """Return `kernel(n, out, values, unknown_bits, end)`, which replaces unknown bounds.
 
     They become the end of their type.
 
-    A bound is unknown where its bit in `lost` is set. A thread writes one value.
+    A bound is unknown where its bit in `unknown_bits` is set. A thread writes one value.
     """
     kind = TYPES[lane_type]
     return _text(
@@ -198,11 +198,11 @@ def mend_text(lane_type: str) -> str:
             "const i64 n",
             f"{kind}* __restrict__ out",
             f"const {kind}* __restrict__ values",
-            "const u32* __restrict__ lost",
+            "const u32* __restrict__ unknown_bits",
             f"const {kind} end",
         ],
         [
             f"const i64 at = (i64)blockIdx.x * {THREADS} + threadIdx.x;",
-            "if (at < n) out[at] = lost[at >> 5] >> (at & 31) & 1u ? end : values[at];",
+            "if (at < n) out[at] = unknown_bits[at >> 5] >> (at & 31) & 1u ? end : values[at];",
         ],
     )

@@ -19,7 +19,7 @@ from skipstone.kernels.gpu.device_arrays import Foreign
 from skipstone.kernels.pack.narrow import end_of
 
 
-def lanes_there(
+def device_lanes(
     device: Device, dtype: DType, low: Foreign | None, high: Foreign | None
 ) -> list[DeviceArray | None]:
     """Return the lower and the upper bounds of a column.
@@ -45,7 +45,7 @@ def lanes_there(
         "datetime64" if "datetime64" in kinds else kinds[0], (sides[0], sides[1])
     )
     values = {side: f.values(device) for side, f in present.items()}
-    lost = {side: device.empty((n + 31) // 32, "uint32") for side in present}
+    unknown_bits = {side: device.empty((n + 31) // 32, "uint32") for side in present}
     masks: list[Any] = [
         part
         for f in present.values()
@@ -55,10 +55,12 @@ def lanes_there(
     device.start(
         device.function(text),
         -(-n // THREADS),
-        [np.int64(n), *lost.values(), *values.values(), *masks],
+        [np.int64(n), *unknown_bits.values(), *values.values(), *masks],
     )
     found = [
-        _mend(device, dtype, values[side], lost[side], side) if side in present else None
+        _replace_unknown(device, dtype, values[side], unknown_bits[side], side)
+        if side in present
+        else None
         for side in (False, True)
     ]
     if any(
@@ -69,10 +71,10 @@ def lanes_there(
     return found
 
 
-def _mend(
-    device: Device, dtype: DType, values: DeviceArray, lost: DeviceArray, high: bool
+def _replace_unknown(
+    device: Device, dtype: DType, values: DeviceArray, unknown_bits: DeviceArray, high: bool
 ) -> DeviceArray | None:
-    n, unknown = values.shape[0], int(gpu.count(device, lost).sum())
+    n, unknown = values.shape[0], int(gpu.count(device, unknown_bits).sum())
     if unknown == n:
         return None
     if not unknown:
@@ -80,8 +82,8 @@ def _mend(
     out = device.empty(n, dtype.lane_type)
     end = np.dtype(dtype.lane_type).type(end_of(dtype, dtype.lane_type, high=high))
     device.start(
-        device.function(cuda_tools.mend_text(dtype.lane_type)),
+        device.function(cuda_tools.replace_unknown_text(dtype.lane_type)),
         -(-n // THREADS),
-        [np.int64(n), out, values, lost, end],
+        [np.int64(n), out, values, unknown_bits, end],
     )
     return out

@@ -49,7 +49,7 @@ class Grid:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of its own arrays: it has none."""
+        """Always 0: a grid has no arrays."""
         return 0
 
     def end(self, high: bool) -> int:
@@ -91,7 +91,7 @@ class Grid:
         """
         below = op in (Op.LT, Op.LE)
         if not isinstance(self.base, int):
-            # Of two values at one place, either may be the greater.
+            # Two values with the same place may compare either way.
             return self.place(axis) + (below is not definite)
         if self.of.codes is not None:
             axis = self.of.codes.rank(op, axis)

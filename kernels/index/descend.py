@@ -1,8 +1,8 @@
 """Judge by levels: first blocks, then only the containers of blocks with the verdict MAYBE.
 
-Results stay sparse: the words, of 64 containers each, in which something may match. So a predicate
-costs in proportion to what it finds, and not to the number of containers. If levels settle too
-little, the flat kernel takes over, and the index remembers that for this predicate.
+Results stay sparse: the words, of 64 containers each, in which something may match. The cost is
+therefore proportional to the matches, not to the number of containers. If levels settle too little,
+the flat kernel takes over, and the index remembers that for this predicate.
 """
 
 from __future__ import annotations
@@ -131,8 +131,8 @@ def descend(
         index: The levels.
         for_blocks: The program that judges blocks: can match, can miss.
         wanted: The program that judges containers: the same, or only `can match`.
-        dense: True if the result will be spread over all containers; levels then pay only if little
-            is found.
+        dense: True if the result will be spread over all containers; levels then pay only if few
+            match.
         backend: As in `run`.
 
     Returns:
@@ -261,7 +261,7 @@ class _Search:
         """Judge the containers that remain.
 
         Returns:
-            None: too many are found to spread them one by one.
+            None: there are too many matches to scatter individually.
         """
         assert self.todo is not None
         remaining = np.union1d(self.todo, np.concatenate(self.edges)) if self.edges else self.todo

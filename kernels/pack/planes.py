@@ -57,7 +57,7 @@ def mask_of(plane: Plane, n: int) -> Mask:
 def verdicts(planes: Sequence[Plane], n: int) -> Verdicts:
     """Return verdicts from the planes "can match" and "can miss".
 
-    Without the second plane none is ALWAYS.
+    Without the second plane, no verdict is ALWAYS.
 
     Returns:
         uint8 array, shape (n,), host memory: 0 NEVER, 1 MAYBE, 2 ALWAYS.
@@ -75,7 +75,10 @@ def verdicts(planes: Sequence[Plane], n: int) -> Verdicts:
 
 
 def plane_of(mask: Mask) -> Plane:
-    """Return a mask as a plane; a constant mask becomes True or False, an empty one True."""
+    """Return a mask as a plane.
+
+    Constant masks become True or False; an empty mask becomes True.
+    """
     if mask.all():
         return True
     return pack(mask) if mask.any() else False

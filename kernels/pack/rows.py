@@ -1,7 +1,7 @@
 """Rows as containers: the minimum and the maximum of a row are its value.
 
-So the kernels that judge containers also judge rows, with the same three-valued logic, and read the
-values where Arrow has them.
+Container kernels can therefore judge rows too, with the same three-valued logic, reading values in
+place from Arrow buffers.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def _column(values: pa.Array, dtype: DType) -> Column:
 
 
 def has_lanes(t: pa.DataType) -> bool:
-    """Return True if kernels can compare the values of a type where Arrow has them."""
+    """Return True if kernels can compare values of a type in place."""
     if pa.types.is_dictionary(t) or pa.types.is_date64(t) or pa.types.is_time32(t):
         return False
     if pa.types.is_run_end_encoded(t):

@@ -1,9 +1,9 @@
 """A pool of reusable result buffers.
 
-Fresh pages must be mapped and zeroed when they are first written: for the packed verdicts of 10 M
-containers that took half as long as the kernel itself. So a few buffers are kept. A buffer is
-handed out again when no array refers to it any more: NumPy's views, however derived, hold the array
-that owns their memory, so its reference count tells.
+Fresh pages must be mapped and zeroed when they are first written. For the packed verdicts of 10 M
+containers this took half as long as the kernel. So a few buffers are kept. A buffer is handed out
+again when no array refers to it any more: NumPy's views, however derived, hold the array that owns
+their memory, so its reference count tells.
 """
 
 from __future__ import annotations

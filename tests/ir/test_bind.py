@@ -304,7 +304,7 @@ def test_no_zones(zone):
 
 
 def nest(depth, names=("x", "i", "w")):
-    """Nest AND and OR in turn, over several columns, so that nothing can flatten or merge them."""
+    """Nest alternating AND and OR over several columns, so that nothing flattens or merges them."""
     e = ss.col(names[0]) > 0
     for i in range(depth):
         c = ss.col(names[i % len(names)])

@@ -106,12 +106,12 @@ def conjunct_rows(e: Explanation) -> list[Row]:
 
 
 def number(n: int | None) -> str:
-    """Return a number for people."""
+    """Return a number for display."""
     return "unknown" if n is None else f"{n:,}"
 
 
 def milliseconds(seconds: float) -> str:
-    """Return a time for people."""
+    """Return a time for display."""
     return f"{seconds * 1e3:,.1f} ms"
 
 

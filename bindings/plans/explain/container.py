@@ -1,4 +1,4 @@
-"""Tell the story of one container of a plan: what each conjunct saw there, and its verdict."""
+"""Explain one container of a plan: what each conjunct saw there, and its verdict."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MAX_SHOWN: Final = 60  # characters of a bound
 
 @dataclass(frozen=True, slots=True)
 class SeenStatistics:
-    """The statistics of a column in one container, for people; None is unknown.
+    """The statistics of a column in one container, for display; None is unknown.
 
     Attributes:
         column: The column.
@@ -92,7 +92,7 @@ class ContainerStory:
 
 
 def stories_of(plan: Plan, container: str) -> tuple[ContainerStory, ...]:
-    """Return the stories of the containers of a file, in its order.
+    """Return an explanation of each container of a file, in its order.
 
     Args:
         plan: The plan.
@@ -192,7 +192,7 @@ def _seen(plan: Plan, path: Path, at: int) -> SeenStatistics:
 
 
 def _value(scalar: pa.Scalar) -> str | None:
-    """Return a bound for people; None if it is unknown."""
+    """Return a bound for display; None if it is unknown."""
     try:
         value = scalar.as_py()
     except (ValueError, OverflowError, ImportError, pa.ArrowException):

@@ -26,7 +26,7 @@ class Phase:
         containers_in, containers_out: Containers before and after it; for pages, row groups.
         files, bytes, rows: What remains after it; None is unknown.
         seconds: Its time, measured while the plan was made; None if it was not measured by itself.
-        note: More about it, for people.
+        note: More about it, for display.
     """
 
     name: str

@@ -89,7 +89,7 @@ def explanation_of(
     Args:
         plan: The plan.
         program: Whether to say how the condition was lowered.
-        container: A file, or `FILE:ROW_GROUP`, whose story is told; None: no file.
+        container: The file, or `FILE:ROW_GROUP`, to explain; None: no file.
 
     Raises:
         PredicateError: the plan has no such container.

@@ -48,7 +48,7 @@ class Undecided:
         text: The reason.
         hint: What would prune more; "" if that is not known.
         path: The column whose statistics are missing.
-        statistic: The missing statistic, for people: "bounds", "null counts".
+        statistic: The missing statistic, for display: "bounds", "null counts".
     """
 
     kind: KeptBecause

@@ -77,7 +77,7 @@ class Pruner:
         try:
             plan, scans = self._prune(request)
         except Exception as e:  # no query fails because of this
-            self._warn(describe_error(e))
+            self._warn_unpruned(describe_error(e))
             self._log.add(QueryReport(Pruned(), time.perf_counter() - start, describe_error(e)))
             with contextlib.suppress(Exception):  # of a JVM that is gone
                 request.fail(describe_error(e))
@@ -88,16 +88,16 @@ class Pruner:
         self._log.add(QueryReport(report, time.perf_counter() - start, why))
         return plan
 
-    def _warn(self, why: str) -> None:
+    def _warn_unpruned(self, why: str) -> None:
         with self._lock:
             first, self._warned = not self._warned, True
         if first:
-            self._warn_of(
+            self._warn_once(
                 f"a query is not pruned, and reads all files: {why}. Later failures are counted "
                 "in report(spark) without a warning"
             )
 
-    def _warn_of(self, why: str) -> None:
+    def _warn_once(self, why: str) -> None:
         """Warn, once for each text."""
         with self._lock:
             if why in self._told:
@@ -144,7 +144,7 @@ class Pruner:
         except SkipstoneError as e:
             for scan in scans:
                 scan.note_join(f"joins are not used ({e})")
-            self._warn_of(f"keys of joins prune nothing: {e}")
+            self._warn_once(f"keys of joins prune nothing: {e}")
             return
         filter_scans_by_joins(context, plan, plan, scans, jvm_scans, costs, request.isAbandoned)
 

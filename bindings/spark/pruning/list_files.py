@@ -50,7 +50,7 @@ class Relation:
         partitions: The partition columns, a struct in Spark's JSON form.
         number: The number of its list of files in the plan.
         lists: The lists of the plan so far by number, as objects of Spark's JVM. A plan may read a
-            table in many places, and to list it takes 1 ms for 1,000 files.
+            table in many places, and listing takes 1 ms per 1,000 files.
     """
 
     jvm: Any
@@ -79,8 +79,8 @@ def check_kind(relation: Relation, context: Context) -> None:
     if relation.format == PARQUET and relation.index in FILE_INDEXES:
         return
     if relation.format == ICEBERG or relation.index.startswith(DELTA_INDEXES):
-        # They give a DataFrame the newest version each time, so a plan that runs later must not get
-        # the list of today's files.
+        # Delta and Iceberg resolve the newest version on every run, so a plan that runs later must
+        # not get the files that are listed now.
         if not context.runs_now:
             lake = "Iceberg" if relation.format == ICEBERG else "Delta"
             raise NotPruned(f"{lake} lists its files; enable(spark) prunes it, and so does read()")
@@ -98,7 +98,8 @@ def list_files(relation: Relation, context: Context) -> tuple[ScanFiles, Any]:
     """Return the files of a relation, and the same list as an object of Spark's JVM.
 
     Raises:
-        NotPruned: a partition column's type is not understood, or Delta's classes are others.
+        NotPruned: a partition column's type is not understood, or Delta's classes are not the
+            expected ones.
         SourceError: the files cannot be judged.
     """
     partitioned = arrow_schema(relation.partitions)

@@ -324,7 +324,7 @@ class Scan:
         if info["streaming"]:
             raise NotPruned("it is streaming")
         check_kind(self._files, context)
-        # Delta and Iceberg find columns by their own notes, as do their statistics.
+        # Delta and Iceberg resolve columns by their own field metadata, and so do their statistics.
         schema = info["data"] if info["format"] == PARQUET else {}
         if invalid := context.why_invalid(info["options"], schema):
             raise NotPruned(invalid)

@@ -1,4 +1,4 @@
-"""Decide by modification times which listed files a later change would be noticed in."""
+"""Decide from modification times for which listed files a later change would be detected."""
 
 from __future__ import annotations
 

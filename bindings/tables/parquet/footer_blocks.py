@@ -209,14 +209,14 @@ class FooterBlock:
             self.counts, self.rows = found[:, at.GROUPS].copy(), groups[:, 0].copy()
             self._group_bytes = groups[:, 1].copy()
         else:
-            self._parse_each(heads, opened, understood)
+            self._parse_each(heads, opened)
         for i, head in enumerate(self.heads):
             if head is not None and head.twin is not None:
                 text = f"has two columns named {head.twin!r}; expected each name once"
                 self._refuse(i, TwinColumns(text))
 
-    def _parse_each(self, heads: Heads, opened: OpenBlock, understood: Mask) -> None:
-        """Parse the footers that the loop did not understand."""
+    def _parse_each(self, heads: Heads, opened: OpenBlock) -> None:
+        """Parse each footer by itself; pyarrow finds the heads that are not known yet."""
         self.counts, rows = np.zeros(len(self), np.int64), [np.zeros(0, np.int64)]
         for i in range(len(self)):
             if i in self.errors:

@@ -387,7 +387,7 @@ def _trusted_bounds(stats: pq.Statistics, footer: Footer) -> tuple[Any, Any]:
         # Bytes that are not text, an unknown unit, or a date that Python cannot hold.
         return None, None
     if isinstance(low, float) and (low != low or high != high):
-        # One bound is NaN: most writers compared without regard to it, so neither bound is
+        # One bound is NaN: most writers do not handle NaN when computing bounds, so neither is
         # reliable. parquet-mr, Spark's writer, orders NaN last, so that its minimum is right.
         return (low, None) if low == low and footer.orders_nan else (None, None)
     return low, high

@@ -9,7 +9,7 @@ import pytest
 from skipstone.ir.types import Kind, from_arrow
 from skipstone.kernels.gpu import cuda_tools, gpu
 from skipstone.kernels.gpu.device_arrays import foreign_of
-from skipstone.kernels.gpu.device_bounds import lanes_there
+from skipstone.kernels.gpu.device_bounds import device_lanes
 from skipstone.kernels.pack.columns import ColumnStatistics, pack_column
 from tests.support.cuda.arrays import FIXED, ArrowDevice, interface
 from tests.support.rows.strategies import Field, array_of
@@ -96,13 +96,13 @@ def test_bounds_are_mended_as_on_the_host(arrow, where):
             for side in ("bits", "bytes")
             for other in (side, None)
         }
-        where.compile([*checks, cuda_tools.mend_text(dtype.lane_type)])
+        where.compile([*checks, cuda_tools.replace_unknown_text(dtype.lane_type)])
     for way in ways:
         f = [foreign_of(way(a), "x", where) for a in (low, high)]
         assert all(one.suits(dtype) for one in f)
         there = [
             None if lanes is None else where.download(lanes)
-            for lanes in lanes_there(where, dtype, *f)
+            for lanes in device_lanes(where, dtype, *f)
         ]
         assert [
             known_lanes(lanes, dtype, end)
@@ -114,7 +114,7 @@ def test_bounds_are_mended_as_on_the_host(arrow, where):
                 back.type == given.type
                 and back.is_valid().to_pylist() == given.is_valid().to_pylist()
             )
-        alone, _ = lanes_there(where, dtype, f[0], None)
+        alone, _ = device_lanes(where, dtype, f[0], None)
         packed = pack_column(ColumnStatistics(low), dtype, len(stats))
         assert known_lanes(where.download(alone), dtype, dtype.lowest) == known_lanes(
             packed.low, dtype, packed.end(False)

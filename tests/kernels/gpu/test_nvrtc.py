@@ -148,7 +148,7 @@ TOOLS = {
     "count": cuda_tools.count_text(),
     "positions": cuda_tools.positions_text(),
     "check": cuda_tools.check_text("float32", ("bits", "bytes")),
-    "mend": cuda_tools.mend_text("float32"),
+    "mend": cuda_tools.replace_unknown_text("float32"),
 }
 
 

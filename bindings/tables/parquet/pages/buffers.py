@@ -22,7 +22,7 @@ _lock = forks.lock()
 
 @contextlib.contextmanager
 def buffer(size: int) -> Iterator[io.BytesIO]:
-    """Lend a buffer of at least `size` bytes, with any content.
+    """Yield a reusable, uninitialized buffer of at least `size` bytes.
 
     Example:
         >>> with buffer(3_000_000) as lent:

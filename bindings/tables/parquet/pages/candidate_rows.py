@@ -16,7 +16,7 @@ class CandidateRows:
         mask: The mask of the candidate rows, shape (n,). It belongs to this object.
 
     Attributes:
-        mask: The mask now; only `keep` changes it.
+        mask: The mask now; only `keep` and `keep_only` change it.
         count: The number of candidate rows.
     """
 
@@ -41,7 +41,7 @@ class CandidateRows:
         """Remove all rows but some.
 
         Args:
-            rows: The rows that have passed a test, ascending; some may be no candidates.
+            rows: The rows that have passed a test, ascending; some may not be candidates.
         """
         if self.count < len(self.mask):
             rows = rows[self.mask[rows]]

@@ -70,7 +70,7 @@ class Placement(NamedTuple):
         return out
 
     def in_windows(self, decoded: Ints) -> Ints:
-        """Return the rows of the windows that some decoded rows are.
+        """Map decoded rows to window rows.
 
         Args:
             decoded: The decoded rows, ascending; all of them lie in windows.
