@@ -10,7 +10,8 @@ from typing import Any, Final
 import pyarrow.fs as pafs
 
 from skipstone.bindings.spark.pruning.scan_files import Listings
-from skipstone.bindings.spark.session.session import other_formats, settings_of
+from skipstone.bindings.spark.session.session import settings_of
+from skipstone.bindings.spark.session.text_meaning import other_formats
 from skipstone.ir.session import Settings
 
 # Settings that change the values read from files, with the settings under which footers are valid.

@@ -14,7 +14,8 @@ from skipstone.bindings.spark.pruning.join_table import filters_for, join_report
 from skipstone.bindings.spark.pruning.prune import with_report
 from skipstone.bindings.spark.pruning.reports import Pruned
 from skipstone.bindings.spark.reading.paths import spark_path, why_unlisted
-from skipstone.bindings.spark.session.session import quiet, require_usual_text, settings_of
+from skipstone.bindings.spark.session.session import quiet, settings_of
+from skipstone.bindings.spark.session.text_meaning import require_usual_meaning
 from skipstone.bindings.spark.session.types import carried, spark_schema
 from skipstone.bindings.spark.shards.prune_shards import prune_shards
 from skipstone.ir.errors import SourceError
@@ -53,7 +54,7 @@ def join_shards(
         )
     spark = build.sparkSession
     if request.where is not None:
-        require_usual_text(spark, request.where)
+        require_usual_meaning(spark, request.where)
     join_filters = filters_for(request, build, shards.schema, ())
     condition = _condition(join_filters, shards.schema, **settings_of(spark))
     with quiet():

@@ -27,7 +27,7 @@ from skipstone.bindings.spark.pruning.registered_listing import RegisteredListin
 from skipstone.bindings.spark.pruning.reports import Pruned, PrunedScan
 from skipstone.bindings.spark.pruning.scan_files import Listings
 from skipstone.bindings.spark.registered.registry import REGISTRY, common_folder
-from skipstone.bindings.spark.session.session import other_formats, other_text
+from skipstone.bindings.spark.session.text_meaning import other_meaning
 from skipstone.bindings.spark.session.types import arrow_schema
 from skipstone.bindings.tables.partitions import pair_of
 from skipstone.ir.errors import SkipstoneError
@@ -174,8 +174,8 @@ class _Source:
         options = {k.lower(): v for k, v in (getattr(source, "_options", None) or {}).items()}
         if invalid := context.why_invalid(options, self.frame.schema.jsonValue()):
             raise NotPruned(invalid)
-        if why := other_text(self.spark):
-            raise NotPruned(f"{why}, so Spark parses conditions in another way")
+        if why := other_meaning(self.spark, conditions):
+            raise NotPruned(f"{why}, so Spark reads conditions in another way")
         if any(name.lower() == "_metadata" for name in self.frame.columns):
             raise NotPruned(
                 "it has a column named _metadata, which hides Spark's metadata of files"
@@ -212,9 +212,6 @@ class _Source:
             node = Node(Op.AND, tuple(map(from_column, conditions)))
         else:
             node = from_column(conditions[0])
-        formats = any(n.op is Op.CALL and n.value == "date_format" for n in node.walk())
-        if formats and (why := other_formats(self.spark)):
-            raise NotPruned(f"{why}, so Spark formats times in another way")
         predicate = PruningPredicate(node, schema, **context.settings)
         if predicate.always_true:
             whys = "; ".join(

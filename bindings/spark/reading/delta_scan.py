@@ -22,9 +22,9 @@ from skipstone.bindings.spark.session.frame import from_arrow, stats_frame
 from skipstone.bindings.spark.session.session import (
     quiet,
     require_pyspark,
-    require_usual_text,
     settings_of,
 )
+from skipstone.bindings.spark.session.text_meaning import require_usual_meaning
 from skipstone.bindings.tables.delta.table import DeltaTable
 from skipstone.ir.errors import SourceError
 from skipstone.ir.node import Node, Op, conjuncts_of, quoted_name
@@ -167,7 +167,7 @@ def files_for_scan(
     """
     require_pyspark()
     if filters is not None:
-        require_usual_text(spark, filters)
+        require_usual_meaning(spark, filters)
     found, settings = _delta(table, version), settings_of(spark)
     plan = found.plan(_combined_predicate(filters, found.schema, settings), limit=limit, **settings)
     files = found.files.select(list(FILE_COLUMNS)).take(pa.array(plan.kept))

@@ -21,9 +21,9 @@ from skipstone.bindings.spark.session.session import (
     functions_of,
     quiet,
     require_pyspark,
-    require_usual_text,
     settings_of,
 )
+from skipstone.bindings.spark.session.text_meaning import require_usual_meaning
 from skipstone.bindings.spark.session.types import carried, is_carried, spark_schema
 from skipstone.bindings.tables.delta.table import DeltaTable
 from skipstone.bindings.tables.iceberg.files import IcebergFiles
@@ -121,7 +121,7 @@ def read_plan(spark: Any, plan: Plan, how: How = "auto") -> DataFrame:
     if how not in METHODS:
         raise UnsupportedForm(f"how is {how!r}; expected {', '.join(METHODS)}")
     if plan.predicate is not None:
-        require_usual_text(spark, plan.predicate)
+        require_usual_meaning(spark, plan.predicate)
     settings = settings_of(spark)
     _check_zone(plan, settings["timezone"])
     needed, notes = _needed_columns(plan), _notes(plan)

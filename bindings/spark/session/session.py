@@ -11,14 +11,13 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from skipstone.bindings.spark.session.java import ensure_java
-from skipstone.ir.errors import BackendMissing, UnsupportedForm
+from skipstone.ir.errors import BackendMissing
 from skipstone.ir.session import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 OLDEST: Final = (4, 0)
-POLICY: Final = "spark.sql.legacy.timeParserPolicy"
 
 
 def session(
@@ -68,64 +67,6 @@ def fold_of(spark: Any) -> Callable[[str], str]:
     It lowers the case, unless the session is case sensitive.
     """
     return str if str(spark.conf.get("spark.sql.caseSensitive")) == "true" else str.lower
-
-
-def other_text(spark: Any) -> str:
-    """Return why a session reads SQL text differently from Skipstone, or "" if it does not.
-
-    Source: Spark, `SQLConf`.
-    """
-
-    def is_set(key: str, value: str) -> bool:
-        return str(spark.conf.get(key)).upper() == value
-
-    if is_set("spark.sql.parser.escapedStringLiterals", "TRUE"):
-        return "spark.sql.parser.escapedStringLiterals is true"
-    if is_set("spark.sql.ansi.doubleQuotedIdentifiers", "TRUE") and is_set(
-        "spark.sql.ansi.enabled", "TRUE"
-    ):
-        return "spark.sql.ansi.doubleQuotedIdentifiers is true"
-    if is_set("spark.sql.timestampType", "TIMESTAMP_LTZ"):
-        return ""
-    return "spark.sql.timestampType is not TIMESTAMP_LTZ"
-
-
-def other_formats(spark: Any) -> str:
-    """Return why a session formats times differently from Skipstone, or "" if it does not.
-
-    Under LEGACY, S means milliseconds, and days and offsets are those of Java's old classes; under
-    EXCEPTION, Spark raises where both formatters differ. Source: Spark, `DateTimeFormatterHelper`.
-    """
-    policy = str(spark.conf.get(POLICY, "CORRECTED")).upper()
-    return "" if policy == "CORRECTED" else f"{POLICY} is {policy}"
-
-
-def require_usual_text(spark: Any, condition: object) -> None:
-    """Check that a session and Skipstone understand a condition alike.
-
-    Args:
-        spark: The session.
-        condition: SQL text, a Column, a predicate, or a list of these.
-
-    Raises:
-        UnsupportedForm: A setting changes how Spark reads SQL text, or how it formats times.
-    """
-    why = other_text(spark)
-    if not why and "date_format" in _words(condition).lower():
-        why = other_formats(spark)
-    if why:
-        raise UnsupportedForm(
-            f"{why}, so Spark reads conditions differently from Skipstone; unset it, or leave the "
-            "condition to Spark: df.where(...)"
-        )
-
-
-def _words(condition: object) -> str:
-    """Return a text that names all functions of a condition, also those that binding folded."""
-    if isinstance(condition, list | tuple):
-        return " ".join(map(_words, condition))
-    source, expr = getattr(condition, "source", ""), getattr(condition, "expr", "")
-    return f"{condition} {source} {expr}"
 
 
 def parallelism(spark: Any) -> int | None:

@@ -18,9 +18,9 @@ from skipstone.bindings.spark.session.session import (
     is_connect,
     quiet,
     require_pyspark,
-    require_usual_text,
     settings_of,
 )
+from skipstone.bindings.spark.session.text_meaning import require_usual_meaning
 from skipstone.bindings.spark.session.types import as_arrow
 from skipstone.bindings.spark.statistics.carry import as_carried, own_carrier
 from skipstone.bindings.spark.statistics.judge import Answer, Judge, over_arrays, over_series
@@ -200,7 +200,7 @@ def predicate_of(
         spark = spark or SparkSession.getActiveSession()
     if spark is None:
         return PruningPredicate(predicate, schema)
-    require_usual_text(spark, predicate)
+    require_usual_meaning(spark, predicate)
     return PruningPredicate(predicate, schema, **settings_of(spark))
 
 

@@ -1,0 +1,155 @@
+"""Find out whether a session gives SQL text another meaning than Skipstone does.
+
+`prune` and `enable` take conditions from Spark's analysed plans, where every setting has already
+had its effect. Text that Skipstone parses itself is read with Spark's defaults, so other settings
+must not pass unnoticed: a condition with another meaning would prune files that hold matching rows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+from skipstone.bindings.spark.session.session import quiet
+from skipstone.ir.errors import UnsupportedForm
+from skipstone.ir.functions import builtin_functions
+
+ANSI: Final = "spark.sql.ansi.enabled"
+POLICY: Final = "spark.sql.legacy.timeParserPolicy"
+
+
+class Setting(NamedTuple):
+    """A setting that changes what some texts mean.
+
+    Attributes:
+        key: The setting.
+        default: Spark's default.
+        pattern: What a text contains if the setting can change its meaning; "" for every text.
+        strings: True if the pattern may be found in strings; else strings are left out.
+        ansi: The only ANSI mode in which the setting matters, "true" or "false"; "" for both.
+        usual: The value under which Spark reads text as Skipstone does; "" for the default.
+    """
+
+    key: str
+    default: str
+    pattern: str = ""
+    strings: bool = False
+    ansi: str = ""
+    usual: str = ""
+
+
+_NUMBER: Final = r"(?<![\w`.])\.?\d"
+_EXPONENT: Final = r"(?<![\w`.])\.?\d[\d.]*e[-+]?\d"
+# A minus sign behind an operand; a comparison of a negative number has none.
+_ARITHMETIC: Final = r"[+*/%]|[\w)`\]]\s*-|\b(?:div|mod|pmod|try_\w+)\b"
+_LEGACY: Final = "spark.sql.legacy."
+# Source: Spark, `SQLConf`; tests/spark/session/test_text_meaning.py has rows that each one changes.
+SETTINGS: Final = (
+    Setting("spark.sql.parser.escapedStringLiterals", "false"),
+    Setting("spark.sql.ansi.doubleQuotedIdentifiers", "false", ansi="true"),
+    Setting("spark.sql.timestampType", "TIMESTAMP_LTZ"),
+    Setting(f"{_LEGACY}typeCoercion.datetimeToString.enabled", "false", ansi="false"),
+    Setting(f"{_LEGACY}decimal.retainFractionDigitsOnTruncate", "false"),
+    Setting("spark.sql.decimalOperations.allowPrecisionLoss", "true", _ARITHMETIC),
+    Setting(f"{_LEGACY}literal.pickMinimumPrecision", "true", _NUMBER),
+    Setting(f"{_LEGACY}exponentLiteralAsDecimal.enabled", "false", _EXPONENT),
+    Setting(f"{_LEGACY}allowNegativeScaleOfDecimal", "false", rf"\bb?round\b|{_EXPONENT}"),
+    Setting(f"{_LEGACY}integralDivide.returnBigint", "true", r"\bdiv\b"),
+    Setting(f"{_LEGACY}sizeOfNull", "true", r"\b(?:size|cardinality)\b", ansi="false"),
+    Setting(f"{_LEGACY}followThreeValuedLogicInArrayExists", "true", r"\bexists\b"),
+    Setting(f"{_LEGACY}castComplexTypesToString.enabled", "false", r"\bstring\b|char\b"),
+    Setting(f"{_LEGACY}interval.enabled", "false", r"\binterval\b"),
+    Setting(f"{_LEGACY}fromDayTimeString.enabled", "false", r"\binterval\b"),
+    Setting(f"{_LEGACY}consecutiveStringLiterals.enabled", "false", "''|\"\"", strings=True),
+    Setting("spark.sql.variable.substitute", "true", r"\$\{", strings=True, usual="false"),
+    Setting("spark.sql.ansi.strictIndexOperator", "true", r"\[", ansi="true"),
+    Setting("spark.sql.functionResolution.sessionOrder", "second", r"\w\s*\("),
+    # Under LEGACY, S means milliseconds, and days and offsets are those of Java's old classes.
+    # Under EXCEPTION, Spark raises where both formatters differ. Source: `DateTimeFormatterHelper`.
+    Setting(POLICY, "CORRECTED", r"\bdate_format\b"),
+)
+_CALL: Final = re.compile(r"\b([a-zA-Z_]\w*)\s*\(")
+BUILT_IN: Final = "org.apache.spark.sql.catalyst.expressions."
+# What stands before an operand, so that a minus sign behind it is no subtraction.
+_KEYWORD: Final = re.compile(r"\b(?:and|or|not|between|then|else|when|case)\b", re.IGNORECASE)
+_COLUMN: Final = re.compile(r"Column<'(.*)'>", re.DOTALL)
+_STRING: Final = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
+
+
+def other_meaning(spark: Any, condition: object) -> str:
+    """Return why a session gives a condition another meaning than Skipstone, or "" if it does not.
+
+    Args:
+        spark: The session, classic or Spark Connect.
+        condition: SQL text, a Column, a predicate, or a list of these.
+    """
+    texts = list(_texts(condition))
+    whole = " ; ".join(texts)
+    bare = _KEYWORD.sub(";", " ; ".join(map(_without_strings, texts)))
+    for setting in SETTINGS:
+        if not re.search(setting.pattern, whole if setting.strings else bare, re.IGNORECASE):
+            continue
+        value = str(spark.conf.get(setting.key, setting.default))
+        if value.lower() == (setting.usual or setting.default).lower():
+            continue
+        if setting.ansi in ("", str(spark.conf.get(ANSI)).lower()):
+            return f"{setting.key} is {value}"
+    return _replaced_function(spark, bare)
+
+
+def other_formats(spark: Any) -> str:
+    """Return why a session formats times differently from Skipstone, or "" if it does not."""
+    value = str(spark.conf.get(POLICY, "CORRECTED"))
+    return "" if value.upper() == "CORRECTED" else f"{POLICY} is {value}"
+
+
+def require_usual_meaning(spark: Any, condition: object) -> None:
+    """Check that a session and Skipstone understand a condition alike.
+
+    Args:
+        spark: The session.
+        condition: SQL text, a Column, a predicate, or a list of these.
+
+    Raises:
+        UnsupportedForm: a setting, or a function of the session, changes what the condition means.
+    """
+    if why := other_meaning(spark, condition):
+        raise UnsupportedForm(
+            f"{why}, so Spark reads conditions differently from Skipstone; unset it, or leave the "
+            "condition to Spark: df.where(...)"
+        )
+
+
+def _replaced_function(spark: Any, bare: str) -> str:
+    """Return which function of a text is not Spark's own in a session, or "" if all are.
+
+    In Spark 4.0 to 4.2, a function that a program registers replaces a built-in one of its name.
+    """
+    called = {name.lower() for name in _CALL.findall(bare)} & builtin_functions().keys()
+    for name in sorted(called):
+        try:
+            with quiet():
+                found = spark.catalog.getFunction(name)
+        except Exception:  # the session lacks it, and Spark will say so
+            continue
+        if not str(found.className).startswith(BUILT_IN):
+            return f"the function {name} was replaced by {found.className}"
+    return ""
+
+
+def _without_strings(text: str) -> str:
+    """Return a text without its strings. PySpark shows those of a Column without quotes."""
+    column = _COLUMN.fullmatch(text)
+    return _STRING.sub("''", text) if column is None else column[1]
+
+
+def _texts(condition: object) -> Iterator[str]:
+    """Yield texts that show all of a condition, including parts that binding folded."""
+    if isinstance(condition, list | tuple):
+        for one in condition:
+            yield from _texts(one)
+    else:
+        yield str(condition)
+        yield str(getattr(condition, "source", ""))
+        yield str(getattr(condition, "expr", ""))
