@@ -65,7 +65,7 @@ $(SPARK)/.done: pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@
 
 spark: $(SPARK)/.done ## the tests of enable, prune and joins on another Spark, with Delta and Iceberg: VERSION=4.0.2
-	SKIPSTONE_LAKES=1 $(SPARK)/bin/python -m pytest -n $(WORKERS) -q -p no:cacheprovider -p no:unraisableexception tests/spark/automatic tests/spark/pruning tests/spark/joins $(shell find tests/spark/reading -name 'test_spark_delta_lake.py')
+	SKIPSTONE_LAKES=1 $(SPARK)/bin/python -m pytest -n $(WORKERS) -q -p no:cacheprovider -p no:unraisableexception tests/spark/automatic tests/spark/pruning tests/spark/joins tests/spark/session/test_text_meaning.py $(shell find tests/spark/reading -name 'test_spark_delta_lake.py')
 real: $(SPARK)/.done ## tables as Spark, delta-rs, pyiceberg, DuckDB and Polars write them: rows beside Spark, files beside its planners
 	$(SPARK)/bin/python -m tests.real $(REAL)
 

@@ -55,9 +55,18 @@ public class PlanGateway {
     return new Validity(until, watches);
   }
 
-  /** Return a plan with other file indexes in its scans; `to` maps numbers of scans to them. */
+  /**
+   * Return a plan with other file indexes in its scans; `to` maps numbers of scans to them.
+   *
+   * Spark must not analyse a plan again: settings may have changed since, such as the padding of CHAR.
+   */
   public LogicalPlan replaced(LogicalPlan plan, Scans scans, Map to) {
-    return (LogicalPlan) plan.transformWithSubqueries(new ReplacedIndexes(scans.relations, to));
+    LogicalPlan out =
+        (LogicalPlan) plan.transformWithSubqueries(new ReplacedIndexes(scans.relations, to));
+    if (plan.analyzed()) {
+      out.setAnalyzed();
+    }
+    return out;
   }
 
   public PruningRule rule(Function pruner) {

@@ -67,3 +67,40 @@ def test_formats_in_text_are_refused_under_the_old_policy(any_session, folder):
         assert rows(sks.prune(any_session.read.parquet(folder), CONDITION)) == [0]
     finally:
         any_session.conf.set(POLICY, before)
+
+
+CHAR_CONDITIONS = (
+    "c = 'ab'",
+    "c IN ('ab', 'zz')",
+    "length(c) = 2",
+    "c LIKE 'ab%'",
+    "upper(c) = 'ZZ'",
+)
+
+
+@pytest.fixture(scope="module")
+def char_table(spark, tmp_path_factory):
+    """Return a table with a CHAR column, in files of Spark and of a writer that does not pad."""
+    folder = tmp_path_factory.mktemp("char")
+    spark.sql(f"CREATE TABLE chars (k INT, c CHAR(5)) USING parquet LOCATION '{folder}'")
+    spark.sql("INSERT INTO chars VALUES (0, 'ab')")
+    spark.sql("INSERT INTO chars VALUES (1, 'b')")
+    for k, c in ((2, "ab"), (3, "zz")):
+        pq.write_table(
+            pa.table({"k": pa.array([k], pa.int32()), "c": [c]}), folder / f"{k}.parquet"
+        )
+    spark.sql("REFRESH TABLE chars")
+    yield "chars"
+    spark.sql("DROP TABLE chars")
+
+
+@pytest.mark.parametrize("key", ["legacy.charVarcharAsString", "preserveCharVarcharTypeInfo"])
+@pytest.mark.parametrize("condition", CHAR_CONDITIONS)
+def test_a_plan_keeps_the_settings_of_its_analysis(spark, setting, char_table, key, condition):
+    """Spark pads CHAR where it analyses a plan; prune() must not have it analysed again."""
+    setting(f"spark.sql.{key}", "true")
+    df = spark.table(char_table).where(condition)
+    expected = rows(df)
+    assert rows(sks.prune(df)) == expected
+    setting(f"spark.sql.{key}", "false")
+    assert rows(sks.prune(df)) == expected
