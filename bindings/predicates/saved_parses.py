@@ -6,8 +6,9 @@ process reads it until something imports sqlglot; after that, parsing is as fast
 
 A file's name is the digest of the text and of the state of all sources that decide how it is
 parsed: sqlglot's and our own. So an update or an edit makes new files. A file begins with a digest
-of the rest; a damaged file counts as missing. Nothing is saved if sqlglot was imported by others
-first, since they may have changed its dialects.
+of the rest; a damaged file counts as missing. Nothing is saved once a program may have changed
+sqlglot's dialect: if others imported it first, or if its classes are no longer those of the first
+text.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import contextlib
 import functools
 import os
 import sys
+from collections.abc import Sized
 from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any, Final
@@ -37,6 +39,7 @@ OWN_SOURCES: Final = ("bindings/predicates", "ir", "ir/coercion", "ir/functions"
 _saved = 0
 # True once this module has let sqlglot be imported: nobody else had changed it before.
 _imported_here = False
+_first_dialect: frozenset[tuple[str, str, int, int]] | None = None
 
 
 def find(text: str) -> Parsed | None:
@@ -52,8 +55,12 @@ def find(text: str) -> Parsed | None:
 
 def save(text: str, parsed: Parsed) -> None:
     """Save the parse of a text for other processes, unless this process has saved enough."""
-    global _saved
+    global _saved, _first_dialect
     if not _imported_here or _saved >= MAX_SAVED or len(text) > MAX_CHARACTERS:
+        return
+    dialect = _dialect()
+    _first_dialect = _first_dialect or dialect
+    if dialect != _first_dialect:
         return
     _saved += 1
     path = _path_of(text)
@@ -113,6 +120,20 @@ def _state_of_sources() -> str | None:
     except OSError:
         return None
     return "\n".join(parts)
+
+
+def _dialect() -> frozenset[tuple[str, str, int, int]]:
+    """Return what changes if a program changes how sqlglot reads Spark's SQL."""
+    from sqlglot.dialects.spark import Spark
+
+    dialect = Spark()
+    return frozenset(
+        (f"{c.__module__}.{c.__qualname__}", name, id(v), len(v) if isinstance(v, Sized) else 0)
+        for top in (Spark, dialect.tokenizer_class, type(dialect.parser()))
+        for c in top.__mro__
+        if c.__module__.partition(".")[0] == "sqlglot"
+        for name, v in list(vars(c).items())
+    )
 
 
 def _listed(folder: str) -> str:

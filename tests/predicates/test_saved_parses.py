@@ -100,6 +100,25 @@ def test_nothing_is_saved_if_sqlglot_was_there_first(tmp_path):
     assert files(tmp_path) == []
 
 
+CHANGES = (
+    "Spark.parser_class.FUNCTIONS['NEW'] = print",
+    "setattr(Spark.parser_class, 'LOG_DEFAULTS_TO_LN', not Spark.parser_class.LOG_DEFAULTS_TO_LN)",
+    "Spark.tokenizer_class.KEYWORDS['NEW'] = next(iter(Spark.tokenizer_class.KEYWORDS.values()))",
+    "setattr(Spark, 'STRICT_STRING_CONCAT', not Spark.STRICT_STRING_CONCAT)",
+)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_nothing_is_saved_once_the_dialect_was_changed(tmp_path, change):
+    code = (
+        "from skipstone.bindings.predicates import sql; sql.parse('x = 1')\n"
+        f"from sqlglot.dialects.spark import Spark\n{change}\nsql.parse('y = 1 AND z = 1')"
+    )
+    env = os.environ | {"SKIPSTONE_CACHE_DIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", code], check=True, env=env)
+    assert len(files(tmp_path)) == 1
+
+
 @pytest.mark.parametrize(
     "damage",
     [
