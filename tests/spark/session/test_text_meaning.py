@@ -140,20 +140,17 @@ def test_columns_are_checked(any_session, folder):
             assert keys(sks.prune(df)) == keys(df)
 
 
-def test_a_replaced_function_is_refused(any_session, folder):
-    condition = "upper(s) = 'X'"
-    spark_before = asked(any_session, folder, condition)
-    any_session.udf.register("upper", lambda s: "X")
-    try:
-        if asked(any_session, folder, condition) != spark_before:
-            with pytest.raises(UnsupportedForm, match="the function upper was replaced by"):
-                sks.read(any_session, folder, condition)
-            pruned = sks.prune(any_session.read.parquet(folder).where(condition))
-            assert keys(pruned) == asked(any_session, folder, condition)
-        else:  # since 4.3, a built-in function comes first
-            assert keys(sks.read(any_session, folder, condition)) == spark_before
-    finally:
-        any_session.sql("DROP TEMPORARY FUNCTION IF EXISTS upper")
+def test_a_replaced_function_is_refused(spark, folder):
+    session, condition = spark.newSession(), "upper(s) = 'X'"  # Spark 4.1 cannot drop the function
+    before = asked(session, folder, condition)
+    session.udf.register("upper", lambda s: "X")
+    if asked(session, folder, condition) == before:  # since 4.3, a built-in function comes first
+        assert keys(sks.read(session, folder, condition)) == before
+        return
+    with pytest.raises(UnsupportedForm, match="the function upper was replaced by"):
+        sks.read(session, folder, condition)
+    pruned = sks.prune(session.read.parquet(folder).where(condition))
+    assert keys(pruned) == asked(session, folder, condition)
 
 
 def test_defaults_are_sparks(spark):
