@@ -35,8 +35,14 @@ SHARED = {
     "storage",
     "web",
 }  # modules of bindings that every room may import
-# Package -> where it may be imported. Generated kernels import numba too, but they are text.
+# Package or module -> where it may be imported. Generated kernels import numba too, but they are
+# text. Everything else calls Arrow's functions by ir/compute.py.
 HOMES = {
+    "pyarrow.compute": (
+        "bindings/predicates/arrow.py",
+        "bindings/shell/demo.py",
+        "bindings/tables/dataset.py",
+    ),
     "numba": "kernels/",
     "cupy": "kernels/gpu/cupy_gpu.py",
     "sqlglot": "bindings/predicates/sql",
@@ -133,7 +139,7 @@ def wrong(place, text):
     out = []
     for name in set(imports(text)):
         parts = name.split(".")
-        home = HOMES.get(parts[0])
+        home = HOMES.get(parts[0]) or HOMES.get(".".join(parts[:2]))
         if home is not None and not place.startswith(home):
             out.append(f"{name}; its home is {home}")
         if parts[0] != "skipstone":
@@ -165,6 +171,7 @@ PLANTED = {
         "from skipstone.bindings.tables.parquet.table import ParquetTable",
     ),
     "a heavy package": ("bindings/plans/plan.py", "import pyspark.sql"),
+    "a slow module": ("ir/rows.py", "import pyarrow.compute as pc"),
     "the root package": ("ir/node.py", "import skipstone"),
 }
 

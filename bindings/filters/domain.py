@@ -15,10 +15,10 @@ from typing import Final, Literal
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from skipstone.bindings.filters.keys import NAN_LANE, in_bytes, width_of
 from skipstone.bindings.filters.limits import Limits
+from skipstone.ir import compute as pc
 from skipstone.ir.types import DType, Kind
 
 MAX_SHARED_BYTES: Final = 2**62

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from skipstone.bindings.filters.domain import ALL, Domain, domain_of, nbytes_of, union_domains
 from skipstone.bindings.filters.keys import in_bytes
 from skipstone.bindings.filters.limits import Limits
+from skipstone.ir import compute as pc
 from skipstone.ir.errors import DynamicFilterError
 from skipstone.ir.types import DType
 

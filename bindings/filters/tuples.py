@@ -9,10 +9,10 @@ from typing import Final, Literal
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from skipstone.bindings.filters.domain import Domain
 from skipstone.bindings.filters.keys import NAN_LANE, Mask, in_bytes
+from skipstone.ir import compute as pc
 from skipstone.ir.arrow import booleans_of, int64_of
 from skipstone.ir.cached import cached_property
 from skipstone.ir.types import DType, Kind

@@ -9,7 +9,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from skipstone.bindings.filters.filter import DynamicFilter
 from skipstone.bindings.filters.keys import cast_array, compared_in
@@ -19,6 +18,7 @@ from skipstone.bindings.joins.build_side import BuildSide, On, TableLike, build_
 from skipstone.bindings.joins.match import incomparable_keys, match, take_rows
 from skipstone.bindings.joins.names import resolved
 from skipstone.bindings.tables.table import Table
+from skipstone.ir import compute as pc
 from skipstone.ir.arrow import whole
 from skipstone.ir.errors import PredicateError, UnsupportedForm
 from skipstone.ir.session import CannotJudge, Session

@@ -11,9 +11,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from skipstone.bindings.filters.keys import cast_array, compared_in, lanes_of, not_in_as_text
+from skipstone.ir import compute as pc
 from skipstone.ir.arrow import int64_of, plain, whole
 from skipstone.ir.coercion.coerce import in_spark
 from skipstone.ir.errors import UnsupportedForm

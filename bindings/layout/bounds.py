@@ -82,7 +82,8 @@ def _given_at_end(
         return given, np.zeros(n, np.bool_)
     if dtype.coded:
         import pyarrow as pa
-        import pyarrow.compute as pc
+
+        from skipstone.ir import compute as pc
 
         ends = pc.equal(found.values, pa.scalar(key_of(end, dtype), found.values.type))
         at_end = ends.fill_null(False).to_numpy(zero_copy_only=False)

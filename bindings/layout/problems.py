@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow.compute as pc
 
 from skipstone.bindings.layout.bounds import ranges_of
+from skipstone.ir import compute as pc
 from skipstone.ir.node import show_path
 from skipstone.ir.types import Kind, Leaf
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from skipstone.bindings.layout.bounds import Ranges, ranges_of
 from skipstone.bindings.plans.order import value_of
+from skipstone.ir import compute as pc
 from skipstone.ir.arrow import int64_of, numbers_of, plain, times_of, whole
 from skipstone.ir.node import Path
 from skipstone.ir.types import Kind, Leaf, to_python

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from skipstone.bindings.plans.order import (
     SortKey,
@@ -19,6 +18,7 @@ from skipstone.bindings.plans.order import (
 )
 from skipstone.bindings.predicates.expr import col
 from skipstone.bindings.statistics.casts import cast_or_null, type_at
+from skipstone.ir import compute as pc
 from skipstone.ir.arrow import booleans_of, plain, whole
 from skipstone.ir.bind import bind_scalar
 from skipstone.ir.errors import PredicateError, UnknownColumn

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from skipstone.bindings.predicates.expr import Expr, col
 from skipstone.bindings.predicates.predicate import PruningPredicate
+from skipstone.ir import compute as pc
 from skipstone.ir.arrow import plain, whole
 from skipstone.ir.bind import bind_scalar
 from skipstone.ir.errors import PredicateError

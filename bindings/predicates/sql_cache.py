@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
-from skipstone.bindings.predicates import saved_parses
+from skipstone.bindings.predicates import sql_saved
 from skipstone.bindings.predicates.sql_reader import Positions
 from skipstone.bindings.predicates.sql_values import number_of
 from skipstone.ir import types as ty
@@ -102,7 +102,7 @@ def parse_cached(text: str, parse: Parse) -> tuple[Node, Positions] | None:
 @functools.lru_cache(maxsize=512)
 def _parse_marked(text: str, marks: tuple[Node, ...], parse: Parse) -> _Cached | None:
     """Parse a text with marks; None if one of them is not a literal."""
-    saved = saved_parses.find(text)
+    saved = sql_saved.find(text)
     if saved is not None:
         return _Cached(*saved)
     try:
@@ -120,7 +120,7 @@ def _parse_marked(text: str, marks: tuple[Node, ...], parse: Parse) -> _Cached |
     if missing:
         return None
     if _LITERAL.search(_MARK.sub("", text)) is None:
-        saved_parses.save(text, (node, positions))
+        sql_saved.save(text, (node, positions))
     return _Cached(node, positions)
 
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from skipstone.ir import compute as pc
 from skipstone.ir import types as ty
 from skipstone.ir.arrow import plain
 from skipstone.ir.types import DType, Kind

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from skipstone.bindings.html import escape, fragment
 from skipstone.bindings.views.axis import shorten, show_value
 from skipstone.bindings.views.groups import FATES, Fate
+from skipstone.ir import compute as pc
 from skipstone.ir.errors import without_secrets
 from skipstone.ir.node import not_understood, show_path
 from skipstone.ir.outcome import Verdict

@@ -14,8 +14,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from skipstone.ir import compute as pc
 from skipstone.kernels.decode import json_loops
 from skipstone.kernels.decode.json_loops import ANY, EXACT, NUMBER, TEXT, TRUTH, WHOLE
 from skipstone.kernels.decode.spans import GATHER, Bytes, Longs, gathered

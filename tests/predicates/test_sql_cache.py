@@ -6,7 +6,7 @@ import random
 import pyarrow as pa
 import pytest
 
-from skipstone.bindings.predicates import saved_parses, sql, sql_cache
+from skipstone.bindings.predicates import sql, sql_cache, sql_saved
 from skipstone.ir.bind import bind
 from skipstone.ir.errors import PredicateError, UnknownColumn
 from skipstone.ir.node import Node, Op
@@ -97,9 +97,9 @@ def check(text):
     kept, fresh = outcome(text, sql._parse_literals), outcome(text, sql._parse)
     # Equal nodes of different literals print alike only if their types and values agree.
     assert kept == fresh and repr(kept) == repr(fresh), text
-    with contextlib.suppress(saved_parses._CannotSave):
+    with contextlib.suppress(sql_saved._CannotSave):
         if isinstance(fresh[0], Node):
-            saved = saved_parses._parsed_of(text, saved_parses._as_bytes(text, fresh))
+            saved = sql_saved._parsed_of(text, sql_saved._as_bytes(text, fresh))
             assert saved == fresh and repr(saved) == repr(fresh), text
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from skipstone.ir import compute as pc
 from skipstone.ir.arrow import booleans_of
 from skipstone.ir.functions.build import TRUTH, call_of, function_of
 from skipstone.ir.like import decode
@@ -165,7 +165,7 @@ def _share_prefix(stats: Statistics, path: Path, length: int) -> Mask:
         raised = pa.array([length, length + 1], pa.int64())
         of_length = pc.and_(
             pc.equal(pc.utf8_length(low), length),
-            pc.is_in(pc.utf8_length(high).cast(pa.int64()), raised),
+            pc.is_in(pc.utf8_length(high).cast(pa.int64()), value_set=raised),
         )
         prefixes = (pc.utf8_slice_codeunits(a, 0, length - 1) for a in (low, high))
         same = pc.and_(of_length, pc.equal(*prefixes)).fill_null(False)

@@ -58,7 +58,8 @@ public class PlanGateway {
   /**
    * Return a plan with other file indexes in its scans; `to` maps numbers of scans to them.
    *
-   * Spark must not analyse a plan again: settings may have changed since, such as the padding of CHAR.
+   * Spark must not analyse a plan again: settings may have changed since, such as the padding of
+   * CHAR.
    */
   public LogicalPlan replaced(LogicalPlan plan, Scans scans, Map to) {
     LogicalPlan out =

@@ -9,7 +9,6 @@ from urllib.parse import quote
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from skipstone.bindings.spark.pruning.cost import spread
 from skipstone.bindings.spark.pruning.scan_files import Ints, UnjudgedFiles
@@ -18,6 +17,7 @@ from skipstone.bindings.tables.delta.table import DeltaTable, scan_delta
 from skipstone.bindings.tables.iceberg.fields import ids_of
 from skipstone.bindings.tables.iceberg.files import IcebergFiles
 from skipstone.bindings.tables.iceberg.table import IcebergTable, scan_iceberg
+from skipstone.ir import compute as pc
 from skipstone.ir.errors import UnsupportedForm
 from skipstone.ir.node import Node, columns_of, show_path
 from skipstone.ir.outcome import Verdict

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from skipstone.bindings.spark.reading.paths import SCHEMES, spark_path, why_unlisted
 from skipstone.bindings.spark.session.types import carried_type
@@ -21,6 +20,7 @@ from skipstone.bindings.tables.parquet.file_schemas import FileSchema
 from skipstone.bindings.tables.parquet.table import ParquetTable
 from skipstone.bindings.tables.partition_values import partition_values
 from skipstone.bindings.tables.partitions import HIVE_NULL, Texts, unescaped
+from skipstone.ir import compute as pc
 from skipstone.ir.node import Path
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from skipstone.bindings.spark.session.session import parallelism, quiet
 from skipstone.bindings.spark.session.types import carried, fitted, spark_schema
 from skipstone.bindings.tables.read import Reader, Tasks
+from skipstone.ir import compute as pc
 from skipstone.ir.errors import UnsupportedForm
 
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from skipstone.bindings.location import path_text
 from skipstone.bindings.spark.registered.registry import (
@@ -31,6 +30,7 @@ from skipstone.bindings.spark.session.session import (
 from skipstone.bindings.spark.session.types import arrow_type
 from skipstone.bindings.statistics.coerce_inputs import KEYS
 from skipstone.bindings.statistics.statistics import Statistics
+from skipstone.ir import compute as pc
 from skipstone.ir.errors import StatisticsError
 from skipstone.ir.node import quoted_name, show_path
 

@@ -14,13 +14,13 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.fs as pafs
 import pyarrow.json as pj
 
 from skipstone.bindings.plans.work import Meter
 from skipstone.bindings.progress import Track
 from skipstone.bindings.tables.delta.segment import Commits
+from skipstone.ir import compute as pc
 from skipstone.ir.arrow import arrow_of, booleans_of, whole
 from skipstone.ir.errors import SourceError, describe_error
 from skipstone.kernels.run.pool import ContextPool

@@ -14,7 +14,6 @@ from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
@@ -29,6 +28,7 @@ from skipstone.bindings.tables.delta.actions import (
 )
 from skipstone.bindings.tables.parquet.footer import ParsedFooter, read_footer
 from skipstone.bindings.tables.parquet.thrift import BYTES
+from skipstone.ir import compute as pc
 from skipstone.ir.arrow import arrow_of, null_where, scalar_of
 from skipstone.ir.errors import SourceError, clip, describe_error
 from skipstone.kernels.run.pool import threads

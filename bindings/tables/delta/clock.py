@@ -17,10 +17,10 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from skipstone.bindings.tables.delta.generation import SHORT, Cell, Turn
 from skipstone.bindings.tables.partition_values import is_zoned, partition_values
+from skipstone.ir import compute as pc
 from skipstone.ir.arrow import arrow_of, booleans_of, int64_of, python_array
 from skipstone.ir.functions.dates import HOUR, STEPS, month_start, months, truncate_days
 from skipstone.ir.zones import DAY, FARTHEST, FIRST

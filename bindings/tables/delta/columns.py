@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from skipstone.bindings.statistics.casts import cast_or_null, chunks_of
 from skipstone.bindings.statistics.coerce_inputs import MAX_ROWS
@@ -21,6 +20,7 @@ from skipstone.bindings.tables.partition_values import (
     constant_statistics,
     partition_values,
 )
+from skipstone.ir import compute as pc
 from skipstone.ir.arrow import (
     arrow_of,
     booleans_of,

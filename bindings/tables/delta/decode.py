@@ -15,11 +15,11 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from skipstone.bindings.progress import Track
 from skipstone.bindings.tables.delta.actions import parse_lines
 from skipstone.bindings.tables.delta.fields import LeafField
+from skipstone.ir import compute as pc
 from skipstone.ir.arrow import arrow_of, fill, scalar_of
 from skipstone.kernels.decode.json_texts import compiled_or_start, read_texts
 from skipstone.kernels.run.pool import ContextPool, threads

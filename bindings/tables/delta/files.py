@@ -8,7 +8,6 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from skipstone.bindings import hooks
 from skipstone.bindings.plans.table_protocol import CompleteTable, DataSize
@@ -21,6 +20,7 @@ from skipstone.bindings.tables.delta.log import SnapshotRequest
 from skipstone.bindings.tables.delta.snapshot import MAPPING, Snapshot, logical_rows, sum_of
 from skipstone.bindings.tables.parquet.footers import Footer
 from skipstone.bindings.tables.table import Table
+from skipstone.ir import compute as pc
 from skipstone.ir.arrow import arrow_of, booleans_of, int64_of, python_array
 from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import StatisticsError, without_secrets

@@ -16,7 +16,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from skipstone.bindings.statistics.statistics import Statistics
 from skipstone.bindings.tables.delta.clock import bounds_from_times
@@ -30,6 +29,7 @@ from skipstone.bindings.tables.delta.generation import (
     Turn,
     generated_columns,
 )
+from skipstone.ir import compute as pc
 from skipstone.ir import types as ty
 from skipstone.ir.arrow import fill, known_of, null_where, repeated, scalar_of, whole
 from skipstone.ir.cached import cached_property

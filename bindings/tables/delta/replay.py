@@ -11,8 +11,8 @@ from urllib.parse import unquote_to_bytes
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from skipstone.ir import compute as pc
 from skipstone.ir.arrow import booleans_of, fill, int64_of, python_array, scalar_of
 
 Mask = npt.NDArray[np.bool_]

@@ -11,7 +11,6 @@ from typing import Any, Final, TypeVar
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.fs as pafs
 
 from skipstone.bindings.tables.delta.actions import COLUMNS, VECTOR, fetch, read_commits, settings
@@ -21,6 +20,7 @@ from skipstone.bindings.tables.delta.fields import LeafField, TableFields, field
 from skipstone.bindings.tables.delta.log import LogLocation, SnapshotRequest
 from skipstone.bindings.tables.delta.replay import hidden, keys_of, last_adds, paths_of
 from skipstone.bindings.tables.delta.segment import segment
+from skipstone.ir import compute as pc
 from skipstone.ir.arrow import arrow_of, booleans_of, null_where, numbers_of, repeated, scalar_of
 from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import SourceError, clip, describe_error

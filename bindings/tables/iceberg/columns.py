@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from skipstone.bindings.tables.iceberg.fields import Leaf, TableFields
 from skipstone.bindings.tables.iceberg.manifest import LOWER, NANS, NULLS, UPPER, VALUES, Manifest
 from skipstone.bindings.tables.iceberg.partition import Spec, concatenate, partition_raw
 from skipstone.bindings.tables.iceberg.values import typed, wide_uuids
+from skipstone.ir import compute as pc
 from skipstone.ir.arrow import arrow_of, fill, null_where, scalar_of
 from skipstone.ir.node import Path
 from skipstone.kernels.pack.columns import ColumnStatistics

@@ -12,7 +12,6 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from skipstone.bindings.predicates.predicate import PruningPredicate
 from skipstone.bindings.statistics.statistics import Statistics
@@ -20,6 +19,7 @@ from skipstone.bindings.tables.iceberg.fields import Leaf, TableFields
 from skipstone.bindings.tables.iceberg.manifest import Manifest
 from skipstone.bindings.tables.iceberg.values import DAY, array, typed, wide_uuids
 from skipstone.bindings.tables.partition_values import constant_statistics
+from skipstone.ir import compute as pc
 from skipstone.ir.arrow import arrow_of, python_array
 from skipstone.ir.node import Node, Path
 from skipstone.ir.outcome import Verdict

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from skipstone.bindings.tables.iceberg.conform import (
@@ -42,6 +41,7 @@ from skipstone.bindings.tables.read import (
     read_files_in_order,
 )
 from skipstone.bindings.tables.row_ranges import RowRanges
+from skipstone.ir import compute as pc
 from skipstone.ir.arrow import arrow_of, repeated
 from skipstone.ir.errors import SourceError, describe_error
 from skipstone.ir.outcome import Verdict

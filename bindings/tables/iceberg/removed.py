@@ -12,11 +12,11 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from skipstone.bindings.tables.bitmaps import FRAME, framed, rows_of
 from skipstone.bindings.tables.iceberg.deletes import Delete
 from skipstone.bindings.tables.row_ranges import RowRanges
+from skipstone.ir import compute as pc
 from skipstone.ir.arrow import int64_of
 from skipstone.ir.errors import MAX_PATH, SourceError, clip, describe_error
 

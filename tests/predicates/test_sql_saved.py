@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from skipstone.bindings.predicates import saved_parses, sql
+from skipstone.bindings.predicates import sql, sql_saved
 from skipstone.ir import types as ty
 from skipstone.ir.node import Name, Node, Op, literal, unknown
 from skipstone.kernels.config import config
@@ -64,8 +64,8 @@ def files(cache):
 @pytest.fixture
 def saving(tmp_path, monkeypatch):
     """Save the texts of this process, as if nobody had imported sqlglot before."""
-    monkeypatch.setattr(saved_parses, "_imported_here", True)
-    monkeypatch.setattr(saved_parses, "_saved", 0)
+    monkeypatch.setattr(sql_saved, "_imported_here", True)
+    monkeypatch.setattr(sql_saved, "_saved", 0)
     with config.override(kernel_cache_dir=str(tmp_path)):
         yield tmp_path
 
@@ -139,27 +139,27 @@ def test_a_damaged_file_counts_as_missing(tmp_path, damage):
 
 def test_a_file_of_another_text_counts_as_missing(saving):
     parsed = sql._parse("x = 987000000")
-    saved_parses.save("x = 987000000", parsed)
+    sql_saved.save("x = 987000000", parsed)
     (path,) = files(saving)
-    data = json.loads(path.read_bytes()[saved_parses.DIGEST :])
+    data = json.loads(path.read_bytes()[sql_saved.DIGEST :])
     other = json.dumps(data | {"text": "y = 987000000"}).encode()
     path.write_bytes(sha256(other).digest() + other)
-    assert saved_parses._read("x = 987000000") is None
+    assert sql_saved._read("x = 987000000") is None
 
 
 def test_other_sources_have_other_files(saving, monkeypatch):
-    saved_parses.save("x = 1", sql._parse("x = 1"))
-    assert saved_parses._read("x = 1") is not None
-    monkeypatch.setattr(saved_parses, "_state_of_sources", lambda: "sqlglot 99")
-    assert saved_parses._read("x = 1") is None
-    monkeypatch.setattr(saved_parses, "_state_of_sources", lambda: None)  # imported from a zip file
-    assert saved_parses._read("x = 1") is None
-    saved_parses.save("x = 2", sql._parse("x = 2"))
+    sql_saved.save("x = 1", sql._parse("x = 1"))
+    assert sql_saved._read("x = 1") is not None
+    monkeypatch.setattr(sql_saved, "_state_of_sources", lambda: "sqlglot 99")
+    assert sql_saved._read("x = 1") is None
+    monkeypatch.setattr(sql_saved, "_state_of_sources", lambda: None)  # imported from a zip file
+    assert sql_saved._read("x = 1") is None
+    sql_saved.save("x = 2", sql._parse("x = 2"))
     assert len(files(saving)) == 1
 
 
 def test_the_state_of_sources_has_every_module_that_parses():
-    listed = saved_parses._state_of_sources()
+    listed = sql_saved._state_of_sources()
     code = "from skipstone.bindings.predicates import sql; sql.parse('x = 1'); import sys\n"
     code += "print(*(m.__file__ for n, m in sys.modules.items() if n.startswith('sqlglot')"
     code += " or n.startswith(('skipstone.ir', 'skipstone.bindings'))), sep='\\n')"
@@ -171,27 +171,27 @@ def test_the_state_of_sources_has_every_module_that_parses():
 
 
 def test_a_process_saves_few_texts(saving):
-    for i in range(saved_parses.MAX_SAVED + 5):
-        saved_parses.save(f"x{i} = 1", sql._parse(f"x{i} = 1"))
-    assert len(files(saving)) == saved_parses.MAX_SAVED
+    for i in range(sql_saved.MAX_SAVED + 5):
+        sql_saved.save(f"x{i} = 1", sql._parse(f"x{i} = 1"))
+    assert len(files(saving)) == sql_saved.MAX_SAVED
 
 
 def test_the_oldest_files_are_removed(saving, monkeypatch):
-    monkeypatch.setattr(saved_parses, "MAX_FILES", 4)
+    monkeypatch.setattr(sql_saved, "MAX_FILES", 4)
     for i in range(8):
-        monkeypatch.setattr(saved_parses, "_saved", 0)  # each in a process of its own
-        saved_parses.save(f"x{i} = 1", sql._parse(f"x{i} = 1"))
-        os.utime(saved_parses._path_of(f"x{i} = 1"), (i, i))
+        monkeypatch.setattr(sql_saved, "_saved", 0)  # each in a process of its own
+        sql_saved.save(f"x{i} = 1", sql._parse(f"x{i} = 1"))
+        os.utime(sql_saved._path_of(f"x{i} = 1"), (i, i))
     assert len(files(saving)) <= 5
-    assert saved_parses._read("x0 = 1") is None and saved_parses._read("x7 = 1") is not None
+    assert sql_saved._read("x0 = 1") is None and sql_saved._read("x7 = 1") is not None
 
 
 def test_a_folder_of_others_is_not_used(saving):
-    saved_parses.save("x = 1", sql._parse("x = 1"))
+    sql_saved.save("x = 1", sql._parse("x = 1"))
     os.chmod(saving / "parses", 0o777)
-    assert saved_parses._read("x = 1") is None
+    assert sql_saved._read("x = 1") is None
     os.chmod(saving / "parses", 0o700)
-    assert saved_parses._read("x = 1") is not None
+    assert sql_saved._read("x = 1") is not None
 
 
 def test_a_disk_that_cannot_be_written_to_is_no_error(tmp_path):
@@ -208,7 +208,7 @@ def test_a_disk_that_cannot_be_written_to_is_no_error(tmp_path):
     ],
 )
 def test_a_tree_of_other_values_is_not_saved(saving, node):
-    saved_parses.save("x", (node, {}))
+    sql_saved.save("x", (node, {}))
     assert files(saving) == []
 
 
@@ -217,7 +217,7 @@ def test_every_kind_of_value_is_read_as_it_was():
     values = (None, True, -5, 10**30, 0.1, float("inf"), "\udc80", b"\xff", (1, (b"", "")), array)
     node = Node(Op.CALL, (literal(1.5, ty.DOUBLE), Node(Op.COLUMN, (), Name(("a.b", "é")))), values)
     positions = {Name(("a.b", "é")): 7}
-    data = saved_parses._as_bytes("t", (node, positions))
-    found = saved_parses._parsed_of("t", data)
+    data = sql_saved._as_bytes("t", (node, positions))
+    found = sql_saved._parsed_of("t", data)
     assert found == (node, positions) and repr(found) == repr((node, positions))
     assert found[0].value[-1].element == ty.INT32
