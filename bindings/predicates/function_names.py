@@ -45,7 +45,7 @@ def check_functions(node: Node, text: str | None = None) -> None:
 
 
 @functools.cache
-def _known() -> frozenset[str]:
+def known_functions() -> frozenset[str]:
     """Return the names that are understood."""
     return frozenset((*builtin_functions(), *ALIASES, *CONDITIONS, *SCALARS))
 
@@ -55,7 +55,7 @@ def is_function(name: str) -> bool:
 
     Names with a space are the parser's own; nobody can write them.
     """
-    return " " in name or name in _known() or name in SPARK_NAMES or name in LATEST
+    return " " in name or name in known_functions() or name in SPARK_NAMES or name in LATEST
 
 
 def near_function(name: str) -> str | None:
@@ -81,7 +81,7 @@ def near_function(name: str) -> str | None:
 
 def _candidates() -> Iterator[str]:
     """Yield the functions that people can write and that are understood."""
-    yield from (name for name in _known() if name in SPARK_NAMES or "." in name)
+    yield from (name for name in known_functions() if name in SPARK_NAMES or "." in name)
     yield from LATEST
 
 

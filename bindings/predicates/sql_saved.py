@@ -17,6 +17,7 @@ import contextlib
 import functools
 import os
 import sys
+import time
 from collections.abc import Sized
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -34,7 +35,11 @@ MAX_SAVED: Final = 16  # texts that one process saves
 MAX_FILES: Final = 1_000  # in the folder; the oldest half of more is removed
 DIGEST: Final = 32  # bytes
 # What decides how a text is parsed, relative to the package.
-OWN_SOURCES: Final = ("bindings/predicates", "ir", "ir/coercion", "ir/functions")
+OWN_SOURCES: Final = ("bindings/predicates", "ir")
+# Sources that changed later than so many ns before this module was imported may not be those that
+# this process runs: nothing is saved or read.
+SETTLED: Final = 10 * 10**9
+IMPORTED: Final = time.time_ns()
 
 _saved = 0
 # True once this module has let sqlglot be imported: nobody else had changed it before.
@@ -107,19 +112,21 @@ def _folder() -> Path | None:
 def _state_of_sources() -> str | None:
     """Return names, sizes and times of all sources that decide how a text is parsed.
 
-    None if they are no files.
+    None if they are no files, or have just changed.
     """
     sqlglot = PathFinder.find_spec("sqlglot")
     own = Path(sys.modules["skipstone"].__file__ or "").parent
     if sqlglot is None or sqlglot.origin is None:
         return None
     try:
-        parts = [f"{f} {_listed(str(own / f))}" for f in OWN_SOURCES]
-        for folder, _, _ in os.walk(Path(sqlglot.origin).parent):
-            parts.append(f"{folder} {_listed(folder)}")
+        tops = [*(own / f for f in OWN_SOURCES), Path(sqlglot.origin).parent]
+        folders = sorted(folder for top in tops for folder, _, _ in os.walk(top))
+        files = [(e.path, e.stat()) for folder in folders for e in _sources_in(folder)]
     except OSError:
         return None
-    return "\n".join(parts)
+    if max(max(s.st_mtime_ns, s.st_ctime_ns) for _, s in files) > IMPORTED - SETTLED:
+        return None
+    return "\n".join(f"{path} {s.st_size} {s.st_mtime_ns}" for path, s in files)
 
 
 def _dialect() -> frozenset[tuple[str, str, int, int]]:
@@ -136,14 +143,10 @@ def _dialect() -> frozenset[tuple[str, str, int, int]]:
     )
 
 
-def _listed(folder: str) -> str:
+def _sources_in(folder: str) -> list[os.DirEntry[str]]:
     with os.scandir(folder) as entries:
-        found = [
-            f"{e.name} {e.stat().st_size} {e.stat().st_mtime_ns}"
-            for e in entries
-            if e.name.endswith((".py", ".so", ".pyd"))
-        ]
-    return " ".join(sorted(found))
+        found = [e for e in entries if e.name.endswith((".py", ".so", ".pyd"))]
+    return sorted(found, key=lambda e: e.name)
 
 
 def _remove_old(folder: Path) -> None:

@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
+from skipstone.bindings.predicates.function_names import known_functions
 from skipstone.bindings.spark.session.session import quiet
-from skipstone.ir.errors import UnsupportedForm
-from skipstone.ir.functions import builtin_functions
+from skipstone.ir.errors import UnsupportedForm, describe_error
 
 ANSI: Final = "spark.sql.ansi.enabled"
 POLICY: Final = "spark.sql.legacy.timeParserPolicy"
@@ -41,10 +41,11 @@ class Setting(NamedTuple):
 
 _NUMBER: Final = r"(?<![\w`.])\.?\d"
 _EXPONENT: Final = r"(?<![\w`.])\.?\d[\d.]*e[-+]?\d"
-# A minus sign behind an operand; a comparison of a negative number has none.
-_ARITHMETIC: Final = r"[+*/%]|[\w)`\]]\s*-|\b(?:div|mod|pmod|try_\w+)\b"
+# A minus sign behind an operand, or before both, as PySpark shows it; a negative number has none.
+_ARITHMETIC: Final = r"[+*/%]|[\w)`\]]\s*-|-\(|\b(?:div|mod|pmod|try_\w+)\b"
 _LEGACY: Final = "spark.sql.legacy."
-# Source: Spark, `SQLConf`; tests/spark/session/test_text_meaning.py has rows that each one changes.
+# Source: Spark, `SQLConf`. tests/spark/session/test_text_meaning.py has rows that most of them
+# change; the others are here for what Spark's documentation says of them.
 SETTINGS: Final = (
     Setting("spark.sql.parser.escapedStringLiterals", "false"),
     Setting("spark.sql.ansi.doubleQuotedIdentifiers", "false", ansi="true"),
@@ -55,7 +56,6 @@ SETTINGS: Final = (
     Setting(f"{_LEGACY}literal.pickMinimumPrecision", "true", _NUMBER),
     Setting(f"{_LEGACY}exponentLiteralAsDecimal.enabled", "false", _EXPONENT),
     Setting(f"{_LEGACY}allowNegativeScaleOfDecimal", "false", rf"\bb?round\b|{_EXPONENT}"),
-    Setting(f"{_LEGACY}integralDivide.returnBigint", "true", r"\bdiv\b"),
     Setting(f"{_LEGACY}sizeOfNull", "true", r"\b(?:size|cardinality)\b", ansi="false"),
     Setting(f"{_LEGACY}followThreeValuedLogicInArrayExists", "true", r"\bexists\b"),
     Setting(f"{_LEGACY}castComplexTypesToString.enabled", "false", r"\bstring\b|char\b"),
@@ -63,18 +63,19 @@ SETTINGS: Final = (
     Setting(f"{_LEGACY}fromDayTimeString.enabled", "false", r"\binterval\b"),
     Setting(f"{_LEGACY}consecutiveStringLiterals.enabled", "false", "''|\"\"", strings=True),
     Setting("spark.sql.variable.substitute", "true", r"\$\{", strings=True, usual="false"),
-    Setting("spark.sql.ansi.strictIndexOperator", "true", r"\[", ansi="true"),
     Setting("spark.sql.functionResolution.sessionOrder", "second", r"\w\s*\("),
     # Under LEGACY, S means milliseconds, and days and offsets are those of Java's old classes.
     # Under EXCEPTION, Spark raises where both formatters differ. Source: `DateTimeFormatterHelper`.
     Setting(POLICY, "CORRECTED", r"\bdate_format\b"),
 )
-_CALL: Final = re.compile(r"\b([a-zA-Z_]\w*)\s*\(")
+_CALL: Final = re.compile(r"\b([a-zA-Z_]\w*)`?\s*\(")
 BUILT_IN: Final = "org.apache.spark.sql.catalyst.expressions."
 # What stands before an operand, so that a minus sign behind it is no subtraction.
 _KEYWORD: Final = re.compile(r"\b(?:and|or|not|between|then|else|when|case)\b", re.IGNORECASE)
 _COLUMN: Final = re.compile(r"Column<'(.*)'>", re.DOTALL)
-_STRING: Final = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
+_STRING: Final = re.compile(
+    r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|(/\*.*?\*/|--[^\n]*)", re.DOTALL
+)
 
 
 def other_meaning(spark: Any, condition: object) -> str:
@@ -126,22 +127,31 @@ def _replaced_function(spark: Any, bare: str) -> str:
 
     In Spark 4.0 to 4.2, a function that a program registers replaces a built-in one of its name.
     """
-    called = {name.lower() for name in _CALL.findall(bare)} & builtin_functions().keys()
+    from pyspark.errors import AnalysisException
+
+    called = {name.lower() for name in _CALL.findall(bare)} & known_functions()
     for name in sorted(called):
         try:
             with quiet():
                 found = spark.catalog.getFunction(name)
-        except Exception:  # the session lacks it, and Spark will say so
+        except AnalysisException:  # the session has no such function, and Spark will say so
             continue
+        except Exception as e:
+            return f"the function {name} cannot be looked up ({describe_error(e)})"
         if not str(found.className).startswith(BUILT_IN):
             return f"the function {name} was replaced by {found.className}"
     return ""
 
 
 def _without_strings(text: str) -> str:
-    """Return a text without its strings. PySpark shows those of a Column without quotes."""
+    """Return a text without its strings and comments.
+
+    PySpark shows the strings of a Column without quotes, so all of them stay.
+    """
     column = _COLUMN.fullmatch(text)
-    return _STRING.sub("''", text) if column is None else column[1]
+    if column is not None:
+        return column[1]
+    return _STRING.sub(lambda m: " " if m[1] else "''", text)
 
 
 def _texts(condition: object) -> Iterator[str]:

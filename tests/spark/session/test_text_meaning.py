@@ -12,7 +12,7 @@ import pytest
 
 import skipstone.spark as sks
 from skipstone.bindings.spark.session.session import functions_of
-from skipstone.bindings.spark.session.text_meaning import SETTINGS
+from skipstone.bindings.spark.session.text_meaning import SETTINGS, other_meaning
 from skipstone.ir.errors import UnsupportedForm
 from tests.support.spark.automatic import settings
 from tests.support.spark.session import QUIET
@@ -132,12 +132,56 @@ def test_parts_of_a_condition_and_statistics_are_checked(spark, folder):
 
 def test_columns_are_checked(any_session, folder):
     F = functions_of(any_session)
-    for condition in (F.col("m") / 3 == F.lit(Decimal("0.5")), F.expr("s = 'it''s' AND m / 3 = 1")):
+    for condition in (
+        F.col("m") / 3 == F.lit(Decimal("0.5")),
+        F.col("m") - F.col("m") == F.lit(Decimal("0")),
+        F.expr("s = 'it''s' AND m / 3 = 1"),
+    ):
         with settings(any_session, {LOSS: "false"}):
             with pytest.raises(UnsupportedForm, match=LOSS):
                 sks.read(any_session, folder, condition)
             df = any_session.read.parquet(folder).where(condition)
             assert keys(sks.prune(df)) == keys(df)
+
+
+# Text that each setting can change; it is refused under another value than the default.
+CHANGED = {
+    "spark.sql.timestampType": ("TIMESTAMP_NTZ", "x = 1"),
+    f"{LEGACY}decimal.retainFractionDigitsOnTruncate": ("true", "m = 1"),
+    f"{LEGACY}allowNegativeScaleOfDecimal": ("true", "round(m, -1) = 10"),
+    f"{LEGACY}castComplexTypesToString.enabled": ("true", "CAST(a AS STRING) = '[]'"),
+    f"{LEGACY}interval.enabled": ("true", "d + INTERVAL 1 MONTH > DATE '2024-02-03'"),
+    f"{LEGACY}fromDayTimeString.enabled": ("true", "t > t - INTERVAL '1:30' HOUR TO MINUTE"),
+    "spark.sql.functionResolution.sessionOrder": ("first", "upper/* of */(s) = 'A'"),
+}
+
+
+@pytest.mark.parametrize("key", CHANGED)
+def test_other_settings_are_refused_as_well(spark, folder, key):
+    value, condition = CHANGED[key]
+    with settings(spark, {key: value}), pytest.raises(UnsupportedForm, match=f"{key} is {value}"):
+        sks.read(spark, folder, condition)
+
+
+def test_every_setting_is_tested():
+    shown = {key for key, *_ in CASES} | CHANGED.keys() | {"spark.sql.variable.substitute"}
+    assert {setting.key for setting in SETTINGS} <= shown
+
+
+@pytest.mark.parametrize("call", ["nvl(s, 'b') = 'X'", "`upper` (s) = 'X'", "upper/**/(s) = 'X'"])
+def test_functions_are_found_in_text(spark, call):
+    """A lookup that fails is no proof that the function is Spark's own."""
+
+    class Broken:
+        conf = spark.conf
+
+        class catalog:
+            @staticmethod
+            def getFunction(name):
+                raise ConnectionError("gone")
+
+    assert other_meaning(spark, call) == ""
+    assert "cannot be looked up (ConnectionError: gone)" in other_meaning(Broken, call)
 
 
 def test_a_replaced_function_is_refused(spark, folder):
