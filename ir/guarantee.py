@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from skipstone.ir.merge import scalar_and_values
 from skipstone.ir.node import Node, Op, Path, show_path
-from skipstone.ir.ranges import ValueSet, few_members
+from skipstone.ir.ranges import ValueSet, few_members, value_set_of
 from skipstone.ir.ranges import combined as combined_sets
 from skipstone.ir.types import DType, to_python
 
 Values = tuple[object, ...]  # ascending, without repeats
+LISTS: Final = (Op.EQ, Op.IN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,22 +85,26 @@ def _finite_sets(
     They are at most as many as the tests list, or one value that ranges enclose, such as
     `x BETWEEN 5 AND 5`.
     """
-    tests: dict[Node, list[ValueSet]] = {}
-    written: dict[Node, int] = {}
+    tests: dict[Node, list[tuple[Node, ValueSet | None]]] = {}
     for conjunct in conjuncts:
-        tested = scalar_and_values(conjunct)
-        if tested is not None and tested[0].op is Op.COLUMN:
-            column = tested[0]
-            tests.setdefault(column, []).append(tested[1])
-            written[column] = written.get(column, 0) + sum(map(_listed, conjunct.walk()))
+        if conjunct.op in LISTS:
+            tests.setdefault(conjunct.args[0], []).append((conjunct, None))
+        elif (tested := scalar_and_values(conjunct)) is not None:
+            tests.setdefault(tested[0], []).append((conjunct, tested[1]))
     out: dict[Node, Values] = {}
-    for column, sets in tests.items():
-        p = combined_sets(Op.AND, sets)
-        known = listed.get((column, True))
+    for column, pairs in tests.items():
+        if column.op is not Op.COLUMN or (len(pairs) == 1 and pairs[0][1] is None):
+            continue  # one = or IN lists all values
+        sets = (value_set_of(c) if values is None else values for c, values in pairs)
+        p = combined_sets(Op.AND, [values for values in sets if values is not None])
         if p.null is True or p.nan or not p.ranges or column.dtype is None:
             continue
-        values = few_members(p.ranges, column.dtype, max(1, written[column]))
-        if values is not None and (kept := [v for v in values if known is None or v in known]):
+        written = sum(_listed(n) for conjunct, _ in pairs for n in conjunct.walk())
+        values = few_members(p.ranges, column.dtype, max(1, written))
+        if values is None:
+            continue
+        known = listed.get((column, True))
+        if kept := values if known is None else sorted(set(values).intersection(known)):
             out[column] = tuple(kept)
     return out
 

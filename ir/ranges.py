@@ -95,13 +95,29 @@ def value_set_of(n: Node) -> ValueSet | None:
             assert isinstance(n.value, tuple)
             if len(n.value) > MAX_RANGES:
                 return None
-            return ValueSet(union((_cut_before(m, dtype), after(m, dtype)) for m in n.value), False)
+            return ValueSet(_single_values(n.value, dtype), False)
         case Op.LIKE:
             prefix = pattern_of(n).prefix.encode()
             return ValueSet(
                 ((_cut_before(prefix, dtype), after_prefix(prefix) if prefix else None),), False
             )
     raise AssertionError(n.op)
+
+
+def _single_values(values: tuple[Any, ...], dtype: DType) -> tuple[Range, ...]:
+    """Return the ranges that hold only some values, which ascend."""
+    highest = None if dtype.kind is Kind.FLOAT else dtype.highest
+    if highest is None:
+        return union((_cut_before(v, dtype), after(v, dtype)) for v in values)
+    out: list[Range] = []
+    first = last = values[0]
+    for v in values[1:]:
+        if v != last + 1:
+            out.append((first, last + 1))
+            first = v
+        last = v
+    out.append((first, None if last == highest else last + 1))
+    return ((_cut_before(out[0][0], dtype), out[0][1]), *out[1:])
 
 
 def _nonempty(low: Any, high: Any, dtype: DType) -> tuple[Range, ...]:
@@ -142,6 +158,8 @@ def negated(p: ValueSet) -> ValueSet:
 
 def combined(op: Op, sets: list[ValueSet]) -> ValueSet:
     """Return the AND or OR of sets over one scalar."""
+    if len(sets) == 1:
+        return sets[0]
     if op is Op.AND:
         return negated(combined(Op.OR, [negated(p) for p in sets]))
     nulls = [p.null for p in sets]

@@ -6,10 +6,12 @@ import pyarrow as pa
 import pytest
 
 import skipstone as ss
+from skipstone.ir import ranges
+from skipstone.ir import types as ty
 from skipstone.ir.errors import UnsupportedForm
 from skipstone.ir.evaluation import oracle
 from skipstone.ir.merge import merge
-from skipstone.ir.node import Node, Op
+from skipstone.ir.node import Node, Op, literal
 from skipstone.ir.rows import evaluate_rows
 from skipstone.ir.text import show
 from tests.support.effort import LONG
@@ -199,3 +201,15 @@ def merge_nothing(n: Node) -> Node:
         if n.op is Op.LIKE
         else Node(n.op, tuple(map(merge_nothing, n.args)), n.value, n.dtype)
     )
+
+
+@pytest.mark.parametrize("seed", range(300 if LONG else 30))
+@pytest.mark.parametrize("kind", [ty.BOOL, ty.INT8, ty.INT32, ty.INT64, ty.DATE, ty.DOUBLE])
+def test_lists_are_the_union_of_their_values(kind, seed):
+    r, low, high = random.Random(seed), kind.lowest, kind.highest
+    near = [low, low + 1, low + 2, high - 2, high - 1, high, *range(-6, 7)]
+    values = sorted({v for v in r.sample(near, r.randint(1, 9)) if low <= v <= high}) or [low]
+    column = Node(Op.COLUMN, value=("x",), dtype=kind)
+    found = ranges.value_set_of(Node(Op.IN, (column,), tuple(values)))
+    each = [ranges.value_set_of(Node(Op.EQ, (column, literal(v, kind)))) for v in values]
+    assert found == ranges.combined(Op.OR, each), values
