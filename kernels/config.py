@@ -60,6 +60,9 @@ class Config:
         keep_footers: Whether a scan of local Parquet files takes over the footers that an earlier
             scan of the process has read, if no file has changed since. Variable:
             SKIPSTONE_KEEP_FOOTERS.
+        keep_matches: Whether a read of local Parquet files takes over which rows matched the same
+            condition in an earlier read of the process, if no file has changed since. Variable:
+            SKIPSTONE_KEEP_MATCHES.
         dynamic_filtering: Whether plans and joins use dynamic filters, where neither the plan nor
             the table says. Variable: SKIPSTONE_DYNAMIC_FILTERING.
         progress: Where long work reports its progress: a function of one `ProgressEvent`; True:
@@ -95,6 +98,9 @@ class Config:
     keep_footers: Setting[bool, bool | None] = Setting(
         "SKIPSTONE_KEEP_FOOTERS", boolean, checked_boolean, lambda: True
     )
+    keep_matches: Setting[bool, bool | None] = Setting(
+        "SKIPSTONE_KEEP_MATCHES", boolean, checked_boolean, lambda: True
+    )
     dynamic_filtering: Setting[bool, bool | None] = Setting(
         "SKIPSTONE_DYNAMIC_FILTERING",
         boolean,
@@ -115,6 +121,7 @@ class Config:
         statistics_cache_dir: Folder | _Unset | None = UNSET,
         compile: bool | _Unset = UNSET,
         keep_footers: bool | _Unset = UNSET,
+        keep_matches: bool | _Unset = UNSET,
         dynamic_filtering: bool | _Unset = UNSET,
         progress: ProgressSetting | _Unset = UNSET,
     ) -> Iterator[None]:
@@ -126,7 +133,7 @@ class Config:
         stopped.
 
         Args:
-            threads, kernel_cache_dir, statistics_cache_dir, compile, keep_footers,
+            threads, kernel_cache_dir, statistics_cache_dir, compile, keep_footers, keep_matches,
                 dynamic_filtering, progress: The values, as for the attributes.
 
         Raises:
@@ -138,6 +145,7 @@ class Config:
             "statistics_cache_dir": statistics_cache_dir,
             "compile": compile,
             "keep_footers": keep_footers,
+            "keep_matches": keep_matches,
             "dynamic_filtering": dynamic_filtering,
             "progress": progress,
         }

@@ -17,7 +17,7 @@ from bench.report.report import OWN, Options, Report
 from bench.rows import fresh
 from bench.rows.compete import Rows, compete, fastest, matching
 from bench.rows.data import FOLDER, Data, Layout, layouts
-from bench.rows.engines import ABSENT, CONTESTANTS, NO_PLANNER, has_planner
+from bench.rows.engines import ABSENT, AGAIN, CONTESTANTS, NO_PLANNER, has_planner
 from bench.rows.questions import Question, questions
 
 FRESH_LAKES: Final = ("one", "sorted")
@@ -26,7 +26,7 @@ FRESH_ROUNDS: Final = 3
 TINY: Final = 1000  # rows of the lakes that engines see before their bytes are counted
 CLOSE, FASTER = 1.1, 1.5
 PARTS: Final = ("warm", "bytes", "fresh")  # "warm" is measured in any case: it finds the settings
-ENGINES: Final = tuple(dict.fromkeys(c.engine for c in CONTESTANTS))
+ENGINES: Final = tuple(dict.fromkeys(c.engine for c in CONTESTANTS if c.engine != AGAIN))
 
 
 def rows(options: Options) -> Report:
@@ -82,13 +82,14 @@ class _Run:
     ) -> None:
         self.data, self.asked, self.every, self.engines = data, asked, every, engines
         self.parts, self.rounds, self.report = parts, rounds, report
-        self.ratios: dict[str, list[float]] = {"warm": [], "fresh": []}
+        self.ratios: dict[str, list[float]] = {"warm": [], "again": [], "fresh": []}
 
     def measure(self, layout: Layout, expected: Mapping[str, Rows]) -> None:
         """Measure all questions on one lake."""
         lake = self.data.lake(layout)
         tiny = self.data.lake(replace(layout, name=f"tiny-{layout.kind}", files=1, rows=TINY))
-        there = [c for c in CONTESTANTS if c.engine in self.engines and layout.kind in c.kinds]
+        asked = {*self.engines, AGAIN} if OWN in self.engines else self.engines
+        there = [c for c in CONTESTANTS if c.engine in asked and layout.kind in c.kinds]
         for engine in self.engines:
             if engine in ABSENT and layout.kind != "Parquet":
                 self.report.leave_out(engine, ABSENT[engine], layout.name)
@@ -99,13 +100,14 @@ class _Run:
             for name, why in errors.items():
                 self.report.leave_out(name, why, label)
             best = fastest(there, timings)
+            best.pop(AGAIN, None)
             read = {
                 c.engine: fresh.read_bytes(c, lake, q, tiny, self.every)
                 for c in best.values()
                 if "bytes" in self.parts
             }
             found = {engine: timings[c.name] for engine, c in best.items()}
-            self._row("warm", label, right.count, found, read)
+            self._row("warm", label, right.count, found, read, timings.get(AGAIN))
             if OWN in found:
                 self.report.time(label, found[OWN], (YARDSTICK, timings[YARDSTICK]), group=label)
             for engine, t in found.items():
@@ -122,17 +124,21 @@ class _Run:
         count: int,
         found: Mapping[str, Timing],
         read: Mapping[str, int | None],
+        again: Timing | None = None,
     ) -> None:
-        """Add a row of the table."""
+        """Add a row of the table; `again` is the time of a condition that was judged before."""
         peers = {engine: t for engine, t in found.items() if engine != OWN}
         row: dict[str, Any] = {"": label, "rows": f"{count:,}"}
         row |= {e: found[e].median * 1e3 if e in found else "" for e in self.engines}
-        row |= {"best": "", "/best": "", "MB": "", "/least": ""}
+        row |= {"best": "", "/best": "", "again": "", "again/best": "", "MB": "", "/least": ""}
         if OWN in found and peers:
             best = min(peers, key=lambda engine: peers[engine].median)
             ratio = found[OWN].times(peers[best])
             self.ratios[kind].append(ratio)
             row |= {"best": best, "/best": ratio}
+            if again is not None:
+                row |= {"again": again.median * 1e3, "again/best": again.times(peers[best])}
+                self.ratios["again"].append(again.times(peers[best]))
         if (own := read.get(OWN)) is not None:
             others = [n for engine, n in read.items() if engine != OWN and n is not None]
             row |= {"MB": own / 1e6, "/least": own / max(min(others), 1) if others else ""}
@@ -169,6 +175,8 @@ class _Run:
             "settings, the fastest counts: " + ", ".join(c.name for c in CONTESTANTS if c.setting),
             "MB: what Skipstone reads of a lake that its process has not seen; /least: divided by "
             "the least of the others. Mapped files would not count.",
+            "Skipstone judges all rows in each round; again: it asks for a condition that it has "
+            "judged before, and takes over which rows matched.",
             "fresh: a Python process from start to end, with its imports. All files are in the "
             "system's cache.",
         ]

@@ -28,6 +28,7 @@ VALUES = [
     ("statistics_cache_dir", "/v/s", "/v/s", "/c/s"),
     ("compile", "off", False, True),
     ("keep_footers", "0", False, True),
+    ("keep_matches", "0", False, True),
     ("dynamic_filtering", "No", False, True),
     ("progress", "1", True, False),
 ]

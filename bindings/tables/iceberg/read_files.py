@@ -27,7 +27,8 @@ from skipstone.bindings.tables.iceberg.removed import (
     equal_rows,
     vector_positions,
 )
-from skipstone.bindings.tables.parquet.footer import read_footer
+from skipstone.bindings.tables.identity import identity_in
+from skipstone.bindings.tables.parquet.footer import footer_of
 from skipstone.bindings.tables.parquet.heads import Heads
 from skipstone.bindings.tables.parquet.pages.plan_pages import judge_file
 from skipstone.bindings.tables.parquet.pages.ranges import Ranges
@@ -184,12 +185,15 @@ class FileReader(Reader):
         """
         if task.kind.upper() != "PARQUET" or any(d.equality for d in task.deletes):
             raise ValueError("read by row groups")
-        source = self.storage.new_input(task.path).open()
+        found = self.storage.new_input(task.path)
+        # Where pyiceberg opens files by pyarrow, it says so only by these attributes.
+        identity = identity_in(getattr(found, "_filesystem", None), getattr(found, "_path", None))
+        source = found.open()
         if not isinstance(source, pa.NativeFile):
             source.close()
             raise ValueError("read by row groups")
         local = task.path.startswith(("/", "file:"))
-        parsed, _ = read_footer(source, heads, local=local)
+        parsed = footer_of(source, identity, heads, local=local)
         deleted = self._deleted_by_position(task) if task.deletes else None
         schema, needed = parsed.head.columns, self.wanted.needed(task.filtered)
         without_ids = not any(f.metadata and FIELD_ID in f.metadata for f in schema)
@@ -199,7 +203,7 @@ class FileReader(Reader):
         fields = [f for f in self.fields.iceberg.fields if f.name in needed]
         own = {f.name: schema.names[by_id[f.field_id][0]] for f in fields if f.field_id in by_id}
         constants = {f.name: _missing_value(f, task) for f in fields if f.name not in own}
-        ranges = Ranges(source, local)
+        ranges = Ranges(source, local, identity)
         return source, FileRead(task.path, parsed, ranges, None, own, constants, deleted)
 
     def read(self, task: FileTask) -> Iterator[pa.RecordBatch]:

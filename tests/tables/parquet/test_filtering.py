@@ -245,21 +245,25 @@ def test_the_decoder_refuses_nothing(where, shape, tmp_path, monkeypatch, caplog
     assert "Polars" not in caplog.text
 
 
+@pytest.mark.parametrize("shape", ["one pass", "columns"])
 @pytest.mark.parametrize("wrong", [[1, 0], [0, 0], [0, 10**6]])
-def test_rows_that_polars_numbers_wrongly_are_filtered_otherwise(wrong, tmp_path, monkeypatch):
+def test_rows_that_polars_numbers_wrongly_are_filtered_otherwise(
+    wrong, shape, tmp_path, monkeypatch
+):
     paths = write_files(tmp_path)
-    monkeypatch.setattr(filtering, "LATE_BYTES", -1)
-    monkeypatch.setattr(filtering, "MIN_NEEDED", 2)
+    if shape == "columns":
+        monkeypatch.setattr(filtering, "LATE_BYTES", -1)
+        monkeypatch.setattr(filtering, "MIN_NEEDED", 2)
     expected = answer(paths, "k < 400", ["u", "k"], "arrow")
     inner, numbered = decoders._collected, []
 
-    def renumbered(file, condition, names, row_index=None):
-        found = inner(file, condition, names, row_index)
-        if row_index is None or found is None or found.height < 2:
+    def renumbered(file, condition, names, number):
+        found = inner(file, condition, names, number)
+        if found is None or found.height < 2:
             return found
         numbered.append(1)
-        rows = found.get_column(row_index).to_list()
-        return found.with_columns(pl.Series(row_index, wrong + rows[2:], dtype=pl.UInt32))
+        rows = found.get_column(number).to_list()
+        return found.with_columns(pl.Series(number, wrong + rows[2:], dtype=pl.UInt32))
 
     monkeypatch.setattr(decoders, "_collected", renumbered)
     assert answer(paths, "k < 400", ["u", "k"], "polars").equals(expected)

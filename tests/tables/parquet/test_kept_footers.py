@@ -1,4 +1,4 @@
-"""Footers and pages that a process has read before: used again only for files that did not change.
+"""What a process has read before of files: used again only for files that did not change.
 
 Every case rewrites files in a way that should be noticed, and compares with a scan that keeps
 nothing.
@@ -16,7 +16,12 @@ import pytest
 import skipstone as ss
 from skipstone.bindings.tables import identity
 from skipstone.bindings.tables.parquet import contents, footer
-from skipstone.bindings.tables.parquet.pages import chunk_pages, page_choice, page_segments
+from skipstone.bindings.tables.parquet.pages import (
+    chunk_pages,
+    known_rows,
+    page_choice,
+    page_segments,
+)
 from skipstone.kernels.run.recent import Recent
 
 TICK = 0.02  # a file system's clock has ticks of at most 10 ms
@@ -26,10 +31,9 @@ TICK = 0.02  # a file system's clock has ticks of at most 10 ms
 def settled(monkeypatch):
     """Count files as settled at once, and begin with nothing kept."""
     monkeypatch.setattr(identity, "UNSETTLED", 0)
-    for recent in (
-        contents._recent, footer._recent, page_choice._recent, page_segments._recent
-    ):  # fmt: skip
-        recent.clear()
+    monkeypatch.setenv("SKIPSTONE_KEEP_MATCHES", "1")
+    for module in (contents, footer, known_rows, page_choice, page_segments):
+        module._recent.clear()
 
 
 def write(path, values, **how):

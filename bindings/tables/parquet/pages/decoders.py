@@ -148,19 +148,20 @@ class Matching(NamedTuple):
 
     Attributes:
         positions: Their numbers in the file, ascending.
-        columns: The file's columns of these rows.
+        columns: Columns of these rows.
     """
 
     positions: Ints
     columns: PolarsColumns
 
 
-def matching(file: PageFile, condition: Expr) -> Matching | None:
+def matching(file: PageFile, condition: Expr, names: Sequence[str]) -> Matching | None:
     """Decode the rows of a file, and of its mask, for which a condition is TRUE.
 
     Args:
         file: The file.
         condition: The condition; Polars pushes it into its decoder.
+        names: The columns to return.
 
     Returns:
         The rows; None if Polars refuses the file, or numbers its rows in a way that cannot be.
@@ -168,7 +169,7 @@ def matching(file: PageFile, condition: Expr) -> Matching | None:
     number = "row"
     while number in (*file.names, file.mask):
         number += "_"
-    found = _collected(file, condition, [number, *file.names], number)
+    found = _collected(file, condition, names, number)
     if found is None:
         return None
     positions = found.get_column(number).to_numpy().astype(np.int64)
@@ -180,37 +181,25 @@ def matching(file: PageFile, condition: Expr) -> Matching | None:
     ):
         logs.fallback("rows are filtered after decoding: Polars numbered them wrongly")
         return None
-    return Matching(positions, PolarsColumns(found.select(file.names)))
-
-
-def filtered(file: PageFile, condition: Expr, names: Sequence[str]) -> pa.Table | None:
-    """Return columns of the rows of a file, and of its mask, for which a condition is TRUE.
-
-    Args:
-        file: The file.
-        condition: The condition; Polars pushes it into its decoder.
-        names: The columns.
-
-    Returns:
-        The rows; None if Polars refuses the file.
-    """
-    found = _collected(file, condition, names)
-    return None if found is None else found.to_arrow()
+    return Matching(positions, PolarsColumns(found.select(names)))
 
 
 def _collected(
-    file: PageFile, condition: Expr, names: Sequence[str], row_index: str | None = None
+    file: PageFile, condition: Expr, names: Sequence[str], number: str
 ) -> DataFrame | None:
-    """Return columns of the rows for which a condition is TRUE, in one chunk; None: refused."""
+    """Return the rows for which a condition is TRUE, with their numbers, in one chunk.
+
+    None: Polars refuses the file.
+    """
     import polars as pl
 
     if not _is_sound(file):
         return None
     if file.mask is not None:
         condition = pl.col(file.mask) & condition
-    scan = pl.scan_parquet(file.data, use_statistics=False, row_index_name=row_index)
+    scan = pl.scan_parquet(file.data, use_statistics=False, row_index_name=number)
     try:
-        return scan.filter(condition).select(names).collect().rechunk()
+        return scan.filter(condition).select([number, *names]).collect().rechunk()
     except (MemoryError, KeyboardInterrupt, SystemExit):
         raise
     except BaseException as e:  # its panics are not Exceptions

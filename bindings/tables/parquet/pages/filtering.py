@@ -8,7 +8,6 @@ pages.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -16,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skipstone.bindings.tables.parquet.pages.columns import as_type
-from skipstone.bindings.tables.parquet.pages.decoders import filtered, uses_polars
+from skipstone.bindings.tables.parquet.pages.decoders import matching, uses_polars
 from skipstone.bindings.tables.parquet.pages.page_choice import (
     PAGE_ROWS,
     RowGroup,
@@ -27,12 +26,14 @@ from skipstone.bindings.tables.parquet.pages.polars_filter import Expression, sp
 from skipstone.bindings.tables.parquet.pages.row_groups import PagedRowGroups
 from skipstone.bindings.tables.parquet.pages.wanted_pages import page_file, wanted_together
 from skipstone.bindings.tables.read import BATCH_ROWS, RowSelection
-from skipstone.bindings.tables.row_filter import conjuncts
-from skipstone.ir.arrow import repeated
+from skipstone.bindings.tables.row_filter import conjuncts, matches
+from skipstone.ir import compute as pc
+from skipstone.ir.arrow import arrow_of, repeated
 from skipstone.ir.errors import UnsupportedForm
 from skipstone.ir.node import Node, columns_of
 from skipstone.ir.rows import unjudged
 
+Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 # The number of row groups that are read to learn how many pages hold matching rows.
 SAMPLED: Final = 2
@@ -91,7 +92,7 @@ def filtered_by_decoder(rows: PagedRowGroups, wanted: RowSelection) -> list[pa.R
     """Return the wanted rows, filtered while they are decoded.
 
     Args:
-        rows: The row groups.
+        rows: The row groups; if rows are returned, they become its only candidates.
         wanted: The rows and columns to return.
 
     Returns:
@@ -121,11 +122,27 @@ def filtered_by_decoder(rows: PagedRowGroups, wanted: RowSelection) -> list[pa.R
     found = _decoded(rows, condition, list(dict.fromkeys([*wanted.columns, *judged])))
     if found is None:
         return None
+    matched, columns = found
     pages = sum(w.rows for w in windows) // PAGE_ROWS
-    if wanted.pages.needed_share is None and found.num_rows < MIN_NEEDED * pages:
-        wanted.pages.needed_share = found.num_rows / pages  # at most
-    untested = replace(wanted, predicate=rest)
-    return [untested.select(batch, rest is not None) for batch in found.to_batches(BATCH_ROWS)]
+    if wanted.pages.needed_share is None and len(matched) < MIN_NEEDED * pages:
+        wanted.pages.needed_share = len(matched) / pages  # at most
+    batches = columns.to_batches(BATCH_ROWS)
+    if rest is not None:
+        masks = [_matches(rest, batch, wanted.lenient) for batch in batches]
+        batches = [pc.filter(b, arrow_of(m)) for b, m in zip(batches, masks, strict=True)]
+        matched = matched[np.concatenate([*masks, np.zeros(0, np.bool_)])]
+    rows.candidates.keep_only(matched)
+    return [batch.select(list(wanted.columns)) for batch in batches]
+
+
+def _matches(node: Node, batch: pa.RecordBatch, lenient: bool) -> Mask:
+    """Return the mask of the rows for which a condition is TRUE; of all if it cannot be judged."""
+    try:
+        return matches(node, batch)
+    except UnsupportedForm:
+        if not lenient:
+            raise
+        return np.ones(batch.num_rows, np.bool_)
 
 
 def _is_worth_it(rows: PagedRowGroups, wanted: RowSelection, tested: set[str]) -> bool:
@@ -150,7 +167,9 @@ def _is_worth_it(rows: PagedRowGroups, wanted: RowSelection, tested: set[str]) -
     return history.needed_share is not None and history.needed_share >= MIN_NEEDED
 
 
-def _decoded(rows: PagedRowGroups, condition: Expression, names: Sequence[str]) -> pa.Table | None:
+def _decoded(
+    rows: PagedRowGroups, condition: Expression, names: Sequence[str]
+) -> tuple[Ints, pa.Table] | None:
     """Return columns of the rows of windows for which a condition is TRUE.
 
     Args:
@@ -159,7 +178,8 @@ def _decoded(rows: PagedRowGroups, condition: Expression, names: Sequence[str]) 
         names: The columns.
 
     Returns:
-        The rows; None if pages leave too little of large row groups, or if Polars refuses.
+        The rows' positions in the windows, and the columns; None if pages leave too little of large
+        row groups, or if Polars refuses.
 
     Raises:
         OSError: a file cannot be read.
@@ -175,14 +195,16 @@ def _decoded(rows: PagedRowGroups, condition: Expression, names: Sequence[str]) 
     mask = rows.candidates.mask
     keep = placement.keep(None if rows.candidates.positions is None else mask)
     with page_file(wanted, rows.leaves, keep, rows.path) as file:
-        found = filtered(file, condition, own)
+        found = matching(file, condition, own)
     if found is None:
         return None
-    columns = {name: as_type(found.column(name), rows.types[name]) for name in own}
+    decoded, n = found.columns.select(own, None), len(found.positions)
+    columns = {name: as_type(decoded.column(name), rows.types[name]) for name in own}
     for name in names:
         if name not in columns:
-            columns[name] = repeated(rows.windows[0].group.constants[name], found.num_rows)
-    return pa.table([columns[name] for name in names], list(names))
+            columns[name] = repeated(rows.windows[0].group.constants[name], n)
+    table = pa.table([columns[name] for name in names], list(names))
+    return placement.in_windows(found.positions), table
 
 
 def _nbytes(groups: Sequence[RowGroup], names: Iterable[str]) -> int:

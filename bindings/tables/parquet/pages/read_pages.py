@@ -17,6 +17,7 @@ from skipstone.bindings.tables.parquet.footer import ParsedFooter
 from skipstone.bindings.tables.parquet.heads import Heads, common_head
 from skipstone.bindings.tables.parquet.pages.chunk_pages import Chunk
 from skipstone.bindings.tables.parquet.pages.filtering import filtered_by_decoder, keep_matching
+from skipstone.bindings.tables.parquet.pages.known_rows import KnownRows, may_be_kept
 from skipstone.bindings.tables.parquet.pages.leaf_types import LeafType
 from skipstone.bindings.tables.parquet.pages.page_choice import RowGroup
 from skipstone.bindings.tables.parquet.pages.ranges import Ranges
@@ -26,6 +27,7 @@ from skipstone.bindings.tables.row_ranges import RowRanges
 from skipstone.ir.errors import UnsupportedForm
 from skipstone.ir.node import Node
 from skipstone.ir.session import Session
+from skipstone.kernels.config import config
 
 FEW_ROWS: Final = 1 << 14  # a batch; joins and filters take 0.5 ms for each batch besides
 # Errors of files that cannot be read by pages.
@@ -149,11 +151,9 @@ def read_files(
     head = common_head([file.parsed.head for file in files])
     rows = PagedRowGroups(head, leaves, types, groups, wanted.reader)
     if wanted.predicate is not None and filtered:
-        rows.prune(predicate_of(wanted.predicate, pa.schema(fields)), wanted.pages)
-        found = filtered_by_decoder(rows, wanted)
+        found = _filter(rows, groups, fields, wanted, wanted.predicate)
         if found is not None:
             return found
-        keep_matching(rows, wanted.predicate, lenient=wanted.lenient)
     if not rows.candidates.count:
         return []
     rows.fetch([name for name in wanted.columns if name in leaves])
@@ -164,6 +164,41 @@ def read_files(
     if chunks > 1 and rows_found.num_rows < chunks * FEW_ROWS:
         rows_found = rows_found.combine_chunks()
     return rows_found.to_batches(BATCH_ROWS)  # type: ignore[no-any-return]
+
+
+def _filter(
+    rows: PagedRowGroups,
+    groups: Sequence[RowGroup],
+    fields: Sequence[pa.Field],
+    wanted: RowSelection,
+    predicate: Node,
+) -> list[pa.RecordBatch] | None:
+    """Leave only the rows that match, or return the wanted columns of them.
+
+    Args:
+        rows: The row groups to filter.
+        groups: The same row groups.
+        fields: The table's columns that are needed.
+        wanted: The rows and columns to return.
+        predicate: The condition.
+    """
+    bound = predicate_of(predicate, pa.schema(fields))
+    kept = not wanted.lenient and config.keep_matches and may_be_kept(predicate)
+    known = KnownRows(groups, predicate if kept else None, rows.leaves)
+    if not known.masks:
+        rows.prune(bound, wanted.pages)
+        found = filtered_by_decoder(rows, wanted)
+        if found is None:
+            keep_matching(rows, predicate, lenient=wanted.lenient)
+        known.add(groups, rows.windows, rows.candidates.mask)
+        return found
+    if unknown := known.unknown:
+        others = rows.of(unknown)
+        others.prune(bound, wanted.pages)
+        keep_matching(others, predicate, lenient=False)
+        known.add(unknown, others.windows, others.candidates.mask)
+    rows.keep_known(known.masks)
+    return None
 
 
 def _leaves_of(file: FileRead, fields: Sequence[pa.Field]) -> dict[str, LeafType] | None:

@@ -111,6 +111,23 @@ class PagedRowGroups:
         """The ranges of rows that pages leave, ascending."""
         return self._windows
 
+    def keep_known(self, masks: Mapping[int, Mask]) -> None:
+        """Leave only rows that are known to match; nothing may have been read or pruned before.
+
+        Args:
+            masks: `id` of a row group -> the mask of its rows that match.
+        """
+        windows, parts = [], []
+        for g in [w.group for w in self._windows]:
+            mask = masks[id(g)]
+            first, stop = int(mask.argmax()), len(mask) - int(mask[::-1].argmax())
+            if mask[first]:
+                windows.append(Window(g, first, stop))
+                parts.append(mask[first:stop])
+        self._open(windows)
+        if windows:
+            self.candidates.keep(np.concatenate(parts), None)
+
     def prune(self, predicate: PruningPredicate, history: PageHistory | None) -> None:
         """Leave only the windows whose pages may hold a match.
 
@@ -211,7 +228,7 @@ class PagedRowGroups:
             return False
         keep = placement.keep(self.candidates.mask if self._is_sparse else None)
         with page_file(wanted, self.leaves, keep, self.path) as file:
-            found = matching(file, condition)
+            found = matching(file, condition, file.names)
         if found is None:
             return False
         rows = placement.in_windows(found.positions)
@@ -331,8 +348,11 @@ class PagedRowGroups:
     def sample(self, count: int) -> PagedRowGroups:
         """Return some of the row groups, spread over all."""
         groups = list({id(w.group): w.group for w in self._windows}.values())
-        few = groups[:: max(len(groups) // count, 1)]
-        return PagedRowGroups(self._head, self.leaves, self.types, few, self.reader)
+        return self.of(groups[:: max(len(groups) // count, 1)])
+
+    def of(self, groups: Sequence[RowGroup]) -> PagedRowGroups:
+        """Return some of the row groups, with nothing read of them."""
+        return PagedRowGroups(self._head, self.leaves, self.types, groups, self.reader)
 
 
 def _rows(windows: Sequence[Window]) -> int:

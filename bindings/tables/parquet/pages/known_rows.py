@@ -1,0 +1,155 @@
+"""The rows that matched a condition, for the next reader that asks for the same of the same files.
+
+A row group's matching rows are kept until the file changes, or until others need the memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skipstone.bindings.tables.identity import FileIdentity
+from skipstone.bindings.tables.parquet.pages.leaf_types import LeafType
+from skipstone.bindings.tables.parquet.pages.page_choice import RowGroup, Window
+from skipstone.ir.functions.build import REGISTERED
+from skipstone.ir.node import MAX_HASHED, Node, Op, columns_of
+from skipstone.kernels.run.recent import Recent
+
+Mask = npt.NDArray[np.bool_]
+# The bytes of an entry besides its rows, and those of all entries.
+ENTRY_BYTES, MAX_KEPT = 1 << 9, 1 << 25
+# Rows are kept by their numbers if at most one in so many matches, else as bits.
+SPARSE: Final = 32
+
+
+class _Rows(NamedTuple):
+    """Rows of a row group: their numbers, or the bits of their mask."""
+
+    numbers: npt.NDArray[np.uint32] | None
+    bits: npt.NDArray[np.uint8] | None
+
+    @staticmethod
+    def of(mask: Mask) -> _Rows:
+        if int(np.count_nonzero(mask)) * SPARSE <= len(mask):
+            return _Rows(np.flatnonzero(mask).astype(np.uint32), None)
+        return _Rows(None, np.packbits(mask))
+
+    def mask(self, rows: int) -> Mask:
+        if self.bits is not None:
+            return np.unpackbits(self.bits, count=rows).view(np.bool_)
+        out = np.zeros(rows, np.bool_)
+        out[self.numbers] = True
+        return out
+
+    @property
+    def nbytes(self) -> int:
+        kept = self.numbers if self.bits is None else self.bits
+        return 0 if kept is None else kept.nbytes
+
+
+class _Key(NamedTuple):
+    """A row group and a condition.
+
+    Attributes:
+        file: The file.
+        group: The number of the row group.
+        node: The bound condition.
+        columns: What each column that it tests is to the row group: its name, and its position in
+            the file or its constant value.
+    """
+
+    file: FileIdentity
+    group: int
+    node: Node
+    columns: tuple[tuple[str, int | pa.Scalar], ...]
+
+
+_recent: Final = Recent[_Key, _Rows](MAX_KEPT)
+
+
+def may_be_kept(node: Node) -> bool:
+    """Return True if the rows that match a bound condition may be kept.
+
+    Not if it calls functions of the program's own, because nobody knows whether they return the
+    same again, or if the condition itself takes much memory.
+    """
+    for n in node.walk():
+        own = n.op is Op.CALL and isinstance(n.value, tuple) and n.value[0] in REGISTERED
+        large = isinstance(n.value, tuple) and len(n.value) > MAX_HASHED
+        if own or large or n.op is Op.UNKNOWN:
+            return False
+    return True
+
+
+class KnownRows:
+    """The rows of row groups that match a condition, as far as they are known.
+
+    Args:
+        groups: The row groups.
+        node: The bound condition; None if its rows are not kept.
+        leaves: Table column -> its type in the files; columns that the files lack are not there.
+
+    Attributes:
+        masks: `id` of a row group -> the mask of its rows that match; deleted ones may be among
+            them.
+        unknown: The row groups that have no mask yet.
+    """
+
+    def __init__(
+        self, groups: Sequence[RowGroup], node: Node | None, leaves: Mapping[str, LeafType]
+    ) -> None:
+        self._node, self._leaves = node, leaves
+        names = () if node is None else (path[0] for path in columns_of(node))
+        self._names = tuple(dict.fromkeys(names))
+        self.masks: dict[int, Mask] = {}
+        self.unknown: list[RowGroup] = []
+        for g in groups:
+            key = self._key(g)
+            rows = None if key is None else _recent.find(key)
+            if rows is None:
+                self.unknown.append(g)
+            else:
+                self.masks[id(g)] = rows.mask(g.rows)
+
+    def _key(self, group: RowGroup) -> _Key | None:
+        """Return the key of a row group's rows; None if they are not kept."""
+        identity = group.ranges.identity
+        if identity is None or self._node is None:
+            return None
+        columns: list[tuple[str, int | pa.Scalar]] = []
+        for name in self._names:
+            if name in self._leaves:
+                columns.append((name, self._leaves[name].position))
+                continue
+            value = group.constants[name]
+            # 0.0 equals -0.0, but functions tell them apart; so may they within nested values.
+            if pa.types.is_floating(value.type) or pa.types.is_nested(value.type):
+                return None
+            columns.append((name, value))
+        return _Key(identity, group.number, self._node, tuple(columns))
+
+    def add(self, groups: Sequence[RowGroup], windows: Sequence[Window], mask: Mask) -> None:
+        """Add the rows of row groups, and keep them for the next reader.
+
+        Args:
+            groups: The row groups.
+            windows: The windows that pages left of them.
+            mask: The mask of the matching rows among the rows of all windows.
+        """
+        if self._node is None:
+            return
+        added = {id(g): np.zeros(g.rows, np.bool_) for g in groups}
+        done = 0
+        for w in windows:
+            added[id(w.group)][w.first : w.stop] = mask[done : done + w.rows]
+            done += w.rows
+        self.masks |= added
+        for g in groups:
+            key = self._key(g)
+            if key is not None and g.live is None:  # deleted rows were not judged
+                rows = _Rows.of(added[id(g)])
+                _recent.put(key, rows, ENTRY_BYTES + rows.nbytes)
