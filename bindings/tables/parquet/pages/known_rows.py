@@ -26,24 +26,39 @@ ENTRY_BYTES, MAX_KEPT = 1 << 9, 1 << 25
 SPARSE: Final = 32
 
 
-class _Rows(NamedTuple):
-    """Rows of a row group: their numbers, or the bits of their mask."""
+class Matches(NamedTuple):
+    """Rows of a row group that match a condition; others may lie between them.
 
+    Attributes:
+        first: The first of them.
+        mask: The mask of the rows from the first to the last one; empty if there are none.
+    """
+
+    first: int
+    mask: Mask
+
+
+class _Kept(NamedTuple):
+    """Matches as they are kept: the rows' numbers from the first on, or the bits of the mask."""
+
+    first: int
+    rows: int
     numbers: npt.NDArray[np.uint32] | None
     bits: npt.NDArray[np.uint8] | None
 
     @staticmethod
-    def of(mask: Mask) -> _Rows:
+    def of(found: Matches) -> _Kept:
+        first, mask = found
         if int(np.count_nonzero(mask)) * SPARSE <= len(mask):
-            return _Rows(np.flatnonzero(mask).astype(np.uint32), None)
-        return _Rows(None, np.packbits(mask))
+            return _Kept(first, len(mask), np.flatnonzero(mask).astype(np.uint32), None)
+        return _Kept(first, len(mask), None, np.packbits(mask))
 
-    def mask(self, rows: int) -> Mask:
+    def matches(self) -> Matches:
         if self.bits is not None:
-            return np.unpackbits(self.bits, count=rows).view(np.bool_)
-        out = np.zeros(rows, np.bool_)
-        out[self.numbers] = True
-        return out
+            return Matches(self.first, np.unpackbits(self.bits, count=self.rows).view(np.bool_))
+        mask = np.zeros(self.rows, np.bool_)
+        mask[self.numbers] = True
+        return Matches(self.first, mask)
 
     @property
     def nbytes(self) -> int:
@@ -68,7 +83,7 @@ class _Key(NamedTuple):
     columns: tuple[tuple[str, int | pa.Scalar], ...]
 
 
-_recent: Final = Recent[_Key, _Rows](MAX_KEPT)
+_recent: Final = Recent[_Key, _Kept](MAX_KEPT)
 
 
 def may_be_kept(node: Node) -> bool:
@@ -94,9 +109,8 @@ class KnownRows:
         leaves: Table column -> its type in the files; columns that the files lack are not there.
 
     Attributes:
-        masks: `id` of a row group -> the mask of its rows that match; deleted ones may be among
-            them.
-        unknown: The row groups that have no mask yet.
+        matches: `id` of a row group -> its rows that match; deleted ones may be among them.
+        unknown: The row groups whose rows are not known yet.
     """
 
     def __init__(
@@ -105,15 +119,15 @@ class KnownRows:
         self._node, self._leaves = node, leaves
         names = () if node is None else (path[0] for path in columns_of(node))
         self._names = tuple(dict.fromkeys(names))
-        self.masks: dict[int, Mask] = {}
+        self.matches: dict[int, Matches] = {}
         self.unknown: list[RowGroup] = []
         for g in groups:
             key = self._key(g)
-            rows = None if key is None else _recent.find(key)
-            if rows is None:
+            kept = None if key is None else _recent.find(key)
+            if kept is None:
                 self.unknown.append(g)
             else:
-                self.masks[id(g)] = rows.mask(g.rows)
+                self.matches[id(g)] = kept.matches()
 
     def _key(self, group: RowGroup) -> _Key | None:
         """Return the key of a row group's rows; None if they are not kept."""
@@ -142,14 +156,30 @@ class KnownRows:
         """
         if self._node is None:
             return
-        added = {id(g): np.zeros(g.rows, np.bool_) for g in groups}
+        by_group: dict[int, list[tuple[Window, Mask]]] = {id(g): [] for g in groups}
         done = 0
         for w in windows:
-            added[id(w.group)][w.first : w.stop] = mask[done : done + w.rows]
+            by_group[id(w.group)].append((w, mask[done : done + w.rows]))
             done += w.rows
-        self.masks |= added
         for g in groups:
+            found = _matches(by_group[id(g)])
+            self.matches[id(g)] = found
             key = self._key(g)
             if key is not None and g.live is None:  # deleted rows were not judged
-                rows = _Rows.of(added[id(g)])
-                _recent.put(key, rows, ENTRY_BYTES + rows.nbytes)
+                kept = _Kept.of(found)
+                _recent.put(key, kept, ENTRY_BYTES + kept.nbytes)
+
+
+def _matches(parts: Sequence[tuple[Window, Mask]]) -> Matches:
+    """Return the matching rows of a row group's windows."""
+    each = [(w.first, np.flatnonzero(mask), mask) for w, mask in parts]
+    some = [one for one in each if len(one[1])]
+    if not some:
+        return Matches(0, np.zeros(0, np.bool_))
+    first, stop = some[0][0] + int(some[0][1][0]), some[-1][0] + int(some[-1][1][-1]) + 1
+    if len(some) == 1:
+        return Matches(first, some[0][2][first - some[0][0] : stop - some[0][0]])
+    out = np.zeros(stop - first, np.bool_)
+    for start, rows, _ in some:
+        out[rows + (start - first)] = True
+    return Matches(first, out)

@@ -185,7 +185,7 @@ def _filter(
     bound = predicate_of(predicate, pa.schema(fields))
     kept = not wanted.lenient and config.keep_matches and may_be_kept(predicate)
     known = KnownRows(groups, predicate if kept else None, rows.leaves)
-    if not known.masks:
+    if not known.matches:
         rows.prune(bound, wanted.pages)
         found = filtered_by_decoder(rows, wanted)
         if found is None:
@@ -197,7 +197,7 @@ def _filter(
         others.prune(bound, wanted.pages)
         keep_matching(others, predicate, lenient=False)
         known.add(unknown, others.windows, others.candidates.mask)
-    rows.keep_known(known.masks)
+    rows.keep_known(known.matches)
     return None
 
 

@@ -26,6 +26,7 @@ from skipstone.bindings.tables.parquet.pages.decoders import (
     matching,
     uses_polars,
 )
+from skipstone.bindings.tables.parquet.pages.known_rows import Matches
 from skipstone.bindings.tables.parquet.pages.leaf_types import PHYSICAL, LeafType
 from skipstone.bindings.tables.parquet.pages.page_choice import (
     RowGroup,
@@ -79,7 +80,6 @@ class PagedRowGroups:
 
     Attributes:
         leaves, types, reader: As given.
-        candidates: The rows of all windows, and which no test has ruled out yet.
     """
 
     def __init__(
@@ -92,41 +92,45 @@ class PagedRowGroups:
     ) -> None:
         self._head, self.leaves, self.types, self.reader = head, leaves, types, reader
         self._read: dict[str, _Read] = {}
-        self._windows: list[Window] = []
-        self.candidates = CandidateRows(np.ones(0, np.bool_))
-        self._open([Window(g, 0, g.rows) for g in groups if g.rows])
+        self._windows = [Window(g, 0, g.rows) for g in groups if g.rows]
+        self._candidates: CandidateRows | None = None
 
     def _open(self, windows: list[Window]) -> None:
-        self._windows = windows
-        candidates = np.ones(sum(w.rows for w in windows), np.bool_)
-        done = 0
-        for w in windows:
-            if w.group.live is not None:
-                candidates[done : done + w.rows] = w.group.live[w.first : w.stop]
-            done += w.rows
-        self.candidates = CandidateRows(candidates)
+        self._windows, self._candidates = windows, None
+
+    @property
+    def candidates(self) -> CandidateRows:
+        """The rows of all windows, and which no test has ruled out yet."""
+        if self._candidates is None:
+            mask = np.ones(_rows(self._windows), np.bool_)
+            done = 0
+            for w in self._windows:
+                if w.group.live is not None:
+                    mask[done : done + w.rows] = w.group.live[w.first : w.stop]
+                done += w.rows
+            self._candidates = CandidateRows(mask)
+        return self._candidates
 
     @property
     def windows(self) -> Sequence[Window]:
         """The ranges of rows that pages leave, ascending."""
         return self._windows
 
-    def keep_known(self, masks: Mapping[int, Mask]) -> None:
+    def keep_known(self, matches: Mapping[int, Matches]) -> None:
         """Leave only rows that are known to match; nothing may have been read or pruned before.
 
         Args:
-            masks: `id` of a row group -> the mask of its rows that match.
+            matches: `id` of a row group -> its rows that match.
         """
-        windows, parts = [], []
+        windows, masks = [], []
         for g in [w.group for w in self._windows]:
-            mask = masks[id(g)]
-            first, stop = int(mask.argmax()), len(mask) - int(mask[::-1].argmax())
-            if mask[first]:
-                windows.append(Window(g, first, stop))
-                parts.append(mask[first:stop])
+            first, mask = matches[id(g)]
+            if len(mask):
+                windows.append(Window(g, first, first + len(mask)))
+                masks.append(mask)
         self._open(windows)
-        if windows:
-            self.candidates.keep(np.concatenate(parts), None)
+        if windows and not all(mask.all() for mask in masks):
+            self.candidates.keep(np.concatenate(masks), None)
 
     def prune(self, predicate: PruningPredicate, history: PageHistory | None) -> None:
         """Leave only the windows whose pages may hold a match.
