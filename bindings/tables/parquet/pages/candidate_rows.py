@@ -13,25 +13,37 @@ class CandidateRows:
     """The rows that are still candidates, as a mask and as positions.
 
     Args:
-        mask: The mask of the candidate rows, shape (n,). It belongs to this object.
+        n: The number of rows.
+        mask: The mask of the candidate rows, shape (n,), which belongs to this object; None: all.
 
     Attributes:
-        mask: The mask now; only `keep` and `keep_only` change it.
         count: The number of candidate rows.
     """
 
-    def __init__(self, mask: Mask) -> None:
-        self.mask = mask
-        self.count = int(np.count_nonzero(mask))
+    def __init__(self, n: int, mask: Mask | None = None) -> None:
+        self._n, self._mask = n, mask
+        self.count = n if mask is None else int(np.count_nonzero(mask))
         self._positions: Ints | None = None
 
     def __len__(self) -> int:
-        return len(self.mask)
+        return self._n
+
+    @property
+    def mask(self) -> Mask:
+        """The mask now; only `keep` and `keep_only` change it."""
+        if self._mask is None:
+            self._mask = np.ones(self._n, np.bool_)
+        return self._mask
+
+    @property
+    def all(self) -> bool:
+        """True if every row is a candidate."""
+        return self.count == self._n
 
     @property
     def positions(self) -> Ints | None:
         """The candidate rows, ascending; None: all rows."""
-        if self.count == len(self.mask):
+        if self.all:
             return None
         if self._positions is None:
             self._positions = np.flatnonzero(self.mask)
@@ -43,7 +55,7 @@ class CandidateRows:
         Args:
             rows: The rows that have passed a test, ascending; some may not be candidates.
         """
-        if self.count < len(self.mask):
+        if not self.all:
             rows = rows[self.mask[rows]]
         self.mask[:] = False
         self.mask[rows] = True
@@ -57,13 +69,13 @@ class CandidateRows:
             where: The tested rows, all candidates and maybe others; None: all rows.
 
         Example:
-            >>> rows = CandidateRows(np.array([True, True, False, True]))
+            >>> rows = CandidateRows(4, np.array([True, True, False, True]))
             >>> rows.keep(np.array([True, False, True]), np.array([0, 1, 3]))
             >>> rows.positions.tolist()
             [0, 3]
         """
         if where is None:
-            self.mask &= passed
+            self._mask = passed.copy() if self._mask is None else self._mask & passed
         else:
             passed = self.mask[where] & passed
             self.mask[where] = passed

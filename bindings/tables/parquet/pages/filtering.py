@@ -155,9 +155,7 @@ def _is_worth_it(rows: PagedRowGroups, wanted: RowSelection, tested: set[str]) -
     if history.needed_share is None and len(groups) >= 4 * SAMPLED and wanted.predicate is not None:
         sample = rows.sample(SAMPLED)
         keep_matching(sample, wanted.predicate, lenient=True)
-        masks = {
-            id(windows[0].group): candidates for windows, _, candidates in sample.candidate_groups()
-        }
+        masks = {id(g.windows[0].group): g.candidates for g in sample.candidate_groups()}
         shares = [
             needed_share(w.group.chunks[name], masks[id(w.group)]) if id(w.group) in masks else 0
             for w in sample.windows
@@ -192,8 +190,7 @@ def _decoded(
     nbytes = sum(part.nbytes for one in wanted for _, part, _ in one.parts)
     if nbytes * (1 - int(placement.lengths.sum()) / max(placement.rows, 1)) > VAIN_BYTES:
         return None
-    mask = rows.candidates.mask
-    keep = placement.keep(None if rows.candidates.positions is None else mask)
+    keep = placement.keep(None if rows.candidates.all else rows.candidates.mask)
     with page_file(wanted, rows.leaves, keep, rows.path) as file:
         found = matching(file, condition, own)
     if found is None:

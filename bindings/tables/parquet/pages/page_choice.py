@@ -130,6 +130,11 @@ class Window(NamedTuple):
         """The number of rows."""
         return self.stop - self.first
 
+    def live(self) -> Mask:
+        """Return the mask of the rows that are not deleted."""
+        live = self.group.live
+        return np.ones(self.rows, np.bool_) if live is None else live[self.first : self.stop]
+
 
 def pages_to_read(windows: Sequence[Window], name: str, candidates: Mask) -> tuple[Part, PageRows]:
     """Return the pages of a row group's column that hold candidate rows of its windows."""

@@ -102,13 +102,10 @@ class PagedRowGroups:
     def candidates(self) -> CandidateRows:
         """The rows of all windows, and which no test has ruled out yet."""
         if self._candidates is None:
-            mask = np.ones(_rows(self._windows), np.bool_)
-            done = 0
-            for w in self._windows:
-                if w.group.live is not None:
-                    mask[done : done + w.rows] = w.group.live[w.first : w.stop]
-                done += w.rows
-            self._candidates = CandidateRows(mask)
+            n, mask = _rows(self._windows), None
+            if any(w.group.live is not None for w in self._windows):
+                mask = np.concatenate([w.live() for w in self._windows])
+            self._candidates = CandidateRows(n, mask)
         return self._candidates
 
     @property
@@ -347,7 +344,7 @@ class PagedRowGroups:
 
     def candidate_groups(self) -> list[CandidateGroup]:
         """Return the row groups that hold candidate rows."""
-        return candidate_groups(self._windows, self.candidates.mask)
+        return candidate_groups(self._windows, self.candidates)
 
     def sample(self, count: int) -> PagedRowGroups:
         """Return some of the row groups, spread over all."""

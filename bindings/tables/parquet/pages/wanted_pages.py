@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from skipstone.bindings.tables.parquet.pages.candidate_rows import CandidateRows
 from skipstone.bindings.tables.parquet.pages.leaf_types import LeafType
 from skipstone.bindings.tables.parquet.pages.page_checks import is_as_listed, is_dictionary_coded
 from skipstone.bindings.tables.parquet.pages.page_choice import (
@@ -34,18 +35,25 @@ class CandidateGroup(NamedTuple):
 
     Attributes:
         windows: Its windows.
-        first: Their first row, counted through the windows of all row groups.
-        candidates: The mask of the candidates among the rows of its windows.
+        first, stop: Their rows, counted through the windows of all row groups.
+        rows: The candidates among the rows of all windows.
     """
 
     windows: list[Window]
     first: int
-    candidates: Mask
+    stop: int
+    rows: CandidateRows
+
+    @property
+    def candidates(self) -> Mask:
+        """The mask of the candidates among the rows of its windows."""
+        return self.rows.mask[self.first : self.stop]
 
     @property
     def is_whole(self) -> bool:
         """True if every row of the row group is a candidate."""
-        return len(self.candidates) == self.windows[0].group.rows and bool(self.candidates.all())
+        covered = self.stop - self.first == self.windows[0].group.rows
+        return covered and (self.rows.all or bool(self.candidates.all()))
 
     def pages_to_read(self, name: str) -> tuple[Part, PageRows]:
         """Return the pages of a column that hold candidate rows, and their rows."""
@@ -71,21 +79,20 @@ class WantedColumn:
     text: bool = False
 
 
-def candidate_groups(windows: Sequence[Window], mask: Mask) -> list[CandidateGroup]:
+def candidate_groups(windows: Sequence[Window], rows: CandidateRows) -> list[CandidateGroup]:
     """Return the row groups of windows that hold candidate rows.
 
     Args:
         windows: The windows.
-        mask: The mask of the candidates among the rows of all windows.
+        rows: The candidates among the rows of all windows.
     """
     out, first = [], 0
     for _, members in itertools.groupby(windows, lambda w: id(w.group)):
         own = list(members)
-        rows = sum(w.rows for w in own)
-        candidates = mask[first : first + rows]
-        if candidates.any():
-            out.append(CandidateGroup(own, first, candidates))
-        first += rows
+        group = CandidateGroup(own, first, first + sum(w.rows for w in own), rows)
+        if rows.all or group.candidates.any():
+            out.append(group)
+        first = group.stop
     return out
 
 
@@ -117,10 +124,10 @@ def _chosen(
     partial = [g for g in groups if not g.is_whole]
     look_up(
         [
-            (windows[0].group, name)
-            for windows, _, candidates in partial
+            (g.windows[0].group, name)
+            for g in partial
             for name in names
-            if needs_pages(windows, name, candidates)
+            if needs_pages(g.windows, name, g.candidates)
         ]
     )
     return {name: [g.pages_to_read(name) for g in groups] for name in names}
@@ -131,8 +138,8 @@ def _wanted(
 ) -> WantedColumn:
     runs: list[tuple[int, int, int]] = []
     decoded = 0
-    for (windows, first, _), (part, page_rows) in zip(groups, chosen, strict=True):
-        runs += runs_of(windows, page_rows, decoded, first)
+    for g, (part, page_rows) in zip(groups, chosen, strict=True):
+        runs += runs_of(g.windows, page_rows, decoded, g.first)
         decoded += part[1].values
     return WantedColumn(name, [part for part, _ in chosen], Placement.of(runs, decoded))
 
