@@ -8,17 +8,19 @@ from typing import Any, Final
 from bench.first.files import first_files
 from bench.first.predicates import first_predicates
 from bench.first.processes import first_processes
+from bench.first.tables import first_tables
 from bench.report.report import Options, Report
 
 PARTS: Final[Mapping[str, Callable[[Options], Report]]] = {
     "predicates": first_predicates,
     "processes": first_processes,
     "files": first_files,
+    "tables": first_tables,
 }
 
 
 def first(options: Options) -> Report:
-    """First answers: new predicates, fresh processes, small files and their memory."""
+    """First answers: new predicates, fresh processes, small files and tables."""
     if unknown := set(options.only) - set(PARTS):
         raise ValueError(f"--only names {min(unknown)!r}; expected any of {', '.join(PARTS)}")
     report = Report("what a person meets first")

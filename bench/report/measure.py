@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
+import random
 import statistics
 import time
 from collections import deque
@@ -72,8 +73,8 @@ def interleave(runs: Mapping[str, Run], rounds: int, burst: int = 1) -> dict[str
     for run in runs.values():
         run()
     for i in range(rounds):
-        # Each round starts with another contestant, so that neighbours change.
-        for name in names[i % len(names) :] + names[: i % len(names)]:
+        random.Random(i).shuffle(names)  # caches and memory are what the neighbour leaves
+        for name in names:
             seconds[name].append(clock(runs[name]) if burst == 1 else _burst(runs[name], burst))
     return {name: Timing(tuple(s)) for name, s in seconds.items()}
 

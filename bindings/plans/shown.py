@@ -66,10 +66,11 @@ class Shown(Reading):
         if pages and self._pages is None:
             _ = plan.pages
         from skipstone.bindings.plans.explain.report import explanation_of
+        from skipstone.bindings.plans.explain.report_text import ReportText
 
         found = explanation_of(plan, program=program, container=container)
         module = importlib.import_module(f"skipstone.bindings.plans.explain.as_{format}")
-        return str(getattr(module, f"as_{format}")(found))
+        return ReportText(getattr(module, f"as_{format}")(found))
 
     def show(
         self, path: str | os.PathLike[str] | None = None, *, columns: Sequence[str] = ()

@@ -326,7 +326,8 @@ class PruningPredicate:
             that are not understood, literal guarantees, the program and the backends used. With
             statistics, also the verdicts and what each conjunct prunes.
         """
-        return str(hooks.call("explain predicate", self, stats))
+        report: str = hooks.call("explain predicate", self, stats)
+        return report
 
     # Value semantics.
 

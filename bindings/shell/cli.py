@@ -92,7 +92,7 @@ def app(context: click.Context) -> None:
     "plan", short_help="Show which files and row groups must be read for a condition.", epilog=PATH
 )
 @paths_argument
-@click.option("--where", "-w", default="true", help=WHERE, metavar="SQL")
+@click.option("--where", "-w", help=WHERE, metavar="SQL")
 @limit_option
 @order_option
 @timezone_option
@@ -102,7 +102,7 @@ def app(context: click.Context) -> None:
 @catalog_option
 @storage_option_option
 def plan(
-    paths: Sequence[str], where: str, limit: int | None, order_by: str | None, timezone: str,
+    paths: Sequence[str], where: str | None, limit: int | None, order_by: str | None, timezone: str,
     keep_unreadable: bool, as_json: bool, files: bool, catalog: str | None,
     storage_option: Sequence[str],
 ) -> None:  # fmt: skip

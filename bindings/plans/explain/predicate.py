@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skipstone.bindings.plans.explain.conjuncts import judge_conjuncts
+from skipstone.bindings.plans.explain.report_text import ReportText
 from skipstone.bindings.statistics.statistics import PruningStatistics, Statistics
 from skipstone.ir.node import not_understood
 from skipstone.ir.outcome import Verdict
@@ -28,7 +29,7 @@ def explain(
     if stats is not None:
         lines += _container_lines(predicate, stats)
     lines.append(f"backends    {predicate.backends_text}")
-    return "\n".join(lines)
+    return ReportText("\n".join(lines))
 
 
 def _container_lines(

@@ -119,6 +119,11 @@ def test_memory_is_bounded(tmp_path, monkeypatch):
     for x in range(40):
         assert ss.scan_parquet(path).plan(f"x = {x}").to_arrow().num_rows == 1
     assert 1 < len(known_rows._recent) <= 20
+    known_rows._recent.clear()
+    for x in range(0, 8000, 200):  # lists take memory, too
+        where = f"x IN ({', '.join(map(str, range(x, x + 200)))})"
+        assert ss.scan_parquet(path).plan(where).to_arrow().num_rows == (200 if x < 1000 else 0)
+    assert len(known_rows._recent) <= 3
 
 
 def versions(folder):
@@ -180,3 +185,41 @@ def test_conditions(seed, reader, tmp_path):
                 where
             )  # NaN does not equal itself
     assert len(known_rows._recent) >= 45
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_the_metadata_says_of_a_file_counts(seed, tmp_path):
+    """Names and types of columns, new columns and deleted rows are those of each snapshot."""
+    types = pytest.importorskip("pyiceberg.types")
+    from pyiceberg.schema import Schema
+
+    from tests.support.tables.iceberg_tables import append, make, position_deletes
+
+    fields = [types.NestedField(i + 1, n, types.IntegerType()) for i, n in enumerate("xy")]
+    table_ = make(str(tmp_path), Schema(*fields))
+    x = pa.array(shuffled(1000), pa.int32())
+    table_ = append(table_, pa.table({"x": x, "y": pa.array(999 - x.to_numpy())}), 600)
+    places = [table_.metadata_location]
+    with table_.update_schema() as update:
+        update.rename_column("x", "z")
+        update.update_column("x", types.LongType())
+        update.rename_column("y", "x")
+        update.add_column("p", types.IntegerType())
+    places.append(table_.metadata_location)
+    path = ss.scan_iceberg(places[0]).plan("x >= 0").files[0]
+    places.append(position_deletes(table_, [(path, i) for i in range(400)]).metadata_location)
+    time.sleep(TICK)
+    tables = [ss.scan_iceberg(p) for p in places]
+    where = ["x < 300", "x < 300 AND x <> 7", "x IN (3, 4, 5) OR x > 900"]
+    evolved = ["z < 300", "p IS NULL AND x < 300", "z = 7 OR p = 1"]
+    asked = [(t, w) for t in range(3) for w in (*where, *(evolved if t else ()))] * 3
+    np.random.default_rng(seed).shuffle(asked)
+    counts = {}
+    for t, w in asked:
+        plan = tables[int(t)].plan(w)
+        found = plan.to_arrow()
+        assert found.equals(anew(plan)), (t, w)
+        counts[int(t), w] = found.num_rows
+    assert counts[0, "x < 300"] == counts[1, "x < 300"] == 300 > counts[2, "x < 300"] > 0
+    assert counts[1, "p IS NULL AND x < 300"] == 300 and counts[1, "z = 7 OR p = 1"] == 1
+    assert len(known_rows._recent)

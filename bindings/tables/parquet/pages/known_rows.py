@@ -20,8 +20,9 @@ from skipstone.ir.node import MAX_HASHED, Node, Op, columns_of
 from skipstone.kernels.run.recent import Recent
 
 Mask = npt.NDArray[np.bool_]
-# The bytes of an entry besides its rows, and those of all entries.
-ENTRY_BYTES, MAX_KEPT = 1 << 9, 1 << 25
+# The bytes of an entry besides its rows, of a node of its condition, of a value in a list, and those
+# of all entries.
+ENTRY_BYTES, NODE_BYTES, VALUE_BYTES, MAX_KEPT = 1 << 9, 1 << 8, 1 << 6, 1 << 25
 # Rows are kept by their numbers if at most one in so many matches, else as bits.
 SPARSE: Final = 32
 
@@ -161,13 +162,22 @@ class KnownRows:
         for w in windows:
             by_group[id(w.group)].append((w, mask[done : done + w.rows]))
             done += w.rows
+        share = _nbytes(self._node) // max(len(groups), 1)  # the entries have the same nodes
         for g in groups:
             found = _matches(by_group[id(g)])
             self.matches[id(g)] = found
             key = self._key(g)
             if key is not None and g.live is None:  # deleted rows were not judged
                 kept = _Kept.of(found)
-                _recent.put(key, kept, ENTRY_BYTES + kept.nbytes)
+                _recent.put(key, kept, ENTRY_BYTES + kept.nbytes + share)
+
+
+def _nbytes(node: Node) -> int:
+    """Return the approximate bytes of a condition."""
+    return sum(
+        NODE_BYTES + (VALUE_BYTES * len(n.value) if isinstance(n.value, tuple) else 0)
+        for n in node.walk()
+    )
 
 
 def _matches(parts: Sequence[tuple[Window, Mask]]) -> Matches:
