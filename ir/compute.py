@@ -18,12 +18,16 @@ PLAIN: Final = {
     **{name: name for name in ("equal", "not_equal", "less", "less_equal", "greater")},
     **{name: name for name in ("greater_equal", "invert", "is_valid", "is_null", "if_else")},
     **{name: name for name in ("coalesce", "dictionary_encode", "unique", "binary_length")},
+    **{name: name for name in ("add", "subtract", "multiply", "and_not", "is_inf", "drop_null")},
+    **{name: name for name in ("any", "all", "sum", "binary_join")},
     **{"array_sort_indices": "array_sort_indices", "and_": "and", "or_": "or"},
 }
+# Functions that are called with an array and a text to look for.
+PATTERNS: Final = ("match_substring", "match_substring_regex", "starts_with", "ends_with")
 # `pyarrow.compute` takes these from a private module, so a version may lack one there.
 NEEDED: Final = (
     *("call_function", "Expression", "CastOptions", "FilterOptions", "SetLookupOptions"),
-    "TakeOptions",
+    *("MatchSubstringOptions", "StructFieldOptions", "TakeOptions"),
 )
 
 
@@ -62,6 +66,11 @@ def is_in(values: Any, *, value_set: Any) -> Any:
     return _arrow.call_function("is_in", [values], options)
 
 
+def struct_field(values: Any, indices: Any) -> Any:
+    """Return a field of structs by its name, or by names from the top down; NULL of a NULL."""
+    return _arrow.call_function("struct_field", [values], _arrow.StructFieldOptions(indices))
+
+
 # Not in the module itself, where `any` and `min` would replace Python's.
 _found: Final[dict[str, Any]] = {}
 
@@ -76,6 +85,8 @@ def __getattr__(name: str) -> Any:
 def _find(name: str) -> Any:
     if name in PLAIN:
         return _plain(name, PLAIN[name])
+    if name in PATTERNS:
+        return _searching(name)
     if name == "search_sorted" and hasattr(_arrow, "SearchSortedOptions"):  # pyarrow 26
         return _search_sorted
     if name == "Expression":
@@ -88,6 +99,14 @@ def _plain(name: str, registered: str) -> Any:
         if options or any(isinstance(a, _arrow.Expression) for a in args):
             return getattr(importlib.import_module("pyarrow.compute"), name)(*args, **options)
         return _arrow.call_function(registered, args)
+
+    return call
+
+
+def _searching(name: str) -> Any:
+    def call(values: Any, pattern: str, *, ignore_case: bool = False) -> Any:
+        options = _arrow.MatchSubstringOptions(pattern, ignore_case=ignore_case)
+        return _arrow.call_function(name, [values], options)
 
     return call
 

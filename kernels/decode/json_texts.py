@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skipstone.ir import compute as pc
+from skipstone.ir.arrow import arrow_of, numbers_of
 from skipstone.kernels.decode import json_loops
 from skipstone.kernels.decode.json_loops import ANY, EXACT, NUMBER, TEXT, TRUTH, WHOLE
 from skipstone.kernels.decode.spans import GATHER, Bytes, Longs, gathered
@@ -31,8 +32,10 @@ TEXTS: Final = Loop(
 )
 # At most this many templates are tried on the texts of one part.
 MAX_TEMPLATES: Final = 16
-# If fewer texts than this remain, no further template is tried.
+# If fewer texts than this remain, no further template is tried; nor if the last few templates fit
+# less than this share of the texts, as for writers that order the keys of each object anew.
 MIN_TEXTS: Final = 64
+LAST, MIN_SHARE = 3, 1 / 16
 PAD: Final = 72
 TOKEN: Final = re.compile(
     rb'[ \t\n\r]*("(?:[^"\\\x00-\x1f]|\\.)*"|-?[0-9][0-9.eE+-]*|true|false|null|[{}\[\],:])'
@@ -173,6 +176,8 @@ def read_texts(
     for _ in range(MAX_TEMPLATES):
         if not len(remaining) or (len(remaining) < MIN_TEXTS and done):
             break
+        if len(done) >= LAST and sum(map(len, done[-LAST:])) < MIN_SHARE * n:
+            break
         first = data[offsets[remaining[0]] : offsets[remaining[0] + 1]].tobytes()
         template = template_of(first, kind)
         if template is None:
@@ -206,7 +211,7 @@ def read_texts(
     back = np.empty(n, np.int64)
     back[order] = np.arange(n)
     whole = pa.concat_arrays([*parts, pa.nulls(int(rest.sum()), kind)])
-    return whole.take(pa.array(back)), rest
+    return pc.take(whole, arrow_of(back)), rest
 
 
 def _struct_array(
@@ -236,17 +241,13 @@ def _struct_array(
 
 
 def _column(arrow_type: pa.DataType, first: Longs, second: Longs, data: Bytes) -> pa.Array:
-    missing = second < 0
-    mask = missing if missing.any() else None
+    known = second >= 0
     if pa.types.is_integer(arrow_type):
-        return pa.array(first, mask=mask)
+        return arrow_of(first, known)
     if pa.types.is_boolean(arrow_type):
-        return pa.array(first != 0, mask=mask)
-    found = (
-        gathered(data, first, second, None if mask is None else ~missing)
-        .view(pa.string())
-        .cast(arrow_type)
-    )
-    if pa.types.is_floating(arrow_type) and pc.any(pc.is_inf(found)).as_py():  # exceeds the type
+        return arrow_of(first != 0, known)
+    texts = gathered(data, first, second, None if known.all() else known).view(pa.string())
+    found = pc.cast(texts, arrow_type)
+    if pa.types.is_floating(arrow_type) and np.isinf(numbers_of(found)).any():  # exceeds the type
         found = pc.if_else(pc.is_inf(found), None, found)
     return found

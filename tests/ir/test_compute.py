@@ -16,6 +16,7 @@ U = pa.array([False, None, None, True, True])
 TEXT = pa.array(["b", None, "a", "b", ""])
 CHUNKED = pa.chunked_array([[3, None], [1, 3, 2]])
 TABLE = pa.table({"a": A, "s": TEXT})
+STRUCTS = pa.array([{"a": 1, "b": {"c": "x"}}, None, {"a": None, "b": None}])
 
 PLAIN = {
     **{name: [(A, B), (CHUNKED, B), (A, pa.scalar(2)), (TEXT, pa.scalar("b"))]
@@ -28,6 +29,13 @@ PLAIN = {
     "if_else": [(T, A, B), (U, TEXT, pa.scalar("x"))],
     "coalesce": [(A, B), (CHUNKED, pa.scalar(0))],
     "binary_length": [(TEXT,)],
+    **{name: [(A, B), (CHUNKED, B), (A, pa.scalar(2))] for name in ("add", "subtract", "multiply")},
+    "and_not": [(T, U)],
+    "is_inf": [(pa.array([1.5, float("inf"), None, float("nan")]),)],
+    "drop_null": [(A,), (CHUNKED,), (TEXT,)],
+    **{name: [(T,), (U,), (pa.array([], pa.bool_()),)] for name in ("any", "all")},
+    "sum": [(A,), (CHUNKED,), (pa.array([], pa.int64()),)],
+    "binary_join": [(pa.array([["a", "b"], [], None]), pa.scalar("-"))],
 }  # fmt: skip
 
 
@@ -53,6 +61,14 @@ CASES = [
     ("is_in", (TEXT, ), {"value_set": pa.array(["b"])}),
     ("is_null", (pa.array([1.0, float("nan"), None]), ), {"nan_is_null": True}),
     ("min_max", (A, ), {}),
+    ("struct_field", (STRUCTS, "a"), {}),
+    ("struct_field", (STRUCTS, ["b", "c"]), {}),
+    ("struct_field", (pa.chunked_array([STRUCTS]), "b"), {}),
+    ("match_substring", (TEXT, "b"), {}),
+    ("match_substring", (TEXT, "B"), {"ignore_case": True}),
+    ("match_substring_regex", (TEXT, "^[ab]$"), {}),
+    ("starts_with", (pa.chunked_array([TEXT]), "a"), {}),
+    ("ends_with", (TEXT, ""), {}),
     ("utf8_rpad", (TEXT, ), {"width": 3, "padding": "x"}),
 ]  # fmt: skip
 

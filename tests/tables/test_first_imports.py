@@ -8,6 +8,7 @@ Plain conditions whose text an earlier process has parsed do without sqlglot, `p
 """
 
 import datetime as dt
+import json
 import os
 import subprocess
 import sys
@@ -97,6 +98,19 @@ def partitioned_delta(folder):
     return str(folder)
 
 
+def many_deltas(folder):
+    """Write a table whose log is parsed by compiled loops, though all but four files hold NULLs."""
+    source = delta(folder)
+    nulls = {"a": 10, "c": 10}
+    counts = {"numRecords": 10, "nullCount": {n: 10 if n != "st" else nulls for n in COLUMNS}}
+    add = {"partitionValues": {}, "size": 1, "modificationTime": 1, "dataChange": True}
+    add["stats"] = json.dumps(counts)
+    adds = ({"add": add | {"path": f"none-{i}.parquet"}} for i in range(5000))
+    log = folder / "_delta_log" / f"{FILES:020}.json"
+    log.write_text("".join(json.dumps(action) + "\n" for action in adds))
+    return source
+
+
 def hive(folder):
     for k in range(FILES):
         (folder / f"k={k}").mkdir(parents=True)
@@ -112,6 +126,7 @@ WRITERS = {
     "hive": hive,
     "delta": delta,
     "partitioned delta": partitioned_delta,
+    "many deltas": many_deltas,
 }
 
 
@@ -137,7 +152,9 @@ PLAIN = ("i = 777", "i IN (1, 777)", "f < 3", "m = 1.25", "m BETWEEN 1.25 AND 2.
          "n IS NULL AND i < 50", "NOT b AND i < 13000")  # fmt: skip
 
 
-@pytest.mark.parametrize("writer", ["parquet", "page indexes", "decimals as integers"])
+@pytest.mark.parametrize(
+    "writer", ["parquet", "page indexes", "decimals as integers", "delta", "many deltas"]
+)
 def test_plain_conditions_import_little_once_they_were_parsed(writer, tmp_path):
     source, cache = WRITERS[writer](tmp_path / "lake"), tmp_path / "cache"
     ask("pandas numba", source, PLAIN, cache)

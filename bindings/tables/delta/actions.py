@@ -171,7 +171,7 @@ def _actions(table: pa.Table, kind: str, names: Sequence[str]) -> pa.Table:
     """Return the actions of one kind, "add" or "remove", with a column for each of their fields."""
     column = table.column(kind)
     present = pc.is_valid(column)
-    rows = whole(column.filter(present))
+    rows = whole(pc.filter(column, present))
     if isinstance(rows, pa.ChunkedArray):
         rows = pa.concat_arrays(rows.chunks)
     _check_actions(rows, names)
@@ -180,7 +180,7 @@ def _actions(table: pa.Table, kind: str, names: Sequence[str]) -> pa.Table:
         for f in column.type
     }
     return pa.table(
-        {**arrays, **{name: table.column(name).filter(present) for name in ("spark", "order")}}
+        {**arrays, **{name: pc.filter(table.column(name), present) for name in ("spark", "order")}}
     )
 
 
@@ -292,7 +292,7 @@ def computed_by_spark(
     commits = np.repeat(np.arange(len(lines)), lines)
     computed = np.zeros(len(lines), np.bool_)
     try:
-        commit_infos = infos.take(arrow_of(rows)).to_pylist()
+        commit_infos = pc.take(infos, arrow_of(rows)).to_pylist()
     except UnicodeDecodeError:  # the writer's name is not text, so the writer is unknown
         return arrow_of(np.zeros(len(commits), np.bool_))
     for row, info in zip(rows, commit_infos, strict=True):

@@ -282,20 +282,20 @@ def _add_rows(chunk: pa.StructArray, path: str) -> Iterator[pa.StructArray]:
     yield (
         chunk.slice(first, stop - first)
         if stop - first == len(valid)
-        else chunk.take(arrow_of(valid))
+        else pc.take(chunk, arrow_of(valid))
     )
 
 
 def _add_columns(rows: pa.StructArray, partitions: Sequence[str]) -> pa.Table:
     n = len(rows)
     have = {f.name for f in rows.type}
-    out: dict[str, pa.Array] = {"path": rows.field("path").cast(pa.string())}
+    out: dict[str, pa.Array] = {"path": pc.cast(rows.field("path"), pa.string())}
     for name, kind in (
         ("size", pa.int64()),
         ("modificationTime", pa.int64()),
         ("stats", pa.string()),
     ):
-        out[name] = rows.field(name).cast(kind) if name in have else pa.nulls(n, kind)
+        out[name] = pc.cast(rows.field(name), kind) if name in have else pa.nulls(n, kind)
     out["deletionVector"] = (
         _vector(rows.field("deletionVector")) if "deletionVector" in have else pa.nulls(n, VECTOR)
     )
@@ -306,7 +306,7 @@ def _add_columns(rows: pa.StructArray, partitions: Sequence[str]) -> pa.Table:
                 "a checkpoint has files without partitionValues, in a partitioned table; "
                 "pass version= to read an older version"
             )
-        values = rows.field("partitionValues").cast(pa.map_(pa.string(), pa.string()))
+        values = pc.cast(rows.field("partitionValues"), pa.map_(pa.string(), pa.string()))
         texts = [pc.map_lookup(values, scalar_of(p, pa.string()), "first") for p in partitions]
     if partitions:
         out["partition"] = pa.StructArray.from_arrays(texts, list(partitions))

@@ -126,11 +126,11 @@ def _nulls(null: Mask, present: Mask) -> pa.Array:
 def _array(values: Ticks, known: Mask, arrow_type: pa.DataType) -> pa.Array:
     if pa.types.is_date32(arrow_type):
         return arrow_of((values // DAY).astype(np.int32), known).cast(arrow_type)
-    return arrow_of(values, known).cast(arrow_type)
+    return pc.cast(arrow_of(values, known), arrow_type)
 
 
 def _numbers(values: pa.ChunkedArray) -> tuple[Ticks, Mask]:
-    whole = values.cast(pa.int32()) if pa.types.is_date32(values.type) else values
+    whole = pc.cast(values, pa.int32()) if pa.types.is_date32(values.type) else values
     return int64_of(whole.cast(pa.int64())), np.asarray(pc.is_valid(values), np.bool_)
 
 
@@ -143,7 +143,7 @@ def _within(values: Ticks, known: Mask, limit: int) -> tuple[Ticks, Mask]:
 def _interval_starts(values: pa.ChunkedArray, form: Cell) -> tuple[Ticks, Mask]:
     """Return the starts of the intervals that dates, years, texts or timestamps name."""
     if form.pattern:
-        coded = values.combine_chunks().dictionary_encode()
+        coded = pc.dictionary_encode(values.combine_chunks())
         read = [_start_of_text(text, form.pattern) for text in coded.dictionary.to_pylist()]
         return _numbers(pa.chunked_array([pc.take(python_array(read, pa.int64()), coded.indices)]))
     if pa.types.is_date32(values.type):

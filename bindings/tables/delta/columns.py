@@ -88,11 +88,11 @@ class LogColumns(Mapping[Path, ColumnStatistics]):
         rows = _int64(child(stats, ("numRecords",)), len(stats))
         numbers = int64_of(rows, -1)
         wrong, empty = numbers > MAX_ROWS, np.flatnonzero(numbers == 0)
-        few = stats.take(arrow_of(empty))
+        few = pc.take(stats, arrow_of(empty))
         for leaf in self._leaves.values() if len(empty) else ():
             bounds = (child(few, (side, *leaf.physical)) for side in ("minValues", "maxValues"))
             for bound in bounds:
-                wrong[empty] |= False if bound is None else booleans_of(bound.is_valid())
+                wrong[empty] |= False if bound is None else booleans_of(pc.is_valid(bound))
             nulls = child(few, ("nullCount", *leaf.physical))
             wrong[empty] |= False if nulls is None else int64_of(_int64(nulls, len(few))) > 0
         return null_where(arrow_of(wrong), rows) if wrong.any() else rows
@@ -103,7 +103,7 @@ class LogColumns(Mapping[Path, ColumnStatistics]):
         flags = (
             repeated(scalar_of(True, pa.bool_()), n)
             if f is None
-            else fill(f.cast(pa.bool_()), True)
+            else fill(pc.cast(f, pa.bool_()), True)
             for n, f in fields
         )
         return pa.chunked_array([c for t in flags for c in chunks_of(t)], pa.bool_())
@@ -230,7 +230,7 @@ def _with_offset_seconds(texts: Given, long: Given, kind: pa.TimestampType) -> l
     short = pc.if_else(long, pc.utf8_slice_codeunits(texts, 0, -3), texts)
     ticks = cast_or_null(cast_or_null(short, kind), pa.int64())
     seconds = pc.if_else(long, pc.utf8_slice_codeunits(texts, -2, 2**31 - 1), "0")
-    behind = pc.multiply(seconds.cast(pa.int64()), 10**6)
+    behind = pc.multiply(pc.cast(seconds, pa.int64()), 10**6)
     west = pc.equal(pc.utf8_slice_codeunits(texts, -9, -8), "-")
     moved = pc.if_else(west, pc.add(ticks, behind), pc.subtract(ticks, behind))
     return chunks_of(pc.if_else(long, moved, ticks))
@@ -253,7 +253,7 @@ def _timestamp_bounds(ticks: pa.Array, kind: pa.TimestampType, high: bool) -> pa
         values = np.where(
             values < np.iinfo(np.int64).min + early, np.iinfo(np.int64).min, values - early
         )
-    return arrow_of(values, booleans_of(ticks.is_valid())).cast(kind)
+    return pc.cast(arrow_of(values, booleans_of(pc.is_valid(ticks))), kind)
 
 
 def _decimal_bounds(values: pa.Array, kind: pa.Decimal128Type, *, high: bool) -> pa.Array:
@@ -264,8 +264,8 @@ def _decimal_bounds(values: pa.Array, kind: pa.Decimal128Type, *, high: bool) ->
     if kind.scale == 0 and kind.precision > 18:
         ends = python_array([decimal.Decimal(2**63 - 1), decimal.Decimal(-(2**63))], kind)
         values = null_where(pc.is_in(values, value_set=ends), values)
-    known = booleans_of(values.is_valid())
-    near = np.where(known, numbers_of(values.cast(pa.float64())), 0)
+    known = booleans_of(pc.is_valid(values))
+    near = np.where(known, numbers_of(pc.cast(values, pa.float64())), 0)
     steps = 4 * np.spacing(np.abs(near))
     wide = arrow_of(near + steps if high else near - steps, known)
     widened = cast_or_null(wide, kind).combine_chunks()
@@ -280,7 +280,7 @@ def _float_bounds(values: Given, leaf: LeafField, *, high: bool) -> Given:
     """
     if "float" not in leaf.widened or not pa.types.is_float64(values.type):
         return values
-    near = values.cast(pa.float32(), safe=False).cast(pa.float64())
+    near = pc.cast(pc.cast(values, pa.float32(), safe=False), pa.float64())
     return pc.max_element_wise(values, near) if high else pc.min_element_wise(values, near)
 
 

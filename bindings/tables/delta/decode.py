@@ -144,11 +144,11 @@ def _parse_compiled(
         yield found
         return
     others = pa.chunked_array(
-        list(_parse_with_arrow(texts.filter(arrow_of(unparsed)), kind, floating)), kind
+        list(_parse_with_arrow(pc.filter(texts, arrow_of(unparsed)), kind, floating)), kind
     ).combine_chunks()
     at = np.arange(len(texts))
     at[unparsed] = len(texts) + np.arange(len(others))
-    yield pa.concat_arrays([found, others]).take(arrow_of(at))
+    yield pc.take(pa.concat_arrays([found, others]), arrow_of(at))
 
 
 def _parse_with_arrow(

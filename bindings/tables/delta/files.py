@@ -256,8 +256,9 @@ class DeltaFiles(Table, CompleteTable):
 
         Source: Delta Lake, `getSpecificFilesWithStats`.
         """
-        return self.with_stats.filter(
-            pc.is_in(self.files.column("path"), value_set=python_array(list(paths), pa.string()))
+        return pc.filter(
+            self.with_stats,
+            pc.is_in(self.files.column("path"), value_set=python_array(list(paths), pa.string())),
         )
 
     @property
@@ -354,4 +355,4 @@ class DeltaFiles(Table, CompleteTable):
 
     def row_groups_of(self, kept: npt.NDArray[np.int64]) -> dict[str, list[int]]:
         """Return path -> an empty list for the kept files: each is read whole."""
-        return {path: [] for path in self.files.column("path").take(arrow_of(kept)).to_pylist()}
+        return {path: [] for path in pc.take(self.files.column("path"), arrow_of(kept)).to_pylist()}

@@ -11,6 +11,7 @@ from skipstone.bindings.plans.order import packed
 from skipstone.bindings.statistics.statistics import Statistics
 from skipstone.bindings.tables.parquet.footer_groups import FooterPart
 from skipstone.bindings.tables.parquet.footers import Footer, read_footers
+from skipstone.ir import compute as pc
 from skipstone.ir.arrow import arrow_of
 from skipstone.ir.node import Path, columns_of
 from skipstone.ir.outcome import Verdict
@@ -58,9 +59,8 @@ def prune_by_footers(
     for path in paths:
         lacking |= _lacks(statistics, path)
     at = np.flatnonzero(lacking & (verdicts == Verdict.MAYBE))
-    names = (
-        table.files.column("path").take(arrow_of(at)).to_pylist() if 0 < len(at) <= limit else []
-    )
+    files = table.files.column("path")
+    names = pc.take(files, arrow_of(at)).to_pylist() if 0 < len(at) <= limit else []
     inside = [
         i
         for i, name in enumerate(names)

@@ -167,7 +167,7 @@ class GeneratedBounds(Mapping[Path, ColumnStatistics]):
                     {substring_of(v, g.form) for v in values if isinstance(v, bytes)},
                     pa.large_binary(),
                 )
-                texts = whole(self._columns.texts(g.name)).cast(pa.large_binary())
+                texts = pc.cast(whole(self._columns.texts(g.name)), pa.large_binary())
                 # Writers store an empty substring as NULL.
                 none = pc.invert(pc.is_in(fill(texts, b""), value_set=parts))
                 absent = none if absent is None else pc.or_(absent, none)
@@ -220,7 +220,7 @@ def bounds_from_substring(texts: Given, part: Substring) -> ColumnStatistics:
     ones = repeated(scalar_of(1, pa.int64()), len(texts))
     if part.at not in (0, 1) or (part.count is not None and part.count < 1):
         return ColumnStatistics(null_count=nulls, row_count=ones)
-    low = filled.cast(pa.large_binary())
+    low = pc.cast(filled, pa.large_binary())
     ends = (
         pc.is_valid(filled) if part.count is None else pc.less(pc.utf8_length(filled), part.count)
     )
@@ -257,7 +257,7 @@ def _tighter(own: Given | None, other: Given | None, choose: Callable[..., Any])
         return other if own is None else own
     kind = own.type
     if pa.types.is_timestamp(kind):  # Arrow has no such kernel for timestamps
-        return choose(own.cast(pa.int64()), other.cast(pa.int64())).cast(kind)
+        return pc.cast(choose(pc.cast(own, pa.int64()), pc.cast(other, pa.int64())), kind)
     if pa.types.is_boolean(kind):
         return pc.coalesce(other, own)
     if not pa.types.is_large_binary(other.type):
@@ -266,7 +266,7 @@ def _tighter(own: Given | None, other: Given | None, choose: Callable[..., Any])
         own.validate(full=True)
     except pa.ArrowInvalid:
         return other
-    return choose(own.cast(other.type), other)
+    return choose(pc.cast(own, other.type), other)
 
 
 def _instead(own: Given | None, other: Given | None, where: Given | None) -> Given | None:

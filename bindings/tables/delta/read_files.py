@@ -36,6 +36,7 @@ from skipstone.bindings.tables.read import (
 )
 from skipstone.bindings.tables.row_ranges import RowRanges
 from skipstone.bindings.tables.table_columns import PARTS, variants, with_parts
+from skipstone.ir import compute as pc
 from skipstone.ir.arrow import arrow_of, python_array
 from skipstone.ir.errors import SourceError, clip, describe_error
 from skipstone.ir.outcome import Verdict
@@ -70,11 +71,8 @@ def tasks_of(table: DeltaTable, wanted: RowSelection, plan: Plan) -> Tasks:
         plan: A plan of it.
     """
     kept, snapshot = plan.kept.tolist(), table.snapshot
-    actions = (
-        snapshot.files.select(["path", "size", "deletionVector", "partition"])
-        .take(python_array(kept, pa.int64()))
-        .to_pylist()
-    )
+    wanted_columns = snapshot.files.select(["path", "size", "deletionVector", "partition"])
+    actions = pc.take(wanted_columns, arrow_of(plan.kept)).to_pylist()
     each = [
         FileTask(action, bool(plan.verdicts[i] == Verdict.MAYBE))
         for i, action in zip(kept, actions, strict=True)
@@ -250,7 +248,7 @@ class FileReader(Reader):
 
 def _live_rows(batch: pa.RecordBatch, deleted: RowRanges, start: int) -> pa.RecordBatch:
     is_deleted = deleted.mask(start, batch.num_rows)
-    return batch.filter(arrow_of(~is_deleted)) if is_deleted.any() else batch
+    return pc.filter(batch, arrow_of(~is_deleted)) if is_deleted.any() else batch
 
 
 def position(
@@ -303,7 +301,8 @@ def conform(
             at = position(own, f, mapped, by_id)
             part = pa.nulls(len(values), field.type) if at is None else values.field(at)
             children.append(conform(part, f["type"], field.type, mapped, by_id))
-        return pa.StructArray.from_arrays(children, fields=list(arrow_type), mask=values.is_null())
+        is_null = pc.is_null(values)
+        return pa.StructArray.from_arrays(children, fields=list(arrow_type), mask=is_null)
     if any(is_(arrow_type) and is_(values.type) for is_ in (pa.types.is_list, pa.types.is_map)):
         return with_parts(
             values,
@@ -317,9 +316,6 @@ def conform(
         and pa.types.is_timestamp(values.type)
         and values.type.tz != arrow_type.tz
     ):
-        return (
-            values.cast(pa.timestamp(arrow_type.unit, values.type.tz))
-            .cast(pa.int64())
-            .cast(arrow_type)
-        )
-    return values.cast(arrow_type, safe=not pa.types.is_floating(arrow_type))
+        ticks = pc.cast(values, pa.timestamp(arrow_type.unit, values.type.tz))
+        return pc.cast(pc.cast(ticks, pa.int64()), arrow_type)
+    return pc.cast(values, arrow_type, safe=not pa.types.is_floating(arrow_type))

@@ -37,7 +37,7 @@ def _decoded(paths: pa.Array) -> pa.Array:
     return pc.replace_with_mask(
         paths,
         coded,
-        python_array([_unquoted(p) for p in paths.filter(coded).to_pylist()], pa.string()),
+        python_array([_unquoted(p) for p in pc.filter(paths, coded).to_pylist()], pa.string()),
     )
 
 
@@ -67,7 +67,7 @@ def keys_of(table: pa.Table, *, decoded: bool = False) -> pa.ChunkedArray:
     offset = pc.struct_field(vectors, "offset")
     offset = pc.if_else(
         pc.is_valid(offset),
-        pc.binary_join_element_wise(AT, offset.cast(pa.string()), EMPTY),
+        pc.binary_join_element_wise(AT, pc.cast(offset, pa.string()), EMPTY),
         EMPTY,
     )
     # A vector's name has no line break, so no path with a vector equals another path.
@@ -92,7 +92,7 @@ def last_adds(adds: pa.Table, removes: pa.Table) -> tuple[Mask, Any]:
     if not len(keys):
         return np.ones(0, np.bool_), keys
     order = np.concatenate([int64_of(t.column("order")) for t in (adds, removes)])
-    coded = keys.dictionary_encode().unify_dictionaries().combine_chunks()
+    coded = pc.dictionary_encode(keys).unify_dictionaries().combine_chunks()
     coded = coded if isinstance(coded, pa.DictionaryArray) else coded.chunk(0)
     code = int64_of(coded.indices)
     latest = np.full(len(coded.dictionary), -1, np.int64)

@@ -147,7 +147,7 @@ def read_snapshot(
     )
     parts = [
         part
-        for t in (*older_files, adds.filter(arrow_of(live)))
+        for t in (*older_files, pc.filter(adds, arrow_of(live)))
         for part in _with_statistics(t, fields.leaves)
     ]
     return _snapshot_of(
@@ -183,10 +183,11 @@ def _refresh(
         mask = is_hidden[start : start + len(stats)]
         files = older.files.slice(start, len(stats))
         start += len(stats)
-        parts.append((_drop(files, mask), stats.filter(arrow_of(~mask)) if mask.any() else stats))
+        remaining = pc.filter(stats, arrow_of(~mask)) if mask.any() else stats
+        parts.append((_drop(files, mask), remaining))
     parts += [
         (_files_of(t), s)
-        for t, s in _with_statistics(adds.filter(arrow_of(live)), older.fields.leaves)
+        for t, s in _with_statistics(pc.filter(adds, arrow_of(live)), older.fields.leaves)
     ]
     return _snapshot_of(location, request.version, older.fields, older.metadata, parts)
 
@@ -198,16 +199,16 @@ def _without_duplicates(
     keys = pa.chunked_array(
         [c for t, _ in parts for c in keys_of(t, decoded=True).chunks], pa.string()
     )
-    if pc.count_distinct(keys).as_py() == len(keys):
+    if len(pc.unique(keys)) == len(keys):
         return parts
-    code = numbers_of(keys.combine_chunks().dictionary_encode().indices)
+    code = numbers_of(pc.dictionary_encode(keys.combine_chunks()).indices)
     duplicate = np.ones(len(keys), np.bool_)
     duplicate[np.unique(code, return_index=True)[1]] = False
     starts = np.cumsum([0, *(t.num_rows for t, _ in parts)])
     return [
         (
             _drop(t, duplicate[a : a + t.num_rows]),
-            s.filter(arrow_of(~duplicate[a : a + t.num_rows])),
+            pc.filter(s, arrow_of(~duplicate[a : a + t.num_rows])),
         )
         for (t, s), a in zip(parts, starts, strict=False)
     ]
@@ -215,7 +216,7 @@ def _without_duplicates(
 
 def _drop(table: pa.Table, is_hidden: npt.NDArray[np.bool_]) -> pa.Table:
     """Return the rows that are not hidden. Usually these are all rows, and are not copied."""
-    return table.filter(arrow_of(~is_hidden)) if is_hidden.any() else table
+    return pc.filter(table, arrow_of(~is_hidden)) if is_hidden.any() else table
 
 
 def _with_statistics(
@@ -230,7 +231,7 @@ def _with_statistics(
         with_struct = _drop(table, missing)
         if with_struct.num_rows:
             yield with_struct, with_struct.column("stats_parsed")
-        table = table.filter(arrow_of(missing))
+        table = pc.filter(table, arrow_of(missing))
     if table.num_rows or "stats_parsed" not in table.column_names:
         yield table, parse_statistics(table.column("stats"), leaves)
 
@@ -350,7 +351,7 @@ def logical_rows(rows: pa.ChunkedArray, vectors: pa.ChunkedArray) -> pa.ChunkedA
 
 def sum_of(values: pa.ChunkedArray, mask: npt.NDArray[np.bool_]) -> int | None:
     """Return the sum of the masked values, or None if one of them is null."""
-    chosen = values.filter(arrow_of(mask))
+    chosen = pc.filter(values, arrow_of(mask))
     if chosen.null_count:
         return None
     return int(pc.sum(chosen).as_py() or 0)

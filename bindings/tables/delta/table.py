@@ -19,6 +19,7 @@ from skipstone.bindings.tables.delta.files import DeltaFiles
 from skipstone.bindings.tables.delta.footers import prune_by_footers
 from skipstone.bindings.tables.delta.log import locate
 from skipstone.bindings.tables.delta.snapshot import read_snapshot
+from skipstone.ir import compute as pc
 from skipstone.ir.arrow import arrow_of
 from skipstone.ir.errors import StatisticsError
 
@@ -70,8 +71,9 @@ class DeltaTable(DeltaFiles):
 
         Source: Delta Lake, `filesWithStatsForScan`.
         """
-        return self.with_stats.filter(
-            arrow_of(self.plan(where, stats_skipping=False, **settings).verdicts != 0)
+        return pc.filter(
+            self.with_stats,
+            arrow_of(self.plan(where, stats_skipping=False, **settings).verdicts != 0),
         )
 
     def filter_on_partitions(
@@ -90,8 +92,8 @@ class DeltaTable(DeltaFiles):
             files = self.files.append_column("num_records", self._physical)
         else:
             files = self.files
-        return files.filter(
-            arrow_of(self.plan(where, stats_skipping=False, **settings).verdicts != 0)
+        return pc.filter(
+            files, arrow_of(self.plan(where, stats_skipping=False, **settings).verdicts != 0)
         )
 
     def tasks(self, plan: Plan, *, lenient: bool = False, reader: ReaderName = "auto") -> Tasks:

@@ -20,8 +20,8 @@ from skipstone.ir.node import MAX_HASHED, Node, Op, columns_of
 from skipstone.kernels.run.recent import Recent
 
 Mask = npt.NDArray[np.bool_]
-# The bytes of an entry besides its rows, of a node of its condition, of a value in a list, and those
-# of all entries.
+# The bytes of an entry besides its rows, of a node of its condition, of a value in a list, and of
+# all entries.
 ENTRY_BYTES, NODE_BYTES, VALUE_BYTES, MAX_KEPT = 1 << 9, 1 << 8, 1 << 6, 1 << 25
 # Rows are kept by their numbers if at most one in so many matches, else as bits.
 SPARSE: Final = 32
