@@ -27,7 +27,7 @@ PATTERNS: Final = ("match_substring", "match_substring_regex", "starts_with", "e
 # `pyarrow.compute` takes these from a private module, so a version may lack one there.
 NEEDED: Final = (
     *("call_function", "Expression", "CastOptions", "FilterOptions", "SetLookupOptions"),
-    *("MatchSubstringOptions", "StructFieldOptions", "TakeOptions"),
+    *("MapLookupOptions", "MatchSubstringOptions", "StructFieldOptions", "TakeOptions"),
 )
 
 
@@ -69,6 +69,13 @@ def is_in(values: Any, *, value_set: Any) -> Any:
 def struct_field(values: Any, indices: Any) -> Any:
     """Return a field of structs by its name, or by names from the top down; NULL of a NULL."""
     return _arrow.call_function("struct_field", [values], _arrow.StructFieldOptions(indices))
+
+
+def map_lookup(maps: Any, query_key: Any, occurrence: str) -> Any:
+    """Return the value of a key in each map: the "first" one, the "last" one, or "all" of them."""
+    return _arrow.call_function(
+        "map_lookup", [maps], _arrow.MapLookupOptions(query_key, occurrence)
+    )
 
 
 # Not in the module itself, where `any` and `min` would replace Python's.

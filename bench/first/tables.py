@@ -12,9 +12,12 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from bench.report.report import OWN, Options, Report, Requirement, equal
+from bench.rows.engines import OWN
+
+if TYPE_CHECKING:
+    from bench.report.report import Options, Report
 
 SIZES: Final = (1_000, 100_000, 1_000_000)
 PYICEBERG_MOST: Final = 100_000  # with --full, all sizes: it takes a minute for a million files
@@ -23,6 +26,8 @@ WRITERS: Final = {"Delta": "deltalake", "Iceberg": "pyiceberg"}
 
 def first_tables(options: Options) -> Report:
     """The first plans of processes, of Delta and Iceberg tables of 1,000 files and more."""
+    from bench.report.report import Report
+
     report = Report("the first plan of a process, from its start to its end; ms")
     for kind, peer in WRITERS.items():
         try:
@@ -52,6 +57,7 @@ def _write(kind: str, folder: Path, n: int) -> str:
 
 def _measure(report: Report, kind: str, table: str, n: int, rounds: int | None) -> None:
     from bench.report.measure import Timing
+    from bench.report.report import Requirement, equal
 
     first = n // 2 * 1000 + 5
     asked = (table, str(first), str(first + 2000))

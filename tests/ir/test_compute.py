@@ -17,6 +17,7 @@ TEXT = pa.array(["b", None, "a", "b", ""])
 CHUNKED = pa.chunked_array([[3, None], [1, 3, 2]])
 TABLE = pa.table({"a": A, "s": TEXT})
 STRUCTS = pa.array([{"a": 1, "b": {"c": "x"}}, None, {"a": None, "b": None}])
+MAPS = pa.array([[("k", 1), ("k", 2)], [], None, [("l", 3)]], pa.map_(pa.string(), pa.int64()))
 
 PLAIN = {
     **{name: [(A, B), (CHUNKED, B), (A, pa.scalar(2)), (TEXT, pa.scalar("b"))]
@@ -64,6 +65,8 @@ CASES = [
     ("struct_field", (STRUCTS, "a"), {}),
     ("struct_field", (STRUCTS, ["b", "c"]), {}),
     ("struct_field", (pa.chunked_array([STRUCTS]), "b"), {}),
+    ("map_lookup", (MAPS, pa.scalar("k"), "first"), {}),
+    ("map_lookup", (MAPS, pa.scalar("k"), "all"), {}),
     ("match_substring", (TEXT, "b"), {}),
     ("match_substring", (TEXT, "B"), {"ignore_case": True}),
     ("match_substring_regex", (TEXT, "^[ab]$"), {}),

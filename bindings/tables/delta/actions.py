@@ -132,7 +132,8 @@ def read_commits(
     if tables:
         actions = pa.concat_tables(tables)
     else:
-        actions = schema.empty_table().append_column("spark", pa.nulls(0, pa.bool_()))
+        empty = pa.Table.from_batches([], schema)  # `empty_table` imports pandas
+        actions = empty.append_column("spark", pa.nulls(0, pa.bool_()))
     actions = actions.append_column("order", arrow_of(np.arange(actions.num_rows)))
     return _actions(actions, "add", names), _actions(actions, "remove", names)
 

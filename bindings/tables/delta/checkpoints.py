@@ -29,7 +29,7 @@ from skipstone.bindings.tables.delta.actions import (
 from skipstone.bindings.tables.parquet.footer import ParsedFooter, read_footer
 from skipstone.bindings.tables.parquet.thrift import BYTES
 from skipstone.ir import compute as pc
-from skipstone.ir.arrow import arrow_of, null_where, scalar_of
+from skipstone.ir.arrow import arrow_of, bitmap, booleans_of, null_where, scalar_of
 from skipstone.ir.errors import SourceError, clip, describe_error
 from skipstone.kernels.run.pool import threads
 
@@ -114,7 +114,7 @@ def checkpoint_settings(
                 file = pq.ParquetFile(source)
                 names = [n for n in ("metaData", "protocol") if n in file.schema_arrow.names]
                 for column, name in zip(file.read(columns=names).columns, names, strict=True):
-                    for one in column.drop_null().to_pylist():
+                    for one in pc.drop_null(column).to_pylist():
                         found[name] = one
         except (OSError, ValueError, pa.ArrowException) as e:
             raise SourceError(f"{path}: the checkpoint cannot be read ({describe_error(e)})") from e
@@ -171,10 +171,9 @@ def _read_part(
         raise
     except (OSError, ValueError, pa.ArrowException) as e:
         raise SourceError(f"{path}: the checkpoint cannot be read ({describe_error(e)})") from e
-    names = (
-        pc.struct_field(whole.column("sidecar"), "path").drop_null().to_pylist() if sidecar else []
-    )
-    return adds, names
+    if not sidecar:
+        return adds, []
+    return adds, pc.drop_null(pc.struct_field(whole.column("sidecar"), "path")).to_pylist()
 
 
 def _columns(schema: pa.Schema, path: str) -> dict[str, pa.DataType]:
@@ -272,7 +271,7 @@ def _add_rows(chunk: pa.StructArray, path: str) -> Iterator[pa.StructArray]:
     """
     # Below a NULL `add`, `path` may still hold a text; `struct_field` makes it NULL.
     named = pc.is_valid(pc.struct_field(chunk, "path"))
-    valid = np.flatnonzero(np.asarray(named))
+    valid = np.flatnonzero(booleans_of(named))
     sized = chunk.type.get_field_index("size") >= 0
     if sized and pc.any(pc.and_not(pc.is_valid(pc.struct_field(chunk, "size")), named)).as_py():
         raise SourceError(f"{path}: the checkpoint has an add without a path")
@@ -311,7 +310,7 @@ def _add_columns(rows: pa.StructArray, partitions: Sequence[str]) -> pa.Table:
     if partitions:
         out["partition"] = pa.StructArray.from_arrays(texts, list(partitions))
     else:
-        out["partition"] = pa.array([{}] * n, pa.struct([]))
+        out["partition"] = pa.Array.from_buffers(pa.struct([]), n, [None])
     if "stats_parsed" in have:
         out["stats_parsed"] = rows.field("stats_parsed")
     return pa.table(out)
@@ -321,9 +320,10 @@ def _vector(vectors: pa.StructArray) -> pa.StructArray:
     """Return deletion vectors as structs of the protocol's fields, in the protocol's order."""
     have = {f.name for f in vectors.type}
     arrays = [
-        pc.struct_field(vectors, f.name).cast(f.type)
+        pc.cast(pc.struct_field(vectors, f.name), f.type)
         if f.name in have
         else pa.nulls(len(vectors), f.type)
         for f in VECTOR
     ]
-    return pa.StructArray.from_arrays(arrays, fields=list(VECTOR), mask=pc.is_null(vectors))
+    known = bitmap(booleans_of(pc.is_valid(vectors)))
+    return pa.Array.from_buffers(VECTOR, len(vectors), [known], children=arrays)
