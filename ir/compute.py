@@ -18,7 +18,8 @@ PLAIN: Final = {
     **{name: name for name in ("equal", "not_equal", "less", "less_equal", "greater")},
     **{name: name for name in ("greater_equal", "invert", "is_valid", "is_null", "if_else")},
     **{name: name for name in ("coalesce", "dictionary_encode", "unique", "binary_length")},
-    **{name: name for name in ("add", "subtract", "multiply", "and_not", "is_inf", "drop_null")},
+    **{name: name for name in ("add", "subtract", "multiply", "and_not", "is_inf", "is_nan")},
+    **{name: name for name in ("drop_null", "utf8_upper")},
     **{name: name for name in ("any", "all", "sum", "binary_join")},
     **{"array_sort_indices": "array_sort_indices", "and_": "and", "or_": "or"},
 }

@@ -78,15 +78,14 @@ def identity_of(path: str) -> FileIdentity | None:
     )
 
 
-def identity_in(filesystem: pafs.FileSystem | None, path: str | None) -> FileIdentity | None:
+def identity_in(filesystem: pafs.FileSystem, path: str) -> FileIdentity | None:
     """Return the identity of a file.
 
-    None as for `identity_of`, if the file is not local or not known, or if
-    `skipstone.config.keep_footers` is False.
+    None as for `identity_of`, if the file is not local, or if `skipstone.config.keep_footers` is
+    False.
     """
-    if not isinstance(filesystem, pafs.LocalFileSystem) or not isinstance(path, str):
-        return None
-    return identity_of(path) if config.keep_footers else None
+    is_kept = isinstance(filesystem, pafs.LocalFileSystem) and config.keep_footers
+    return identity_of(path) if is_kept else None
 
 
 def _trusted_devices() -> frozenset[int]:

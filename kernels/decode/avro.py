@@ -29,7 +29,7 @@ from skipstone.kernels.decode.avro_program import Program, Unsupported, program_
 from skipstone.kernels.decode.avro_records import Records
 from skipstone.kernels.decode.spans import Bytes, Longs
 from skipstone.kernels.decode.unpack import CODECS, unpacked
-from skipstone.kernels.run.loops import Loop, compiled
+from skipstone.kernels.run.loops import Loop, compiled_or_plain
 
 MAGIC: Final = b"Obj\x01"
 MARKER: Final = 16  # bytes of the sync marker after each block
@@ -103,10 +103,11 @@ class Container:
         program, error = self.program, np.zeros(2, np.int64)
         start = self.sync + MARKER
         blocks = np.empty((max((len(self.data) - start) // 64, 16), 3), np.int64)
-        number = compiled(BLOCKS)(self.data, start, self.sync, blocks, error)
+        find_blocks = compiled_or_plain(BLOCKS, len(blocks))
+        number = find_blocks(self.data, start, self.sync, blocks, error)
         if number > len(blocks):
             blocks = np.empty((number, 3), np.int64)
-            number = compiled(BLOCKS)(self.data, start, self.sync, blocks, error)
+            number = find_blocks(self.data, start, self.sync, blocks, error)
         if number < 0:
             raise damaged(error)
         data, blocks = self._unpacked(blocks[:number])
@@ -116,10 +117,9 @@ class Container:
         if n * program.slots * 8 > max_unpacked_bytes(len(self.data)):
             raise SourceError(f"it claims {n} records, too many for its {len(self.data)} bytes")
         slots = np.zeros((program.slots, n), np.int64)
+        read_records = compiled_or_plain(RECORDS, len(data))
         if (
-            compiled(RECORDS)(
-                data, blocks, program.rows, np.zeros(DEPTH + 1, np.int64), slots, error
-            )
+            read_records(data, blocks, program.rows, np.zeros(DEPTH + 1, np.int64), slots, error)
             < 0
         ):
             raise damaged(error)

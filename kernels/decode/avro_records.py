@@ -10,12 +10,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skipstone.ir.arrow import arrow_of
 from skipstone.kernels.decode import avro_loops
 from skipstone.kernels.decode.avro_loops import items, varint
 from skipstone.kernels.decode.avro_program import WIDTHS, Program, Slot, Unsupported
 from skipstone.kernels.decode.spans import Bytes, Longs, gathered
-from skipstone.kernels.run.loops import Loop, compiled
+from skipstone.kernels.run.loops import Loop, compiled_or_plain
 
+ENTRY_SHARE: Final = 8  # finding a key takes this much less than reading the records
 ENTRIES: Final = Loop(
     avro_loops, "entries", "i8(readonly, array, i8, i8, array, array)", ("varint", "items")
 )
@@ -65,7 +67,7 @@ class Records:
     def numbers(self, slot: Slot) -> pa.Array:
         """Return numbers, int64, null if missing."""
         known = self.known(slot)
-        return pa.array(self.slots[slot.at], mask=None if known is None else ~known)
+        return arrow_of(self.slots[slot.at], known)
 
     def fixed(self, slot: Slot, dtype: str) -> npt.NDArray[Any]:
         """Return values of a fixed width as a NumPy type of that width; arbitrary if missing."""
@@ -107,14 +109,9 @@ class Records:
         known, starts = self.known(slot), self.slots[slot.at]
         first = np.zeros(len(self), np.int64)
         second = np.full(len(self), -1 if slot.texts else 0, np.int64)
-        compiled(ENTRIES)(
-            self.data,
-            starts if known is None else np.where(known, starts, -1),
-            key,
-            slot.texts,
-            first,
-            second,
-        )
+        starts = starts if known is None else np.where(known, starts, -1)
+        find_entries = compiled_or_plain(ENTRIES, len(self.data) // ENTRY_SHARE)
+        find_entries(self.data, starts, key, slot.texts, first, second)
         return Entry(self.data, first, second)
 
 
@@ -134,7 +131,7 @@ class Entry:
 
     def numbers(self) -> pa.Array:
         """Return numbers, int64, null if missing."""
-        return pa.array(self.first, mask=self.second == 0)
+        return arrow_of(self.first, self.second != 0)
 
     def texts(self) -> pa.BinaryArray:
         """Return bytes, null if missing."""

@@ -32,6 +32,8 @@ PLAIN = {
     "binary_length": [(TEXT,)],
     **{name: [(A, B), (CHUNKED, B), (A, pa.scalar(2))] for name in ("add", "subtract", "multiply")},
     "and_not": [(T, U)],
+    "utf8_upper": [(TEXT,)],
+    "is_nan": [(pa.array([1.5, None, float("nan")]),)],
     "is_inf": [(pa.array([1.5, float("inf"), None, float("nan")]),)],
     "drop_null": [(A,), (CHUNKED,), (TEXT,)],
     **{name: [(T,), (U,), (pa.array([], pa.bool_()),)] for name in ("any", "all")},

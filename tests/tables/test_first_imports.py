@@ -63,7 +63,7 @@ class Refused:
         if name == "numba" and threading.current_thread().name == "skipstone-compile":
             return
         ours = [c for c in calls if "skipstone" in c.filename]
-        print(f"{name} is imported for", *(ours or calls)[-3:], sep="\\n", flush=True)
+        print(f"{name} is imported for", *(ours or calls)[-9:], sep="\\n", flush=True)
         os._exit(1)  # also from a thread
 
 sys.meta_path.insert(0, Refused())
@@ -125,7 +125,17 @@ def hive(folder):
     return str(folder)
 
 
-# Not Iceberg: pyiceberg imports pyarrow.dataset, which imports pandas.
+def iceberg(folder):
+    sql = pytest.importorskip("pyiceberg.catalog.sql")
+    folder.mkdir()
+    catalog = sql.SqlCatalog("lake", uri=f"sqlite:///{folder}/c.db", warehouse=f"file://{folder}")
+    catalog.create_namespace("db")
+    table = catalog.create_table("db.t", TABLE.schema)
+    for k in range(FILES):
+        table.append(TABLE.slice(k * ROWS // FILES, ROWS // FILES))
+    return table.metadata_location
+
+
 WRITERS = {
     "parquet": parquet,
     "page indexes": partial(parquet, write_page_index=True),
@@ -135,6 +145,7 @@ WRITERS = {
     "partitioned delta": partitioned_delta,
     "many deltas": many_deltas,
     "checkpointed": checkpointed,
+    "iceberg": iceberg,
 }
 
 

@@ -67,7 +67,7 @@ class FileColumns(Mapping[Path, ColumnStatistics]):
         if low is not None and high is not None and pa.types.is_floating(leaf.type):
             # Early ORC writers let NaN into bounds; then neither bound can be trusted.
             has_nan = pc.or_(fill(pc.is_nan(low), False), fill(pc.is_nan(high), False))
-            low, high = (pc.if_else(has_nan, None, b) for b in (low, high))
+            low, high = (null_where(has_nan, b) for b in (low, high))
         if leaf.kind == "UUIDType":
             low, high = _certain_uuids(*wide_uuids(low, high))
         rows = arrow_of(files.rows, files.rows >= 0)
@@ -80,9 +80,7 @@ class FileColumns(Mapping[Path, ColumnStatistics]):
             # else.
             wrong = fill(pc.not_equal(values, rows), False)
             if pc.any(wrong).as_py():
-                nulls, nans = (
-                    None if c is None else pc.if_else(wrong, None, c) for c in (nulls, nans)
-                )
+                nulls, nans = (None if c is None else null_where(wrong, c) for c in (nulls, nans))
         return ColumnStatistics(low, high, nulls, rows, nans)
 
 
@@ -100,7 +98,7 @@ def _nested_nulls(
     """
     if nulls is None or values is None:
         return None
-    parquet = pc.equal(pc.utf8_upper(files.formats), "PARQUET")
+    parquet = pc.equal(pc.utf8_upper(files.formats), scalar_of("PARQUET", pa.string()))
     counted = fill(pc.and_(parquet, pc.equal(values, rows)), False)
     # No value is left, whether the rows whose struct is NULL were counted or not.
     none = fill(pc.and_(pc.equal(nulls, values), pc.less_equal(values, rows)), False)
@@ -117,9 +115,9 @@ def _certain_uuids(
     """
     half = scalar_of("8", pa.string())
     if low is not None:
-        low = pc.if_else(pc.less(low, half), low, None)
+        low = null_where(pc.greater_equal(low, half), low)
     if high is not None:
-        high = pc.if_else(pc.greater_equal(high, half), high, None)
+        high = null_where(pc.less(high, half), high)
     return low, high
 
 

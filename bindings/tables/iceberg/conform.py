@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from skipstone.bindings.tables.iceberg.fields import arrow_of
 from skipstone.bindings.tables.table_columns import PARTS, variants, with_parts
+from skipstone.ir import compute as pc
 from skipstone.ir.arrow import repeated
 
 FIELD_ID: Final = b"PARQUET:field_id"
@@ -41,7 +42,7 @@ def conform(
                 children.append(conform(values.field(at), own.field(at).type, f.field_type, below))
             else:
                 children.append(repeated(default_of(f), len(values)))
-        return pa.StructArray.from_arrays(children, fields=list(to), mask=values.is_null())
+        return pa.StructArray.from_arrays(children, fields=list(to), mask=pc.is_null(values))
     if (t.is_list(to) and t.is_list(own)) or (t.is_map(to) and t.is_map(own)):
         return with_parts(
             values,
@@ -59,8 +60,13 @@ def conform(
             [None if v is None else str(uuid.UUID(bytes=v)) for v in raw.to_pylist()], to
         )
     if t.is_timestamp(to) and t.is_timestamp(own) and own.tz != to.tz:
-        values = values.cast(pa.int64()).cast(pa.timestamp(own.unit, to.tz))
-    return values if values.type == to else values.cast(to)
+        values = pc.cast(pc.cast(values, pa.int64()), pa.timestamp(own.unit, to.tz))
+    return values if values.type == to else pc.cast(values, to)
+
+
+def has_ids(fields: Iterable[pa.Field]) -> bool:
+    """Return True if a file's columns have ids."""
+    return any(f.metadata and FIELD_ID in f.metadata for f in fields)
 
 
 def columns_by_id(

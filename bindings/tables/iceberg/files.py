@@ -17,6 +17,7 @@ from skipstone.bindings.statistics.statistics import Statistics
 from skipstone.bindings.tables.iceberg.columns import FileColumns
 from skipstone.bindings.tables.iceberg.deletes import Deletes
 from skipstone.bindings.tables.iceberg.manifest import Manifest
+from skipstone.ir import compute as pc
 from skipstone.ir.arrow import arrow_of, int64_of, whole
 from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import SourceError
@@ -225,7 +226,7 @@ class IcebergFiles(CompleteTable):
 
     def row_groups_of(self, kept: npt.NDArray[np.int64]) -> dict[str, list[int]]:
         """Return path -> an empty list for the kept files: each is read whole."""
-        return {path: [] for path in self.paths.take(arrow_of(kept)).to_pylist()}
+        return {path: [] for path in pc.take(self.paths, arrow_of(kept)).to_pylist()}
 
     def tasks(self, plan: Plan, *, lenient: bool = False, reader: ReaderName = "auto") -> Tasks:
         """Return the tasks that read the matching rows of a plan of these files.

@@ -71,11 +71,11 @@ def metadata_file(where: str, options: Mapping[str, str]) -> str:
 
     Source: Iceberg's `HadoopTableOperations`: `version-hint.text` has the number of a version.
     """
-    from pyiceberg.io import load_file_io
+    from skipstone.bindings.tables.iceberg.file_io import FileIO
 
     if not where.endswith(NAME):
         hint = os.path.join(where, "metadata", "version-hint.text")
-        with load_file_io(dict(options), hint).new_input(hint).open() as f:
+        with FileIO(options, location=hint).new_input(hint).open() as f:
             text = f.read(MAX_HINT).decode().strip()
         if "/" in text or "\\" in text or not text.isprintable() or not text:
             raise SourceError(
@@ -84,7 +84,7 @@ def metadata_file(where: str, options: Mapping[str, str]) -> str:
         name = text if text.endswith(NAME) else f"{'v' if text.isnumeric() else ''}{text}{NAME}"
         where = os.path.join(where, "metadata", name)
     if where.endswith(PACKED):  # pyiceberg unpacks without a limit
-        with load_file_io(dict(options), where).new_input(where).open() as f:
+        with FileIO(options, location=where).new_input(where).open() as f:
             data = f.read()
         try:
             unpacked("gzip", data, max_unpacked_bytes(len(data)))

@@ -20,13 +20,14 @@ from skipstone.bindings.tables.iceberg.manifest import Manifest
 from skipstone.bindings.tables.iceberg.values import DAY, array, typed, wide_uuids
 from skipstone.bindings.tables.partition_values import constant_statistics
 from skipstone.ir import compute as pc
-from skipstone.ir.arrow import arrow_of, python_array
+from skipstone.ir.arrow import arrow_of, int64_of, python_array
 from skipstone.ir.node import Node, Path
 from skipstone.ir.outcome import Verdict
 from skipstone.ir.partitioning.projection import Mode, PartitionField, project
 from skipstone.ir.partitioning.transforms import Transform
 from skipstone.ir.simplify import FALSE, TRUE
 from skipstone.ir.types import from_arrow
+from skipstone.kernels.decode.arrays import distinct
 from skipstone.kernels.decode.avro_records import Entry
 from skipstone.kernels.pack.columns import ColumnStatistics
 
@@ -250,7 +251,7 @@ def partition_values(f: SpecField, files: Manifest) -> tuple[pa.Array | None, Ma
     if isinstance(stored, Entry):
         return typed(stored, f.kind, f.type), known
     logical = slot.described.get("logicalType") if isinstance(slot.described, dict) else None
-    return _integers(np.asarray(stored), known, logical, f.type), known
+    return _integers(int64_of(stored), known, logical, f.type), known
 
 
 def _integers(
@@ -280,9 +281,9 @@ def may_match(
 ) -> Mask:
     """Return which manifests may hold a file with a matching row, or deletes of such a row."""
     out = np.ones(len(listed), np.bool_)
-    of = np.array([m.partition_spec_id for m in listed])
-    for number in np.unique(of):
-        if (spec := specs.get(int(number))) is not None and spec.fields:
+    of = np.array([m.partition_spec_id for m in listed], np.int64)
+    for number in distinct(of).tolist():
+        if (spec := specs.get(number)) is not None and spec.fields:
             here = np.flatnonzero(of == number)
             out[here] = spec.may_match(predicate, [listed[i] for i in here.tolist()])
     return out

@@ -13,13 +13,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from skipstone.bindings.tables.iceberg.conform import (
-    FIELD_ID,
     columns_by_id,
     conform,
     default_of,
+    has_ids,
 )
 from skipstone.bindings.tables.iceberg.deletes import FILE_PATH, FILE_POSITION, Delete
 from skipstone.bindings.tables.iceberg.fields import TableFields, field_of
+from skipstone.bindings.tables.iceberg.file_io import LocalInput
 from skipstone.bindings.tables.iceberg.manifest import Manifest
 from skipstone.bindings.tables.iceberg.partition import partition_values
 from skipstone.bindings.tables.iceberg.removed import (
@@ -27,7 +28,6 @@ from skipstone.bindings.tables.iceberg.removed import (
     equal_rows,
     vector_positions,
 )
-from skipstone.bindings.tables.identity import identity_in
 from skipstone.bindings.tables.parquet.footer import footer_of
 from skipstone.bindings.tables.parquet.heads import Heads
 from skipstone.bindings.tables.parquet.pages.plan_pages import judge_file
@@ -106,7 +106,7 @@ def tasks_of(files: IcebergFiles, wanted: RowSelection, plan: Plan) -> Tasks:
     mapping = files.table.source.name_mapping()
     fields = TableFields(files.table.fields.iceberg, dict(files.table.fields.others))
     reader = FileReader(
-        wanted, files.table.source.io, fields, None if mapping is None else mapping.root
+        wanted, files.table.files_io, fields, None if mapping is None else mapping.root
     )
     return Tasks(reader, each, [[i] for i in kept], files.sizes[kept].tolist())
 
@@ -142,7 +142,7 @@ class FileReader(Reader):
 
     Attributes:
         wanted: The columns to return and the rows to select.
-        storage: pyiceberg's FileIO.
+        storage: Opens the files.
         fields: The table's columns.
         mapping: The table's name mapping, for files without ids; None if there is none.
     """
@@ -186,8 +186,7 @@ class FileReader(Reader):
         if task.kind.upper() != "PARQUET" or any(d.equality for d in task.deletes):
             raise ValueError("read by row groups")
         found = self.storage.new_input(task.path)
-        # Where pyiceberg opens files by pyarrow, it says so only by these attributes.
-        identity = identity_in(getattr(found, "_filesystem", None), getattr(found, "_path", None))
+        identity = found.identity if isinstance(found, LocalInput) else None
         source = found.open()
         if not isinstance(source, pa.NativeFile):
             source.close()
@@ -196,7 +195,7 @@ class FileReader(Reader):
         parsed = footer_of(source, identity, heads, local=local)
         deleted = self._deleted_by_position(task) if task.deletes else None
         schema, needed = parsed.head.columns, self.wanted.needed(task.filtered)
-        without_ids = not any(f.metadata and FIELD_ID in f.metadata for f in schema)
+        without_ids = not has_ids(schema)
         if without_ids and self.mapping is None:
             raise ValueError("read by row groups")
         by_id = columns_by_id(schema, self.mapping if without_ids else None)
@@ -233,12 +232,11 @@ class FileReader(Reader):
             live = ~deleted.mask(start, batch.num_rows)
             start += batch.num_rows
             for d in by_value:
-                live &= ~equal_rows(
-                    [keys[n] for n in d.equality], self._equality_columns(d, compared)
-                )
+                deleted_keys = self._equality_columns(d, compared)
+                live &= ~equal_rows([keys[n] for n in d.equality], deleted_keys)
             whole = batch.select(list(range(len(wanted))))
             if not live.all():
-                whole = whole.filter(arrow_of(live))
+                whole = pc.filter(whole, arrow_of(live))
             rows = self.wanted.select(whole, task.filtered)
             if rows.num_rows:
                 yield rows
@@ -268,9 +266,7 @@ class FileReader(Reader):
         try:
             with self.storage.new_input(path).open() as source:
                 file = pq.ParquetFile(source, coerce_int96_timestamp_unit="us")
-                without_ids = not any(
-                    f.metadata and FIELD_ID in f.metadata for f in file.schema_arrow
-                )
+                without_ids = not has_ids(file.schema_arrow)
                 mapping = self.mapping if without_ids else None
                 if without_ids and mapping is None:
                     raise SourceError(

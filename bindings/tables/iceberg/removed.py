@@ -36,11 +36,11 @@ def deleted_positions(paths: pa.Array, numbers: pa.Array, path: str, name: str) 
     Raises:
         SourceError: a row number is missing, negative or too large.
     """
-    found = numbers.filter(pc.equal(paths, path))
+    found = pc.filter(numbers, pc.equal(paths, path))
     least, most = pc.min_max(found).values()
     if found.null_count or (len(found) and not 0 <= least.as_py() <= most.as_py() <= MAX_ROW):
         raise SourceError(f"{name}: it deletes a row of {path} whose number is missing or negative")
-    return RowRanges.at(np.asarray(found, np.int64))
+    return RowRanges.at(int64_of(found))
 
 
 def vector_positions(storage: Any, d: Delete, rows: int) -> RowRanges:

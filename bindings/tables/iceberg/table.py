@@ -32,6 +32,7 @@ from skipstone.kernels.run import forks
 
 if TYPE_CHECKING:
     from skipstone.bindings.plans.request import PlanRequest
+    from skipstone.bindings.tables.iceberg.file_io import FileIO
 
 
 MAX_VIEWS: Final = 8  # sets of manifests whose statistics are cached
@@ -44,6 +45,7 @@ class IcebergTable(Table):
 
     Attributes:
         source: pyiceberg's table.
+        files_io: Opens its files.
         snapshot: pyiceberg's snapshot; None if the table has none yet.
         version: The snapshot's id; None if the table has no snapshot yet.
         fields: The columns of the snapshot's schema.
@@ -54,7 +56,10 @@ class IcebergTable(Table):
     """
 
     def __init__(self, source: Any, snapshot: Any, schema: Any) -> None:
+        from skipstone.bindings.tables.iceberg.file_io import file_io_of
+
         self.source, self.snapshot, self._meter = source, snapshot, Meter()
+        self.files_io = file_io_of(source)
         self.version: int | None = None if snapshot is None else snapshot.snapshot_id
         self.fields = TableFields(schema, source.schemas())
         self.specs: Mapping[int, Spec] = {
@@ -62,7 +67,7 @@ class IcebergTable(Table):
         }
         with self._meter.phase("listing"):
             self.manifests: Sequence[Any] = (
-                () if snapshot is None else _read_manifest_list(source, snapshot)
+                () if snapshot is None else _read_manifest_list(source, snapshot, self.files_io)
             )
         self.manifests_read = 0
         self._decoded_manifests: dict[int, Manifest] = {}
@@ -75,13 +80,14 @@ class IcebergTable(Table):
         The pickle includes the FileIO, with its properties for reaching the storage.
         """
         from pyiceberg.catalog.noop import NoopCatalog
-        from pyiceberg.table import StaticTable
 
-        static = StaticTable(
+        from skipstone.bindings.tables.iceberg.file_io import LazyTable
+
+        static = LazyTable(
             self.source.name(),
             self.source.metadata,
             self.source.metadata_location,
-            self.source.io,
+            self.files_io,
             NoopCatalog("static-table"),
         )
         fresh = {"source": static, "_decoded_manifests": {}, "_lock": None, "_views": OrderedDict()}
@@ -218,7 +224,7 @@ class IcebergTable(Table):
             missing = [i for i in chosen if i not in self._decoded_manifests]
             with self._meter.phase("manifests"):
                 found = read_manifests(
-                    [self.manifests[i] for i in missing], self.source.io, self._meter
+                    [self.manifests[i] for i in missing], self.files_io, self._meter
                 )
             self._decoded_manifests.update(zip(missing, found, strict=True))
             read = [self._decoded_manifests[i] for i in chosen]
@@ -253,8 +259,8 @@ class IcebergTable(Table):
         return f"IcebergTable(snapshot {self.version}, {manifests}, {self._shown_columns()})"
 
 
-def _read_manifest_list(source: Any, snapshot: Any) -> Sequence[Any]:
-    listed = read_list(snapshot.manifest_list, source.io)
+def _read_manifest_list(source: Any, snapshot: Any, files_io: FileIO) -> Sequence[Any]:
+    listed = read_list(snapshot.manifest_list, files_io)
     unknown = {m.partition_spec_id for m in listed} - set(source.specs())
     if unknown:
         raise SourceError(

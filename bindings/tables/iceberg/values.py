@@ -112,7 +112,7 @@ def uuids(found: Entry) -> pa.StringArray:
     digits = np.stack((HEXADECIMAL[data >> 4], HEXADECIMAL[data & 15]), axis=2)
     texts[:, np.delete(np.arange(36), DASHES)] = digits.reshape(n, 32)
     whole = pa.FixedSizeBinaryArray.from_buffers(pa.binary(36), n, [None, pa.py_buffer(texts)])
-    return null_where(arrow_of(~known), whole.cast(pa.binary()).cast(pa.string()))
+    return null_where(arrow_of(~known), pc.cast(pc.cast(whole, pa.binary()), pa.string()))
 
 
 def wide_uuids(

@@ -11,11 +11,11 @@ from typing import Any, Final
 
 from pyiceberg.catalog.noop import NoopCatalog
 from pyiceberg.exceptions import ValidationError
-from pyiceberg.io import load_file_io
-from pyiceberg.serializers import Compressor
-from pyiceberg.table import StaticTable
+from pyiceberg.serializers import Compressor, FromInputFile
 from pyiceberg.table.metadata import TableMetadataUtil
 from pyiceberg.types import BinaryType
+
+from skipstone.bindings.tables.iceberg.file_io import FileIO, LazyTable
 
 UNKNOWN_TYPE: Final = "Unsupported field type: 'variant'"  # what pyiceberg 0.12 says
 TYPES: Final = ("type", "element", "value")  # where the JSON of a schema names types
@@ -25,28 +25,27 @@ class VariantType(BinaryType):  # type: ignore[misc]
     """The type of a VARIANT column; to pyiceberg it is binary."""
 
 
-def open_metadata(where: str, options: Mapping[str, str]) -> StaticTable:
+def open_metadata(where: str, options: Mapping[str, str]) -> LazyTable:
     """Read a metadata file, whose columns may be VARIANT.
 
     Args:
         where: The metadata file.
         options: The options that pyiceberg's FileIO needs to reach the storage.
     """
+    source = FileIO(options, location=where).new_input(where)
     try:
-        return StaticTable.from_metadata(where, dict(options))
+        metadata = FromInputFile.table_metadata(source)
     except ValidationError as e:
         if UNKNOWN_TYPE not in str(e):
             raise
-    with load_file_io(dict(options), where).new_input(where).open() as f:
-        found = json.loads(Compressor.get_compressor(where).stream_decompressor(f).read())
-    for key in ("schema", "schemas"):
-        if key in found:
-            found[key] = _with_variants(found[key])
-    metadata = TableMetadataUtil.parse_obj(found)
-    storage = load_file_io({**options, **metadata.properties}, where)
-    return StaticTable(
-        ("static-table", where), metadata, where, storage, NoopCatalog("static-table")
-    )
+        with source.open() as f:
+            found = json.loads(Compressor.get_compressor(where).stream_decompressor(f).read())
+        for key in ("schema", "schemas"):
+            if key in found:
+                found[key] = _with_variants(found[key])
+        metadata = TableMetadataUtil.parse_obj(found)
+    files = FileIO({**options, **metadata.properties}, location=where)
+    return LazyTable(("static-table", where), metadata, where, files, NoopCatalog("static-table"))
 
 
 def _with_variants(schema: Any) -> Any:
