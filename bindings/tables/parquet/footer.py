@@ -8,6 +8,7 @@ reads them, after Python has checked that this is safe (bindings/tables/parquet/
 
 from __future__ import annotations
 
+import sys
 from typing import Any, Final
 
 import numpy as np
@@ -126,7 +127,10 @@ class ParsedFooter:
         _read_by_python += len(self.data)
         if (
             page_layout.is_compiled()
-            or (_read_by_python > NO_LOOP_BYTES and page_layout.load_from_disk())
+            or (
+                (_read_by_python > NO_LOOP_BYTES or "llvmlite.binding" in sys.modules)
+                and page_layout.load_from_disk()
+            )
             or (_read_by_python > FEW and page_layout.compiled_or_start())
         ):
             return page_layout.page_slots_of(self.data)
