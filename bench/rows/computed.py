@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from bench.report.measure import interleave
+from bench.report.measure import Timing, interleave
 from bench.report.report import OWN, Options, Report, Requirement, equal
 from bench.rows.engines import CORES
 
@@ -124,37 +124,48 @@ def measured(rows: int, options: Options) -> Report:
     batch = t.combine_chunks().to_batches()[0]
     con = duckdb.connect(config={"threads": CORES})
     con.register("t", t)
-    ratios = []
+    ratios: dict[str, float] = {}
+    totals: dict[str, list[Timing]] = {}
     for name, (condition, other) in CONDITIONS.items():
         if options.only and name not in options.only:
             continue
         node = PruningPredicate(condition, t.schema).node
         sql = f"SELECT * FROM t WHERE {other or condition}"
         runs: dict[str, Callable[[], pa.Table]] = {
-            OWN: partial(evaluated, node, batch),
-            "filter": partial(matching_rows, node, batch),
+            OWN: partial(matching_rows, node, batch),
+            "evaluator": partial(evaluated, node, batch),
             "DuckDB": partial(_by_duckdb, con, sql),
         }
         counts = {engine: run().num_rows for engine, run in runs.items()}
         for engine in runs:
             equal(f"{engine}, {condition}", [counts[engine]], [counts["DuckDB"]])
         times = interleave(runs, options.rounds or ROUNDS)
-        ratios.append(times[OWN].times(times["DuckDB"]))
+        ratios[name] = times[OWN].times(times["DuckDB"])
         report.rows.append(
             {
                 "": name,
                 "rows": f"{counts[OWN]:,}",
                 **{engine: 1e3 * timing.median for engine, timing in times.items()},
-                "/DuckDB": ratios[-1],
+                "/DuckDB": ratios[name],
             }
         )
         for engine, timing in times.items():
-            report.time(
-                f"{name}: {engine}", timing, ("DuckDB", times["DuckDB"]), own=times[OWN],
-                engine="DuckDB" if engine == "DuckDB" else OWN, group=name,
-            )  # fmt: skip
+            report.time(f"{name}: {engine}", timing, ("DuckDB", times["DuckDB"]), group=name)
+            totals.setdefault(engine, []).append(timing)
     if ratios:
-        text = f"geometric mean of the times, divided by DuckDB's: at most {MAX_RATIO:g}"
-        mean = statistics.geometric_mean(ratios)
-        report.requirements.append(Requirement(text, mean, MAX_RATIO, at_most=True))
+        means = {
+            engine: Timing(
+                tuple(map(statistics.geometric_mean, zip(*(t.seconds for t in ts), strict=True)))
+            )
+            for engine, ts in totals.items()
+        }
+        own, peer = means[OWN], means["DuckDB"]
+        report.time("all conditions: DuckDB", peer, own=own, engine="DuckDB", group="conditions")
+        report.notes.append(
+            f"Geometric mean of the times, divided by DuckDB's: {own.times(peer):.2f}. evaluator: "
+            "the row evaluator alone, without the kernels that judge plain comparisons."
+        )
+        slowest = max(ratios, key=lambda name: ratios[name])
+        text = f"the slowest of {len(ratios)} conditions ({slowest}), times DuckDB's time"
+        report.requirements.append(Requirement(text, ratios[slowest], MAX_RATIO, at_most=True))
     return report
