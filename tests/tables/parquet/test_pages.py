@@ -263,3 +263,23 @@ def test_small_files_are_pruned_by_pages_before_loops_are_compiled(tmp_path):
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert result.stdout == "[(1200, 1300)]\n[{'x': 1234, 'y': 1234}]\n"
+
+
+def test_dictionaries_that_no_page_uses_are_not_read(tmp_path, monkeypatch):
+    """Writers stop using a dictionary that has grown too large; an offset index does not say so."""
+    path, n = str(tmp_path / "t.parquet"), 20_000
+    data = pa.table({"k": range(n), "s": [f"{i:032}" for i in range(n)]})
+    how = {"write_page_index": True, "max_rows_per_page": 500, "compression": "none"}
+    pq.write_table(data, path, dictionary_pagesize_limit=1 << 17, **how)
+    used, inner = [], wanted_pages.read_pages
+
+    def counted(columns, groups, keep=None):
+        used.extend(part.dictionary for group in groups for part in group.parts)
+        return inner(columns, groups, keep)
+
+    monkeypatch.setattr(wanted_pages, "read_pages", counted)
+    for reader in ("arrow", "polars"):
+        for keys, expected in (((5,), True), ((n - 1,), False), ((5, n - 1), True)):
+            found = rows([path], f"k IN ({', '.join(map(str, keys))})", ["s"], reader)
+            assert found.column("s").to_pylist() == [f"{k:032}" for k in keys]
+            assert used[-1] is expected, keys

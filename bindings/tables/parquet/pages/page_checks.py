@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import numpy.typing as npt
 
 from skipstone.bindings.tables.parquet.pages.chunk_pages import (
     DICTIONARY_ENCODINGS,
     HEADER_BYTES,
+    WITHOUT_DICTIONARY,
     Pages,
     header_at,
     is_data,
@@ -18,6 +21,9 @@ from skipstone.kernels.decode import footer_loops as at
 from skipstone.kernels.decode import page_layout as layout
 
 Ints = npt.NDArray[np.int64]
+# The fewest bytes of a dictionary page that are worth reading headers to leave it out, and the most
+# headers.
+MIN_DICTIONARY, MAX_HEADERS = 1 << 15, 16
 
 
 def is_as_listed(pages: Pages, chosen: Ints, data: memoryview) -> bool:
@@ -82,6 +88,33 @@ def have_listed_headers(pages: Pages, chosen: Ints, ranges: Ranges) -> bool:
         if start + end + nbytes != stop or values != pages.rows[i + 1] - pages.rows[i]:
             return False
     return True
+
+
+def without_dictionary(pages: Pages, chosen: Ints, ranges: Ranges) -> Pages:
+    """Return pages as if they had no dictionary page, if the chosen ones surely do not use it.
+
+    An offset index does not say how pages are coded. Writers stop using a dictionary when it has
+    grown to 1 MB, so that it may exceed the chosen pages.
+
+    Args:
+        pages: The pages of a chunk.
+        chosen: The numbers of the pages to read.
+        ranges: Reads the file.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    if pages.headers is not None or pages.dictionary is None or not ranges.local:
+        return pages
+    start, stop = pages.dictionary
+    if stop - start < MIN_DICTIONARY or len(chosen) > MAX_HEADERS:
+        return pages
+    reader = layout.HeaderReader(0)
+    for i in chosen.tolist():
+        found = header_at(reader, ranges, int(pages.starts[i]), int(pages.stops[i]))
+        if found is None or int(found[0][layout.ENCODING]) not in WITHOUT_DICTIONARY:
+            return pages
+    return dataclasses.replace(pages, dictionary=None)
 
 
 def ends_as_listed(pages: Pages, ranges: Ranges) -> bool:

@@ -13,7 +13,11 @@ import pyarrow as pa
 from skipstone.bindings.tables.identity import FileIdentity
 from skipstone.bindings.tables.parquet.footer import ParsedFooter
 from skipstone.bindings.tables.parquet.pages.chunk_pages import Chunk, Pages, pages_of, part_of
-from skipstone.bindings.tables.parquet.pages.page_checks import ends_as_listed, header_spans
+from skipstone.bindings.tables.parquet.pages.page_checks import (
+    ends_as_listed,
+    header_spans,
+    without_dictionary,
+)
 from skipstone.bindings.tables.parquet.pages.page_file import ChunkPart
 from skipstone.bindings.tables.parquet.pages.ranges import Ranges, ReadAhead
 from skipstone.kernels.run.recent import Recent
@@ -145,6 +149,7 @@ def pages_to_read(windows: Sequence[Window], name: str, candidates: Mask) -> tup
         chosen = pages.needed([(w.first, w.stop) for w in windows], candidates)
     if pages is None or chosen is None or len(chosen) == len(pages):
         return g.whole(name)
+    pages = without_dictionary(pages, chosen, g.ranges)
     rows = zip(pages.rows[chosen].tolist(), pages.rows[chosen + 1].tolist(), strict=True)
     listed = None if pages.headers is not None else (pages, chosen)
     return (g.ranges, part_of(chunk, pages, chosen), listed), list(rows)
