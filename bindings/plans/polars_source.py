@@ -64,7 +64,7 @@ def lazy_frame(schema: pa.Schema, read: Read) -> LazyFrame:
             if remaining == 0:
                 return
 
-    kinds: Any = pl.from_arrow(schema.empty_table())
+    kinds: Any = pl.from_arrow(pa.Table.from_batches([], schema))  # `empty_table` imports pandas
     return register_io_source(source, schema=kinds.schema, validate_schema=True)
 
 

@@ -10,16 +10,18 @@ from __future__ import annotations
 import ctypes
 import math
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from skipstone.bindings.statistics.members import typed_array
 from skipstone.ir import types as ty
 from skipstone.ir.coercion.literals import literal_type
 from skipstone.ir.errors import PredicateError, describe_error
 from skipstone.ir.node import Name, Node, Op, literal, unknown
+
+if TYPE_CHECKING:
+    import pyarrow.compute as pc
 
 COMPARISONS: Final = {
     "equal": Op.EQ, "not_equal": Op.NE, "less": Op.LT, "less_equal": Op.LE, "greater": Op.GT,

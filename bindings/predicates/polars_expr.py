@@ -18,7 +18,9 @@ import numpy as np
 import pyarrow as pa
 
 from skipstone.bindings.predicates.arrow import literal_of
+from skipstone.ir import compute as pc
 from skipstone.ir import types as ty
+from skipstone.ir.arrow import scalar_of
 from skipstone.ir.node import Name, Node, Op, literal, unknown
 
 LOGIC: Final = {"And": Op.AND, "LogicalAnd": Op.AND, "Or": Op.OR, "LogicalOr": Op.OR}
@@ -176,18 +178,18 @@ def _scalar(kind: str, value: Any) -> pa.Scalar:
     """Return a literal of Polars as a scalar of Arrow."""
     match kind, value:
         case _, int() if kind in INTEGERS:
-            return pa.scalar(value, INTEGERS[kind])
+            return scalar_of(value, INTEGERS[kind])
         case "Float32", float() | int():
-            return pa.scalar(np.float32(value), pa.float32())
+            return scalar_of(float(np.float32(value)), pa.float32())
         case "Float64", float() | int():
-            return pa.scalar(float(value), pa.float64())
+            return scalar_of(float(value), pa.float64())
         case "String", str():
-            return pa.scalar(value, pa.string())
+            return scalar_of(value, pa.string())
         case "Date", int():
-            return pa.scalar(value, pa.int32()).cast(pa.date32())
+            return pc.cast(scalar_of(value, pa.int32()), pa.date32())
         case "Datetime", [int(ticks), str(unit), zone]:
             tz = None if zone is None else zone["inner"]
-            return pa.scalar(ticks, pa.int64()).cast(pa.timestamp(UNITS[unit], tz))
+            return pc.cast(scalar_of(ticks, pa.int64()), pa.timestamp(UNITS[unit], tz))
     raise NotKnown
 
 
@@ -196,11 +198,11 @@ def _member(name: str, data: bytes, schema: pa.Schema) -> Node:
     kind = _type_of(name, schema)
     values = pa.ipc.open_stream(data).read_all().column(0).combine_chunks()
     if kind == pa.string():
-        values = values.cast(pa.string())
+        values = pc.cast(values, pa.string())
     if values.type != kind or kind == pa.bool_():
         raise NotKnown
     # A list with NULL: Polars says false where SQL says NULL.
-    members = [literal_of(v) for v in values.drop_null()]
+    members = [literal_of(v) for v in pc.drop_null(values)]
     if any(m.op is not Op.LITERAL for m in members) or not members:
         raise NotKnown
     typed = tuple((m.dtype, m.value) for m in members)
