@@ -53,6 +53,7 @@ def from_expression(expression: pc.Expression) -> Node:
 
     Example:
         >>> from skipstone.ir.text import show
+        >>> import pyarrow.compute as pc
         >>> show(from_expression((pc.field("x") == 5) & ~pc.field("s").isin(["a"])))
         "x = 5 AND NOT (s IN ('a'))"
     """
