@@ -199,7 +199,7 @@ def _rounded(value: object) -> object:
 
 def _row(report: Report, name: str, one: Found) -> None:
     for engine, timing in ((OWN, one.own), (PEER, one.plain)):
-        report.time(f"{name}: {engine}", timing, own=one.own, engine=engine, group=name)
+        report.time(f"{name}: {engine}", timing, engine=engine, group=name)
     report.rows.append(
         {
             "": name,

@@ -112,7 +112,7 @@ def _folder() -> Path | None:
 def _state_of_sources() -> str | None:
     """Return names, sizes and times of all sources that decide how a text is parsed.
 
-    None if they are no files, or have just changed.
+    None if some of them are no files, cannot be listed, or have just changed.
     """
     sqlglot = PathFinder.find_spec("sqlglot")
     own = Path(sys.modules["skipstone"].__file__ or "").parent
@@ -120,11 +120,14 @@ def _state_of_sources() -> str | None:
         return None
     try:
         tops = [*(own / f for f in OWN_SOURCES), Path(sqlglot.origin).parent]
-        folders = sorted(folder for top in tops for folder, _, _ in os.walk(top))
-        files = [(e.path, e.stat()) for folder in folders for e in _sources_in(folder)]
+        each = [[(e.path, e.stat()) for e in _sources_below(str(top))] for top in tops]
     except OSError:
         return None
-    if max(max(s.st_mtime_ns, s.st_ctime_ns) for _, s in files) > IMPORTED - SETTLED:
+    files = [file for found in each for file in found]
+    if (
+        not all(each)
+        or max(max(s.st_mtime_ns, s.st_ctime_ns) for _, s in files) > IMPORTED - SETTLED
+    ):
         return None
     return "\n".join(f"{path} {s.st_size} {s.st_mtime_ns}" for path, s in files)
 
@@ -143,10 +146,16 @@ def _dialect() -> frozenset[tuple[str, str, int, int]]:
     )
 
 
-def _sources_in(folder: str) -> list[os.DirEntry[str]]:
-    with os.scandir(folder) as entries:
-        found = [e for e in entries if e.name.endswith((".py", ".so", ".pyd"))]
-    return sorted(found, key=lambda e: e.name)
+def _sources_below(top: str) -> list[os.DirEntry[str]]:
+    """Return the sources in a folder and below it, by path."""
+    found = []
+    with os.scandir(top) as entries:
+        for e in entries:
+            if e.is_dir():
+                found += _sources_below(e.path)
+            elif e.name.endswith((".py", ".so", ".pyd")):
+                found.append(e)
+    return sorted(found, key=lambda e: e.path)
 
 
 def _remove_old(folder: Path) -> None:

@@ -67,7 +67,7 @@ class Records:
     def numbers(self, slot: Slot) -> pa.Array:
         """Return numbers, int64, null if missing."""
         known = self.known(slot)
-        return arrow_of(self.slots[slot.at], known)
+        return arrow_of(self.slots[slot.at].copy(), known)
 
     def fixed(self, slot: Slot, dtype: str) -> npt.NDArray[Any]:
         """Return values of a fixed width as a NumPy type of that width; arbitrary if missing."""

@@ -35,7 +35,7 @@ MAX_TEMPLATES: Final = 16
 # If fewer texts than this remain, no further template is tried; nor if the last few templates fit
 # less than this share of the texts, as for writers that order the keys of each object anew.
 MIN_TEXTS: Final = 64
-LAST, MIN_SHARE = 3, 1 / 16
+LAST_TEMPLATES, MIN_SHARE = 3, 1 / 16
 PAD: Final = 72
 TOKEN: Final = re.compile(
     rb'[ \t\n\r]*("(?:[^"\\\x00-\x1f]|\\.)*"|-?[0-9][0-9.eE+-]*|true|false|null|[{}\[\],:])'
@@ -176,7 +176,8 @@ def read_texts(
     for _ in range(MAX_TEMPLATES):
         if not len(remaining) or (len(remaining) < MIN_TEXTS and done):
             break
-        if len(done) >= LAST and sum(map(len, done[-LAST:])) < MIN_SHARE * n:
+        last = done[-LAST_TEMPLATES:]
+        if len(last) == LAST_TEMPLATES and sum(map(len, last)) < MIN_SHARE * n:
             break
         first = data[offsets[remaining[0]] : offsets[remaining[0] + 1]].tobytes()
         template = template_of(first, kind)
@@ -243,7 +244,7 @@ def _struct_array(
 def _column(arrow_type: pa.DataType, first: Longs, second: Longs, data: Bytes) -> pa.Array:
     known = second >= 0
     if pa.types.is_integer(arrow_type):
-        return arrow_of(first, known)
+        return arrow_of(first.copy(), known)  # not the slots of all columns, which it is a part of
     if pa.types.is_boolean(arrow_type):
         return arrow_of(first != 0, known)
     texts = gathered(data, first, second, None if known.all() else known).view(pa.string())

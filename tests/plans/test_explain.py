@@ -259,3 +259,16 @@ def test_every_format_is_explained(tmp_path, name):
     assert sum(s.kept for s in stories) == max(1, len(plan.row_groups[path]))
     assert all(line for line in plan.explain(container=path, program=True).splitlines())
     assert plan.explain(container=path, format="html")
+
+
+def test_notebooks_show_reports_line_by_line(folder):
+    """IPython calls `_repr_pretty_` if the class of a text has it, and prints `repr` otherwise."""
+    plan, shown = ss.scan(str(folder)).plan("x > 50"), []
+
+    class Printer:
+        text = shown.append
+
+    reports = [plan.explain(), plan.explain(format="json"), plan.predicate.explain()]
+    for report in reports:
+        report._repr_pretty_(Printer, False)
+    assert shown == reports and all(type(text) is str for text in shown)

@@ -158,6 +158,22 @@ def test_other_sources_have_other_files(saving, monkeypatch):
     assert len(files(saving)) == 1
 
 
+@pytest.mark.parametrize("lacking", ["skipstone", "sqlglot"])
+@pytest.mark.parametrize("place", ["empty", "none"])
+def test_sources_that_are_no_files_have_no_state(lacking, place, tmp_path, monkeypatch):
+    """Such as modules in a zip file, or compiled ones alone."""
+    monkeypatch.setattr(sql_saved, "IMPORTED", 2**63)
+    (tmp_path / "empty").mkdir()
+    read, inner = sql_saved._state_of_sources.__wrapped__, sql_saved._sources_below
+    assert read() is not None
+
+    def moved(top):
+        return inner(str(tmp_path / place) if lacking in top else top)
+
+    monkeypatch.setattr(sql_saved, "_sources_below", moved)
+    assert read() is None
+
+
 def test_the_state_of_sources_has_every_module_that_parses():
     listed = {line.rsplit(" ", 2)[0] for line in sql_saved._state_of_sources().splitlines()}
     code = "from skipstone.bindings.predicates import sql; sql._parse('x = 1'); import sys\n"

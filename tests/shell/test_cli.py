@@ -77,6 +77,14 @@ def test_plan(data):
     assert "row groups [9]" in result.stdout
 
 
+def test_plan_without_a_condition_keeps_everything(data):
+    result = run("plan", data)
+    assert result.returncode == 0 and "true" not in result.stdout.lower()
+    output = json.loads(run("plan", data, "--json").stdout)
+    assert output["predicate"] is None
+    assert output["row_groups_kept"] == output["row_groups_total"] == 10
+
+
 def test_plan_json(data):
     result = run("plan", data, "-w", "x >= 95", "--json")
     output = json.loads(result.stdout)

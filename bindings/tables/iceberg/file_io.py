@@ -1,7 +1,7 @@
 """Open the files of Iceberg tables: local ones by Arrow, all others by pyiceberg's FileIO.
 
-pyiceberg's own FileIO for Arrow imports `pyarrow.dataset`, which imports pandas if it is installed;
-that takes as long as the rest of a first answer.
+pyiceberg's own FileIO for Arrow imports `pyarrow.dataset`, which imports pandas if it is installed.
+This takes 0.2 s of a process's first answer.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ OTHER_WAYS: Final = (PY_IO_IMPL, "DEFAULT_SCHEME", "DEFAULT_NETLOC")
 
 @dataclass(frozen=True, slots=True)
 class LocalInput:
-    """A local file. It has what pyiceberg asks of an `InputFile`.
+    """A local file. It has what pyiceberg asks of an `InputFile` to read metadata.
 
     Attributes:
         location: The path or URI that names it.
@@ -46,7 +46,7 @@ class LocalInput:
 
     @property
     def identity(self) -> FileIdentity | None:
-        """What identifies its content; None: nothing does."""
+        """The identity of its content; None if nothing identifies it."""
         return identity_in(pafs.LocalFileSystem(), self.path)
 
 

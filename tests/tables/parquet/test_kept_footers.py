@@ -1,4 +1,4 @@
-"""What a process has read before of files: used again only for files that did not change.
+"""A process uses what it has read of a file again only if the file did not change.
 
 Every case rewrites files in a way that should be noticed, and compares with a scan that keeps
 nothing.

@@ -5,7 +5,7 @@ A row group's matching rows are kept until the file changes, or until others nee
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -93,12 +93,22 @@ def may_be_kept(node: Node) -> bool:
     Not if it calls functions of the program's own, because nobody knows whether they return the
     same again, or if the condition itself takes much memory.
     """
-    for n in node.walk():
+    for n in _all_of(node):
         own = n.op is Op.CALL and isinstance(n.value, tuple) and n.value[0] in REGISTERED
         large = isinstance(n.value, tuple) and len(n.value) > MAX_HASHED
         if own or large or n.op is Op.UNKNOWN:
             return False
     return True
+
+
+def _all_of(node: Node) -> Iterator[Node]:
+    """Yield every node of a bound condition, those of lambdas' bodies as well."""
+    for n in node.walk():
+        yield n
+        if n.op is Op.CALL and isinstance(n.value, tuple):
+            for part in n.value:
+                if isinstance(part, Node):
+                    yield from _all_of(part)
 
 
 class KnownRows:
@@ -176,7 +186,7 @@ def _nbytes(node: Node) -> int:
     """Return the approximate bytes of a condition."""
     return sum(
         NODE_BYTES + (VALUE_BYTES * len(n.value) if isinstance(n.value, tuple) else 0)
-        for n in node.walk()
+        for n in _all_of(node)
     )
 
 
