@@ -34,6 +34,7 @@ from bench.tables.handover import handover
 from bench.tables.hive import hive
 from bench.tables.iceberg import iceberg
 from bench.tables.lakes import lakes
+from bench.tables.requests import requests
 
 WORKLOADS: Final[Mapping[str, Callable[[Options], Report]]] = {
     "kernels": kernels,
@@ -61,6 +62,7 @@ WORKLOADS: Final[Mapping[str, Callable[[Options], Report]]] = {
     "rows": rows,
     "computed": computed,
     "handover": handover,
+    "requests": requests,
     "gpu": gpu,
     "shards": shards,
     "spark_reads": spark_reads,

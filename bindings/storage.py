@@ -199,6 +199,19 @@ def filesystem_with(where: Any, options: Mapping[str, str] | None) -> pafs.FileS
         ) from e
 
 
+def are_known(where: Any, options: Mapping[str, str] | None) -> bool:
+    """Return True if `filesystem_with` knows all options of a location, by their names.
+
+    Example:
+        >>> are_known("s3://bucket/t", {"AWS_REGION": "eu-west-1"})
+        True
+    """
+    scheme = scheme_of(path_text(where)) or ""
+    names = {name for o in STORES.get(SCHEME_ALIASES.get(scheme, scheme), ()) for name in o.names}
+    names |= {*WRITING, *NEGATED}
+    return all(name.lower() in names for name in options_of(options))
+
+
 def for_deltalake(where: Any, options: Mapping[str, str] | None) -> dict[str, str]:
     """Return storage options by the names that deltalake reads. Names that we do not know stay."""
     return _renamed(where, options, lambda option: option.delta)

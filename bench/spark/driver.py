@@ -48,10 +48,10 @@ def driver(options: Options) -> Report:
 def _add(report: Report, group: str, found: dict[str, Any]) -> None:
     for what, seconds in found["seconds"].items():
         t = Timing(tuple(seconds))
-        report.rows.append({"": f"{group}: {what}", "ms": t.best * 1e3})
+        report.rows.append({"": f"{group}: {what}", "ms": t.best * 1e3, "MB": ""})
         report.time(f"{group}: {what}", t, engine=OWN, group=group)
     for what, nbytes in found["bytes"].items():
-        report.rows.append({"": f"{group}: {what}", "MB": nbytes / MB})
+        report.rows.append({"": f"{group}: {what}", "ms": "", "MB": nbytes / MB})
 
 
 def _child(what: str, folder: str, files: int) -> Any:

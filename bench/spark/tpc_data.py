@@ -54,9 +54,18 @@ for (table,) in con.execute("SELECT table_name FROM duckdb_tables()").fetchall()
 
 
 def queries_of(name: str) -> dict[str, str]:
-    """Return the queries of a benchmark by their numbers, as "Q1"."""
+    """Return the queries of a benchmark by their numbers, as "Q1", in Spark's dialect."""
     found = json.loads((_original(name) / "queries.json").read_text())
-    return {f"Q{number}": text.strip().rstrip(";") for number, text in found}
+    return {f"Q{number}": _for_spark(text.strip().rstrip(";")) for number, text in found}
+
+
+def _for_spark(text: str) -> str:
+    """Return a query of DuckDB's; in it, names are quoted as Spark does not quote them."""
+    if '"' not in text:
+        return text
+    import sqlglot
+
+    return str(sqlglot.transpile(text, read="duckdb", write="spark")[0])
 
 
 def lake_of(name: str, *, ordered: bool) -> Path:

@@ -10,6 +10,7 @@ import pytest
 
 import skipstone as ss
 from skipstone.bindings.shell import main
+from skipstone.bindings.tables.parquet.remote_footers import RemoteFooters
 from tests.support.tables import s3
 from tests.support.tables.iceberg_tables import make
 
@@ -146,24 +147,50 @@ def test_missing_tables(lake, scan, where):
     assert len(str(found.value).splitlines()) == 1
 
 
+MANY = 20
 FEW = 10  # requests for a folder: what it is, its listing, saved statistics, `_metadata`
 
 
-@pytest.mark.parametrize("scan", [ss.scan_parquet, ss.scan_hive])
-def test_a_footer_takes_two_requests(address, tmp_path, scan):
-    """One for the size, which pyarrow asks for, and one for the bytes; further plans take none."""
-    fs, files = s3.client(address), 20
+@pytest.fixture
+def many(address, tmp_path):
+    """A folder of small files, with page indexes."""
+    fs = s3.client(address)
     fs.create_dir("counted")
-    for i in range(files):
-        pq.write_table(pa.table({"x": range(i, i + 10)}), tmp_path / f"{i}.parquet")
+    for i in range(MANY):
+        rows = pa.table({"x": range(i, i + 10), "s": [f"{i} {k}" for k in range(10)]})
+        pq.write_table(rows, tmp_path / f"{i}.parquet", write_page_index=True)
     pafs.copy_files(str(tmp_path), "counted/t", pafs.LocalFileSystem(), fs)
-    with s3.counted(address) as (between, seen):
+    return address
+
+
+@pytest.mark.parametrize("scan", [ss.scan_parquet, ss.scan_hive])
+def test_a_footer_takes_one_request(many, scan):
+    """The listing has the sizes; further plans take none, rows of a small file take two."""
+    with s3.counted(many) as (between, seen):
         table = scan("counted/t", filesystem=s3.client(between))
-        assert len(table.plan("x = 5").row_groups) == 6
-        of_files = [request for request in seen if ".parquet" in request]
-        assert len(of_files) <= 2 * files
-        assert max(Counter(of_files).values()) == 1
+        plan = table.plan("x = 5")
+        assert len(plan.row_groups) == 6
+        of_files = Counter(request for request in seen if ".parquet" in request)
+        of_files.pop("HEAD /counted/t/0.parquet", None)  # `scan_hive` reads its schema alone
+        assert of_files == {f"GET /counted/t/{i}.parquet": 1 for i in range(MANY)}
         assert len(seen) - len(of_files) <= FEW + 4 * (scan is ss.scan_hive)
         before = len(seen)
-        assert len(table.plan("x >= 25").row_groups) == 4
+        last = table.plan("x >= 25")
+        assert len(last.row_groups) == 4
         assert len(seen) == before
+        assert last.to_arrow()["s"].to_pylist() == [
+            f"{i} {k}" for i in (16, 17, 18, 19) for k in range(25 - i, 10)
+        ]
+        of_rows = Counter(request.split()[0] for request in seen[before:])
+        assert of_rows == {"HEAD": 4, "GET": 4}
+
+
+@pytest.mark.parametrize("by", [-60, -4, 0, 1, 50])
+def test_a_footer_of_a_file_that_was_replaced(many, by):
+    """Its size is not the one that was listed."""
+    fs = s3.client(many)
+    size = fs.get_file_info("counted/t/3.parquet").size
+    with s3.counted(many) as (between, seen):
+        found = RemoteFooters(s3.client(between), MANY).read("counted/t/3.parquet", size + by)
+        assert (found is not None) == (by == 0)
+        assert seen == ["GET /counted/t/3.parquet"]

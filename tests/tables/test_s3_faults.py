@@ -9,10 +9,15 @@ import pyarrow.parquet as pq
 import pytest
 
 import skipstone as ss
+from skipstone.bindings.storage import for_pyiceberg
+from skipstone.bindings.tables.delta import cache
 from skipstone.bindings.tables.files import list_files
-from tests.support.effort import only_long
+from skipstone.bindings.tables.iceberg import manifest
+from tests.support.effort import LONG, only_long
 from tests.support.tables import s3
 
+deltalake = pytest.importorskip("deltalake")
+InMemoryCatalog = pytest.importorskip("pyiceberg.catalog.memory").InMemoryCatalog
 pytestmark = pytest.mark.skipif(s3.MISSING is not None, reason=s3.MISSING or "")
 LIMIT = 60  # seconds, on a busy machine; a client that waits for ever takes minutes
 FILES, WANTED = 4, "x IN (5, 35)"
@@ -38,19 +43,16 @@ def lake(address, tmp_path):
     return address
 
 
-def of_data(path):
-    return path.partition("?")[0].endswith(".parquet")
-
-
 class Fault:
     """Answers matching requests with a status, while it is on."""
 
-    def __init__(self, status, method=None, path="", times=10**9, on=True):
+    def __init__(self, status, method=None, path="", times=10**9, on=True, suffix=".parquet"):
         self.status, self.method, self.path, self.times = status, method, path, times
-        self.on = on
+        self.on, self.suffix = on, suffix
 
     def __call__(self, method, path, times):
-        hit = self.on and self.method in (None, method) and self.path in path and of_data(path)
+        named = self.path in path and path.partition("?")[0].endswith(self.suffix)
+        hit = self.on and self.method in (None, method) and named
         return self.status if hit and times <= self.times else None
 
 
@@ -60,6 +62,8 @@ PASSING = {
     "throttled once, lengths": Fault(503, "HEAD", times=1),
     "throttled once, bytes": Fault(503, "GET", times=1),
     "failed once, each request": Fault(500, times=1),
+    "dropped once, each request": Fault(s3.DROPPED, times=1),
+    "cut once, bytes": Fault(s3.CUT, "GET", times=1),
 }
 
 
@@ -77,6 +81,8 @@ LASTING = [
     (403, "GET", "AccessDenied|ACCESS_DENIED|403"),
     (404, "HEAD", "404|NotFound|not there|NoSuchKey|does not exist|not found"),
     (503, "GET", "SlowDown|SLOW_DOWN|SERVICE_UNAVAILABLE|503"),
+    (s3.DROPPED, "GET", "0.parquet"),
+    (s3.CUT, "GET", "0.parquet"),
 ]
 
 
@@ -95,7 +101,7 @@ def test_what_lasts_is_one_line(lake, status, method, words):
         assert time.monotonic() - begun < LIMIT
 
 
-@pytest.mark.parametrize("status", [403, 404, 503])
+@pytest.mark.parametrize("status", [403, 404, *([503, s3.DROPPED] if LONG else []), s3.CUT])
 def test_what_fails_between_plan_and_rows(lake, status):
     fault = Fault(status, on=False)
     with s3.counted(lake, fault) as (between, _):
@@ -108,6 +114,78 @@ def test_what_fails_between_plan_and_rows(lake, status):
         assert time.monotonic() - begun < LIMIT
         fault.on = False
         assert plan.to_arrow()["x"].to_pylist() == [5, 35]
+
+
+@pytest.fixture(scope="module")
+def tables(address, tmp_path_factory):
+    """The locations of a Delta and an Iceberg table, whose scans take the server's address."""
+    here = tmp_path_factory.mktemp("tables")
+    for first in range(0, 40, 10):
+        rows = pa.table({"x": range(first, first + 10)})
+        deltalake.write_deltalake(str(here / "delta"), rows, mode="append")
+    pafs.copy_files(str(here), "lake/tables", pafs.LocalFileSystem(), s3.client(address))
+    kept = {"warehouse": "s3://lake/ice", **for_pyiceberg("s3://", s3.environment(address))}
+    catalog = InMemoryCatalog("test", **kept)
+    catalog.create_namespace("db")
+    iceberg = catalog.create_table("db.t", pa.schema([("x", pa.int64())]))
+    for first in range(0, 40, 10):
+        iceberg.append(pa.table({"x": range(first, first + 10)}))
+    return {"delta": "s3://lake/tables/delta", "iceberg": iceberg.metadata_location}
+
+
+def scanned(format, tables, between):
+    cache.forget()
+    manifest.forget()
+    scan = {"delta": ss.scan_delta, "iceberg": ss.scan_iceberg}[format]
+    return scan(tables[format], storage_options=s3.environment(between))
+
+
+#    format, the end of an object's key
+METADATA = [
+    ("delta", "2.json"),
+    ("iceberg", ".metadata.json"),
+    ("iceberg", "-m0.avro"),
+    ("iceberg", ".avro"),
+]
+# Clients wait between retries, so most of these run in `make long` only.
+ONCE = (500, 503, s3.DROPPED, s3.CUT) if LONG else (s3.CUT,)
+ALL_FAULTS = (403, 404, 500, 503, s3.DROPPED, s3.CUT) if LONG else (403, 404)
+
+
+@pytest.mark.parametrize("format, suffix", METADATA)
+@pytest.mark.parametrize("status", ONCE)
+def test_metadata_that_fails_once(tables, address, format, suffix, status):
+    with s3.counted(address, Fault(status, times=1, suffix=suffix)) as (between, seen):
+        table = scanned(format, tables, between)
+        assert sorted(table.plan(WANTED).to_arrow()["x"].to_pylist()) == [5, 35]
+        assert len(seen) > len(set(seen)), "nothing was retried"
+
+
+@pytest.mark.parametrize("format, suffix", METADATA)
+@pytest.mark.parametrize("status", ALL_FAULTS)
+def test_metadata_that_fails(tables, address, format, suffix, status):
+    """A table without a commit, a manifest or a list of them is no table."""
+    begun = time.monotonic()
+    with s3.counted(address, Fault(status, suffix=suffix)) as (between, _):
+        with pytest.raises(ss.SourceError) as found:
+            scanned(format, tables, between).plan(WANTED).to_arrow()
+        assert len(str(found.value).splitlines()) == 1
+        assert time.monotonic() - begun < LIMIT
+
+
+@pytest.mark.parametrize("format", ["delta", "iceberg"])
+@pytest.mark.parametrize("status", ALL_FAULTS)
+def test_files_of_tables_that_fail(tables, address, format, status):
+    fault = Fault(status, on=False)
+    with s3.counted(address, fault) as (between, _):
+        plan = scanned(format, tables, between).plan(WANTED)
+        fault.on, begun = True, time.monotonic()
+        with pytest.raises(ss.SourceError) as found:
+            plan.to_arrow()
+        assert len(str(found.value).splitlines()) == 1
+        assert time.monotonic() - begun < LIMIT
+        fault.on = False
+        assert sorted(plan.to_arrow()["x"].to_pylist()) == [5, 35]
 
 
 def test_an_object_that_fails_amid_its_rows(lake, tmp_path):

@@ -10,6 +10,7 @@ import pytest
 
 import skipstone as ss
 from skipstone.bindings.storage import STORES, filesystem_with, for_deltalake, for_pyiceberg
+from skipstone.bindings.tables.delta.log import _file_system
 from tests.support.tables import s3
 from tests.support.tables.iceberg_tables import make
 
@@ -58,6 +59,22 @@ def test_each_spelling_means_one_thing():
         names = [name for option in table for name in option.names]
         assert len(names) == len(set(names)), store
         assert names == [name.lower() for name in names]
+
+
+#    options, the file system of a Delta table
+CLIENTS = [
+    ({"AWS_REGION": "eu-west-1"}, "s3"),
+    ({"fs.s3a.path.style.access": "true", "AWS_S3_ALLOW_UNSAFE_RENAME": "true"}, "s3"),
+    ({"AWS_REGION": "eu-west-1", "aws_bucket_key_enabled": "true"}, "py::object-store"),
+]
+
+
+@pytest.mark.parametrize("options, client", CLIENTS)
+def test_delta_tables_are_reached_by_pyarrow(monkeypatch, options, client):
+    """Threads wait for each other while deltalake opens files; it gets what only it knows."""
+    pytest.importorskip("deltalake")
+    monkeypatch.setenv("AWS_REGION", "eu-west-1")
+    assert _file_system(URI, options)[0].type_name == client
 
 
 def test_the_names_in_the_documents_are_read():

@@ -116,7 +116,7 @@ def locate(
         from skipstone.bindings.storage import for_deltalake
 
         options = for_deltalake(uri, options)
-    fs, root = _file_system(uri, None if storage_options is None else options)
+    fs, root = _file_system(uri, options)
     location = LogLocation(uri, fs, root, (), Meter(), time.time_ns())
     try:
         with location.meter.phase("listing"):
@@ -199,19 +199,24 @@ def _commit_time(commit: pafs.FileInfo, fs: pafs.FileSystem) -> float:
 COMMIT_TIMESTAMP: Final = re.compile(rb'"inCommitTimestamp"\s*:\s*(\d+)')
 
 
-def _file_system(
-    uri: str, storage_options: Mapping[str, str] | None
-) -> tuple[pafs.FileSystem, str]:
+def _file_system(uri: str, options: Mapping[str, str]) -> tuple[pafs.FileSystem, str]:
     """Return the file system that holds a table, and the table's folder on it.
 
     Raises:
         SourceError: the storage cannot be reached, or needs the package `deltalake`, which is not
             installed.
     """
-    scheme = scheme_of(uri)
-    if scheme in (None, "file") or (storage_options is None and scheme in KNOWN):
+    scheme, fs = scheme_of(uri), None
+    here = scheme in (None, "file") or (scheme in KNOWN and not options)
+    if scheme in KNOWN and not here:
+        from skipstone.bindings.storage import are_known, filesystem_with
+
+        # deltalake's own file system lets no other thread run while it opens a file.
+        if are_known(uri, options):
+            fs = filesystem_with(uri, options)
+    if here or fs is not None:
         try:
-            return resolve(uri)
+            return resolve(uri, fs)
         except SourceError:
             if scheme not in ("hdfs", "viewfs"):  # deltalake reaches these without libhdfs
                 raise
@@ -224,7 +229,7 @@ def _file_system(
             "pip install 'skipstone[delta]'"
         ) from e
     try:
-        return pafs.PyFileSystem(DeltaStorageHandler(uri, dict(storage_options or {}))), ""
+        return pafs.PyFileSystem(DeltaStorageHandler(uri, dict(options))), ""
     except (DeltaError, OSError, ValueError, TypeError) as e:
         raise SourceError(
             f"{shown(uri)}: the storage cannot be reached ({describe_error(e)}); "

@@ -133,7 +133,8 @@ class FileReader(Reader):
         fs, path = self._locate(action["path"])
         identity = identity_in(fs, path)
         source = fs.open_input_file(path)
-        parsed = footer_of(source, identity, heads, local=is_local(fs))
+        ranges = Ranges(source, is_local(fs), identity)
+        parsed = footer_of(ranges, heads)
         deleted = None
         if (vector := action["deletionVector"]) is not None:
             deleted = deleted_rows(vector, self.fs, self.root, int(parsed.rows.sum()))
@@ -148,7 +149,6 @@ class FileReader(Reader):
                 own[name] = own_name
             else:
                 constants[name] = pa.nulls(1, self.fields.schema.field(name).type)[0]
-        ranges = Ranges(source, is_local(fs), identity)
         return source, FileRead(path, parsed, ranges, None, own, constants, deleted)
 
     def read(self, task: FileTask) -> Iterator[pa.RecordBatch]:

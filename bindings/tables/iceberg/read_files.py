@@ -192,7 +192,8 @@ class FileReader(Reader):
             source.close()
             raise ValueError("read by row groups")
         local = task.path.startswith(("/", "file:"))
-        parsed = footer_of(source, identity, heads, local=local)
+        ranges = Ranges(source, local, identity)
+        parsed = footer_of(ranges, heads)
         deleted = self._deleted_by_position(task) if task.deletes else None
         schema, needed = parsed.head.columns, self.wanted.needed(task.filtered)
         without_ids = not has_ids(schema)
@@ -202,7 +203,6 @@ class FileReader(Reader):
         fields = [f for f in self.fields.iceberg.fields if f.name in needed]
         own = {f.name: schema.names[by_id[f.field_id][0]] for f in fields if f.field_id in by_id}
         constants = {f.name: _missing_value(f, task) for f in fields if f.name not in own}
-        ranges = Ranges(source, local, identity)
         return source, FileRead(task.path, parsed, ranges, None, own, constants, deleted)
 
     def read(self, task: FileTask) -> Iterator[pa.RecordBatch]:

@@ -20,6 +20,7 @@ from skipstone.bindings.tables.identity import FileIdentity
 from skipstone.bindings.tables.parquet import thrift
 from skipstone.bindings.tables.parquet.heads import MAGIC, Head, Heads, parse_footer
 from skipstone.bindings.tables.parquet.page_locations import page_locations_in_python
+from skipstone.bindings.tables.parquet.pages.ranges import Ranges
 from skipstone.bindings.tables.parquet.thrift import Fields, ThriftError, column_chunks
 from skipstone.ir.cached import cached_property
 from skipstone.kernels.decode import page_layout
@@ -243,7 +244,11 @@ def physical_type_of(physical: str, length: int) -> tuple[int, int]:
 
 
 def read_footer(
-    source: pa.NativeFile, heads: Heads | None = None, *, local: bool = False
+    source: pa.NativeFile,
+    heads: Heads | None = None,
+    *,
+    local: bool = False,
+    ranges: Ranges | None = None,
 ) -> tuple[ParsedFooter, int]:
     """Read a file's footer.
 
@@ -251,6 +256,7 @@ def read_footer(
         source: The file.
         heads: Heads of other files, to be shared; new ones are added.
         local: True if requests cost little.
+        ranges: Reads the file, so that what it reads is kept for later; None: `source` reads it.
 
     Returns:
         The footer, and the number of bytes that were read from storage.
@@ -258,40 +264,41 @@ def read_footer(
     Raises:
         OSError, ArrowException, ValueError: the footer cannot be read, or there is none.
     """
-    footer, nbytes = footer_bytes(source, local=local)
+    footer, nbytes = footer_bytes(source, local=local, ranges=ranges)
     return ParsedFooter(footer, heads), nbytes
 
 
-def footer_of(
-    source: pa.NativeFile, identity: FileIdentity | None, heads: Heads, *, local: bool
-) -> ParsedFooter:
+def footer_of(ranges: Ranges, heads: Heads) -> ParsedFooter:
     """Return a file's footer: the one that was read before if the file is the same, or read now.
 
     Args:
-        source: The file.
-        identity: What identifies its content, from before it was opened; None: nothing does.
-        heads, local: As for `read_footer`.
+        ranges: Reads the file.
+        heads: As for `read_footer`.
 
     Raises:
         OSError, ArrowException, ValueError: the footer cannot be read, or there is none.
     """
+    identity = ranges.identity
     found = None if identity is None else _recent.find(identity)
     if found is None:
-        found, _ = read_footer(source, heads, local=local)
+        found, _ = read_footer(ranges.source, heads, ranges=ranges)
         if identity is not None:
             _recent.put(identity, found, KEPT_BYTES + IN_MEMORY * len(found.data))
     return found
 
 
-def footer_bytes(source: pa.NativeFile, *, local: bool = False) -> tuple[bytes, int]:
+def footer_bytes(
+    source: pa.NativeFile, *, local: bool = False, ranges: Ranges | None = None
+) -> tuple[bytes, int]:
     """Read a file's footer; arguments, errors and results as for `read_footer`, but not parsed."""
+    local, read_at = (local, source.read_at) if ranges is None else (ranges.local, ranges.read_at)
     size = source.size()
     first = min(size, LOCAL_FETCH if local else FIRST_FETCH)
-    end = source.read_at(first, size - first)
+    end = read_at(first, size - first)
     length = int.from_bytes(end[-8:-4], "little")
     if end[-4:] != MAGIC or not 0 < length <= size - 8:
         pq.read_metadata(source)  # its error explains the problem
         raise ValueError("it does not end as a Parquet file")
     if length + 8 <= len(end):
         return end[-8 - length : -8], first
-    return source.read_at(length + 8 - first, size - 8 - length) + end[:-8], length + 8
+    return read_at(length + 8 - first, size - 8 - length) + end[:-8], length + 8

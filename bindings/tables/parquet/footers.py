@@ -29,6 +29,7 @@ from skipstone.bindings.tables.parquet.footer_blocks import (
 )
 from skipstone.bindings.tables.parquet.heads import MAGIC, Heads
 from skipstone.bindings.tables.parquet.pages.ranges import is_local
+from skipstone.bindings.tables.parquet.remote_footers import RemoteFooters
 from skipstone.ir.errors import SourceError, describe_error
 from skipstone.kernels.decode.footer_layout import (
     compiled_or_start,
@@ -286,7 +287,8 @@ def _iter_batches(
 ) -> Generator[list[tuple[bytes | Exception, int]]]:
     """Yield footers in the files' order: one by one while storage is quick, else in parallel."""
     at, quick = 0, True
-    read = functools.partial(_read_footer, filesystem=filesystem)
+    remote = RemoteFooters(filesystem, len(files))
+    read = functools.partial(_read_footer, filesystem=filesystem, remote=remote)
     while quick and at < len(files):
         start, batch = time.perf_counter(), files[at : at + BATCH_FILES]
         footers = [read(file) for file in batch]
@@ -305,7 +307,9 @@ def _iter_batches(
             readers.shutdown(wait=False, cancel_futures=True)
 
 
-def _read_footer(file: File, filesystem: pafs.FileSystem) -> tuple[bytes | Exception, int]:
+def _read_footer(
+    file: File, filesystem: pafs.FileSystem, remote: RemoteFooters
+) -> tuple[bytes | Exception, int]:
     """Return a footer, or why it cannot be read, and the bytes that were read from storage."""
     path, size = file
     local = is_local(filesystem)
@@ -316,6 +320,8 @@ def _read_footer(file: File, filesystem: pafs.FileSystem) -> tuple[bytes | Excep
             and isinstance(filesystem, pafs.LocalFileSystem)
             and (found := _pread(path, size)) is not None
         ):
+            return found
+        if (found := remote.read(path, size)) is not None:
             return found
         with filesystem.open_input_file(path) as source:
             return footer_bytes(source, local=local)

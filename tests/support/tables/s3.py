@@ -35,7 +35,12 @@ FAULTS = {
 }
 
 
-def no_fault(method: str, path: str, times: int) -> int | None:
+# The connection ends before an answer, or amid its body.
+DROPPED, CUT = "dropped", "cut"
+Fault = int | str | None
+
+
+def no_fault(method: str, path: str, times: int) -> Fault:
     """Return None: the server itself answers every request."""
     return None
 
@@ -46,13 +51,16 @@ class _Counting(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     target: str
     seen: list[str]
-    fault: Callable[[str, str, int], int | None]
+    fault: Callable[[str, str, int], Fault]
 
     def do_GET(self) -> None:
         asked = f"{self.command} {self.path}"
         self.seen.append(asked)
         status = type(self).fault(self.command, self.path, self.seen.count(asked))
-        if status is not None:
+        if status == DROPPED:
+            self.close_connection = True
+            return
+        if isinstance(status, int):
             body = FAULTS[status]
             self.send_response(status)
             self.send_header("Content-Type", "application/xml")
@@ -71,6 +79,8 @@ class _Counting(http.server.BaseHTTPRequestHandler):
                 self.send_header(name, value)
         self.send_header("Content-Length", answer.getheader("Content-Length") or str(len(body)))
         self.end_headers()
+        if status == CUT:
+            self.close_connection, body = True, body[: len(body) // 2]
         self.wfile.write(body)
         onward.close()
 
@@ -82,14 +92,14 @@ class _Counting(http.server.BaseHTTPRequestHandler):
 
 @contextlib.contextmanager
 def counted(
-    address: str, fault: Callable[[str, str, int], int | None] = no_fault
+    address: str, fault: Callable[[str, str, int], Fault] = no_fault
 ) -> Iterator[tuple[str, list[str]]]:
     """Yield the address of a server that passes reading requests on, and its list of them.
 
     Args:
         address: The server that has the data.
         fault: Takes a request's method and path, and how often it has come; returns the HTTP status
-            that answers it, or None to pass it on.
+            that answers it, `DROPPED`, `CUT`, or None to pass it on.
     """
     own = {"target": address.split("//")[1], "seen": [], "fault": staticmethod(fault)}
     handler = type("Counting", (_Counting,), own)

@@ -271,8 +271,15 @@ def test_files_that_cannot_be_read_are_kept_whole(tmp_path):
     assert plan.sizes.pages.files == 2 and plan.sizes.pages.rows is None
 
 
-def test_page_indexes_are_read_together(tmp_path, monkeypatch):
-    """One request for the indexes of a file, one for last pages, one for the ends of ranges."""
+@pytest.mark.parametrize("small, requests", [(True, 1), (False, 3)])
+def test_page_indexes_are_read_together(tmp_path, monkeypatch, small, requests):
+    """One request for the indexes of a file, one for last pages, one for the ends of ranges.
+
+    A small file is read whole.
+    """
+    if not small:
+        monkeypatch.setattr(byte_ranges, "LEAST", 0)
+        monkeypatch.setattr(byte_ranges.Ranges, "_widened", lambda self, span: span)
     path, reads = sorted_file(tmp_path), []
     plain = sorted_file(tmp_path, "plain.parquet", write_page_index=False)
     inner = byte_ranges.Ranges._read
@@ -285,7 +292,7 @@ def test_page_indexes_are_read_together(tmp_path, monkeypatch):
     where = f"x < 110 AND s >= {s(35)}"
     plan = ss.scan_parquet(["/t.parquet"], filesystem=memory).plan(where)
     assert list(plan.pages.values()) == [{0: [(30, 100)], 1: [(0, 50)]}]
-    assert len(reads) == 3, reads
+    assert len(reads) == requests, reads
     reads.clear()
     # Headers would have to be fetched one by one, or with all of the column.
     plan = ss.scan_parquet(["/plain.parquet"], filesystem=memory).plan(where)

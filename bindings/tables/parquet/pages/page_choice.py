@@ -19,7 +19,7 @@ from skipstone.bindings.tables.parquet.pages.page_checks import (
     without_dictionary,
 )
 from skipstone.bindings.tables.parquet.pages.page_file import ChunkPart
-from skipstone.bindings.tables.parquet.pages.ranges import Ranges, ReadAhead
+from skipstone.bindings.tables.parquet.pages.ranges import Ranges
 from skipstone.kernels.run.recent import Recent
 
 Ints = npt.NDArray[np.int64]
@@ -112,13 +112,14 @@ def look_up(wanted: Sequence[tuple[RowGroup, str]], *, judged: bool = False) -> 
             for span in (c.offset_index, c.column_index if judged else None)
             if span is not None
         ]
-        ahead = ReadAhead(of_file[0][0].ranges, indexes)
-        listed = [pages_of(c, ahead) for _, _, c in of_file]
-        ahead.read_more(
-            [s for found in listed if found is not None for s in header_spans(found, found.last)]
+        ranges = of_file[0][0].ranges
+        ranges.read(indexes, keep=True)
+        listed = [pages_of(c, ranges) for _, _, c in of_file]
+        ranges.read(
+            [s for found in listed if found is not None for s in header_spans(found, found.last)],
+            keep=True,
         )
         for g, name, _ in of_file:
-            g.ranges = ahead
             g.pages_of(name)
 
 

@@ -21,7 +21,6 @@ from skipstone.bindings.tables.parquet.pages.chunk_pages import Pages
 from skipstone.bindings.tables.parquet.pages.leaf_types import LeafType
 from skipstone.bindings.tables.parquet.pages.page_checks import have_listed_headers, header_spans
 from skipstone.bindings.tables.parquet.pages.page_choice import RowGroup, Window, look_up
-from skipstone.bindings.tables.parquet.pages.ranges import ReadAhead
 from skipstone.bindings.tables.parquet.pages.read_pages import (
     UNREADABLE,
     FileRead,
@@ -162,9 +161,10 @@ def _remaining(
     """Return the row ranges of a file that lie in the windows."""
     ranges = {g.number: [(w.first, w.stop) for w in windows.get(id(g), ())] for g in groups}
     ends = [(g, *one) for g in groups for one in _listed_ends(g, ranges[g.number])]
-    ahead = ReadAhead(file.ranges, [s for _, found, at in ends for s in header_spans(found, at)])
+    if not file.ranges.local:
+        file.ranges.read([s for _, found, at in ends for s in header_spans(found, at)], keep=True)
     for g, found, at in ends:
-        if not have_listed_headers(found, at, ahead):
+        if not have_listed_headers(found, at, file.ranges):
             ranges[g.number] = [(0, g.rows)]
     pages = remaining = 0
     for g in groups:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import bisect
+import operator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -14,13 +16,63 @@ from skipstone.kernels.run.pool import ContextPool
 # Gaps up to this many bytes are read and thrown away, because a request costs as much. Storage of
 # objects answers in some 20 ms and gives some 50 MB/s to each request.
 LOCAL_GAP, REMOTE_GAP = 1 << 12, 1 << 20
+# A remote read takes at least so many bytes, and a file of up to REMOTE_GAP bytes whole: what comes
+# next, such as the page behind a header, is often among them.
+LEAST: Final = 1 << 18
+MOST_KEPT: Final = 1 << 24  # bytes of a remote file that may be asked for again
 IN_FLIGHT: Final = 8  # requests to remote storage at once, for each file
 
 Span = tuple[int, int]  # start and stop, in bytes
+Piece = tuple[int, memoryview]  # where it starts in the file, and its bytes
+_position = operator.itemgetter(0)
+
+
+class Pieces:
+    """Pieces of a file that were read.
+
+    Args:
+        spans: The ranges that were read.
+        data: The bytes of each.
+
+    Attributes:
+        nbytes: The bytes of all pieces.
+    """
+
+    def __init__(self, spans: Sequence[Span] = (), data: Iterable[memoryview] = ()) -> None:
+        self._pieces: list[Piece] = []  # changed in single steps, as threads may look
+        self.nbytes = 0
+        self.add((start, piece) for (start, _), piece in zip(spans, data, strict=True))
+
+    def __iter__(self) -> Iterator[Piece]:
+        return iter(self._pieces)
+
+    def add(self, pieces: Iterable[Piece]) -> None:
+        """Add pieces."""
+        for piece in pieces:
+            bisect.insort(self._pieces, piece, key=_position)
+            self.nbytes += piece[1].nbytes
+
+    def __contains__(self, span: Span) -> bool:
+        return self._find(span) is not None
+
+    def __getitem__(self, span: Span) -> memoryview:
+        found = self._find(span)
+        if found is None:
+            raise OSError(f"expected the bytes {span[0]} to {span[1]}, which are not there")
+        return found
+
+    def _find(self, span: Span) -> memoryview | None:
+        """Return the bytes of a range; None unless the nearest piece before its start has them."""
+        start, stop = span
+        i = bisect.bisect_right(self._pieces, start, key=_position) - 1
+        if i < 0:
+            return None
+        first, data = self._pieces[i]
+        return data[start - first : stop - first] if start <= stop <= first + data.nbytes else None
 
 
 class Ranges:
-    """Byte ranges of an open file.
+    """Byte ranges of an open file. Short reads of remote files are kept, with what follows them.
 
     Args:
         source: The file.
@@ -28,21 +80,23 @@ class Ranges:
         identity: What identifies the file's content, from before it was opened; None: nothing does.
 
     Attributes:
-        local, identity: As given.
+        source, local, identity: As given.
         size: The size of the file, in bytes.
     """
 
     def __init__(
         self, source: pa.NativeFile, local: bool, identity: FileIdentity | None = None
     ) -> None:
-        self._source, self.local, self.identity = source, local, identity
+        self.source, self.local, self.identity = source, local, identity
         self.size = int(source.size())
+        self._kept = Pieces()
 
-    def read(self, spans: Sequence[Span]) -> list[memoryview]:
+    def read(self, spans: Sequence[Span], *, keep: bool = False) -> list[memoryview]:
         """Read ranges.
 
         Args:
             spans: Ranges in any order, none of them past the end of the file.
+            keep: True to keep what is read of a remote file, however long it is.
 
         Returns:
             The bytes of each range, which may share memory.
@@ -50,18 +104,33 @@ class Ranges:
         Raises:
             OSError: the file cannot be read, or is shorter.
         """
-        joined = join_near(spans, LOCAL_GAP if self.local else REMOTE_GAP)
-        if self.local or len(joined) == 1:
-            buffers = [self._read(span) for span in joined]
-        else:
-            with ContextPool(min(IN_FLIGHT, len(joined)), "skipstone-ranges") as pool:
-                buffers = list(pool.map(self._read, joined))
-        out = []
-        for start, stop in spans:
-            i = _holding(joined, start)
-            first = joined[i][0]
-            out.append(buffers[i][start - first : stop - first])
-        return out
+        if self.local:
+            joined = join_near(spans, LOCAL_GAP)
+            read = Pieces(joined, map(self._read, joined))
+            return [read[span] for span in spans]
+        missing = [span for span in spans if span not in self._kept]
+        joined = join_near([self._widened(span) for span in missing], REMOTE_GAP)
+        read = Pieces(joined, self._read_remote(joined))
+        found = [self._kept[span] if span in self._kept else read[span] for span in spans]
+        room = self._kept.nbytes < MOST_KEPT
+        self._kept.add(p for p in read if keep or (room and p[1].nbytes <= REMOTE_GAP))
+        return found
+
+    def read_at(self, size: int, start: int) -> bytes:
+        """Read `size` bytes from a position on; errors as for `read`."""
+        return bytes(self.read([(start, start + size)])[0])
+
+    def _widened(self, span: Span) -> Span:
+        """Return the range to read of a remote file for a range."""
+        if self.size <= REMOTE_GAP:
+            return 0, max(self.size, span[1])
+        return span[0], max(span[1], min(span[0] + LEAST, self.size))
+
+    def _read_remote(self, spans: Sequence[Span]) -> list[memoryview]:
+        if len(spans) <= 1:
+            return [self._read(span) for span in spans]
+        with ContextPool(min(IN_FLIGHT, len(spans)), "skipstone-ranges") as pool:
+            return list(pool.map(self._read, spans))
 
     def read_into(self, wanted: Sequence[tuple[Span, memoryview]]) -> None:
         """Read ranges, each into a buffer of its size.
@@ -82,41 +151,16 @@ class Ranges:
         Raises:
             OSError: the file cannot be read, or is shorter.
         """
-        self._source.seek(start)
-        if self._source.readinto(into) != len(into):
+        self.source.seek(start)
+        if self.source.readinto(into) != len(into):
             raise OSError(f"expected {len(into)} bytes at {start}")
 
     def _read(self, span: Span) -> memoryview:
         start, stop = span
-        data = memoryview(self._source.read_at(stop - start, start))
+        data = memoryview(self.source.read_at(stop - start, start))
         if data.nbytes != stop - start:
             raise OSError(f"expected {stop - start} bytes at {start}, got {data.nbytes}")
         return data
-
-
-class ReadAhead(Ranges):
-    """Byte ranges of an open file; some of them are read in advance, together.
-
-    Args:
-        ranges: Reads the file.
-        spans: The ranges to read now.
-    """
-
-    def __init__(self, ranges: Ranges, spans: Sequence[Span]) -> None:
-        self._source, self.local, self.size = ranges._source, ranges.local, ranges.size
-        self.identity = ranges.identity
-        self._held = dict(zip(spans, ranges.read(spans), strict=True))
-
-    def read_more(self, spans: Sequence[Span]) -> None:
-        """Read further ranges now."""
-        new = [span for span in dict.fromkeys(spans) if span not in self._held]
-        self._held |= zip(new, super().read(new), strict=True)
-
-    def read(self, spans: Sequence[Span]) -> list[memoryview]:
-        """Return ranges; see `Ranges.read`."""
-        if all(span in self._held for span in spans):
-            return [self._held[span] for span in spans]
-        return super().read(spans)
 
 
 def join_near(spans: Sequence[Span], gap: int) -> list[Span]:
@@ -133,18 +177,6 @@ def join_near(spans: Sequence[Span], gap: int) -> list[Span]:
         else:
             out.append((start, stop))
     return out
-
-
-def _holding(joined: Sequence[Span], start: int) -> int:
-    """Return the index of the range that holds a position."""
-    low, high = 0, len(joined) - 1
-    while low < high:
-        middle = (low + high + 1) // 2
-        if joined[middle][0] <= start:
-            low = middle
-        else:
-            high = middle - 1
-    return low
 
 
 def is_local(filesystem: pafs.FileSystem) -> bool:

@@ -1,7 +1,8 @@
 """An S3 server on this machine that answers each request 10 ms later, as a near store does.
 
-`python -m bench.spark.slow_s3 TARGET PORT DELAY` is the process between clients and the server: it
-waits DELAY seconds before each request, and passes it on to the port TARGET.
+`python -m bench.slow_s3 TARGET PORT DELAY LOG` is the process between clients and the server: it
+waits DELAY seconds before each request, writes its method and path as a line to the file LOG, and
+passes it on to the port TARGET.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 from unittest import mock
 
 import pyarrow.fs as pafs
@@ -74,7 +75,9 @@ def spark_settings(address: str, hadoop: str) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def slow_store(folder: Path, tables: Sequence[Path]) -> Iterator[str]:
+def slow_store(
+    folder: Path, tables: Sequence[Path], delay: float = DELAY, log: Path = Path(os.devnull)
+) -> Iterator[str]:
     """Run the server with some folders of files in its bucket, and yield its address.
 
     Clients of this process find it through the environment.
@@ -82,6 +85,8 @@ def slow_store(folder: Path, tables: Sequence[Path]) -> Iterator[str]:
     Args:
         folder: Where the server may write.
         tables: Folders; their files are copied under the folder's name.
+        delay: Seconds before each request.
+        log: The file that gets a line for each request: its method and path.
     """
     port = _free_port()
     env = {**os.environ, "GATEWAY_PORT": str(port), "SERVICES": "s3", "HOME": str(folder)}
@@ -89,13 +94,15 @@ def slow_store(folder: Path, tables: Sequence[Path]) -> Iterator[str]:
         _wait(port)
         _upload(f"http://127.0.0.1:{port}", tables)
         between = _free_port()
-        command = [sys.executable, "-m", "bench.spark.slow_s3", str(port), str(between), str(DELAY)]
+        values = (port, between, delay, log)
+        command = [sys.executable, "-m", "bench.slow_s3", *map(str, values)]
         address = f"http://127.0.0.1:{between}"
         found = {
             "AWS_ENDPOINT_URL": address,
             "AWS_ACCESS_KEY_ID": KEY,
             "AWS_SECRET_ACCESS_KEY": KEY,
             "AWS_REGION": REGION,
+            "AWS_ALLOW_HTTP": "true",
         }
         with _running(command, dict(os.environ), CHECKOUT), mock.patch.dict(os.environ, found):
             _wait(between)
@@ -151,6 +158,12 @@ async def _head(reader: asyncio.StreamReader) -> tuple[bytes, dict[bytes, bytes]
     return head, {name.strip().lower(): value.strip() for name, _, value in fields}
 
 
+def _without_expectation(head: bytes) -> bytes:
+    """Return the lines before a body without `Expect: 100-continue`, which is answered here."""
+    lines = head.split(b"\r\n")
+    return b"\r\n".join(line for line in lines if not line.lower().startswith(b"expect:"))
+
+
 async def _body(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, fields: dict[bytes, bytes]
 ) -> None:
@@ -173,13 +186,20 @@ async def _body(
 
 
 async def _pass_on(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, target: int, delay: float
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    target: int,
+    delay: float,
+    log: IO[bytes],
 ) -> None:
     onward, out = await asyncio.open_connection("127.0.0.1", target, limit=PIECE)
     with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
         while (request := await _head(reader)) is not None:
+            log.write(request[0].split(b" HTTP/")[0] + b"\n")
             await asyncio.sleep(delay)
-            out.write(request[0])
+            if b"expect" in request[1]:
+                writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            out.write(_without_expectation(request[0]))
             await _body(reader, out, request[1])
             await out.drain()
             answer = await _head(onward)
@@ -194,13 +214,14 @@ async def _pass_on(
         each.close()
 
 
-async def _serve(target: int, port: int, delay: float) -> None:
+async def _serve(target: int, port: int, delay: float, log: IO[bytes]) -> None:
     async def one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await _pass_on(reader, writer, target, delay)
+        await _pass_on(reader, writer, target, delay, log)
 
     server = await asyncio.start_server(one, "127.0.0.1", port, limit=PIECE)
     await server.serve_forever()
 
 
 if __name__ == "__main__":
-    asyncio.run(_serve(int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])))
+    with open(sys.argv[4], "ab", buffering=0) as lines:
+        asyncio.run(_serve(int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]), lines))

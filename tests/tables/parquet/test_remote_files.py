@@ -1,0 +1,258 @@
+"""Files in object stores: a footer by one request, and pieces of a file that are read once."""
+
+import fsspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+import pytest
+
+import skipstone as ss
+from skipstone.bindings.tables.parquet.footer import footer_bytes
+from skipstone.bindings.tables.parquet.pages import ranges
+from skipstone.bindings.tables.parquet.pages.ranges import LEAST, REMOTE_GAP, Ranges
+from skipstone.bindings.tables.parquet.remote_footers import FEW, RemoteFooters
+from tests.support.effort import LONG
+from tests.support.tables import footers as hand
+from tests.support.tables import pages
+from tests.support.tables.page_indexes import (
+    CONDITIONS_OF_INDEXES,
+    OFFSET_INDEX,
+    index_file,
+    index_span,
+)
+
+NEW_FIELD, LOGICAL_TYPE, NEW_TYPE = 77, 10, 40  # of Parquet versions to come
+
+
+@pytest.fixture
+def remote(tmp_path):
+    """Return a function that puts a local file in a remote store, and its reader of footers."""
+    store = pafs._MockFileSystem()
+
+    def put(path, name):
+        with store.open_output_stream(name) as out:
+            out.write(path.read_bytes())
+        return RemoteFooters(store, FEW)
+
+    return store, put
+
+
+def write(path, **options):
+    pq.write_table(pa.table({"x": range(100), "s": list("ab") * 50}), path, **options)
+
+
+def as_written(path):
+    pass
+
+
+def with_an_unknown_field(path):
+    footer = hand.read_footer(path)
+    footer[NEW_FIELD] = hand.I64, 5
+    hand.write_footer(path, footer)
+
+
+def with_an_unknown_statistic(path):
+    hand.restate(path, {NEW_FIELD: True})
+
+
+def with_an_unknown_type(path):
+    footer = hand.read_footer(path)
+    footer[2][1][1][1][LOGICAL_TYPE] = hand.STRUCT, {NEW_TYPE: (hand.STRUCT, {})}
+    hand.write_footer(path, footer)
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+def empty(path):
+    path.write_bytes(b"")
+
+
+#   a change to the file, whether pyarrow's copy of the footer is taken
+WRITTEN = [
+    (as_written, True),
+    (with_an_unknown_field, False),
+    (with_an_unknown_statistic, False),
+    (with_an_unknown_type, False),
+    (cut, False),
+    (empty, False),
+]
+
+
+@pytest.mark.parametrize("change, taken", WRITTEN)
+def test_a_footer_is_the_files_own(tmp_path, remote, change, taken):
+    store, put = remote
+    path = tmp_path / "a.parquet"
+    write(path)
+    change(path)
+    found = put(path, "a").read("a", path.stat().st_size)
+    assert (found is not None) == taken
+    if taken:
+        with store.open_input_file("a") as source:
+            assert found == footer_bytes(source)
+
+
+def test_footers_of_other_writers(tmp_path, remote):
+    """Whatever is taken is, byte for byte, what the file has."""
+    store, put = remote
+    for i, options in enumerate(
+        [
+            {"version": "1.0", "use_dictionary": False},
+            {"write_page_index": True, "row_group_size": 7},
+            {"store_schema": False, "write_statistics": False},
+            {"use_deprecated_int96_timestamps": True, "compression": "zstd"},
+        ]
+    ):
+        path = tmp_path / f"{i}.parquet"
+        write(path, **options)
+        found = put(path, str(i)).read(str(i), path.stat().st_size)
+        with store.open_input_file(str(i)) as source:
+            assert found == footer_bytes(source), options
+
+
+@pytest.mark.parametrize("size", [-1, 0])
+def test_unknown_sizes(tmp_path, remote, size):
+    write(tmp_path / "a.parquet")
+    assert remote[1](tmp_path / "a.parquet", "a").read("a", size) is None
+
+
+def test_unknown_footers_are_judged_as_local_ones(tmp_path):
+    """In a store, too, what pyarrow drops is unknown, not absent."""
+    store = pafs._MockFileSystem()
+    for i in range(2 * FEW):
+        path = tmp_path / f"{i:02}.parquet"
+        pq.write_table(pa.table({"x": range(i, i + 3), "s": [str(i)] * 3}), path)
+        if i % 2:
+            with_an_unknown_type(path)
+        with store.open_output_stream(path.name) as out:
+            out.write(path.read_bytes())
+    names = [f"{i:02}.parquet" for i in range(2 * FEW)]
+    table = ss.scan_parquet(names, filesystem=store)
+    local = ss.scan_parquet([str(tmp_path / name) for name in names])
+    for where in ("x = 5", "s = '4'", "s > '6' OR x < 2", "s IS NULL"):
+        kept = [path.rpartition("/")[2] for path in local.plan(where).files]
+        assert list(table.plan(where).files) == kept, where
+
+
+REMOTE = pafs.PyFileSystem(pafs.FSSpecHandler(fsspec.filesystem("file")))
+# Bytes between ranges that are joined, least bytes of a read, most bytes that are kept.
+COSTS = [(0, 0, 0), (100, 300, 1 << 24), (2_000, 500, 3_000), (REMOTE_GAP, LEAST, 1 << 24)]
+
+
+def set_costs(monkeypatch, costs):
+    for name, value in zip(("REMOTE_GAP", "LEAST", "MOST_KEPT"), costs, strict=True):
+        monkeypatch.setattr(ranges, name, value)
+
+
+def rows(files, where, columns=None, filesystem=None):
+    plan = ss.scan_parquet(files, filesystem=filesystem).plan(where, columns=columns)
+    return plan.to_arrow()
+
+
+@pytest.mark.parametrize("seed", range(100 if LONG else 4))
+def test_rows_are_those_of_local_files(seed, tmp_path, monkeypatch):
+    set_costs(monkeypatch, COSTS[seed % len(COSTS)])
+    data = pages.table(seed)
+    files = [str(tmp_path / f"{i}.parquet") for i in range(2)]
+    for i, file in enumerate(files):
+        pages.write(file, data.slice(i * 1500, 1500), seed)
+    for where in pages.CONDITIONS:
+        for columns in (None, ["u", "q"]):
+            expected, got = rows(files, where, columns), rows(files, where, columns, REMOTE)
+            assert got.equals(expected) or str(got.to_pylist()) == str(expected.to_pylist()), where
+
+
+@pytest.mark.parametrize("seed", range(100 if LONG else 4))
+def test_damaged_offset_indexes_lose_no_row(seed, tmp_path, monkeypatch):
+    set_costs(monkeypatch, COSTS[seed % len(COSTS)])
+    random, path = np.random.default_rng(seed), tmp_path / "t.parquet"
+    file = index_file(path, seed, use_dictionary=bool(seed % 2))
+    first, stop = index_span(path, OFFSET_INDEX)
+    good = path.read_bytes()
+    expected = [rows([file], where, ["k", "u"]) for where in CONDITIONS_OF_INDEXES]
+    for _ in range(10):
+        data = bytearray(good)
+        for at in random.integers(first, stop, random.integers(1, 30)):
+            data[at] = random.integers(256)
+        path.write_bytes(data)
+        for where, same in zip(CONDITIONS_OF_INDEXES, expected, strict=True):
+            assert rows([file], where, ["k", "u"], REMOTE).equals(same), where
+
+
+class Source:
+    """A file in memory that notes what is read."""
+
+    def __init__(self, data):
+        self.data, self.read = data, []
+
+    def size(self):
+        return len(self.data)
+
+    def read_at(self, size, start):
+        self.read.append((start, start + size))
+        return self.data[start : start + size]
+
+
+LARGE = 8 * REMOTE_GAP
+
+
+def file_of(size, local=False):
+    source = Source(np.random.default_rng(size).bytes(size))
+    return source, Ranges(source, local)
+
+
+def test_a_short_read_takes_what_follows():
+    source, found = file_of(LARGE)
+    found.read([(100, 110)])
+    found.read([(100 + LEAST - 5, 100 + LEAST), (105, 200)])
+    assert source.read == [(100, 100 + LEAST)]
+    found.read([(LARGE - 10, LARGE)])
+    assert source.read[1:] == [(LARGE - 10, LARGE)]
+
+
+def test_a_small_file_is_read_whole():
+    source, found = file_of(REMOTE_GAP)
+    assert found.read([(7, 9)]) == [source.data[7:9]]
+    assert found.read_at(3, 100) == source.data[100:103]
+    assert source.read == [(0, REMOTE_GAP)]
+
+
+def test_long_reads_are_not_kept_unless_asked():
+    long = (0, 3 * REMOTE_GAP)
+    source, found = file_of(LARGE)
+    for keep, reads in [(False, 1), (True, 2), (False, 2)]:
+        found.read([long], keep=keep)
+        assert len(source.read) == reads
+
+
+def test_what_is_kept_is_bounded(monkeypatch):
+    monkeypatch.setattr(ranges, "MOST_KEPT", 2 * LEAST)
+    _, found = file_of(8 * LARGE)
+    for start in range(0, 8 * LARGE, 2 * REMOTE_GAP):
+        found.read([(start, start + 10)])
+    assert found._kept.nbytes == 2 * LEAST
+
+
+@pytest.mark.parametrize("local", [False, True])
+@pytest.mark.parametrize("size", [0, 1, 5_000, REMOTE_GAP + 1, 3 * REMOTE_GAP])
+def test_ranges_are_the_files_bytes(size, local):
+    """Whatever was read before, in any order, overlapping or empty."""
+    source, found = file_of(size, local)
+    r = np.random.default_rng(3)
+    for _ in range(60):
+        spans = [tuple(sorted(r.integers(0, size + 1, 2).tolist())) for _ in range(3)]
+        if r.integers(2):
+            spans = [(start, min(stop, start + 40)) for start, stop in spans]
+        keep = bool(r.integers(2))
+        assert found.read(spans, keep=keep) == [source.data[a:b] for a, b in spans]
+
+
+@pytest.mark.parametrize("span", [(-5, 10), (20, 10), (90, 101), (200, 300)])
+@pytest.mark.parametrize("size", [100, LARGE])
+def test_ranges_outside_of_the_file(span, size):
+    start, stop = span if size == 100 else (span[0] + LARGE - 100, span[1] + LARGE - 100)
+    if start < 0 or start > stop or stop > size:
+        with pytest.raises((OSError, ValueError)):
+            file_of(size)[1].read([(start, stop)])
