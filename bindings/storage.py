@@ -68,6 +68,11 @@ def _seconds(text: str) -> float:
     return float(found[1]) * {"ms": 1e-3, "m": 60.0}.get(found[2] or "s", 1.0)
 
 
+def _query(text: str) -> str:
+    """Return a SAS token as pyarrow appends it to addresses."""
+    return text if text.startswith("?") else f"?{text}"
+
+
 S3: Final = (
     Option("access_key", "AWS_ACCESS_KEY_ID", "s3.access-key-id",
            ("access_key_id", "access_key", "key", "client.access-key-id", "fs.s3a.access.key")),
@@ -114,7 +119,7 @@ ABFS: Final = (
            ("account_key", "access_key", "azure_storage_access_key",
             "azure_storage_master_key")),
     Option("sas_token", "AZURE_STORAGE_SAS_TOKEN", "adls.sas-token",
-           ("sas_token", "sas_key", "azure_storage_sas_key")),
+           ("sas_token", "sas_key", "azure_storage_sas_key"), _query),
     Option("tenant_id", "AZURE_STORAGE_TENANT_ID", "adls.tenant-id",
            ("tenant_id", "azure_tenant_id")),
     Option("client_id", "AZURE_STORAGE_CLIENT_ID", "adls.client-id",
@@ -133,11 +138,24 @@ WRITING: Final = frozenset(
         "delta_dynamo_table_name",
     }
 )
+AZURE: Final = ".core.windows.net"  # behind the account and the kind of service
 # Options that say the opposite of one of the table's: name -> the keyword.
 NEGATED: Final = {
     "fs.s3a.path.style.access": "force_virtual_addressing",
     "fs.s3a.connection.ssl.enabled": "allow_http",
 }
+# What all clients of S3 read alike, by pyarrow's keywords.
+ALIKE: Final = frozenset(
+    {
+        "access_key",
+        "secret_key",
+        "session_token",
+        "region",
+        "endpoint_override",
+        "allow_http",
+        "anonymous",
+    }
+)
 KEY_FILES: Final = frozenset(
     {
         "google_application_credentials",
@@ -199,17 +217,25 @@ def filesystem_with(where: Any, options: Mapping[str, str] | None) -> pafs.FileS
         ) from e
 
 
-def are_known(where: Any, options: Mapping[str, str] | None) -> bool:
-    """Return True if `filesystem_with` knows all options of a location, by their names.
+def plain_s3(where: Any, options: Mapping[str, str] | None) -> pafs.FileSystem | None:
+    """Return pyarrow's file system if options say only what all clients of S3 read alike.
 
-    Example:
-        >>> are_known("s3://bucket/t", {"AWS_REGION": "eu-west-1"})
-        True
+    These are keys, a token, the region, an endpoint, or no signature. Other clients read the rest
+    in ways of their own, such as roles, addresses with the bucket and times.
+
+    Args:
+        where, options: As for `filesystem_with`.
     """
     scheme = scheme_of(path_text(where)) or ""
-    names = {name for o in STORES.get(SCHEME_ALIASES.get(scheme, scheme), ()) for name in o.names}
-    names |= {*WRITING, *NEGATED}
-    return all(name.lower() in names for name in options_of(options))
+    alike = {*WRITING, *(name for o in S3 if o.arrow in ALIKE for name in o.names)}
+    if SCHEME_ALIASES.get(scheme, scheme) != "s3" or not all(
+        name.lower() in alike for name in options_of(options)
+    ):
+        return None
+    try:
+        return filesystem_with(where, options)
+    except SourceError:  # such as a key without its secret, which the environment may have
+        return None
 
 
 def for_deltalake(where: Any, options: Mapping[str, str] | None) -> dict[str, str]:
@@ -317,14 +343,20 @@ def _gs(uri: str, keywords: dict[str, Any]) -> pafs.FileSystem:
 
 
 def _abfs(uri: str, keywords: dict[str, Any]) -> pafs.FileSystem:
-    host = re.match(r"abfss?://[^@/]+@([^./]+)\.", uri, re.IGNORECASE)
-    name = keywords.get("account_name") or (host and host[1])
-    if not name:
+    host = re.match(r"abfss?://[^@/]+@([^./]+)\.(?:(?:dfs|blob)(\.[^/:]+))?", uri, re.IGNORECASE)
+    given, named = keywords.get("account_name"), host and host[1]
+    if given and named and given.lower() != named.lower():
+        raise SourceError(
+            f"the URI names the account {named!r}, and storage_options {given!r}; give one of them"
+        )
+    if not given and not named:
         raise SourceError(
             "the account of the storage is unknown; expected "
             "abfss://container@account.dfs.core.windows.net/path, or the option account_name"
         )
-    return pafs.AzureFileSystem(**{**keywords, "account_name": name})
+    if host and host[2] and host[2].lower() != AZURE:  # such as OneLake, and national clouds
+        keywords |= {f"{kind}_storage_authority": f".{kind}{host[2]}" for kind in ("dfs", "blob")}
+    return pafs.AzureFileSystem(**{**keywords, "account_name": given or named})
 
 
 def _of_profile(name: str) -> dict[str, str]:

@@ -83,7 +83,7 @@ def _cold(report: Report, flat: Path, hive: Path, files: int, rounds: int) -> No
                 seconds[what].append(time.perf_counter() - start)
             equal(what, found, 1)
     timings = {what: Timing(tuple(s)) for what, s in seconds.items()}
-    group = "a fresh process, one id"
+    group = f"a fresh process, one id in {files:,} files"
     for what, t in timings.items():
         engine = OWN if what.startswith("scan") else what
         report.rows.append({"": f"{group}: {what}", "ms": t.best * 1e3})

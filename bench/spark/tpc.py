@@ -246,7 +246,8 @@ def _summary(report: Report, lake: str, found: dict[str, Found], most: float) ->
             f"{lake}: the sum, as a share of plain Spark's", own / plain, most, at_most=True
         ),
         Requirement(
-            f"{lake}: the slowest query ({slowest}), as a share of 1.05 times or 50 ms more",
+            f"{lake}: the slowest query ({slowest}), relative to 1.05 times plain Spark's time, or "
+            "50 ms more",
             found[slowest].excess,
             1,
             at_most=True,

@@ -9,8 +9,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import skipstone as ss
-from skipstone.bindings.storage import STORES, filesystem_with, for_deltalake, for_pyiceberg
-from skipstone.bindings.tables.delta.log import _file_system
+from skipstone.bindings.storage import (
+    STORES,
+    filesystem_with,
+    for_deltalake,
+    for_pyiceberg,
+    plain_s3,
+)
 from tests.support.tables import s3
 from tests.support.tables.iceberg_tables import make
 
@@ -61,20 +66,30 @@ def test_each_spelling_means_one_thing():
         assert names == [name.lower() for name in names]
 
 
-#    options, the file system of a Delta table
+#    URI, options, whether pyarrow's client reads a Delta table
 CLIENTS = [
-    ({"AWS_REGION": "eu-west-1"}, "s3"),
-    ({"fs.s3a.path.style.access": "true", "AWS_S3_ALLOW_UNSAFE_RENAME": "true"}, "s3"),
-    ({"AWS_REGION": "eu-west-1", "aws_bucket_key_enabled": "true"}, "py::object-store"),
+    (URI, {"AWS_REGION": "eu-west-1"}, True),
+    (URI, {"key": "a", "secret": "b", "token": "c", "AWS_S3_ALLOW_UNSAFE_RENAME": "true"}, True),
+    (URI, {"endpoint": "http://h:9", "anon": "true"}, True),
+    # Clients read these in different ways, or pyarrow not at all.
+    (URI, {"AWS_REGION": "eu-west-1", "aws_bucket_key_enabled": "true"}, False),
+    (URI, {"endpoint": "http://h:9", "AWS_VIRTUAL_HOSTED_STYLE_REQUEST": "true"}, False),
+    (URI, {"key": "a"}, False),
+    (URI, {"AWS_REGION": "eu-west-1", "AWS_ALLOW_HTTP": "on"}, False),
+    (URI, {"AWS_REGION": "eu-west-1", "timeout": "1m 30s"}, False),
+    (URI, {"AWS_IAM_ROLE_ARN": "arn:aws:iam::1:role/r"}, False),
+    ("abfss://c@one.dfs.core.windows.net/t", {"account_key": "eA=="}, False),
+    ("gs://b/t", {"anon": "true"}, False),
 ]
 
 
-@pytest.mark.parametrize("options, client", CLIENTS)
-def test_delta_tables_are_reached_by_pyarrow(monkeypatch, options, client):
-    """Threads wait for each other while deltalake opens files; it gets what only it knows."""
-    pytest.importorskip("deltalake")
+@pytest.mark.parametrize("uri, options, ours", CLIENTS)
+def test_clients_of_delta_tables(monkeypatch, uri, options, ours):
+    """Threads wait for each other while deltalake's opens files; it gets what only it knows."""
     monkeypatch.setenv("AWS_REGION", "eu-west-1")
-    assert _file_system(URI, options)[0].type_name == client
+    fs = plain_s3(uri, options)
+    assert (fs is not None) == ours
+    assert fs is None or fs.type_name == "s3"
 
 
 def test_the_names_in_the_documents_are_read():
@@ -112,6 +127,7 @@ def test_wrong_options(scan, options, words):
         ("hdfs://name/t", {"user": "x"}, "not known for hdfs"),
         ("https://host/t.parquet", {"user": "x"}, "not known for https"),
         ("abfss://container/t", {"account_key": "eA=="}, "account of the storage is unknown"),
+        ("abfss://c@one.dfs.core.windows.net/t", {"account_name": "two"}, "'one'.*'two'"),
         ("gs://b/t", {"GOOGLE_SERVICE_ACCOUNT": "f.json"}, "GOOGLE_APPLICATION_CREDENTIALS"),
     ],
 )
@@ -132,6 +148,31 @@ def test_other_stores():
     fs = filesystem_with("gs://b/t", {"gcs.oauth2.token": "t", "gcs.project-id": "p"})
     assert fs.__reduce__()[1][0]["project_id"] == "p"
     assert filesystem_with("gs://b/t", {"anon": "true"}).__reduce__()[1][0]["anonymous"]
+
+
+#    host, options, keywords of pyarrow's AzureFileSystem
+AZURE = [
+    ("one.dfs.core.windows.net", {}, {"account_name": "one"}),
+    ("ONE.blob.core.windows.net", {"account_name": "one"}, {"account_name": "one"}),
+    ("one.dfs.core.windows.net", {"sas_token": "?sv=1&sig=x"}, {"sas_token": "?sv=1&sig=x"}),
+    ("one.dfs.core.windows.net", {"sas_token": "sv=1&sig=x"}, {"sas_token": "?sv=1&sig=x"}),
+    (
+        "onelake.dfs.fabric.microsoft.com",
+        {},
+        {
+            "account_name": "onelake",
+            "dfs_storage_authority": ".dfs.fabric.microsoft.com",
+            "blob_storage_authority": ".blob.fabric.microsoft.com",
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize("host, options, keywords", AZURE)
+def test_accounts_of_azure(host, options, keywords):
+    one_of_them = {} if "sas_token" in options else {"account_key": "eA=="}
+    fs = filesystem_with(f"abfss://container@{host}/t", options | one_of_them)
+    assert fs.__reduce__()[1][0].items() >= keywords.items()
 
 
 def test_local_paths_ignore_options(tmp_path):

@@ -133,8 +133,12 @@ def locate(
         raise unreachable(uri, e) from e
     location = replace(location, listed=listed)
     at = version_at(listed, version, fs, uri)
+    # A path in a store does not say which account or server has it.
     return SnapshotRequest(
-        root or uri, at, location.stamp(at), frozenset(options.items())
+        root if isinstance(fs, pafs.LocalFileSystem) else uri.rstrip("/"),
+        at,
+        location.stamp(at),
+        frozenset(options.items()),
     ), location
 
 
@@ -208,12 +212,11 @@ def _file_system(uri: str, options: Mapping[str, str]) -> tuple[pafs.FileSystem,
     """
     scheme, fs = scheme_of(uri), None
     here = scheme in (None, "file") or (scheme in KNOWN and not options)
-    if scheme in KNOWN and not here:
-        from skipstone.bindings.storage import are_known, filesystem_with
+    if options and not here:
+        from skipstone.bindings.storage import plain_s3
 
         # deltalake's own file system lets no other thread run while it opens a file.
-        if are_known(uri, options):
-            fs = filesystem_with(uri, options)
+        fs = plain_s3(uri, options)
     if here or fs is not None:
         try:
             return resolve(uri, fs)

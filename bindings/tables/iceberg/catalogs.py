@@ -21,7 +21,13 @@ def table_in_catalog(name: Any, catalog: Any, options: Mapping[str, str]) -> Any
         BackendMissing: the catalog needs a package that is not installed.
     """
     from pyiceberg.catalog import Catalog, load_catalog
-    from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, NotInstalledError
+    from pyiceberg.exceptions import (
+        NoSuchIcebergTableError,
+        NoSuchNamespaceError,
+        NoSuchPropertyException,
+        NoSuchTableError,
+        NotInstalledError,
+    )
 
     from skipstone.bindings.tables.iceberg.variants import UNKNOWN_TYPE
 
@@ -53,6 +59,11 @@ def table_in_catalog(name: Any, catalog: Any, options: Mapping[str, str]) -> Any
         return catalog.load_table(name)
     except SourceError:
         raise
+    except (NoSuchIcebergTableError, NoSuchPropertyException) as e:
+        raise SourceError(
+            f"{whose}: {shown!r} is no Iceberg table ({describe_error(e)}); open tables of other "
+            "formats by their locations, such as ss.scan('s3://lake/t')"
+        ) from e
     except (NoSuchTableError, NoSuchNamespaceError) as e:
         raise SourceError(
             f"{whose} has no table {shown!r}; expected a name with its namespace, such as db.events"

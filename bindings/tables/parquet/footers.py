@@ -29,7 +29,6 @@ from skipstone.bindings.tables.parquet.footer_blocks import (
 )
 from skipstone.bindings.tables.parquet.heads import MAGIC, Heads
 from skipstone.bindings.tables.parquet.pages.ranges import is_local
-from skipstone.bindings.tables.parquet.remote_footers import RemoteFooters
 from skipstone.ir.errors import SourceError, describe_error
 from skipstone.kernels.decode.footer_layout import (
     compiled_or_start,
@@ -39,9 +38,11 @@ from skipstone.kernels.decode.footer_layout import (
 )
 from skipstone.kernels.run.pool import ContextPool, run_chunks
 
-FETCH_THREADS: Final = 16  # most of the time of a fetch is spent waiting for storage
+# Most of the time of a fetch is spent waiting for storage. pyarrow's client of S3 opens at most 25
+# connections, or as many as Arrow has threads for I/O.
+FETCH_THREADS: Final = 25
 # Storage is slow if a footer takes this many seconds, averaged over a batch of this many files.
-# With 16 threads a file in memory takes three times as long, because they wait for the GIL.
+# With many threads a file in memory takes three times as long, because they wait for the GIL.
 SLOW_SECONDS, BATCH_FILES = 0.001, 16
 # Bytes of footers. Below NO_LOOP_BYTES no loop is loaded from disk, which takes 50 ms. Below SMALL
 # none is compiled, as Numba alone takes 0.4 s to import. At LARGE, Python would take more than a
@@ -287,8 +288,7 @@ def _iter_batches(
 ) -> Generator[list[tuple[bytes | Exception, int]]]:
     """Yield footers in the files' order: one by one while storage is quick, else in parallel."""
     at, quick = 0, True
-    remote = RemoteFooters(filesystem, len(files))
-    read = functools.partial(_read_footer, filesystem=filesystem, remote=remote)
+    read = functools.partial(_read_footer, filesystem=filesystem)
     while quick and at < len(files):
         start, batch = time.perf_counter(), files[at : at + BATCH_FILES]
         footers = [read(file) for file in batch]
@@ -307,9 +307,7 @@ def _iter_batches(
             readers.shutdown(wait=False, cancel_futures=True)
 
 
-def _read_footer(
-    file: File, filesystem: pafs.FileSystem, remote: RemoteFooters
-) -> tuple[bytes | Exception, int]:
+def _read_footer(file: File, filesystem: pafs.FileSystem) -> tuple[bytes | Exception, int]:
     """Return a footer, or why it cannot be read, and the bytes that were read from storage."""
     path, size = file
     local = is_local(filesystem)
@@ -320,8 +318,6 @@ def _read_footer(
             and isinstance(filesystem, pafs.LocalFileSystem)
             and (found := _pread(path, size)) is not None
         ):
-            return found
-        if (found := remote.read(path, size)) is not None:
             return found
         with filesystem.open_input_file(path) as source:
             return footer_bytes(source, local=local)

@@ -1,19 +1,14 @@
-"""Files in object stores: a footer by one request, and pieces of a file that are read once."""
+"""Files in object stores: few requests, and pieces of a file that are read once."""
 
 import fsspec
 import numpy as np
-import pyarrow as pa
 import pyarrow.fs as pafs
-import pyarrow.parquet as pq
 import pytest
 
 import skipstone as ss
-from skipstone.bindings.tables.parquet.footer import footer_bytes
 from skipstone.bindings.tables.parquet.pages import ranges
 from skipstone.bindings.tables.parquet.pages.ranges import LEAST, REMOTE_GAP, Ranges
-from skipstone.bindings.tables.parquet.remote_footers import FEW, RemoteFooters
 from tests.support.effort import LONG
-from tests.support.tables import footers as hand
 from tests.support.tables import pages
 from tests.support.tables.page_indexes import (
     CONDITIONS_OF_INDEXES,
@@ -21,120 +16,6 @@ from tests.support.tables.page_indexes import (
     index_file,
     index_span,
 )
-
-NEW_FIELD, LOGICAL_TYPE, NEW_TYPE = 77, 10, 40  # of Parquet versions to come
-
-
-@pytest.fixture
-def remote(tmp_path):
-    """Return a function that puts a local file in a remote store, and its reader of footers."""
-    store = pafs._MockFileSystem()
-
-    def put(path, name):
-        with store.open_output_stream(name) as out:
-            out.write(path.read_bytes())
-        return RemoteFooters(store, FEW)
-
-    return store, put
-
-
-def write(path, **options):
-    pq.write_table(pa.table({"x": range(100), "s": list("ab") * 50}), path, **options)
-
-
-def as_written(path):
-    pass
-
-
-def with_an_unknown_field(path):
-    footer = hand.read_footer(path)
-    footer[NEW_FIELD] = hand.I64, 5
-    hand.write_footer(path, footer)
-
-
-def with_an_unknown_statistic(path):
-    hand.restate(path, {NEW_FIELD: True})
-
-
-def with_an_unknown_type(path):
-    footer = hand.read_footer(path)
-    footer[2][1][1][1][LOGICAL_TYPE] = hand.STRUCT, {NEW_TYPE: (hand.STRUCT, {})}
-    hand.write_footer(path, footer)
-
-
-def cut(path):
-    path.write_bytes(path.read_bytes()[:-20])
-
-
-def empty(path):
-    path.write_bytes(b"")
-
-
-#   a change to the file, whether pyarrow's copy of the footer is taken
-WRITTEN = [
-    (as_written, True),
-    (with_an_unknown_field, False),
-    (with_an_unknown_statistic, False),
-    (with_an_unknown_type, False),
-    (cut, False),
-    (empty, False),
-]
-
-
-@pytest.mark.parametrize("change, taken", WRITTEN)
-def test_a_footer_is_the_files_own(tmp_path, remote, change, taken):
-    store, put = remote
-    path = tmp_path / "a.parquet"
-    write(path)
-    change(path)
-    found = put(path, "a").read("a", path.stat().st_size)
-    assert (found is not None) == taken
-    if taken:
-        with store.open_input_file("a") as source:
-            assert found == footer_bytes(source)
-
-
-def test_footers_of_other_writers(tmp_path, remote):
-    """Whatever is taken is, byte for byte, what the file has."""
-    store, put = remote
-    for i, options in enumerate(
-        [
-            {"version": "1.0", "use_dictionary": False},
-            {"write_page_index": True, "row_group_size": 7},
-            {"store_schema": False, "write_statistics": False},
-            {"use_deprecated_int96_timestamps": True, "compression": "zstd"},
-        ]
-    ):
-        path = tmp_path / f"{i}.parquet"
-        write(path, **options)
-        found = put(path, str(i)).read(str(i), path.stat().st_size)
-        with store.open_input_file(str(i)) as source:
-            assert found == footer_bytes(source), options
-
-
-@pytest.mark.parametrize("size", [-1, 0])
-def test_unknown_sizes(tmp_path, remote, size):
-    write(tmp_path / "a.parquet")
-    assert remote[1](tmp_path / "a.parquet", "a").read("a", size) is None
-
-
-def test_unknown_footers_are_judged_as_local_ones(tmp_path):
-    """In a store, too, what pyarrow drops is unknown, not absent."""
-    store = pafs._MockFileSystem()
-    for i in range(2 * FEW):
-        path = tmp_path / f"{i:02}.parquet"
-        pq.write_table(pa.table({"x": range(i, i + 3), "s": [str(i)] * 3}), path)
-        if i % 2:
-            with_an_unknown_type(path)
-        with store.open_output_stream(path.name) as out:
-            out.write(path.read_bytes())
-    names = [f"{i:02}.parquet" for i in range(2 * FEW)]
-    table = ss.scan_parquet(names, filesystem=store)
-    local = ss.scan_parquet([str(tmp_path / name) for name in names])
-    for where in ("x = 5", "s = '4'", "s > '6' OR x < 2", "s IS NULL"):
-        kept = [path.rpartition("/")[2] for path in local.plan(where).files]
-        assert list(table.plan(where).files) == kept, where
-
 
 REMOTE = pafs.PyFileSystem(pafs.FSSpecHandler(fsspec.filesystem("file")))
 # Bytes between ranges that are joined, least bytes of a read, most bytes that are kept.
@@ -230,9 +111,32 @@ def test_long_reads_are_not_kept_unless_asked():
 def test_what_is_kept_is_bounded(monkeypatch):
     monkeypatch.setattr(ranges, "MOST_KEPT", 2 * LEAST)
     _, found = file_of(8 * LARGE)
-    for start in range(0, 8 * LARGE, 2 * REMOTE_GAP):
+    starts = range(0, 8 * LARGE, 2 * REMOTE_GAP)
+    for start in starts:
         found.read([(start, start + 10)])
     assert found._kept.nbytes == 2 * LEAST
+    _, found = file_of(8 * LARGE)
+    found.read([(start, start + LEAST) for start in starts])
+    assert found._kept.nbytes == 2 * LEAST
+
+
+@pytest.mark.parametrize("step", [REMOTE_GAP + 20, REMOTE_GAP + LEAST - 5, 2 * REMOTE_GAP])
+def test_many_places_are_not_widened(step):
+    """The headers of a large file's pages, for example; nor do widened reads join."""
+    source, found = file_of(8 * LARGE)
+    spans = [(start, start + 10) for start in range(0, 8 * LARGE - step, step)]
+    assert len(spans) > ranges.FEW
+    found.read(spans, keep=True)
+    assert sorted(source.read) == spans
+    source.read.clear()
+    found.read(spans)
+    assert not source.read
+    few = [(start + 20, stop + 20) for start, stop in spans[:3]]
+    found.read(few)
+    assert sorted(source.read) == [
+        (start, min(start + LEAST, limit))
+        for (start, _), limit in zip(few, [few[1][0], few[2][0], LARGE * 8], strict=True)
+    ]
 
 
 @pytest.mark.parametrize("local", [False, True])

@@ -16,10 +16,11 @@ from skipstone.kernels.run.pool import ContextPool
 # Gaps up to this many bytes are read and thrown away, because a request costs as much. Storage of
 # objects answers in some 20 ms and gives some 50 MB/s to each request.
 LOCAL_GAP, REMOTE_GAP = 1 << 12, 1 << 20
-# A remote read takes at least so many bytes, and a file of up to REMOTE_GAP bytes whole: what comes
-# next, such as the page behind a header, is often among them.
-LEAST: Final = 1 << 18
-MOST_KEPT: Final = 1 << 24  # bytes of a remote file that may be asked for again
+# A short read of a remote file takes so many bytes, and a file of up to REMOTE_GAP bytes is read
+# whole: what is asked for next, such as the page behind a header, is often among them. If many
+# places of a file are asked for at once, each read takes only its own bytes.
+LEAST, FEW = 1 << 18, 16
+MOST_KEPT: Final = 1 << 24  # bytes of a remote file that are kept without being asked for
 IN_FLIGHT: Final = 8  # requests to remote storage at once, for each file
 
 Span = tuple[int, int]  # start and stop, in bytes
@@ -52,16 +53,13 @@ class Pieces:
             bisect.insort(self._pieces, piece, key=_position)
             self.nbytes += piece[1].nbytes
 
-    def __contains__(self, span: Span) -> bool:
-        return self._find(span) is not None
-
     def __getitem__(self, span: Span) -> memoryview:
-        found = self._find(span)
+        found = self.find(span)
         if found is None:
             raise OSError(f"expected the bytes {span[0]} to {span[1]}, which are not there")
         return found
 
-    def _find(self, span: Span) -> memoryview | None:
+    def find(self, span: Span) -> memoryview | None:
         """Return the bytes of a range; None unless the nearest piece before its start has them."""
         start, stop = span
         i = bisect.bisect_right(self._pieces, start, key=_position) - 1
@@ -108,23 +106,33 @@ class Ranges:
             joined = join_near(spans, LOCAL_GAP)
             read = Pieces(joined, map(self._read, joined))
             return [read[span] for span in spans]
-        missing = [span for span in spans if span not in self._kept]
-        joined = join_near([self._widened(span) for span in missing], REMOTE_GAP)
+        found = [self._kept.find(span) for span in spans]
+        missing = [span for span, data in zip(spans, found, strict=True) if data is None]
+        joined = self._widened(join_near(missing, REMOTE_GAP))
         read = Pieces(joined, self._read_remote(joined))
-        found = [self._kept[span] if span in self._kept else read[span] for span in spans]
-        room = self._kept.nbytes < MOST_KEPT
-        self._kept.add(p for p in read if keep or (room and p[1].nbytes <= REMOTE_GAP))
-        return found
+        for piece in read:
+            room = MOST_KEPT - self._kept.nbytes
+            if keep or piece[1].nbytes <= min(REMOTE_GAP, room):
+                self._kept.add([piece])
+        return [
+            read[span] if data is None else data for span, data in zip(spans, found, strict=True)
+        ]
 
     def read_at(self, size: int, start: int) -> bytes:
         """Read `size` bytes from a position on; errors as for `read`."""
         return bytes(self.read([(start, start + size)])[0])
 
-    def _widened(self, span: Span) -> Span:
-        """Return the range to read of a remote file for a range."""
+    def _widened(self, spans: list[Span]) -> list[Span]:
+        """Return the ranges to read of a remote file for ascending ranges; none overlap."""
+        if not spans or len(spans) > FEW:
+            return spans
         if self.size <= REMOTE_GAP:
-            return 0, max(self.size, span[1])
-        return span[0], max(span[1], min(span[0] + LEAST, self.size))
+            return [(0, max(self.size, spans[-1][1]))]
+        limits = [start for start, _ in spans[1:]] + [self.size]
+        return [
+            (start, max(stop, min(start + LEAST, limit)))
+            for (start, stop), limit in zip(spans, limits, strict=True)
+        ]
 
     def _read_remote(self, spans: Sequence[Span]) -> list[memoryview]:
         if len(spans) <= 1:
