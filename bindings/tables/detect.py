@@ -13,6 +13,7 @@ from skipstone.bindings.location import (
     REFUSED,
     FileSystemLike,
     info_at,
+    is_folder_name,
     path_text,
     resolve,
     scheme_of,
@@ -68,7 +69,7 @@ def format_of(where: Any, filesystem: FileSystemLike | None = None) -> str:
     if filesystem is None and scheme is not None and scheme not in KNOWN:
         return "delta"  # only the package deltalake can reach such storage
     fs, root = resolve(text, filesystem)
-    if info_at(fs, root, text).type != pafs.FileType.Directory:
+    if not is_folder_name(fs, root) and info_at(fs, root, text).type != pafs.FileType.Directory:
         return "parquet"
     if is_delta(fs, root):
         return "delta"
@@ -76,6 +77,8 @@ def format_of(where: Any, filesystem: FileSystemLike | None = None) -> str:
         return "iceberg"
     try:
         entries = fs.get_file_info(pafs.FileSelector(root))
+    except (FileNotFoundError, NotADirectoryError):
+        return "parquet"
     except REFUSED as e:
         raise unreachable(text, e) from e
     folders = (i.base_name for i in entries if i.type == pafs.FileType.Directory)

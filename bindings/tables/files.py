@@ -21,6 +21,8 @@ from skipstone.bindings.location import (
     filesystem_of,
     in_folder,
     info_at,
+    is_folder_name,
+    is_local,
     missing,
     resolve,
     shown,
@@ -165,11 +167,14 @@ class Listed(NamedTuple):
         files: The files.
         filesystem: Their file system.
         root: The folder that was named; None if the caller named files or a glob.
+        beside: The names of hidden files that lie directly in the folder; None if they are not
+            known.
     """
 
     files: Files
     filesystem: pafs.FileSystem
     root: str | None
+    beside: frozenset[str] | None = None
 
 
 def list_files(
@@ -219,11 +224,16 @@ def list_files(
         return Listed(concat_files([p.files for p in parts]), parts[0].filesystem, None)
     fs, path = resolve(where, filesystem)
     base, root = None if base_path is None else resolve(base_path, filesystem)[1], None
-    info = info_at(fs, path, where)
-    if info.type == pafs.FileType.File:
+    beside, inside = None, _list_first(fs, path, meter)
+    info = None if inside is not None else info_at(fs, path, where)
+    if info is not None and info.type == pafs.FileType.File:
         infos, etags = [info], etag_of_file(fs, path)
-    elif info.type == pafs.FileType.Directory:
-        (infos, etags), base, root = list_folder(fs, path, meter), base or path, path
+    elif info is None or info.type == pafs.FileType.Directory:
+        infos, etags = inside or list_folder(fs, path, meter)
+        base, root = base or path, path
+        if not is_local(fs):
+            names = (i.path.removeprefix(f"{path.rstrip('/')}/") for i in infos)
+            beside = frozenset(name for name in names if name.startswith("_") and "/" not in name)
         if ignore_format:
             infos = without_metadata(infos, path)
         else:
@@ -240,7 +250,19 @@ def list_files(
             "'_' are skipped)"
         )
     meter.count("files", len(files))
-    return Listed(files, fs, root)
+    return Listed(files, fs, root, beside)
+
+
+def _list_first(
+    fs: pafs.FileSystem, path: str, meter: Meter
+) -> tuple[list[pafs.FileInfo], dict[str, str]] | None:
+    """List what is probably a folder in a store; None if it turns out not to be one."""
+    if not is_folder_name(fs, path):
+        return None
+    try:
+        return list_folder(fs, path, meter)
+    except SourceError:  # `info_at` finds out why
+        return None
 
 
 def _list_named_files(where: Sequence[str], filesystem: pafs.FileSystem | None) -> Listed | None:

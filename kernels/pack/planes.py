@@ -49,15 +49,17 @@ def unpack(words: Words, n: int) -> Mask:
     return np.unpackbits(words.view(np.uint8), count=n, bitorder="little").view(np.bool_)
 
 
-def mask_of(plane: Plane, n: int) -> Mask:
-    """Return a plane as a mask of shape (n,)."""
-    return np.full(n, plane, np.bool_) if isinstance(plane, bool) else unpack(plane, n)
+def mask_of(plane: Plane | Mask, n: int) -> Mask:
+    """Return a plane, or a mask, as a mask of shape (n,)."""
+    if isinstance(plane, bool):
+        return np.full(n, plane, np.bool_)
+    return plane if plane.dtype == np.bool_ else unpack(plane, n)  # type: ignore[return-value, arg-type]
 
 
-def verdicts(planes: Sequence[Plane], n: int) -> Verdicts:
-    """Return verdicts from the planes "can match" and "can miss".
+def verdicts(planes: Sequence[Plane | Mask], n: int) -> Verdicts:
+    """Return verdicts from the planes, or masks, "can match" and "can miss".
 
-    Without the second plane, no verdict is ALWAYS.
+    Without the second plane, no verdict is ALWAYS. Masks are overwritten.
 
     Returns:
         uint8 array, shape (n,), host memory: 0 NEVER, 1 MAYBE, 2 ALWAYS.

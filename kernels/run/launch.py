@@ -16,7 +16,8 @@ from skipstone.ir.node import Node, Op, Path
 from skipstone.ir.simplify import TRUE
 from skipstone.ir.types import DType
 from skipstone.kernels.pack.columns import Column
-from skipstone.kernels.pack.planes import Plane, Words
+from skipstone.kernels.pack.planes import Mask, Plane, Words, unpack
+from skipstone.kernels.run.compile_cache import Shape
 from skipstone.kernels.run.guard import ChecksummedFile, Guard
 
 if TYPE_CHECKING:
@@ -78,6 +79,8 @@ class Launch:
         on: The device that holds the statistics; copies of the inputs are cached there.
         host_twin: Makes the same launch in host memory; set if some arrays lie only on the device.
         failed: The error that kept the launch in host memory, though its bounds lie on the device.
+        compiled: The kernel of Numba, once it was found.
+        interpreted, unpacked: The kernels of NumPy for bits and for masks, once they were made.
     """
 
     n: int
@@ -91,6 +94,14 @@ class Launch:
     on: Resident | None = None
     host_twin: Callable[[], Launch] | None = None
     failed: SkipstoneError | None = None
+    compiled: Callable[..., int] | None = None
+    interpreted: Callable[..., Any] | None = None
+    unpacked: Callable[..., Any] | None = None
+
+    @cached_property
+    def key(self) -> Shape:
+        """The key of the kernel of Numba."""
+        return Shape(self.shape)
 
     @cached_property
     def answers(self) -> tuple[bool | None, ...]:
@@ -101,6 +112,11 @@ class Launch:
     def plane_bytes(self) -> list[npt.NDArray[np.uint8]]:
         """The planes as bytes of 8 containers each."""
         return [p.view(np.uint8)[: (self.n + 7) >> 3] for p in self.planes]
+
+    @cached_property
+    def plane_masks(self) -> list[Mask]:
+        """The planes as masks of shape (n,)."""
+        return [unpack(p, self.n) for p in self.planes]
 
     @cached_property
     def scalars(self) -> list[npt.NDArray[np.generic]]:

@@ -53,7 +53,7 @@ def run(
     Returns:
         The verdicts, uint8 of shape (n,), or 64 for each word of `todo`; None unless `verdicts`.
     """
-    kernel = compile_shape(Shape(launch.shape))
+    kernel = launch.compiled or compile_shape(launch.key)
     n, words = max(launch.n, 64), word_count(launch.n) if todo is None else len(todo)
     spread = allocate(words * 64) if verdicts else _NO_VERDICTS
     tail = _arguments(launch, outs, spread, _NO_NUMBERS, todo)
@@ -77,7 +77,7 @@ def run_sparse(launch: Launch, outs: list[Words]) -> tuple[WordNumbers, list[Wor
     Returns:
         The numbers of these words, ascending, and for each root the words themselves.
     """
-    kernel, words = compile_shape(Shape(launch.shape)), word_count(launch.n)
+    kernel, words = launch.compiled or compile_shape(launch.key), word_count(launch.n)
     found = allocate(words * 4).view(np.uint32)
     tail = _arguments(launch, outs, _NO_VERDICTS, found, None)
     ends: dict[int, int] = {}

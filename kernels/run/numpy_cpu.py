@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from skipstone.ir.node import Node, Op
-from skipstone.kernels.pack.planes import Todo, Words
+from skipstone.kernels.pack import planes
+from skipstone.kernels.pack.planes import Todo, Verdicts, Words
 from skipstone.kernels.run import pool
 from skipstone.kernels.run.emit import emit, input_number, join
 from skipstone.kernels.run.launch import Launch
@@ -31,6 +32,8 @@ TILE: Final = 1 << 16
 # Minimum runs of a set for which containers are tested in the order of their lower bounds.
 SORTED_FROM: Final = 1 << 14
 CHUNK: Final = 1 << 18  # containers of a task of the pool
+# Packing the masks of so few containers, and unpacking them, takes as long as judging them.
+FEW: Final = 1 << 12
 
 
 def any_in(
@@ -80,10 +83,11 @@ def in_order(test: Callable[[Any, Any], Any], low: Any, high: Any, runs: int) ->
 
 
 @functools.lru_cache(maxsize=1024)
-def compile_shape(roots: tuple[Node, ...]) -> Callable[..., None]:
+def compile_shape(roots: tuple[Node, ...], packed: bool = True) -> Callable[..., Any]:
     """Return the kernel of a shape.
 
-    It judges one tile of containers; planes and outs are bytes.
+    It judges one tile of containers. If `packed`, planes and outs are bytes; otherwise planes are
+    masks, and it returns the masks of the roots that are not constant.
     """
     body = emit(roots, EMIT)
     counts = {
@@ -100,22 +104,43 @@ def compile_shape(roots: tuple[Node, ...]) -> Callable[..., None]:
         )
         if counts[op]
     ]
-    lines = [
-        "def kernel(arrays, planes, params, sets, outs):",
-        *unpack,
-        *(
-            f"    m{i} = packbits({join(m.op, list(m.tests), EMIT)}, -1, 'little')"
-            for i, m in enumerate(body.masks)
-        ),
-        *(
-            f"    outs[{i}][:] = {expr}"
-            for i, expr in enumerate(e for e in body.outputs if e is not None)
-        ),
-    ]
+    masks = [join(m.op, list(m.tests), EMIT) for m in body.masks]
+    outputs = [e for e in body.outputs if e is not None]
+    if packed:
+        lines = [
+            "def kernel(arrays, planes, params, sets, outs):",
+            *unpack,
+            *(f"    m{i} = packbits({mask}, -1, 'little')" for i, mask in enumerate(masks)),
+            *(f"    outs[{i}][:] = {output}" for i, output in enumerate(outputs)),
+        ]
+    else:
+        lines = [
+            "def kernel(arrays, planes, params, sets):",
+            *unpack,
+            *(f"    m{i} = {mask}" for i, mask in enumerate(masks)),
+            f"    return {', '.join(outputs)},",
+        ]
     scope: dict[str, Any] = {"packbits": np.packbits, "any_in": any_in, "not_all_in": not_all_in}
     exec(compile("\n".join(lines) + "\n", "<skipstone numpy kernel>", "exec"), scope)
-    kernel: Callable[..., None] = scope["kernel"]
+    kernel: Callable[..., Any] = scope["kernel"]
     return kernel
+
+
+def verdicts(launch: Launch) -> Verdicts:
+    """Judge a few containers, and return their verdicts, uint8, shape (n,).
+
+    Args:
+        launch: The inputs, in host memory; at least one root is not constant.
+    """
+    if launch.unpacked is None:
+        launch.unpacked = compile_shape(launch.shape, packed=False)
+    found = launch.unpacked(launch.arrays, launch.plane_masks, launch.scalars, launch.sets)
+    if len(launch.answers) == len(found) == 2:
+        match, may_miss = found
+        return match.view(np.uint8) + (match > may_miss)  # type: ignore[no-any-return]
+    masks = iter(found)
+    each = [next(masks).copy() if a is None else a for a in launch.answers]
+    return planes.verdicts(each, launch.n)
 
 
 def run(launch: Launch, outs: list[Words], todo: Todo = None) -> None:
@@ -126,7 +151,9 @@ def run(launch: Launch, outs: list[Words], todo: Todo = None) -> None:
         outs: The arrays to fill; one word for each word of containers, or for each of `todo`.
         todo: The numbers of the words to judge; None: all.
     """
-    kernel, scalars, sets = compile_shape(launch.shape), launch.scalars, launch.sets
+    if launch.interpreted is None:
+        launch.interpreted = compile_shape(launch.shape)
+    kernel, scalars, sets = launch.interpreted, launch.scalars, launch.sets
     if todo is None and launch.n <= TILE:
         count = (launch.n + 7) >> 3
         views = [o.view(np.uint8)[:count] for o in outs]

@@ -46,7 +46,7 @@ class Result:
     Attributes:
         planes: One plane for each root of the program, or one word of it for each of `todo`. If
             verdicts were requested, bits past the last container may be set. Empty if a device
-            returned verdicts.
+            returned verdicts, or NumPy those of a few containers.
         backend: The backend that computed them; "none": nothing was left to compute.
         verdicts: uint8 array of shape (n,), host memory, if requested.
         words: The numbers of the words that the planes hold, uint32, ascending; None: all words
@@ -99,6 +99,11 @@ def run(
     if name != "none":
         for guard in launch.guards:
             guard.touch(todo)
+    if name == "numpy" and verdicts and todo is None and launch.n <= numpy_cpu.FEW:
+        judged = numpy_cpu.verdicts(launch)
+        for file in launch.files:
+            file.check()
+        return Result((), name, judged)
     found: list[Plane] = [
         result_pool.allocate_words(words) if answer is None else answer for answer in launch.answers
     ]
@@ -194,9 +199,11 @@ def choose(launch: Launch, backend: Backend, n: int, variant: Variant = "all") -
             only_there or (n >= gpu.MIN_CONTAINERS and gpu.ready(launch, variant))
         ):
             return "cupy"
-    if compile_cache.find(Shape(launch.shape)) is not None:
+    if launch.compiled is None:
+        launch.compiled = compile_cache.find(launch.key)
+    if launch.compiled is not None:
         return "numba"
-    compiler.count_use(Shape(launch.shape), n, numba_cpu.compile_shape)
+    compiler.count_use(launch.key, n, numba_cpu.compile_shape)
     return "numpy"
 
 
@@ -231,9 +238,8 @@ def survivors(launch: Launch, backend: Backend = "auto") -> tuple[npt.NDArray[np
 
 def compile_ahead(launch: Launch) -> None:
     """Compile or load the kernel of a launch in the background, if this process lacks it."""
-    shape = Shape(launch.shape)
-    if None in launch.answers and compile_cache.find(shape) is None:
-        compiler.compile_in_background(shape, numba_cpu.compile_shape)
+    if None in launch.answers and compile_cache.find(launch.key) is None:
+        compiler.compile_in_background(launch.key, numba_cpu.compile_shape)
 
 
 def run_many(launches: Sequence[Launch], backend: Backend = "auto") -> Verdicts:

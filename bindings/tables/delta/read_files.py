@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
+from skipstone.bindings.location import is_local
 from skipstone.bindings.tables.char_columns import padded
 from skipstone.bindings.tables.delta.fields import TableFields, physical_name
 from skipstone.bindings.tables.delta.vectors import deleted_rows
@@ -23,7 +24,7 @@ from skipstone.bindings.tables.identity import identity_in
 from skipstone.bindings.tables.parquet.footer import footer_of
 from skipstone.bindings.tables.parquet.heads import Heads
 from skipstone.bindings.tables.parquet.pages.plan_pages import judge_file
-from skipstone.bindings.tables.parquet.pages.ranges import Ranges, is_local
+from skipstone.bindings.tables.parquet.pages.ranges import Ranges
 from skipstone.bindings.tables.parquet.pages.read_pages import FileRead, read_by_pages
 from skipstone.bindings.tables.partition_values import partition_values
 from skipstone.bindings.tables.read import (

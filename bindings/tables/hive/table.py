@@ -94,7 +94,9 @@ class HiveTable(Table):
 
         Source: Spark, `ParquetUtils.inferSchema`, without `mergeSchema`.
         """
-        common = read_common_schema(self.root, self._cache.filesystem, self._meter)
+        common = read_common_schema(
+            self.root, self._tree.names, self._cache.filesystem, self._meter
+        )
         if common is not None:
             return common
         for folder in self._tree.iter_folders():
@@ -292,15 +294,20 @@ def scan_hive(
     check_on_error(on_error)
     filesystem = chosen_filesystem(source, filesystem, storage_options)
     fs, root = resolve(source, filesystem)
-    kind = info_at(fs, root, source).type
-    if kind == pafs.FileType.NotFound:
-        raise missing(source, "the folder of a table")
-    if kind != pafs.FileType.Directory:
-        raise SourceError(f"{shown(source)} is a file; expected the folder of a table")
     meter, listed, given = Meter(), time.time_ns(), types_of(partition_schema)
     named = saved_at(stats)
     with meter.phase("listing"):
-        tree = Tree(root, fs, meter)
+        try:
+            tree = Tree(root, fs, meter)
+        except SourceError:
+            kind = info_at(fs, root, source).type
+            if kind == pafs.FileType.NotFound:
+                raise missing(source, "the folder of a table") from None
+            if kind != pafs.FileType.Directory:
+                raise SourceError(
+                    f"{shown(source)} is a file; expected the folder of a table"
+                ) from None
+            raise
         if not ignore_table_format:
             refuse_other_formats(fs, root, tree.entries)
         names = {name.lower() for name in tree.columns}
@@ -314,5 +321,8 @@ def scan_hive(
             tree.folders()[0] if untyped and infer_types else [(root, dict.fromkeys(tree.columns))]
         )
         partitions = partition_fields(folders, given, infer=infer_types)
-    cache = FooterCache(root, fs, named, meter, summaries=use_metadata, keep=on_error == "keep")
+    cache = FooterCache(
+        root, fs, named, meter, summaries=use_metadata, keep=on_error == "keep",
+        beside=tree.names,
+    )  # fmt: skip
     return opened(HiveTable(tree, cache, partitions, schema, meter, listed), "hive", source)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from typing import NamedTuple
 
 import numpy as np
@@ -78,6 +78,11 @@ class Tree:
                 f"{root} has a partition column twice ({', '.join(self.columns)}); expected each "
                 "at one level"
             )
+
+    @property
+    def names(self) -> Set[str]:
+        """The names of the files that lie directly in the root, hidden or not."""
+        return {path.rpartition("/")[2] for path in self.entries}
 
     def _columns(self, folder: str) -> tuple[str, ...] | None:
         """Return the partition columns on the way to the first file; None if there is no file."""

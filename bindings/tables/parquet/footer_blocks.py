@@ -9,9 +9,10 @@ that a plan names.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from skipstone.bindings.tables.files import UNKNOWN, Ints
@@ -33,6 +34,7 @@ BLOCK: Final = 1 << 20  # bytes of a block, after which it is closed
 CODEC, LEVEL = "zstd", 1  # 1 MiB of footers of one writer takes 1 ms, and becomes some 80 KB
 WIDE: Final = 64  # bytes a row group, beyond which the bounds of a column are copied to be joined
 MAX_PARSED: Final = 64  # footers of an open block
+S = TypeVar("S", bound=np.generic)
 BOUNDS: Final = ((at.MIN, at.MIN_SIZE), (at.MAX, at.MAX_SIZE))
 
 
@@ -65,12 +67,19 @@ class ChunkFlags(NamedTuple):
     @classmethod
     def of(cls, chunks: ChunkSlots) -> ChunkFlags:
         """Return copies of some slots."""
-        known = chunks.slots[:, at.FLAGS].copy()
-        if not (known >> at.BLOOM & 1).any():
-            none = np.broadcast_to(np.zeros(1, np.int64), known.shape)  # takes no memory
-            return cls(known, none, none, chunks.present)
-        bloom, size = (chunks.slots[:, s].copy() for s in (at.BLOOM, at.BLOOM_SIZE))
-        return cls(known, bloom, size, chunks.present)
+        known = chunks.slots[:, at.FLAGS]
+        if (known >> at.BLOOM & 1).any():
+            bloom, size = (chunks.slots[:, s].copy() for s in (at.BLOOM, at.BLOOM_SIZE))
+        else:
+            bloom = size = np.broadcast_to(np.zeros(1, np.int64), known.shape)
+        return cls(_copied(known), bloom, size, _copied(chunks.present))
+
+
+def _copied(values: npt.NDArray[S]) -> npt.NDArray[S]:
+    """Return a copy; it takes no memory if all values are equal, as those of one writer are."""
+    if len(values) and (values == values[0]).all():
+        return np.broadcast_to(values[:1].copy(), values.shape)
+    return values.copy()
 
 
 class OpenBlock:

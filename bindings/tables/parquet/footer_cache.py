@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow.fs as pafs
 
-from skipstone.bindings.location import in_folder
+from skipstone.bindings.location import in_folder, is_local
 from skipstone.bindings.plans.work import Meter
 from skipstone.bindings.progress import FooterProgress
 from skipstone.bindings.tables.files import Files, Ints
@@ -16,7 +16,6 @@ from skipstone.bindings.tables.parquet.footer_groups import FooterPart
 from skipstone.bindings.tables.parquet.footers import Footer, read_footers
 from skipstone.bindings.tables.parquet.groups import RowGroupPart
 from skipstone.bindings.tables.parquet.options import SNAPSHOT_NAME
-from skipstone.bindings.tables.parquet.pages.ranges import is_local
 from skipstone.ir import compute as pc
 from skipstone.kernels.decode.arrays import longs
 
@@ -35,6 +34,7 @@ class FooterCache:
         summaries: True to use `_metadata`.
         keep: True if a file that cannot be read is kept.
         meter: Counts the work.
+        beside: The names of hidden files that lie directly in `root`; None: they are not known.
 
     Raises:
         SourceError: `stats` names a file that cannot be read.
@@ -50,7 +50,9 @@ class FooterCache:
         *,
         summaries: bool,
         keep: bool,
+        beside: Collection[str] | None = None,
     ) -> None:
+        self._beside = beside
         self.root, self.filesystem, self.meter = root, filesystem, meter
         self._keep = keep
         with meter.phase("footers"):
@@ -62,18 +64,24 @@ class FooterCache:
         )
 
     def _find_snapshot(self, stats: str | bool | None) -> Snapshot | None:
-        if stats is None and self.root is not None and is_local(self.filesystem):
-            beside = self.filesystem.get_file_info(in_folder(self.root, SNAPSHOT_NAME))
-            if not beside.is_file:
-                return None
+        if stats is None and self.root is not None and not self._may_have(SNAPSHOT_NAME):
+            return None
         if stats is False or (stats is None and self.root is None):
             return None
         from skipstone.bindings.tables.parquet.saved_footers import find_snapshot
 
         return find_snapshot(stats, self.root, self.filesystem, self.meter)
 
+    def _may_have(self, name: str) -> bool:
+        """Return True unless it is known, or found out in no time, that a file is not in `root`."""
+        if self._beside is not None:
+            return name in self._beside
+        return not is_local(self.filesystem) or bool(
+            self.filesystem.get_file_info(in_folder(self.root or "", name)).is_file
+        )
+
     def _read_metadata_file(self) -> MetadataFile | None:
-        if self.root is None:
+        if self.root is None or (self._beside is not None and "_metadata" not in self._beside):
             return None
         info = self.filesystem.get_file_info(in_folder(self.root, "_metadata"))
         if info.mtime_ns is None:

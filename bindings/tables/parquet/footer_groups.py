@@ -246,8 +246,12 @@ class FooterPart:
         highs = bound_array(decoded.high, decoded, high, plain)
         if plain != arrow_type:
             lows, highs = (b.dictionary_encode().cast(arrow_type) for b in (lows, highs))
+        known = nans != UNKNOWN
         return ColumnStatistics(
-            lows, highs, longs(nulls, counted), nan_count=longs(nans, nans != UNKNOWN)
+            lows,
+            highs,
+            longs(nulls, counted),
+            nan_count=longs(nans, known) if known.any() else None,
         )
 
     def _decoded(self, chunks: ChunkSlots, position: Ints, arrow_type: pa.DataType) -> ChunkBounds:

@@ -12,6 +12,7 @@ from typing import Final
 
 import pyarrow.fs as pafs
 
+from skipstone.bindings.location import is_local
 from skipstone.bindings.plans.work import Meter
 from skipstone.bindings.progress import Track
 from skipstone.bindings.tables.files import UNKNOWN, Ints
@@ -28,7 +29,6 @@ from skipstone.bindings.tables.parquet.footer_blocks import (
     TwinColumns,
 )
 from skipstone.bindings.tables.parquet.heads import MAGIC, Heads
-from skipstone.bindings.tables.parquet.pages.ranges import is_local
 from skipstone.ir.errors import SourceError, describe_error
 from skipstone.kernels.decode.footer_layout import (
     compiled_or_start,

@@ -6,6 +6,7 @@ added. It is used for a file only if the two fit. Otherwise the file's own foote
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -122,9 +123,20 @@ def read_metadata_file(
     return MetadataFile(parsed, FooterBlock.of(parsed), time, groups) if groups else None
 
 
-def read_common_schema(folder: str, filesystem: pafs.FileSystem, meter: Meter) -> pa.Schema | None:
-    """Read the schema from `_common_metadata`, else `_metadata`; None if neither can be read."""
+def read_common_schema(
+    folder: str, names: Collection[str], filesystem: pafs.FileSystem, meter: Meter
+) -> pa.Schema | None:
+    """Read the schema from `_common_metadata`, else `_metadata`; None if neither can be read.
+
+    Args:
+        folder: The folder.
+        names: The names of the files that lie in it.
+        filesystem: Its file system.
+        meter: Counts what is read.
+    """
     for name in ("_common_metadata", "_metadata"):
+        if name not in names:
+            continue
         parsed = _read(in_folder(folder, name), filesystem, meter)
         if parsed is not None and parsed.head.metadata.num_columns:
             return parsed.head.schema.remove_metadata()

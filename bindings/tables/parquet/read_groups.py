@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
+from skipstone.bindings.location import is_local
 from skipstone.bindings.tables.files import UNKNOWN
 from skipstone.bindings.tables.identity import identity_in
 from skipstone.bindings.tables.parquet.declared_types import why_not_judged, why_not_read
@@ -29,7 +30,7 @@ from skipstone.bindings.tables.parquet.group_tasks import (
 )
 from skipstone.bindings.tables.parquet.heads import schema_of
 from skipstone.bindings.tables.parquet.pages.decoders import uses_polars
-from skipstone.bindings.tables.parquet.pages.ranges import Ranges, is_local
+from skipstone.bindings.tables.parquet.pages.ranges import Ranges
 from skipstone.bindings.tables.parquet.pages.read_pages import FileRead, read_files
 from skipstone.bindings.tables.partitions import partition_column
 from skipstone.bindings.tables.read import Reader, RowSelection, Tasks, batches_of, read_in_order

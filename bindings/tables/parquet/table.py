@@ -360,7 +360,7 @@ def scan_parquet(
             partitions = partition_fields(partition_folders(found.files), given)
         cache = FooterCache(
             found.root, found.filesystem, saved_at(stats), meter, summaries=use_metadata,
-            keep=on_error == "keep",
+            keep=on_error == "keep", beside=found.beside,
         )  # fmt: skip
         table = ParquetTable(found.files, cache, partitions, listed, progress=footer_progress)
     return opened(table, "parquet", source)

@@ -46,7 +46,9 @@ def reader(name):
 
 
 def shown(values):
-    """Return an array as text, so that NaN equals NaN, and -0.0 differs from 0.0."""
+    """Return an array as text, so that NaN equals NaN, and -0.0 differs from 0.0; None stays."""
+    if values is None:
+        return None
     values = values.cast(pa.int64()) if pa.types.is_timestamp(kind := values.type) else values
     return str(kind), [repr(v) for v in values.to_pylist()]
 

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.fs as pafs
 
 from skipstone.bindings.tables.identity import FileIdentity
 from skipstone.kernels.run.pool import ContextPool
@@ -185,10 +184,3 @@ def join_near(spans: Sequence[Span], gap: int) -> list[Span]:
         else:
             out.append((start, stop))
     return out
-
-
-def is_local(filesystem: pafs.FileSystem) -> bool:
-    """Return True if the files of a file system are local."""
-    if isinstance(filesystem, pafs.SubTreeFileSystem):
-        return is_local(filesystem.base_fs)
-    return isinstance(filesystem, pafs.LocalFileSystem)
