@@ -320,16 +320,6 @@ def is_local(filesystem: pafs.FileSystem) -> bool:
     return isinstance(filesystem, pafs.LocalFileSystem)
 
 
-def is_folder_name(fs: pafs.FileSystem, path: str) -> bool:
-    """Return True if a path of a remote store looks like that of a folder.
-
-    Finding out what it is takes two requests there, and listing it takes one.
-    """
-    name = path.rstrip("/").rpartition("/")[2]
-    own_client = not is_local(fs) and not isinstance(fs, pafs.PyFileSystem)
-    return own_client and not any(ch in name for ch in ".*?[")
-
-
 def info_at(fs: pafs.FileSystem, path: str, where: Any) -> pafs.FileInfo:
     """Return the file, folder or absence at a path.
 

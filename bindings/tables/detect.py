@@ -13,7 +13,6 @@ from skipstone.bindings.location import (
     REFUSED,
     FileSystemLike,
     info_at,
-    is_folder_name,
     path_text,
     resolve,
     scheme_of,
@@ -69,7 +68,7 @@ def format_of(where: Any, filesystem: FileSystemLike | None = None) -> str:
     if filesystem is None and scheme is not None and scheme not in KNOWN:
         return "delta"  # only the package deltalake can reach such storage
     fs, root = resolve(text, filesystem)
-    if not is_folder_name(fs, root) and info_at(fs, root, text).type != pafs.FileType.Directory:
+    if info_at(fs, root, text).type != pafs.FileType.Directory:
         return "parquet"
     if is_delta(fs, root):
         return "delta"
@@ -77,8 +76,6 @@ def format_of(where: Any, filesystem: FileSystemLike | None = None) -> str:
         return "iceberg"
     try:
         entries = fs.get_file_info(pafs.FileSelector(root))
-    except (FileNotFoundError, NotADirectoryError):
-        return "parquet"
     except REFUSED as e:
         raise unreachable(text, e) from e
     folders = (i.base_name for i in entries if i.type == pafs.FileType.Directory)
@@ -139,7 +136,7 @@ def refuse_other_formats(fs: pafs.FileSystem, root: str, inside: Iterable[str]) 
     Source: Delta Lake, `DeltaTableUtils.findDeltaTableRoot` and DELTA_INVALID_FORMAT.
     """
     folder = root.rstrip("/")
-    names = [path.removeprefix(f"{folder}/") for path in inside]
+    names = [name_in(path, root) for path in inside]
     if any(n.startswith(f"{LOG}/") for n in names):
         raise _wrong_format(folder, folder, "Delta", "scan_delta")
     if any(map(_is_metadata, names)) or ("metadata/" in names and metadata_files(fs, root)):
@@ -155,10 +152,23 @@ def refuse_other_formats(fs: pafs.FileSystem, root: str, inside: Iterable[str]) 
             raise _wrong_format(folder, above, "Hudi", None)
 
 
+def name_in(path: str, folder: str) -> str:
+    """Return the path of what a listing found, below the folder that was listed.
+
+    Some file systems list paths with a slash before them, and others without, however the folder
+    was named.
+
+    Example:
+        >>> name_in("lake/t/_delta_log/0.json", "/lake/t/")
+        '_delta_log/0.json'
+    """
+    inner = folder.strip("/")
+    return path.lstrip("/").removeprefix(f"{inner}/" if inner else "")
+
+
 def without_metadata(files: Sequence[pafs.FileInfo], root: str) -> list[pafs.FileInfo]:
     """Leave out the logs and manifests of Delta and Iceberg tables from the files of a folder."""
-    folder = root.rstrip("/")
-    names = [i.path.removeprefix(f"{folder}/") for i in files]
+    names = [name_in(i.path, root) for i in files]
     own = (f"{LOG}/", "metadata/") if any(map(_is_metadata, names)) else (f"{LOG}/",)
     return [i for i, name in zip(files, names, strict=True) if not name.startswith(own)]
 

@@ -21,7 +21,6 @@ from skipstone.bindings.location import (
     filesystem_of,
     in_folder,
     info_at,
-    is_folder_name,
     is_local,
     missing,
     resolve,
@@ -29,7 +28,7 @@ from skipstone.bindings.location import (
     unreachable,
 )
 from skipstone.bindings.plans.work import Meter
-from skipstone.bindings.tables.detect import refuse_other_formats, without_metadata
+from skipstone.bindings.tables.detect import name_in, refuse_other_formats, without_metadata
 from skipstone.bindings.tables.partitions import Texts, partition_texts
 from skipstone.ir import compute as pc
 from skipstone.ir.arrow import numbers_of, python_array
@@ -224,15 +223,14 @@ def list_files(
         return Listed(concat_files([p.files for p in parts]), parts[0].filesystem, None)
     fs, path = resolve(where, filesystem)
     base, root = None if base_path is None else resolve(base_path, filesystem)[1], None
-    beside, inside = None, _list_first(fs, path, meter)
-    info = None if inside is not None else info_at(fs, path, where)
-    if info is not None and info.type == pafs.FileType.File:
+    beside, info = None, info_at(fs, path, where)
+    if info.type == pafs.FileType.File:
         infos, etags = [info], etag_of_file(fs, path)
-    elif info is None or info.type == pafs.FileType.Directory:
-        infos, etags = inside or list_folder(fs, path, meter)
-        base, root = base or path, path
+    elif info.type == pafs.FileType.Directory:
+        infos, etags = list_folder(fs, path, meter)
+        base, root = base or _as_listed(path, infos), path
         if not is_local(fs):
-            names = (i.path.removeprefix(f"{path.rstrip('/')}/") for i in infos)
+            names = (name_in(i.path, path) for i in infos)
             beside = frozenset(name for name in names if name.startswith("_") and "/" not in name)
         if ignore_format:
             infos = without_metadata(infos, path)
@@ -253,16 +251,11 @@ def list_files(
     return Listed(files, fs, root, beside)
 
 
-def _list_first(
-    fs: pafs.FileSystem, path: str, meter: Meter
-) -> tuple[list[pafs.FileInfo], dict[str, str]] | None:
-    """List what is probably a folder in a store; None if it turns out not to be one."""
-    if not is_folder_name(fs, path):
-        return None
-    try:
-        return list_folder(fs, path, meter)
-    except SourceError:  # `info_at` finds out why
-        return None
+def _as_listed(folder: str, infos: Sequence[pafs.FileInfo]) -> str:
+    """Return a folder's path as its listing spells it: with a slash before it, or without."""
+    stripped = folder.lstrip("/")
+    found = infos[0].path if infos else folder
+    return stripped if not found.startswith("/") and found.startswith(stripped) else folder
 
 
 def _list_named_files(where: Sequence[str], filesystem: pafs.FileSystem | None) -> Listed | None:

@@ -3,6 +3,7 @@
 import os
 
 import pyarrow as pa
+import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 import pytest
 
@@ -43,3 +44,19 @@ def test_scan_refuses_hudi(tmp_path):
     pq.write_table(pa.table({"x": [1]}), tmp_path / "a.parquet")
     with pytest.raises(SourceError, match="does not read Hudi"):
         ss.scan(tmp_path)
+
+
+def test_a_file_system_that_lists_paths_without_their_slash(tmp_path):
+    """The folder is still known to be a table's, and to have its partitions and statistics."""
+    deltalake = pytest.importorskip("deltalake")
+    deltalake.write_deltalake(str(tmp_path / "a=1/t"), pa.table({"x": [1]}))
+    deltalake.write_deltalake(str(tmp_path / "a=1/t"), pa.table({"x": [2]}), mode="overwrite")
+    (tmp_path / "a=1/plain/day=3").mkdir(parents=True)
+    pq.write_table(pa.table({"x": [1]}), tmp_path / "a=1/plain/day=3/f.parquet")
+    inner = pafs.SubTreeFileSystem(str(tmp_path), pafs.LocalFileSystem())
+    for where in ("/a=1/t", "a=1/t", "/a=1/t/"):
+        for scan in (ss.scan_parquet, ss.scan_hive):
+            with pytest.raises(ss.SourceError, match="use scan_delta"):
+                scan(where, filesystem=inner)
+    for where in ("/a=1/plain", "a=1/plain"):
+        assert ss.scan_parquet(where, filesystem=inner).schema.names == ["x", "day"]

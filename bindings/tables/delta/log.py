@@ -133,13 +133,15 @@ def locate(
         raise unreachable(uri, e) from e
     location = replace(location, listed=listed)
     at = version_at(listed, version, fs, uri)
-    # A path in a store does not say which account or server has it.
-    return SnapshotRequest(
-        root if isinstance(fs, pafs.LocalFileSystem) else uri.rstrip("/"),
-        at,
-        location.stamp(at),
-        frozenset(options.items()),
-    ), location
+    where_kept = root if isinstance(fs, pafs.LocalFileSystem) else _address(uri)
+    request = SnapshotRequest(where_kept, at, location.stamp(at), frozenset(options.items()))
+    return request, location
+
+
+def _address(uri: str) -> str:
+    """Return what tells a table in a store from others: a path does not name account or server."""
+    servers = (os.environ.get(name) for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"))
+    return "@".join([uri.rstrip("/"), *filter(None, servers)])
 
 
 def version_at(

@@ -294,20 +294,15 @@ def scan_hive(
     check_on_error(on_error)
     filesystem = chosen_filesystem(source, filesystem, storage_options)
     fs, root = resolve(source, filesystem)
+    kind = info_at(fs, root, source).type
+    if kind == pafs.FileType.NotFound:
+        raise missing(source, "the folder of a table")
+    if kind != pafs.FileType.Directory:
+        raise SourceError(f"{shown(source)} is a file; expected the folder of a table")
     meter, listed, given = Meter(), time.time_ns(), types_of(partition_schema)
     named = saved_at(stats)
     with meter.phase("listing"):
-        try:
-            tree = Tree(root, fs, meter)
-        except SourceError:
-            kind = info_at(fs, root, source).type
-            if kind == pafs.FileType.NotFound:
-                raise missing(source, "the folder of a table") from None
-            if kind != pafs.FileType.Directory:
-                raise SourceError(
-                    f"{shown(source)} is a file; expected the folder of a table"
-                ) from None
-            raise
+        tree = Tree(root, fs, meter)
         if not ignore_table_format:
             refuse_other_formats(fs, root, tree.entries)
         names = {name.lower() for name in tree.columns}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -59,6 +59,7 @@ class Tree:
     Attributes:
         root: The folder.
         entries: The paths of all that lies in it, hidden or not, with a slash behind folders.
+        names: The names of the files that lie directly in it, hidden or not.
         columns: Partition columns, outermost first, spelled as in the first folder of each level.
 
     Raises:
@@ -71,6 +72,7 @@ class Tree:
         self._threads = 2 if isinstance(filesystem, pafs.LocalFileSystem) else FETCH_THREADS
         self._listings: dict[str, _Listing] = {}
         self.entries: tuple[str, ...] = ()
+        self.names: frozenset[str] = frozenset()
         self._files: dict[str, Files] = {}
         self.columns = self._columns(root) or ()
         if len({c.lower() for c in self.columns}) < len(self.columns):
@@ -78,11 +80,6 @@ class Tree:
                 f"{root} has a partition column twice ({', '.join(self.columns)}); expected each "
                 "at one level"
             )
-
-    @property
-    def names(self) -> Set[str]:
-        """The names of the files that lie directly in the root, hidden or not."""
-        return {path.rpartition("/")[2] for path in self.entries}
 
     def _columns(self, folder: str) -> tuple[str, ...] | None:
         """Return the partition columns on the way to the first file; None if there is no file."""
@@ -215,6 +212,7 @@ class Tree:
             if folder == self.root:
                 folders = pafs.FileType.Directory
                 self.entries = tuple(f"{f.path}/" if f.type == folders else f.path for f in every)
+                self.names = frozenset(f.base_name for f in every if f.is_file)
             entries = [f for f in every if not is_hidden(f.base_name)]
             inner = sorted(f.path for f in entries if f.type == pafs.FileType.Directory)
             self._listings[folder] = _Listing(

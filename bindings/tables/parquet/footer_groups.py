@@ -164,6 +164,11 @@ class FooterPart:
         return heads, head[self.owner]
 
     @cached_property
+    def _no_counts(self) -> pa.Array:
+        """Unknown counts, which most columns share."""
+        return pa.nulls(len(self.owner), pa.int64())
+
+    @cached_property
     def _julian(self) -> Mask:
         return np.array([f.julian for f in self.footers], np.bool_)[self.owner]
 
@@ -251,7 +256,7 @@ class FooterPart:
             lows,
             highs,
             longs(nulls, counted),
-            nan_count=longs(nans, known) if known.any() else None,
+            nan_count=longs(nans, known) if known.any() else self._no_counts,
         )
 
     def _decoded(self, chunks: ChunkSlots, position: Ints, arrow_type: pa.DataType) -> ChunkBounds:

@@ -46,9 +46,7 @@ def reader(name):
 
 
 def shown(values):
-    """Return an array as text, so that NaN equals NaN, and -0.0 differs from 0.0; None stays."""
-    if values is None:
-        return None
+    """Return an array as text, so that NaN equals NaN, and -0.0 differs from 0.0."""
     values = values.cast(pa.int64()) if pa.types.is_timestamp(kind := values.type) else values
     return str(kind), [repr(v) for v in values.to_pylist()]
 
