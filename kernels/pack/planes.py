@@ -53,7 +53,7 @@ def mask_of(plane: Plane | Mask, n: int) -> Mask:
     """Return a plane, or a mask, as a mask of shape (n,)."""
     if isinstance(plane, bool):
         return np.full(n, plane, np.bool_)
-    return plane if plane.dtype == np.bool_ else unpack(plane, n)  # type: ignore[return-value, arg-type]
+    return plane.view(np.bool_) if plane.dtype == np.bool_ else unpack(plane.view(np.uint64), n)
 
 
 def verdicts(planes: Sequence[Plane | Mask], n: int) -> Verdicts:

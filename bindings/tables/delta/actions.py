@@ -192,7 +192,8 @@ def read_bytes(fs: pafs.FileSystem, path: str) -> bytes:
         SourceError: the file cannot be read, or a line is not a JSON object.
     """
     try:
-        with fs.open_input_stream(path) as f:
+        # A stream of a store is read by requests of 256 KiB, one after another.
+        with fs.open_input_file(path) as f:
             data: bytes = f.read()
     except OSError as e:
         raise SourceError(f"{path}: the commit cannot be read ({describe_error(e)})") from e

@@ -18,10 +18,7 @@ from skipstone.bindings.tables.parquet.column_chunks import (
     no_bounds,
 )
 from skipstone.bindings.tables.parquet.encodings import (
-    POWERS,
-    UNITS,
     encoding_of,
-    parse_logical_type,
 )
 from skipstone.bindings.tables.parquet.file_schemas import BloomLocation, FileSchema
 from skipstone.bindings.tables.parquet.footer import (
@@ -37,10 +34,10 @@ from skipstone.bindings.tables.parquet.footer_blocks import (
 )
 from skipstone.bindings.tables.parquet.footers import Footer, is_worth_loop
 from skipstone.bindings.tables.parquet.heads import Head, Heads
-from skipstone.ir.arrow import arrow_of, scalar_of
+from skipstone.bindings.tables.parquet.trusted_bounds import is_all_nan, trusted_bounds
+from skipstone.ir.arrow import arrow_of
 from skipstone.ir.cached import cached_property
 from skipstone.ir.node import Path
-from skipstone.ir.zones import GREGORIAN, SETTLED
 from skipstone.kernels.decode.arrays import joined_longs, longs
 from skipstone.kernels.decode.footer_layout import is_compiled
 from skipstone.kernels.decode.footer_loops import (
@@ -244,8 +241,8 @@ class FooterPart:
             if stats.has_null_count:
                 nulls[i], counted[i] = stats.null_count, True
             if stats.has_min_max and stats.physical_type != "INT96":
-                low[i], high[i] = _trusted_bounds(stats, footer)
-                if counted[i] and _is_all_nan(stats, footer):
+                low[i], high[i] = trusted_bounds(stats, footer)
+                if counted[i] and is_all_nan(stats, footer):
                     nans[i] = self.rows[i] - nulls[i]
         lows = bound_array(decoded.low, decoded, low, plain)
         highs = bound_array(decoded.high, decoded, high, plain)
@@ -372,38 +369,3 @@ def _distinct_heads(footers: Sequence[Footer]) -> tuple[list[Head], Ints, list[F
             heads.append(own)
         head[i] = numbers[id(own)]
     return heads, head, list(schemas), np.array([*of_head, UNKNOWN], np.int64)
-
-
-def _trusted_bounds(stats: pq.Statistics, footer: Footer) -> tuple[Any, Any]:
-    """Return both bounds as Python or Arrow values; None for a bound that cannot be trusted."""
-    logical = parse_logical_type("" if stats.logical_type is None else stats.logical_type.to_json())
-    try:
-        if logical.get("Type") == "Timestamp":
-            # As integers of the file's unit: Python's datetime has no nanoseconds.
-            kind = pa.timestamp(
-                UNITS[logical["timeUnit"]], "UTC" if logical["isAdjustedToUTC"] else None
-            )
-            low, high = (
-                scalar_of(v, pa.int64()).cast(kind) for v in (stats.min_raw, stats.max_raw)
-            )
-            if footer.julian and stats.min_raw < SETTLED * 10 ** POWERS[kind.unit]:
-                return None, None
-            return low, high
-        if logical.get("Type") == "Date" and footer.julian and stats.min_raw < GREGORIAN:
-            return None, None
-        low, high = stats.min, stats.max
-    except (ValueError, KeyError, OverflowError, pa.ArrowException):
-        # Bytes that are not text, an unknown unit, or a date that Python cannot hold.
-        return None, None
-    if isinstance(low, float) and (low != low or high != high):
-        # One bound is NaN: most writers do not handle NaN when computing bounds, so neither is
-        # reliable. parquet-mr, Spark's writer, orders NaN last, so that its minimum is right.
-        return (low, None) if low == low and footer.orders_nan else (None, None)
-    return low, high
-
-
-def _is_all_nan(stats: pq.Statistics, footer: Footer) -> bool:
-    """Return True if the minimum is NaN in a file whose writer orders NaN last."""
-    return (
-        stats.physical_type in ("FLOAT", "DOUBLE") and stats.min != stats.min and footer.orders_nan
-    )
