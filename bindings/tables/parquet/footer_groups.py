@@ -34,7 +34,6 @@ from skipstone.bindings.tables.parquet.footer_blocks import (
 )
 from skipstone.bindings.tables.parquet.footers import Footer, is_worth_loop
 from skipstone.bindings.tables.parquet.heads import Head, Heads
-from skipstone.bindings.tables.parquet.trusted_bounds import is_all_nan, trusted_bounds
 from skipstone.ir.arrow import arrow_of
 from skipstone.ir.cached import cached_property
 from skipstone.ir.node import Path
@@ -241,6 +240,11 @@ class FooterPart:
             if stats.has_null_count:
                 nulls[i], counted[i] = stats.null_count, True
             if stats.has_min_max and stats.physical_type != "INT96":
+                from skipstone.bindings.tables.parquet.trusted_bounds import (
+                    is_all_nan,
+                    trusted_bounds,
+                )
+
                 low[i], high[i] = trusted_bounds(stats, footer)
                 if counted[i] and is_all_nan(stats, footer):
                     nans[i] = self.rows[i] - nulls[i]
