@@ -7,18 +7,25 @@ The results equal what pyarrow returns for the same chunk. A chunk for which thi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from skipstone.bindings.statistics.coerce_inputs import values_of
 from skipstone.bindings.tables.files import Ints
-from skipstone.bindings.tables.parquet.encodings import POWERS, Encoding
+from skipstone.bindings.tables.parquet.encodings import (
+    POWERS,
+    UNITS,
+    Encoding,
+    parse_logical_type,
+)
 from skipstone.ir import compute as pc
-from skipstone.ir.arrow import arrow_of, dtype_of
+from skipstone.ir.arrow import arrow_of, dtype_of, scalar_of
 from skipstone.ir.types import from_arrow
 from skipstone.ir.values import malformed
+from skipstone.ir.zones import GREGORIAN, SETTLED
 from skipstone.kernels.decode.arrays import bits
 from skipstone.kernels.decode.footer_loops import (
     FLAGS,
@@ -33,6 +40,9 @@ from skipstone.kernels.decode.footer_loops import (
 from skipstone.kernels.decode.spans import Bytes, gathered
 from skipstone.kernels.pack.bounds import below
 from skipstone.kernels.pack.planes import Mask
+
+if TYPE_CHECKING:
+    from skipstone.bindings.tables.parquet.footers import Footer
 
 MAX_ARRAY_BYTES: Final = 1 << 31
 BOTH_BOUNDS: Final = 1 << MIN | 1 << MAX
@@ -266,3 +276,38 @@ def _timestamp_array(
     known &= (step == 1) | ((ticks >= -limit) & (ticks <= limit))
     unit = next(unit for unit, power in POWERS.items() if power == finest)
     return _to_arrow(np.where(known, ticks, 0) * step, known, pa.timestamp(unit, arrow_type.tz))
+
+
+def trusted_bounds(stats: pq.Statistics, footer: Footer) -> tuple[Any, Any]:
+    """Return both bounds as pyarrow reads them; None for a bound that cannot be trusted."""
+    logical = parse_logical_type("" if stats.logical_type is None else stats.logical_type.to_json())
+    try:
+        if logical.get("Type") == "Timestamp":
+            # As integers of the file's unit: Python's datetime has no nanoseconds.
+            kind = pa.timestamp(
+                UNITS[logical["timeUnit"]], "UTC" if logical["isAdjustedToUTC"] else None
+            )
+            low, high = (
+                scalar_of(v, pa.int64()).cast(kind) for v in (stats.min_raw, stats.max_raw)
+            )
+            if footer.julian and stats.min_raw < SETTLED * 10 ** POWERS[kind.unit]:
+                return None, None
+            return low, high
+        if logical.get("Type") == "Date" and footer.julian and stats.min_raw < GREGORIAN:
+            return None, None
+        low, high = stats.min, stats.max
+    except (ValueError, KeyError, OverflowError, pa.ArrowException):
+        # Bytes that are not text, an unknown unit, or a date that Python cannot hold.
+        return None, None
+    if isinstance(low, float) and (low != low or high != high):
+        # One bound is NaN: most writers do not handle NaN when computing bounds, so neither is
+        # reliable. parquet-mr, Spark's writer, orders NaN last, so that its minimum is right.
+        return (low, None) if low == low and footer.orders_nan else (None, None)
+    return low, high
+
+
+def is_all_nan(stats: pq.Statistics, footer: Footer) -> bool:
+    """Return True if the minimum is NaN in a file whose writer orders NaN last."""
+    return (
+        stats.physical_type in ("FLOAT", "DOUBLE") and stats.min != stats.min and footer.orders_nan
+    )

@@ -15,7 +15,9 @@ from skipstone.bindings.tables.parquet.column_chunks import (
     ChunkBounds,
     bound_array,
     chunk_bounds,
+    is_all_nan,
     no_bounds,
+    trusted_bounds,
 )
 from skipstone.bindings.tables.parquet.encodings import (
     encoding_of,
@@ -240,11 +242,6 @@ class FooterPart:
             if stats.has_null_count:
                 nulls[i], counted[i] = stats.null_count, True
             if stats.has_min_max and stats.physical_type != "INT96":
-                from skipstone.bindings.tables.parquet.trusted_bounds import (
-                    is_all_nan,
-                    trusted_bounds,
-                )
-
                 low[i], high[i] = trusted_bounds(stats, footer)
                 if counted[i] and is_all_nan(stats, footer):
                     nans[i] = self.rows[i] - nulls[i]
