@@ -30,7 +30,7 @@ tempfile.tempdir = str(temporary)
 done = []
 
 def slow(*args, **kwargs):
-    time.sleep(0.02)
+    time.sleep(0.02 if len(done) < {files} // 2 else 0.4)  # the signal may be late
     done.append(1)
     return slowed(*args, **kwargs)
 
