@@ -19,12 +19,12 @@ from pathlib import Path
 import pyarrow as pa
 import skipstone as ss
 from skipstone.bindings import progress
-from skipstone.bindings.tables.parquet import group_tasks
+from skipstone.bindings.tables.parquet import read_groups
 from {module} import {name} as slowed
 import {module} as module
 
 progress.FIRST = 0.0
-group_tasks.ARROW_ROWS = group_tasks.POLARS_ROWS = 1  # so that files are read one by one
+read_groups.ARROW_ROWS = read_groups.POLARS_ROWS = 1  # so that files are read one by one
 folder, temporary = {folder!r}, Path({temporary!r})
 tempfile.tempdir = str(temporary)
 done = []
