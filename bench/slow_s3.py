@@ -75,9 +75,7 @@ def spark_settings(address: str, hadoop: str) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def slow_store(
-    folder: Path, tables: Sequence[Path], delay: float = DELAY, log: Path = Path(os.devnull)
-) -> Iterator[str]:
+def slow_store(folder: Path, tables: Sequence[Path], log: Path = Path(os.devnull)) -> Iterator[str]:
     """Run the server with some folders of files in its bucket, and yield its address.
 
     Clients of this process find it through the environment.
@@ -85,7 +83,6 @@ def slow_store(
     Args:
         folder: Where the server may write.
         tables: Folders; their files are copied under the folder's name.
-        delay: Seconds before each request.
         log: The file that gets a line for each request: its method and path.
     """
     port = _free_port()
@@ -94,7 +91,7 @@ def slow_store(
         _wait(port)
         _upload(f"http://127.0.0.1:{port}", tables)
         between = _free_port()
-        values = (port, between, delay, log)
+        values = (port, between, DELAY, log)
         command = [sys.executable, "-m", "bench.slow_s3", *map(str, values)]
         address = f"http://127.0.0.1:{between}"
         found = {

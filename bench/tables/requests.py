@@ -4,7 +4,7 @@ Each contestant runs in a fresh process, on an S3 server of this machine that wr
 asked, and answers 10 ms later. The server runs on the same cores, so that times say less than
 counts.
 
-`python -m bench.tables.requests NAME FIRST LAST` is such a process.
+`python -m bench.tables.requests NAME KEY` is such a process.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -23,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from bench.report.measure import Timing
 from bench.report.report import OWN, Options, Report, Requirement, WrongAnswer
 from bench.rows.data import FOLDER, made
 from bench.slow_s3 import BUCKET, slow_store
@@ -52,20 +54,38 @@ def requests(options: Options) -> Report:
         log.touch()
         with slow_store(Path(folder), [source], log=log):
             _process("save", key).check_returncode()
-            counts = {name: _measure(name, key, log, report) for name in CONTESTANTS}
+            found = {name: _measure(name, key, log, report) for name in CONTESTANTS}
+    for name, one in found.items():
+        engine, _, group = name.rpartition(", ")
+        own = found[f"{OWN}, {group}"]
+        if one is not None and own is not None:
+            whose = OWN if engine.startswith(OWN) else engine
+            report.time(name, one.seconds, own=own.seconds, engine=whose, group=group)
     listing = -(-files // KEYS)
     for name, most in (
         (f"{OWN}, {PARQUET}", 2 * files + listing + FEW),
         (SNAPSHOT, listing + FEW),
         (f"{OWN}, {DELTA}", FEW),
     ):
+        one = found[name]
+        if one is None:
+            raise WrongAnswer(f"{name} does not answer: {report.absent[-1].why}")
         report.requirements.append(
-            Requirement(f"{name}: requests", counts[name] or 0, most, at_most=True)
+            Requirement(f"{name}: requests", one.requests, most, at_most=True)
         )
     return report
 
 
-def _measure(name: str, key: int, log: Path, report: Report) -> int | None:
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The requests of one process, and its time from start to end."""
+
+    requests: int
+    seconds: Timing
+
+
+def _measure(name: str, key: int, log: Path, report: Report) -> Found | None:
+    """Run a contestant; None if it fails, such as an engine that is not installed."""
     before, start = log.stat().st_size, time.perf_counter()
     done = _process(name, key)
     seconds = time.perf_counter() - start
@@ -86,7 +106,7 @@ def _measure(name: str, key: int, log: Path, report: Report) -> int | None:
             "s": seconds,
         }
     )
-    return len(asked)
+    return Found(len(asked), Timing((seconds,)))
 
 
 def _process(name: str, key: int) -> subprocess.CompletedProcess[str]:

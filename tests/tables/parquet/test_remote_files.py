@@ -12,9 +12,8 @@ from tests.support.effort import LONG
 from tests.support.tables import pages
 from tests.support.tables.page_indexes import (
     CONDITIONS_OF_INDEXES,
-    OFFSET_INDEX,
+    damage_offset_indexes,
     index_file,
-    index_span,
 )
 
 REMOTE = pafs.PyFileSystem(pafs.FSSpecHandler(fsspec.filesystem("file")))
@@ -50,14 +49,8 @@ def test_damaged_offset_indexes_lose_no_row(seed, tmp_path, monkeypatch):
     set_costs(monkeypatch, COSTS[seed % len(COSTS)])
     random, path = np.random.default_rng(seed), tmp_path / "t.parquet"
     file = index_file(path, seed, use_dictionary=bool(seed % 2))
-    first, stop = index_span(path, OFFSET_INDEX)
-    good = path.read_bytes()
     expected = [rows([file], where, ["k", "u"]) for where in CONDITIONS_OF_INDEXES]
-    for _ in range(10):
-        data = bytearray(good)
-        for at in random.integers(first, stop, random.integers(1, 30)):
-            data[at] = random.integers(256)
-        path.write_bytes(data)
+    for _ in damage_offset_indexes(path, random, 10):
         for where, same in zip(CONDITIONS_OF_INDEXES, expected, strict=True):
             assert rows([file], where, ["k", "u"], REMOTE).equals(same), where
 
