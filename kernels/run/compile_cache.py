@@ -31,6 +31,7 @@ from skipstone.kernels import logs
 from skipstone.kernels.config import config
 from skipstone.kernels.run import forks
 from skipstone.kernels.run.first_import import finish, first_import
+from skipstone.kernels.run.numba_warnings import shared_warnings_kept
 from skipstone.kernels.run.private import exposed
 
 # Seconds that a process waits while another one compiles the same kernel; then it compiles its own
@@ -228,7 +229,8 @@ def compile_now(module: Any, *, keep: bool) -> Kernel:
     # Numba finds the module of stored machine code by its name
     sys.modules[module.__name__] = module
     start = time.perf_counter()
-    out: Any = numba.njit(module.SIGNATURE, cache=keep, **module.JIT)(module.kernel)
+    with shared_warnings_kept():
+        out: Any = numba.njit(module.SIGNATURE, cache=keep, **module.JIT)(module.kernel)
     event = "kernel loaded" if out.stats.cache_hits else "kernel compiled"
     logs.write(event, kernel=module.__name__, seconds=time.perf_counter() - start)
     return cast("Kernel", out)

@@ -104,8 +104,7 @@ def compiled_or_plain(loop: Loop, size: int) -> Callable[..., int]:
     _plain_size += size
     if _plain_size >= PLAIN_SIZE and compiled_or_start(loop):
         return compiled(loop)
-    plain: Callable[..., int] = getattr(loop.module, loop.name)
-    return plain
+    return plain(loop)
 
 
 def with_arguments(loop: Callable[..., int], *arguments: object) -> Callable[[], int]:
@@ -123,8 +122,14 @@ def compiled(loop: Loop) -> Callable[..., int]:
         return compile_cache.kernel(loop, _source, _make)
     except BackendMissing as e:
         compile_cache.warn_once(f"skipstone reads files slowly: {e}")
-        plain: Callable[..., int] = getattr(loop.module, loop.name)
-        return plain
+        return plain(loop)
+
+
+def plain(loop: Loop) -> Callable[..., int]:
+    """Return the function of a loop as it is, for Python to run."""
+    # NumPy warns where compiled code wraps silently, as at the negative of -2 ** 63.
+    function: Callable[..., int] = getattr(loop.module, loop.name)
+    return np.errstate(over="ignore")(function)
 
 
 def _is_on_disk(loop: Loop) -> bool:

@@ -5,14 +5,14 @@ import zlib
 
 import numpy as np
 import pytest
-from pyiceberg.manifest import ManifestWriterV1
 
 from skipstone.bindings.tables.iceberg import fallback
 from skipstone.bindings.tables.iceberg.manifest import decode
 from skipstone.ir.errors import SourceError
-from skipstone.kernels.decode import avro, avro_loops
+from skipstone.kernels.decode import avro, avro_records
 from skipstone.kernels.decode.avro import Container
 from skipstone.kernels.decode.avro_program import Unsupported, program_of
+from skipstone.kernels.run.loops import compiled, plain
 from tests.fuzz.avro import check, check_list, mutated, ours, theirs
 from tests.fuzz.avro_files import LISTS, bases, written
 from tests.support.tables.avro import avro_file, record, text, varint
@@ -20,8 +20,19 @@ from tests.support.tables.avro import avro_file, record, text, varint
 BASES = bases()
 
 
+@pytest.fixture(params=["compiled", "plain"])
+def loops(request, monkeypatch):
+    """Run a test with compiled loops, and as a new process does, whose loops Python runs."""
+    for module in (avro, avro_records):
+        monkeypatch.setattr(
+            module,
+            "compiled_or_plain",
+            lambda loop, size: (compiled if request.param == "compiled" else plain)(loop),
+        )
+
+
 @pytest.mark.parametrize("data", BASES.values(), ids=BASES)
-def test_whole_files(data):
+def test_whole_files(data, loops):
     assert check(data) == "same"
 
 
@@ -34,7 +45,7 @@ def test_the_other_decoder(data):
 
 
 @pytest.mark.parametrize("name", BASES)
-def test_every_cut(name):
+def test_every_cut(name, loops):
     """A truncated file is refused, except at the boundaries of blocks, which the manifest list
     detects.
     """
@@ -44,7 +55,7 @@ def test_every_cut(name):
 
 
 @pytest.mark.parametrize("case", range(250))
-def test_damage(case):
+def test_damage(case, loops):
     r = np.random.default_rng(10**6 + case)
     assert check(mutated(list(BASES.values())[case % len(BASES)], r)) in (
         "refused",
@@ -54,7 +65,7 @@ def test_damage(case):
 
 
 @pytest.mark.parametrize("name", LISTS)
-def test_manifest_lists(name):
+def test_manifest_lists(name, loops):
     assert check_list(LISTS[name]) == "same"
     for n in range(0, len(LISTS[name]), 7):
         assert check_list(LISTS[name][:n]) in ("refused", "same")
@@ -87,22 +98,6 @@ def test_partitions():
                     == slot.width
                     == {"double": 8, "boolean": 1, "fixed": slot.width}[slot.kind]
                 )
-
-
-def test_loops_in_python():
-    """Run the module that Numba compiles in Python."""
-    data = written(5, ManifestWriterV1, "null", seed=3)
-    file = Container(data)
-    compiled = file.records()
-    out = np.zeros_like(compiled.slots)
-    places = np.zeros((9, 3), np.int64)
-    error = np.zeros(2, np.int64)
-    with np.errstate(over="ignore"):
-        number = avro_loops.blocks(file.data, file.sync + 16, file.sync, places, error)
-        n = avro_loops.records(
-            file.data, places[:number], file.program.rows, np.zeros(9, np.int64), out, error
-        )
-    assert (number, n) == (5, 5) and (out == compiled.slots).all()
 
 
 # Files of other shapes, made by hand.
@@ -144,7 +139,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("data", REFUSED.values(), ids=REFUSED)
-def test_refused(data):
+def test_refused(data, loops):
     with pytest.raises(SourceError):
         Container(data).records()
 

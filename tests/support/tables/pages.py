@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from skipstone.bindings.tables.parquet import footer, read_groups
 from skipstone.kernels.decode import footer_layout, page_layout, spans
 from skipstone.kernels.decode.spans import GATHER
-from skipstone.kernels.run.loops import compiled
+from skipstone.kernels.run.loops import compiled, plain
 
 DAY = dt.date(1995, 1, 1)
 DATETIME = dt.datetime(1995, 1, 1)
@@ -37,9 +37,7 @@ def without_loops(monkeypatch):
     only = lambda loop: None if loop == page_layout.SOUND else found(loop)
     monkeypatch.setattr(page_layout.compile_cache, "find", only)
     for module in (page_layout, spans):
-        monkeypatch.setattr(
-            module, "compiled_or_plain", lambda loop, size: getattr(loop.module, loop.name)
-        )
+        monkeypatch.setattr(module, "compiled_or_plain", lambda loop, size: plain(loop))
 
 
 def table(seed, n=3000):
