@@ -176,7 +176,7 @@ def _report(
         tuple((u.text, u.why) for u in read.unread), current, tuple(candidates),
         best[0] if best else None, clustering,
         tuple(problems_of(plan, used, target)) if n else (),
-        statements(best[1]) if best else (), tuple(_limits(rows, used, judged, n, read)),
+        statements(best[1]) if best else (), tuple(_limits(rows, used, judged, n, read, format)),
     )  # fmt: skip
 
 
@@ -221,8 +221,9 @@ def _query(q: Query, share: float) -> QueryReport:
 
 
 def _limits(
-    rows: Rows | None, used: Sequence[Leaf], judged: Sequence[Judged], n: int, read: Workload
-) -> list[str]:
+    rows: Rows | None, used: Sequence[Leaf], judged: Sequence[Judged], n: int, read: Workload,
+    format: str,
+) -> list[str]:  # fmt: skip
     """Return sentences on what the predictions do not know."""
     if rows is None:
         return ["the table has no files"]
@@ -249,6 +250,11 @@ def _limits(
     if read.full_reads:
         out.append(
             f"{read.full_reads:,} queries read all of the table in any layout, and are not counted."
+        )
+    if format == "parquet":
+        out.append(
+            "Bloom filters, which DuckDB writes into a rewrite, are not counted: searches for "
+            "single values may read less in any order."
         )
     out.append("Sizes after a rewrite are taken to be as now; other orders compress otherwise.")
     return out
