@@ -143,6 +143,8 @@ def widens(given: pa.DataType, wanted: pa.DataType) -> bool:
         given = pa.timestamp(given.unit, wanted.tz)
     if _short_offsets(given) == _short_offsets(wanted):
         return True
+    if given == pa.uint32() and not pa.types.is_integer(wanted):
+        return False  # Spark reads it as a signed number where a column is not BIGINT
     try:
         fields = [pa.schema([("x", t)]) for t in (wanted, given)]
         return bool(pa.unify_schemas(fields, promote_options="permissive").field(0).type == wanted)

@@ -221,3 +221,15 @@ def test_texts_with_other_equality(spark, tmp_path):
         same(spark.table("chars").where("v = 'ab'"), (1, 2))
     finally:
         spark.sql("DROP TABLE IF EXISTS chars")
+
+
+def test_unsigned_numbers_read_as_signed_ones(spark, tmp_path):
+    """Spark reads UINT32 as a signed number into a column that is not BIGINT."""
+    for at, x in enumerate([7, 2**32 - 1]):
+        values = {"x": pa.array([x], pa.uint32()), "k": [at]}
+        pq.write_table(pa.table(values), tmp_path / f"{at}.parquet", store_schema=False)
+    df = spark.read.schema("x DOUBLE, k BIGINT").parquet(str(tmp_path))
+    negative = df.where("x < 0")
+    assert [r.k for r in prune(negative).collect()] == [r.k for r in negative.collect()] == [1]
+    as_bigint = spark.read.schema("x BIGINT, k BIGINT").parquet(str(tmp_path))
+    same(as_bigint.where("x > 7"), (1, 2))
