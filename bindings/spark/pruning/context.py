@@ -10,14 +10,15 @@ from typing import Any, Final
 import pyarrow.fs as pafs
 
 from skipstone.bindings.spark.pruning.scan_files import Listings
-from skipstone.bindings.spark.session.session import settings_of
+from skipstone.bindings.spark.session.session import settings_of, value_of_setting
 from skipstone.bindings.spark.session.text_meaning import other_formats
 from skipstone.ir.session import Settings
 
 # Settings that change the values read from files, with the settings under which footers are valid.
 # Source: Spark, `SQLConf`.
+REBASE: Final = "spark.sql.parquet.datetimeRebaseModeInRead"
 USUAL_SETTINGS: Final = {
-    "spark.sql.parquet.datetimeRebaseModeInRead": ("CORRECTED", "EXCEPTION"),
+    REBASE: ("CORRECTED", "EXCEPTION"),
     "spark.sql.optimizer.metadataOnly": ("false",),  # partitions would stand for rows
 }
 READS_IDS: Final = "spark.sql.parquet.fieldId.read.enabled"
@@ -74,18 +75,20 @@ def context_of(
     runs_now: bool = False,
 ) -> Context:
     """Return the context of a session."""
-    unusual = (
-        f"{key} is {value}"
-        for key, usual in USUAL_SETTINGS.items()
-        if (value := str(spark.conf.get(key, usual[0]))) not in usual
-    )
-    first = next(unusual, "")
+    first = next(filter(None, (unusual_setting(spark, key) for key in USUAL_SETTINGS)), "")
     reads_ids = str(spark.conf.get(READS_IDS, "false")).lower() != "false"
     formats = other_formats(spark)
     unsure = {"DateFormatClass": formats} if formats else {}
     return Context(
         spark, gateway, settings_of(spark), unsure, first, reads_ids, filesystem, listings, runs_now
     )
+
+
+def unusual_setting(spark: Any, key: str) -> str:
+    """Return one of `USUAL_SETTINGS` as text if it makes statistics invalid, else ""."""
+    usual = USUAL_SETTINGS[key]
+    value = value_of_setting(spark, key, usual[0])
+    return "" if value.upper() in map(str.upper, usual) else f"{key} is {value}"
 
 
 def unusual_option(options: Mapping[str, str]) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from skipstone.bindings.spark.pruning.condition import columns_in, condition_of
+from skipstone.bindings.spark.pruning.context import REBASE, unusual_setting
 from skipstone.bindings.spark.reading.native_read import read_natively
 from skipstone.bindings.spark.reading.native_split import NativeSplit, split
 from skipstone.bindings.spark.reading.python_read import CHAR, read_in_workers
@@ -30,6 +31,7 @@ from skipstone.bindings.tables.iceberg.files import IcebergFiles
 from skipstone.ir.errors import SourceError, UnsupportedForm, describe_error
 from skipstone.ir.node import quoted_name, quoted_path
 from skipstone.ir.simplify import TRUE
+from skipstone.ir.types import Kind, leaves_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -125,6 +127,7 @@ def read_plan(spark: Any, plan: Plan, how: How = "auto") -> DataFrame:
     settings = settings_of(spark)
     _check_zone(plan, settings["timezone"])
     needed, notes = _needed_columns(plan), _notes(plan)
+    _check_calendar(spark, _schema(plan, needed))
     with quiet():
         rows = _rows(spark, plan, needed, notes, how, settings["case_sensitive"])
         if len(plan.kept) and plan.predicate is not None and plan.predicate.node != TRUE:
@@ -225,6 +228,21 @@ def _sort_column(F: Any, key: SortKey) -> Column:
     if key.descending:
         return column.desc_nulls_first() if key.nulls_first else column.desc_nulls_last()
     return column.asc_nulls_first() if key.nulls_first else column.asc_nulls_last()
+
+
+def _check_calendar(spark: Any, schema: pa.Schema) -> None:
+    """Raise UnsupportedForm if Spark would read early days in another calendar than the plan did.
+
+    This concerns days before 1582, and times before 1900, of files that do not say who wrote them.
+    """
+    if (why := unusual_setting(spark, REBASE)) and any(
+        leaf.dtype.kind is Kind.DATE or (leaf.dtype.kind is Kind.TIMESTAMP and leaf.dtype.zoned)
+        for leaf in leaves_of(schema).values()
+    ):
+        raise UnsupportedForm(
+            f"{why}, so Spark may read early days and times differently from Skipstone; unset it, "
+            "leave out the columns of days and times (columns=), or leave the read to Spark"
+        )
 
 
 def _check_zone(plan: Plan, zone: str) -> None:

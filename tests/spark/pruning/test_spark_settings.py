@@ -104,3 +104,48 @@ def test_a_plan_keeps_the_settings_of_its_analysis(spark, setting, char_table, k
     assert rows(sks.prune(df)) == expected
     setting(f"spark.sql.{key}", "false")
     assert rows(sks.prune(df)) == expected
+
+
+REBASE = "spark.sql.parquet.datetimeRebaseModeInRead"
+OLDER_REBASE = "spark.sql.legacy.parquet.datetimeRebaseModeInRead"
+# Julian, this day is 1582-09-21, and thus before the literal.
+EARLY = "d < DATE '1582-10-01'"
+
+
+@pytest.fixture
+def days(tmp_path):
+    """Return a folder of two files with a day each, which do not say who wrote them."""
+    for at, day in enumerate([dt.date(1582, 10, 1), dt.date(2000, 1, 1)]):
+        pq.write_table(
+            pa.table({"d": [day], "k": [at]}), tmp_path / f"{at}.parquet", store_schema=False
+        )
+    return str(tmp_path)
+
+
+@pytest.mark.parametrize("key", [REBASE, OLDER_REBASE])
+@pytest.mark.parametrize("mode", ["LEGACY", "legacy"])
+def test_days_in_another_calendar(spark, days, key, mode):
+    spark.conf.set(key, mode)
+    try:
+        df = spark.read.parquet(days).where(EARLY)
+        assert rows(df) == [0]
+        assert rows(sks.prune(df)) == [0]
+        with enabled(spark):
+            assert rows(spark.read.parquet(days).where(EARLY)) == [0]
+        for condition in (EARLY, None):
+            with pytest.raises(UnsupportedForm, match="datetimeRebaseModeInRead is"):
+                sks.read(spark, days, condition)
+        assert rows(sks.read(spark, days, "k < 1", columns=["k"])) == [0]
+    finally:
+        spark.conf.unset(key)
+
+
+@pytest.mark.parametrize("mode", ["CORRECTED", "corrected", "EXCEPTION"])
+def test_days_in_the_usual_calendar(spark, days, mode):
+    spark.conf.set(REBASE, mode)
+    try:
+        df = spark.read.parquet(days).where("d > DATE '1999-01-01'")
+        assert rows(df) == rows(sks.prune(df)) == [1]
+        assert len(sks.prune(df).inputFiles()) == 1
+    finally:
+        spark.conf.unset(REBASE)
