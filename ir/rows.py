@@ -83,7 +83,7 @@ def unjudged(predicate: Node, rows: int) -> UnsupportedForm:
         f"{rows} rows cannot be judged by {show(predicate):.300}: "
         "Spark raises an error for them in ANSI mode (overflow, division by zero, "
         "a failed cast), or its result is not known here (text that is not UTF-8, the clock of a "
-        "time before 1900 or after 2200). "
+        "time before 1970 or after 2200). "
         f"Guard the expression (TRY_CAST, nullif). {FILTER_ELSEWHERE}."
     )
 

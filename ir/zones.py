@@ -20,11 +20,16 @@ FARTHEST: Final = dt.timedelta(hours=18)  # Java's limit of an offset
 FARTHEST_MICROS: Final = 18 * 3600 * 10**6
 LOWEST, HIGHEST = -(2**63), 2**63 - 1  # the ends of timestamps, microseconds
 DAY: Final = 86_400_000_000  # microseconds
-# Offsets are trusted within these years. Before 1900 zones used local mean time, for which Java and
-# the tz database differ by seconds. Far in the future only rules exist. Other times have a wall
-# clock that is only known to lie within FARTHEST of them.
-FIRST: Final = -2_208_988_800_000_000  # 1900-01-01
+# Offsets of regions are trusted within these years. The tz database answers for times from 1970 on:
+# for earlier ones, its builds differ in 100 zones. Java has Berlin's time for Oslo in 1960, Debian
+# has Oslo's own. Far in the future only rules exist. Other times have a wall clock that is only
+# known to lie within FARTHEST of them.
+FIRST: Final = 0  # 1970-01-01
 LAST: Final = 7_258_118_400_000_000  # 2200-01-01
+# Zones whose later offsets differ between releases, and the time from which they agree. In 2024,
+# the first four became names of Brussels, Athens and Lisbon; Iran's clocks of 1978 were corrected.
+AGREED: Final = 820_454_400_000_000  # 1996-01-01
+REVISED: Final = frozenset({"CET", "EET", "MET", "WET", "Asia/Tehran", "Iran"})
 # Spark before 3.0, and later versions in legacy mode, wrote dates and timestamps in the Julian
 # calendar, which differs from ours before these limits (day 2299161 in Julian days; zones settle by
 # 1900). Their hashes also differ.
@@ -68,6 +73,11 @@ def is_fixed(zone: dt.tzinfo) -> bool:
     return isinstance(zone, dt.timezone)
 
 
+def first_of(zone: dt.tzinfo) -> int:
+    """Return the first time for which a region's offset is trusted, microseconds since 1970."""
+    return AGREED if getattr(zone, "key", None) in REVISED else FIRST
+
+
 def offset_at(micros: int, zone: dt.tzinfo, *, local: bool) -> int | None:
     """Return the zone's offset in microseconds at an instant, or at a wall-clock reading.
 
@@ -79,7 +89,7 @@ def offset_at(micros: int, zone: dt.tzinfo, *, local: bool) -> int | None:
     """
     if is_fixed(zone):
         return _micros(zone.utcoffset(None))
-    if not FIRST <= micros <= LAST:
+    if not first_of(zone) <= micros <= LAST:
         return None
     if local:
         moment = (NAIVE_EPOCH + dt.timedelta(microseconds=micros)).replace(tzinfo=zone, fold=0)
@@ -196,10 +206,11 @@ class Shift:
 def shifts_of(name: str) -> tuple[Shift, Shift]:
     """Return the conversions of a zone: from instants to wall-clock readings, and back."""
     zone = zone_of(name)
-    offsets = [offset_at(FIRST, zone, local=False) or 0]
+    first = first_of(zone)
+    offsets = [offset_at(first, zone, local=False) or 0]
     switches: list[int] = []
     if not is_fixed(zone):
-        moment = FIRST
+        moment = first
         while moment < LAST:
             ahead = min(moment + DAY, LAST)
             if offset_at(ahead, zone, local=False) != offsets[-1]:
@@ -220,6 +231,6 @@ def shifts_of(name: str) -> tuple[Shift, Shift]:
     if is_fixed(zone):
         ends = (-(2**63) + abs(offsets[0]), 2**63 - 1 - abs(offsets[0]))
     else:
-        ends = (FIRST, LAST)
+        ends = (first, LAST)
     at, shift = np.array(switches, np.int64), np.array(offsets, np.int64)
     return Shift(at, shift, *ends), Shift(np.array(walls, np.int64), -shift, *ends)

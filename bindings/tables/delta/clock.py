@@ -23,7 +23,7 @@ from skipstone.bindings.tables.partition_values import is_zoned, partition_value
 from skipstone.ir import compute as pc
 from skipstone.ir.arrow import arrow_of, booleans_of, int64_of, python_array
 from skipstone.ir.functions.dates import HOUR, STEPS, month_start, months, truncate_days
-from skipstone.ir.zones import DAY, FARTHEST, FIRST
+from skipstone.ir.zones import DAY, FARTHEST, SETTLED
 from skipstone.kernels.pack.bounds import Given
 from skipstone.kernels.pack.columns import ColumnStatistics
 
@@ -245,7 +245,9 @@ def _instants_truncated_to(instant: Ticks, known: Mask, unit: str) -> ClockInter
     stop = start + MAX_LENGTH[unit]
     if unit not in ("second", "millisecond", "microsecond"):
         stop = np.where(
-            (start < FIRST) | (MAX_LENGTH[unit] > HOUR), stop + DAY + 2 * HOUR, stop + HOUR
+            (start < SETTLED * 10**6) | (MAX_LENGTH[unit] > HOUR),
+            stop + DAY + 2 * HOUR,
+            stop + HOUR,
         )
     return ClockInterval(start, stop, known)
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from skipstone.spark import prune, pruned
+from skipstone.spark import prune, pruned, read
 from tests.support.spark.compare import no_match_is_lost, same, write
 from tests.support.spark.session import QUIET
 
@@ -233,3 +233,27 @@ def test_unsigned_numbers_read_as_signed_ones(spark, tmp_path):
     assert [r.k for r in prune(negative).collect()] == [r.k for r in negative.collect()] == [1]
     as_bigint = spark.read.schema("x BIGINT, k BIGINT").parquet(str(tmp_path))
     same(as_bigint.where("x > 7"), (1, 2))
+
+
+@pytest.mark.parametrize(
+    ("zone", "time", "hour"),
+    [
+        ("Europe/Oslo", dt.datetime(1960, 7, 1, 4, 30), 5),
+        ("America/Nassau", dt.datetime(1960, 7, 1, 4, 30), 0),
+        ("PST8PDT", dt.datetime(1960, 7, 1, 4, 30), 21),
+        ("WET", dt.datetime(1995, 7, 1, 23, 30), 1),
+    ],
+)
+def test_zones_whose_history_differs_between_databases(spark, tmp_path, setting, zone, time, hour):
+    """Java and Debian give these zones other offsets; what Spark returns is right."""
+    for at, value in enumerate([time, dt.datetime(2024, 1, 1, 12)]):
+        values = {"t": pa.array([value], pa.timestamp("us", "UTC")), "k": [at]}
+        pq.write_table(pa.table(values), tmp_path / f"{at}.parquet")
+    setting("spark.sql.session.timeZone", zone)
+    everything = spark.read.parquet(str(tmp_path))
+    text = everything.where("k = 0").selectExpr("CAST(t AS STRING) AS t").first().t
+    for condition in (f"hour(t) = {hour}", f"t = TIMESTAMP '{text}'"):
+        found = everything.where(condition)
+        expected = [r.k for r in found.collect()]
+        assert [r.k for r in prune(found).collect()] == expected
+        assert [r.k for r in read(spark, str(tmp_path), condition).collect()] == expected
