@@ -37,7 +37,7 @@ def vague(n: Node) -> bool:
         return any(map(vague, n.args))
     name, types = n.value[0], [a.dtype for a in n.args]
     clock = types and types[0] and types[0].kind is n.dtype.kind is Kind.TIMESTAMP
-    if clock and types[0].zoned != n.dtype.zoned:  # offsets before 1900 and after 2200
+    if clock and types[0].zoned != n.dtype.zoned:  # offsets before 1970 and after 2200
         return True
     known = name not in ("upper", "lower") and not (
         types
