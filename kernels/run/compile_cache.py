@@ -31,7 +31,6 @@ from skipstone.kernels import logs
 from skipstone.kernels.config import config
 from skipstone.kernels.run import forks
 from skipstone.kernels.run.first_import import finish, first_import
-from skipstone.kernels.run.numba_warnings import shared_warnings_kept
 from skipstone.kernels.run.private import exposed
 
 # Seconds that a process waits while another one compiles the same kernel; then it compiles its own
@@ -225,6 +224,8 @@ def compile_now(module: Any, *, keep: bool) -> Kernel:
         keep: True if Numba loads it from its cache, or keeps it there.
     """
     import numba
+
+    from skipstone.kernels.run.numba_warnings import shared_warnings_kept
 
     # Numba finds the module of stored machine code by its name
     sys.modules[module.__name__] = module
