@@ -162,21 +162,20 @@ def _plain(
     target = (path or (files[0].rsplit("/", 1)[0] if files else "table")).rstrip("/")
     target = target.removesuffix(".parquet") + "-clustered"
     note = "It writes a copy beside the table; compare, then put it in the table's place."
-    duck = _duckdb(layout, path, files, target, rows_per_group, file_bytes)
-    spark = _spark(layout, path, target)
+    duck = _duckdb(layout, files, target, rows_per_group, file_bytes)
+    spark = _spark(layout, path, target, rows_per_group)
     return (Statement("DuckDB", duck, note), *([] if spark is None else [
         Statement("Spark", spark, note)])
     )  # fmt: skip
 
 
 def _duckdb(
-    layout: Layout, path: str | None, files: Sequence[str], target: str,
-    rows_per_group: int, file_bytes: int,
-) -> str:  # fmt: skip
-    folder = path is not None and not path.endswith(".parquet") and "*" not in path
-    names = [f"{(path or '').rstrip('/')}/**/*.parquet"] if folder else list(files)
-    source = ", ".join(map(_duckdb_text, names))
-    options = ", hive_partitioning = true" if layout.partition_by else ""
+    layout: Layout, files: Sequence[str], target: str, rows_per_group: int, file_bytes: int
+) -> str:
+    # A glob would leave out files of other endings, and take those of hidden folders.
+    source = ", ".join(map(_duckdb_text, files))
+    options = ", union_by_name = true"  # else columns that the first file lacks are lost
+    options += ", hive_partitioning = true" if layout.partition_by else ""
     rows = f"SELECT * FROM read_parquet([{source}]{options})"
     partitions = [duckdb_name(p) for p in layout.partition_by]
     keys = [duckdb_name(p) for p in layout.keys]
@@ -219,7 +218,7 @@ def _interleaved(places: Sequence[str], bits: int) -> str:
     )
 
 
-def _spark(layout: Layout, path: str | None, target: str) -> str | None:
+def _spark(layout: Layout, path: str | None, target: str, rows_per_group: int) -> str | None:
     """Return Spark's statement.
 
     None without a path, and for Z-order, because one task would compute all ranks.
@@ -229,6 +228,7 @@ def _spark(layout: Layout, path: str | None, target: str) -> str | None:
     keys = _spark_names((*layout.partition_by, *layout.keys))
     by = f"\nPARTITIONED BY ({_spark_names(layout.partition_by)})" if layout.partition_by else ""
     return (
-        f"CREATE TABLE clustered USING parquet{by}\nLOCATION {_text(target)} AS\n"
-        f"SELECT * FROM parquet.{quoted_name(path)} ORDER BY {keys};"
+        "SET spark.sql.parquet.mergeSchema = true;\nCREATE TABLE clustered USING parquet\n"
+        f"OPTIONS ('parquet.block.row.count.limit' '{rows_per_group}'){by}\n"
+        f"LOCATION {_text(target)} AS\nSELECT * FROM parquet.{quoted_name(path)} ORDER BY {keys};"
     )

@@ -102,8 +102,28 @@ def test_duckdb_runs_them(name, tmp_path):
         assert clustered.partition_columns == ("p'q",)
 
 
+def test_duckdb_copies_the_files_of_the_table_with_all_columns(tmp_path):
+    duckdb = pytest.importorskip("duckdb")
+    folder = tmp_path / "t"
+    (folder / "_temporary").mkdir(parents=True)
+    pq.write_table(pa.table({"k": [3, 1]}), folder / "a.parquet")
+    pq.write_table(pa.table({"k": [2, 4], "later": ["x", "y"]}), folder / "b.parq")
+    pq.write_table(pa.table({"k": [9]}), folder / "_temporary/c.parquet")
+    table = ss.scan_parquet(folder)
+    (first, *_) = statements(
+        Layout("sort", (("k",),)), "parquet", path=str(folder), files=table.all_files
+    )
+    with duckdb.connect() as connection:
+        connection.execute(first.sql)
+    rows = ss.scan_parquet(tmp_path / "t-clustered").plan().to_arrow()
+    assert rows.to_pydict() == {"k": [1, 2, 3, 4], "later": [None, "x", None, "y"]}
+
+
 def test_spark_reads_the_statements():
     for name in ("sort", "two", "partition"):
         _, spark = statements(LAYOUTS[name], "parquet", path="/lake/t")
-        assert sqlglot.parse_one(spark.sql.rstrip(";"), dialect="spark")
+        merge, create = spark.sql.rstrip(";").split(";\n")
+        assert merge == "SET spark.sql.parquet.mergeSchema = true"  # else columns are lost
+        assert "'parquet.block.row.count.limit' '4096'" in create  # else one row group a file
+        assert sqlglot.parse_one(create, dialect="spark")
     assert statements(LAYOUTS["hilbert"], "parquet") == ()
