@@ -44,7 +44,8 @@ def source(request, tmp_path):
     if request.param == "checkout":
         return ROOT
     with tarfile.open(request.getfixturevalue("sdist")) as tar:
-        tar.extractall(tmp_path / "source", filter="data")
+        safely = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}  # from 3.11.4
+        tar.extractall(tmp_path / "source", **safely)
     return next((tmp_path / "source").iterdir())
 
 

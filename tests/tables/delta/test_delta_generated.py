@@ -103,6 +103,9 @@ def test_no_row_is_lost(tmp_path_factory, r):
             if span
             else v
         )
+    if span and writer not in FIXED:
+        # tz databases differ before 1970, so nobody but Spark knows what Spark wrote then.
+        values = [None if v is None else abs(v) + 400 * span for v in values]
     rows = pa.table({"x": array_of(values, kind)})
     stats = r.choice((None, None, ...))
     log, files = written(
