@@ -26,10 +26,26 @@ DAY: Final = 86_400_000_000  # microseconds
 # known to lie within FARTHEST of them.
 FIRST: Final = 0  # 1970-01-01
 LAST: Final = 7_258_118_400_000_000  # 2200-01-01
-# Zones whose later offsets differ between releases, and the time from which they agree. In 2024,
-# the first four became names of Brussels, Athens and Lisbon; Iran's clocks of 1978 were corrected.
-AGREED: Final = 820_454_400_000_000  # 1996-01-01
-REVISED: Final = frozenset({"CET", "EET", "MET", "WET", "Asia/Tehran", "Iran"})
+# Zones whose past was corrected by a release since 2020, and the time from which all agree: Java
+# may have another release than Python. Found by comparing eight releases, 2020a to 2026f.
+REVISED: Final = {
+    name: round(dt.datetime(year, 1, 1, tzinfo=dt.UTC).timestamp()) * 10**6
+    for year, names in {
+        1972: "Australia/Currie",
+        1974: "America/Nipigon America/Rainy_River America/Thunder_Bay",
+        1976: "America/Tijuana America/Ensenada America/Santa_Isabel Mexico/BajaNorte",
+        1980: "America/Cambridge_Bay America/Inuvik America/Iqaluit America/Rankin_Inlet "
+        "America/Resolute America/Yellowknife Pacific/Niue",
+        1985: "Atlantic/Madeira Pacific/Efate",
+        1986: "Asia/Jerusalem Asia/Tel_Aviv Israel",
+        1993: "Asia/Manila Europe/Uzhgorod Europe/Zaporozhye America/Guyana",
+        1994: "America/Bogota Atlantic/Azores",
+        1998: "America/Cancun America/Pangnirtung Asia/Tehran CET EET Europe/Lisbon Iran MET "
+        "Portugal WET",
+        2009: "Asia/Choibalsan",
+    }.items()
+    for name in names.split()
+}
 # Spark before 3.0, and later versions in legacy mode, wrote dates and timestamps in the Julian
 # calendar, which differs from ours before these limits (day 2299161 in Julian days; zones settle by
 # 1900). Their hashes also differ.
@@ -75,7 +91,7 @@ def is_fixed(zone: dt.tzinfo) -> bool:
 
 def first_of(zone: dt.tzinfo) -> int:
     """Return the first time for which a region's offset is trusted, microseconds since 1970."""
-    return AGREED if getattr(zone, "key", None) in REVISED else FIRST
+    return REVISED.get(getattr(zone, "key", ""), FIRST)
 
 
 def offset_at(micros: int, zone: dt.tzinfo, *, local: bool) -> int | None:

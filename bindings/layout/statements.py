@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from skipstone.bindings.layout.curves import BITS
 from skipstone.bindings.layout.simulate import Layout
 from skipstone.ir.node import Path, quoted_name
+
+GLOB: Final = re.compile(r"[\[*?]")  # what DuckDB reads as a pattern in the name of a file
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +177,7 @@ def _duckdb(
     layout: Layout, files: Sequence[str], target: str, rows_per_group: int, file_bytes: int
 ) -> str:
     # A glob would leave out files of other endings, and take those of hidden folders.
-    source = ", ".join(map(_duckdb_text, files))
+    source = ", ".join(_duckdb_text(GLOB.sub(r"[\g<0>]", file)) for file in files)
     options = ", union_by_name = true"  # else columns that the first file lacks are lost
     options += ", hive_partitioning = true" if layout.partition_by else ""
     rows = f"SELECT * FROM read_parquet([{source}]{options})"

@@ -109,6 +109,11 @@ def test_duckdb_copies_the_files_of_the_table_with_all_columns(tmp_path):
     pq.write_table(pa.table({"k": [3, 1]}), folder / "a.parquet")
     pq.write_table(pa.table({"k": [2, 4], "later": ["x", "y"]}), folder / "b.parq")
     pq.write_table(pa.table({"k": [9]}), folder / "_temporary/c.parquet")
+    # DuckDB would read `weird` and `aXb` for these names.
+    pq.write_table(pa.table({"k": [5, 7]}), folder / "we[i]rd.parquet")
+    pq.write_table(pa.table({"k": [6]}), folder / "weird.parquet")
+    pq.write_table(pa.table({"k": [8]}), folder / "a*b?.parquet")
+    pq.write_table(pa.table({"k": [10]}), folder / "aXbZ.parquet")
     table = ss.scan_parquet(folder)
     (first, *_) = statements(
         Layout("sort", (("k",),)), "parquet", path=str(folder), files=table.all_files
@@ -116,7 +121,8 @@ def test_duckdb_copies_the_files_of_the_table_with_all_columns(tmp_path):
     with duckdb.connect() as connection:
         connection.execute(first.sql)
     rows = ss.scan_parquet(tmp_path / "t-clustered").plan().to_arrow()
-    assert rows.to_pydict() == {"k": [1, 2, 3, 4], "later": [None, "x", None, "y"]}
+    later = [None, "x", None, "y", *[None] * 5]
+    assert rows.to_pydict() == {"k": [1, 2, 3, 4, 5, 6, 7, 8, 10], "later": later}
 
 
 def test_spark_reads_the_statements():

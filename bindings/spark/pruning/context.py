@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow.fs as pafs
 
 from skipstone.bindings.spark.pruning.scan_files import Listings
-from skipstone.bindings.spark.session.session import settings_of, value_of_setting
+from skipstone.bindings.spark.session.session import settings_of
 from skipstone.bindings.spark.session.text_meaning import other_formats
 from skipstone.ir.session import Settings
 
 # Settings that change the values read from files, with the settings under which footers are valid.
 # Source: Spark, `SQLConf`.
-REBASE: Final = "spark.sql.parquet.datetimeRebaseModeInRead"
+# Spark has a present and an older name for a setting, and `spark.conf.get` reads one of them.
+REBASE: Final = (
+    "spark.sql.parquet.datetimeRebaseModeInRead",
+    "spark.sql.legacy.parquet.datetimeRebaseModeInRead",
+)
 USUAL_SETTINGS: Final = {
-    REBASE: ("CORRECTED", "EXCEPTION"),
+    **dict.fromkeys(REBASE, ("CORRECTED", "EXCEPTION")),
     "spark.sql.optimizer.metadataOnly": ("false",),  # partitions would stand for rows
 }
 READS_IDS: Final = "spark.sql.parquet.fieldId.read.enabled"
@@ -75,7 +79,7 @@ def context_of(
     runs_now: bool = False,
 ) -> Context:
     """Return the context of a session."""
-    first = next(filter(None, (unusual_setting(spark, key) for key in USUAL_SETTINGS)), "")
+    first = unusual_setting(spark, USUAL_SETTINGS)
     reads_ids = str(spark.conf.get(READS_IDS, "false")).lower() != "false"
     formats = other_formats(spark)
     unsure = {"DateFormatClass": formats} if formats else {}
@@ -84,11 +88,19 @@ def context_of(
     )
 
 
-def unusual_setting(spark: Any, key: str) -> str:
-    """Return one of `USUAL_SETTINGS` as text if it makes statistics invalid, else ""."""
-    usual = USUAL_SETTINGS[key]
-    value = value_of_setting(spark, key, usual[0])
-    return "" if value.upper() in map(str.upper, usual) else f"{key} is {value}"
+def unusual_setting(spark: Any, keys: Iterable[str]) -> str:
+    """Return the first of these settings that makes statistics invalid, as text, or "".
+
+    Args:
+        spark: The session, classic or Spark Connect.
+        keys: Of `USUAL_SETTINGS`.
+    """
+    for key in keys:
+        usual = USUAL_SETTINGS[key]
+        value = str(spark.conf.get(key, usual[0]))
+        if value.upper() not in map(str.upper, usual):
+            return f"{key} is {value}"
+    return ""
 
 
 def unusual_option(options: Mapping[str, str]) -> str:

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 How = Literal["auto", "native", "python"]
 METHODS: Final = ("auto", "native", "python")
 # The keys of a Delta column's metadata that Spark uses: it pads CHAR and shows comments.
+INFERS_NTZ: Final = "spark.sql.parquet.inferTimestampNTZ.enabled"
 NOTED_KEYS: Final = (CHAR, "comment")
 
 
@@ -127,7 +128,7 @@ def read_plan(spark: Any, plan: Plan, how: How = "auto") -> DataFrame:
     settings = settings_of(spark)
     _check_zone(plan, settings["timezone"])
     needed, notes = _needed_columns(plan), _notes(plan)
-    _check_calendar(spark, _schema(plan, needed))
+    _check_times(spark, plan, _schema(plan, needed))
     with quiet():
         rows = _rows(spark, plan, needed, notes, how, settings["case_sensitive"])
         if len(plan.kept) and plan.predicate is not None and plan.predicate.node != TRUE:
@@ -230,18 +231,25 @@ def _sort_column(F: Any, key: SortKey) -> Column:
     return column.asc_nulls_first() if key.nulls_first else column.asc_nulls_last()
 
 
-def _check_calendar(spark: Any, schema: pa.Schema) -> None:
-    """Raise UnsupportedForm if Spark would read early days in another calendar than the plan did.
+def _check_times(spark: Any, plan: Plan, schema: pa.Schema) -> None:
+    """Raise UnsupportedForm if Spark would read days or times differently from the plan.
 
-    This concerns days before 1582, and times before 1900, of files that do not say who wrote them.
+    The calendar concerns days before 1582, and times before 1900, of files that do not say who
+    wrote them. Delta and Iceberg say which timestamps have no zone; Parquet leaves it to a setting.
     """
-    if (why := unusual_setting(spark, REBASE)) and any(
-        leaf.dtype.kind is Kind.DATE or (leaf.dtype.kind is Kind.TIMESTAMP and leaf.dtype.zoned)
-        for leaf in leaves_of(schema).values()
-    ):
+    types = [leaf.dtype for leaf in leaves_of(schema).values()]
+    times = [t for t in types if t.kind is Kind.TIMESTAMP]
+    why = ""
+    if any(t.kind is Kind.DATE for t in types) or any(t.zoned for t in times):
+        why = unusual_setting(spark, REBASE)
+    own_types = isinstance(plan.table, DeltaTable | IcebergFiles)
+    if not why and not own_types and not all(t.zoned for t in times):
+        infers = str(spark.conf.get(INFERS_NTZ, "true"))
+        why = "" if infers.lower() == "true" else f"{INFERS_NTZ} is {infers}"
+    if why:
         raise UnsupportedForm(
-            f"{why}, so Spark may read early days and times differently from Skipstone; unset it, "
-            "leave out the columns of days and times (columns=), or leave the read to Spark"
+            f"{why}, so Spark may read days and times differently from Skipstone; unset it, leave "
+            "out the columns of days and times (columns=), or leave the read to Spark"
         )
 
 

@@ -61,22 +61,6 @@ def settings_of(spark: Any) -> Settings:
     return Settings(timezone=zone, ansi=ansi == "true", case_sensitive=case == "true")
 
 
-def value_of_setting(spark: Any, key: str, default: str) -> str:
-    """Return a setting of Spark SQL, also if it was set by an older name that Spark still reads.
-
-    `spark.conf.get` ignores older names if it is given a default.
-
-    Args:
-        spark: The session, classic or Spark Connect.
-        key: The present name.
-        default: The value in versions of Spark that lack the setting.
-    """
-    try:
-        return str(spark.conf.get(key))
-    except Exception:  # PySpark, Connect and Py4J have errors of their own for an unknown key
-        return str(spark.conf.get(key, default))
-
-
 def fold_of(spark: Any) -> Callable[[str], str]:
     """Return the function that folds names as a session compares them.
 

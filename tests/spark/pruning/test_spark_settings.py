@@ -149,3 +149,19 @@ def test_days_in_the_usual_calendar(spark, days, mode):
         assert len(sks.prune(df).inputFiles()) == 1
     finally:
         spark.conf.unset(REBASE)
+
+
+def test_timestamps_without_a_zone_by_a_setting(spark, setting, tmp_path):
+    """Spark reads them as times of the session's zone, and `read` as times without one."""
+    at = dt.datetime(2024, 5, 5, 2)
+    values = {"t": pa.array([at, at + dt.timedelta(3)], pa.timestamp("us")), "k": [0, 1]}
+    pq.write_table(pa.table(values), tmp_path / "0.parquet", store_schema=False)
+    where = "t < TIMESTAMP '2024-05-05 00:00:00'"
+    setting("spark.sql.session.timeZone", "America/Los_Angeles")
+    assert rows(sks.read(spark, str(tmp_path), where)) == []
+    setting("spark.sql.parquet.inferTimestampNTZ.enabled", "false")
+    df = spark.read.parquet(str(tmp_path)).where(where)
+    assert rows(df) == rows(sks.prune(df)) == [0]
+    with pytest.raises(UnsupportedForm, match="inferTimestampNTZ"):
+        sks.read(spark, str(tmp_path), where)
+    assert rows(sks.read(spark, str(tmp_path), "k < 1", columns=["k"])) == [0]
