@@ -17,12 +17,19 @@ README: Final = Path(__file__).parents[2] / "README.md"
 COMPARISON: Final = Path(__file__).parents[2] / "docs" / "comparison.md"
 # Workloads that compare what users call: from paths or open tables to files or rows.
 COMPARED: Final = ("files", "delta", "hive", "iceberg", "scaling", "membership")
+ON_DEVICE: Final = ("gpu",)  # its peers are others, so it has a table of its own
 PRUNING: Final = ("lakes", "power")  # which files an engine leaves out, not how fast
 
 
 def markdown(results: Mapping[str, Any]) -> str:
     """Return a table of peers, a row per workload and group; then requirements and runs, folded."""
-    blocks = [_peers(results), _requirements(results)]
+    there = {name: results[name] for name in ON_DEVICE if name in results}
+    here = {name: found for name, found in results.items() if name not in there}
+    blocks = [
+        _peers(here),
+        *(_peers({name: found}, f"`{name}`, {found['title']}. ") for name, found in there.items()),
+        _requirements(results),
+    ]
     return "\n\n".join(b for b in blocks if b)
 
 
@@ -65,11 +72,11 @@ def _requirements(workloads: Mapping[str, Any]) -> str:
         )
         if b
     )
-    told = textwrap.fill(f"<summary>{summary}</summary>", 100, break_on_hyphens=False)
+    told = _filled(f"<summary>{summary}</summary>")
     return f"<details>\n{told}\n\n{inside}\n\n</details>" if rows else ""
 
 
-def _peers(workloads: Mapping[str, Any]) -> str:
+def _peers(workloads: Mapping[str, Any], about: str = "") -> str:
     """Return a table of each engine's best contestant, as a multiple of Skipstone's time."""
     found: dict[tuple[str, str], dict[str, float]] = {}
     for name, workload in workloads.items():
@@ -85,9 +92,12 @@ def _peers(workloads: Mapping[str, Any]) -> str:
         )
         for (name, group), row in found.items()
     ]
+    means = (
+        f"{about}Each engine's time divided by Skipstone's, median over rounds; above 1, Skipstone "
+        "is faster:"
+    )
     return (
-        "Each engine's time divided by Skipstone's, median over rounds; above 1, Skipstone is "
-        "faster:\n\n" + _table(("", *engines), rows, "l" + "r" * len(engines))
+        f"{_filled(means)}\n\n{_table(('', *engines), rows, 'l' + 'r' * len(engines))}"
         if rows
         else ""
     )
@@ -105,6 +115,10 @@ def _ran(workloads: Mapping[str, Any]) -> str:
         )
         where.setdefault(line, []).append(f"`{name}`")
     text = " ".join(f"{', '.join(names)}: {line}." for line, names in where.items())
+    return _filled(text)
+
+
+def _filled(text: str) -> str:
     return textwrap.fill(text, 100, break_long_words=False, break_on_hyphens=False)
 
 

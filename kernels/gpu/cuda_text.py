@@ -265,40 +265,66 @@ def _ranks(shape: DeviceShape) -> list[str]:
 
 def _all(shape: DeviceShape, body: Body) -> list[str]:
     chosen = shape.variant == "chosen"
-    kinds = input_lanes(shape.roots, Op.ARRAY)
     logic = _logic(shape, body)
-    # Each array has one address, and all words lie at fixed distances from it. That takes half the
-    # instructions of an address for each word.
-    base = [
-        "const i64 base = first << 5 | lane;",
-        f"const int rest = n - base < {TILE * 32} ? (int)(n - base) : {TILE * 32};",
-    ]
-    near = [
-        "const i64 i = base + (j << 5), w = first + j < words ? first + j : first;",
-        "const bool in = (int)(j << 5) < rest;",
-    ]
-    far = ["const i64 k = first + j < words ? first + j : words - 1;", _word("k"), _container("w")]
-    lanewise = [
-        *(() if chosen else base),
-        f"#pragma unroll {_unroll(shape)}",
-        f"for (u32 j = 0; j < {TILE}; ++j) {{",
-        *(f"    {line}" for line in (far if chosen else near)),
-        *(
-            f"    const {TYPES[t]} x{a} = {f'a{a}[i]' if chosen else f'in ? a{a}[i] : 0'};"
-            for a, t in enumerate(kinds)
-        ),
-        *(f"    {line}" for line in logic.each),
-        "}",
-    ]
+    if chosen:
+        k = "const i64 k = first + j < words ? first + j : words - 1;"
+        walk = _walk(shape, logic, [k, _word("k"), _container("w")], "a{0}[i]", _unroll(shape))
+    else:
+        walk = _near_words(shape, logic)
     return [
         *_start(shape, "count << 1" if chosen else "(n + 63) >> 6 << 1"),
         *(f"u32 {name} = 0;" for name in logic.kept),
-        *(lanewise if body.masks else ()),
+        *(walk if body.masks else ()),
         "const i64 k = first + lane;",
         f"if (lane >= {tile(shape)} || k >= words) return;",
         _word("k") if chosen else "const i64 w = k;",
         *logic.after,
         *_write_words(logic.words, "k"),
+    ]
+
+
+def _near_words(shape: DeviceShape, logic: _Logic) -> list[str]:
+    """Return the code that judges the words of a tile, which lie one after the other.
+
+    Each array has one address, and all words lie at fixed distances from it. That takes half the
+    instructions of an address for each word.
+    """
+    place, unroll = "const i64 i = base + (j << 5);", _unroll(shape)
+    base = "const i64 base = first << 5 | lane;"
+    rest = f"const int rest = n - base < {TILE * 32} ? (int)(n - base) : {TILE * 32};"
+    exists, load = "const bool in = (int)(j << 5) < rest;", "in ? a{0}[i] : 0"
+    if unroll == 1 or _masks(shape) > MAX_MASKS:  # the tests take longer than loading
+        word = "const i64 w = first + j < words ? first + j : first;"
+        return [base, rest, *_walk(shape, logic, [place, word, exists], load, unroll)]
+    # Asking for every bound whether it exists takes more than half of all instructions, and then
+    # columns of 1 or 2 bytes are read at half the bandwidth. Only the last block asks. A whole
+    # block takes the same way, and the compiler sees that: otherwise it loads the first word's
+    # bounds, and waits for them before it loads the others.
+    return [
+        base,
+        f"if (((i64)blockIdx.x + 1) * {WARPS * TILE * 32} <= n) {{",
+        *(f"    {line}" for line in _walk(shape, logic, [place], "a{0}[i]", unroll)),
+        "} else {",
+        f"    {rest}",
+        *(f"    {line}" for line in _walk(shape, logic, [place, exists], load, unroll)),
+        "}",
+    ]
+
+
+def _walk(
+    shape: DeviceShape, logic: _Logic, places: list[str], bound: str, unroll: int
+) -> list[str]:
+    """Return the loop over the words of a tile; `bound` loads from the array with a number."""
+    return [
+        f"#pragma unroll {unroll}",
+        f"for (u32 j = 0; j < {TILE}; ++j) {{",
+        *(f"    {line}" for line in places),
+        *(
+            f"    const {TYPES[t]} x{a} = {bound.format(a)};"
+            for a, t in enumerate(input_lanes(shape.roots, Op.ARRAY))
+        ),
+        *(f"    {line}" for line in logic.each),
+        "}",
     ]
 
 

@@ -9,9 +9,9 @@ Arrays come from CuPy's current memory pool, and work goes to its current stream
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from types import TracebackType
 from typing import Any, Final
 
 import numpy as np
@@ -21,6 +21,7 @@ from skipstone.ir.errors import BackendMissing, DeviceError, SkipstoneError
 from skipstone.kernels.gpu import nvrtc
 from skipstone.kernels.gpu.cuda_text import THREADS
 from skipstone.kernels.gpu.device import DeviceArray, Function
+from skipstone.kernels.run.result_pool import allocate
 
 FALLBACK: Final = "use backend='numba' or 'auto'"
 EXTRAS: Final = (
@@ -150,7 +151,7 @@ class CupyDevice:
     def __init__(self, cupy: Any, number: int) -> None:
         self._cupy, self._number = cupy, number
         self._functions: dict[str, Function] = {}
-        with self._translate_errors("look at the device"):
+        with self._on_device("look at the device"):
             self._arch = f"sm_{cupy.cuda.Device(number).compute_capability}"
             self._major = cupy.cuda.runtime.runtimeGetVersion() // 1000
             properties = cupy.cuda.runtime.getDeviceProperties(number)
@@ -166,7 +167,7 @@ class CupyDevice:
 
         The stream is synchronized, so any other stream may read the copy.
         """
-        with self._on_device(f"upload {values.nbytes:,} bytes"):
+        with self._on_device("upload {:,} bytes", values.nbytes):
             out = self._cupy.empty(values.shape, values.dtype)
             out.set(np.ascontiguousarray(values))
             self._cupy.cuda.get_current_stream().synchronize()
@@ -174,7 +175,7 @@ class CupyDevice:
 
     def empty(self, count: int, lane_type: str) -> DeviceArray:
         """Allocate an uninitialized array from CuPy's current memory pool."""
-        with self._on_device(f"allocate {count * np.dtype(lane_type).itemsize:,} bytes"):
+        with self._on_device("allocate {:,} bytes", count * np.dtype(lane_type).itemsize):
             return self._cupy.empty(count, lane_type)
 
     def adopt(self, pointer: int, count: int, lane_type: str, owner: object) -> DeviceArray:
@@ -214,9 +215,12 @@ class CupyDevice:
 
     def download(self, values: DeviceArray) -> npt.NDArray[Any]:
         """Copy an array to host memory, after the work on the current stream."""
-        with self._on_device(f"download {values.nbytes:,} bytes"):
-            found: npt.NDArray[Any] = self._cupy.asnumpy(values)
-            return found
+        size = values.nbytes
+        out: npt.NDArray[Any] = allocate(size).view(values.dtype).reshape(values.shape)
+        with self._on_device("download {:,} bytes", size):
+            if size:
+                self._cupy.asnumpy(values, out=out)
+            return out
 
     def settle(self) -> None:
         """Wait for every stream of the device."""
@@ -244,21 +248,20 @@ class CupyDevice:
         with self._on_device("start a kernel"):
             function((blocks,), (THREADS,), tuple(arguments))
 
-    @contextlib.contextmanager
-    def _on_device(self, what: str) -> Iterator[None]:
-        with self._translate_errors(what), self._cupy.cuda.Device(self._number):
-            yield
+    def _on_device(self, what: str, size: int = 0) -> _OnDevice:
+        return _OnDevice(self, self._cupy.cuda.Device(self._number), what, size)
 
-    @contextlib.contextmanager
-    def _translate_errors(self, what: str) -> Iterator[None]:
-        """Turn CuPy's errors into `DeviceError`, with what to do about them."""
+    def explain(self, what: str, error: BaseException | None) -> DeviceError | None:
+        """Return the error that says why the device could not do something, and the way out.
+
+        None: the error is not CUDA's.
+        """
         cuda = self._cupy.cuda
-        try:
-            yield
-        except cuda.memory.OutOfMemoryError as e:
-            raise DeviceError(self._out_of_memory(what, e)) from e
-        except (cuda.runtime.CUDARuntimeError, cuda.driver.CUDADriverError) as e:
-            raise DeviceError(self._describe_failure(what, e)) from e
+        if isinstance(error, cuda.memory.OutOfMemoryError):
+            return DeviceError(self._out_of_memory(what, error))
+        if isinstance(error, (cuda.runtime.CUDARuntimeError, cuda.driver.CUDADriverError)):
+            return DeviceError(self._describe_failure(what, error))
+        return None
 
     def _out_of_memory(self, what: str, error: BaseException) -> str:
         try:
@@ -291,3 +294,43 @@ class CupyDevice:
             f"device {self._number} is lost, it could not {what}: {_first_paragraph(error)}; its "
             f"memory is gone: start a new process, or {FALLBACK}"
         )
+
+
+class _OnDevice:
+    """Make a device CuPy's current one, and turn CuPy's errors into `DeviceError`.
+
+    A launch enters this for each array that it allocates. A generator would take 3 us each time,
+    and a kernel over a million containers takes 5.
+    """
+
+    __slots__ = ("_current", "_device", "_size", "_what")
+
+    def __init__(self, device: CupyDevice, current: Any, what: str, size: int) -> None:
+        self._device, self._current, self._what, self._size = device, current, what, size
+
+    def __enter__(self) -> None:
+        try:
+            self._current.__enter__()
+        except Exception as e:
+            self._raise(e)
+            raise
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is None:
+            self._current.__exit__(None, None, None)
+            return
+        try:
+            self._current.__exit__(kind, error, trace)
+        finally:
+            self._raise(error)
+
+    def _raise(self, error: BaseException) -> None:
+        """Raise the `DeviceError` of an error of CUDA."""
+        explained = self._device.explain(self._what.format(self._size), error)
+        if explained is not None:
+            raise explained from error

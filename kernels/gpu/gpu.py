@@ -26,10 +26,12 @@ from skipstone.kernels.gpu.resident import Resident
 from skipstone.kernels.pack.planes import Plane, Todo, Verdicts, Words, word_count
 from skipstone.kernels.run.launch import Launch, group_alike
 
-# Smallest number of containers for which "auto" uses the device, if the CPU could also answer.
-# Computed, not measured: a launch and its wait take some 25 us, and one core judges 50,000
-# containers in that time.
-MIN_CONTAINERS: Final = 1 << 16
+# Smallest number of containers for which "auto" uses the device, if the CPU could also answer. An
+# H200 gave masks of 100,000 containers in 60 us and of 300,000 in 90, 16 cores in 42 and 280.
+MIN_CONTAINERS: Final = 1 << 17
+# Up to this number, verdicts for the host are downloaded as bits and unpacked there: on an H200, 1
+# million took 140 us, and 180 us as bytes that the device wrote. From 10 million on, bytes win.
+MAX_UNPACKED: Final = 1 << 22
 # Bytes of a launch's arguments that every card and driver accepts.
 MAX_ARGUMENT_BYTES: Final = 4096
 # Bytes of verdicts on the device while many predicates are judged for the host.
@@ -62,7 +64,7 @@ def ready(launch: Launch, variant: Variant) -> bool:
     """Return True if the device has a launch's kernel; otherwise compile it in the background."""
     assert launch.on is not None
     variant = variant if literals_fit(launch) else "many"
-    return launch.on.ready(_text(DeviceShape(launch.shape, variant))[0])
+    return launch.on.ready(_text(launch, variant)[0])
 
 
 def run(launch: Launch, resident: Resident, todo: Todo = None) -> list[Plane]:
@@ -214,7 +216,6 @@ def _launch_kernel(
     variant: Variant = (
         "chosen" if todo is not None else "all" if rows == 1 and literals_fit(one) else "many"
     )
-    shape = DeviceShape(one.shape, variant)
     words = 2 * (word_count(one.n) if todo is None else len(todo))
     which: list[Any] = (
         [np.int64(rows)]
@@ -232,17 +233,21 @@ def _launch_kernel(
     outs = [device.empty(rows * words, "uint32") if a is None else a for a in one.answers]
     written = [o for o in outs if not isinstance(o, bool)]
     arguments = [np.int64(one.n), *which, *written, *arrays, *planes, *literals, *sets]
-    text, each = _text(shape)
+    text, each = _text(one, variant)
     device.start(device.function(text), _blocks(words, each), arguments)
     return outs
 
 
-@functools.lru_cache(maxsize=1024)
-def _text(shape: DeviceShape) -> tuple[str, int]:
-    """Return the text of a kernel, and the words that one of its blocks judges.
+def _text(launch: Launch, variant: Variant) -> tuple[str, int]:
+    """Return the text of a launch's kernel, and the words that one of its blocks judges."""
+    if (found := launch.device_texts.get(variant)) is None:
+        found = launch.device_texts[variant] = _write_text(DeviceShape(launch.shape, variant))
+    return found
 
-    It is cached, since writing the text takes longer than running the kernel.
-    """
+
+@functools.lru_cache(maxsize=1024)
+def _write_text(shape: DeviceShape) -> tuple[str, int]:
+    """Write the text of a kernel, which takes longer than running it."""
     return source_of(shape), tile(shape) * WARPS
 
 

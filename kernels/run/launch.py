@@ -81,6 +81,8 @@ class Launch:
         failed: The error that kept the launch in host memory, though its bounds lie on the device.
         compiled: The kernel of Numba, once it was found.
         interpreted, unpacked: The kernels of NumPy for bits and for masks, once they were made.
+        device_texts: By variant the text of the device's kernel, and the words that one of its
+            blocks judges, once they were written.
     """
 
     n: int
@@ -97,6 +99,7 @@ class Launch:
     compiled: Callable[..., int] | None = None
     interpreted: Callable[..., Any] | None = None
     unpacked: Callable[..., Any] | None = None
+    device_texts: dict[str, tuple[str, int]] = field(default_factory=dict)
 
     @cached_property
     def key(self) -> Shape:

@@ -361,10 +361,10 @@ def _resident_of(launch: Launch) -> Resident:
 def _run_on_device(launch: Launch, on: Resident, todo: Todo, verdicts: bool) -> Result:
     from skipstone.kernels.gpu import gpu
 
-    if verdicts and todo is None:
+    if verdicts and todo is None and launch.n > gpu.MAX_UNPACKED:
         return Result((), "cupy", on.device.download(gpu.verdicts(launch, on)))
     found = gpu.run(launch, on, todo)
-    count = (word_count(launch.n) if todo is None else len(todo)) * 64
+    count = launch.n if todo is None else len(todo) * 64
     return Result(found, "cupy", planes.verdicts(found, count) if verdicts else None)
 
 

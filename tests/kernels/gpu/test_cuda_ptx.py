@@ -98,9 +98,9 @@ def test_flushing_them_would_lose_rows(denormals):
 # fault, in the PTX, instead, found by.
 FAULTS = [
     (
-        "< taken for <=",
-        r"setp\.lt\.s32 (.*), (%r\d+), (%r\d+);",
-        r"setp.le.s32 \1, \2, \3;",
+        "<= taken for <",
+        r"setp\.le\.s32 (.*), (%r\d+), (%r\d+);",
+        r"setp.lt.s32 \1, \2, \3;",
         "differs",
     ),
     (">= taken for >", r"setp\.ge\.(u64|f32)", r"setp.gt.\1", "differs"),

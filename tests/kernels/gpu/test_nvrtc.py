@@ -70,8 +70,9 @@ ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
 # More registers, or spills, would slow down reading.
 REGISTERS = {"all": 64, "chosen": 64, "many": 128}
 WIDEST = {"16 leaves": 128, "20 masks": 128}
-# Each row has 40 literals, and some are spilled during the tests before them. Nothing else is.
-SPILLED = {("20 masks", "many"): 128}  # bytes of stack, stores and loads
+# Bytes of stack, stores and loads. Each of 20 masks has 40 literals, and some are spilled during
+# the tests before them. The compiler of CUDA 13.0 spills a number in a search; 13.5 does not.
+SPILLED = {("20 masks", "many"): 128, ("a set of integers", "all"): 16}
 
 
 def launch_of(name):

@@ -180,6 +180,7 @@ def test_few_containers_are_left_to_the_cpu(where, monkeypatch):
     p.prune(stats)
     assert p.backends_text == "numpy 1 times"
     monkeypatch.setattr(gpu, "MIN_CONTAINERS", 130)
+    ss.PruningPredicate("x > 9", SCHEMA).prune(stats, "cupy")  # it waits for the same kernel
     p.prune(stats)
     assert p.backends_text == "numpy 1 times, cupy 1 times"
     assert f"device      {where.name}" in p.explain(stats)
