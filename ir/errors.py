@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import re
+import sys
+import warnings
 from collections.abc import Iterable, Iterator
 
 
@@ -110,6 +112,17 @@ class BackendMissing(SkipstoneError, ImportError):
 
 class DeviceError(SkipstoneError, RuntimeError):
     """A device failed: it is out of memory or lost, or the process forked after using it."""
+
+
+PACKAGE = f"{__name__.split('.')[0]}."
+
+
+def warn_caller(message: str) -> None:
+    """Warn at the line of the program that called Skipstone, through however many of our calls."""
+    level, frame = 1, sys._getframe(0)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(PACKAGE):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, SkipstoneWarning, stacklevel=level)
 
 
 MAX_PATH = 1000  # characters of a path that messages show

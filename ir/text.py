@@ -180,6 +180,8 @@ def _call(n: Node, tight: int) -> str:
         return f"(-{_show(n.args[0], 2)})"
     if name == "truth":
         return f"({_show(n.args[0], 0)})"
+    if name == "as_array":
+        return _show(n.args[0], tight)
     if name in ("fits", "matches"):
         word, escape = ("LIKE", n.args[2].value) if name == "fits" else ("RLIKE", b"\\")
         clause = "" if escape == b"\\" else f" ESCAPE {_show(n.args[2], 0)}"

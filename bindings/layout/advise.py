@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from skipstone.bindings.layout.advice import Advice, Estimate, QueryReport
 from skipstone.bindings.layout.bounds import ranges_of
-from skipstone.bindings.layout.candidates import Judged, judge
+from skipstone.bindings.layout.candidates import REWRITTEN_BY_DUCKDB, Judged, judge
 from skipstone.bindings.layout.clustering import Clustering, of_ranges
 from skipstone.bindings.layout.problems import TARGET_BYTES, problems_of
 from skipstone.bindings.layout.rows import Rows, drawn, sampled
@@ -67,10 +67,14 @@ def advise(
         if rows is None
         else judge(
             rows, read, table.schema, containers=len(plan.verdicts), files=table.num_files,
-            partition_by=partitions,
+            partition_by=partitions, format=_format(table),
         )
     )  # fmt: skip
     return _report(table, plan, read, judged, rows, used, name, target, workload is not None)
+
+
+def _format(table: Table) -> str:
+    return type(table).__name__.removesuffix("Table").lower()
 
 
 def _folder(table: Table) -> str | None:
@@ -135,7 +139,7 @@ def _report(
     used: Sequence[Leaf], name: str | None, target: int, has_workload: bool,
 ) -> Advice:  # fmt: skip
     total, n = plan.sizes.total, len(plan.verdicts)
-    format = type(table).__name__.removesuffix("Table").lower()
+    format = _format(table)
     current, shares = _current(table, read, total.bytes, n)
 
     def statements(layout: Layout) -> tuple[Statement, ...]:
@@ -251,10 +255,13 @@ def _limits(
         out.append(
             f"{read.full_reads:,} queries read all of the table in any layout, and are not counted."
         )
-    if format == "parquet":
+    if format in REWRITTEN_BY_DUCKDB:
         out.append(
-            "Bloom filters, which DuckDB writes into a rewrite, are not counted: searches for "
-            "single values may read less in any order."
+            "Bloom filters, which DuckDB writes into a rewrite, are counted only if rows are "
+            "sampled: searches for single values may read less in any order."
+            if rows.drawn
+            else "Searches for single values count the Bloom filters that DuckDB writes of columns "
+            "with repeated values. Spark writes none unless parquet.bloom.filter.enabled is set."
         )
     out.append("Sizes after a rewrite are taken to be as now; other orders compress otherwise.")
     return out

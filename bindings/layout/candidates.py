@@ -11,14 +11,22 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skipstone.bindings.layout.filters import searched_in
 from skipstone.bindings.layout.rows import Rows
-from skipstone.bindings.layout.simulate import Kind, Layout, simulate
+from skipstone.bindings.layout.simulate import Kind, Layout, Writes, simulate
 from skipstone.bindings.layout.workload import Workload
 from skipstone.ir.node import Path
 
 PAIRED: Final = 3  # columns that are combined with each other
-CLOSE: Final = 0.02  # a simpler layout is preferred if it reads this much more at most
+# A simpler layout is preferred if it reads this much more at most. Predictions from statistics
+# alone are less sure.
+CLOSE: Final = 0.02
+CLOSE_FROM_STATISTICS: Final = 0.05
 MAX_PARTITIONS: Final = 10_000
+# The first statement for these formats is DuckDB's, which writes Bloom filters.
+REWRITTEN_BY_DUCKDB: Final = ("parquet", "hive")
+# Characters that Spark's writers keep of a text's bounds.
+TEXT_LENGTHS: Final = {"delta": 32, "iceberg": 16}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,6 +39,7 @@ class Judged:
         file_shares: By query, the share of the files.
         containers: The number of containers that were simulated.
         mean: The mean of `shares` over the workload, by weight.
+        size: The predicted size of the table, relative to that without repeated values.
     """
 
     layout: Layout
@@ -38,6 +47,12 @@ class Judged:
     file_shares: npt.NDArray[np.float64]
     containers: int
     mean: float
+    size: float = 1.0
+
+    @property
+    def cost(self) -> float:
+        """What the workload reads, by size; it compares layouts of one table."""
+        return self.mean * self.size
 
 
 def judge(
@@ -48,6 +63,7 @@ def judge(
     containers: int,
     files: int,
     partition_by: Sequence[Path] = (),
+    format: str = "",
 ) -> list[Judged]:
     """Predict what a workload reads in each layout; the layouts that read least come first.
 
@@ -59,17 +75,22 @@ def judge(
         files: The number of files that it has.
         partition_by: The columns that it is partitioned by. Layouts order rows within partitions;
             a layout of kind "partition" replaces them.
+        format: The table's format, which decides what statistics the rewrite will have.
     """
     if not workload.queries or not rows.count:
         return []
     weights = np.array([q.weight for q in workload.queries], np.float64)
+    writes = Writes(
+        searched_in(rows, workload) if format in REWRITTEN_BY_DUCKDB and not rows.drawn else {},
+        TEXT_LENGTHS.get(format),
+    )
 
     def judged(layout: Layout) -> Judged:
-        found = simulate(rows, layout, workload, containers, schema)
+        found = simulate(rows, layout, workload, containers, schema, writes)
         mean = float(np.average(found.shares, weights=weights))
         return Judged(
-            layout, found.shares, found.file_shares(files), found.containers, mean
-        )  # fmt: skip
+            layout, found.shares, found.file_shares(files), found.containers, mean, found.size
+        )
 
     fixed = tuple(p for p in partition_by if p in rows.columns)
     usable = [p for p in workload.paths if p in rows.columns and len(rows.columns[p].values) > 1]
@@ -91,7 +112,8 @@ def judge(
         if len(rows.columns[path].values) <= most:
             layouts.append(Layout("partition", (), (path,)))
             layouts += [Layout("partition", (key,), (path,)) for key in best if key != path]
-    return ranked([*single, *map(judged, layouts)])
+    close = CLOSE_FROM_STATISTICS if rows.drawn else CLOSE
+    return ranked([*single, *map(judged, layouts)], close)
 
 
 def complementary(single: Sequence[Judged], weights: npt.NDArray[np.float64]) -> list[Path]:
@@ -116,18 +138,22 @@ def complementary(single: Sequence[Judged], weights: npt.NDArray[np.float64]) ->
     return [j.layout.keys[0] for j in out]
 
 
-def ranked(found: Sequence[Judged]) -> list[Judged]:
+def ranked(found: Sequence[Judged], close: float = CLOSE) -> list[Judged]:
     """Return layouts by what they read, least first; of similar ones only the simplest.
 
     A layout by one column is simpler than one by two, and a sort is simpler than a curve or
     partitions.
+
+    Args:
+        found: The layouts.
+        close: Layouts are similar if one reads this share more than the other at most.
     """
-    remaining = sorted(found, key=lambda j: (j.mean, _complexity(j.layout)))
+    remaining = sorted(found, key=lambda j: (j.cost, _complexity(j.layout)))
     out: list[Judged] = []
     while remaining:
-        limit = remaining[0].mean * (1 + CLOSE)
+        limit = remaining[0].cost * (1 + close)
         first = min(
-            (j for j in remaining if j.mean <= limit), key=lambda j: (_complexity(j.layout), j.mean)
+            (j for j in remaining if j.cost <= limit), key=lambda j: (_complexity(j.layout), j.cost)
         )
         out.append(first)
         remaining.remove(first)

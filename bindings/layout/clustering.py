@@ -12,7 +12,7 @@ from skipstone.bindings.layout.bounds import Ranges, ranges_of
 from skipstone.bindings.layout.depth import histogram_of, overlaps_and_depths
 from skipstone.bindings.layout.workload import workload_of
 from skipstone.bindings.statistics.coerce_inputs import leaf_named
-from skipstone.ir.errors import StatisticsError, UnknownColumn
+from skipstone.ir.errors import StatisticsError, UnknownColumn, clip, warn_caller
 from skipstone.ir.node import show_path
 from skipstone.ir.types import leaves_of
 
@@ -130,8 +130,10 @@ def clustering(
                     "order; name columns of numbers, text, dates or timestamps"
                 )
     elif workload is not None:
-        used = workload_of(workload, table.schema).paths
-        chosen = [leaves[path] for path in used if leaves[path].dtype.ordered]
+        read = workload_of(workload, table.schema)
+        for part in read.unread:
+            warn_caller(f"clustering leaves out {clip(part.text)!r} of the workload: {part.why}")
+        chosen = [leaves[path] for path in read.paths if leaves[path].dtype.ordered]
     else:
         chosen = [leaf for leaf in leaves.values() if leaf.dtype.ordered]
     plan.table.load([leaf.path for leaf in chosen])

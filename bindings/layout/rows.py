@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 Codes = npt.NDArray[np.int64]
 Counts = npt.NDArray[np.int64]
 SEED: Final = 2013
+DRAWN: Final = "statistics"  # the source of rows that were drawn from bounds
 MAX_CONTAINERS: Final = 256  # that a sample reads from
 
 
@@ -68,6 +69,11 @@ class Rows:
     fraction: float
     complete: bool
     source: str
+
+    @property
+    def drawn(self) -> bool:
+        """True if the rows were drawn from statistics: they know nothing of repeated values."""
+        return self.source == DRAWN
 
 
 def sampled(plan: Plan, leaves: Sequence[Leaf], wanted: int) -> Rows:
@@ -170,7 +176,7 @@ def drawn(plan: Plan, leaves: Sequence[Leaf], wanted: int) -> Rows:
         share = np.where(nulls < 0, 0.0, nulls / np.maximum(rows, 1)) * maybe
         is_null = r.random(wanted) < np.where(ranges.empty, 1.0, share)[container]
         columns[leaf.path] = RowColumn(made.values, np.where(is_null, -1, made.codes))
-    return Rows(columns, wanted, min(1.0, wanted / max(total, 1)), False, "statistics")
+    return Rows(columns, wanted, min(1.0, wanted / max(total, 1)), False, DRAWN)
 
 
 def _drawn_column(ranges: Ranges, container: Counts, r: Any) -> RowColumn | None:

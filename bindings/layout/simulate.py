@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 import numpy as np
@@ -11,9 +11,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skipstone.bindings.layout.curves import order_by
+from skipstone.bindings.layout.filters import Searched, values_lists
 from skipstone.bindings.layout.rows import Codes, RowColumn, Rows
+from skipstone.bindings.layout.sizes import relative_size
 from skipstone.bindings.layout.workload import Workload
 from skipstone.bindings.statistics.statistics import Statistics
+from skipstone.ir import compute as pc
 from skipstone.ir.node import Path, show_path, sql_path
 from skipstone.ir.outcome import Verdict
 
@@ -56,6 +59,22 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True)
+class Writes:
+    """The statistics that an engine writes, besides bounds and null counts.
+
+    Attributes:
+        filters: By column, the values that its Bloom filters will be asked for.
+        text_length: The characters after which it cuts bounds of text; None: it keeps them whole.
+    """
+
+    filters: Mapping[Path, Searched] = field(default_factory=dict)
+    text_length: int | None = None
+
+
+PLAIN: Final = Writes()
+
+
+@dataclass(frozen=True, slots=True)
 class Simulated:
     """The share of rows that a workload's queries would read in one layout.
 
@@ -63,11 +82,13 @@ class Simulated:
         containers: The number of containers.
         kept: By query, which containers it reads; shape (queries, containers).
         rows: The rows of each container, shape (containers,).
+        size: The predicted size of the table, relative to that without repeated values.
     """
 
     containers: int
     kept: npt.NDArray[np.bool_]
     rows: npt.NDArray[np.int64]
+    size: float
 
     @property
     def shares(self) -> npt.NDArray[np.float64]:
@@ -83,7 +104,12 @@ class Simulated:
 
 
 def simulate(
-    rows: Rows, layout: Layout, workload: Workload, containers: int, schema: pa.Schema
+    rows: Rows,
+    layout: Layout,
+    workload: Workload,
+    containers: int,
+    schema: pa.Schema,
+    writes: Writes = PLAIN,
 ) -> Simulated:
     """Judge what a workload would read in this layout.
 
@@ -94,15 +120,19 @@ def simulate(
         containers: The number of containers that the table has. Fewer are made if each would have
             less than 32 of the rows; queries then seem to read more than they would.
         schema: The table's columns.
+        writes: The statistics that the engine which rewrites the table will write.
     """
     order, groups = ordered(rows, layout)
     limit = rows.count if rows.complete else max(rows.count // ROWS_PER_CONTAINER, 1)
     starts = cut(groups, min(containers, limit))
-    statistics = statistics_of(rows, order, starts, layout, schema)
+    statistics = statistics_of(rows, order, starts, layout, schema, writes)
     kept = np.array(
         [q.predicate.evaluate(statistics, "numpy") != Verdict.NEVER for q in workload.queries]
     ).reshape(len(workload.queries), len(starts))
-    return Simulated(len(starts), kept, np.diff(np.r_[starts, rows.count]))
+    size = 1.0
+    if not rows.drawn:
+        size = relative_size(rows, order, (*layout.partition_by, *layout.keys), len(schema))
+    return Simulated(len(starts), kept, np.diff(np.r_[starts, rows.count]), size)
 
 
 def ordered(rows: Rows, layout: Layout) -> tuple[npt.NDArray[np.int64], Codes]:
@@ -139,7 +169,12 @@ def cut(groups: Codes, containers: int) -> Starts:
 
 
 def statistics_of(
-    rows: Rows, order: npt.NDArray[np.int64], starts: Starts, layout: Layout, schema: pa.Schema
+    rows: Rows,
+    order: npt.NDArray[np.int64],
+    starts: Starts,
+    layout: Layout,
+    schema: pa.Schema,
+    writes: Writes = PLAIN,
 ) -> Statistics:
     """Return the statistics that the containers of ordered rows would have.
 
@@ -155,20 +190,32 @@ def statistics_of(
     for path, column in rows.columns.items():
         sure = rows.complete or path in exact
         columns[sql_path(path)] = _column(
-            column, column.codes[order], starts, count, 0.0 if sure else 1.0 - rows.fraction, sure
+            rows, column, column.codes[order], starts, count, sure, path, writes
         )
     return Statistics.from_dict(columns, schema, row_count=count)
 
 
 def _column(
-    column: RowColumn, codes: Codes, starts: Starts, count: Starts, widen: float, sure: bool
+    rows: Rows,
+    column: RowColumn,
+    codes: Codes,
+    starts: Starts,
+    count: Starts,
+    sure: bool,
+    path: Path,
+    writes: Writes,
 ) -> dict[str, pa.Array]:
     nulls = np.add.reduceat((codes < 0).astype(np.int64), starts)
     nans = np.add.reduceat((codes == len(column.values)).astype(np.int64), starts)
     held = (codes >= 0) & (codes < len(column.values))
+    widen = 0.0 if sure else 1.0 - rows.fraction
     low, high = _ends(codes, held, starts, count - nulls - nans, widen)
     empty = high < 0
     bounds = [column.values.take(pa.array(end, pa.int64(), mask=empty)) for end in (low, high)]
+    text = column.values.type in (pa.string(), pa.large_string())
+    if writes.text_length is not None and text:
+        bounds = cut_text(bounds[0], bounds[1], writes.text_length)
+    searched = writes.filters.get(path)
     some_nulls = not sure and bool(nulls.any())
     return {
         "min": bounds[0],
@@ -176,7 +223,28 @@ def _column(
         # If a column has NULLs, a container may hold some even if the sample shows none there.
         "null_count": pa.array(nulls, mask=(nulls == 0) if some_nulls else None),
         **({"nan_count": pa.array(nans)} if pa.types.is_floating(column.values.type) else {}),
-    }  # fmt: skip
+        **(
+            {}
+            if searched is None
+            else {"values": values_lists(searched, column, codes, starts, low, high, rows)}
+        ),
+    }
+
+
+def cut_text(low: pa.Array, high: pa.Array, length: int) -> list[pa.Array]:
+    """Return bounds of text cut to a number of characters; upper bounds then grow.
+
+    Example:
+        >>> text = pa.array(["abcdef", "xy", None])
+        >>> [bound.to_pylist()[:2] for bound in cut_text(text, text, 3)]
+        [['abc', 'xy'], ['abc\U0010ffff', 'xy']]
+    """
+    cut = pc.utf8_slice_codeunits(high, 0, length)
+    above = pc.binary_join_element_wise(
+        cut, pa.scalar(chr(0x10FFFF), cut.type), pa.scalar("", cut.type)
+    )
+    longer = pc.greater(pc.utf8_length(high), length)
+    return [pc.utf8_slice_codeunits(low, 0, length), pc.if_else(longer, above, high)]
 
 
 def _ends(

@@ -11,6 +11,9 @@ from skipstone.bindings.layout.curves import BITS
 from skipstone.bindings.layout.simulate import Layout
 from skipstone.ir.node import Path, quoted_name
 
+ICEBERG_FIELDS: Final = (
+    "Fields that partition the table now stay: ALTER TABLE ... DROP PARTITION FIELD drops them."
+)
 GLOB: Final = re.compile(r"[\[*?]")  # what DuckDB reads as a pattern in the name of a file
 
 
@@ -51,9 +54,10 @@ def statements_for(
         file_bytes: The bytes of a file.
     """
     if format == "delta":
-        return _delta(layout, name or f"delta.{quoted_name(path or '')}")
+        table = name or f"delta.{quoted_name(path or '')}"
+        return _delta(layout, table, len(files), file_bytes)
     if format == "iceberg":
-        return _iceberg(layout, name)
+        return _iceberg(layout, name, file_bytes)
     return _plain(layout, path, files, rows_per_group, file_bytes)
 
 
@@ -74,31 +78,38 @@ def _spark_names(paths: Sequence[Path]) -> str:
     return ", ".join(map(spark_name, paths))
 
 
-def _delta(layout: Layout, table: str) -> tuple[Statement, ...]:
+def _delta(layout: Layout, table: str, files: int, file_bytes: int) -> tuple[Statement, ...]:
     keys = _spark_names(layout.keys)
+    # As many files as now, so that as many can be pruned: OPTIMIZE aims at 1 GiB a file, and Spark
+    # joins small partitions of a sort.
+    sized = f"SET spark.databricks.delta.optimize.maxFileSize = {file_bytes};\n"
+    cut = (
+        f"SET spark.sql.shuffle.partitions = {max(files, 1)};\n"
+        "SET spark.sql.adaptive.coalescePartitions.enabled = false;\n"
+    )
     if layout.kind == "partition":
         by = f" ORDER BY {_spark_names((*layout.partition_by, *layout.keys))}"
         sql = (
-            f"CREATE OR REPLACE TABLE {table} USING delta PARTITIONED BY "
+            f"{cut}CREATE OR REPLACE TABLE {table} USING delta PARTITIONED BY "
             f"({_spark_names(layout.partition_by)}) AS SELECT * FROM {table}{by};"
         )
         return (Statement("Spark", sql, "It writes the whole table anew; its history stays."),)
     if layout.kind == "sort" and len(layout.keys) > 1:
         order = _spark_names((*layout.partition_by, *layout.keys))
-        sql = f"INSERT OVERWRITE {table} SELECT * FROM {table} ORDER BY {order};"
+        sql = f"{cut}INSERT OVERWRITE {table} SELECT * FROM {table} ORDER BY {order};"
         note = "It writes the whole table anew; OPTIMIZE has no order by one column after another."
         return (Statement("Spark", sql, note),)
     if layout.kind == "hilbert" and not layout.partition_by:
-        sql = f"ALTER TABLE {table} CLUSTER BY ({keys});\nOPTIMIZE {table} FULL;"
+        sql = f"{sized}ALTER TABLE {table} CLUSTER BY ({keys});\nOPTIMIZE {table} FULL;"
         return (Statement("Spark", sql, "Liquid clustering orders rows by a Hilbert curve."),)
-    sql = f"OPTIMIZE {table} ZORDER BY ({keys});"
+    sql = f"{sized}OPTIMIZE {table} ZORDER BY ({keys});"
     note = "Run it again as data arrives."
     if layout.kind == "hilbert":
         note = "A partitioned table cannot have liquid clustering; Z-order is the nearest."
     return (Statement("Spark", sql, note),)
 
 
-def _iceberg(layout: Layout, name: str | None) -> tuple[Statement, ...]:
+def _iceberg(layout: Layout, name: str | None, file_bytes: int) -> tuple[Statement, ...]:
     full = name or "catalog.db.table"
     parts = full.split(".")
     catalog, rest = (parts[0], ".".join(parts[1:])) if len(parts) > 2 else ("spark_catalog", full)
@@ -111,6 +122,7 @@ def _iceberg(layout: Layout, name: str | None) -> tuple[Statement, ...]:
             f"ALTER TABLE {table} ADD PARTITION FIELD {spark_name(p)};" for p in layout.partition_by
         ]
         keys = keys or layout.partition_by
+        note = f"{note} {ICEBERG_FIELDS}".strip()
     if layout.kind in ("zorder", "hilbert"):
         order = f"zorder({', '.join(_iceberg_name(k) for k in keys)})"
         if layout.kind == "hilbert":
@@ -121,7 +133,7 @@ def _iceberg(layout: Layout, name: str | None) -> tuple[Statement, ...]:
     lines.append(
         f"CALL {quoted_name(catalog)}.system.rewrite_data_files(table => {_text(rest)}, "
         f"strategy => 'sort', sort_order => {_text(order)}, "
-        "options => map('rewrite-all', 'true'));"
+        f"options => map('rewrite-all', 'true', 'target-file-size-bytes', '{file_bytes}'));"
     )
     return (Statement("Spark", "\n".join(lines), note),)
 

@@ -41,8 +41,9 @@ class Read(NamedTuple):
 def split_workload(text: str) -> list[str]:
     """Return the conditions and statements of a workload file.
 
-    Text with a semicolon, or that begins with SELECT or WITH, holds statements that semicolons
-    separate. Other text holds a condition in each line. Comments are left out.
+    Semicolons separate statements. What is no query holds a condition in each line; a line that
+    begins or ends with AND, OR, a comma or another sign that needs more, or inside parentheses,
+    belongs to the condition before it. Comments are left out.
 
     Example:
         >>> split_workload("x = 1\\n-- a comment\\ny = ';' AND z = 2")
@@ -52,16 +53,44 @@ def split_workload(text: str) -> list[str]:
     """
     plain = _COMMENT.sub(lambda m: "" if m[1] or m[2] else m[0], text)
     ends = [m.start() for m in _SEMICOLON.finditer(plain) if m[1]]
-    if ends or _QUERY.match(plain):
-        starts = [0, *(end + 1 for end in ends)]
-        parts = [plain[a:b] for a, b in zip(starts, [*ends, len(plain)], strict=True)]
-    else:
-        parts = plain.splitlines()
-    return [part.strip() for part in parts if part.strip()]
+    starts = [0, *(end + 1 for end in ends)]
+    parts = [plain[a:b].strip() for a, b in zip(starts, [*ends, len(plain)], strict=True)]
+    return [
+        one
+        for part in parts
+        if part
+        for one in ([part] if _QUERY.match(part) else _conditions_in(part))
+    ]
+
+
+def _conditions_in(text: str) -> list[str]:
+    """Join the lines of conditions that are written over several lines."""
+    out: list[str] = []
+    for line in filter(None, map(str.rstrip, text.splitlines())):
+        before = _QUOTES.sub("text", out[-1]) if out else ""
+        if out and (
+            before.count("(") > before.count(")")
+            or out[-1].count("'") % 2  # a text over two lines
+            or _MORE_FOLLOWS.search(before)
+            or _GOES_ON.match(line)
+        ):
+            out[-1] += f"\n{line}"
+        else:
+            out.append(line.strip())
+    return out
 
 
 _QUOTED: Final = r"""'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.)*"|`[^`]*`"""
 _COMMENT: Final = re.compile(rf"{_QUOTED}|(--[^\r\n]*)|(/\*.*?\*/)", re.DOTALL)
+_QUOTES: Final = re.compile(_QUOTED, re.DOTALL)
+_MORE_FOLLOWS: Final = re.compile(
+    r"(?:\b(?:AND|OR|NOT|IN|IS|LIKE|ILIKE|RLIKE|BETWEEN|ESCAPE)|[(,=<>!+\-*/%|])\s*$", re.IGNORECASE
+)
+_GOES_ON: Final = re.compile(
+    r"\s*(?:(?:AND|OR|IN|IS|LIKE|ILIKE|RLIKE|BETWEEN|ESCAPE)\b|NOT\s+(?:IN|LIKE|ILIKE|RLIKE|BETWEEN)\b"
+    r"|[),=<>+*/%|])",
+    re.IGNORECASE,
+)
 _SEMICOLON: Final = re.compile(rf"{_QUOTED}|(;)", re.DOTALL)
 
 

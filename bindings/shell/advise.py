@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skipstone.bindings.predicates.sql_workload import split_workload
-from skipstone.ir.errors import SourceError, describe_error
+from skipstone.ir.errors import SourceError, clip, describe_error
 
 if TYPE_CHECKING:
     from skipstone.bindings.tables.table import Table
@@ -63,6 +63,12 @@ def print_advice(
         name=name,
         timezone=timezone,
     )
+    if queries is not None and not advice.queries and advice.unread:
+        text, why = advice.unread[0]
+        raise SourceError(
+            f"{queries}: none of the {len(advice.unread):,} parts of the workload could be used; "
+            f"the first is {clip(text)!r}: {why}"
+        )
     if html is not None:
         try:
             Path(html).write_text(advice.to_html(), encoding="utf-8")

@@ -11,8 +11,9 @@ from skipstone.bindings import hooks
 from skipstone.bindings.filters.option import enabled
 from skipstone.bindings.plans.request import PlanRequest
 from skipstone.bindings.predicates.predicate import PruningPredicate
-from skipstone.ir.node import Node
+from skipstone.ir.node import Node, Op
 from skipstone.ir.session import Session
+from skipstone.ir.types import Kind
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -146,10 +147,10 @@ class Table(ABC):
         plan.work = self.work - before
         # A PruningPredicate or a tree of nodes comes from a program, which can ask `plan.unused`.
         if plan.predicate is not None and not isinstance(where, PruningPredicate | Node):
-            if plan.predicate.has_unknown or plan.predicate.always_true:  # others can prune
+            if _may_have_unused_parts(plan.predicate):
                 from skipstone.bindings.plans.explain.unused import warn_unused
 
-                warn_unused(plan.predicate, stacklevel=2)
+                warn_unused(plan.predicate)
         return plan
 
     def to_polars(self, *, timezone: str = "UTC") -> LazyFrame:
@@ -314,3 +315,15 @@ class Table(ABC):
         """Return the names of the first columns, for `repr`."""
         more = ", ..." if len(self.schema) > 6 else ""
         return f"columns: {', '.join(self.schema.names[:6])}{more}"
+
+
+def _may_have_unused_parts(predicate: PruningPredicate) -> bool:
+    """Return False if all parts of a condition can prune, which takes no further imports to say."""
+    return (
+        predicate.has_unknown
+        or predicate.always_true
+        or any(
+            n.op is Op.COLUMN and n.dtype is not None and n.dtype.kind is Kind.OTHER
+            for n in predicate.node.walk()
+        )
+    )

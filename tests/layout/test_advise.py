@@ -1,6 +1,7 @@
 """Advice: the best layout is found, predictions hold, and everything odd is said."""
 
 import json
+import shutil
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +12,7 @@ import skipstone as ss
 from skipstone.bindings.layout.candidates import judge
 from skipstone.bindings.layout.rows import RowColumn, Rows
 from skipstone.bindings.layout.simulate import Layout, cut, ordered, simulate, statistics_of
+from skipstone.bindings.layout.statements import statements_for
 from skipstone.bindings.layout.workload import workload_of
 
 N = 20_000
@@ -69,6 +71,46 @@ def test_a_sample_of_all_rows_predicts_exactly(table, tmp_path):
         after = ss.scan_parquet(path)
         predicted = next(c for c in advice.candidates if c.label == label)
         assert predicted.shares == tuple(len(after.plan(q).kept) / 40 for q in WORKLOAD)
+
+
+def test_searches_count_the_bloom_filters_that_duckdb_writes(tmp_path):
+    """Lines of one order have one customer, so row groups of some days hold few customers."""
+    duckdb = pytest.importorskip("duckdb")
+    order = np.arange(40_960) // 10
+    rows = pa.table({"day": order // 16, "customer": order * 7919 % 1000, "price": order % 97.5})
+    folder = tmp_path / "t"
+    folder.mkdir()
+    mixed = rows.take(pa.array(R.permutation(len(order))))
+    pq.write_table(mixed, folder / "t.parquet", row_group_size=4096)
+    workload = ["customer = 17", "customer IN (400, 801)", "day BETWEEN 10 AND 20", "price = 3.5"]
+    for sample in (len(order), 8000):
+        advice = ss.scan_parquet(folder).advise(workload, sample=sample)
+        assert advice.best is not None and advice.best.keys[0] == "day"
+        layout = Layout("sort", (("day",),))
+        (made, *_) = statements_for(
+            layout, "parquet", path=str(folder), name=None, files=[str(folder / "t.parquet")],
+            rows_per_group=4096, file_bytes=1 << 20,
+        )  # fmt: skip
+        with duckdb.connect(config={"threads": 1}) as connection:
+            connection.execute(made.sql)
+        after = ss.scan_parquet(tmp_path / "t-clustered")
+        left = [len(after.plan(q).kept) / len(after.plan().verdicts) for q in workload]
+        shutil.rmtree(tmp_path / "t-clustered")
+        (predicted,) = [c.shares for c in advice.candidates if c.label == "sort by day"]
+        assert left[0] < 0.5 and np.abs(np.array(predicted) - left).max() < 0.25
+    assert any("Bloom filters that DuckDB writes" in limit for limit in advice.limits)
+
+
+def test_bounds_of_text_are_cut_as_the_format_cuts_them():
+    words = pa.array([f"https://example.org/{i:04}" for i in range(1000)])
+    rows = Rows({("s",): RowColumn(words, np.arange(1000))}, 1000, 1.0, True, "all rows")
+    schema = pa.schema([("s", pa.string())])
+    workload = workload_of(["s = 'https://example.org/0007'"], schema)
+    shares = {
+        format: judge(rows, workload, schema, containers=10, files=10, format=format)[0].mean
+        for format in ("parquet", "delta", "iceberg")
+    }
+    assert shares == {"parquet": 0.1, "delta": 0.1, "iceberg": 1.0}  # 16 characters are alike
 
 
 def test_no_layout_is_advised_where_none_helps(table):

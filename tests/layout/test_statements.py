@@ -28,16 +28,21 @@ def statements(layout, format, **more):
     return statements_for(layout, format, **given)
 
 
+SIZED = "SET spark.databricks.delta.optimize.maxFileSize = 1048576;\n"
+CUT = (
+    "SET spark.sql.shuffle.partitions = 1;\n"
+    "SET spark.sql.adaptive.coalescePartitions.enabled = false;\n"
+)
 # layout, what Delta runs
 DELTA = {
-    "sort": "OPTIMIZE delta.`/lake/it``s 't'` ZORDER BY (`a ``x```);",
-    "two": "INSERT OVERWRITE delta.`/lake/it``s 't'` SELECT * FROM delta.`/lake/it``s 't'` "
+    "sort": SIZED + "OPTIMIZE delta.`/lake/it``s 't'` ZORDER BY (`a ``x```);",
+    "two": CUT + "INSERT OVERWRITE delta.`/lake/it``s 't'` SELECT * FROM delta.`/lake/it``s 't'` "
     "ORDER BY `a ``x```, `b`.`it's`;",
-    "zorder": "OPTIMIZE delta.`/lake/it``s 't'` ZORDER BY (`a ``x```, `b`.`it's`);",
-    "hilbert": "ALTER TABLE delta.`/lake/it``s 't'` CLUSTER BY (`a ``x```, `b`.`it's`);\n"
+    "zorder": SIZED + "OPTIMIZE delta.`/lake/it``s 't'` ZORDER BY (`a ``x```, `b`.`it's`);",
+    "hilbert": SIZED + "ALTER TABLE delta.`/lake/it``s 't'` CLUSTER BY (`a ``x```, `b`.`it's`);\n"
     "OPTIMIZE delta.`/lake/it``s 't'` FULL;",
-    "within": "OPTIMIZE delta.`/lake/it``s 't'` ZORDER BY (`a ``x```);",
-    "partition": "CREATE OR REPLACE TABLE delta.`/lake/it``s 't'` USING delta PARTITIONED BY "
+    "within": SIZED + "OPTIMIZE delta.`/lake/it``s 't'` ZORDER BY (`a ``x```);",
+    "partition": CUT + "CREATE OR REPLACE TABLE delta.`/lake/it``s 't'` USING delta PARTITIONED BY "
     "(`p q`) AS SELECT * FROM delta.`/lake/it``s 't'` ORDER BY `p q`, `a ``x```;",
 }
 
@@ -63,7 +68,8 @@ def test_iceberg(name):
     (found,) = statements(LAYOUTS[name], "iceberg", name="lake.db.t")
     assert ICEBERG[name] in found.sql
     assert "CALL `lake`.system.rewrite_data_files(table => 'db.t', strategy => 'sort'" in found.sql
-    assert found.note == ""
+    assert "'target-file-size-bytes', '1048576'" in found.sql
+    assert ("DROP PARTITION FIELD" in found.note) == (name == "partition")
     (unnamed,) = statements(LAYOUTS[name], "iceberg")
     assert "Put your table's name" in unnamed.note
 

@@ -15,6 +15,13 @@ SPLIT = [
     ("x = 1 -- why\n-- nothing\n/* a\nb */y = 2", ["x = 1", "y = 2"]),
     ("s = '-- no; comment' AND x = 1", ["s = '-- no; comment' AND x = 1"]),
     ("x = 1;\ny = 2\n  OR y = 3;", ["x = 1", "y = 2\n  OR y = 3"]),
+    ("x = 1\ny = 2;\ns = 'a'\n", ["x = 1", "y = 2", "s = 'a'"]),
+    (
+        "x = 1\n  AND y = 2\nx IN (1,\n2)\ny = 2 OR\nx = 3\nNOT x = 1",
+        ["x = 1\n  AND y = 2", "x IN (1,\n2)", "y = 2 OR\nx = 3", "NOT x = 1"],
+    ),
+    ("x NOT\nIN (1)\ns = 'a('\ns = 'b'", ["x NOT\nIN (1)", "s = 'a('", "s = 'b'"]),
+    ("x = 1; SELECT *\nFROM t\nWHERE y = 1\n", ["x = 1", "SELECT *\nFROM t\nWHERE y = 1"]),
     ("SELECT *\nFROM t\nWHERE x = 1", ["SELECT *\nFROM t\nWHERE x = 1"]),
     ("s = 'it''s; so'", ["s = 'it''s; so'"]),
     ("", []),
@@ -79,8 +86,11 @@ SCHEMA = pa.schema([("x", pa.int64()), ("y", pa.int64()), ("s", pa.string())])
 
 
 def test_repeated_conditions_have_weight():
-    found = workload_of("x = 1\nx  =  1\nSELECT * FROM t WHERE x = 1;", SCHEMA)
-    assert not found.queries  # a semicolon makes statements: "x = 1\nx = 1\nSELECT" is none
+    found = workload_of("x = 1\nx  =  1\nSELECT * FROM t\nWHERE x = 1;", SCHEMA)
+    assert [(q.text, q.weight) for q in found.queries] == [("x = 1", 2)]
+    assert [u.text for u in found.unread] == ["SELECT * FROM t", "WHERE x = 1"]
+    found = workload_of("x = 1\nx  =  1;\nSELECT * FROM t\nWHERE x = 1", SCHEMA)
+    assert [(q.text, q.weight) for q in found.queries] == [("x = 1", 3)]
     found = workload_of(["x = 1", "x  =  1", "SELECT * FROM t WHERE x = 1", "y > 5"], SCHEMA)
     assert [(q.text, q.weight) for q in found.queries] == [("x = 1", 3), ("y > 5", 1)]
     assert found.weight == 4

@@ -27,6 +27,8 @@ def table(tmp_path_factory):
         "s": [f"a{i:02}" for i in range(100)],
         "d": day,
         "ts": day.cast(pa.timestamp("us", "UTC")),
+        "l": [[i] for i in range(100)],
+        "m": pa.array([[("a", i)] for i in range(100)], pa.map_(pa.string(), pa.int64())),
     })  # fmt: skip
     pq.write_table(rows, path, row_group_size=10)
     return ss.scan_parquet(str(path))
@@ -47,6 +49,10 @@ UNUSED = [
     ("x > 90 AND soundex(s) = 'a'",       ["soundex(s) = 'a'"],     "the function soundex"),
     ("x > 90 OR soundex(s) = 'a'",        ["x > 90 OR soundex(s) = 'a'"], "soundex(s) = 'a': "),
     ("(x > 90 AND soundex(s) = 'a') OR x < 5", [],                  "the function soundex"),
+    ("size(l) = 2",                       ["size(l) = 2"],          "values of lists and maps"),
+    ("l[0] = 1 AND x > 5",                ["l[0] = 1"],             "values of lists and maps"),
+    ("x > 90 OR m['a'] = 1",              ["x > 90 OR m['a'] = 1"], "values of lists and maps"),
+    ("exists(l, e -> e > 5)",             ["exists(l, (e) -> e > 5)"], "values of lists and maps"),
 ]  # fmt: skip
 
 
@@ -64,11 +70,22 @@ def test_a_condition_that_cannot_prune_is_warned_about(table, where, unused, wor
     assert "cannot prune" in plan.explain()
 
 
+def test_the_warning_shows_the_line_of_the_program(table):
+    for call in (
+        lambda: table.map("x", where="soundex(s) = 'a'"),
+        lambda: table.clustering(workload=["x = 1", "nosuch = 1"]),
+    ):
+        with pytest.warns(ss.SkipstoneWarning) as caught:
+            call()
+        assert [w.filename for w in caught] == [__file__]
+
+
 @pytest.mark.parametrize(
     "where",
     [
         None, "true", "x > 90", "x >= 0", "x > 1000", "x IS NULL", "x IS NOT NULL",
         "s LIKE '%x'", "md5(s) = 'x'", "x % 2 = 0", "x = NULL", "x = 1 OR x <> 1", "s = 'q'",
+        "l IS NULL", "array_contains(l, x)", "x = 1 AND (l IS NOT NULL OR x > 5)",
         "s > 5", "d > '2013-12-31'", "x = '5'", ss.col("x") > 5, [("x", "=", 5)],
     ],
 )  # fmt: skip

@@ -357,6 +357,11 @@ def test_advise(data, tmp_path_factory):
 def test_advise_names_a_workload_that_cannot_be_read(data, tmp_path_factory):
     folder = tmp_path_factory.mktemp("workload")
     (folder / "empty.sql").write_text("-- nothing\n", encoding="utf-8")
-    for name, why in (("no.sql", "cannot be read"), ("empty.sql", "is empty")):
+    (folder / "other.sql").write_text("nosuch = 1;\nx = = 1\n", encoding="utf-8")
+    for name, why in (
+        ("no.sql", "cannot be read"),
+        ("empty.sql", "is empty"),
+        ("other.sql", "none of the 2 parts of the workload could be used; the first is 'nosuch"),
+    ):
         result = run("advise", data, "--queries", str(folder / name))
         assert (result.returncode, why in result.stderr) == (2, True)

@@ -19,6 +19,7 @@ from skipstone.ir.node import Node, Op, Path, columns_of, not_understood, show_p
 from skipstone.ir.text import show
 from skipstone.ir.types import Kind
 from skipstone.kernels.pack.bounds import Given, Side, bounds_of
+from skipstone.kernels.pack.planes import mask_of
 
 if TYPE_CHECKING:
     from skipstone.bindings.statistics.statistics import Statistics
@@ -71,6 +72,17 @@ def undecided_reasons(
         return
     rest = undecided.copy()
     null_tests = _null_tests(part)
+    for nested in _nested(part):
+        name = show_path(nested.value)  # type: ignore[arg-type]
+        if nested.value in null_tests:
+            text = f"no null counts of {name}"
+            hint = "Parquet's footers count the NULLs among the elements of lists and maps alone"
+        else:
+            text = f"{name} is {nested.dtype}, whose values no statistics bound"
+            hint = "a column of single values beside it, such as its size, would prune"
+        if not _knows_nulls(stats, nested.value).any():  # type: ignore[arg-type]
+            yield Undecided(KeptBecause.UNBOUNDED, text, hint), rest
+            return
     for path in columns_of(part):
         known = _knows_nulls(stats, path) if path in null_tests else _knows_bounds(stats, path)
         what = "null counts" if path in null_tests else "bounds"
@@ -94,6 +106,15 @@ def undecided_reasons(
         yield Undecided(KeptBecause.OVERLAP, "the bounds overlap the condition", hint), rest
 
 
+def _nested(part: Node) -> list[Node]:
+    """Return the lists, maps and other columns without an order that a conjunct reads."""
+    return [
+        n
+        for n in dict.fromkeys(part.walk())
+        if n.op is Op.COLUMN and n.dtype is not None and n.dtype.kind is Kind.OTHER
+    ]
+
+
 def _null_tests(part: Node) -> set[Path]:
     """Return the columns whose null counts alone decide: they are only tested for NULL."""
     tested = {n.args[0] for n in part.walk() if n.op is Op.IS_NULL and n.args[0].op is Op.COLUMN}
@@ -105,9 +126,11 @@ def _null_tests(part: Node) -> set[Path]:
 
 
 def _knows_bounds(stats: Statistics, path: Path) -> Mask:
-    """Return the containers that have a usable bound of a column."""
+    """Return the containers that have a usable bound of a column, or hold no value of it."""
     leaf, raw = stats.leaf(path), stats.raw(path)
     known = np.zeros(stats.num_containers, np.bool_)
+    if leaf is not None:
+        known |= ~mask_of(stats.column(path, leaf.dtype).may_hold_value, stats.num_containers)
     ends: tuple[tuple[Given | None, Side], ...] = ((raw.min, "min"), (raw.max, "max"))
     for array, side in ends:
         bounds = None if leaf is None or array is None else bounds_of(array, leaf.dtype, side)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from skipstone.ir.errors import SkipstoneWarning, clip
-from skipstone.ir.node import Op, conjuncts_of, not_understood
+from skipstone.ir.errors import clip, warn_caller
+from skipstone.ir.node import Node, Op, conjuncts_of, not_understood
 from skipstone.ir.simplify import TRUE
 from skipstone.ir.text import show
+from skipstone.ir.types import Kind
 
 if TYPE_CHECKING:
     from skipstone.bindings.predicates.predicate import PruningPredicate
@@ -50,6 +50,9 @@ def unused_parts(predicate: PruningPredicate | None) -> tuple[UnusedPart, ...]:
             continue
         if not predicate.part(c).always_true:
             out |= {UnusedPart(r.what, r.why, r.hint, conjunct=False): None for r in reasons}
+            if not reasons and _compares_nested(c):
+                why = "no statistics bound the values of lists and maps"
+                out[UnusedPart(text, why, "compare a column of single values")] = None
         elif reasons:
             r = reasons[0]
             why = r.why if c.op is Op.UNKNOWN else f"{clip(r.what, MAX_SHOWN)}: {r.why}"
@@ -59,17 +62,28 @@ def unused_parts(predicate: PruningPredicate | None) -> tuple[UnusedPart, ...]:
     return tuple(out)
 
 
-def warn_unused(predicate: PruningPredicate, stacklevel: int) -> None:
+def _compares_nested(part: Node) -> bool:
+    """Return True if a part can only be decided by values of lists, maps and the like."""
+    match part.op:
+        case Op.OR:
+            return any(map(_compares_nested, part.args))
+        case Op.AND | Op.NOT:
+            return all(map(_compares_nested, part.args))
+        case Op.IS_NULL:
+            return part.args[0].op is not Op.COLUMN and _compares_nested(part.args[0])
+    columns = [n for n in part.walk() if n.op is Op.COLUMN]
+    return bool(columns) and all(
+        n.dtype is not None and n.dtype.kind is Kind.OTHER for n in columns
+    )
+
+
+def warn_unused(predicate: PruningPredicate) -> None:
     """Warn in one line about the parts of a condition that can never prune, if there are any.
 
     As Python's filters have it, a message is shown once for each place that plans by it.
-
-    Args:
-        predicate: The condition.
-        stacklevel: As for `warnings.warn`, counted from the caller.
     """
     if parts := unused_parts(predicate):
         message = ". ".join(map(str, parts[:MAX_PARTS]))
         if len(parts) > MAX_PARTS:
             message += f". {len(parts) - MAX_PARTS} more: see plan.unused_parts"
-        warnings.warn(message, SkipstoneWarning, stacklevel + 1)
+        warn_caller(message)
