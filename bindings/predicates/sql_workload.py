@@ -84,11 +84,12 @@ _QUOTED: Final = r"""'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.)*"|`[^`]*`"""
 _COMMENT: Final = re.compile(rf"{_QUOTED}|(--[^\r\n]*)|(/\*.*?\*/)", re.DOTALL)
 _QUOTES: Final = re.compile(_QUOTED, re.DOTALL)
 _MORE_FOLLOWS: Final = re.compile(
-    r"(?:\b(?:AND|OR|NOT|IN|IS|LIKE|ILIKE|RLIKE|BETWEEN|ESCAPE)|[(,=<>!+\-*/%|])\s*$", re.IGNORECASE
+    r"(?:\b(?:AND|OR|NOT|IN|IS|LIKE|ILIKE|RLIKE|BETWEEN|ESCAPE)|[(,=<>!+\-*/%|])\s*$",
+    re.IGNORECASE,
 )
 _GOES_ON: Final = re.compile(
-    r"\s*(?:(?:AND|OR|IN|IS|LIKE|ILIKE|RLIKE|BETWEEN|ESCAPE)\b|NOT\s+(?:IN|LIKE|ILIKE|RLIKE|BETWEEN)\b"
-    r"|[),=<>+*/%|])",
+    r"\s*(?:(?:AND|OR|IN|IS|LIKE|ILIKE|RLIKE|BETWEEN|ESCAPE)\b"
+    r"|NOT\s+(?:IN|LIKE|ILIKE|RLIKE|BETWEEN)\b|[),=<>+*/%|])",
     re.IGNORECASE,
 )
 _SEMICOLON: Final = re.compile(rf"{_QUOTED}|(;)", re.DOTALL)
