@@ -25,6 +25,7 @@ from skipstone.ir.types import to_python
 DISTINCT_SHARE: Final = (
     0.2  # of a row group's rows; columns with more distinct values get no filter
 )
+MAX_VALUES: Final = 1000  # of a column; with more, its filters are not counted
 SEED: Final = 248
 
 
@@ -77,7 +78,7 @@ def _searched(rows: Rows, column: RowColumn, plain: list[object]) -> Searched | 
         values = pa.array(plain, column.values.type)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
         return None  # such as a time in nanoseconds
-    if not len(values) or not len(column.values):
+    if not 0 < len(values) <= MAX_VALUES or not len(column.values):
         return None
     at = pc.index_in(values, value_set=column.values).fill_null(-1).to_numpy()
     below = [int(pc.sum(pc.less(column.values, v)).as_py() or 0) for v in values]
@@ -144,15 +145,14 @@ def values_lists(
     """
     n, k = len(starts), len(searched.values)
     container = np.repeat(np.arange(n), np.diff(np.r_[starts, len(codes)]))
-    sampled, distinct = _distinct_by_container(column, codes, container, n, rows.fraction)
+    pairs, sampled, distinct = _distinct_by_container(column, codes, container, n, rows.fraction)
     nan = np.bincount(container[codes == len(column.values)], minlength=n) > 0
     size = sampled / max(rows.fraction, 1e-12)
     filtered = (distinct <= DISTINCT_SHARE * size) & (high >= 0) & ~nan
     places = searched.places
     inside = (low[:, None] <= places) & (places <= high[:, None])
-    found = np.zeros((n, k), np.bool_)
-    for i in np.flatnonzero(places == np.floor(places)):
-        found[:, i] = np.bincount(container[codes == int(places[i])], minlength=n) > 0
+    asked = np.arange(n)[:, None] * len(column.values) + np.floor(places).astype(np.int64)
+    found = np.isin(asked, pairs) & (places == np.floor(places))
     if not rows.complete:
         found |= inside & (np.random.default_rng(SEED).random((n, k)) < _likely(
             searched, distinct, np.maximum(high - low + 1, 1), sampled))  # fmt: skip
@@ -162,9 +162,10 @@ def values_lists(
 
 def _distinct_by_container(
     column: RowColumn, codes: Codes, container: Codes, n: int, fraction: float
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    """Return the rows here of each container that have a value, and its estimated distinct values.
+) -> tuple[Codes, npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """Return the values of each container, its rows that have one, and its distinct values.
 
+    The values are pairs, container * distinct values + code; the distinct values are estimated.
     Rows that lie together often have the same values, such as those of one order, so this differs
     from what the whole table's values would suggest.
     """
@@ -177,7 +178,7 @@ def _distinct_by_container(
         np.bincount(of[m], minlength=n) for m in (times > 0, times == 1, times == 2)
     )
     most = np.maximum(values / max(fraction, 1e-12), 1.0)
-    return values, np.clip(_distinct(seen, once, twice, fraction), 1.0, most)
+    return pairs[first], values, np.clip(_distinct(seen, once, twice, fraction), 1.0, most)
 
 
 def _likely(

@@ -192,8 +192,7 @@ class FileReader(Reader):
         if not isinstance(source, pa.NativeFile):
             source.close()
             raise ValueError("read by row groups")
-        local = task.path.startswith(("/", "file:"))
-        ranges = Ranges(source, local, identity)
+        ranges = Ranges(source, task.path.startswith(("/", "file:")), identity)
         parsed = footer_of(ranges, heads)
         deleted = self._deleted_by_position(task) if task.deletes else None
         schema, needed = parsed.head.columns, self.wanted.needed(task.filtered)
