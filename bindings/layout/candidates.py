@@ -51,7 +51,7 @@ class Judged:
 
     @property
     def cost(self) -> float:
-        """What the workload reads, by size; it compares layouts of one table."""
+        """Return `mean` times `size`, by which layouts of one table are compared."""
         return self.mean * self.size
 
 

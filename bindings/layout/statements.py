@@ -14,6 +14,7 @@ from skipstone.ir.node import Path, quoted_name
 ICEBERG_FIELDS: Final = (
     "Fields that partition the table now stay: ALTER TABLE ... DROP PARTITION FIELD drops them."
 )
+SETS: Final = "The settings stay in the session: use one of its own."
 GLOB: Final = re.compile(r"[\[*?]")  # what DuckDB reads as a pattern in the name of a file
 
 
@@ -93,11 +94,14 @@ def _delta(layout: Layout, table: str, files: int, file_bytes: int) -> tuple[Sta
             f"{cut}CREATE OR REPLACE TABLE {table} USING delta PARTITIONED BY "
             f"({_spark_names(layout.partition_by)}) AS SELECT * FROM {table}{by};"
         )
-        return (Statement("Spark", sql, "It writes the whole table anew; its history stays."),)
+        return (
+            Statement("Spark", sql, f"It writes the whole table anew; its history stays. {SETS}"),
+        )
     if layout.kind == "sort" and len(layout.keys) > 1:
         order = _spark_names((*layout.partition_by, *layout.keys))
         sql = f"{cut}INSERT OVERWRITE {table} SELECT * FROM {table} ORDER BY {order};"
         note = "It writes the whole table anew; OPTIMIZE has no order by one column after another."
+        note += f" {SETS}"
         return (Statement("Spark", sql, note),)
     if layout.kind == "hilbert" and not layout.partition_by:
         sql = f"{sized}ALTER TABLE {table} CLUSTER BY ({keys});\nOPTIMIZE {table} FULL;"

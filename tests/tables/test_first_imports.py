@@ -19,8 +19,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.support.effort import LONG
-
 pytest.importorskip("pandas")
 
 ROWS, FILES = 24_000, 4
@@ -162,11 +160,7 @@ def ask(refused, source, conditions, cache):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-RARE = ("decimals as integers", "many deltas", "checkpointed", "partitioned delta")
-USUAL = [writer for writer in WRITERS if LONG or writer not in RARE]
-
-
-@pytest.mark.parametrize("writer", USUAL)
+@pytest.mark.parametrize("writer", WRITERS)
 def test_first_answers_import_neither_pandas_nor_numba(writer, tmp_path):
     conditions = [where for _, wheres in COLUMNS.values() for where in wheres]
     ask("pandas numba", WRITERS[writer](tmp_path / "lake"), conditions, tmp_path / "cache")
@@ -178,7 +172,7 @@ PLAIN = ("i = 777", "i IN (1, 777)", "f < 3", "m = 1.25", "m BETWEEN 1.25 AND 2.
 
 
 @pytest.mark.parametrize(
-    "writer", [writer for writer in USUAL if writer not in ("hive", "partitioned delta")]
+    "writer", [writer for writer in WRITERS if writer not in ("hive", "partitioned delta")]
 )
 def test_plain_conditions_import_little_once_they_were_parsed(writer, tmp_path):
     source, cache = WRITERS[writer](tmp_path / "lake"), tmp_path / "cache"

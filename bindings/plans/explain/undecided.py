@@ -17,7 +17,7 @@ from skipstone.ir.functions.build import TRUTH, call_of, function_of
 from skipstone.ir.like import decode
 from skipstone.ir.node import Node, Op, Path, columns_of, not_understood, show_path
 from skipstone.ir.text import show
-from skipstone.ir.types import Kind
+from skipstone.ir.types import DType, Kind
 from skipstone.kernels.pack.bounds import Given, Side, bounds_of
 from skipstone.kernels.pack.planes import mask_of
 
@@ -72,15 +72,15 @@ def undecided_reasons(
         return
     rest = undecided.copy()
     null_tests = _null_tests(part)
-    for nested in _nested(part):
-        name = show_path(nested.value)  # type: ignore[arg-type]
-        if nested.value in null_tests:
+    for path, dtype in _nested(part):
+        name = show_path(path)
+        if path in null_tests:
             text = f"no null counts of {name}"
             hint = "Parquet's footers count the NULLs among the elements of lists and maps alone"
         else:
-            text = f"{name} is {nested.dtype}, whose values no statistics bound"
+            text = f"{name} is {dtype}, whose values no statistics bound"
             hint = "a column of single values beside it, such as its size, would prune"
-        if not _knows_nulls(stats, nested.value).any():  # type: ignore[arg-type]
+        if not _knows_nulls(stats, path).any():
             yield Undecided(KeptBecause.UNBOUNDED, text, hint), rest
             return
     for path in columns_of(part):
@@ -106,12 +106,15 @@ def undecided_reasons(
         yield Undecided(KeptBecause.OVERLAP, "the bounds overlap the condition", hint), rest
 
 
-def _nested(part: Node) -> list[Node]:
+def _nested(part: Node) -> list[tuple[Path, DType]]:
     """Return the lists, maps and other columns without an order that a conjunct reads."""
     return [
-        n
+        (n.value, n.dtype)
         for n in dict.fromkeys(part.walk())
-        if n.op is Op.COLUMN and n.dtype is not None and n.dtype.kind is Kind.OTHER
+        if n.op is Op.COLUMN
+        and isinstance(n.value, tuple)
+        and n.dtype is not None
+        and n.dtype.kind is Kind.OTHER
     ]
 
 

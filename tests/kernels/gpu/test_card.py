@@ -1,4 +1,4 @@
-"""What only a real card can show: streams, threads, arrays of other libraries, forks, rounding."""
+"""Test what only a real card shows: streams, threads, other libraries' arrays, forks, denormals."""
 
 import multiprocessing
 import threading

@@ -98,6 +98,12 @@ def test_flushing_them_would_lose_rows(denormals):
 # fault, in the PTX, instead, found by.
 FAULTS = [
     (
+        "< taken for <=",
+        r"setp\.lt\.s(16|32) (.*), (%rs?\d+), (%rs?\d+);",
+        r"setp.le.s\1 \2, \3, \4;",
+        "differs",
+    ),
+    (
         "<= taken for <",
         r"setp\.le\.s32 (.*), (%r\d+), (%r\d+);",
         r"setp.lt.s32 \1, \2, \3;",

@@ -72,7 +72,8 @@ REGISTERS = {"all": 64, "chosen": 64, "many": 128}
 WIDEST = {"16 leaves": 128, "20 masks": 128}
 # Bytes of stack, stores and loads. Each of 20 masks has 40 literals, and some are spilled during
 # the tests before them. The compiler of CUDA 13.0 spills a number in a search; 13.5 does not.
-SPILLED = {("20 masks", "many"): 128, ("a set of integers", "all"): 16}
+SPILLED = {("20 masks", "many"): 128}
+SPILLED_BY_13_0 = {("a set of integers", "all"): 16}
 
 
 def launch_of(name):
@@ -122,6 +123,7 @@ def reads(log):
 @needs_nvrtc
 @pytest.mark.parametrize("name", CASES)
 def test_every_shape_compiles_within_registers(name):
+    allowed = SPILLED | (SPILLED_BY_13_0 if nvrtc.version() == (13, 0) else {})
     for shape in shapes(launch_of(name)):
         text = source_of(shape)
         for arch in ARCHITECTURES if LONG or name not in TYPES else ("sm_90",):
@@ -133,7 +135,7 @@ def test_every_shape_compiles_within_registers(name):
                 arch,
                 compiled.log,
             )
-            assert spilled <= SPILLED.get((name, shape.variant), 0), (
+            assert spilled <= allowed.get((name, shape.variant), 0), (
                 shape.variant,
                 arch,
                 compiled.log,

@@ -164,6 +164,16 @@ def test_a_copy_that_is_released_while_its_array_goes(where, monkeypatch):
     assert resident._copy(others).nbytes == others.nbytes == resident.nbytes
 
 
+@pytest.mark.parametrize("most", [0, 1 << 22])
+def test_verdicts_for_the_host_come_as_bytes_or_as_bits(where, monkeypatch, most):
+    monkeypatch.setattr(gpu, "MAX_UNPACKED", most)
+    host, stats = small(), small().to_device(where)
+    for text in ("x > 5 AND f < 3", "x IS NULL OR f >= 8", "x < -100"):
+        p = ss.PruningPredicate(text, SCHEMA)
+        assert p.evaluate(stats, "cupy").tolist() == p.evaluate(host, "numpy").tolist()
+        assert p.prune(stats, "cupy").tolist() == p.prune(host, "numpy").tolist()
+
+
 def test_host_statistics_are_uploaded_for_one_call(where):
     stats, p = small(), ss.PruningPredicate("x > 5 AND f < 3", SCHEMA)
     assert p.prune(stats, "cupy").tolist() == p.prune(stats, "numpy").tolist()

@@ -16,7 +16,6 @@ import pytest
 
 from skipstone.bindings.spark.session import java
 from skipstone.ir.errors import BackendMissing
-from tests.support.effort import only_long
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="the launcher is a POSIX script")
 
@@ -186,7 +185,6 @@ print(spark._jvm.java.lang.System.getProperty("java.home"))
 """
 
 
-@only_long
 def test_spark_runs_on_the_packages_java(bare: Path) -> None:
     """Start a real session on a machine without Java."""
     pytest.importorskip("pyspark")

@@ -13,7 +13,7 @@ import pytest
 
 import skipstone as ss
 from skipstone.bindings.shards.shards import Shards
-from tests.support.effort import LONG, only_long
+from tests.support.effort import LONG
 from tests.support.spark.cluster import WORKER, cluster, lose  # noqa: F401
 from tests.support.statistics.shards import clustered
 
@@ -135,7 +135,6 @@ def found(cluster, tmp_path_factory):  # noqa: F811
     return answers, written, judged, stats
 
 
-@only_long
 def test_tasks_that_run_twice_write_once(found):
     answer, folder = found[0]["written"], found[1]
     assert answer["x"] == list(range(CONTAINERS)) and answer["paths"] == [
@@ -147,7 +146,6 @@ def test_tasks_that_run_twice_write_once(found):
     assert {name.split(".")[1] for name in marks(folder, "again")} == {"1", "2"}
 
 
-@only_long
 def test_a_worker_that_is_lost_loses_no_container(found, cluster):  # noqa: F811
     answer, folder, stats = found[0]["judged"], found[2], found[3]
     assert [w.poll() is None for w in cluster.workers].count(False) == 1  # killed

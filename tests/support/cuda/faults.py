@@ -131,7 +131,8 @@ def launches():
     columns = {
         "x": {
             "min": some(x, nulls % 2 == rows),
-            "max": some(x + 7, nulls % 2 == rows),
+            # Some hold one value: only these tell whether a bound may equal a literal.
+            "max": some(x + 7 * (i % 4 > 0), nulls % 2 == rows),
             "null_count": nulls % 2,
         },
         "y": {"min": some(y, rows == 0), "max": some(y + 2 * (i % 3), rows == 0)},

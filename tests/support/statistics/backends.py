@@ -15,7 +15,30 @@ from tests.support.rows.strategies import fields, schema_of, table
 from tests.support.rows.zonemaps import hostile, zone_map
 
 # Around the edges of words (64 bits), of chunks of 64 words, and of 16,384 containers.
-SIZES = (0, 1, 2, 7, 8, 9, 63, 64, 65, 127, 128, 129, 4095, 4096, 4097, 16383, 16384, 16385, 20000)
+SIZES = (
+    0,
+    1,
+    2,
+    7,
+    8,
+    9,
+    63,
+    64,
+    65,
+    127,
+    128,
+    129,
+    2047,
+    2048,
+    2049,
+    4095,
+    4096,
+    4097,
+    16383,
+    16384,
+    16385,
+    20000,
+)
 
 
 EDGES = pa.schema([("x", pa.int64()), ("y", pa.int16()), ("z", pa.string())])

@@ -49,7 +49,7 @@ def rows(files, where, columns, reader="auto"):
     return ss.scan_parquet(files).plan(where, columns=columns).to_arrow(reader=reader)
 
 
-@pytest.mark.parametrize("seed", range(300 if LONG else 2))
+@pytest.mark.parametrize("seed", range(300 if LONG else 3))
 def test_pages_have_the_rows_of_row_groups(seed, tmp_path, monkeypatch):
     data = table(seed)
     files = [str(tmp_path / f"{i}.parquet") for i in range(3)]
@@ -73,7 +73,7 @@ def test_pages_have_the_rows_of_row_groups(seed, tmp_path, monkeypatch):
             assert seen.by_row_groups == 0, options
 
 
-@pytest.mark.parametrize("seed", range(200 if LONG else 6))
+@pytest.mark.parametrize("seed", range(200 if LONG else 12))
 def test_damaged_offset_indexes_lose_no_row(seed, tmp_path):
     random = np.random.default_rng(seed)
     path = tmp_path / "t.parquet"

@@ -31,7 +31,7 @@ def rows(files, where, columns=None, filesystem=None):
     return plan.to_arrow()
 
 
-@pytest.mark.parametrize("seed", range(100 if LONG else 2))
+@pytest.mark.parametrize("seed", range(100 if LONG else 4))
 def test_rows_are_those_of_local_files(seed, tmp_path, monkeypatch):
     set_costs(monkeypatch, COSTS[seed % len(COSTS)])
     data = pages.table(seed)
@@ -44,7 +44,7 @@ def test_rows_are_those_of_local_files(seed, tmp_path, monkeypatch):
             assert got.equals(expected) or str(got.to_pylist()) == str(expected.to_pylist()), where
 
 
-@pytest.mark.parametrize("seed", range(100 if LONG else 2))
+@pytest.mark.parametrize("seed", range(100 if LONG else 4))
 def test_damaged_offset_indexes_lose_no_row(seed, tmp_path, monkeypatch):
     set_costs(monkeypatch, COSTS[seed % len(COSTS)])
     random, path = np.random.default_rng(seed), tmp_path / "t.parquet"
