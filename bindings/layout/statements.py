@@ -105,12 +105,14 @@ def _delta(layout: Layout, table: str, files: int, file_bytes: int) -> tuple[Sta
         return (Statement("Spark", sql, note),)
     if layout.kind == "hilbert" and not layout.partition_by:
         sql = f"{sized}ALTER TABLE {table} CLUSTER BY ({keys});\nOPTIMIZE {table} FULL;"
-        return (Statement("Spark", sql, "Liquid clustering orders rows by a Hilbert curve."),)
+        return (
+            Statement("Spark", sql, f"Liquid clustering orders rows by a Hilbert curve. {SETS}"),
+        )
     sql = f"{sized}OPTIMIZE {table} ZORDER BY ({keys});"
     note = "Run it again as data arrives."
     if layout.kind == "hilbert":
         note = "A partitioned table cannot have liquid clustering; Z-order is the nearest."
-    return (Statement("Spark", sql, note),)
+    return (Statement("Spark", sql, f"{note} {SETS}"),)
 
 
 def _iceberg(layout: Layout, name: str | None, file_bytes: int) -> tuple[Statement, ...]:

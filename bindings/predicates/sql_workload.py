@@ -41,9 +41,9 @@ class Read(NamedTuple):
 def split_workload(text: str) -> list[str]:
     """Return the conditions and statements of a workload file.
 
-    Semicolons separate statements. What is no query holds a condition in each line; a line that
-    begins or ends with AND, OR, a comma or another sign that needs more, or inside parentheses,
-    belongs to the condition before it. Comments are left out.
+    Semicolons separate statements. A statement that is no query holds a condition in each line. A
+    condition goes on in the next line if one of the two ends or begins with AND, OR, a comma or an
+    operator, or within parentheses. Comments are left out.
 
     Example:
         >>> split_workload("x = 1\\n-- a comment\\ny = ';' AND z = 2")
@@ -70,7 +70,7 @@ def _conditions_in(text: str) -> list[str]:
         before = _QUOTES.sub("text", out[-1]) if out else ""
         if out and (
             before.count("(") > before.count(")")
-            or out[-1].count("'") % 2  # a text over two lines
+            or before.count("'") % 2  # a text over two lines
             or _MORE_FOLLOWS.search(before)
             or _GOES_ON.match(line)
         ):

@@ -21,6 +21,8 @@ SPLIT = [
         ["x = 1\n  AND y = 2", "x IN (1,\n2)", "y = 2 OR\nx = 3", "NOT x = 1"],
     ),
     ("x NOT\nIN (1)\ns = 'a('\ns = 'b'", ["x NOT\nIN (1)", "s = 'a('", "s = 'b'"]),
+    ('s = "it\'s"\ny = 2', ['s = "it\'s"', "y = 2"]),
+    ("s = 'a\nb'\ny = 2", ["s = 'a\nb'", "y = 2"]),
     ("x = 1; SELECT *\nFROM t\nWHERE y = 1\n", ["x = 1", "SELECT *\nFROM t\nWHERE y = 1"]),
     ("SELECT *\nFROM t\nWHERE x = 1", ["SELECT *\nFROM t\nWHERE x = 1"]),
     ("s = 'it''s; so'", ["s = 'it''s; so'"]),
