@@ -148,6 +148,7 @@ def _report(
             layout, format, path=table.path, name=name, files=table.all_files,
             rows_per_group=per_group,
             file_bytes=max(1, min(target, (total.bytes or target) // max(table.num_files, 1))),
+            kinds={path: leaf.dtype.kind for path, leaf in leaves_of(table.schema).items()},
         )  # fmt: skip
 
     weight = read.weight

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from skipstone.bindings.layout.curves import BITS
 from skipstone.bindings.layout.simulate import Layout
 from skipstone.ir.node import Path, quoted_name
+from skipstone.ir.types import Kind
 
 ICEBERG_FIELDS: Final = (
     "Fields that partition the table now stay: ALTER TABLE ... DROP PARTITION FIELD drops them."
 )
 SETS: Final = "The settings stay in the session: use one of its own."
+UNCLUSTERED: Final = (Kind.BOOL, Kind.BINARY)  # Delta: "don't support data skipping"
 GLOB: Final = re.compile(r"[\[*?]")  # what DuckDB reads as a pattern in the name of a file
 
 
@@ -42,8 +44,9 @@ def statements_for(
     files: Sequence[str],
     rows_per_group: int,
     file_bytes: int,
+    kinds: Mapping[Path, Kind] | None = None,
 ) -> tuple[Statement, ...]:
-    """Return statements that rewrite a table in a layout.
+    """Return statements that rewrite a table in a layout; none if its engines cannot make it.
 
     Args:
         layout: The layout; its `partition_by` is how the table is, or will be, partitioned.
@@ -53,11 +56,18 @@ def statements_for(
         files: The paths of its files.
         rows_per_group: The rows of a row group, so that as many can be pruned as now.
         file_bytes: The bytes of a file.
+        kinds: The types of the columns; types that are not given are taken to be supported.
     """
+    of_keys = [(kinds or {}).get(key) for key in layout.keys]
     if format == "delta":
         table = name or f"delta.{quoted_name(path or '')}"
-        return _delta(layout, table, len(files), file_bytes)
+        clusters = not any(kind in UNCLUSTERED for kind in of_keys)
+        return _delta(layout, table, len(files), file_bytes, clusters)
     if format == "iceberg":
+        # Iceberg interleaves the bits of columns, not of fields, and knows those of some types.
+        interleaved = layout.kind in ("zorder", "hilbert")
+        if interleaved and (Kind.DECIMAL in of_keys or any(len(key) > 1 for key in layout.keys)):
+            return ()
         return _iceberg(layout, name, file_bytes)
     return _plain(layout, path, files, rows_per_group, file_bytes)
 
@@ -79,7 +89,9 @@ def _spark_names(paths: Sequence[Path]) -> str:
     return ", ".join(map(spark_name, paths))
 
 
-def _delta(layout: Layout, table: str, files: int, file_bytes: int) -> tuple[Statement, ...]:
+def _delta(
+    layout: Layout, table: str, files: int, file_bytes: int, clusters: bool
+) -> tuple[Statement, ...]:
     keys = _spark_names(layout.keys)
     # As many files as now, so that as many can be pruned: OPTIMIZE aims at 1 GiB a file, and Spark
     # joins small partitions of a sort.
@@ -103,7 +115,7 @@ def _delta(layout: Layout, table: str, files: int, file_bytes: int) -> tuple[Sta
         note = "It writes the whole table anew; OPTIMIZE has no order by one column after another."
         note += f" {SETS}"
         return (Statement("Spark", sql, note),)
-    if layout.kind == "hilbert" and not layout.partition_by:
+    if layout.kind == "hilbert" and clusters and not layout.partition_by:
         sql = f"{sized}ALTER TABLE {table} CLUSTER BY ({keys});\nOPTIMIZE {table} FULL;"
         return (
             Statement("Spark", sql, f"Liquid clustering orders rows by a Hilbert curve. {SETS}"),
@@ -111,7 +123,8 @@ def _delta(layout: Layout, table: str, files: int, file_bytes: int) -> tuple[Sta
     sql = f"{sized}OPTIMIZE {table} ZORDER BY ({keys});"
     note = "Run it again as data arrives."
     if layout.kind == "hilbert":
-        note = "A partitioned table cannot have liquid clustering; Z-order is the nearest."
+        what = "A partitioned table" if layout.partition_by else "A column of these types"
+        note = f"{what} cannot have liquid clustering; Z-order is the nearest."
     return (Statement("Spark", sql, f"{note} {SETS}"),)
 
 

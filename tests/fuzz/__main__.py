@@ -88,11 +88,10 @@ class Run:
 
 
 def with_spark(run: Run, predicates: int, numba: float) -> None:
-    from skipstone.spark import session
     from tests.support.spark.judge import by_spark
-    from tests.support.spark.session import CONFIG
+    from tests.support.spark.session import CONFIG, start
 
-    spark = session(CONFIG, master="local[2]", name="skipstone fuzz")
+    spark = start(CONFIG, "local[2]", "skipstone fuzz")
     run.until(
         "Spark",
         lambda t: t.predicates < predicates,
@@ -103,11 +102,10 @@ def with_spark(run: Run, predicates: int, numba: float) -> None:
 
 def spark_grammar(run: Run, num_conditions: int, num_joins: int) -> None:
     """Run conditions and joins of Spark's own grammar over all writers' files."""
-    from skipstone.spark import session
     from tests.fuzz import conditions, joins
-    from tests.support.spark.session import FAST
+    from tests.support.spark.session import FAST, start
 
-    spark = session(FAST, master="local[2]", name="skipstone grammar")
+    spark = start(FAST, "local[2]", "skipstone grammar")
     for count, target in ((num_conditions, conditions), (num_joins, joins)):
         if count:
             run.failed += len(target.run(spark, count, run.seed).failures)

@@ -31,7 +31,7 @@ from tests.support.spark.answers import answers, kind_of, refused_by_spark, set_
 from tests.support.spark.automatic import enabled, require_answers
 from tests.support.spark.grammar import FAMILIES, Grammar, learned
 from tests.support.spark.rows import Made
-from tests.support.spark.session import FAST
+from tests.support.spark.session import FAST, start
 from tests.support.spark.tables import write
 
 ZONES: Final = ("UTC", "UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Pacific/Apia")
@@ -315,15 +315,13 @@ def run(spark: Any, conditions: int, first: int = 0, seconds: float = math.inf) 
 
 
 def main(args: list[str] | None = None) -> int:
-    from skipstone.spark import session
-
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--conditions", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0, help="the first seed")
     parser.add_argument("--seconds", type=float, default=math.inf, help="end after this time")
     parser.add_argument("--condition", help="run only this one, on the seed's table")
     given = parser.parse_args(args)
-    spark = session(FAST, master="local[1]", name="skipstone conditions")
+    spark = start(FAST, "local[1]", "skipstone conditions")
     if given.condition:
         with tempfile.TemporaryDirectory() as folder:
             again(spark, given.seed, given.condition, f"{folder}/t")

@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 from skipstone.spark import disable, enable, report
 from tests.fuzz.queries import DIMS, FACTS, Queries
 from tests.support.spark.automatic import EAGER
-from tests.support.spark.session import FAST
+from tests.support.spark.session import FAST, start
 
 ENABLED: Final = "spark.skipstone.enabled"
 DAY: Final = datetime.date(2024, 1, 1)
@@ -242,14 +242,12 @@ def run(spark: Any, queries: int, seed: int = 0, seconds: float = math.inf) -> J
 
 
 def main(args: list[str] | None = None) -> int:
-    from skipstone.spark import session
-
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--queries", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=math.inf, help="end after this time")
     given = parser.parse_args(args)
-    spark = session(FAST, master="local[2]", name="skipstone enabled")
+    spark = start(FAST, "local[2]", "skipstone enabled")
     return int(bool(run(spark, given.queries, given.seed, given.seconds).failures))
 
 

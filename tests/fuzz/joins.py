@@ -30,7 +30,7 @@ from tests.support.joins.dynamic import KINDS, PARTNERS, Random, table
 from tests.support.spark.answers import set_in
 from tests.support.spark.automatic import enabled, require_answers
 from tests.support.spark.rows import in_spark
-from tests.support.spark.session import FAST
+from tests.support.spark.session import FAST, start
 
 TYPES: Final = [
     k for k in KINDS if not k.endswith("ns") and k not in ("large_string", "timestamp ms")
@@ -327,14 +327,12 @@ def run(spark: Any, joins: int, first: int = 0, seconds: float = math.inf) -> Ta
 
 
 def main(args: list[str] | None = None) -> int:
-    from skipstone.spark import session
-
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--joins", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=math.inf, help="end after this time")
     given = parser.parse_args(args)
-    spark = session(FAST, master="local[1]", name="skipstone joins")
+    spark = start(FAST, "local[1]", "skipstone joins")
     return int(bool(run(spark, given.joins, given.seed, given.seconds).failures))
 
 

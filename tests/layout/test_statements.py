@@ -8,12 +8,14 @@ import sqlglot
 import skipstone as ss
 from skipstone.bindings.layout.simulate import Layout
 from skipstone.bindings.layout.statements import statements_for
+from skipstone.ir.types import Kind
 
 A, B = ("a `x`",), ("b", "it's")
 LAYOUTS = {
     "sort": Layout("sort", (A,)),
     "two": Layout("sort", (A, B)),
     "zorder": Layout("zorder", (A, B)),
+    "flat": Layout("zorder", (A, ("it's",))),
     "hilbert": Layout("hilbert", (A, B)),
     "within": Layout("zorder", (A,), (("p",),)),
     "partition": Layout("partition", (A,), (("p q",),)),
@@ -58,7 +60,7 @@ def test_delta(name):
 # layout, what Iceberg runs after the name
 ICEBERG = {
     "sort": "sort_order => '`a ``x``` ASC NULLS LAST'",
-    "zorder": "sort_order => 'zorder(`a ``x```, b.`it\\'s`)'",
+    "flat": "sort_order => 'zorder(`a ``x```, `it\\'s`)'",
     "partition": "ALTER TABLE `lake`.`db`.`t` ADD PARTITION FIELD `p q`;",
 }
 
@@ -139,3 +141,25 @@ def test_spark_reads_the_statements():
         assert "'parquet.block.row.count.limit' '4096'" in create  # else one row group a file
         assert sqlglot.parse_one(create, dialect="spark")
     assert statements(LAYOUTS["hilbert"], "parquet") == ()
+
+
+# format, layout, types of its keys, what its statement has; None: there is no statement
+LIMITS = [
+    ("iceberg", "zorder", {A: Kind.INT, B: Kind.INT}, None),  # `b`.`it's` is a field
+    ("iceberg", "hilbert", {A: Kind.INT, B: Kind.INT}, None),
+    ("iceberg", "within", {A: Kind.DECIMAL}, None),
+    ("iceberg", "within", {A: Kind.STRING}, "zorder("),
+    ("iceberg", "two", {A: Kind.DECIMAL, B: Kind.INT}, "ORDERED BY"),
+    ("delta", "hilbert", {A: Kind.DECIMAL, B: Kind.STRING}, "CLUSTER BY"),
+    ("delta", "hilbert", {A: Kind.INT, B: Kind.BOOL}, "ZORDER BY"),
+    ("delta", "hilbert", {A: Kind.BINARY, B: Kind.INT}, "ZORDER BY"),
+]
+
+
+@pytest.mark.parametrize("format, name, kinds, expected", LIMITS)
+def test_types_that_an_engine_cannot_order(format, name, kinds, expected):
+    """Iceberg and Delta refuse these; tests/support/spark/judge_advice.py runs the others."""
+    found = statements(LAYOUTS[name], format, kinds=kinds)
+    assert not found if expected is None else expected in found[0].sql
+    if expected == "ZORDER BY":
+        assert "A column of these types cannot have liquid clustering" in found[0].note

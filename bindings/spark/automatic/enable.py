@@ -11,7 +11,7 @@ import pyarrow.fs as pafs
 from skipstone.bindings.spark.automatic.pruner import Pruner
 from skipstone.bindings.spark.automatic.queries import QueryLog, SessionReport
 from skipstone.bindings.spark.session.jvm import plan_gateway
-from skipstone.bindings.spark.session.session import is_connect, require_pyspark
+from skipstone.bindings.spark.session.session import OLDEST_CLASSIC, is_connect, require_pyspark
 from skipstone.ir.errors import PredicateError, UnsupportedForm
 from skipstone.kernels.run import forks
 
@@ -64,7 +64,7 @@ def enable(spark: SparkSession, *, filesystem: pafs.FileSystem | None = None) ->
         in 4 ms
           spark_catalog.default.flights: 2 of 12 files, where dest IS NOT NULL AND dest = 'BOS'
     """
-    require_pyspark()
+    require_pyspark(OLDEST_CLASSIC)
     _require_classic(spark)
     with _INSTALLING:
         found = _installed.get(_key(spark))

@@ -7,7 +7,12 @@ import warnings
 from typing import Any, Final
 
 from skipstone.bindings.spark.automatic.enable import enable
-from skipstone.bindings.spark.session.session import is_connect, quiet, require_pyspark
+from skipstone.bindings.spark.session.session import (
+    OLDEST_CLASSIC,
+    is_connect,
+    quiet,
+    require_pyspark,
+)
 from skipstone.ir.errors import SkipstoneWarning, describe_error
 from skipstone.kernels.run import forks
 
@@ -35,7 +40,7 @@ def enable_new_sessions() -> None:
         >>> print(report(spark))  # doctest: +SKIP
         0 plans answered, 0 failed, 0 late, 0 skipped
     """
-    require_pyspark()
+    require_pyspark(OLDEST_CLASSIC)
     with quiet():
         from pyspark.sql import SparkSession
 

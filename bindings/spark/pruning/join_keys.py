@@ -12,6 +12,7 @@ from skipstone.bindings.filters.collector import DynamicFilterCollector
 from skipstone.bindings.filters.kinds import Needs, Side, needs_of
 from skipstone.bindings.filters.option import enabled
 from skipstone.bindings.spark.pruning import catalyst, catalyst_calls
+from skipstone.bindings.spark.session.frame import to_arrow
 from skipstone.bindings.spark.session.jvm import plan_gateway
 from skipstone.bindings.spark.session.session import is_connect, quiet
 from skipstone.ir.session import Settings
@@ -156,14 +157,14 @@ def collect_keys(
         return collector.finish()
     with quiet():
         few = (
-            keys.limit(max_rows + 1).toArrow() if _estimated_bytes(keys) <= MAX_RAW_BYTES else None
+            to_arrow(keys.limit(max_rows + 1)) if _estimated_bytes(keys) <= MAX_RAW_BYTES else None
         )
         if few is None or few.num_rows > max_rows:
-            few = keys.distinct().limit(max_rows + 1).toArrow()
+            few = to_arrow(keys.distinct().limit(max_rows + 1))
         if few.num_rows <= max_rows:
             collector.add(few.rename_columns(of.names))
         else:
-            parts = keys.mapInArrow(_collect_in_task(collector), "part binary").toArrow()
+            parts = to_arrow(keys.mapInArrow(_collect_in_task(collector), "part binary"))
             collector.merge(*(pickle.loads(part) for part in parts.column("part").to_pylist()))
     return collector.finish()
 

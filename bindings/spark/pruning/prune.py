@@ -18,7 +18,12 @@ from skipstone.bindings.spark.pruning.reports import Pruned, not_pruned
 from skipstone.bindings.spark.pruning.scan_files import Listings
 from skipstone.bindings.spark.pruning.scans import FOREVER, Scan
 from skipstone.bindings.spark.session.jvm import frame_of, plan_gateway
-from skipstone.bindings.spark.session.session import is_connect, require_pyspark, too_old
+from skipstone.bindings.spark.session.session import (
+    is_connect,
+    oldest_for,
+    require_pyspark,
+    too_old,
+)
 from skipstone.ir.errors import BackendMissing, PredicateError, SkipstoneWarning, describe_error
 
 if TYPE_CHECKING:
@@ -72,7 +77,8 @@ def prune(
         BackendMissing: PySpark is not installed.
 
     Warns:
-        SkipstoneWarning: PySpark is older than 4.0, and the DataFrame stays as it is.
+        SkipstoneWarning: PySpark is older than 3.5, or than 4.0 for Spark Connect; the DataFrame
+            stays as it is.
 
     Example:
         >>> condition = "time_hour >= TIMESTAMP '2013-12-24'"
@@ -81,10 +87,10 @@ def prune(
         spark_catalog.default.flights: 1 of 12 files,
             where time_hour IS NOT NULL AND time_hour >= TIMESTAMP '2013-12-24 00:00:00+00:00'
     """
-    if old := too_old():
+    if old := too_old(oldest_for(df)):
         warnings.warn(f"{old}; the DataFrame reads all files", SkipstoneWarning, stacklevel=2)
         return with_report(filtered(df, where), not_pruned(old))
-    require_pyspark()
+    require_pyspark(oldest_for(df))
     df = filtered(df, where)
     if is_connect(df):
         from skipstone.bindings.spark.pruning.prune_connect import prune_remote

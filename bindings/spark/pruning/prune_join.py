@@ -38,7 +38,7 @@ from skipstone.bindings.spark.pruning.prune import filtered, prune_classic, with
 from skipstone.bindings.spark.pruning.reports import not_pruned
 from skipstone.bindings.spark.pruning.scans import Scan
 from skipstone.bindings.spark.session.jvm import frame_of, text_of
-from skipstone.bindings.spark.session.session import is_connect, require_pyspark
+from skipstone.bindings.spark.session.session import is_connect, oldest_for, require_pyspark
 from skipstone.ir.errors import PredicateError, SkipstoneError, describe_error
 from skipstone.ir.node import quoted_name
 
@@ -123,7 +123,7 @@ def prune_join(
         spark_catalog.default.store_returns: 9 of 100 files, joined by inner join,
             28 distinct keys, 224 bytes, collected in 0.21 s
     """
-    require_pyspark()
+    require_pyspark(oldest_for(dim))
     kind = kind_of(how)
     if kind == "not in":
         raise PredicateError(

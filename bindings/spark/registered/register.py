@@ -21,9 +21,11 @@ from skipstone.bindings.spark.registered.registry import (
     plain,
     plain_paths,
 )
+from skipstone.bindings.spark.session.frame import to_arrow
 from skipstone.bindings.spark.session.session import (
     functions_of,
     is_connect,
+    oldest_for,
     quiet,
     require_pyspark,
 )
@@ -182,7 +184,7 @@ def _shown(value: Any) -> str:
 
 def _collected(df: Any, columns: Mapping[str, Any]) -> pa.Table:
     """Collect the columns of a DataFrame that may be statistics or describe files."""
-    require_pyspark()
+    require_pyspark(oldest_for(df))
     with quiet():
         from pyspark.sql.types import StructType
 
@@ -204,7 +206,7 @@ def _collected(df: Any, columns: Mapping[str, Any]) -> pa.Table:
             for name, field in zip(wanted, frame.schema, strict=True)
             if COLLATED not in field.json() and arrow_type(field.dataType.jsonValue()) is not None
         ]
-        table: pa.Table = frame.select(*(number for _, number in usable)).toArrow()
+        table: pa.Table = to_arrow(frame.select(*(number for _, number in usable)))
     return table.rename_columns([name for name, _ in usable])
 
 

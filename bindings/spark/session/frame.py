@@ -41,6 +41,28 @@ def stats_frame(spark: SparkSession, statistics: Statistics, about: pa.Table) ->
     return from_arrow(spark, table)
 
 
+def to_arrow(frame: Any) -> pa.Table:
+    """Collect all rows of a DataFrame as an Arrow table."""
+    with quiet():
+        found: pa.Table = frame.toArrow() if hasattr(frame, "toArrow") else old_to_arrow(frame)
+    return found
+
+
+def old_to_arrow(frame: Any) -> pa.Table:
+    """Collect all rows in PySpark 3.5, which has no `toArrow`.
+
+    Its `toPandas` takes the same batches, whose columns must have different names.
+    """
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    schema = to_arrow_schema(frame.schema)
+    numbered = frame.toDF(*(str(i) for i in range(len(schema))))
+    batches = numbered._collect_as_arrow()
+    if not batches:
+        return schema.empty_table()
+    return pa.Table.from_batches(batches).rename_columns(schema.names).cast(schema)
+
+
 def from_arrow(spark: Any, table: pa.Table, schema: StructType | None = None) -> DataFrame:
     """Make a DataFrame of all rows of an Arrow table.
 

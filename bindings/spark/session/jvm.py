@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
-from skipstone.bindings.spark.session.session import quiet
+from skipstone.bindings.spark.session.session import quiet, spark_version
 from skipstone.ir.errors import BackendMissing, describe_error
 from skipstone.kernels.run import forks
 
@@ -26,25 +26,36 @@ def plan_gateway(spark: Any) -> Any:
     # Two compilations have two loaders, and Java takes their classes for different ones.
     with _COMPILING:
         if jvm not in _gateways:
-            _gateways[jvm] = _compiled(jvm)
+            _gateways[jvm] = _compiled(jvm, str(spark.version))
         return _gateways[jvm]
 
 
-def _compiled(jvm: Any) -> Any:
+def _compiled(jvm: Any, spark: str) -> Any:
     from py4j.protocol import Py4JError
 
     try:
+        scala = str(jvm.scala.util.Properties.versionNumberString())
         sources = jvm.org.codehaus.commons.compiler.util.resource.MapResourceFinder()
         for path in (Path(__file__).parents[1] / "java").rglob("*.java"):
-            sources.addResource(f"skipstone/{path.name}", path.read_text(encoding="utf-8"))
+            text = _fitted(path.read_text(encoding="utf-8"), spark, scala)
+            sources.addResource(f"skipstone/{path.name}", text)
         above = jvm.java.lang.Thread.currentThread().getContextClassLoader()
         loader = jvm.org.codehaus.janino.JavaSourceClassLoader(above, sources, "UTF-8")
         return loader.loadClass("skipstone.PlanGateway").newInstance()
     except (Py4JError, TypeError) as e:
         raise BackendMissing(
             f"this Spark's plans cannot be changed ({describe_error(e)}); "
-            "prune() is tested with Spark 4.0 to 4.3"
+            "prune() is tested with Spark 3.5 to 4.3"
         ) from e
+
+
+def _fitted(source: str, spark: str, scala: str) -> str:
+    """Return a Java source, which is written for Spark 4 and Scala 2.13, for these versions."""
+    if scala.startswith("2.12."):  # `Seq` in signatures is another interface
+        source = source.replace("scala.collection.immutable.Seq", "scala.collection.Seq")
+    if spark.startswith("3."):  # Delta 3's index does not know the catalog's table
+        source = source.replace("whole.catalogTableOpt(),", "")
+    return source
 
 
 def text_of(text: Any) -> str:
@@ -60,10 +71,12 @@ def text_of(text: Any) -> str:
 
 def frame_of(spark: Any, plan: Any) -> Any:
     """Make a DataFrame from an analysed plan."""
+    classes = spark._jvm.org.apache.spark.sql
     with quiet():
+        if spark_version(spark) < (4, 0):
+            from pyspark.sql import DataFrame as OldFrame
+
+            return OldFrame(classes.Dataset.ofRows(spark._jsparkSession, plan), spark)
         from pyspark.sql.classic.dataframe import DataFrame
 
-        return DataFrame(
-            spark._jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, plan),
-            spark,
-        )
+        return DataFrame(classes.classic.Dataset.ofRows(spark._jsparkSession, plan), spark)

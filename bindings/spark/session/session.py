@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 OLDEST: Final = (4, 0)
+OLDEST_CLASSIC: Final = (3, 5)  # for what only reads and changes plans of classic Spark
 
 
 def session(
@@ -39,7 +40,7 @@ def session(
     Example:
         >>> spark = session({"spark.ui.enabled": "false"}, master="local[2]")  # doctest: +SKIP
     """
-    require_pyspark()
+    require_pyspark(OLDEST_CLASSIC)
     ensure_java()
     if master.startswith("local"):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -74,8 +75,11 @@ def parallelism(spark: Any) -> int | None:
     return None if is_connect(spark) else int(spark.sparkContext.defaultParallelism)
 
 
-def require_pyspark() -> None:
+def require_pyspark(oldest: tuple[int, int] = OLDEST) -> None:
     """Check that PySpark and pandas are installed, and that PySpark is new enough.
+
+    Args:
+        oldest: The oldest PySpark that has what the caller needs.
 
     Raises:
         BackendMissing: One of them is missing, or PySpark is too old.
@@ -88,20 +92,28 @@ def require_pyspark() -> None:
             raise BackendMissing(
                 f'skipstone.spark needs pyspark and pandas, and {e}: pip install "skipstone[spark]"'
             ) from e
-        if old := too_old():
-            raise BackendMissing(f'{old}: pip install "pyspark[sql]>=4.0"')
+        if old := too_old(oldest):
+            raise BackendMissing(f'{old}: pip install "pyspark[sql]>={oldest[0]}.{oldest[1]}"')
 
 
-def too_old() -> str:
+def too_old(oldest: tuple[int, int] = OLDEST) -> str:
     """Return why the installed PySpark is too old, or "" if it is not, or is not installed."""
     with quiet():
         try:
             import pyspark
         except ImportError:
             return ""
-    if version_of(pyspark.__version__) >= OLDEST:
+    if version_of(pyspark.__version__) >= oldest:
         return ""
-    return f"skipstone.spark needs pyspark 4.0 or newer, and {pyspark.__version__} is installed"
+    return (
+        f"this part of skipstone.spark needs pyspark {oldest[0]}.{oldest[1]} or newer, "
+        f"and {pyspark.__version__} is installed"
+    )
+
+
+def oldest_for(of: Any) -> tuple[int, int]:
+    """Return the oldest PySpark in which plans of a DataFrame or a session can be pruned."""
+    return OLDEST if is_connect(of) else OLDEST_CLASSIC
 
 
 def version_of(name: str) -> tuple[int, int]:

@@ -13,7 +13,7 @@ from tests.support.spark.compare import KEYS
 from tests.support.spark.compare import same_join as same
 from tests.support.spark.reads import rows_of
 from tests.support.spark.returns import write_returns
-from tests.support.spark.session import QUIET
+from tests.support.spark.session import QUIET, SPARK_4
 
 pytestmark = pytest.mark.filterwarnings(QUIET)
 
@@ -36,6 +36,7 @@ def test_the_documents_query(spark, star, table, plainly, kept):
     assert plainly in files_opened(plain)
 
 
+@SPARK_4
 def test_tables_of_skipstone(spark, star):
     days = spark.sql("SELECT d_date_sk FROM date_dim WHERE d_moy = 2 AND d_year = 2000")
     for name, table, files in (
@@ -63,6 +64,7 @@ def test_tables_of_skipstone(spark, star):
         prune_join(f"{star}/clustered", days, {"sr_returned_date_sk": "d_date"})
 
 
+@SPARK_4
 def test_delta(spark, tmp_path):
     """Three files; the first has its matching rows deleted."""
     deltalake = pytest.importorskip("deltalake")

@@ -14,9 +14,9 @@ from skipstone.bindings.spark.reading.paths import spark_path
 from skipstone.spark import prune_join, pruned, read
 from tests.support.effort import LONG
 from tests.support.spark.reads import rows_of
-from tests.support.spark.session import QUIET
+from tests.support.spark.session import QUIET, SPARK_4
 
-pytestmark = pytest.mark.filterwarnings(QUIET)
+pytestmark = [pytest.mark.filterwarnings(QUIET), SPARK_4]
 
 FILES = 6
 NAN = float("nan")

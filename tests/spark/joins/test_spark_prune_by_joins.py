@@ -14,7 +14,7 @@ from skipstone.spark import prune, prune_join, pruned
 from tests.support.effort import LONG
 from tests.support.spark.compare import same_opened as same
 from tests.support.spark.reads import rows_of, write_files
-from tests.support.spark.session import QUIET
+from tests.support.spark.session import QUIET, SPARK_4
 
 pytestmark = pytest.mark.filterwarnings(QUIET)
 
@@ -243,6 +243,7 @@ def test_dataframes_that_stay_unpruned(spark, lake):
     assert "too large beside it" in str(pruned(prune(large)))
 
 
+@SPARK_4
 def test_texts_with_other_equality(spark, lake, tmp_path):
     """Spark pads CHAR when it reads it; DISTINCT returns any of the texts a collation equates."""
     try:

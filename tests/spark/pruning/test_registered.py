@@ -22,7 +22,7 @@ from tests.support.spark.automatic import again, automatic, enabled
 from tests.support.spark.opened import files_opened
 from tests.support.spark.pruned_conditions import WHERE
 from tests.support.spark.reads import SCHEMA, rows_of, write_files
-from tests.support.spark.session import QUIET
+from tests.support.spark.session import QUIET, SPARK_4
 
 pytestmark = pytest.mark.filterwarnings(QUIET)
 FILES, ROWS = 6, 10
@@ -292,6 +292,7 @@ def test_names(spark, lake, setting):
     opened(spark, lake, "k = 42", 6)
 
 
+@SPARK_4
 def test_collated_text_is_no_bound(spark, tmp_path):
     for i, text in enumerate(["B", "a"]):
         put(tmp_path / "t" / f"{i}.parquet", [text])

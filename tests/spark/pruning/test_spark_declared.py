@@ -11,9 +11,9 @@ import pytest
 
 import skipstone as ss
 import skipstone.spark as sks
-from tests.support.spark.session import QUIET
+from tests.support.spark.session import QUIET, SPARK_4
 
-pytestmark = pytest.mark.filterwarnings(QUIET)
+pytestmark = [pytest.mark.filterwarnings(QUIET), SPARK_4]
 
 COLUMNS = """CAST(id AS INT) id, concat(IF(id % 2 = 0, 'A', 'a'), id) COLLATE UTF8_LCASE u,
 concat('a', id) s, named_struct('k', concat('K', id) COLLATE UNICODE_CI, 'p', id) st,

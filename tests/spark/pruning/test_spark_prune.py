@@ -46,10 +46,10 @@ def test_where_is_added(spark, folder):
 
 def test_an_old_pyspark(spark, folder, monkeypatch):
     """The DataFrame is returned as it is, so that a program runs everywhere."""
-    monkeypatch.setattr("pyspark.__version__", "3.5.9")
-    with pytest.warns(ss.SkipstoneWarning, match="needs pyspark 4.0 or newer, and 3.5.9"):
+    monkeypatch.setattr("pyspark.__version__", "3.4.9")
+    with pytest.warns(ss.SkipstoneWarning, match="needs pyspark 3.5 or newer, and 3.4.9"):
         small = prune(spark.read.parquet(folder), "i = 42")
-    assert small.count() == 1 and "3.5.9" in pruned(small)[0].why
+    assert small.count() == 1 and "3.4.9" in pruned(small)[0].why
 
 
 def test_pruned_frames_go_on(spark, folder):

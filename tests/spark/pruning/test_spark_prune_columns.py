@@ -9,7 +9,7 @@ import pytest
 
 from skipstone.spark import prune, pruned, read
 from tests.support.spark.compare import no_match_is_lost, same, write
-from tests.support.spark.session import QUIET
+from tests.support.spark.session import QUIET, SPARK_4
 
 pytestmark = pytest.mark.filterwarnings(QUIET)
 
@@ -63,6 +63,7 @@ def test_partition_values_are_sparks(spark, tmp_path, setting):
     same(df.where("d = 0 AND x = 12"), (1, 1))
 
 
+@SPARK_4
 def test_columns_that_differ_between_files(spark, tmp_path, setting):
     write(str(tmp_path / "1.parquet"), x=pa.array([1, 2], pa.int32()), y=["a", "b"])
     write(str(tmp_path / "2.parquet"), x=pa.array([5, 6], pa.int32()))
@@ -79,6 +80,7 @@ def test_columns_that_differ_between_files(spark, tmp_path, setting):
     same(df.where("y = 'a'"), (1, 3))
 
 
+@SPARK_4
 def test_types_given_to_the_reader(spark, tmp_path):
     """The condition binds to the type given to Spark; statistics of an unfit type are unknown."""
     write(
@@ -203,6 +205,7 @@ def test_columns_with_a_default(spark, tmp_path):
         spark.sql("DROP TABLE IF EXISTS grown")
 
 
+@SPARK_4
 def test_texts_with_other_equality(spark, tmp_path):
     write(str(tmp_path / "c" / "1.parquet"), s=["abc"], c=["q"])
     write(str(tmp_path / "c" / "2.parquet"), s=["XYZ"], c=["r"])
@@ -223,6 +226,7 @@ def test_texts_with_other_equality(spark, tmp_path):
         spark.sql("DROP TABLE IF EXISTS chars")
 
 
+@SPARK_4
 def test_unsigned_numbers_read_as_signed_ones(spark, tmp_path):
     """Spark reads UINT32 as a signed number into a column that is not BIGINT."""
     for at, x in enumerate([7, 2**32 - 1]):
@@ -235,6 +239,7 @@ def test_unsigned_numbers_read_as_signed_ones(spark, tmp_path):
     same(as_bigint.where("x > 7"), (1, 2))
 
 
+@SPARK_4
 @pytest.mark.parametrize(
     ("zone", "time", "hour"),
     [

@@ -10,7 +10,7 @@ import pytest
 
 from skipstone.bindings.predicates import reference
 from skipstone.spark import prune, pruned
-from tests.support.spark.session import QUIET
+from tests.support.spark.session import INSTALLED, QUIET
 
 pytestmark = pytest.mark.filterwarnings(QUIET)
 
@@ -126,7 +126,14 @@ WHERE = {
 }  # fmt: skip
 # Spark replaces these by calls of Java methods, which have no class of their own.
 UNKNOWN = {"base64", "url_encode"}
-CONDITIONS = [(name, where) for name, wheres in WHERE.items() for where in wheres]
+# Spark 3.5 lacks these, or `prune` leaves them to it: decimals are computed by a later setting.
+OF_SPARK_4 = ("<<", ">>", "try_mod(", "m + 1", "try_add(m")
+CONDITIONS = [
+    (name, where)
+    for name, wheres in WHERE.items()
+    for where in wheres
+    if INSTALLED >= (4, 0) or not any(form in where for form in OF_SPARK_4)
+]
 
 
 @pytest.fixture(scope="module")

@@ -8,9 +8,9 @@ from skipstone.spark import prune, prune_join, pruned
 from tests.support.effort import LONG
 from tests.support.spark.automatic import again, enabled, settings
 from tests.support.spark.reads import rows_of
-from tests.support.spark.session import QUIET
+from tests.support.spark.session import QUIET, SPARK_4
 
-pytestmark = pytest.mark.filterwarnings(QUIET)
+pytestmark = [pytest.mark.filterwarnings(QUIET), SPARK_4]
 
 COLUMNS = """id, CAST(id AS INT) i,
 named_struct('a', id, 'b', named_struct('c', concat('x', id))) st,

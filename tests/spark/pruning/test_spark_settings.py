@@ -4,6 +4,7 @@ Each condition has other rows under the setting than under Spark's default.
 """
 
 import datetime as dt
+from decimal import Decimal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,8 +12,8 @@ import pytest
 
 import skipstone.spark as sks
 from skipstone.ir.errors import UnsupportedForm
-from tests.support.spark.automatic import enabled
-from tests.support.spark.session import QUIET
+from tests.support.spark.automatic import again, enabled
+from tests.support.spark.session import QUIET, SPARK_4
 
 pytestmark = pytest.mark.filterwarnings(QUIET)
 
@@ -94,7 +95,10 @@ def char_table(spark, tmp_path_factory):
     spark.sql("DROP TABLE chars")
 
 
-@pytest.mark.parametrize("key", ["legacy.charVarcharAsString", "preserveCharVarcharTypeInfo"])
+@pytest.mark.parametrize(
+    "key",
+    ["legacy.charVarcharAsString", pytest.param("preserveCharVarcharTypeInfo", marks=SPARK_4)],
+)
 @pytest.mark.parametrize("condition", CHAR_CONDITIONS)
 def test_a_plan_keeps_the_settings_of_its_analysis(spark, setting, char_table, key, condition):
     """Spark pads CHAR where it analyses a plan; prune() must not have it analysed again."""
@@ -122,6 +126,7 @@ def days(tmp_path):
     return str(tmp_path)
 
 
+@SPARK_4
 @pytest.mark.parametrize("key", [REBASE, OLDER_REBASE])
 @pytest.mark.parametrize("mode", ["LEGACY", "legacy"])
 def test_days_in_another_calendar(spark, days, key, mode):
@@ -141,16 +146,14 @@ def test_days_in_another_calendar(spark, days, key, mode):
 
 
 @pytest.mark.parametrize("mode", ["CORRECTED", "corrected", "EXCEPTION"])
-def test_days_in_the_usual_calendar(spark, days, mode):
-    spark.conf.set(REBASE, mode)
-    try:
-        df = spark.read.parquet(days).where("d > DATE '1999-01-01'")
-        assert rows(df) == rows(sks.prune(df)) == [1]
-        assert len(sks.prune(df).inputFiles()) == 1
-    finally:
-        spark.conf.unset(REBASE)
+def test_days_in_the_usual_calendar(spark, setting, days, mode):
+    setting(REBASE, mode)
+    df = spark.read.parquet(days).where("d > DATE '1999-01-01'")
+    assert rows(df) == rows(sks.prune(df)) == [1]
+    assert len(sks.prune(df).inputFiles()) == 1
 
 
+@SPARK_4
 def test_timestamps_without_a_zone_by_a_setting(spark, setting, tmp_path):
     """Spark reads them as times of the session's zone, and `read` as times without one."""
     at = dt.datetime(2024, 5, 5, 2)
@@ -165,3 +168,29 @@ def test_timestamps_without_a_zone_by_a_setting(spark, setting, tmp_path):
     with pytest.raises(UnsupportedForm, match="inferTimestampNTZ"):
         sks.read(spark, str(tmp_path), where)
     assert rows(sks.read(spark, str(tmp_path), "k < 1", columns=["k"])) == [0]
+
+
+@pytest.fixture(scope="module")
+def prices(tmp_path_factory):
+    """Return a folder of three files; only in the second is the quotient 0.666667 or so."""
+    folder = tmp_path_factory.mktemp("prices")
+    for at, price in enumerate(["1", "2", "3"]):
+        price = pa.array([Decimal(price)], pa.decimal128(38, 10))
+        pq.write_table(pa.table({"price": price, "k": [at]}), folder / f"{at}.parquet")
+    return str(folder)
+
+
+@pytest.mark.parametrize("early, late", [("true", "false"), ("false", "true")])
+@pytest.mark.parametrize("third", ["0.666667", "0.66666666666666667", "0.6666666667"])
+def test_digits_of_decimals(spark, setting, prices, early, late, third):
+    """Whether decimals lose digits changes `price / 3`, and may change after prune()."""
+    key = "spark.sql.decimalOperations.allowPrecisionLoss"
+    setting(key, early)
+    df = spark.read.parquet(prices).where(f"price / 3BD = {third}BD")
+    small = sks.prune(df)
+    for value in (early, late):
+        setting(key, value)
+        expected = rows(df)
+        assert rows(small) == expected
+        with enabled(spark):
+            assert rows(again(df)) == expected

@@ -3,6 +3,9 @@
 import pytest
 
 from tests.support.spark.lakes import DELTA_PACKAGES, judged, package_for
+from tests.support.spark.session import SPARK_4
+
+pytestmark = SPARK_4
 
 
 @pytest.fixture(scope="module")

@@ -15,9 +15,10 @@ from skipstone.bindings.spark.session.session import functions_of
 from skipstone.bindings.spark.session.text_meaning import SETTINGS, other_meaning
 from skipstone.ir.errors import UnsupportedForm
 from tests.support.spark.automatic import settings
-from tests.support.spark.session import QUIET
+from tests.support.spark.session import QUIET, SPARK_4
 
 pytestmark = [
+    SPARK_4,
     pytest.mark.filterwarnings(QUIET),
     pytest.mark.filterwarnings("ignore:The SQL config 'spark.sql.parser.escapedStringLiterals'"),
 ]

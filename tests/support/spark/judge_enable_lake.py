@@ -16,7 +16,7 @@ from tests.support.spark.automatic import enabled, require_answers
 from tests.support.spark.judge_delta import created, delta_session
 from tests.support.spark.lakes import ICEBERG_CONFIG
 from tests.support.spark.opened import files_opened
-from tests.support.spark.session import CONFIG
+from tests.support.spark.session import CONFIG, INSTALLED
 
 PROPERTIES = {
     "delta": "'delta.enableDeletionVectors' = 'true'",
@@ -154,7 +154,10 @@ def joins(spark: Any, lake: str, old: Any) -> Any:
 
 def changes(spark: Any, lake: str) -> Any:
     """Change a table without `enable`, take the change back, and make it under `enable`."""
-    for statement in [s.format(lake=lake) for s in (*CHANGES, *ONLY[lake])]:
+    statements = [s.format(lake=lake) for s in (*CHANGES, *ONLY[lake])]
+    if lake == "delta" and INSTALLED < (4, 0):  # whose Delta cannot run it
+        statements = [s for s in statements if " copy" not in s]
+    for statement in statements:
         version = state(spark, lake)
         spark.sql(statement)
         expected = rows_of(spark.table("fact"))
@@ -202,6 +205,7 @@ def unread(spark: Any, folder: str) -> Any:
     needed = {row[0].rpartition("/")[2] for row in named.collect()}
     expected = rows_of(spark.sql(query))
     data = [p for p in Path(folder).rglob("*.parquet") if "/fact/" in str(p)]
+    needed |= {p.name for p in data if p.name.endswith("-deletes.parquet")}
     hidden = [p for p in data if p.name not in needed and "_delta_log" not in str(p)]
     for file in hidden:
         file.rename(file.with_suffix(".hidden"))

@@ -14,15 +14,23 @@ from typing import Any, Final
 import pytest
 
 from skipstone.bindings.spark.session.session import version_of
+from tests.support.spark.old import modernise
 
 CONFIG: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "OFF",
-    "spark.driver.memory": "1g",
+    "spark.driver.memory": "2g",
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.session.timeZone": "UTC",
+    # These are the defaults from Spark 4.0 on.
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.legacy.timeParserPolicy": "CORRECTED",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     # Spark's UI would keep the plans of 1,000 queries, some of which take megabytes.
@@ -42,9 +50,15 @@ FAST: Final = CONFIG | {
 # PySpark 4.3 runs on pandas 3, but always warns that it is not supported.
 QUIET: Final = "ignore:PySpark does not yet fully support pandas:FutureWarning"
 
-HAS_ARROW_UDF: Final = importlib.util.find_spec("pyspark") is not None and version_of(
-    metadata.version("pyspark")
-) >= (4, 1)
+INSTALLED: Final = (
+    version_of(metadata.version("pyspark")) if importlib.util.find_spec("pyspark") else (0, 0)
+)
+SPARK_4: Final = pytest.mark.skipif(
+    INSTALLED < (4, 0), reason="Spark 3.5 has no VARIANT, no COLLATE, and less of PySpark"
+)
+HAS_ARROW_UDF: Final = INSTALLED >= (4, 1)
+# PySpark has the server of Spark Connect from 4.0 on; for 3.5 it is a jar of its own.
+SERVES_CONNECT: Final = INSTALLED >= (4, 0)
 
 
 def free_port() -> int:
@@ -54,6 +68,16 @@ def free_port() -> int:
         return int(s.getsockname()[1])
 
 
+def start(config: dict[str, str], master: str, name: str) -> Any:
+    """Start a session; with PySpark 3.5, it can do what the tests use of 4.0."""
+    from skipstone.spark import session
+
+    running = session(config, master=master, name=name)
+    if INSTALLED < (4, 0):
+        modernise(running)
+    return running
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
     """Yield a session in UTC and ANSI mode, which also serves Spark Connect.
@@ -61,14 +85,12 @@ def spark() -> Iterator[Any]:
     Tests that change a setting restore it.
     """
     pytest.importorskip("pyspark")
-    from skipstone.spark import session
-
     serving = {
         "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": str(free_port()),
     }
-    running = session(CONFIG | serving, master="local[2]", name="skipstone tests")
+    running = start(CONFIG | (serving if SERVES_CONNECT else {}), "local[2]", "skipstone tests")
     yield running
     running.stop()
 
@@ -77,6 +99,8 @@ def spark() -> Iterator[Any]:
 def connect(spark: Any) -> Iterator[Any]:
     """Return a Spark Connect session: a client, over a socket, of the server of `spark`."""
     pytest.importorskip("grpc")
+    if not SERVES_CONNECT:
+        pytest.skip("PySpark before 4.0 has no server of Spark Connect")
     from pyspark.sql.connect.session import SparkSession
 
     port = spark.conf.get("spark.connect.grpc.binding.port")

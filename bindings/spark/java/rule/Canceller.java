@@ -23,7 +23,7 @@ class Canceller implements Runnable {
 
   /** Cancel now, and then in a thread of its own. */
   void start() {
-    context.cancelJobGroupAndFutureJobs(group);
+    context.cancelJobGroup(group);
     new DaemonThreads().newThread(this).start();
   }
 
@@ -31,7 +31,7 @@ class Canceller implements Runnable {
     try {
       while (!task.isDone() && !context.isStopped()) {
         Thread.sleep(MILLIS);
-        context.cancelJobGroupAndFutureJobs(group);
+        context.cancelJobGroup(group);
       }
     } catch (InterruptedException e) {
       // The JVM ends.
