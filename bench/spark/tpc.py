@@ -243,7 +243,10 @@ def _summary(report: Report, lake: str, found: dict[str, Found], most: float) ->
     slowest = max(found, key=lambda name: found[name].excess)
     report.requirements += [
         Requirement(
-            f"{lake}: the sum, as a share of plain Spark's", own / plain, most, at_most=True
+            f"{lake}: the sum of {len(found)} queries, as a share of plain Spark's",
+            own / plain,
+            most,
+            at_most=True,
         ),
         Requirement(
             f"{lake}: the slowest query ({slowest}), relative to 1.05 times plain Spark's time, or "
