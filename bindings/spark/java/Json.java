@@ -2,7 +2,6 @@ package skipstone;
 
 import java.util.ArrayDeque;
 import org.apache.spark.sql.catalyst.expressions.And;
-import org.apache.spark.sql.catalyst.expressions.BinaryArithmetic;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.GetStructField;
 import org.apache.spark.sql.catalyst.expressions.InSet;
@@ -11,7 +10,6 @@ import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.Or;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.Decimal;
-import org.apache.spark.sql.types.DecimalType;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
@@ -40,10 +38,6 @@ class Json {
       if (e instanceof GetStructField) {
         out.append(",\"field\":");
         quoted(((GetStructField) e).extractFieldName(), out);
-      }
-      if (e instanceof BinaryArithmetic) {
-        DataType of = ((Expression) e.children().apply(0)).dataType();
-        out.append(",\"decimal\":").append(of instanceof DecimalType);
       }
       out.append(",\"parts\":[");
       if (e instanceof And || e instanceof Or) {

@@ -42,7 +42,6 @@ PLAIN: Final = {
 TRIMS: Final = {"StringTrim": "trim", "StringTrimLeft": "ltrim", "StringTrimRight": "rtrim"}
 # These classes change only what Spark knows about nullability, turn -0.0 into 0.0, or replace one
 # NaN by another.
-DECIMALS: Final = "decimals"  # stands for all arithmetic of decimals in `unsure`
 THROUGH: Final = (
     "KnownNotNull",
     "KnownNullable",
@@ -65,7 +64,7 @@ def conjunction(
         columns: The names of a scan's columns by Spark's ids. Any other column becomes UNKNOWN.
         schema: The types of the columns. A struct field that it lacks becomes UNKNOWN.
         settings: The session's settings, under which the predicate will be bound.
-        unsure: Classes, or `DECIMALS`, that become UNKNOWN in this session, and why.
+        unsure: Classes that become UNKNOWN in this session, and why.
     """
     reader = _Reader(columns, schema, settings, unsure)
     return Node(Op.AND, (*map(reader.node, conditions), literal(1, ty.BOOL)))
@@ -135,8 +134,6 @@ class _Reader:
         return opaque(str(tree["name"]), why)
 
     def call(self, tree: Tree, name: str, arguments: int) -> Node:
-        if tree.get("decimal") and DECIMALS in self.unsure:
-            return self.opaque(tree, self.unsure[DECIMALS])
         parts, settings = tree["parts"], settings_of(tree["parts"][arguments:])
         if settings == ["TRY"] and name in TRIED:
             name, settings = TRIED[name], []

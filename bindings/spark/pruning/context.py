@@ -9,9 +9,8 @@ from typing import Any, Final
 
 import pyarrow.fs as pafs
 
-from skipstone.bindings.spark.pruning.catalyst import DECIMALS
 from skipstone.bindings.spark.pruning.scan_files import Listings
-from skipstone.bindings.spark.session.session import settings_of, spark_version
+from skipstone.bindings.spark.session.session import settings_of
 from skipstone.bindings.spark.session.text_meaning import other_formats
 from skipstone.ir.session import Settings
 
@@ -26,7 +25,6 @@ USUAL_SETTINGS: Final = {
     **dict.fromkeys(REBASE, ("CORRECTED", "EXCEPTION")),
     "spark.sql.optimizer.metadataOnly": ("false",),  # partitions would stand for rows
 }
-PRECISION_LOSS: Final = "spark.sql.decimalOperations.allowPrecisionLoss"
 READS_IDS: Final = "spark.sql.parquet.fieldId.read.enabled"
 ID: Final = "parquet.field.id"
 USUAL_OPTIONS: Final = {"datetimerebasemode": ("CORRECTED", "EXCEPTION")}
@@ -40,8 +38,7 @@ class Context:
         spark: The classic Spark session.
         gateway: The object that reads and changes plans in Spark's JVM (`PlanGateway.java`).
         settings: The session's settings that predicates are bound under.
-        unsure: Expression classes, or `DECIMALS`, that the session may evaluate differently from
-            Skipstone, and why.
+        unsure: Expression classes that the session evaluates differently from Skipstone, and why.
         unusual: A setting of the session that makes statistics invalid, as text; "" if there is
             none.
         reads_ids: True if Spark finds columns that have an id in files by it, not by name.
@@ -84,24 +81,11 @@ def context_of(
     """Return the context of a session."""
     first = unusual_setting(spark, USUAL_SETTINGS)
     reads_ids = str(spark.conf.get(READS_IDS, "false")).lower() != "false"
-    unsure = {"DateFormatClass": other_formats(spark), DECIMALS: _other_decimals(spark, runs_now)}
-    unsure = {name: why for name, why in unsure.items() if why}
+    formats = other_formats(spark)
+    unsure = {"DateFormatClass": formats} if formats else {}
     return Context(
         spark, gateway, settings_of(spark), unsure, first, reads_ids, filesystem, listings, runs_now
     )
-
-
-def _other_decimals(spark: Any, runs_now: bool) -> str:
-    """Return why decimals may be computed with other digits than Skipstone computes, or "".
-
-    From Spark 4.0 on, each expression carries the setting that it was made under.
-    """
-    if spark_version(spark) >= (4, 0):
-        return ""
-    if not runs_now:
-        return f"Spark 3.5 reads {PRECISION_LOSS} again when the DataFrame runs"
-    value = str(spark.conf.get(PRECISION_LOSS, "true"))
-    return "" if value.lower() == "true" else f"{PRECISION_LOSS} is {value}"
 
 
 def unusual_setting(spark: Any, keys: Iterable[str]) -> str:

@@ -44,7 +44,9 @@ def stats_frame(spark: SparkSession, statistics: Statistics, about: pa.Table) ->
 def to_arrow(frame: Any) -> pa.Table:
     """Collect all rows of a DataFrame as an Arrow table."""
     with quiet():
-        found: pa.Table = frame.toArrow() if hasattr(frame, "toArrow") else old_to_arrow(frame)
+        # The frame itself may have a column of this name.
+        old = not hasattr(type(frame), "toArrow")
+        found: pa.Table = old_to_arrow(frame) if old else frame.toArrow()
     return found
 
 
@@ -52,12 +54,20 @@ def old_to_arrow(frame: Any) -> pa.Table:
     """Collect all rows in PySpark 3.5, which has no `toArrow`.
 
     Its `toPandas` takes the same batches, whose columns must have different names.
+
+    Raises:
+        PySparkException: The job failed, as for `toArrow`.
     """
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
     from pyspark.sql.pandas.types import to_arrow_schema
 
     schema = to_arrow_schema(frame.schema)
     numbered = frame.toDF(*(str(i) for i in range(len(schema))))
-    batches = numbered._collect_as_arrow()
+    try:
+        batches = numbered._collect_as_arrow()
+    except Py4JJavaError as e:
+        raise PySparkException(str(e)) from e
     if not batches:
         return schema.empty_table()
     return pa.Table.from_batches(batches).rename_columns(schema.names).cast(schema)

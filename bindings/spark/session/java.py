@@ -23,7 +23,7 @@ from skipstone.kernels.config import config
 from skipstone.kernels.run.private import exposed
 
 OLDEST: Final = 17  # the oldest Java that runs Spark 4
-REFUSED_BY_3: Final = 24  # the oldest Java without a security manager, which Spark 3.5 asks
+REFUSED_BY_3: Final = 24  # the oldest Java without a security manager, which Spark 3.5 calls
 TIMEOUT: Final = 60  # seconds for `java -version`
 WAY_OUT: Final = f'Set JAVA_HOME to a Java {OLDEST} or newer, or: pip install "skipstone[spark]"'
 

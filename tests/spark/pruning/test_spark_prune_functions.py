@@ -126,8 +126,7 @@ WHERE = {
 }  # fmt: skip
 # Spark replaces these by calls of Java methods, which have no class of their own.
 UNKNOWN = {"base64", "url_encode"}
-# Spark 3.5 lacks these, or `prune` leaves them to it: decimals are computed by a later setting.
-OF_SPARK_4 = ("<<", ">>", "try_mod(", "m + 1", "try_add(m")
+OF_SPARK_4 = ("<<", ">>", "try_mod(")
 CONDITIONS = [
     (name, where)
     for name, wheres in WHERE.items()

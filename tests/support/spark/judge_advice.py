@@ -1,4 +1,4 @@
-"""The statements that `table.advise` proposes, run by Spark on Delta's and Iceberg's tables.
+"""Run the statements that `table.advise` proposes for Delta's and Iceberg's tables in Spark.
 
 It is a process of its own, because a session takes its jars only at its start.
 
@@ -45,7 +45,6 @@ WORKLOADS: Final = {
     ],
     "a partition": ["p = 1 AND a > 9000", "p = 2 AND a = 4", "p = 3"],
 }
-KINDS: Final = ("sort", "zorder", "hilbert", "partition")
 
 
 class Lake:
@@ -96,7 +95,9 @@ def answers(lake: Lake) -> Iterator[Any]:
             expected = lake.rows()
             paths = tuple(path_of(k) for k in estimate.keys)
             layout = Layout(estimate.kind, paths, tuple(map(path_of, estimate.partition_by)))
-            (statement,) = statements_for(
+            first = estimate == advice.best
+            # Of the others, users see the prediction alone.
+            (statement,) = advice.statements if first else statements_for(
                 layout, lake.format, path=table.path, name=lake.name, files=table.all_files,
                 rows_per_group=0, file_bytes=(advice.bytes or 0) // advice.files,
                 kinds={path: leaf.dtype.kind for path, leaf in leaves_of(table.schema).items()},
@@ -105,15 +106,16 @@ def answers(lake: Lake) -> Iterator[Any]:
                 lake.spark.sql(text.rstrip(";"))
             after = lake.scan()
             read = [after.plan(where).sizes.scan.bytes for where in workload]
+            whole = after.plan().sizes.total.bytes * len(workload)
             yield {
                 "workload": name,
                 "layout": estimate.label,
-                "first": estimate.label == (advice.best and advice.best.label),
+                "first": first,
                 "equal": lake.rows() == expected,
                 "files": [advice.files, after.num_files],
                 "before": advice.current.share,
                 "predicted": estimate.share,
-                "after": sum(read) / len(read) / sum(f.bytes for f in [after.plan().sizes.total]),
+                "after": sum(read) / whole,
             }
 
 
