@@ -33,6 +33,7 @@ SCHEMES: Final = {
     "abfs": ("abfs", "abfss"),
     "hdfs": ("hdfs", "viewfs"),
 }
+UNITY: Final = "uc"  # the scheme of names in Unity Catalog, as deltalake writes them
 HTTP: Final = ("http", "https")  # read by fsspec, one file at a time: no listing
 KNOWN: Final = frozenset([*HTTP, *(scheme for several in SCHEMES.values() for scheme in several)])
 WAYS_OUT: Final = {
@@ -136,6 +137,11 @@ def scheme_of(where: str) -> str | None:
     """
     match = URI.match(where)
     return None if match is None else (match[1] or match[2]).lower()
+
+
+def is_unity(where: Any) -> bool:
+    """Return True for the URI of a table in Unity Catalog, `uc://catalog.schema.table`."""
+    return isinstance(where, str) and scheme_of(where) == UNITY
 
 
 def filesystem_of(given: FileSystemLike | None) -> pafs.FileSystem | None:
@@ -300,6 +306,10 @@ def unreachable(where: str, e: Exception) -> SourceError:
     scheme = scheme_of(where)
     if scheme is None:
         return SourceError(f"{shown(where)}: the path cannot be examined ({describe_error(e)})")
+    if scheme == UNITY:
+        return SourceError(
+            f"{shown(where)}: only scan and scan_delta open tables of Unity Catalog by their names"
+        )
     if scheme not in KNOWN:
         names = ", ".join(sorted(KNOWN))
         return SourceError(

@@ -32,6 +32,7 @@ SHARED = {
     "html",
     "location",
     "progress",
+    "store_options",
     "storage",
     "web",
 }  # modules of bindings that every room may import

@@ -297,19 +297,18 @@ def _options(given: Sequence[str]) -> dict[str, str]:
 def _scan_now(
     paths: Sequence[str], keep_unreadable: bool, catalog: str | None, options: dict[str, str]
 ) -> SomeTable:
-    from skipstone.bindings.location import chosen_filesystem
-    from skipstone.bindings.tables.detect import format_of
-    from skipstone.bindings.tables.scan import open_table
+    from skipstone.bindings.tables.scan import find_table, open_table
 
     if catalog is not None and len(paths) > 1:
         raise click.BadParameter("expected the name of one table with --catalog")
     source = paths[0] if len(paths) == 1 else list(paths)
-    found = "iceberg" if catalog else format_of(source, chosen_filesystem(source, None, options))
+    found = find_table(source, catalog=catalog, storage_options=options or None)
     return open_table(
-        source,
+        found.source,
         # The commands show totals of all files, so folders of partitions are listed whole.
-        "parquet" if found == "hive" else found,
+        "parquet" if found.format == "hive" else found.format,
         catalog=catalog,
-        storage_options=options or None,
+        storage_options=found.storage_options,
+        partition_schema=found.partition_schema,
         on_error="keep" if keep_unreadable else "raise",
     )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
-from skipstone.bindings.location import chosen_filesystem
+from skipstone.bindings.location import chosen_filesystem, is_unity
 from skipstone.bindings.progress import overriding
 from skipstone.bindings.tables.detect import check_format, format_of
 from skipstone.bindings.tables.table import Table
@@ -14,6 +15,8 @@ from skipstone.ir.errors import SourceError
 from skipstone.kernels.settings import ProgressSetting
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from skipstone.bindings.tables.delta.table import DeltaTable
     from skipstone.bindings.tables.hive.table import HiveTable
     from skipstone.bindings.tables.iceberg.table import IcebergTable
@@ -34,12 +37,14 @@ def scan(
 
     Args:
         source: A file, a folder, a glob or a list of them, by path or URI; a pyiceberg or
-            deltalake table; or a table that is open already.
+            deltalake table; the name of a table in Unity Catalog, `uc://catalog.schema.table`; or a
+            table that is open already.
         format: "parquet", "hive", "delta" or "iceberg". None detects it: a folder `_delta_log`
             means Delta, `metadata/*.metadata.json` means Iceberg, folders `key=value` mean Hive,
             everything else is Parquet. A catalog means Iceberg.
         catalog: As for `scan_iceberg`; `source` is then the table's name in it.
-        storage_options: As for `scan_parquet`.
+        storage_options: As for `scan_parquet`. For Unity Catalog also its `databricks_host` and
+            `databricks_token`, which environment variables of these names in capitals give, too.
         progress: As `skipstone.config.progress`, for this call.
 
     Returns:
@@ -61,19 +66,62 @@ def scan(
     check_format(format)
     if isinstance(source, Table):
         return cast("SomeTable", source)
-    if catalog is not None and format not in (None, "iceberg"):
-        raise SourceError(f"format is {format!r}; only Iceberg tables are opened by a catalog")
+    found = find_table(source, format, catalog=catalog, storage_options=storage_options)
+    with overriding(progress):
+        return open_table(
+            found.source,
+            found.format,
+            catalog=catalog,
+            storage_options=found.storage_options,
+            partition_schema=found.partition_schema,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A table that can be opened by `open_table`, whose arguments these are."""
+
+    source: Any
+    format: str
+    storage_options: Mapping[str, str] | None
+    partition_schema: Mapping[str, pa.DataType] | None = None
+
+
+def find_table(
+    source: Any,
+    format: str | None = None,
+    *,
+    catalog: Any = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> Found:
+    """Return where a table lies and of what format it is.
+
+    Args:
+        source, format, catalog, storage_options: As for `scan`.
+
+    Raises:
+        SourceError: as `scan`.
+    """
+    if catalog is not None:
+        if is_unity(source):
+            raise SourceError(f"{source} names its catalog itself; omit catalog=")
+        if format not in (None, "iceberg"):
+            raise SourceError(f"format is {format!r}; only Iceberg tables are opened by a catalog")
+        return Found(source, "iceberg", storage_options)
+    if is_unity(source):
+        from skipstone.bindings.tables.unity import table_in_unity
+
+        table = table_in_unity(source, storage_options)
+        if format not in (None, table.format):
+            raise SourceError(
+                f"format is {format!r}, but Unity Catalog says that {source} is {table.format!r}"
+            )
+        return Found(table.location, table.format, table.options, table.partition_schema)
     if format is None:
         named = isinstance(source, str | bytes | os.PathLike)
-        format = (
-            "iceberg"
-            if catalog is not None
-            else format_of(
-                source, chosen_filesystem(source, None, storage_options) if named else None
-            )
-        )
-    with overriding(progress):
-        return open_table(source, format, catalog=catalog, storage_options=storage_options)
+        filesystem = chosen_filesystem(source, None, storage_options) if named else None
+        format = format_of(source, filesystem)
+    return Found(source, format, storage_options)
 
 
 def open_table(
@@ -84,6 +132,7 @@ def open_table(
     catalog: Any = None,
     storage_options: Mapping[str, str] | None = None,
     infer_types: bool = True,
+    partition_schema: Mapping[str, pa.DataType] | None = None,
     on_error: Literal["raise", "keep"] = "raise",
 ) -> SomeTable:
     """Open a table of a given format. Options that the format lacks are ignored.
@@ -94,6 +143,7 @@ def open_table(
         version: The version of a Delta table, or the id of an Iceberg snapshot; None is the newest.
         catalog, storage_options: As for `scan`.
         infer_types: True to infer the types of Hive's partition columns.
+        partition_schema: Their types by name, where they are known.
         on_error: "keep" keeps Parquet files whose footers cannot be read.
 
     Raises:
@@ -118,8 +168,17 @@ def open_table(
             from skipstone.bindings.tables.hive.table import scan_hive
 
             return scan_hive(
-                source, storage_options=storage_options, infer_types=infer_types, on_error=on_error
+                source,
+                storage_options=storage_options,
+                infer_types=infer_types,
+                partition_schema=partition_schema,
+                on_error=on_error,
             )
     from skipstone.bindings.tables.parquet.table import scan_parquet
 
-    return scan_parquet(source, storage_options=storage_options, on_error=on_error)
+    return scan_parquet(
+        source,
+        storage_options=storage_options,
+        partition_schema=partition_schema,
+        on_error=on_error,
+    )

@@ -215,10 +215,10 @@ def _file_system(uri: str, options: Mapping[str, str]) -> tuple[pafs.FileSystem,
     scheme, fs = scheme_of(uri), None
     here = scheme in (None, "file") or (scheme in KNOWN and not options)
     if options and not here:
-        from skipstone.bindings.storage import plain_s3
+        from skipstone.bindings.storage import gs_with_token, plain_s3
 
         # deltalake's own file system lets no other thread run while it opens a file.
-        fs = plain_s3(uri, options)
+        fs = plain_s3(uri, options) or gs_with_token(uri, options)
     if here or fs is not None:
         try:
             return resolve(uri, fs)

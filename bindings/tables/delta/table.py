@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skipstone.bindings.location import is_unity
 from skipstone.bindings.plans.plan import Plan, plan_table
 from skipstone.bindings.plans.records import opened
 from skipstone.bindings.statistics.statistics import Statistics
@@ -134,8 +135,8 @@ def scan_delta(
     """Read the log of a Delta table.
 
     Args:
-        source: The table's folder, its URI, or a table that the package `deltalake` has open, as
-            from a catalog (`DeltaTable("uc://...")`). Its version and its options are used then.
+        source: The table's folder, its URI, its name in Unity Catalog as `scan` takes it, or a
+            table that the package `deltalake` has open, whose version and options are used.
         version: A version, or a time: the last version at or before it; None is the newest.
         storage_options: The options that the package `deltalake` needs to reach the storage, in
             any of the spellings that `scan_parquet` takes.
@@ -161,9 +162,12 @@ def scan_delta(
     """
     if _is_open(source):
         version = source.version() if version is None else version
-        # Unity Catalog's credentials of the table are among them.
         storage_options = storage_options or source._storage_options
         source = source.table_uri
+    if is_unity(source):
+        from skipstone.bindings.tables.unity import delta_in_unity
+
+        source, storage_options = delta_in_unity(source, storage_options)
     request, location = locate(source, version, storage_options)
 
     def read(older: DeltaTable | None) -> DeltaTable:
