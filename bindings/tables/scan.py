@@ -41,8 +41,9 @@ def scan(
             table that is open already.
         format: "parquet", "hive", "delta" or "iceberg". None detects it: a folder `_delta_log`
             means Delta, `metadata/*.metadata.json` means Iceberg, folders `key=value` mean Hive,
-            everything else is Parquet. A catalog means Iceberg.
-        catalog: As for `scan_iceberg`; `source` is then the table's name in it.
+            everything else is Parquet. A catalog knows the format.
+        catalog: As for `scan_iceberg`; `source` is then the table's name in it. Hive's metastore
+            also has Delta and Parquet tables.
         storage_options: As for `scan_parquet`. For Unity Catalog also its `databricks_host` and
             `databricks_token`, which environment variables of these names in capitals give, too.
         progress: As `skipstone.config.progress`, for this call.
@@ -106,15 +107,15 @@ def find_table(
         if is_unity(source):
             raise SourceError(f"{source} names its catalog itself; omit catalog=")
         if format not in (None, "iceberg"):
-            raise SourceError(f"format is {format!r}; only Iceberg tables are opened by a catalog")
-        return Found(source, "iceberg", storage_options)
+            raise SourceError(f"format is {format!r}; a catalog knows the format, so omit it")
+        return Found(source, format or "catalog", storage_options)
     if is_unity(source):
         from skipstone.bindings.tables.unity import table_in_unity
 
         table = table_in_unity(source, storage_options)
         if format not in (None, table.format):
             raise SourceError(
-                f"format is {format!r}, but Unity Catalog says that {source} is {table.format!r}"
+                f"format is {format!r}, but {source} is {table.format!r} by its catalog"
             )
         return Found(table.location, table.format, table.options, table.partition_schema)
     if format is None:
@@ -132,6 +133,7 @@ def open_table(
     catalog: Any = None,
     storage_options: Mapping[str, str] | None = None,
     infer_types: bool = True,
+    base_path: str | None = None,
     partition_schema: Mapping[str, pa.DataType] | None = None,
     on_error: Literal["raise", "keep"] = "raise",
 ) -> SomeTable:
@@ -139,17 +141,20 @@ def open_table(
 
     Args:
         source: As for `scan`.
-        format: One of `FORMATS`.
+        format: One of `FORMATS`, or "catalog" for a table of whatever format in a catalog.
         version: The version of a Delta table, or the id of an Iceberg snapshot; None is the newest.
         catalog, storage_options: As for `scan`.
         infer_types: True to infer the types of Hive's partition columns.
-        partition_schema: Their types by name, where they are known.
+        base_path: The table's folder if `source` lists the folders of its partitions.
+        partition_schema: The types of partition columns by name, where they are known.
         on_error: "keep" keeps Parquet files whose footers cannot be read.
 
     Raises:
         SourceError: as `scan`.
     """
     match format:
+        case "catalog":
+            return _in_catalog(source, version, catalog, storage_options, on_error)
         case "delta":
             from skipstone.bindings.tables.delta.table import scan_delta
 
@@ -179,6 +184,36 @@ def open_table(
     return scan_parquet(
         source,
         storage_options=storage_options,
+        base_path=base_path,
         partition_schema=partition_schema,
+        on_error=on_error,
+    )
+
+
+def _in_catalog(
+    name: Any,
+    version: int | str | None,
+    catalog: Any,
+    storage_options: Mapping[str, str] | None,
+    on_error: Literal["raise", "keep"],
+) -> SomeTable:
+    """Open a table by its name in a catalog; Hive's metastore has tables of every format."""
+    from skipstone.bindings.tables.iceberg.catalogs import NotIceberg
+
+    try:
+        return open_table(
+            name, "iceberg", version=version, catalog=catalog, storage_options=storage_options
+        )
+    except NotIceberg as e:
+        from skipstone.bindings.tables.iceberg.metastore import table_in_metastore
+
+        table = table_in_metastore(name, e)
+    return open_table(
+        table.source,
+        table.format,
+        version=version,
+        storage_options=storage_options,
+        base_path=table.base_path,
+        partition_schema=table.partition_schema,
         on_error=on_error,
     )

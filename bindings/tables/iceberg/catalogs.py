@@ -1,4 +1,4 @@
-"""Load Iceberg tables from catalogs, by pyiceberg. It is imported at first use."""
+"""Open catalogs by pyiceberg, and load Iceberg tables from them. It is imported at first use."""
 
 from __future__ import annotations
 
@@ -6,6 +6,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from skipstone.ir.errors import BackendMissing, SourceError, clip, describe_error
+
+
+class NotIceberg(SourceError):
+    """A catalog's table is of another format.
+
+    Attributes:
+        catalog: The pyiceberg catalog.
+    """
+
+    def __init__(self, message: str, catalog: Any) -> None:
+        super().__init__(message)
+        self.catalog = catalog
 
 
 def table_in_catalog(name: Any, catalog: Any, options: Mapping[str, str]) -> Any:
@@ -17,10 +29,10 @@ def table_in_catalog(name: Any, catalog: Any, options: Mapping[str, str]) -> Any
         options: Storage options, in any spelling; they win over the catalog's properties.
 
     Raises:
+        NotIceberg: the table is of another format.
         SourceError: there is no such catalog or table, or the catalog cannot be reached.
         BackendMissing: the catalog needs a package that is not installed.
     """
-    from pyiceberg.catalog import Catalog, load_catalog
     from pyiceberg.exceptions import (
         NoSuchIcebergTableError,
         NoSuchNamespaceError,
@@ -37,32 +49,18 @@ def table_in_catalog(name: Any, catalog: Any, options: Mapping[str, str]) -> Any
             "name in it, such as 'db.events'"
         )
     shown = clip(name if isinstance(name, str) else ".".join(name))
-    whose = clip(catalog) if isinstance(catalog, str) else "the catalog"
+    whose = shown_name(catalog)
+    found = None
     try:
-        if isinstance(catalog, str):
-            catalog = load_catalog(catalog, **_for_files(options))
-        elif isinstance(catalog, Mapping):
-            properties = {**catalog, **_for_files(options)}
-            catalog = load_catalog(properties.pop("name", None), **properties)
-        elif not isinstance(catalog, Catalog):
-            raise SourceError(
-                f"catalog= is a {type(catalog).__name__}; expected a pyiceberg catalog, its "
-                "name or its properties"
-            )
-        elif options:
-            raise SourceError(
-                "storage_options= cannot change a catalog that is open; give them when you load "
-                "it, or pass its name or properties"
-            )
-        else:
-            whose = clip(catalog.name)
-        return catalog.load_table(name)
+        found = open_catalog(catalog, options)
+        return found.load_table(name)
     except SourceError:
         raise
     except (NoSuchIcebergTableError, NoSuchPropertyException) as e:
-        raise SourceError(
+        raise NotIceberg(
             f"{whose}: {shown!r} is no Iceberg table ({describe_error(e)}); open tables of other "
-            "formats by their locations, such as ss.scan('s3://lake/t')"
+            "formats by their locations, such as ss.scan('s3://lake/t')",
+            found,
         ) from e
     except (NoSuchTableError, NoSuchNamespaceError) as e:
         raise SourceError(
@@ -83,6 +81,43 @@ def table_in_catalog(name: Any, catalog: Any, options: Mapping[str, str]) -> Any
             f"{whose} cannot be asked for the table {shown!r} ({describe_error(e)}); check the "
             "name and its configuration (.pyiceberg.yaml or PYICEBERG_CATALOG__... variables)"
         ) from e
+
+
+def shown_name(catalog: Any) -> str:
+    """Return what messages call a catalog."""
+    if isinstance(catalog, str):
+        return clip(catalog)
+    name = getattr(catalog, "name", None)
+    return clip(name) if isinstance(name, str) else "the catalog"
+
+
+def open_catalog(catalog: Any, options: Mapping[str, str]) -> Any:
+    """Return a pyiceberg catalog. Its errors are not caught.
+
+    Args:
+        catalog, options: As for `table_in_catalog`.
+
+    Raises:
+        SourceError: `catalog` is none, or options are given with one that is open.
+    """
+    from pyiceberg.catalog import Catalog, load_catalog
+
+    if isinstance(catalog, str):
+        return load_catalog(catalog, **_for_files(options))
+    if isinstance(catalog, Mapping):
+        properties = {**catalog, **_for_files(options)}
+        return load_catalog(properties.pop("name", None), **properties)
+    if not isinstance(catalog, Catalog):
+        raise SourceError(
+            f"catalog= is a {type(catalog).__name__}; expected a pyiceberg catalog, its "
+            "name or its properties"
+        )
+    if options:
+        raise SourceError(
+            "storage_options= cannot change a catalog that is open; give them when you load "
+            "it, or pass its name or properties"
+        )
+    return catalog
 
 
 def _is_names(name: Any) -> bool:

@@ -91,8 +91,8 @@ def test_wrong_names(sql, name, catalog, error, words):
     assert len(str(found.value).splitlines()) == 1
 
 
-def test_only_iceberg_has_catalogs(sql):
-    with pytest.raises(ss.SourceError, match="only Iceberg tables"):
+def test_what_contradicts_a_catalog(sql):
+    with pytest.raises(ss.SourceError, match="a catalog knows the format"):
         ss.scan("db.t", format="delta", catalog="lake")
     with pytest.raises(ss.SourceError, match="a catalog that is open"):
         ss.scan("db.t", catalog=sql.catalog, storage_options={"anon": "true"})
@@ -146,7 +146,7 @@ def test_hive(sql, tmp_path_factory):
         with catalog._client as client:
             client.create_table(Table(dbName="db", tableName="plain", sd=columns, parameters={}))
         with pytest.raises(ss.SourceError, match=r"'db\.plain' is no Iceberg table") as found:
-            ss.scan("db.plain", catalog=described)
+            ss.scan_iceberg("db.plain", catalog=described)
         assert len(str(found.value).splitlines()) == 1
         with pytest.raises(ss.SourceError, match=r"has no table 'db\.none'"):
             ss.scan("db.none", catalog=described)
