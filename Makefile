@@ -29,7 +29,7 @@ demo: $(VENV)/.demo ## make real data, plan over it, compare with reading everyt
 	$(BIN)/skipstone plan demo-data/flights --where "dest = 'BOS' AND dep_delay > 60"
 
 test: $(VENV)/.dev ## all tests, on all cores
-	$(BIN)/python -m pytest -n $(WORKERS) -q
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -q
 
 format: $(VENV)/.dev ## rewrite the code in the project's format
 	$(BIN)/ruff format . && $(BIN)/ruff check --fix .

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from skipstone.bindings.location import SCHEME_ALIASES, scheme_of
+
 
 @dataclass(frozen=True, slots=True)
 class Option:
@@ -149,3 +151,10 @@ KEY_FILES: Final = frozenset(
         "service_account",
     }
 )
+
+
+def names_of(uri: str) -> frozenset[str]:
+    """Return all spellings of the options of a URI's store, in lower case; none of a local path."""
+    scheme = scheme_of(uri) or ""
+    table = STORES.get(SCHEME_ALIASES.get(scheme, scheme), ())
+    return frozenset(name for option in table for name in option.names)

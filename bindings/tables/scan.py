@@ -43,7 +43,7 @@ def scan(
             means Delta, `metadata/*.metadata.json` means Iceberg, folders `key=value` mean Hive,
             everything else is Parquet. A catalog knows the format.
         catalog: As for `scan_iceberg`; `source` is then the table's name in it. Hive's metastore
-            also has Delta and Parquet tables.
+            and AWS Glue also have Delta and Parquet tables.
         storage_options: As for `scan_parquet`. For Unity Catalog also its `databricks_host` and
             `databricks_token`, which environment variables of these names in capitals give, too.
         progress: As `skipstone.config.progress`, for this call.
@@ -197,7 +197,7 @@ def _in_catalog(
     storage_options: Mapping[str, str] | None,
     on_error: Literal["raise", "keep"],
 ) -> SomeTable:
-    """Open a table by its name in a catalog; Hive's metastore has tables of every format."""
+    """Open a table by its name in a catalog; metastores have tables of every format."""
     from skipstone.bindings.tables.iceberg.catalogs import NotIceberg
 
     try:
@@ -212,7 +212,7 @@ def _in_catalog(
         table.source,
         table.format,
         version=version,
-        storage_options=storage_options,
+        storage_options={**table.options, **(storage_options or {})} or None,
         base_path=table.base_path,
         partition_schema=table.partition_schema,
         on_error=on_error,

@@ -279,5 +279,5 @@ def test_what_takes_no_names_of_unity(unity, delta):
             call(uri)
     with pytest.raises(ss.SourceError, match="omit catalog="):
         ss.scan(uri, catalog="lake")
-    with pytest.raises(ss.SourceError, match="format is 'parquet', but Unity Catalog says"):
+    with pytest.raises(ss.SourceError, match="is 'delta' by its catalog"):
         ss.scan(uri, format="parquet")

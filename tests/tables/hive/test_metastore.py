@@ -10,9 +10,10 @@ import skipstone as ss
 from skipstone.bindings.shell import main
 from tests.support.tables import hive_metastore, hive_statements
 
-pytestmark = pytest.mark.skipif(
-    hive_metastore.MISSING is not None, reason=hive_metastore.MISSING or ""
-)
+pytestmark = [
+    pytest.mark.skipif(hive_metastore.MISSING is not None, reason=hive_metastore.MISSING or ""),
+    pytest.mark.xdist_group("metastore"),  # it takes 20 s to start
+]
 
 # Partition values that look like numbers, are NULL, or have characters which folders escape.
 ROWS = "VALUES (1, 'a', '01'), (2, 'b', '1'), (3, NULL, 'x/y=%'), (4, 'd', NULL)"
