@@ -6,6 +6,7 @@ session/
     java                find a Java for Spark, or say how to install one
     session             import PySpark; inspect a session and its settings; start a local session
     text_meaning        settings and functions of a session that change what a text means
+    zones               compare the time zones of Spark's JVM with Python's
     types               convert Spark's types to Arrow's and back
     frame               turn statistics into a DataFrame
     jvm                 compile the classes of `java/` at their first use

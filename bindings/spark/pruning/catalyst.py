@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
@@ -31,6 +31,7 @@ from skipstone.ir.session import Settings
 from skipstone.ir.types import DType, Kind
 
 Tree = Mapping[str, Any]
+Unsure: TypeAlias = Callable[[Tree], str]
 
 # Classes whose parts are the operands of an operation.
 PLAIN: Final = {
@@ -55,7 +56,7 @@ def conjunction(
     columns: Mapping[int, str],
     schema: pa.Schema,
     settings: Settings,
-    unsure: Mapping[str, str],
+    unsure: Unsure,
 ) -> Node:
     """Combine conditions that must all hold into one unbound predicate.
 
@@ -64,7 +65,7 @@ def conjunction(
         columns: The names of a scan's columns by Spark's ids. Any other column becomes UNKNOWN.
         schema: The types of the columns. A struct field that it lacks becomes UNKNOWN.
         settings: The session's settings, under which the predicate will be bound.
-        unsure: Classes that become UNKNOWN in this session, and why.
+        unsure: Returns why a tree is UNKNOWN in this session, or "".
     """
     reader = _Reader(columns, schema, settings, unsure)
     return Node(Op.AND, (*map(reader.node, conditions), literal(1, ty.BOOL)))
@@ -87,7 +88,7 @@ def casts_of(tree: Tree, settings: Settings) -> list[DType | None] | None:
     if tree["class"] != "Cast":
         return [] if tree["class"] == "AttributeReference" else None
     child, to, zone, mode = tree["parts"]
-    if not _Reader({}, pa.schema([]), settings, {}).is_usual(mode) or zone not in (
+    if not _Reader({}, pa.schema([]), settings, lambda _: "").is_usual(mode) or zone not in (
         None,
         settings["timezone"],
     ):
@@ -104,7 +105,7 @@ class _Reader:
         columns: Mapping[int, str],
         schema: pa.Schema,
         settings: Settings,
-        unsure: Mapping[str, str],
+        unsure: Unsure,
     ) -> None:
         self.columns, self.settings, self.unsure = columns, settings, unsure
         self.fields = _paths(schema, ())
@@ -113,8 +114,8 @@ class _Reader:
         if not isinstance(tree, dict) or "class" not in tree:
             return opaque("a part", "the form is not understood")
         kind, parts = tree["class"], tree["parts"]
-        if kind in self.unsure:
-            return self.opaque(tree, self.unsure[kind])
+        if why := self.unsure(tree):
+            return self.opaque(tree, why)
         if kind in PLAIN:
             return Node(PLAIN[kind], tuple(map(self.node, parts)))
         if kind in CALLS:

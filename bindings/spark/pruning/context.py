@@ -9,9 +9,11 @@ from typing import Any, Final
 
 import pyarrow.fs as pafs
 
+from skipstone.bindings.spark.pruning.catalyst import Tree, Unsure
 from skipstone.bindings.spark.pruning.scan_files import Listings
 from skipstone.bindings.spark.session.session import settings_of
 from skipstone.bindings.spark.session.text_meaning import other_formats
+from skipstone.bindings.spark.session.zones import other_zone
 from skipstone.ir.session import Settings
 
 # Settings that change the values read from files, with the settings under which footers are valid.
@@ -27,6 +29,7 @@ USUAL_SETTINGS: Final = {
 }
 READS_IDS: Final = "spark.sql.parquet.fieldId.read.enabled"
 ID: Final = "parquet.field.id"
+ZONED: Final = ("FromUTCTimestamp", "ToUTCTimestamp", "ConvertTimezone")  # they name zones
 USUAL_OPTIONS: Final = {"datetimerebasemode": ("CORRECTED", "EXCEPTION")}
 
 
@@ -38,7 +41,7 @@ class Context:
         spark: The classic Spark session.
         gateway: The object that reads and changes plans in Spark's JVM (`PlanGateway.java`).
         settings: The session's settings that predicates are bound under.
-        unsure: Expression classes that the session evaluates differently from Skipstone, and why.
+        unsure: Returns why the session evaluates an expression differently from Skipstone, or "".
         unusual: A setting of the session that makes statistics invalid, as text; "" if there is
             none.
         reads_ids: True if Spark finds columns that have an id in files by it, not by name.
@@ -50,7 +53,7 @@ class Context:
     spark: Any
     gateway: Any
     settings: Settings
-    unsure: Mapping[str, str]
+    unsure: Unsure
     unusual: str
     reads_ids: bool
     filesystem: pafs.FileSystem | None
@@ -79,13 +82,36 @@ def context_of(
     runs_now: bool = False,
 ) -> Context:
     """Return the context of a session."""
-    first = unusual_setting(spark, USUAL_SETTINGS)
+    settings = settings_of(spark)
+    first = unusual_setting(spark, USUAL_SETTINGS) or other_zone(spark, settings["timezone"])
     reads_ids = str(spark.conf.get(READS_IDS, "false")).lower() != "false"
-    formats = other_formats(spark)
-    unsure = {"DateFormatClass": formats} if formats else {}
     return Context(
-        spark, gateway, settings_of(spark), unsure, first, reads_ids, filesystem, listings, runs_now
+        spark, gateway, settings, _unsure(spark), first, reads_ids, filesystem, listings, runs_now
     )
+
+
+def _unsure(spark: Any) -> Unsure:
+    formats = other_formats(spark)
+
+    def why(tree: Tree) -> str:
+        if tree["class"] == "DateFormatClass":
+            return formats
+        if tree["class"] not in ZONED:
+            return ""
+        texts = (_text(part) for part in tree["parts"])
+        return next(filter(None, (other_zone(spark, t) for t in texts if t is not None)), "")
+
+    return why
+
+
+def _text(part: Any) -> str | None:
+    """Return the text of a literal; None of anything else."""
+    if not isinstance(part, dict) or part.get("class") != "Literal":
+        return None
+    match part["parts"][0]:
+        case {"bytes": digits}:
+            return bytes.fromhex(digits).decode("utf-8", "replace")
+    return None
 
 
 def unusual_setting(spark: Any, keys: Iterable[str]) -> str:

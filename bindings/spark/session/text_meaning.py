@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from skipstone.bindings.predicates.function_names import known_functions
 from skipstone.bindings.spark.session.session import quiet
+from skipstone.bindings.spark.session.zones import other_zone
 from skipstone.ir.errors import UnsupportedForm, describe_error
 
 ANSI: Final = "spark.sql.ansi.enabled"
@@ -68,6 +69,8 @@ SETTINGS: Final = (
     # Under EXCEPTION, Spark raises where both formatters differ. Source: `DateTimeFormatterHelper`.
     Setting(POLICY, "CORRECTED", r"\bdate_format\b"),
 )
+_ZONED: Final = re.compile(r"utc_timestamp|convert_timezone", re.IGNORECASE)
+_ZONE: Final = re.compile(r"[A-Za-z][\w+-]*(?:/[\w+-]+)*")  # and other words, which are no zones
 _CALL: Final = re.compile(r"\b([a-zA-Z_]\w*)`?\s*\(")
 BUILT_IN: Final = "org.apache.spark.sql.catalyst.expressions."
 # What stands before an operand, so that a minus sign behind it is no subtraction.
@@ -96,7 +99,7 @@ def other_meaning(spark: Any, condition: object) -> str:
             continue
         if setting.ansi in ("", str(spark.conf.get(ANSI)).lower()):
             return f"{setting.key} is {value}"
-    return _replaced_function(spark, bare)
+    return _other_zone(spark, whole) or _replaced_function(spark, bare)
 
 
 def other_formats(spark: Any) -> str:
@@ -120,6 +123,13 @@ def require_usual_meaning(spark: Any, condition: object) -> None:
             f"{why}, so Spark reads conditions differently from Skipstone; unset it, or leave the "
             "condition to Spark: df.where(...)"
         )
+
+
+def _other_zone(spark: Any, text: str) -> str:
+    """Return why the session's zone, or one that a text names, has other times; "" if none has."""
+    named = _ZONE.findall(text) if _ZONED.search(text) else []
+    zones = [str(spark.conf.get("spark.sql.session.timeZone")), *named]
+    return next(filter(None, (other_zone(spark, zone) for zone in zones)), "")
 
 
 def _replaced_function(spark: Any, bare: str) -> str:
