@@ -139,6 +139,18 @@ def clip(name: str, most: int = 100) -> str:
     return shown if len(name) <= most >= len(shown) else shown[:most] + "..."
 
 
+def counted(n: int | None, what: str) -> str:
+    """Return a number of things, for display; None is an unknown number.
+
+    Example:
+        >>> counted(1, "row groups"), counted(1_200, "footers from the snapshot")
+        ('1 row group', '1,200 footers from the snapshot')
+    """
+    if n is None:
+        return f"unknown {what}"
+    return f"{n:,} " + (re.sub(r"s\b", "", what, count=1) if n == 1 else what)
+
+
 def without_secrets(text: str) -> str:
     """Return a text without the passwords and the values of queries of the URLs in it.
 

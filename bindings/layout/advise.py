@@ -18,7 +18,7 @@ from skipstone.bindings.layout.simulate import ROWS_PER_CONTAINER, Layout
 from skipstone.bindings.layout.statements import Statement, statements_for
 from skipstone.bindings.layout.workload import Query, Workload, workload_of
 from skipstone.bindings.predicates.predicate import PruningPredicate
-from skipstone.ir.errors import PredicateError
+from skipstone.ir.errors import PredicateError, counted
 from skipstone.ir.node import columns_of, show_path, sql_path
 from skipstone.ir.types import Leaf, leaves_of, to_axis
 
@@ -175,7 +175,7 @@ def _report(
         ),
     )
     return Advice(
-        name or table.path or f"{table.num_files} files", format, plan.table.unit, n,
+        name or table.path or counted(table.num_files, "files"), format, plan.table.unit, n,
         table.num_files, total.rows, total.bytes, rows.source if rows else "nothing", has_workload,
         tuple(_query(q, share) for q, share in zip(read.queries, shares, strict=True)),
         tuple((u.text, u.why) for u in read.unread), current, tuple(candidates),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skipstone.bindings.html import escape
 from skipstone.bindings.layout.problems import shown_bytes
+from skipstone.ir.errors import counted
 
 if TYPE_CHECKING:
     from skipstone.bindings.layout.advice import Advice, Estimate
@@ -118,9 +119,11 @@ def _more(count: int, what: str) -> list[str]:
 
 def _size(advice: Advice) -> str:
     size = "unknown size" if advice.bytes is None else shown_bytes(advice.bytes)
-    rows = "" if advice.rows is None else f", {advice.rows:,} rows"
-    groups = f", {advice.containers:,} row groups" if advice.unit == "row groups" else ""
-    return f"{advice.table}: {advice.format}, {size}{rows}, {advice.files:,} files{groups}"
+    rows = "" if advice.rows is None else f", {counted(advice.rows, 'rows')}"
+    groups = f", {counted(advice.containers, 'row groups')}" if advice.unit == "row groups" else ""
+    return (
+        f"{advice.table}: {advice.format}, {size}{rows}, {counted(advice.files, 'files')}{groups}"
+    )
 
 
 def text_of(advice: Advice) -> str:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from skipstone.bindings.plans.table_protocol import Mask, PlannedTable, Positions, Sizes
 from skipstone.bindings.plans.work import Work
 from skipstone.ir.cached import cached_property
-from skipstone.ir.errors import clip
+from skipstone.ir.errors import clip, counted
 from skipstone.ir.node import Node, Op, columns_of, conjuncts_of
 from skipstone.ir.outcome import Verdict
 from skipstone.ir.session import Session
@@ -255,17 +255,18 @@ class Selection:
 
     def __repr__(self) -> str:
         s, unlisted = self.sizes, self.table.skipped_folders
-        of_files = "" if unlisted else f" of {s.total.files}"
-        folders = f" {unlisted} folders not listed," if unlisted else ""
+        total = counted(s.total.files, "files")
+        files = counted(s.scan.files, "files") if unlisted else f"{s.scan.files} of {total}"
+        folders = f" {counted(unlisted, 'folders')} not listed," if unlisted else ""
         if self.table.unit == "files":
             finer = ""
         else:
-            finer = f" {len(self.kept)} of {len(self.verdicts)} {self.table.unit},"
+            finer = f" {len(self.kept):,} of {counted(len(self.verdicts), self.table.unit)},"
         texts = [clip(part.text) for part in self.unused_parts]
         more = f", and {len(texts) - 3} more" if len(texts) > 3 else ""
         unused = f", unused: {', '.join(texts[:3])}{more}" if texts else ""
         skipping = f"skipping={self.skipping!r}"
-        return f"Plan({s.scan.files}{of_files} files,{finer}{folders} {skipping}{unused})"
+        return f"Plan({files},{finer}{folders} {skipping}{unused})"
 
 
 def _limit_containers(

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from skipstone.ir.errors import counted
 from skipstone.kernels.run import forks
 
 
@@ -25,7 +26,7 @@ class Work:
         >>> before = Work({"footers": 2}, 100)
         >>> after = Work({"footers": 5, "folders": 1}, 400, {"listing": 0.25})
         >>> after - before
-        Work(3 footers, 1 folders, 300 bytes; listing 250.0 ms)
+        Work(3 footers, 1 folder, 300 bytes; listing 250.0 ms)
         >>> after["footers"], after["manifests"]
         (5, 0)
     """
@@ -50,7 +51,8 @@ class Work:
         return f"Work({self})"
 
     def __str__(self) -> str:
-        done = [f"{n:,} {name}" for name, n in self.counts.items()] + [f"{self.bytes:,} bytes"]
+        counts = {**self.counts, "bytes": self.bytes}
+        done = [counted(n, name) for name, n in counts.items()]
         times = ", ".join(f"{phase} {s * 1e3:.1f} ms" for phase, s in self.seconds.items())
         return f"{', '.join(done)}{'; ' + times if times else ''}"
 

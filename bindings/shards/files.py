@@ -15,7 +15,7 @@ from skipstone.bindings.statistics.statistics import Statistics
 from skipstone.bindings.statistics.store.layout import wrong
 from skipstone.bindings.statistics.store.load import load
 from skipstone.bindings.statistics.store.table_file import read_table
-from skipstone.ir.errors import StatisticsError, describe_error
+from skipstone.ir.errors import StatisticsError, counted, describe_error
 from skipstone.kernels.run.bounded_cache import BoundedCache
 
 OnError = Literal["keep", "raise"]
@@ -73,7 +73,10 @@ class ShardFiles:
         return self.num_containers
 
     def __repr__(self) -> str:
-        return f"Shards({self.num_containers:,} containers in {self.num_shards:,} shards)"
+        return (
+            f"Shards({counted(self.num_containers, 'containers')} in "
+            f"{counted(self.num_shards, 'shards')})"
+        )
 
     def statistics(self, i: int) -> Statistics:
         """Map the statistics of shard i.

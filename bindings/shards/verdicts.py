@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skipstone.ir.cached import cached_property
-from skipstone.ir.errors import StatisticsError
+from skipstone.ir.errors import StatisticsError, counted
 from skipstone.ir.outcome import Verdict
 from skipstone.kernels.index.descend import Found
 from skipstone.kernels.pack.planes import clear_tail, count_bits, word_count
@@ -69,12 +69,12 @@ class ShardVerdicts:
 
     def __repr__(self) -> str:
         if self.unreadable:
-            unread = f"; {len(self.unreadable)} shards could not be read and are kept"
+            unread = f"; kept, but unreadable: {counted(len(self.unreadable), 'shards')}"
         else:
             unread = ""
         return (
-            f"ShardVerdicts({self.kept:,} of {self.num_containers:,} containers kept; "
-            f"{self.opened} of {len(self.parts)} shards opened{unread})"
+            f"ShardVerdicts({self.kept:,} of {counted(self.num_containers, 'containers')} kept; "
+            f"{self.opened} of {counted(len(self.parts), 'shards')} opened{unread})"
         )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from skipstone.bindings.shell.text_table import print_table, print_warning
+from skipstone.ir.errors import counted
 
 if TYPE_CHECKING:
     from skipstone.bindings.shell.cache_files import Cache
@@ -107,7 +108,9 @@ def clear(kernels: bool, statistics: bool, statistics_dir: str | None) -> None:
             continue
         gone = clear_cache(cache)
         where = f" from {cache.folder}" if cache.folder else ""
-        print(f"{cache.name}: removed {gone.entries:,} entries, {gone.bytes:,} bytes{where}")
+        print(
+            f"{cache.name}: removed {gone.entries:,} entries, {counted(gone.bytes, 'bytes')}{where}"
+        )
         if gone.in_use:
             print(f"{cache.name}: {gone.in_use:,} entries stay: another process makes them now")
         for error in gone.errors:

@@ -21,7 +21,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from skipstone.bindings.tables.parquet.table import ParquetTable, scan_parquet
-from skipstone.ir.errors import SourceError, describe_error
+from skipstone.ir.errors import SourceError, counted, describe_error
 
 # Each condition as Spark SQL, and as an expression for pyarrow's datasets.
 C: Final = pc.field
@@ -182,7 +182,9 @@ def _empty_folder(root: Path, name: str) -> Path:
 def _show_conditions(path: Path, conditions: Mapping[str, pc.Expression]) -> bool:
     """Show the plans of some conditions; return False if an engine returned other rows."""
     table = scan_parquet(path)
-    print(f"\n{path}: {table.num_files} files, {len(table.groups)} row groups")
+    print(
+        f"\n{path}: {counted(table.num_files, 'files')}, {counted(len(table.groups), 'row groups')}"
+    )
     results = [_compare(path, table, where, own) for where, own in conditions.items()]
     return all(results)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from skipstone.bindings.shell.text_table import print_table, print_warning
+from skipstone.ir.errors import counted
 from skipstone.ir.node import show_path
 
 if TYPE_CHECKING:
@@ -75,10 +76,10 @@ def show_plan(plan: Plan, scanned: float, planned: float, files: bool) -> None:
         left=("",),
     )
     work = plan.table.work
-    counts = "".join(f", {n:,} {name}" for name, n in work.counts.items())
+    counts = "".join(f", {counted(n, name)}" for name, n in work.counts.items())
     click.echo(
         f"scanned in {scanned * 1e3:.0f} ms, planned in {planned * 1e3:.1f} ms{counts}, "
-        f"{work.bytes:,} bytes read"
+        f"{counted(work.bytes, 'bytes')} read"
     )
     for part in plan.unused_parts:
         print_warning(str(part))
@@ -120,8 +121,10 @@ def show_stats(table: SomeTable, as_json: bool) -> None:
         pages = {} if indexes is None else {"page_indexes": asdict(indexes)}
         print(json.dumps({"files": table.num_files, **groups, **pages, "columns": rows}, indent=2))
         return
-    groups_too = f", {total} row groups" if table.unit == "row groups" else ""
-    click.echo(f"{table.num_files} files{groups_too}: the number that has each statistic")
+    groups_too = f", {counted(total, 'row groups')}" if table.unit == "row groups" else ""
+    click.echo(
+        f"{counted(table.num_files, 'files')}{groups_too}: the number that has each statistic"
+    )
     print_table(
         ("column", "type", "min", "max", "null_count"),
         [
@@ -135,8 +138,8 @@ def show_stats(table: SomeTable, as_json: bool) -> None:
         left=("column", "type"),
     )
     if indexes is not None:
-        unknown = f"; unknown in {indexes.unknown} files" if indexes.unknown else ""
+        unknown = f"; unknown in {counted(indexes.unknown, 'files')}" if indexes.unknown else ""
         click.echo(
-            f"page indexes in {indexes.files} of {table.num_files} files, "
-            f"{indexes.row_groups} of {total} row groups{unknown}"
+            f"page indexes in {indexes.files} of {counted(table.num_files, 'files')}, "
+            f"{indexes.row_groups} of {counted(total, 'row groups')}{unknown}"
         )

@@ -15,6 +15,7 @@ from skipstone.bindings.statistics.from_host import read_dict, read_provider, sp
 from skipstone.bindings.statistics.membership import members_of
 from skipstone.bindings.statistics.packing import PackableStatistics
 from skipstone.bindings.statistics.protocols import PruningStatistics as PruningStatistics
+from skipstone.ir.errors import counted
 from skipstone.ir.node import Path
 from skipstone.ir.types import DType, leaves_of
 from skipstone.kernels.pack.columns import Column
@@ -223,7 +224,7 @@ class Statistics(PackableStatistics):
             >>> schema = pa.schema([("x", pa.int64())])
             >>> bounds = {"min": range(10_000), "max": range(1, 10_001)}
             >>> Statistics.from_dict({"x": bounds}, schema).index()
-            Statistics(10000 containers, columns: x; levels of 20)
+            Statistics(10,000 containers, columns: x; levels of 20)
         """
         from skipstone.kernels.index.index import blocks_of, build
 
@@ -266,7 +267,7 @@ class Statistics(PackableStatistics):
             >>> path = tempfile.mkdtemp() + "/x.stats"
             >>> stats.save(path)
             >>> Statistics.load(path)
-            Statistics(10000 containers, columns: x; levels of 20)
+            Statistics(10,000 containers, columns: x; levels of 20)
         """
         from skipstone.bindings.statistics.store.write import save
 
@@ -368,7 +369,8 @@ class Statistics(PackableStatistics):
             else ""
         )
         where = "" if self.device is None else f"; on {self.device}"
-        return f"Statistics({self._n} containers, columns: {names or 'none'}{levels}{where})"
+        size = counted(self._n, "containers")
+        return f"Statistics({size}, columns: {names or 'none'}{levels}{where})"
 
 
 class StatisticsOfColumns(Statistics):

@@ -19,7 +19,7 @@ from skipstone.bindings.views.marks import (
     strip_of,
 )
 from skipstone.bindings.views.ranges import MARGIN_NAMES, Margin, Ranges, ranges_of
-from skipstone.ir.errors import without_secrets
+from skipstone.ir.errors import counted, without_secrets
 from skipstone.ir.node import Node, Op, columns_of, show_path
 from skipstone.ir.types import leaves_of
 
@@ -262,9 +262,9 @@ def _notes(plan: Plan) -> list[str]:
     notes = []
     if plan.table.skipped_folders:
         notes.append(
-            f"{plan.table.skipped_folders:,} folders were ruled out by their partition values "
-            "before their files were listed; they are not drawn."
+            f"Not drawn: {counted(plan.table.skipped_folders, 'folders')}, ruled out by partition "
+            "values before the files were listed."
         )
     if plan.table.unreadable:
-        notes.append(f"{len(plan.table.unreadable):,} files could not be read; they are kept.")
+        notes.append(f"Kept, but unreadable: {counted(len(plan.table.unreadable), 'files')}.")
     return notes

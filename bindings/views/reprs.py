@@ -16,7 +16,7 @@ from skipstone.bindings.html import escape, fragment
 from skipstone.bindings.views.axis import shorten, show_value
 from skipstone.bindings.views.groups import FATES, Fate
 from skipstone.ir import compute as pc
-from skipstone.ir.errors import without_secrets
+from skipstone.ir.errors import counted, without_secrets
 from skipstone.ir.node import not_understood, show_path
 from skipstone.ir.outcome import Verdict
 from skipstone.ir.types import NOTE, DType, from_arrow, leaves_of, to_axis
@@ -69,7 +69,7 @@ def plan_html(plan: Plan) -> str:
     )
     body += _notes(f"never prunes: {text}" for text in plan.unused)
     if plan.table.unreadable:
-        body += _notes([f"{len(plan.table.unreadable):,} files cannot be read, and are kept"])
+        body += _notes([f"kept, but unreadable: {counted(len(plan.table.unreadable), 'files')}"])
     return fragment(body)
 
 
@@ -94,7 +94,7 @@ def table_html(table: Table) -> str:
 def statistics_html(stats: Statistics) -> str:
     """Return statistics as HTML: how many containers have which statistic of each column."""
     n, paths = stats.num_containers, stats.leaf_paths()
-    about = [f"{n:,} containers", f"{len(paths):,} columns"]
+    about = [counted(n, "containers"), counted(len(paths), "columns")]
     about += [] if stats.levels is None else [f"{len(stats.levels.levels)} levels above them"]
     about += [] if stats.device is None else [str(stats.device)]
     body = _heading("Statistics", ", ".join(about))

@@ -91,7 +91,7 @@ def test_explained_and_in_the_errors_of_splits(tmp_path, monkeypatch):
     assert [s.containers for s in splits] == [(1,), (3,)]
     assert [str(e) for e in splits.errors] == ["container of 1"]
     shown = splits.plan.explain()
-    assert "kept         1 row groups: filter cannot be evaluated: ArithmeticError" in shown
+    assert "kept         1 row group: filter cannot be evaluated: ArithmeticError" in shown
     assert splits.plan.to_arrow().to_pydict() == {"a": [3], "b": [3]}  # rows are still filtered
 
 

@@ -171,7 +171,7 @@ def test_an_index_pickles_and_prints(eager):
         {"x": {"min": np.arange(n)[::-1].copy(), "max": np.arange(n)[::-1] + 3}}, schema
     )
     indexed = flat.index(64, "x")
-    assert repr(indexed) == "Statistics(5000 containers, columns: x; levels of 79)"
+    assert repr(indexed) == "Statistics(5,000 containers, columns: x; levels of 79)"
     same(ss.PruningPredicate("x = 77", schema), flat, pickle.loads(pickle.dumps(indexed)))
 
 

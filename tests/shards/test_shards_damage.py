@@ -9,6 +9,7 @@ import pytest
 
 import skipstone as ss
 from skipstone.bindings.shards import manifest
+from skipstone.ir.errors import counted
 from tests.support.statistics.shard_checks import fresh
 from tests.support.statistics.shards import SCHEMA, about_of, clustered
 
@@ -68,7 +69,7 @@ def test_a_shard_that_cannot_be_read_is_kept_and_reported(damage, tmp_path):
     assert all(
         isinstance(e, ss.StatisticsError) and name in str(e) for name, e in found.unreadable.items()
     )
-    assert repr(found).endswith(f"{len(bad)} shards could not be read and are kept)")
+    assert repr(found).endswith(f"; kept, but unreadable: {counted(len(bad), 'shards')})")
     rows = shards.table(p)
     assert rows["path"].to_pylist() == [f"part-{i}.parquet" for i in np.flatnonzero(expected)]
     assert {

@@ -64,7 +64,7 @@ def tables(tmp_path, path):
     pq.write_table(pa.table({EVIL: ["<b>"]}), folder / "p.parquet")
     made = make(tmp_path / "iceberg", rows.schema)
     made.append(rows)
-    yield ss.scan_parquet(path), "ParquetTable|1 files, 10 row groups|"
+    yield ss.scan_parquet(path), "ParquetTable|1 file, 10 row groups|"
     yield ss.scan_delta(str(tmp_path / "delta")), "DeltaTable|version 0, 10 files|"
     yield ss.scan_hive(str(tmp_path / "hive")), f"HiveTable|{tmp_path}/hive, partitioned by x|"
     yield ss.scan_iceberg(made), "IcebergTable|snapshot "
@@ -113,7 +113,7 @@ def test_statistics():
         pa.schema([("x", pa.int64()), (EVIL, pa.string())]),
     )
     shown = text_of(stats._repr_html_())
-    assert shown.startswith("Statistics|3 containers, 1 columns|")
+    assert shown.startswith("Statistics|3 containers, 1 column|")
     assert "|x|BIGINT|1|9|2|1|2|" in shown
 
 

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from skipstone.bindings.html import document, escape
-from skipstone.bindings.plans.explain.as_text import conjunct_rows, number, phase_rows, summary
+from skipstone.bindings.plans.explain.as_text import conjunct_rows, phase_rows, summary
+from skipstone.ir.errors import counted
 
 if TYPE_CHECKING:
     from skipstone.bindings.plans.explain.container import ContainerStory
@@ -54,7 +55,7 @@ def _body(e: Explanation) -> Iterator[str]:
     if e.reasons:
         yield "<h2>Why containers are kept</h2>"
         yield _list(
-            f"{r.containers:,} {escape(e.unit)}: {escape(r.reason)}"
+            f"{counted(r.containers, escape(e.unit))}: {escape(r.reason)}"
             + (f'<div class="faint">{escape(r.hint)}</div>' if r.hint else "")
             for r in e.reasons
         )
@@ -72,7 +73,7 @@ def _story(story: ContainerStory) -> Iterator[str]:
     yield f"<h2>{escape(story.path)}{group}</h2>"
     yield (
         f'<div>{escape(fate)}: <span class="{story.verdict}">{story.verdict}</span>, '
-        f"{number(story.rows)} rows, {number(story.bytes)} bytes</div>"
+        f"{counted(story.rows, 'rows')}, {counted(story.bytes, 'bytes')}</div>"
     )
     yield _list(
         f'<code>{escape(c.text)}</code> <span class="{c.verdict}">{c.verdict}</span>'

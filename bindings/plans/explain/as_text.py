@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from skipstone.ir.errors import clip
+from skipstone.ir.errors import clip, counted
 
 if TYPE_CHECKING:
     from skipstone.bindings.plans.explain.container import ContainerStory
@@ -27,7 +27,8 @@ def _lines(e: Explanation) -> Iterator[str]:
     yield from _section("phases", _table(phase_rows(e)))
     yield from _section("conjuncts", _table(conjunct_rows(e)))
     yield from _section(
-        "kept", _with_hints((f"{r.containers:,} {e.unit}: {r.reason}", r.hint) for r in e.reasons)
+        "kept",
+        _with_hints((f"{counted(r.containers, e.unit)}: {r.reason}", r.hint) for r in e.reasons),
     )
     yield from _section("unused", [[str(part)] for part in e.unused])
     if e.dynamic:
@@ -43,9 +44,9 @@ def _lines(e: Explanation) -> Iterator[str]:
 def summary(e: Explanation) -> Iterator[str]:
     """Yield lines about the whole plan: what it keeps, in what time, and what was read."""
     total, scan = e.sizes.total, e.sizes.scan
-    parts = [f"{e.kept:,} of {e.containers:,} {e.unit}"] if e.unit != "files" else []
+    parts = [f"{e.kept:,} of {counted(e.containers, e.unit)}"] if e.unit != "files" else []
     parts += [
-        f"{number(kept)}{'' if all_ is None else f' of {all_:,}'} {what}{_share(kept, all_)}"
+        f"{_of(kept, all_, what)}{_share(kept, all_)}"
         for what, kept, all_ in (
             ("files", scan.files, total.files),
             ("bytes", scan.bytes, total.bytes),
@@ -62,8 +63,9 @@ def summary(e: Explanation) -> Iterator[str]:
         )
         whole = e.seconds.get("total")
         yield f"planned in {'unknown time' if whole is None else milliseconds(whole)}: {steps}"
-    counts = "".join(f", {n:,} {name}" for name, n in e.work.counts.items())
-    yield f"this plan read {e.work.bytes:,} bytes{counts}; the scan and all plans: {e.table_work}"
+    counts = "".join(f", {counted(n, name)}" for name, n in e.work.counts.items())
+    now = f"{counted(e.work.bytes, 'bytes')}{counts}"
+    yield f"this plan read {now}; the scan and all plans: {e.table_work}"
     if e.order:
         yield f"order {', '.join(e.order)}"
     if e.deferred is not None:
@@ -72,8 +74,14 @@ def summary(e: Explanation) -> Iterator[str]:
             "a match"
         )
     if e.skipped_folders:
-        yield f"{e.skipped_folders:,} folders not listed, by partition values"
+        yield f"{counted(e.skipped_folders, 'folders')} not listed, by partition values"
     yield from (f"kept, but unreadable: {error}" for error in e.unreadable.values())
+
+
+def _of(kept: int | None, total: int | None, what: str) -> str:
+    if total is not None:
+        return f"{number(kept)} of {counted(total, what)}"
+    return counted(kept, what)
 
 
 def phase_rows(e: Explanation) -> list[Row]:
@@ -168,7 +176,7 @@ def _story(story: ContainerStory) -> Iterator[str]:
         fate = f"pruned by {story.pruned_by}"
     else:
         fate = "kept, every row matches" if story.verdict == "ALWAYS" else "kept, rows are filtered"
-    yield f"   {fate}: {number(story.rows)} rows, {number(story.bytes)} bytes"
+    yield f"   {fate}: {counted(story.rows, 'rows')}, {counted(story.bytes, 'bytes')}"
     entries = []
     for c in story.conjuncts:
         why = f": {c.why}" if c.why else ""

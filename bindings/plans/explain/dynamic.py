@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from skipstone.ir.errors import counted
+
 if TYPE_CHECKING:
     from skipstone.bindings.filters.scan import DynamicFilters
 
@@ -18,7 +20,7 @@ def explain_dynamic(dynamic: DynamicFilters, columns: list[str], unit: str) -> I
     for e in dynamic.effects:
         f = e.filter
         keys = ", ".join(f.data.fields if f.data is not None else f.columns)
-        built = [] if e.rows is None else [f"{e.rows:,} rows"]
+        built = [] if e.rows is None else [counted(e.rows, "rows")]
         built += [] if e.seconds is None else [f"{e.seconds * 1e3:.1f} ms"]
         yield f"+- DynamicFilteringDataCollector(fields=[{keys}])"
         columns_text = ", ".join(e.fields) or "not known yet"
@@ -27,9 +29,9 @@ def explain_dynamic(dynamic: DynamicFilters, columns: list[str], unit: str) -> I
             f"which needs {f.needs.value}"
         )
         yield f"     collected    {e.state}{' of ' + ' in '.join(built) if built else ''}"
-        yield f"     pruned       {e.pruned} {unit} more"
+        yield f"     pruned       {counted(e.pruned, unit)} more"
         for reason, count in e.kept.items():
-            yield f"     kept         {count} {unit}: filter cannot be evaluated: {reason}"
+            yield f"     kept         {counted(count, unit)}: filter cannot be evaluated: {reason}"
     if dynamic.pending:
         pending, total = len(dynamic.pending), len(dynamic.filters)
         yield f"     incomplete   {pending} of {total} filters may still come"

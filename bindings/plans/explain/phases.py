@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from skipstone.ir.errors import counted
 from skipstone.ir.outcome import Verdict
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def phases_of(plan: Plan) -> Iterator[Phase]:
 def _note(plan: Plan, name: str, masks: Mapping[str, Mask]) -> str:
     match name:
         case "partition" if plan.table.skipped_folders:
-            return f"{plan.table.skipped_folders:,} folders not listed"
+            return f"{counted(plan.table.skipped_folders, 'folders')} not listed"
         case "statistics" if timed := [n for n in ("membership", "footers") if n in masks]:
             return f"the time includes {timed[0]}"
         case "limit":

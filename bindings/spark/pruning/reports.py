@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from skipstone.ir.errors import counted
+
 if TYPE_CHECKING:
     from skipstone.bindings.filters.filter import DynamicFilter
 
@@ -48,7 +50,8 @@ class PrunedScan:
     by: str = ""
 
     def __str__(self) -> str:
-        counts = f"{self.kept} of {'?' if self.files is None else self.files} files"
+        files = "? files" if self.files is None else counted(self.files, "files")
+        counts = f"{self.kept} of {files}"
         parts = (
             f"{self.table}: {'not pruned' if self.kept is None else counts}",
             self.where and f"where {self.where}",

@@ -22,7 +22,7 @@ from skipstone.bindings.tables.delta.log import locate
 from skipstone.bindings.tables.delta.snapshot import read_snapshot
 from skipstone.ir import compute as pc
 from skipstone.ir.arrow import arrow_of
-from skipstone.ir.errors import StatisticsError
+from skipstone.ir.errors import StatisticsError, counted
 
 if TYPE_CHECKING:
     from skipstone.bindings.plans.readers import ReaderName
@@ -117,7 +117,8 @@ class DeltaTable(DeltaFiles):
 
     def __repr__(self) -> str:
         return (
-            f"DeltaTable(version {self.version}, {self.num_files} files, {self._shown_columns()})"
+            f"DeltaTable(version {self.version}, {counted(self.num_files, 'files')}, "
+            f"{self._shown_columns()})"
         )
 
 

@@ -20,7 +20,7 @@ from skipstone.bindings.tables.iceberg.manifest import Manifest
 from skipstone.ir import compute as pc
 from skipstone.ir.arrow import arrow_of, int64_of, whole
 from skipstone.ir.cached import cached_property
-from skipstone.ir.errors import SourceError
+from skipstone.ir.errors import SourceError, counted
 from skipstone.ir.node import Path, show_path
 from skipstone.ir.outcome import Verdict
 from skipstone.ir.types import Kind
@@ -266,7 +266,8 @@ class IcebergFiles(CompleteTable):
         return pa.table(columns)
 
     def __repr__(self) -> str:
-        return f"IcebergFiles({len(self)} files of {len(self.manifests)} manifests, {self.table!r})"
+        files = f"{counted(len(self), 'files')} of {counted(len(self.manifests), 'manifests')}"
+        return f"IcebergFiles({files}, {self.table!r})"
 
 
 def _concatenate(parts: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:

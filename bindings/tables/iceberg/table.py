@@ -26,7 +26,7 @@ from skipstone.bindings.tables.iceberg.manifest import Manifest, read_manifests
 from skipstone.bindings.tables.iceberg.partition import Spec, may_match
 from skipstone.bindings.tables.table import Table
 from skipstone.ir.cached import cached_property
-from skipstone.ir.errors import BackendMissing, SourceError, describe_error
+from skipstone.ir.errors import BackendMissing, SourceError, counted, describe_error
 from skipstone.ir.node import show_path
 from skipstone.kernels.run import forks
 
@@ -255,7 +255,7 @@ class IcebergTable(Table):
             return plan_table(files, replace(request, where=predicate, dynamic=dynamic))
 
     def __repr__(self) -> str:
-        manifests = f"{len(self.manifests)} manifests"
+        manifests = counted(len(self.manifests), "manifests")
         return f"IcebergTable(snapshot {self.version}, {manifests}, {self._shown_columns()})"
 
 

@@ -43,7 +43,7 @@ from skipstone.bindings.tables.partitions import partition_fields
 from skipstone.bindings.tables.table import Table
 from skipstone.bindings.tables.unchanged import check_unchanged
 from skipstone.ir.arrow import booleans_of, fill, int64_of
-from skipstone.ir.errors import SourceError
+from skipstone.ir.errors import SourceError, counted
 from skipstone.ir.node import Path
 from skipstone.ir.types import Kind
 from skipstone.kernels.decode.arrays import distinct
@@ -294,7 +294,7 @@ class ParquetTable(Table, CompleteTable):
             return plan_table(self, request)
 
     def __repr__(self) -> str:
-        sizes = f"{self.num_files} files, {len(self.groups)} row groups"
+        sizes = f"{counted(self.num_files, 'files')}, {counted(len(self.groups), 'row groups')}"
         return f"ParquetTable({sizes}, {self._shown_columns()})"
 
 

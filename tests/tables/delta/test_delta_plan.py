@@ -130,7 +130,7 @@ def test_why_files_are_kept(tmp_path):
     assert "  skipping data (dataSkippingOnlyV1)\n" in text
     assert "  order x DESC NULLS LAST\n" in text
     assert "3: reached by 10 rows of fully matched containers" in text
-    assert "─ 1 files: every row matches" in text
+    assert "─ 1 file: every row matches" in text
 
 
 def test_reads_are_counted(tmp_path):

@@ -303,9 +303,9 @@ def test_table_and_plan_are_values(wide):
     again = pickle.loads(pickle.dumps(wide.statistics))
     p = ss.PruningPredicate("i > 8", wide.schema)
     assert p.prune(again).tolist() == p.prune(wide.statistics).tolist() == [False, True]
-    assert "1 files, 2 row groups" in repr(wide)
+    assert "1 file, 2 row groups" in repr(wide)
     assert (
-        repr(wide.plan(where="i > 8")) == "Plan(1 of 1 files, 1 of 2 row groups, skipping='data')"
+        repr(wide.plan(where="i > 8")) == "Plan(1 of 1 file, 1 of 2 row groups, skipping='data')"
     )
 
 
