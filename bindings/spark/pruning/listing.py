@@ -125,13 +125,13 @@ class Listing(ListedFiles):
         Args:
             predicate: Over the columns of the files and of partitions.
             candidates: Which files to judge, bool, shape (n,).
-            case_sensitive: True if Spark distinguishes names by case.
+            case_sensitive: True if Spark distinguishes names by case, or may do so later.
             require_columns: True if every file must have all columns of the predicate.
             filters: Dynamic filters that joins apply to the rows, or None.
 
         Raises:
-            UnjudgedFiles: Spark is case-sensitive, and a file has a column that differs from the
-                predicate's only in case; or a file lacks a required column.
+            UnjudgedFiles: Spark may be case-sensitive, and a file has a column that differs from
+                the predicate's only in case; or a file lacks a required column.
         """
         with self._lock:
             same = self.unchanged()
@@ -219,7 +219,7 @@ def _check_case(table: ParquetTable, paths: Sequence[Path]) -> None:
             if own is not None and own != path and path[0] not in table.partition_columns:
                 raise UnjudgedFiles(
                     f"{schema.example}: has {'.'.join(own)!r} for {'.'.join(path)!r}, "
-                    "and Spark is case-sensitive (spark.sql.caseSensitive)"
+                    "which a case-sensitive Spark tells apart (spark.sql.caseSensitive)"
                 )
 
 

@@ -60,6 +60,7 @@ class Scan:
             for. Optimiser rules rewrite columns but keep their names and ids, so a column is judged
             only if these scans have it with the same type.
         lists: The lists of files of the plan, which its scans share.
+        settings: The settings under which it is judged, as an object of Spark's JVM.
 
     Attributes:
         same: The first number of the same object in the plan.
@@ -80,8 +81,9 @@ class Scan:
         info: Mapping[str, Any],
         analysed: Sequence[Scan] | None,
         lists: dict[int, Any],
+        settings: Any,
     ) -> None:
-        self.number, self._info = number, info
+        self.number, self._info, self.settings = number, info, settings
         self.same: int = info["same"]
         self.schema = self._usable_schema(analysed)
         self.ids = {column["id"] for column in info["output"]}
@@ -326,7 +328,7 @@ class Scan:
         check_kind(self._files, context)
         # Delta and Iceberg resolve columns by their own field metadata, and so do their statistics.
         schema = info["data"] if info["format"] == PARQUET else {}
-        if invalid := context.why_invalid(info["options"], schema):
+        if invalid := context.why_invalid(info["options"], schema, info["settings"]):
             raise NotPruned(invalid)
         node = conjunction(
             info["conditions"], self.columns, self.schema, context.settings, context.unsure

@@ -76,7 +76,7 @@ def test_columns_that_differ_between_files(spark, tmp_path, setting):
     same(spark.read.option("mergeSchema", "true").parquet(str(tmp_path)).where("y = 'a'"), (1, 3))
     setting("spark.sql.caseSensitive", "true")
     df = spark.read.schema("x int, y string").parquet(str(tmp_path))
-    assert "Spark is case-sensitive" in same(df.where("x IS NULL"), None)[0].why
+    assert "case-sensitive Spark" in same(df.where("x IS NULL"), None)[0].why
     same(df.where("y = 'a'"), (1, 3))
 
 
