@@ -23,6 +23,7 @@ from skipstone.bindings.tables.parquet.footer_cache import FooterCache
 from skipstone.bindings.tables.parquet.groups import LazyColumns, schemas_in
 from skipstone.bindings.tables.parquet.table import ParquetTable
 from skipstone.bindings.tables.partitions import Texts
+from skipstone.ir.errors import UnsupportedForm
 from skipstone.ir.node import columns_of
 from skipstone.ir.outcome import Verdict
 from skipstone.kernels.pack.planes import Mask
@@ -179,8 +180,12 @@ class Listing(ListedFiles):
 
         Raises:
             SourceError: a file cannot be read, or is no longer as it was listed.
-            UnsupportedForm: rows cannot be judged by the predicate.
+            UnsupportedForm: rows cannot be judged by the predicate, or a partition column is used,
+                whose values are Spark's.
         """
+        used = {path[0] for path in columns_of(predicate.node)} | set(columns)
+        if not used.isdisjoint(self.partitioned.names):
+            raise UnsupportedForm("a partition column is used, whose values are Spark's")
         with self._lock:
             table = self._table(np.flatnonzero(candidates))
         return table.plan(predicate, columns=columns).to_arrow()
