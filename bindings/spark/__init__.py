@@ -78,7 +78,8 @@ java/                   compiled in the session's JVM, see `session/jvm`
   files/
     Listing             the files of a scan (`ScanFiles`) from one of Spark's file indexes
     PrunedFiles         such an index without some of its files; `Narrowed` marks these
-    Validity, Watch     how long files may be skipped
+    Validity, Watch     how long files may be skipped: `ListWatch` compares lists of files,
+                        `SettingsWatch` the settings under which files are read
   joins/
     Joins, JoinSide     find the joins of a plan; `JoinText` writes them as JSON
     JoinKeys            the keys of a join; `PushedKeys` follow them down the plan

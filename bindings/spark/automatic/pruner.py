@@ -108,7 +108,7 @@ class Pruner:
 
     def _prune(self, request: Any) -> tuple[Any, list[Scan]]:
         plan, spark = request.plan(), self._session(request)
-        scans, jvm_scans = scans_of(self._gateway, plan)
+        scans, jvm_scans = scans_of(spark, self._gateway, plan)
         context = context_of(spark, self._gateway, self._filesystem, listings, runs_now=True)
         smallest = positive(spark.conf.get(SMALLEST, None), SMALLEST, MIN_BYTES)
         for scan in scans:

@@ -23,7 +23,13 @@ class FileScan {
   /** Return a scan's file index, or Iceberg's own scan. */
   static Object files(LogicalPlan plan) {
     if (plan instanceof DataSourceV2ScanRelation) return ((DataSourceV2ScanRelation) plan).scan();
-    return ((HadoopFsRelation) ((LogicalRelation) plan).relation()).location();
+    return relation(plan).location();
+  }
+
+  /** Return a scan's relation; null for Iceberg's. */
+  static HadoopFsRelation relation(LogicalPlan plan) {
+    if (!(plan instanceof LogicalRelation)) return null;
+    return (HadoopFsRelation) ((LogicalRelation) plan).relation();
   }
 
   /** Return a scan with other files. */
@@ -34,7 +40,7 @@ class FileScan {
       if (plan instanceof DataSourceV2ScanRelation && parts[i] == files(plan)) parts[i] = files;
     }
     if (plan instanceof LogicalRelation) {
-      HadoopFsRelation r = (HadoopFsRelation) ((LogicalRelation) plan).relation();
+      HadoopFsRelation r = relation(plan);
       parts[0] = r.copy((FileIndex) files, r.partitionSchema(), r.dataSchema(), r.bucketSpec(),
         r.fileFormat(), r.options(), r.sparkSession());
     }

@@ -10,11 +10,13 @@ import java.util.Map;
 import java.util.function.Function;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.execution.datasources.FileIndex;
+import org.apache.spark.sql.internal.SQLConf;
 
 /** The methods that Python calls; more are in the objects that they return. */
 public class PlanGateway {
-  public Scans scans(LogicalPlan plan) {
-    return new Scans(plan);
+  /** Return the scans of a plan that runs under some settings. */
+  public Scans scans(LogicalPlan plan, SQLConf settings) {
+    return new Scans(plan, settings);
   }
 
   public Listing listing(FileIndex index) throws Exception {

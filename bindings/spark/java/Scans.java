@@ -20,6 +20,7 @@ import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
+import org.apache.spark.sql.internal.SQLConf;
 
 /**
  * The file scans of a plan, each with the conditions that all of its rows must meet: as JSON, and
@@ -30,8 +31,11 @@ public class Scans {
   private final StringBuilder text = new StringBuilder("[");
   private final HashMap leaves = new HashMap(); // other leaves: class -> count
   private boolean joined = false;
+  private final SQLConf running;
+  private final ArrayList watches = new ArrayList(); // of SettingsWatch, one for each relation
 
-  public Scans(LogicalPlan plan) {
+  Scans(LogicalPlan plan, SQLConf running) {
+    this.running = running;
     walk(plan, new ArrayList(), null);
     text.append("]");
   }
@@ -53,6 +57,11 @@ public class Scans {
   /** Return the object that lists the files of a scan: a file index, or Iceberg's scan. */
   public Object files(int i) {
     return FileScan.files((LogicalPlan) relations.get(i));
+  }
+
+  /** Return the settings under which a scan's files are read. */
+  public Watch settings(int i) {
+    return (Watch) watches.get(i);
   }
 
   // `read` has the columns that the projection above a scan reads; null: all.
@@ -138,9 +147,13 @@ public class Scans {
     while (list < relations.size()
         && FileScan.files((LogicalPlan) relations.get(list)) != FileScan.files(scan)) list++;
     relations.add(scan);
+    SettingsWatch settings = new SettingsWatch(FileScan.relation(scan), running);
+    watches.add(settings);
     text.append("{\"same\":").append(same).append(",\"list\":").append(list);
     text.append(",\"index\":");
     Json.quoted(FileScan.files(scan).getClass().getName(), text);
+    text.append(",\"settings\":");
+    settings.write(text);
     text.append(",\"streaming\":").append(scan.isStreaming());
     text.append(",\"read\":").append(columnsRead(scan, conditions, read));
     if (scan instanceof LogicalRelation) source((LogicalRelation) scan);

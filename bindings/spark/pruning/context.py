@@ -27,6 +27,7 @@ USUAL_SETTINGS: Final = {
     **dict.fromkeys(REBASE, ("CORRECTED", "EXCEPTION")),
     "spark.sql.optimizer.metadataOnly": ("false",),  # partitions would stand for rows
 }
+CASE_SENSITIVE: Final = "spark.sql.caseSensitive"
 READS_IDS: Final = "spark.sql.parquet.fieldId.read.enabled"
 ID: Final = "parquet.field.id"
 ZONED: Final = ("FromUTCTimestamp", "ToUTCTimestamp", "ConvertTimezone")  # they name zones
@@ -60,15 +61,24 @@ class Context:
     listings: Listings
     runs_now: bool = False
 
-    def why_invalid(self, options: Mapping[str, str], schema: Any) -> str:
+    def why_invalid(
+        self, options: Mapping[str, str], schema: Any, own: Mapping[str, str] | None = None
+    ) -> str:
         """Return why the statistics of files may not be those of the values read, or "".
 
         Args:
             options: The read's options, with names in lower case.
             schema: The columns, with their metadata, in Spark's JSON form.
+            own: The settings of the session that made the scan, which Spark reads its files under;
+                None if it is this session. A view may come from another one.
         """
-        why = self.unusual or unusual_option(options)
-        if not why and self.reads_ids and ID in json.dumps(schema):
+        own = {} if own is None else own
+        why = self.unusual or _unusual_value(own, USUAL_SETTINGS) or unusual_option(options)
+        case_sensitive = own.get(CASE_SENSITIVE, str(self.settings["case_sensitive"])).lower()
+        if not why and (case_sensitive == "true") != self.settings["case_sensitive"]:
+            why = f"{CASE_SENSITIVE} is {case_sensitive} in the session that made the scan"
+        reads_ids = self.reads_ids or own.get(READS_IDS, "false").lower() != "false"
+        if not why and reads_ids and ID in json.dumps(schema):
             why = f"{READS_IDS} is true, and columns have an id"
         return f"{why}, so values may differ from the footers' statistics" if why else ""
 
@@ -121,9 +131,15 @@ def unusual_setting(spark: Any, keys: Iterable[str]) -> str:
         spark: The session, classic or Spark Connect.
         keys: Of `USUAL_SETTINGS`.
     """
+    return _unusual_value(
+        {key: str(spark.conf.get(key, USUAL_SETTINGS[key][0])) for key in keys}, keys
+    )
+
+
+def _unusual_value(values: Mapping[str, str], keys: Iterable[str]) -> str:
     for key in keys:
         usual = USUAL_SETTINGS[key]
-        value = str(spark.conf.get(key, usual[0]))
+        value = values.get(key, usual[0])
         if value.upper() not in map(str.upper, usual):
             return f"{key} is {value}"
     return ""

@@ -10,8 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from skipstone.bindings.spark.pruning.catalyst import value_of
+from skipstone.bindings.spark.pruning.scan_files import Ints
 from skipstone.bindings.statistics.statistics import Statistics
 from skipstone.bindings.tables.partition_values import constant_statistics
+from skipstone.ir.cached import cached_property
 from skipstone.ir.outcome import Verdict
 from skipstone.ir.types import from_arrow
 from skipstone.kernels.pack.columns import ColumnStatistics
@@ -54,6 +56,16 @@ class ListedFiles:
 
     def __len__(self) -> int:
         return len(self.paths)
+
+    @cached_property
+    def first(self) -> Ints | None:
+        """The first position of each file's path, shape (n,); None if no path occurs twice.
+
+        Partitions of a table may share a folder; Spark then reads its files once for each.
+        """
+        positions: dict[str, int] = {}
+        first = [positions.setdefault(path, i) for i, path in enumerate(self.paths)]
+        return None if len(positions) == len(first) else np.array(first, np.int64)
 
     @property
     def _constants(self) -> dict[Path, ColumnStatistics]:

@@ -23,6 +23,7 @@ from skipstone.bindings.tables.parquet.footer_cache import FooterCache
 from skipstone.bindings.tables.parquet.groups import LazyColumns, schemas_in
 from skipstone.bindings.tables.parquet.table import ParquetTable
 from skipstone.bindings.tables.partitions import Texts
+from skipstone.ir.errors import UnsupportedForm
 from skipstone.ir.node import columns_of
 from skipstone.ir.outcome import Verdict
 from skipstone.kernels.pack.planes import Mask
@@ -125,13 +126,13 @@ class Listing(ListedFiles):
         Args:
             predicate: Over the columns of the files and of partitions.
             candidates: Which files to judge, bool, shape (n,).
-            case_sensitive: True if Spark distinguishes names by case.
+            case_sensitive: True if Spark distinguishes names by case, or may do so later.
             require_columns: True if every file must have all columns of the predicate.
             filters: Dynamic filters that joins apply to the rows, or None.
 
         Raises:
-            UnjudgedFiles: Spark is case-sensitive, and a file has a column that differs from the
-                predicate's only in case; or a file lacks a required column.
+            UnjudgedFiles: Spark may be case-sensitive, and a file has a column that differs from
+                the predicate's only in case; or a file lacks a required column.
         """
         with self._lock:
             same = self.unchanged()
@@ -179,8 +180,12 @@ class Listing(ListedFiles):
 
         Raises:
             SourceError: a file cannot be read, or is no longer as it was listed.
-            UnsupportedForm: rows cannot be judged by the predicate.
+            UnsupportedForm: rows cannot be judged by the predicate, or a partition column is used,
+                whose values are Spark's.
         """
+        used = {path[0] for path in columns_of(predicate.node)} | set(columns)
+        if not used.isdisjoint(self.partitioned.names):
+            raise UnsupportedForm("a partition column is used, whose values are Spark's")
         with self._lock:
             table = self._table(np.flatnonzero(candidates))
         return table.plan(predicate, columns=columns).to_arrow()
@@ -219,7 +224,7 @@ def _check_case(table: ParquetTable, paths: Sequence[Path]) -> None:
             if own is not None and own != path and path[0] not in table.partition_columns:
                 raise UnjudgedFiles(
                     f"{schema.example}: has {'.'.join(own)!r} for {'.'.join(path)!r}, "
-                    "and Spark is case-sensitive (spark.sql.caseSensitive)"
+                    "which a case-sensitive Spark tells apart (spark.sql.caseSensitive)"
                 )
 
 

@@ -185,8 +185,8 @@ def _prune_plan(
         )
     if until < FOREVER:  # an earlier optimisation may hold the date of another day
         execution = frame_of(spark, execution.analyzed())._jdf.queryExecution()
-    analysed, jvm_analysed = scans_of(gateway, execution.analyzed())
-    scans, jvm_scans = scans_of(gateway, execution.optimizedPlan(), analysed)
+    analysed, jvm_analysed = scans_of(spark, gateway, execution.analyzed())
+    scans, jvm_scans = scans_of(spark, gateway, execution.optimizedPlan(), analysed)
     context = context_of(spark, gateway, filesystem, listings)
     for scan in scans:
         scan.judge(context)

@@ -222,7 +222,8 @@ class _JoinPruner:
         targets = targets_of(join, side, worthwhile, self.scans, kinds, self.context)
         if not targets:
             return
-        watched = [*watched, *(w for n in build.scans for w in self.scans[n].watches)]
+        sources = [self.scans[n] for n in build.scans]
+        watched = [*watched, *(w for one in sources for w in (one.settings, *one.watches))]
         collector = Collector(keys, join, side, THRESHOLD, MAX_KEYS, self.context)
         for target in targets:
             before = self._seconds_of(target.scan)

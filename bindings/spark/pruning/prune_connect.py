@@ -141,14 +141,16 @@ class _Source:
         listing = _listing(
             paths, pa.schema([f for f in schema if f.name.lower() not in partition_names]), context
         )
-        every, case_sensitive = np.ones(len(listing), np.bool_), context.settings["case_sensitive"]
+        every = np.ones(len(listing), np.bool_)
+        # The session may distinguish names by case when Spark reads the files, and no condition
+        # can ask for that.
         if isinstance(listing, Listing):
             listing.look_again()  # Spark leaves files out without a check
             keep_mask = listing.keep_mask(
-                predicate, every, case_sensitive=case_sensitive, require_columns=True
+                predicate, every, case_sensitive=True, require_columns=True
             )
         else:
-            keep_mask = listing.keep_mask(predicate, every, case_sensitive=case_sensitive)
+            keep_mask = listing.keep_mask(predicate, every, case_sensitive=True)
         out = np.flatnonzero(~keep_mask).tolist()
         dropped = [
             f"{re.sub(r'^file:/+', 'file:/', urls[i])}|{listing.times[i]}|{listing.sizes[i]}"

@@ -217,7 +217,7 @@ class _TopJoin:
 
     def __call__(self, context: Context, _: Any, plan: Any, scans: list[Scan], __: Any) -> None:
         # In the analysed plan the top join is still the one that was written.
-        analysed, jvm_scans = scans_of(context.gateway, plan)
+        analysed, jvm_scans = scans_of(context.spark, context.gateway, plan)
         joins = Joins(context, plan, jvm_scans)
         top = joins.each[0]
         if not top.keys:
@@ -240,11 +240,12 @@ class _TopJoin:
         if self.watches is None:
             return
         collector = Collector(keys, top, self.side, self.threshold, self.max_rows, context)
+        watches = [*self.watches, *(scan.settings for scan in scans)]
         for target in self.targets:
             dynamic_filter = collector.filter_of(target)
             for scan in scans:
                 if scan.ids & target.scan.ids:
-                    _filter_scan(scan, target, dynamic_filter, context, self.watches)
+                    _filter_scan(scan, target, dynamic_filter, context, watches)
 
 
 def _filter_scan(

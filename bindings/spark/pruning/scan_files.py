@@ -41,6 +41,11 @@ class ScanFiles(Protocol):
     sizes: Ints
     partitioned: pa.Schema
 
+    @property
+    def first(self) -> Ints | None:
+        """The first position of each file's path, shape (n,); None if no path occurs twice."""
+        ...
+
     def __len__(self) -> int:
         """Return the number of files."""
         ...

@@ -49,6 +49,16 @@ def id_of(tree: Mapping[str, Any]) -> int:
     return int(tree.get("id", -1))
 
 
+def _by_path(listing: ScanFiles, keep: Mask) -> Mask:
+    """Return the files of which any occurrence is kept: a file is left out by its path."""
+    if listing.first is None:
+        return keep
+    needed = np.zeros(len(listing), np.bool_)
+    needed[listing.first[keep]] = True
+    found: Mask = needed[listing.first]
+    return found
+
+
 class Scan:
     """One scan of files in a plan.
 
@@ -60,6 +70,7 @@ class Scan:
             for. Optimiser rules rewrite columns but keep their names and ids, so a column is judged
             only if these scans have it with the same type.
         lists: The lists of files of the plan, which its scans share.
+        settings: The settings under which it is judged, as an object of Spark's JVM.
 
     Attributes:
         same: The first number of the same object in the plan.
@@ -80,8 +91,9 @@ class Scan:
         info: Mapping[str, Any],
         analysed: Sequence[Scan] | None,
         lists: dict[int, Any],
+        settings: Any,
     ) -> None:
-        self.number, self._info = number, info
+        self.number, self._info, self.settings = number, info, settings
         self.same: int = info["same"]
         self.schema = self._usable_schema(analysed)
         self.ids = {column["id"] for column in info["output"]}
@@ -176,7 +188,7 @@ class Scan:
             keep = listing.keep_mask(
                 predicate, candidates, case_sensitive=case_sensitive, filters=self.filters
             )
-        self.kept = keep
+        self.kept = keep = opened & _by_path(listing, keep)
         files, kept = int(opened.sum()), int(keep.sum())
         self.report = self._new_report(
             "" if kept < files else "every file may hold a matching row", files, kept
@@ -276,7 +288,14 @@ class Scan:
         return self._files.jvm
 
     def overlaps(self, other: Scan) -> bool:
-        """Return True if the other scan may read some of the same files."""
+        """Return True if the other scan may read some of the same files.
+
+        Partitions of a catalog's table may lie outside of its folder, and Spark replaces the folder
+        by those of the partitions that a query needs.
+        """
+        name = self._info["name"]
+        if self.ids & other.ids or (name is not None and name == other._info["name"]):
+            return True
         return any(a.startswith(b) or b.startswith(a) for a in self.roots for b in other.roots)
 
     def count_shared(self, needed: Collection[str]) -> None:
@@ -296,7 +315,8 @@ class Scan:
     def drops(self, needed: Collection[str]) -> Positions:
         """Return the positions of the files that can be left out, except those in `needed`."""
         assert self.listing is not None and self.kept is not None
-        dropped, paths = np.flatnonzero(~self.kept), self.listing.paths
+        dropped = np.flatnonzero(~_by_path(self.listing, self.kept))
+        paths = self.listing.paths
         if not needed:
             return dropped
         return np.array([i for i in dropped.tolist() if paths[i] not in needed], np.int64)
@@ -326,7 +346,7 @@ class Scan:
         check_kind(self._files, context)
         # Delta and Iceberg resolve columns by their own field metadata, and so do their statistics.
         schema = info["data"] if info["format"] == PARQUET else {}
-        if invalid := context.why_invalid(info["options"], schema):
+        if invalid := context.why_invalid(info["options"], schema, info["settings"]):
             raise NotPruned(invalid)
         node = conjunction(
             info["conditions"], self.columns, self.schema, context.settings, context.unsure

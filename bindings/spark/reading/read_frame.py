@@ -44,6 +44,7 @@ How = Literal["auto", "native", "python"]
 METHODS: Final = ("auto", "native", "python")
 # The keys of a Delta column's metadata that Spark uses: it pads CHAR and shows comments.
 INFERS_NTZ: Final = "spark.sql.parquet.inferTimestampNTZ.enabled"
+BYTES_AS_TEXT: Final = "spark.sql.parquet.binaryAsString"
 NOTED_KEYS: Final = (CHAR, "comment")
 
 
@@ -129,6 +130,7 @@ def read_plan(spark: Any, plan: Plan, how: How = "auto") -> DataFrame:
     _check_zone(plan, settings["timezone"])
     needed, notes = _needed_columns(plan), _notes(plan)
     _check_times(spark, plan, _schema(plan, needed))
+    _check_bytes(spark, plan, _schema(plan, needed))
     with quiet():
         rows = _rows(spark, plan, needed, notes, how, settings["case_sensitive"])
         if len(plan.kept) and plan.predicate is not None and plan.predicate.node != TRUE:
@@ -250,6 +252,23 @@ def _check_times(spark: Any, plan: Plan, schema: pa.Schema) -> None:
         raise UnsupportedForm(
             f"{why}, so Spark may read days and times differently from Skipstone; unset it, leave "
             "out the columns of days and times (columns=), or leave the read to Spark"
+        )
+
+
+def _check_bytes(spark: Any, plan: Plan, schema: pa.Schema) -> None:
+    """Raise UnsupportedForm if Spark would read bytes as text, and Skipstone reads them as bytes.
+
+    Delta and Iceberg say which columns are text; Parquet leaves it to a setting.
+    """
+    if isinstance(plan.table, DeltaTable | IcebergFiles):
+        return
+    if not any(leaf.dtype.kind is Kind.BINARY for leaf in leaves_of(schema).values()):
+        return
+    value = str(spark.conf.get(BYTES_AS_TEXT, "false"))
+    if value.lower() != "false":
+        raise UnsupportedForm(
+            f"{BYTES_AS_TEXT} is {value}, so Spark reads text where Skipstone reads bytes; unset "
+            "it, leave out the columns of bytes (columns=), or leave the read to Spark"
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 
@@ -22,6 +22,7 @@ from skipstone.ir.types import DType, leaves_of
 
 # A column's type in a file, Parquet's type, and the bytes of a value of fixed length.
 StoredType = tuple[DType, str, int]
+DIGITS: Final = {8: 3, 16: 5, 32: 10, 64: 19}  # of the largest number of so many bits
 
 
 class BloomLocation(NamedTuple):
@@ -145,6 +146,12 @@ def widens(given: pa.DataType, wanted: pa.DataType) -> bool:
         return True
     if given == pa.uint32() and not pa.types.is_integer(wanted):
         return False  # Spark reads it as a signed number where a column is not BIGINT
+    if given == pa.uint64():
+        # Spark reads it as a signed number where a column is BIGINT.
+        return bool(pa.types.is_decimal(wanted) and wanted.precision - wanted.scale >= 20)
+    if pa.types.is_integer(given) and pa.types.is_decimal(wanted):
+        # Arrow gives a decimal too few digits, and Spark reads NULL where they do not suffice.
+        return bool(wanted.precision - wanted.scale >= DIGITS[given.bit_width])
     try:
         fields = [pa.schema([("x", t)]) for t in (wanted, given)]
         return bool(pa.unify_schemas(fields, promote_options="permissive").field(0).type == wanted)

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import os
+from decimal import Decimal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -76,7 +77,7 @@ def test_columns_that_differ_between_files(spark, tmp_path, setting):
     same(spark.read.option("mergeSchema", "true").parquet(str(tmp_path)).where("y = 'a'"), (1, 3))
     setting("spark.sql.caseSensitive", "true")
     df = spark.read.schema("x int, y string").parquet(str(tmp_path))
-    assert "Spark is case-sensitive" in same(df.where("x IS NULL"), None)[0].why
+    assert "case-sensitive Spark" in same(df.where("x IS NULL"), None)[0].why
     same(df.where("y = 'a'"), (1, 3))
 
 
@@ -262,3 +263,35 @@ def test_zones_whose_history_differs_between_databases(spark, tmp_path, setting,
         expected = [r.k for r in found.collect()]
         assert [r.k for r in prune(found).collect()] == expected
         assert [r.k for r in read(spark, str(tmp_path), condition).collect()] == expected
+
+
+#    a type in files, values of two files, the type given to Spark, a condition, the rows' k
+UNFIT = [
+    (pa.int32(), [[5, 2 * 10**9], [1, 1]], "DECIMAL(9,0)", "coalesce(x, 0) = 0", [1]),
+    (pa.int32(), [[5, 2 * 10**9], [1, 1]], "DECIMAL(9,0)", "coalesce(x, 2000000000) > 9e9", []),
+    (pa.int32(), [[5, 2 * 10**9], [1, 1]], "DECIMAL(12,4)", "coalesce(x, 0) = 0", [1]),
+    (pa.int64(), [[5, 2 * 10**18], [1, 1]], "DECIMAL(18,0)", "coalesce(x, 0) = 0", [1]),
+    (pa.int16(), [[5, 30_000], [1, 1]], "DECIMAL(4,0)", "coalesce(x, 0) = 0", [1]),
+    (pa.int8(), [[5, 127], [1, 1]], "DECIMAL(2,0)", "coalesce(x, 0) = 0", [1]),
+    (pa.uint64(), [[5, 2**64 - 1], [1, 1]], "BIGINT", "abs(x) = 1", [1, 2, 3]),
+    (pa.uint64(), [[5, 2**64 - 1], [1, 1]], "BIGINT", "-x = 1", [1]),
+    (pa.uint64(), [[5, 2**64 - 1], [1, 1]], "DECIMAL(38,10)", "-x = 1", []),
+    (pa.uint64(), [[5, 2**64 - 1], [1, 1]], "DECIMAL(20,0)", "abs(x) = 1", [2, 3]),
+    (pa.decimal128(12, 2), [[5, 5 * 10**8], [1, 1]], "DECIMAL(9,2)", "coalesce(x, 0) = 0", [1]),
+]
+
+
+@SPARK_4
+@pytest.mark.parametrize("kind, values, given, condition, expected", UNFIT)
+def test_numbers_that_do_not_fit_the_given_type(
+    spark, tmp_path, setting, kind, values, given, condition, expected
+):
+    """Spark's reader of rows, unlike that of batches, returns NULL or wraps such numbers."""
+    setting("spark.sql.parquet.enableVectorizedReader", "false")
+    for at, pair in enumerate(values):
+        numbers = [Decimal(x) for x in pair] if pa.types.is_decimal(kind) else pair
+        file = pa.table({"x": pa.array(numbers, kind), "k": [2 * at, 2 * at + 1]})
+        pq.write_table(file, tmp_path / f"{at}.parquet")
+    df = spark.read.schema(f"x {given}, k BIGINT").parquet(str(tmp_path)).where(condition)
+    assert sorted(r.k for r in df.collect()) == expected
+    assert sorted(r.k for r in prune(df).collect()) == expected

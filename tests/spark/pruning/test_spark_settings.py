@@ -170,6 +170,23 @@ def test_timestamps_without_a_zone_by_a_setting(spark, setting, tmp_path):
     assert rows(sks.read(spark, str(tmp_path), "k < 1", columns=["k"])) == [0]
 
 
+@SPARK_4
+def test_bytes_as_text_by_a_setting(spark, setting, tmp_path):
+    """Spark counts characters, and `read` bytes."""
+    for k, text in enumerate(("ab", "\u00e4")):
+        values = {"y": [text.encode()], "k": [k]}
+        pq.write_table(pa.table(values), tmp_path / f"{k}.parquet", store_schema=False)
+    where = "length(y) = 2"
+    assert rows(sks.read(spark, str(tmp_path), where)) == [0, 1]
+    setting("spark.sql.parquet.binaryAsString", "true")
+    df = spark.read.parquet(str(tmp_path)).where(where)
+    assert rows(df) == rows(sks.prune(df)) == [0]
+    for condition in (where, None):
+        with pytest.raises(UnsupportedForm, match="binaryAsString"):
+            sks.read(spark, str(tmp_path), condition)
+    assert rows(sks.read(spark, str(tmp_path), "k < 1", columns=["k"])) == [0]
+
+
 @pytest.fixture(scope="module")
 def prices(tmp_path_factory):
     """Return a folder of three files with prices of several types; k is 0, 1 and 2."""

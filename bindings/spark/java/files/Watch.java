@@ -1,32 +1,6 @@
 package skipstone;
 
-import org.apache.spark.sql.execution.datasources.FileIndex;
-
-/** The files that an index listed, to check that it still lists the same ones. */
-public class Watch {
-  private final FileIndex index;
-  private final String digest;
-
-  public Watch(FileIndex index) throws Exception {
-    this.index = index;
-    this.digest = new Listing(index).digest();
-  }
-
-  boolean holds() {
-    try {
-      Listing now = new Listing(index);
-      return now.digest().equals(digest) && now.isCurrent();
-    } catch (Exception e) {
-      return false; // the scan that reads these files will report the error
-    }
-  }
-
-  public boolean equals(Object other) {
-    if (!(other instanceof Watch)) return false;
-    return index.equals(((Watch) other).index) && digest.equals(((Watch) other).digest);
-  }
-
-  public int hashCode() {
-    return digest.hashCode();
-  }
+/** What skipped files depend on, such as a file list; they are skipped while it holds. */
+public interface Watch {
+  boolean holds();
 }

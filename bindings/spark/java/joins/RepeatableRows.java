@@ -87,7 +87,7 @@ class RepeatableRows {
     if (name.equals("PreparedDeltaFileIndex") || name.equals("PrunedDeltaFiles")) return true;
     if (whole instanceof Scan) return whole == FileScan.files(scan);
     if (!name.equals("InMemoryFileIndex")) return false;
-    out.add(new Watch((FileIndex) index));
+    out.add(new ListWatch((FileIndex) index));
     return true;
   }
 

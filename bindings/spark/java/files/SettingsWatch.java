@@ -1,0 +1,79 @@
+package skipstone;
+
+import java.util.HashMap;
+import java.util.Iterator;
+import java.util.Map;
+import java.util.TreeMap;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.internal.SQLConf;
+
+/**
+ * The settings that count when a scan's files are read, as they were when the files were judged.
+ *
+ * Spark reads a relation's files under the settings of the session that made the relation, and
+ * evaluates expressions under those of the session that runs the query.
+ */
+public class SettingsWatch implements Watch {
+  private static final String[] KEYS = {
+    "spark.sql.caseSensitive",
+    "spark.sql.parquet.fieldId.read.enabled",
+    "spark.sql.parquet.datetimeRebaseModeInRead",
+    "spark.sql.legacy.parquet.datetimeRebaseModeInRead",
+    "spark.sql.optimizer.metadataOnly",
+    "spark.sql.legacy.timeParserPolicy"
+  };
+
+  private final HadoopFsRelation relation; // null: the scan does not say whose it is
+  private final Map reading;
+  private final Map running;
+
+  SettingsWatch(HadoopFsRelation relation, SQLConf running) {
+    this.relation = relation;
+    this.reading = reading();
+    this.running = values(running);
+  }
+
+  public boolean holds() {
+    return reading.equals(reading()) && running.equals(values(SQLConf.get()));
+  }
+
+  private Map reading() {
+    if (relation == null) return new HashMap();
+    return values(relation.sparkSession().sessionState().conf());
+  }
+
+  private static Map values(SQLConf conf) {
+    TreeMap out = new TreeMap();
+    for (int i = 0; i < KEYS.length; i++) out.put(KEYS[i], conf.getConfString(KEYS[i], null));
+    return out;
+  }
+
+  /** Write the settings of the relation's session as JSON; those without a value are left out. */
+  void write(StringBuilder out) {
+    String comma = "{";
+    for (Iterator i = reading.entrySet().iterator(); i.hasNext(); ) {
+      Map.Entry entry = (Map.Entry) i.next();
+      if (entry.getValue() == null) continue;
+      out.append(comma);
+      Json.quoted((String) entry.getKey(), out);
+      out.append(":");
+      Json.quoted((String) entry.getValue(), out);
+      comma = ",";
+    }
+    out.append(comma.equals("{") ? "{}" : "}");
+  }
+
+  public boolean equals(Object other) {
+    if (!(other instanceof SettingsWatch)) return false;
+    SettingsWatch o = (SettingsWatch) other;
+    return session() == o.session() && reading.equals(o.reading) && running.equals(o.running);
+  }
+
+  private Object session() {
+    return relation == null ? null : relation.sparkSession();
+  }
+
+  public int hashCode() {
+    return reading.hashCode() * 31 + running.hashCode();
+  }
+}

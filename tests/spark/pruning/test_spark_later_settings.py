@@ -1,0 +1,152 @@
+"""Settings that count where files are read: of a later time, or of the session of a scan."""
+
+import datetime as dt
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import skipstone.spark as sks
+from tests.support.spark.automatic import enabled, settings
+from tests.support.spark.session import QUIET
+
+pytestmark = pytest.mark.filterwarnings(QUIET)
+
+CASE = "spark.sql.caseSensitive"
+REBASE = "spark.sql.parquet.datetimeRebaseModeInRead"
+IDS = "spark.sql.parquet.fieldId.read.enabled"
+POLICY = "spark.sql.legacy.timeParserPolicy"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Return a folder of two files, which differ in everything that these settings concern."""
+    folder = tmp_path_factory.mktemp("later")
+    days = dt.date(1582, 10, 1), dt.date(2000, 1, 1)
+    times = [dt.datetime(2024, 1, 1, 0, 0, 0, micros, tzinfo=dt.UTC) for micros in (500_000, 0)]
+    for k, (x, a, b) in enumerate((("x", 1, 2), ("X", 2, 1))):
+        ids = {"a": a, "b": b}
+        values = {
+            x: pa.array([k + 1], pa.int32()),
+            "d": pa.array([days[k]]),
+            "t": pa.array([times[k]], pa.timestamp("us", "UTC")),
+            "a": pa.array([a * 100], pa.int64()),
+            "b": pa.array([b * 100], pa.int64()),
+            "k": pa.array([k], pa.int64()),
+        }
+        schema = pa.schema(
+            pa.field(name, v.type, metadata={"PARQUET:field_id": str(ids.get(name, 10 + i))})
+            for i, (name, v) in enumerate(values.items())
+        )
+        file = pa.table(list(values.values()), schema)
+        pq.write_table(file, folder / f"{k}.parquet", store_schema=False)
+    return str(folder)
+
+
+def reading(spark, folder):
+    """Return the files as a DataFrame whose columns a and b have ids."""
+    from pyspark.sql import types as T
+
+    kinds = {"x": T.IntegerType(), "d": T.DateType(), "t": T.TimestampType()}
+    plain = [T.StructField(name, kind) for name, kind in kinds.items()]
+    with_ids = [
+        T.StructField(name, T.LongType(), metadata={"parquet.field.id": i})
+        for i, name in enumerate("ab", 1)
+    ]
+    schema = T.StructType([*plain, *with_ids, T.StructField("k", T.LongType())])
+    return spark.read.schema(schema).parquet(folder)
+
+
+def rows(df):
+    return sorted(r.k for r in df.collect())
+
+
+#    a setting, its values when files are judged and when they are read, a condition, its rows then
+CASES = [
+    (CASE, "false", "true", "x IS NULL", [1]),
+    (CASE, "false", "true", "coalesce(x, 7) = 7", [1]),
+    (CASE, "true", "false", "x = 2", [1]),
+    (REBASE, "CORRECTED", "LEGACY", "d < DATE '1582-10-01'", [0]),
+    (REBASE, "CORRECTED", "LEGACY", "d = DATE '1582-09-21'", [0]),
+    (REBASE, "LEGACY", "CORRECTED", "d = DATE '1582-10-01'", [0]),
+    (IDS, "false", "true", "abs(a) = 100", [0, 1]),
+    (IDS, "true", "false", "abs(a) = 100", [0]),
+    (POLICY, "CORRECTED", "LEGACY", "date_format(t, 'S') = '500'", [0]),
+    (POLICY, "LEGACY", "CORRECTED", "date_format(t, 'S') = '5'", [0]),
+]
+
+
+@pytest.mark.parametrize("key, early, late, condition, expected", CASES)
+def test_a_setting_that_changes_after_prune(spark, folder, key, early, late, condition, expected):
+    """The files to read depend on the setting, so they must not outlast it."""
+    with settings(spark, {key: early}):
+        plain = reading(spark, folder).where(condition)
+        small = sks.prune(reading(spark, folder).where(condition))
+        with enabled(spark):
+            planned = reading(spark, folder).where(condition)
+            planned._jdf.queryExecution().executedPlan()
+        before = small.inputFiles()
+    with settings(spark, {key: late}):
+        assert rows(plain) == expected
+        assert rows(small) == expected
+        assert rows(planned) == expected
+        assert len(small.inputFiles()) == 2
+    with settings(spark, {key: early}):
+        assert small.inputFiles() == before
+
+
+@pytest.mark.parametrize("key, _, late, condition, expected", [c for c in CASES if c[0] != POLICY])
+def test_a_scan_of_another_session(spark, folder, key, _, late, condition, expected):
+    """A global view's files are read under the settings of the session that made it."""
+    other = spark.newSession()
+    other.conf.set(key, late)
+    reading(other, folder).createOrReplaceGlobalTempView("later")
+    try:
+        plain = spark.table("global_temp.later").where(condition)
+        assert rows(plain) == expected
+        assert rows(sks.prune(plain)) == expected
+        with enabled(spark):
+            assert rows(spark.table("global_temp.later").where(condition)) == expected
+        other.conf.unset(key)
+        small = sks.prune(plain)
+        other.conf.set(key, late)
+        assert rows(small) == expected
+    finally:
+        spark.catalog.dropGlobalTempView("later")
+
+
+def test_other_settings_may_change(spark, folder):
+    """Files stay left out if a setting changes that does not concern them."""
+    small = sks.prune(reading(spark, folder).where("k = 1"))
+    with settings(spark, {"spark.sql.ansi.enabled": "false", "spark.sql.shuffle.partitions": "3"}):
+        assert len(small.inputFiles()) == 1
+        assert rows(small) == [1]
+
+
+def test_keys_of_a_join_under_another_setting(spark, folder, tmp_path):
+    """The files of the build side count, too: it has other keys under another setting."""
+    for k in range(4):
+        pq.write_table(pa.table({"v": pa.array([k], pa.int32())}), tmp_path / f"{k}.parquet")
+    fact = spark.read.parquet(str(tmp_path))
+    dim = reading(spark, folder)
+
+    def values(df):
+        return sorted(r.v for r in df.select("v").collect())
+
+    with settings(spark, {CASE: "true"}):
+        plain = fact.join(dim.where("k < 5"), fact.v == dim.x)
+        small = sks.prune_join(fact, dim.where("k < 5"), fact.v == dim.x)
+        automatic = sks.prune(plain)
+        assert values(plain) == values(small) == values(automatic) == [1]
+    assert values(plain) == values(small) == values(automatic) == [1, 2]
+
+
+def test_names_in_another_case_through_connect(connect, folder):
+    """No condition can ask for the setting, so files whose names differ in case are all read."""
+    with settings(connect, {CASE: "false"}):
+        df = reading(connect, folder)
+        small = sks.prune(df.where("x IS NULL"))
+        assert rows(small) == []
+        assert sks.pruned(sks.prune(df.where("k = 1"))).kept == 1
+    with settings(connect, {CASE: "true"}):
+        assert rows(small) == rows(df.where("x IS NULL")) == [1]
