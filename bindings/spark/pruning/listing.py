@@ -26,6 +26,7 @@ from skipstone.bindings.tables.partitions import Texts
 from skipstone.ir.errors import UnsupportedForm
 from skipstone.ir.node import columns_of
 from skipstone.ir.outcome import Verdict
+from skipstone.ir.types import leaves_of
 from skipstone.kernels.pack.planes import Mask
 from skipstone.kernels.run import forks
 
@@ -218,10 +219,17 @@ def _whole(values: Any) -> pa.Array:
 
 
 def _check_case(table: ParquetTable, paths: Sequence[Path]) -> None:
+    # A test of a struct for NULL depends on all of its fields.
+    leaves = [
+        leaf
+        for path in paths
+        if path[0] not in table.partition_columns
+        for leaf in [p for p in leaves_of(table.schema) if p[: len(path)] == path] or [path]
+    ]
     for schema in schemas_in(table.groups.parts):
-        for path in paths:
-            own = schema.own(path)
-            if own is not None and own != path and path[0] not in table.partition_columns:
+        for path in leaves:
+            own = schema.respelled(path)
+            if own is not None:
                 raise UnjudgedFiles(
                     f"{schema.example}: has {'.'.join(own)!r} for {'.'.join(path)!r}, "
                     "which a case-sensitive Spark tells apart (spark.sql.caseSensitive)"

@@ -104,6 +104,22 @@ class FileSchema:
             fields = [matches[0].type.field(i) for i in range(matches[0].type.num_fields)]
         return False
 
+    def respelled(self, path: Path) -> Path | None:
+        """Return the first part of a path that the file spells only differently, as it does.
+
+        None: the file has the path as it is, or lacks it in any spelling.
+        """
+        fields: Iterable[pa.Field] = self.schema
+        for n, name in enumerate(path):
+            matches = [f for f in fields if f.name.lower() == name.lower()]
+            exact = [f for f in matches if f.name == name]
+            if not exact:
+                return (*path[:n], matches[0].name) if matches else None
+            if not pa.types.is_struct(exact[0].type):
+                return None
+            fields = [exact[0].type.field(i) for i in range(exact[0].type.num_fields)]
+        return None
+
     def widens(self, path: Path, arrow_type: pa.DataType) -> bool:
         """Return True if every value of a column is also a value of `arrow_type`, the table's."""
         own = self.own(path)

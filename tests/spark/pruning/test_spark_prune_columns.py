@@ -104,6 +104,25 @@ def test_types_given_to_the_reader(spark, tmp_path):
     same(spark.read.schema("i decimal(12,2)").parquet(str(tmp_path)).where("i = 3"), (1, 2))
 
 
+@SPARK_4
+def test_structs_that_differ_in_case_between_files(spark, tmp_path, setting):
+    """A case-sensitive Spark takes a struct of another spelling for one that the file lacks."""
+    for k, (name, field) in enumerate((("st", "a"), ("ST", "a"), ("st", "A"), ("st", "z"))):
+        kind = pa.struct([(field, pa.int64()), ("b", pa.int64())])
+        values = pa.array([{field: k, "b": k}], kind)
+        write(str(tmp_path / f"{k}.parquet"), **{name: values, "k": [k]})
+    for given in ("a: BIGINT, b: BIGINT", "a: BIGINT", "z: BIGINT", "A: BIGINT"):
+        df = spark.read.schema(f"st STRUCT<{given}>, k BIGINT").parquet(str(tmp_path))
+        for sensitive in ("true", "false"):
+            setting("spark.sql.caseSensitive", sensitive)
+            for where in ("st IS NULL", "st IS NOT NULL AND k < 9", "(st IS NULL) = (k > 0)"):
+                plain = df.where(where)
+                small = prune(plain)
+                found = sorted(r.k for r in small.collect())
+                assert found == sorted(r.k for r in plain.collect()), (given, where, pruned(small))
+            assert pruned(prune(df.where("k = 1"))).kept == 1
+
+
 WRITERS = {
     "u8": pa.uint8(), "u16": pa.uint16(), "u32": pa.uint32(), "u64": pa.uint64(), "i8": pa.int8(),
     "i16": pa.int16(),
