@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from skipstone.bindings.location import chosen_filesystem, is_unity
@@ -84,7 +84,7 @@ class Found:
 
     source: Any
     format: str
-    storage_options: Mapping[str, str] | None
+    storage_options: Mapping[str, str] | None = field(repr=False)
     partition_schema: Mapping[str, pa.DataType] | None = None
 
 

@@ -8,7 +8,7 @@ Source: Unity Catalog's open API, `GET /tables/{full_name}` and `temporary-table
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
@@ -59,7 +59,7 @@ class UnityTable:
     location: str
     format: str
     partition_schema: dict[str, pa.DataType] | None
-    options: dict[str, str]
+    options: dict[str, str] = field(repr=False)
 
 
 def table_in_unity(uri: str, storage_options: Mapping[str, str] | None = None) -> UnityTable:
@@ -157,10 +157,16 @@ def _partitions(info: Mapping[str, Any], name: str) -> dict[str, pa.DataType]:
     """Return the types of the partition columns of Parquet files.
 
     Raises:
-        SourceError: a partition column has a type that is not known here.
+        SourceError: a partition column has a type that is not known here, or a column is CHAR.
     """
     out: dict[str, pa.DataType] = {}
     for column in _columns(info):
+        if "CHAR(" in str(column.get("type_text")).upper().replace("VARCHAR(", ""):
+            raise SourceError(
+                f"uc://{name}: the column {clip(str(column.get('name')))!r} is of type CHAR, and "
+                "files may hold its values without the spaces that Spark adds; open the table's "
+                "folder by scan_parquet to see them as they are"
+            )
         if column.get("partition_index") is None:
             continue
         kind = column.get("type_name")

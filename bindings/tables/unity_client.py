@@ -10,7 +10,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -47,7 +47,7 @@ class UnityCatalog:
     """
 
     url: str
-    token: str | None
+    token: str | None = field(repr=False)
     name: str
 
     @staticmethod
@@ -119,12 +119,13 @@ class UnityCatalog:
         raise AssertionError
 
     def _refused(self, e: urllib.error.HTTPError) -> SourceError:
-        with e:
-            said = e.read(2000).decode("utf-8", "replace")
         try:
-            message = json.loads(said)["message"]
-        except (ValueError, KeyError, TypeError):
-            message = e.reason
+            with e:
+                message = str(json.loads(e.read(2000))["message"])
+        except (OSError, ValueError, KeyError, TypeError, http.client.HTTPException):
+            message = str(e.reason)
+        if self.token is not None:
+            message = message.replace(self.token, "...")
         ways = {
             401: "check DATABRICKS_TOKEN",
             403: "check the token's privileges: USE CATALOG, USE SCHEMA, SELECT and EXTERNAL USE "
@@ -132,7 +133,7 @@ class UnityCatalog:
             404: "check the table's name and DATABRICKS_HOST",
         }
         return self._wrong(
-            f"answered {e.code} ({clip(str(message))}); {ways.get(e.code, 'try again later')}"
+            f"answered {e.code} ({clip(message)}); {ways.get(e.code, 'try again later')}"
         )
 
     def _wrong(self, what: str) -> SourceError:
@@ -141,7 +142,7 @@ class UnityCatalog:
 
 def _setting(given: Mapping[str, str], names: tuple[str, ...]) -> str | None:
     """Return an option, else the environment's variable of its name; None if both are blank."""
-    found = (given.get(n) or os.environ.get(n.upper()) for n in names)
+    found = [given.get(n) for n in names] + [os.environ.get(n.upper()) for n in names]
     return next((text.strip() for text in found if text and text.strip()), None)
 
 

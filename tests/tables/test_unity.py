@@ -185,6 +185,10 @@ WRONG = [
     ({"row_filter": {"function_name": "f"}}, "row filter or column masks"),
     ({"columns": [{"name": "x", "mask": {"function_name": "f"}}]}, "row filter or column masks"),
     (
+        {"data_source_format": "PARQUET", "columns": [{"name": "c", "type_text": "char(5)"}]},
+        "the column 'c' is of type CHAR",
+    ),
+    (
         {"data_source_format": "PARQUET", "columns": [{**CODE, "type_name": "DECIMAL"}]},
         "partition column 'code' is of type DECIMAL",
     ),
@@ -261,6 +265,27 @@ def test_wrong_hosts(monkeypatch, host, words):
     monkeypatch.setenv("DATABRICKS_HOST", host)
     with pytest.raises(ss.SourceError, match=words):
         ss.scan(f"uc://{NAME}")
+
+
+def test_an_option_wins_over_every_variable(unity, delta, monkeypatch):
+    """The variable of another spelling must not send the token to another server."""
+    monkeypatch.setenv("DATABRICKS_HOST", "http://127.0.0.1:1")
+    monkeypatch.setenv("DATABRICKS_TOKEN", "another")
+    options = {"unity_workspace_url": unity.address, "unity_access_token": TOKEN}
+    assert ss.scan(unity.add(NAME, delta), storage_options=options).num_files == 3
+
+
+def test_secrets_are_not_shown(unity):
+    unity.credentials = {"aws_temp_credentials": AWS}
+    assert "SK" not in repr(table_in_unity(unity.add(NAME, "s3://lake/orders")))
+    assert TOKEN not in repr(unity_client.UnityCatalog.of({}, NAME))
+
+
+def test_a_server_that_repeats_the_token(unity, delta):
+    uri, unity.faults, unity.said = unity.add(NAME, delta), [403], f"no rights for {TOKEN}"
+    with pytest.raises(ss.SourceError, match=r"no rights for \.\.\.") as found:
+        ss.scan(uri)
+    assert TOKEN not in str(found.value)
 
 
 @pytest.mark.parametrize("token", ["secret\r\nX: 1", "sec ret", "s\u00e9cret"])

@@ -45,7 +45,7 @@ class LakeListing:
     """
 
     by = ""
-    first = None  # no path occurs twice
+    first = None  # files are judged by their paths
 
     def __init__(
         self, table: LakeTable, paths: list[str], sizes: Ints, row: Ints, partitioned: pa.Schema

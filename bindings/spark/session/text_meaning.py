@@ -70,7 +70,8 @@ SETTINGS: Final = (
     Setting(POLICY, "CORRECTED", r"\bdate_format\b"),
 )
 _ZONED: Final = re.compile(r"utc_timestamp|convert_timezone", re.IGNORECASE)
-_ZONE: Final = re.compile(r"[A-Za-z][\w+-]*(?:/[\w+-]+)*")  # and other words, which are no zones
+# And other words, which are no zones. Texts of times name only zones with a slash.
+_ZONE: Final = re.compile(r"[A-Za-z][\w+-]*(?:/[\w+-]+)*")
 _CALL: Final = re.compile(r"\b([a-zA-Z_]\w*)`?\s*\(")
 BUILT_IN: Final = "org.apache.spark.sql.catalyst.expressions."
 # What stands before an operand, so that a minus sign behind it is no subtraction.
@@ -127,7 +128,7 @@ def require_usual_meaning(spark: Any, condition: object) -> None:
 
 def _other_zone(spark: Any, text: str) -> str:
     """Return why the session's zone, or one that a text names, has other times; "" if none has."""
-    named = _ZONE.findall(text) if _ZONED.search(text) else []
+    named = [z for z in _ZONE.findall(text) if "/" in z or _ZONED.search(text)]
     zones = [str(spark.conf.get("spark.sql.session.timeZone")), *named]
     return next(filter(None, (other_zone(spark, zone) for zone in zones)), "")
 

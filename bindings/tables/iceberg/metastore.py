@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote, unquote
 
@@ -36,7 +36,7 @@ TYPES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class MetastoreTable:
-    """Where a table lies, as a metastore describes it.
+    """The location and format of a table of a metastore.
 
     Attributes:
         source: Its folder, or the folders of its partitions.
@@ -48,7 +48,7 @@ class MetastoreTable:
 
     source: str | list[str]
     format: str
-    options: dict[str, str]
+    options: dict[str, str] = field(repr=False)
     base_path: str | None = None
     partition_schema: dict[str, pa.DataType] | None = None
 
@@ -62,6 +62,7 @@ class Entry(NamedTuple):
         options: Those of its serialization, in which Spark keeps a location.
         location: Its folder.
         input_format: Hive's class that reads its files.
+        columns: Names and types of the columns of its files.
         keys: Names and types of its partition columns.
         partitions: Returns the values and the folder of each partition.
     """
@@ -71,6 +72,7 @@ class Entry(NamedTuple):
     options: Mapping[str, str]
     location: str | None
     input_format: str | None
+    columns: Sequence[tuple[str, str]]
     keys: Sequence[tuple[str, str]]
     partitions: Callable[[], Iterable[tuple[Sequence[str], str | None]]]
 
@@ -84,8 +86,9 @@ def table_in_metastore(name: str | tuple[str, ...], refused: NotIceberg) -> Meta
             another type.
 
     Raises:
-        SourceError: the table is a view, its files are neither Delta's nor Parquet, a partition
-            lies outside the table's folder, or a partition column's type is not known here.
+        SourceError: the table is a view, its files are neither Delta's nor Parquet, its rows are
+            not those of its files, a partition lies outside the table's folder, or a partition
+            column's type is not known here.
     """
     catalog = refused.catalog
     look_up = {"HiveCatalog": _in_hive, "GlueCatalog": _in_glue}.get(type(catalog).__name__)
@@ -113,6 +116,7 @@ def _in_hive(catalog: Any, database: str, name: str, whose: str) -> MetastoreTab
             table.sd.serdeInfo.parameters or {},
             table.sd.location,
             table.sd.inputFormat,
+            [(column.name, column.type) for column in table.sd.cols or ()],
             [(key.name, key.type) for key in table.partitionKeys or ()],
             lambda: [(p.values, p.sd.location) for p in client.get_partitions(database, name, -1)],
         )
@@ -129,6 +133,7 @@ def _in_glue(catalog: Any, database: str, name: str, whose: str) -> MetastoreTab
         (stored.get("SerdeInfo") or {}).get("Parameters") or {},
         stored.get("Location"),
         stored.get("InputFormat"),
+        [(column["Name"], column.get("Type", "")) for column in stored.get("Columns") or ()],
         [(key["Name"], key.get("Type", "")) for key in table.get("PartitionKeys") or ()],
         lambda: [
             (p["Values"], (p.get("StorageDescriptor") or {}).get("Location"))
@@ -159,6 +164,7 @@ def _located(entry: Entry, properties: Mapping[str, Any], whose: str) -> Metasto
     if (provider or entry.input_format) not in ("parquet", PARQUET_INPUT):
         given = clip(str(provider or entry.input_format))
         raise SourceError(f"{whose} is a table of {given}; expected Parquet, Delta or Iceberg")
+    _refuse_other_rows(entry, whose)
     if not entry.keys:
         return MetastoreTable(root, "parquet", options)
     schema = {name: _type(name, text, whose) for name, text in entry.keys}
@@ -175,6 +181,27 @@ def _located(entry: Entry, properties: Mapping[str, Any], whose: str) -> Metasto
         raise SourceError(f"{whose} has no partitions, so its columns are unknown")
     folders = [_uri(_folder(*p, list(schema), location, whose)) for p in partitions]
     return MetastoreTable(folders, "parquet", options, root, schema)
+
+
+def _refuse_other_rows(entry: Entry, whose: str) -> None:
+    """Refuse a table whose rows are not those of its files.
+
+    Raises:
+        SourceError: Hive's transactions decide which files count, or a column is CHAR, whose values
+            Spark pads with spaces.
+    """
+    if entry.parameters.get("transactional", "").lower() == "true":
+        raise SourceError(
+            f"{whose} is transactional, so only Hive knows which of its files count; copy it to a "
+            "table that is not"
+        )
+    for name, kind in entry.columns:
+        if re.search(r"(?<!var)char\(", kind.lower()):
+            raise SourceError(
+                f"{whose}: the column {clip(name)!r} is of type {clip(kind)}, and files may hold "
+                "its values without the spaces that Spark adds; open the table's folder by "
+                "scan_parquet to see them as they are"
+            )
 
 
 def _location(entry: Entry, provider: str, whose: str) -> str:

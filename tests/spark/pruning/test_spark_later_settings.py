@@ -1,12 +1,15 @@
 """Settings that count where files are read: of a later time, or of the session of a scan."""
 
 import datetime as dt
+import re
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import skipstone.spark as sks
+from skipstone.bindings.spark.pruning import context
 from tests.support.spark.automatic import enabled, settings
 from tests.support.spark.session import QUIET
 
@@ -55,6 +58,14 @@ def reading(spark, folder):
     ]
     schema = T.StructType([*plain, *with_ids, T.StructField("k", T.LongType())])
     return spark.read.schema(schema).parquet(folder)
+
+
+def test_java_watches_what_python_asks():
+    """The settings stand in `SettingsWatch.java`, too."""
+    java = Path(context.__file__).parents[1] / "java/files/SettingsWatch.java"
+    keys = re.findall(r'"(spark\.sql\.[\w.]+)"', java.read_text(encoding="utf-8"))
+    asked = {*context.USUAL_SETTINGS, context.CASE_SENSITIVE, context.READS_IDS, POLICY}
+    assert sorted(keys) == sorted(asked)
 
 
 def rows(df):

@@ -98,6 +98,12 @@ def test_text_is_refused(any_session, other_mexico, folder):
         assert rows(sks.read(any_session, ss.scan_parquet(folder), "hour(t) = 17")) == [17]
         with pytest.raises(UnsupportedForm, match=f"other rules of {MEXICO} than Python, from"):
             sks.read(any_session, ss.scan_parquet(folder), SHIFTED)
+        with pytest.raises(UnsupportedForm, match=f"other rules of {MEXICO} than Python"):
+            sks.read(
+                any_session,
+                ss.scan_parquet(folder),
+                f"t >= TIMESTAMP '2024-07-01 12:00:00 {MEXICO}'",
+            )
     with (
         set_in(any_session, {ZONE: MEXICO}),
         pytest.raises(UnsupportedForm, match=r"update the older one"),

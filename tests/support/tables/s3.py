@@ -166,6 +166,21 @@ def environment(address: str) -> dict[str, str]:
     }
 
 
+def glue(address: str) -> dict[str, str]:
+    """Return the properties of pyiceberg's catalog of the server's Glue."""
+    return {
+        "type": "glue",
+        "glue.endpoint": address,
+        "glue.region": "us-east-1",
+        "glue.access-key-id": KEY,
+        "glue.secret-access-key": KEY,
+        "s3.endpoint": address,
+        "s3.region": "us-east-1",
+        "s3.access-key-id": KEY,
+        "s3.secret-access-key": KEY,
+    }
+
+
 def client(address: str) -> pafs.S3FileSystem:
     """Return a pyarrow client of the server."""
     return pafs.S3FileSystem(

@@ -20,18 +20,20 @@ TOKEN = "dapi-secret-of-mine"
 
 @dataclass
 class Unity:
-    """What the server tells, which a test may change, and what it was asked.
+    """A server's answers, which a test may change, and the requests that it got.
 
     Attributes:
         tables: Name -> what is said of a table.
         credentials: What is said of each table's credentials.
         faults: Statuses that answer the next requests instead.
+        said: The message of these faults.
         asked: Method, path and body of each request.
     """
 
     tables: dict[str, dict[str, Any]] = field(default_factory=dict)
     credentials: Mapping[str, Any] = field(default_factory=dict)
     faults: list[int] = field(default_factory=list)
+    said: str = "a fault"
     asked: list[tuple[str, str, Any]] = field(default_factory=list)
     address: str = ""
 
@@ -74,7 +76,7 @@ def serving() -> Iterator[Unity]:
             if self.headers.get("Authorization") != f"Bearer {TOKEN}":
                 status, answer = 401, {"error_code": "UNAUTHENTICATED", "message": "no such token"}
             if unity.faults:
-                status, answer = unity.faults.pop(0), {"message": "a fault"}
+                status, answer = unity.faults.pop(0), {"message": unity.said}
             text = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
             self.send_response(status)
             if status == 302:

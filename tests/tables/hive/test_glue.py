@@ -29,17 +29,7 @@ def server(tmp_path_factory):
     with s3.server(tmp_path_factory.mktemp("glue"), "s3,glue") as address:
         fs = s3.client(address)
         fs.create_dir("lake")
-        properties = {
-            "type": "glue",
-            "glue.endpoint": address,
-            "glue.region": "us-east-1",
-            "glue.access-key-id": s3.KEY,
-            "glue.secret-access-key": s3.KEY,
-            "s3.endpoint": address,
-            "s3.region": "us-east-1",
-            "s3.access-key-id": s3.KEY,
-            "s3.secret-access-key": s3.KEY,
-        }
+        properties = s3.glue(address)
         from pyiceberg.catalog import load_catalog
 
         catalog = load_catalog("lake", **properties)
@@ -125,6 +115,7 @@ REFUSED = {
         {"projection.enabled": "TRUE"}, BY_CODE, PARQUET, "EXTERNAL_TABLE",
         "projected partitions",
     ),
+    "acid": ({"transactional": "true"}, (), PARQUET, "EXTERNAL_TABLE", "is transactional"),
     "empty": ({}, BY_CODE, PARQUET, "EXTERNAL_TABLE", "has no partitions"),
     "hudi": (
         {"spark.sql.sources.provider": "hudi"}, (), PARQUET, "EXTERNAL_TABLE",

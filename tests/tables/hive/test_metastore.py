@@ -37,6 +37,8 @@ MAKE = [
     "CREATE TABLE db.empty (x INT) PARTITIONED BY (d DATE) STORED AS PARQUET",
     "CREATE TABLE db.timed (x INT) PARTITIONED BY (t TIMESTAMP) STORED AS PARQUET",
     "INSERT INTO db.timed VALUES (1, TIMESTAMP '2024-01-01 10:00:00')",
+    "CREATE TABLE db.padded (x INT, c CHAR(5)) STORED AS PARQUET",
+    "CREATE TABLE db.inside (x INT, s STRUCT<v: VARCHAR(9), c: CHAR(5)>) STORED AS PARQUET",
     "CREATE TABLE db.moved (x INT) PARTITIONED BY (n INT) STORED AS PARQUET",
     "ALTER TABLE db.moved ADD PARTITION (n = 1) LOCATION '{folder}/moved'",
 ]
@@ -137,6 +139,8 @@ REFUSED = [
     ("db.empty", "has no partitions"),
     ("db.timed", "the partition column 't' is of type timestamp"),
     ("db.moved", "whose name does not give its values"),
+    ("db.padded", r"the column 'c' is of type char\(5\)"),
+    ("db.inside", "the column 's' is of type struct"),
     ("db.none", "has no table 'db.none'"),
 ]
 

@@ -108,15 +108,7 @@ def test_glue(tmp_path, monkeypatch):
         for name, value in s3.environment(address).items():
             monkeypatch.setenv(name, value)
         s3.client(address).create_dir("lake")
-        properties = {
-            "type": "glue",
-            "glue.endpoint": address,
-            "glue.region": "us-east-1",
-            "s3.endpoint": address,
-            "s3.region": "us-east-1",
-            "s3.access-key-id": s3.KEY,
-            "s3.secret-access-key": s3.KEY,
-        }
+        properties = s3.glue(address)
         catalog = load_catalog("lake", **properties)
         catalog.create_namespace("db")
         catalog.create_table("db.t", ROWS.schema, location="s3://lake/t").append(ROWS)
