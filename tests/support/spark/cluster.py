@@ -219,7 +219,7 @@ def _answers(web: int) -> bool:
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{web}/json/", timeout=5) as answer:
             return bool(json.load(answer)["status"] == "ALIVE")
-    except OSError:
+    except (OSError, ValueError):  # while it starts, its pages are empty
         return False
 
 
