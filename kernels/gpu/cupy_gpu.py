@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skipstone.ir.errors import BackendMissing, DeviceError, SkipstoneError
-from skipstone.kernels.gpu import nvrtc
+from skipstone.kernels.gpu import nvrtc, uploads
 from skipstone.kernels.gpu.cuda_text import THREADS
 from skipstone.kernels.gpu.device import DeviceArray, Function
 from skipstone.kernels.run.result_pool import allocate
@@ -31,6 +31,7 @@ EXTRAS: Final = (
 NO_MEMORY, NOT_INITIALIZED, OLD_DRIVER, BUSY, NO_DEVICE, NO_SUCH_DEVICE = 2, 3, 35, 46, 100, 101
 # The kernel is for another architecture, or from another CUDA version.
 NO_IMAGE: Final = (200, 209, 218, 222)
+HOST_TO_DEVICE: Final = 1  # of cudaMemcpyKind
 
 _devices: dict[int, CupyDevice] = {}
 _process: int | None = None  # the process that used CUDA first
@@ -169,9 +170,22 @@ class CupyDevice:
         """
         with self._on_device("upload {:,} bytes", values.nbytes):
             out = self._cupy.empty(values.shape, values.dtype)
-            out.set(np.ascontiguousarray(values))
+            given = np.ascontiguousarray(values)
+            if uploads.pays(given.nbytes) and (buffers := self._pinned(out)):
+                uploads.upload(given, buffers)
+            else:
+                out.set(given)
             self._cupy.cuda.get_current_stream().synchronize()
             return out
+
+    def _pinned(self, out: DeviceArray) -> list[_Pinned]:
+        """Return buffers for an array's upload; none if the host has no memory to pin."""
+        try:
+            return [_Pinned(self._cupy, out.data.ptr) for _ in range(uploads.BUFFERS)]
+        except self._cupy.cuda.runtime.CUDARuntimeError as e:
+            if e.status != NO_MEMORY:
+                raise
+            return []
 
     def empty(self, count: int, lane_type: str) -> DeviceArray:
         """Allocate an uninitialized array from CuPy's current memory pool."""
@@ -294,6 +308,24 @@ class CupyDevice:
             f"device {self._number} is lost, it could not {what}: {_first_paragraph(error)}; its "
             f"memory is gone: start a new process, or {FALLBACK}"
         )
+
+
+class _Pinned:
+    """A pinned buffer (kernels/gpu/uploads.py) whose copies go to the current stream."""
+
+    def __init__(self, cupy: Any, address: int) -> None:
+        self._copy, self._address = cupy.cuda.runtime.memcpyAsync, address
+        self._held = cupy.cuda.alloc_pinned_memory(uploads.BUFFER_BYTES)
+        self.memory: uploads.Bytes = np.frombuffer(self._held, np.uint8, uploads.BUFFER_BYTES)
+        self._stream, self._read = cupy.cuda.get_current_stream(), cupy.cuda.Event()
+
+    def send(self, at: int, size: int) -> None:
+        source, target = self.memory.ctypes.data, self._address + at
+        self._copy(target, source, size, HOST_TO_DEVICE, self._stream.ptr)
+        self._read.record(self._stream)
+
+    def wait(self) -> None:
+        self._read.synchronize()
 
 
 class _OnDevice:

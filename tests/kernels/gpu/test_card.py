@@ -10,7 +10,7 @@ import pytest
 
 import skipstone as ss
 from skipstone.ir.errors import SkipstoneError
-from skipstone.kernels.gpu import cupy_gpu, gpu
+from skipstone.kernels.gpu import cupy_gpu, gpu, uploads
 from tests.support.cuda.two_columns import SCHEMA, P, small
 
 pytestmark = pytest.mark.gpu
@@ -86,6 +86,41 @@ def test_arrays_of_pytorch_are_judged_in_place(card):
     there = ss.Statistics.from_device(given, SCHEMA)
     for p in predicates(5):
         assert np.array_equal(p.survivors(there), p.survivors(host, "numpy"))
+
+
+@pytest.mark.parametrize("size", [uploads.MIN_BYTES, 5 * uploads.BUFFER_BYTES + 8, 1 << 29])
+@pytest.mark.parametrize("lane", ["uint8", "int64"])
+def test_large_arrays_are_uploaded_whole(card, size, lane):
+    """Buffers take turns while the device reads them, on streams and in threads of their own."""
+    import cupy
+
+    count = size // np.dtype(lane).itemsize
+    values = np.random.default_rng(size).integers(0, 100, 2 * count).astype(lane)[::2]
+    wrong = []
+
+    def work():
+        with cupy.cuda.Stream(non_blocking=True):
+            if not np.array_equal(card.download(card.upload(values)), values):
+                wrong.append(1)
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert wrong == []
+
+
+def test_large_arrays_are_uploaded_without_pinned_memory(card, monkeypatch):
+    """A host that has no memory to pin gives what it has."""
+    import cupy
+
+    def refuse(_):
+        raise cupy.cuda.runtime.CUDARuntimeError(cupy_gpu.NO_MEMORY)
+
+    monkeypatch.setattr(cupy.cuda, "alloc_pinned_memory", refuse)
+    values = np.arange(uploads.MIN_BYTES // 8)
+    assert np.array_equal(card.download(card.upload(values)), values)
 
 
 def test_denormals_are_kept(card):
