@@ -19,6 +19,7 @@ HOOKS: Final = {
     "HTML of statistics": "views.reprs:statistics_html",
     "HTML of table": "views.reprs:table_html",
     "advise": "layout.advise:advise",
+    "check": "checks.check:check",
     "clustering": "layout.clustering:clustering",
     "predicate from Column": "spark.pruning.column:from_column",
     "map of plan": "views.map:map_of_plan",

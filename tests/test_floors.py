@@ -20,6 +20,7 @@ ROOMS = (
     "filters",
     "plans",
     "tables",
+    "checks",
     "layout",
     "views",
     "joins",

@@ -238,6 +238,35 @@ def stats(
     show_stats(table, as_json)
 
 
+@app.command("check", short_help="Read rows, and report statistics that are wrong.", epilog=PATH)
+@paths_argument
+@click.option(
+    "--column", "-c", multiple=True, metavar="NAME",
+    help="A column to compare; may be repeated. By default all.",
+)  # fmt: skip
+@click.option(
+    "--sample", type=click.IntRange(min=1), metavar="N",
+    help="Read N row groups (files, in Delta and Iceberg tables), drawn at random.",
+)  # fmt: skip
+@timezone_option
+@json_option
+@catalog_option
+@storage_option_option
+def check(
+    paths: Sequence[str], column: Sequence[str], sample: int | None, timezone: str, as_json: bool,
+    catalog: str | None, storage_option: Sequence[str],
+) -> None:  # fmt: skip
+    """Read rows, compare them with their statistics, and report those that are wrong.
+
+    The exit code is 1 if one is.
+    """
+    table, _ = _scan(paths, False, catalog, storage_option, quiet=as_json)
+    found = table.check(list(column) or None, sample=sample, timezone=timezone)
+    print(found.to_json() if as_json else found)
+    if not found.ok:
+        raise click.exceptions.Exit(1)
+
+
 @app.command("demo", short_help="Make real data, plan over it, compare with full reads.")
 @click.option("--folder", default="demo-data", help="The folder for the data.")
 @click.option(

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from polars import LazyFrame
 
+    from skipstone.bindings.checks.check import StatisticsCheck
     from skipstone.bindings.layout.advice import Advice
     from skipstone.bindings.layout.clustering import Clustering
     from skipstone.bindings.plans.plan import Plan
@@ -261,6 +262,45 @@ class Table(ABC):
             timezone=timezone,
         )  # fmt: skip
         return advice
+
+    def check(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        sample: int | None = None,
+        timezone: str = "UTC",
+    ) -> StatisticsCheck:
+        """Read rows, and return which statistics of their containers are wrong.
+
+        A minimum that is too high, or a NULL count that is too low, loses rows in every engine that
+        prunes, and nothing else notices it. Compared are the bounds, the counts of NULL and NaN and
+        the row counts that `plan` uses, of row groups of Parquet and Hive tables, and of files of
+        Delta and Iceberg tables. Statistics of pages, and bloom filters, are not compared.
+
+        Args:
+            columns: The columns to compare; a struct's field is written `a.b`. None: all.
+            sample: The number of containers to read, drawn at random; None: all.
+            timezone: The zone in which partition values without a zone are read.
+
+        Raises:
+            UnknownColumn: the table lacks a column.
+            SourceError: a file cannot be read.
+
+        Example:
+            >>> import pyarrow as pa, pyarrow.parquet as pq, tempfile, os, skipstone as ss
+            >>> path = os.path.join(tempfile.mkdtemp(), "t.parquet")
+            >>> pq.write_table(pa.table({"x": range(100)}), path, row_group_size=10)
+            >>> found = ss.scan_parquet(path).check()
+            >>> found.ok, found.wrong
+            (True, ())
+            >>> print(found)
+            read 10 of 10 row groups: 100 rows, 1 column
+            no statistic is wrong
+        """
+        found: StatisticsCheck = hooks.call(
+            "check", self, columns, sample=sample, timezone=timezone
+        )
+        return found
 
     @abstractmethod
     def answer(self, request: PlanRequest) -> Plan:

@@ -1,0 +1,1 @@
+"""Checks of statistics against the rows that they describe."""
