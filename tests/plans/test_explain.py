@@ -49,6 +49,25 @@ def phases(plan):
     return {p.name: (p.containers_in, p.containers_out) for p in phases_of(plan)}
 
 
+@pytest.mark.parametrize(
+    ("where", "never"),
+    [
+        ("x BETWEEN 3 AND 1", True),
+        ("x > 5 AND x < 3", True),
+        ("x = NULL", True),
+        ("FALSE", True),
+        ("x > 10000", False),  # statistics decide
+        ("x = 5 OR p IS NULL", False),
+    ],
+)
+def test_a_condition_that_no_row_can_fulfil_is_said(table, where, never):
+    plan = table.plan(where)
+    line = "no row can match: the condition is never TRUE, whatever the statistics say"
+    assert (line in plan.explain()) is (line in plan.explain(format="html")) is never
+    assert json.loads(plan.explain(format="json"))["never_true"] is never
+    assert not never or not len(plan.kept)
+
+
 def test_phases_follow_the_containers(table):
     plan = table.plan("p IN (1, 2) AND x >= 150 AND k = 7919 * 233 % 1000")
     found = phases(plan)

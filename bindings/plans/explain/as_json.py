@@ -20,6 +20,7 @@ def as_json(e: Explanation) -> str:
     out: dict[str, Any] = {
         "predicate": e.condition,
         "rewritten": e.rewritten,
+        "never_true": e.never_true,
         "skipping": e.skipping,
         "kind": e.kind,
         "unit": e.unit,

@@ -54,6 +54,8 @@ def summary(e: Explanation) -> Iterator[str]:
         )
     ]
     yield f"keeps {', '.join(parts)}"
+    if e.never_true:
+        yield "no row can match: the condition is never TRUE, whatever the statistics say"
     if scan.logical_rows != scan.rows:
         yield f"live rows: {number(scan.logical_rows)} of {number(total.logical_rows)}"
     yield f"skipping {e.skipping} ({e.kind})"

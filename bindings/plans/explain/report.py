@@ -13,6 +13,7 @@ from skipstone.bindings.plans.explain.predicate import explain as explain_predic
 from skipstone.bindings.plans.explain.reasons import KeptReason
 from skipstone.bindings.plans.explain.unused import UnusedPart
 from skipstone.ir.node import Reason, not_understood
+from skipstone.ir.simplify import FALSE
 
 if TYPE_CHECKING:
     from skipstone.bindings.plans.plan import Plan
@@ -28,6 +29,7 @@ class Explanation:
     Attributes:
         condition: The condition as it was understood, as SQL; None: there is none.
         rewritten: The condition over statistics.
+        never_true: True if no row can match, whatever the statistics, as with x > 5 AND x < 3.
         skipping, kind: As in `Plan`.
         unit: The kind of the containers: "row groups", "files".
         containers, kept: How many were planned, and how many are kept.
@@ -56,6 +58,7 @@ class Explanation:
 
     condition: str | None
     rewritten: str | None
+    never_true: bool
     skipping: str
     kind: str
     unit: str
@@ -99,6 +102,7 @@ def explanation_of(
     return Explanation(
         condition=None if p is None else p.expr,
         rewritten=None if p is None else p.rewritten,
+        never_true=p is not None and p.program.can_match == FALSE,
         skipping=plan.skipping,
         kind=plan.kind,
         unit=plan.table.unit,
