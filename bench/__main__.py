@@ -14,8 +14,10 @@ from bench.report.markdown import (
     BEGIN,
     COMPARISON,
     END,
+    FIGURES,
     README,
     comparison,
+    highlights,
     markdown,
     replace_block,
 )
@@ -85,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--save",
         action="store_true",
-        help=f"write figures and plots to bench/{FOLDER.name}, and the table to {README.name}",
+        help=f"write figures and plots to bench/{FOLDER.name}, tables to {README.name} and docs/",
     )
     args = parser.parse_args(given)
     for name in args.workload:
@@ -129,10 +131,8 @@ def _keep(measured: Mapping[str, Any]) -> None:
     save(FOLDER, measured)
     results = load(FOLDER, WORKLOADS)
     written = [f"{name}.json" for name in measured]
-    if replace_block(README, markdown(results)):
-        written.append(README.name)
-    if replace_block(COMPARISON, comparison(results)):
-        written.append(COMPARISON.name)
+    blocks = {README: highlights, FIGURES: markdown, COMPARISON: comparison}
+    written += [path.name for path, text in blocks.items() if replace_block(path, text(results))]
     try:
         written += [path.name for path in draw(results, FOLDER / PLOTS)]
     except ImportError as e:
@@ -145,7 +145,7 @@ def _command(name: str, given: list[str]) -> int:
         "compare": "Show what got slower by more than the spread: each run's median lies beyond "
         "nine tenths of the other's rounds, and they differ by 10 %.",
         "table": f"Print the figures as Markdown. `--save` writes it between {BEGIN} and {END} in "
-        f"{README.name}, if these lines exist.",
+        f"{FIGURES.name}, and a few of them in {README.name}.",
         "plot": "Draw the figures: time over n, share of the read bandwidth, peers.",
     }
     parser = argparse.ArgumentParser(prog=f"python -m bench {name}", description=about[name])

@@ -56,10 +56,12 @@ def test_a_run_keeps_every_contestant(measured: dict[str, Any]) -> None:
 def test_saving_keeps_other_workloads(
     measured: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    readme = tmp_path / "README.md"
-    readme.write_text(f"{markdown.BEGIN}\n{markdown.END}\n")
+    readme, figures = tmp_path / "README.md", tmp_path / "figures.md"
+    for path in (readme, figures):
+        path.write_text(f"{markdown.BEGIN}\n{markdown.END}\n")
     monkeypatch.setattr(command, "FOLDER", tmp_path)
     monkeypatch.setattr(command, "README", readme)
+    monkeypatch.setattr(command, "FIGURES", figures)
     monkeypatch.setattr(command, "COMPARISON", tmp_path / "comparison.md")
     monkeypatch.setattr(command, "draw", lambda results, folder: [])
     save(tmp_path, {**made_up(), "latency": made_up()["ranges"]})
@@ -67,7 +69,8 @@ def test_saving_keeps_other_workloads(
     kept = load(tmp_path, WORKLOADS)
     assert list(kept) == ["ranges", "latency"]
     assert kept["ranges"]["title"] != "made up" and kept["latency"]["title"] == "made up"
-    assert "| `ranges` |" in readme.read_text()
+    assert "| `ranges` |" in figures.read_text()
+    assert "| judge 10 million containers" in readme.read_text()
 
 
 def test_scaling_in_small() -> None:
@@ -233,12 +236,23 @@ def test_nothing_to_draw(tmp_path: Path) -> None:
     save(tmp_path, {"power": as_json(Report("nothing"), Options(), machine())})
     assert command.main(["plot", str(tmp_path)]) == 0
     assert list(tmp_path.rglob("*.png")) == []
-    assert markdown.markdown(load(tmp_path)) == ""
+    assert markdown.markdown(load(tmp_path)) == markdown.highlights(load(tmp_path)) == ""
 
 
-def test_readme_shows_the_saved_results() -> None:
+def test_readme_and_figures_show_the_saved_results() -> None:
     saved = load(FOLDER, WORKLOADS)
     assert saved.keys() <= WORKLOADS.keys()
     assert set(USUAL) <= WORKLOADS.keys()
-    block = f"{markdown.BEGIN}\n{markdown.markdown(saved)}\n{markdown.END}"
-    assert block in markdown.README.read_text(encoding="utf-8")
+    for path, text in (
+        (markdown.README, markdown.highlights(saved)),
+        (markdown.FIGURES, markdown.markdown(saved)),
+    ):
+        block = f"{markdown.BEGIN}\n{text}\n{markdown.END}"
+        assert block in path.read_text(encoding="utf-8")
+
+
+def test_every_highlight_is_measured() -> None:
+    """A workload or group of another name would leave the README without a word."""
+    text = markdown.highlights(load(FOLDER, WORKLOADS))
+    assert [words for words in markdown.SHOWN.values() if f"| {words} |" not in text] == []
+    assert [name for name in markdown.IN_SPARK if f"| `{name}`, " not in text] == []

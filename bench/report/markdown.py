@@ -1,7 +1,8 @@
-"""`python -m bench table`: write results as Markdown, and into a block of README.md."""
+"""`python -m bench table`: write results as Markdown, and into blocks of README.md and docs/."""
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -14,21 +15,76 @@ from bench.report.show import figure
 
 BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
 README: Final = Path(__file__).parents[2] / "README.md"
+FIGURES: Final = Path(__file__).parents[2] / "docs" / "figures.md"
 COMPARISON: Final = Path(__file__).parents[2] / "docs" / "comparison.md"
+# What README.md shows: workload and group -> words. Wins and losses, from memory to whole queries.
+SHOWN: Final = {
+    ("ranges", ""): "judge 10 million containers in memory",
+    ("files", "paths to row groups"): "plan over 20 Parquet files of 500 row groups",
+    ("hive", "in one folder"): "plan over 20,000 Hive files, for one folder",
+    ("delta", "stats_parsed"): "plan over a million Delta files (parsed)",
+    ("delta", "JSON"): "plan over a million Delta files (JSON)",
+    ("iceberg", "three tests, by bounds"): "plan over 200,000 Iceberg files",
+    ("first", "a fresh process, one id in 10,000 files"): "plan 10,000 files in a fresh process",
+    ("rows", "one"): "read rows of one sorted file",
+    ("rows", "orders"): "read rows of 64 files, sorted by another column",
+    ("rows", "delta"): "read rows of a Delta table of 256 files",
+    ("rows", "iceberg"): "read rows of an Iceberg table of 256 files",
+    ("files", "paths to the number of matching rows"): "count rows in tiny row groups",
+}
+SHOWN_PEERS: Final = ("pyarrow", "Polars", "DuckDB", "DataFusion", "deltalake", "pyiceberg")
+IN_SPARK: Final = ("tpch", "tpcds", "tpcds_delta", "tpch_s3")
+SHARE_OF_SPARK: Final = re.compile(r"(.*): the sum.*, as a share of plain Spark's")
 # Workloads that compare what users call: from paths or open tables to files or rows.
 COMPARED: Final = ("files", "delta", "hive", "iceberg", "scaling", "membership")
 ON_DEVICE: Final = ("gpu",)  # its peers are others, so it has a table of its own
+MEANS: Final = (
+    "Each engine's time divided by Skipstone's, median over rounds; above 1, Skipstone is faster:"
+)
 PRUNING: Final = ("lakes", "power")  # which files an engine leaves out, not how fast
 
 
 def markdown(results: Mapping[str, Any]) -> str:
-    """Return a table of peers, a row per workload and group; then requirements and runs, folded."""
+    """Return what docs/figures.md shows: tables of peers, then requirements, and where they ran."""
     there = {name: results[name] for name in ON_DEVICE if name in results}
     here = {name: found for name, found in results.items() if name not in there}
     blocks = [
         _peers(here),
         *(_peers({name: found}, f"`{name}`, {found['title']}. ") for name, found in there.items()),
         _requirements(results),
+    ]
+    return "\n\n".join(b for b in blocks if b)
+
+
+def highlights(results: Mapping[str, Any]) -> str:
+    """Return what README.md shows: a few rows of each kind, and how many requirements are met."""
+    found = _rows_of_peers({name: results[name] for name, _ in SHOWN if name in results})
+    shown = {key: found[key] for key in SHOWN if key in found}
+    engines = [e for e in SHOWN_PEERS if any(e in row for row in shown.values())]
+    rows = [
+        (SHOWN[key], *(figure(row[e]) if e in row else "–" for e in engines))
+        for key, row in shown.items()
+    ]
+    sums = [
+        (f"`{name}`, {match[1]}", figure(float(q["value"])))
+        for name in IN_SPARK
+        if name in results
+        for q in results[name]["requirements"]
+        if (match := SHARE_OF_SPARK.fullmatch(q["text"]))
+    ]
+    checked = [q for found in results.values() for q in found["requirements"]]
+    met = sum(q["met"] for q in checked)
+    told = (
+        f"{met} of {len(checked)} requirements of the benchmarks are met; "
+        "[docs/figures.md](docs/figures.md) lists all figures, those that miss included."
+    )
+    in_spark = "All queries of TPC-H and TPC-DS in Spark, with `sks.enable(spark)`:"
+    blocks = [
+        _filled(MEANS) if rows else "",
+        _table(("", *engines), rows, "l" + "r" * len(engines)) if rows else "",
+        in_spark if sums else "",
+        _table(("tables", "share of plain Spark's time"), sums, "lr") if sums else "",
+        _filled(told) if checked else "",
     ]
     return "\n\n".join(b for b in blocks if b)
 
@@ -58,32 +114,18 @@ def _requirements(workloads: Mapping[str, Any]) -> str:
         )
         for name, q in checked
     ]
-    missed = [
-        f"{name}: {q['text']}, {figure(float(q['value']))}" for name, q in checked if not q["met"]
+    missed = sum(not q["met"] for _, q in checked)
+    blocks = [
+        f"{len(checked) - missed} of {len(checked)} requirements are met.",
+        _table(("workload", "requirement", "figure", "bar", "met"), rows, "llrrl"),
+        _ran(workloads),
     ]
-    summary = f"{len(checked) - len(missed)} of {len(checked)} requirements are met" + "".join(
-        f"; not {m}" for m in missed
-    )
-    inside = "\n\n".join(
-        b
-        for b in (
-            _table(("workload", "requirement", "figure", "bar", "met"), rows, "llrrl"),
-            _ran(workloads),
-        )
-        if b
-    )
-    told = _filled(f"<summary>{summary}</summary>")
-    return f"<details>\n{told}\n\n{inside}\n\n</details>" if rows else ""
+    return "\n\n".join(b for b in blocks if b) if rows else ""
 
 
 def _peers(workloads: Mapping[str, Any], about: str = "") -> str:
     """Return a table of each engine's best contestant, as a multiple of Skipstone's time."""
-    found: dict[tuple[str, str], dict[str, float]] = {}
-    for name, workload in workloads.items():
-        for t in workload["timings"]:
-            if t["engine"] not in (OWN, BANDWIDTH) and "to_own" in t:
-                row = found.setdefault((name, t["group"]), {})
-                row[t["engine"]] = min(t["to_own"]["median"], row.get(t["engine"], float("inf")))
+    found = _rows_of_peers(workloads)
     engines = list(dict.fromkeys(engine for row in found.values() for engine in row))
     rows = [
         (
@@ -92,15 +134,22 @@ def _peers(workloads: Mapping[str, Any], about: str = "") -> str:
         )
         for (name, group), row in found.items()
     ]
-    means = (
-        f"{about}Each engine's time divided by Skipstone's, median over rounds; above 1, Skipstone "
-        "is faster:"
-    )
     return (
-        f"{_filled(means)}\n\n{_table(('', *engines), rows, 'l' + 'r' * len(engines))}"
+        f"{_filled(about + MEANS)}\n\n{_table(('', *engines), rows, 'l' + 'r' * len(engines))}"
         if rows
         else ""
     )
+
+
+def _rows_of_peers(workloads: Mapping[str, Any]) -> dict[tuple[str, str], dict[str, float]]:
+    """Return workload and group -> engine -> its best time, as a multiple of Skipstone's."""
+    found: dict[tuple[str, str], dict[str, float]] = {}
+    for name, workload in workloads.items():
+        for t in workload["timings"]:
+            if t["engine"] not in (OWN, BANDWIDTH) and "to_own" in t:
+                row = found.setdefault((name, t["group"]), {})
+                row[t["engine"]] = min(t["to_own"]["median"], row.get(t["engine"], float("inf")))
+    return found
 
 
 def _ran(workloads: Mapping[str, Any]) -> str:
