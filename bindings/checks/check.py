@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from skipstone.bindings.tables.table import Table
 
 MAX_SHOWN: Final = 20  # wrong statistics that the text shows
+BLOCK: Final = 1 << 12  # containers whose figures are in memory at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,27 +118,41 @@ def check(
     containers = _sampled(plan.kept, sample)
     names = list(dict.fromkeys(leaf.path[0] for leaf in leaves))
     plan.table.load([leaf.path for leaf in leaves])
-    found: list[RowFigures] = list(
-        read_in_order(
-            lambda i: [figures_of(plan.only(np.array([i]), names).to_batches(), leaves)],
-            containers.tolist(),
-            Track("checking", len(containers), plan.table.unit),
-        )
+    figures = read_in_order(
+        lambda i: [figures_of(plan.only(np.array([i]), names).to_batches(), leaves)],
+        containers.tolist(),
+        Track("checking", len(containers), plan.table.unit),
     )
-    wrong = [(c, "") for c in refuted_rows(plan, containers, [f.rows for f in found])]
+    rows, wrong = 0, []
+    for first in range(0, len(containers), BLOCK):
+        part = containers[first : first + BLOCK]
+        found = list(itertools.islice(figures, len(part)))
+        rows += sum(f.rows for f in found)
+        wrong += _wrong_in(plan, leaves, part, found)
+    return StatisticsCheck(
+        plan.table.unit,
+        len(plan.verdicts),
+        len(containers),
+        rows,
+        tuple(show_path(leaf.path) for leaf in leaves),
+        tuple(wrong),
+    )
+
+
+def _wrong_in(
+    plan: Plan,
+    leaves: Sequence[Leaf],
+    containers: npt.NDArray[np.int64],
+    found: Sequence[RowFigures],
+) -> list[WrongStatistic]:
+    """Return the wrong statistics of some containers, in table order."""
+    wrong = [(claim, "") for claim in refuted_rows(plan, containers, [f.rows for f in found])]
     for i, leaf in enumerate(leaves):
         figures = [f.columns[i] for f in found]
         name = show_path(leaf.path)
         wrong += [(claim, name) for claim in refuted(plan, leaf, containers, figures)]
     wrong.sort(key=lambda one: one[0].at)
-    return StatisticsCheck(
-        plan.table.unit,
-        len(plan.verdicts),
-        len(containers),
-        sum(f.rows for f in found),
-        tuple(show_path(leaf.path) for leaf in leaves),
-        tuple(_described(plan, containers, claim, name) for claim, name in wrong),
-    )
+    return [_described(plan, containers, claim, name) for claim, name in wrong]
 
 
 def _chosen(plan: Plan, columns: Sequence[str] | None) -> list[Leaf]:

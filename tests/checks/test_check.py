@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import skipstone as ss
+from skipstone.bindings.checks import check
 from tests.support.shell import run
 from tests.support.tables.delta_log import Log, Written, delta_schema, simple
 from tests.support.tables.footers import MAX, MAX_EXACT, MIN, NULLS, restate
@@ -166,11 +167,13 @@ def test_tables_with_partitions_structs_and_deleted_rows_are_right(tmp_path):
         assert checked.rows == {"vectors": 37}.get(name, 5)
 
 
-def test_columns_and_samples(tmp_path):
+def test_columns_and_samples(tmp_path, monkeypatch):
+    monkeypatch.setattr(check, "BLOCK", 4)
     path = tmp_path / "t.parquet"
     pq.write_table(pa.table({"x": range(100), "y": range(100)}), path, row_group_size=10)
     restate(path, {MAX: long(10**6)}, 1)
     table = ss.scan_parquet(str(path))
+    assert [w.row_group for w in table.check().wrong] == list(range(10))
     assert table.check("x").ok
     assert table.check(["x"]).columns == ("x",)
     few = table.check(["y"], sample=3)
