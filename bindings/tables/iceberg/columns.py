@@ -62,6 +62,8 @@ class FileColumns(Mapping[Path, ColumnStatistics]):
             raw = partition_raw(f, files)
             if raw.row_count is not None:
                 return raw
+        if leaf.id in self._fields.remapped:
+            return ColumnStatistics()
         low, high = (_bounds(files, number, leaf) for number in (LOWER, UPPER))
         values, nulls, nans = (files.counts(number, leaf.id) for number in (VALUES, NULLS, NANS))
         if low is not None and high is not None and pa.types.is_floating(leaf.type):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -85,10 +85,13 @@ class TableFields:
     Args:
         schema: pyiceberg's schema.
         others: All schemas of the table, by id.
+        mapping: The name mapping for files without ids; None if the table has none.
     """
 
-    def __init__(self, schema: Any, others: Mapping[int, Any]) -> None:
-        self.iceberg, self.others = schema, others
+    def __init__(
+        self, schema: Any, others: Mapping[int, Any], mapping: Sequence[Any] | None = None
+    ) -> None:
+        self.iceberg, self.others, self.mapping = schema, others, mapping
         self.schema: pa.Schema = pa.schema([field_of(f) for f in schema.fields])
 
     @cached_property
@@ -100,6 +103,27 @@ class TableFields:
     def by_id(self) -> Mapping[int, Leaf]:
         """All leaves, by id."""
         return {leaf.id: leaf for leaf in self.leaves.values()}
+
+    @cached_property
+    def remapped(self) -> frozenset[int]:
+        """The ids of the leaves that may come from other columns of files than when these came in.
+
+        Files without ids were counted under the names that their columns had. If such a name is
+        given to another column later, the mapping drops it from the first one. Readers then find
+        the first column under another name, or not at all, but its counts and bounds stay.
+        """
+        if self.mapping is None:
+            return frozenset()
+        schemas = {s.schema_id: s for s in (self.iceberg, *self.others.values())}
+        if any(number not in schemas for number in range(max(schemas))):  # names were forgotten
+            return frozenset(self.by_id)
+        used: dict[int, set[str]] = {}
+        for schema in schemas.values():
+            for f in _all_fields(schema.fields):
+                used.setdefault(f.field_id, set()).add(f.name)
+        read = {f.field_id: set(f.names) for f in _all_mapped(self.mapping)}
+        lost = {number for number, names in used.items() if not names <= read.get(number, set())}
+        return frozenset(_ids_below(self.iceberg.fields, lost, False))
 
     def changed(self, number: int) -> bool:
         """Return True if a column has different types in the table's schemas."""
@@ -118,6 +142,28 @@ def _leaves(fields: Any, above: Path) -> Iterator[Leaf]:
             yield from _leaves(f.field_type.fields, path)
         elif kind not in ("ListType", "MapType"):
             yield Leaf(path, f.field_id, kind, arrow_of(f.field_type))
+
+
+def _all_fields(fields: Any) -> Iterator[Any]:
+    """Yield fields and those of structs, outside of lists and maps."""
+    for f in fields:
+        yield f
+        yield from _all_fields(getattr(f.field_type, "fields", ()))
+
+
+def _all_mapped(mapping: Sequence[Any]) -> Iterator[Any]:
+    for m in mapping:
+        yield m
+        yield from _all_mapped(m.fields)
+
+
+def _ids_below(fields: Any, lost: Container[int], inside: bool) -> Iterator[int]:
+    """Yield the ids of the leaves that are lost, or lie in a lost struct."""
+    for f in fields:
+        own, below = inside or f.field_id in lost, getattr(f.field_type, "fields", ())
+        if own and not below:
+            yield f.field_id
+        yield from _ids_below(below, lost, own)
 
 
 def _type_of(schema: Any, number: int) -> Any:

@@ -144,6 +144,8 @@ def _field(field: Any, at: int, fields: TableFields) -> SpecField | None:
         return None
     if leaf.kind == "UUIDType" and transform.name != "identity":
         return None  # its bytes are hashed, and the column holds text
+    if leaf.id in fields.remapped and transform.name != "identity":
+        return None  # the transform saw another column
     source = from_arrow(leaf.type)
     # The transform of a promoted column saw the earlier type. Hashes stay the same; results that
     # are truncated, or that wrap at the ends of the type, do not.

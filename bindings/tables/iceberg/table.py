@@ -61,7 +61,7 @@ class IcebergTable(Table):
         self.source, self.snapshot, self._meter = source, snapshot, Meter()
         self.files_io = file_io_of(source)
         self.version: int | None = None if snapshot is None else snapshot.snapshot_id
-        self.fields = TableFields(schema, source.schemas())
+        self.fields = TableFields(schema, source.schemas(), _mapping_of(source))
         self.specs: Mapping[int, Spec] = {
             number: Spec(spec, self.fields) for number, spec in source.specs().items()
         }
@@ -257,6 +257,15 @@ class IcebergTable(Table):
     def __repr__(self) -> str:
         manifests = counted(len(self.manifests), "manifests")
         return f"IcebergTable(snapshot {self.version}, {manifests}, {self._shown_columns()})"
+
+
+def _mapping_of(source: Any) -> Sequence[Any] | None:
+    """Return the name mapping of a table; None if it has none, empty if it cannot be read."""
+    try:
+        mapping = source.name_mapping()
+    except ValueError:
+        return ()
+    return None if mapping is None else list(mapping.root)
 
 
 def _read_manifest_list(source: Any, snapshot: Any, files_io: FileIO) -> Sequence[Any]:

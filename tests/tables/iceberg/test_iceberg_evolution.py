@@ -185,6 +185,56 @@ def test_imported_files(tmp_path):
     assert table.plan("x = 3").files == ()
 
 
+def imported(folder):
+    """Return a table of two imported files without ids."""
+    struct = pa.struct([("a", pa.int64()), ("b", pa.int64())])
+    kinds = StructType(NestedField(4, "a", LongType()), NestedField(5, "b", LongType()))
+    source = make(
+        folder,
+        Schema(
+            NestedField(1, "x", LongType()),
+            NestedField(2, "y", LongType()),
+            NestedField(3, "st", kinds),
+        ),
+    )
+    paths = [str(folder / f"{k}.parquet") for k in range(2)]
+    for k, path in enumerate(paths):
+        st = pa.array([{"a": k, "b": 100 + k}], struct)
+        pq.write_table(pa.table({"x": [k], "y": [100 + k], "st": st}), path)
+    source.add_files(paths)
+    return source.refresh()
+
+
+def renamed(source, *names):
+    for old, new in names:
+        with source.update_schema() as update:
+            update.rename_column(old, new)
+        source = source.refresh()
+    return source
+
+
+def test_statistics_of_files_whose_columns_are_found_by_other_names(tmp_path):
+    """A name that is given to another column leads to that one, in files without ids."""
+    swapped = imported(tmp_path / "swapped")
+    swapped = renamed(swapped, ("x", "z"), ("y", "x"), ("z", "y"))
+    swapped = renamed(swapped, ("st.a", "c"), ("st.b", "a"), ("st.c", "b"))
+    table = ss.scan_iceberg(swapped)
+    assert table.plan("y = 101").to_arrow().to_pylist() == [
+        {"y": 101, "x": 1, "st": {"b": 101, "a": 1}}
+    ]
+    assert table.plan("coalesce(x, 7) = 0 AND st.a < 100 AND st.b >= 100").count() == 1
+    assert table.plan("x > 99 OR st.a > 99").count() == 0
+    taken = renamed(imported(tmp_path / "taken"), ("x", "z"), ("st", "old"))
+    with taken.update_schema() as update:
+        update.add_column("x", LongType())
+        update.add_column("st", StructType(NestedField(9, "a", LongType())))
+    table = ss.scan_iceberg(taken.refresh())
+    assert table.plan("z IS NULL AND old.a IS NULL AND x < 1 AND st.a = 0").count() == 1
+    # Names that lead to the same columns as before change nothing.
+    table = ss.scan_iceberg(renamed(imported(tmp_path / "renamed"), ("x", "z"), ("st.a", "c")))
+    assert len(table.plan("z = 0").files) == 1 and table.plan("st.c IS NULL").files == ()
+
+
 def test_partitions_of_promoted_columns(tmp_path):
     """Hashes of a promoted column are those of its earlier type; truncated values are not used."""
     source = make(
