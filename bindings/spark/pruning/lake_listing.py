@@ -62,7 +62,8 @@ class LakeListing:
 
     def filtered_partitions(self, filters: DynamicFilters) -> Mask:
         """Return the files whose partition may hold a row that joins need, bool, shape (n,)."""
-        statistics = self.table.statistics.of_partitions(self.table.partition_columns)
+        statistics = self.table.statistics_in(filters.session.timezone)
+        statistics = statistics.of_partitions(self.table.partition_columns)
         verdicts = np.full(statistics.num_containers, Verdict.MAYBE, np.uint8)
         return self._not_never(filters.judged(statistics, verdicts))
 

@@ -1,5 +1,6 @@
 """The files that Delta or Iceberg selected for a scan: judged only where the table knows them."""
 
+import datetime as dt
 import json
 
 import deltalake
@@ -9,12 +10,20 @@ import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType
 
+import skipstone as ss
+from skipstone.bindings.filters.scan import DynamicFilters
 from skipstone.bindings.predicates.predicate import PruningPredicate
 from skipstone.bindings.predicates.sql import parse
-from skipstone.bindings.spark.pruning.lake_listing import delta_listing, iceberg_listing
+from skipstone.bindings.spark.pruning.lake_listing import (
+    LakeListing,
+    delta_listing,
+    iceberg_listing,
+)
 from skipstone.bindings.spark.pruning.scan_files import UnjudgedFiles
 from skipstone.bindings.tables.iceberg.fields import ids_of
 from skipstone.ir.errors import UnsupportedForm
+from skipstone.ir.session import Session
+from tests.support.tables.delta_log import Log, Written, delta_schema
 from tests.support.tables.iceberg_tables import append, make
 
 SCHEMA = pa.schema([("x", pa.int64()), ("s", pa.string())])
@@ -123,6 +132,26 @@ def test_other_types_are_not_judged(listed, tmp_path):
     other = pa.schema([("x", pa.int32()), ("s", pa.string())])
     with pytest.raises(UnjudgedFiles, match="x has another type"):
         listing.keep_mask(predicate("x = 1", other), np.ones(3, np.bool_), case_sensitive=True)
+
+
+def test_partition_values_without_a_zone_are_in_the_sessions_zone_for_joins_too(tmp_path):
+    """Delta's older writers store such texts."""
+    log = Log(tmp_path / "t", delta_schema("x BIGINT, k TIMESTAMP"), ["k"])
+    for hour in range(3):
+        log.add(Written([{"x": hour}], {"k": f"2024-07-01 0{hour}:30:00"}))
+    table = ss.scan_delta(str(log.folder))
+    every = np.ones(3, np.bool_)
+    listing = LakeListing(table, ["a", "b", "c"], np.ones(3, np.int64), np.arange(3), pa.schema([]))
+    instant = dt.datetime(2024, 7, 1, 5, 30, tzinfo=dt.UTC)  # 01:30 in New York
+    keys = pa.table({"k": pa.array([instant], pa.timestamp("us", "UTC"))})
+    collector = ss.DynamicFilterCollector(["k"], keys.schema)
+    collector.add(keys)
+    session = Session("America/New_York")
+    filters = DynamicFilters((ss.DynamicFilter(collector.finish()),), table.schema, session)
+    assert listing.filtered_partitions(filters).tolist() == [False, True, False]
+    asked = PruningPredicate(parse("x >= 0")[0], table.schema, timezone="America/New_York")
+    kept = listing.keep_mask(asked, every, case_sensitive=True, filters=filters)
+    assert kept.tolist() == [False, True, False]
 
 
 def test_ids():
