@@ -200,15 +200,23 @@ class _Reader:
     def as_InSet(self, tree: Tree) -> Node:
         """Translate an IN list of more than ten values.
 
-        The values have the subject's type; the tree does not repeat it.
+        The values have the subject's type; the tree does not repeat it. Where the list holds NULL
+        and no NaN, Spark's generated code returns NULL for NaN, but Spark's interpreter returns
+        FALSE (seen in 4.1 and 4.3).
         """
         subject, members = self.node(tree["parts"][0]), tree["parts"][1]
         dtype = type_named(tree["subject"])
         values = [None if dtype is None else value_of(m, dtype) for m in members]
         known = [v for v in values if v is not None]
-        if len(known) == len(values):
+        if dtype is None or len(known) < len(values):
+            return self.opaque(tree, "the values are not understood")
+        given = [v for v in known if v.value is not None]
+        if dtype.kind is not Kind.FLOAT or len(given) == len(known):
             return member(subject, known)
-        return self.opaque(tree, "the values are not understood")
+        why = "Spark returns NULL or FALSE for NaN in a list of more than ten values with NULL"
+        number = Node(Op.NOT, (Node(Op.EQ, (subject, literal(math.nan, dtype))),))
+        null = Node(Op.AND, (literal(None, ty.BOOL), Node(Op.OR, (number, opaque("NaN", why)))))
+        return Node(Op.OR, (member(subject, given), null))
 
     def as_Like(self, tree: Tree) -> Node:
         subject, pattern, escape = tree["parts"]

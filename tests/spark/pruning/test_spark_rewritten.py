@@ -1,5 +1,6 @@
 """`prune` never misjudges columns that the optimiser rewrites, renames or copies."""
 
+import math
 import re
 
 import pyarrow as pa
@@ -342,3 +343,33 @@ def test_a_replaced_file_is_read_and_reported(spark, tmp_path):
     assert sorted(p.rpartition("/")[2] for p in small.inputFiles()) == ["0.parquet", "2.parquet"]
     assert rows_of(small) == rows_of(df.where("x = 1")) == ["Row(x=1)"] * 2
     assert files_opened(small) == [2]
+
+
+ELEVEN = ", ".join(f"{k}.5D" for k in range(11))
+
+
+@pytest.mark.parametrize("mode", ["FALLBACK", "NO_CODEGEN"])
+@pytest.mark.parametrize(
+    "where, files",
+    [
+        (f"d NOT IN ({ELEVEN}, NULL)", 0),
+        (f"NOT coalesce(d IN ({ELEVEN}, NULL), true)", 3),
+        (f"coalesce(d NOT IN ({ELEVEN}, NULL), false)", 3),
+        (f"(d IN ({ELEVEN}, NULL)) IS NOT NULL", 3),
+        (f"d IN ({ELEVEN}, NULL)", 2),
+        (f"d NOT IN ({ELEVEN}, 'NaN', NULL)", 0),
+        ("NOT coalesce(d IN (3D, NULL), true)", 0),
+    ],
+)
+def test_nan_beside_null_in_a_list(spark, tmp_path, where, files, mode):
+    """Spark's interpreter returns FALSE for NaN in a long list; its generated code, NULL."""
+    for d in (math.nan, 1.0, 1.5):
+        pq.write_table(pa.table({"id": [1, 2], "d": [d, d]}), tmp_path / f"{d}.parquet")
+    generated = {"spark.sql.codegen.factoryMode": mode, "spark.sql.codegen.wholeStage": "false"}
+    with settings(spark, generated if mode == "NO_CODEGEN" else {}):
+        df = spark.read.parquet(str(tmp_path)).where(where)
+        expected = ids(df)
+        small = prune(df)
+        assert ids(small) == expected and len(small.inputFiles()) == files, pruned(small)
+        with enabled(spark):
+            assert ids(again(df)) == expected
