@@ -53,6 +53,13 @@ GREGORIAN: Final = -141_427  # 1582-10-15, days since 1970
 SETTLED: Final = -2_208_988_800  # 1900-01-01, seconds since 1970
 
 
+# Source: Java, `ZoneId.of`; Spark, `SparkDateTimeUtils.getZoneId`, which also reads hours and
+# minutes of one digit.
+_OFFSET: Final = re.compile(
+    r"(?:UTC|GMT|UT)?([+-])(\d{1,2}(?::\d{1,2}|:\d{2}:\d{2})?|\d{4}|\d{6})", re.ASCII
+)
+
+
 @functools.lru_cache(maxsize=64)
 def zone_of(name: str) -> dt.tzinfo:
     """Return a time zone by Spark's names: a region, `UTC`, or an offset such as `+05:30`.
@@ -65,10 +72,11 @@ def zone_of(name: str) -> dt.tzinfo:
             f"timezone is {name!r}; expected a region such as 'Europe/Berlin' "
             "or an offset such as '+01:00'"
         )
-    if name.upper() in ("UTC", "Z", "GMT", "ETC/UTC"):
+    if name.upper() in ("UTC", "Z", "GMT", "UT", "ETC/UTC"):
         return dt.UTC
-    if m := re.fullmatch(r"(?:UTC|GMT)?([+-])(\d{1,2})(?::?(\d{2}))?(?::?(\d{2}))?", name):
-        hours, minutes, seconds = (int(g or 0) for g in m.groups()[1:])
+    if m := _OFFSET.fullmatch(name):
+        parts = m[2].split(":") if ":" in m[2] else re.findall("..?", m[2])
+        hours, minutes, seconds = (*map(int, parts), 0, 0)[:3]
         delta = dt.timedelta(hours=hours, minutes=minutes, seconds=seconds)
         if delta > FARTHEST or minutes > 59 or seconds > 59:
             raise ValueError(

@@ -168,9 +168,10 @@ def instant_of(wall: int, to: DType, session: Session) -> int:
 
 
 _DATE = re.compile(r"\+?(\d{4,7})(?:-(\d{1,2})(?:-(\d{1,2}))?)?", re.ASCII)
+# Spark reads a zone only behind seconds.
 _TIME = re.compile(
-    r"[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,6}))?)?"
-    r"\s*(Z|UTC|[+-]\d{1,2}:\d{2}|[A-Z][A-Za-z_]+(?:/[A-Z][A-Za-z_]+)+)?",
+    r"[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,6}))?"
+    r"\s*(Z|(?:UTC|GMT|UT)?[+-][\d:]+|UTC|GMT|UT|[A-Z][A-Za-z_]+(?:/[A-Z][A-Za-z_]+)+)?)?",
     re.ASCII,
 )
 # Texts that Spark reads as a time of day, except those with AM or PM.
@@ -241,12 +242,15 @@ def from_text(text: str, to: DType, session: Session) -> int | float:
             hour, minute, second = (int(g or 0) for g in m.groups()[:3])
             micros = (hour * 3600 + minute * 60 + second) * 10**6 + int((m[4] or "").ljust(6, "0"))
             return micros_to(micros, to)
-        case Kind.TIMESTAMP if m := _DATE.match(text):
+        # Unlike a date, a time has a year of at most six digits.
+        case Kind.TIMESTAMP if (m := _DATE.match(text)) and len(m[1]) <= 6:
             micros = _days(m, refusal) * DAY
+            if micros >= 2**63:
+                raise refusal
             rest = text[m.end() :]
             if not rest:
                 return instant_of(micros, to, session) if to.zoned else micros_to(micros, to)
-            if (t := _TIME.fullmatch(rest)) is None or m[3] is None or len(m[1]) > 6:
+            if (t := _TIME.fullmatch(rest)) is None or m[3] is None:
                 raise refusal
             hour, minute, second = (int(g or 0) for g in t.groups()[:3])
             if hour > 23 or minute > 59 or second > 59:
