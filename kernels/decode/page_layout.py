@@ -5,7 +5,7 @@ Source: Apache Parquet, `parquet.thrift`, "Page Index" of its documentation.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -137,16 +137,26 @@ def load_from_disk() -> bool:
     return footer_layout.load_from_disk() and loops.load(HEADERS) is not None
 
 
-def page_slots_of(footer: Bytes) -> Longs | None:
+class PageSlots(NamedTuple):
+    """Where the pages and indexes of a footer's column chunks lie.
+
+    Attributes:
+        slots: Shape (row groups, columns, WIDTH): `CODEC` to `COLUMN_INDEX_SIZE`, with the bits of
+            those that are set in slot 0.
+        rows: The rows of each row group.
+    """
+
+    slots: Longs
+    rows: Longs
+
+
+def page_slots_of(footer: Bytes) -> PageSlots | None:
     """Return where the pages and indexes of a footer's column chunks lie.
 
-    Returns:
-        Slots, shape (row groups, columns, WIDTH): `CODEC` to `COLUMN_INDEX_SIZE`, with the bits of
-        those that are set in slot 0. None: the footer is damaged, encrypted, or its pages are in
-        other files.
+    None: the footer is damaged, encrypted, or its pages are in other files.
     """
     found = structures_of(footer, PAGE_LOCATIONS)
-    return None if found is None else per_group(found)
+    return None if found is None else PageSlots(per_group(found), found.groups[:, 0])
 
 
 def locations_of(index: Bytes) -> Longs | None:

@@ -150,7 +150,17 @@ class FileReader(Reader):
                 own[name] = own_name
             else:
                 constants[name] = pa.nulls(1, self.fields.schema.field(name).type)[0]
-        return source, FileRead(path, parsed, ranges, None, own, constants, deleted)
+        described = {f["name"]: f for f in self.fields.described}
+        return source, FileRead(
+            path,
+            parsed,
+            ranges,
+            None,
+            own,
+            constants,
+            lambda name, values: self._converted(values, described[name]),
+            deleted,
+        )
 
     def read(self, task: FileTask) -> Iterator[pa.RecordBatch]:
         """Yield the selected rows of one file.
@@ -221,14 +231,18 @@ class FileReader(Reader):
             if f["name"] in physical:
                 columns.append(pa.repeat(self._partition_value(f["name"], partition), n))
             elif f["name"] in own:
-                column = batch.column(own[f["name"]])
-                whole = conform(column, f["type"], kind, self.fields.mapped, self.by_id)
-                columns.append(padded(whole, schema.field(f["name"])))
+                columns.append(self._converted(batch.column(own[f["name"]]), f))
             else:
                 columns.append(pa.nulls(n, kind))
         return pa.RecordBatch.from_arrays(
             columns, schema=pa.schema([schema.field(f["name"]) for f in fields])
         )
+
+    def _converted(self, values: pa.Array, field: Mapping[str, Any]) -> pa.Array:
+        """Return a file's column as the table has it."""
+        own = self.fields.schema.field(field["name"])
+        whole = conform(values, field["type"], own.type, self.fields.mapped, self.by_id)
+        return padded(whole, own)
 
     def _partition_value(self, name: str, partition: Mapping[str, str]) -> pa.Scalar:
         """Return a file's value of a partition column.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -64,6 +64,23 @@ def conform(
     return values if values.type == to else pc.cast(values, to)
 
 
+def converter(
+    fields: Iterable[Any], file: pa.Schema, by_id: Mapping[int, tuple[int, Sequence[Any] | None]]
+) -> Callable[[str, pa.Array], pa.Array]:
+    """Return a function that converts a file's values of a column of the table, given by its name.
+
+    Args:
+        fields: The columns that the file has, as pyiceberg's top-level fields.
+        file: The file's columns.
+        by_id: What `columns_by_id` found in the file.
+    """
+    parts = {}
+    for f in fields:
+        at, below = by_id[f.field_id]
+        parts[f.name] = file.field(at).type, f.field_type, below
+    return lambda name, values: conform(values, *parts[name])
+
+
 def has_ids(fields: Iterable[pa.Field]) -> bool:
     """Return True if a file's columns have ids."""
     return any(f.metadata and FIELD_ID in f.metadata for f in fields)
@@ -93,6 +110,13 @@ def columns_by_id(
 
 def _mapping_below(mapping: Sequence[Any] | None, name: str) -> Sequence[Any] | None:
     return None if mapping is None else next((m.fields for m in mapping if name in m.names), ())
+
+
+def within(values: pa.Array, names: Sequence[str]) -> pa.Array:
+    """Return a field of structs, by the names that lead to it."""
+    for name in names:
+        values = pc.struct_field(values, name)
+    return values
 
 
 def default_of(f: Any) -> pa.Scalar:

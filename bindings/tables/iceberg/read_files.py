@@ -15,8 +15,10 @@ import pyarrow.parquet as pq
 from skipstone.bindings.tables.iceberg.conform import (
     columns_by_id,
     conform,
+    converter,
     default_of,
     has_ids,
+    within,
 )
 from skipstone.bindings.tables.iceberg.deletes import FILE_PATH, FILE_POSITION, Delete
 from skipstone.bindings.tables.iceberg.fields import TableFields, field_of
@@ -203,7 +205,8 @@ class FileReader(Reader):
         fields = [f for f in self.fields.iceberg.fields if f.name in needed]
         own = {f.name: schema.names[by_id[f.field_id][0]] for f in fields if f.field_id in by_id}
         constants = {f.name: _missing_value(f, task) for f in fields if f.name not in own}
-        return source, FileRead(task.path, parsed, ranges, None, own, constants, deleted)
+        convert = converter([f for f in fields if f.name in own], schema, by_id)
+        return source, FileRead(task.path, parsed, ranges, None, own, constants, convert, deleted)
 
     def read(self, task: FileTask) -> Iterator[pa.RecordBatch]:
         """Yield the selected rows of one file.
@@ -226,7 +229,7 @@ class FileReader(Reader):
             task.path, task.kind, [*wanted, *top_fields], lambda f: _missing_value(f, task)
         ):
             keys = {
-                n: _within(batch.column(len(wanted) + i), below)
+                n: within(batch.column(len(wanted) + i), below)
                 for i, (n, (_, below)) in enumerate(compared.items())
             }
             live = ~deleted.mask(start, batch.num_rows)
@@ -335,7 +338,7 @@ class FileReader(Reader):
                 self.batches(d.path, d.format, top_fields, default_of), _schema(top_fields)
             )
             return [
-                _within(found.column(i).combine_chunks(), compared[n][1])
+                within(found.column(i).combine_chunks(), compared[n][1])
                 for i, n in enumerate(d.equality)
             ]
 
@@ -388,12 +391,6 @@ def _path_to(field: Any, number: int) -> tuple[str, ...] | None:
         if (below := _path_to(child, number)) is not None:
             return (child.name, *below)
     return None
-
-
-def _within(values: pa.Array, names: Sequence[str]) -> pa.Array:
-    for name in names:
-        values = pc.struct_field(values, name)
-    return values
 
 
 def _required(f: Any) -> pa.Scalar:

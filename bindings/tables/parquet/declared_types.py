@@ -212,10 +212,11 @@ def why_not_judged(table: Iterable[pa.Field], file: pa.Schema, judged: Iterable[
         judged: The columns that the condition uses.
     """
     noted = set(map(_lower, noted_paths(table)))
-    for path, field in noted_paths(file).items():
-        if _lower(path) not in noted and any(
-            _lower(j)[: len(path)] == _lower(path) for j in judged
-        ):
+    paths = [_lower(path) for path in judged]
+    names = {path[0] for path in paths}
+    own = [file.field(i) for i, name in enumerate(file.names) if name.lower() in names]
+    for path, field in noted_paths(own).items():
+        if _lower(path) not in noted and any(j[: len(path)] == _lower(path) for j in paths):
             return (
                 f"its column {'.'.join(path)!r} is {meaning_of(field)}; the table has it as a "
                 f"plain column. {FILTER_ELSEWHERE}"
@@ -233,7 +234,7 @@ def why_not_read(table: Iterable[pa.Field], file: pa.Schema) -> str:
         file: The file's columns.
     """
     noted = {_lower(path): field for path, field in noted_paths(table).items()}
-    for path, field in noted_paths(file).items():
+    for path, field in noted_paths(file).items() if noted else ():
         wanted = noted.get(_lower(path))
         if wanted is not None and VARIANT in map(meaning_of, (field, wanted)):
             if field.type != wanted.type:

@@ -67,6 +67,7 @@ class ParsedFooter:
     ) -> None:
         self.data: Bytes = np.frombuffer(data, np.uint8)
         self._layout: Layout | None = None
+        self._page_rows: Ints | None = None
         self._is_located = False
         if head is not None:
             self.head = head
@@ -134,7 +135,7 @@ class ParsedFooter:
             )
             or (_read_by_python > FEW and page_layout.compiled_or_start())
         ):
-            return page_layout.page_slots_of(self.data)
+            return self._slots_of_pages()
         if _read_by_python > MAX_PYTHON:
             return None
         found = page_locations_in_python(self.data.tobytes())
@@ -144,15 +145,24 @@ class ParsedFooter:
             self.head = self.head.with_orders(found.orders)
         return found.slots
 
+    def _slots_of_pages(self) -> Ints | None:
+        found = page_layout.page_slots_of(self.data)
+        if found is None:
+            return None
+        self._page_rows = found.rows
+        return found.slots
+
     def locate_pages(self) -> None:
         """Locate statistics and pages now if the loops were not compiled when they were needed."""
         self.lay_out()
         if self.page_locations is None and len(self.data) <= MAX_LAYOUT:
-            self.__dict__["page_locations"] = page_layout.page_slots_of(self.data)
+            self.__dict__["page_locations"] = self._slots_of_pages()
 
     @cached_property
     def rows(self) -> Ints:
         """Rows of each row group."""
+        if self._layout is None and self._page_rows is not None:
+            return self._page_rows
         if self.layout is not None:
             return self.layout.rows
         return np.array(

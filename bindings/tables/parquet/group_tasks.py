@@ -71,7 +71,8 @@ def _split(
     if task.parsed is None:
         yield task, 0.0
         return
-    rows, nbytes = np.maximum(task.parsed.rows[task.groups], 0), _nbytes(task, columns)
+    nbytes = _nbytes(task, columns)  # first: it also finds how many rows there are
+    rows = np.maximum(task.parsed.rows[task.groups], 0)
     sizes = np.maximum(rows / limit, nbytes / UNIT_BYTES).tolist()
     first, size = 0, 0.0
     for i, own in enumerate(sizes):

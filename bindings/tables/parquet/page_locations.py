@@ -30,7 +30,7 @@ class PageLocations(NamedTuple):
     """The locations of the pages in a footer, and the orders of its columns.
 
     Attributes:
-        slots: The same as `page_layout.page_slots_of` returns.
+        slots: The same as `page_layout.page_slots_of` finds.
         orders: The number of columns whose bounds have the order of their type.
     """
 

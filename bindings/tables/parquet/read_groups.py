@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from skipstone.bindings.location import is_local
+from skipstone.bindings.tables.char_columns import padded
 from skipstone.bindings.tables.files import UNKNOWN
 from skipstone.bindings.tables.identity import identity_in
 from skipstone.bindings.tables.parquet.declared_types import why_not_judged, why_not_read
@@ -32,9 +33,14 @@ from skipstone.bindings.tables.parquet.heads import schema_of
 from skipstone.bindings.tables.parquet.pages.decoders import uses_polars
 from skipstone.bindings.tables.parquet.pages.ranges import Ranges
 from skipstone.bindings.tables.parquet.pages.read_pages import FileRead, read_files
+from skipstone.bindings.tables.parquet.pages.whole_columns import inner_paths
 from skipstone.bindings.tables.partitions import partition_column
 from skipstone.bindings.tables.read import Reader, RowSelection, Tasks, batches_of, read_in_order
-from skipstone.bindings.tables.table_columns import file_names, to_table_columns
+from skipstone.bindings.tables.table_columns import (
+    file_names,
+    to_table_columns,
+    to_table_type,
+)
 from skipstone.bindings.tables.unchanged import check_opened, check_unchanged
 from skipstone.ir.errors import SourceError, StaleFile, UnsupportedForm, describe_error
 from skipstone.ir.node import columns_of
@@ -230,9 +236,17 @@ class GroupReader(Reader):
         fields = [f for f in self.schema if f.name in needed]
         filtered = self._can_judge(first, first.parsed.head.columns, fields)
         constants = self._constants(first, fields)
-        inner = [f for f in fields if f.name not in constants]
-        own_names = file_names(first.parsed.head.columns, inner, first.path)
-        constants |= {f.name: pa.nulls(1, f.type)[0] for f in inner if f.name not in own_names}
+        stored, own = [f for f in fields if f.name not in constants], first.parsed.head.columns
+        own_names = file_names(own, stored, first.path)
+        constants |= {f.name: pa.nulls(1, f.type)[0] for f in stored if f.name not in own_names}
+        by_name = {f.name: f for f in fields}
+
+        def convert(name: str, values: pa.Array) -> pa.Array:
+            return padded(to_table_type(values, by_name[name].type), by_name[name])
+
+        inner: Mapping[str, Sequence[str]] = {}
+        if filtered and self.wanted.predicate is not None:
+            inner = inner_paths(self.wanted.predicate, self.wanted.columns, own_names, own)
         local = is_local(self.filesystem)
         with contextlib.ExitStack() as open_files:
             files = []
@@ -241,7 +255,16 @@ class GroupReader(Reader):
                 identity = identity_in(self.filesystem, task.path)
                 ranges = Ranges(open_files.enter_context(self._open(task)), local, identity)
                 files.append(
-                    FileRead(task.path, task.parsed, ranges, task.groups, own_names, constants)
+                    FileRead(
+                        task.path,
+                        task.parsed,
+                        ranges,
+                        task.groups,
+                        own_names,
+                        constants,
+                        convert,
+                        inner=inner,
+                    )
                 )
             yield files, fields, filtered
 

@@ -19,6 +19,8 @@ NANOS, WIDE = pa.timestamp("ns"), pa.decimal128(38, 0)
 ENDS = (-(2**63), -1, 0, 2**63 - 1)
 EDGES = (float("-inf"), -0.0, 0.0, 5e-324, float("inf"), float("nan"))
 WIDEST = (Decimal(0), Decimal("9" * 38), Decimal("-" + "9" * 38))
+STRUCT = pa.struct({"a": pa.int64(), "b": pa.string()})
+UNSIGNED = {bits: (0, 1, 2 ** (bits - 1), 2**bits - 1) for bits in (32, 64)}
 FAR = (dt.date(1, 1, 1), dt.date(1582, 10, 4), dt.date(1582, 10, 15), dt.date(9999, 12, 31))
 
 
@@ -41,7 +43,7 @@ def without_loops(monkeypatch):
 
 
 def table(seed, n=3000):
-    """Make a table of all types that pages are read of, sorted by `k`."""
+    """Make a table sorted by `k`, of all types that pages are read of, and of some others."""
     random = np.random.default_rng(seed)
     k = np.sort(random.integers(0, 500, n))
     nulls = random.random(n) < random.choice([0, 0.2])
@@ -73,6 +75,17 @@ def table(seed, n=3000):
             "far": column([FAR[v % len(FAR)] for v in some], pa.date32()),
             "ns": column([DATETIME + dt.timedelta(microseconds=int(v)) for v in some], NANOS),
             "wide": column([WIDEST[int(np.sign(v))] for v in some], WIDE),
+            "i8": column([int(v) for v in some], pa.int8()),
+            "i16": column([int(v) * 600 for v in some], pa.int16()),
+            "u8": column([int(v) + 100 for v in some], pa.uint8()),
+            "u16": column([(int(v) + 50) * 650 for v in some], pa.uint16()),
+            "u32": column([UNSIGNED[32][v % 4] for v in some], pa.uint32()),
+            "u64": column([UNSIGNED[64][v % 4] for v in some], pa.uint64()),
+            "c": column([f"text {v % 7}" for v in some], pa.string()).dictionary_encode(),
+            "items": column([[int(v)] * (v % 3) for v in some], pa.list_(pa.int64())),
+            "pairs": column([[("a", int(v))] for v in some], pa.map_(pa.string(), pa.int32())),
+            "st": column([{"a": int(v), "b": f"b {v}"} for v in some], STRUCT),
+            "span": column([int(v) for v in some], pa.duration("ms")),
         }
     )
 
@@ -111,6 +124,18 @@ CONDITIONS = (
     "edge > 1e308 OR edge = CAST('NaN' AS DOUBLE)",
     "far < DATE '1582-10-15' AND ns >= TIMESTAMP_NTZ '1995-01-01 00:00:00.000003'",
     "wide > 0 AND k > 50",
+    "i8 < -40 OR i16 > 29000",
+    "u8 > 145 AND u16 >= 60000",
+    "u32 = 4294967295 AND k < 300",
+    "u64 > 9223372036854775808 AND k > 300",
+    "c = 'text 3' AND k < 100",
+    "c LIKE '%5' OR c IS NULL",
+    "size(items) = 2 AND k BETWEEN 100 AND 130",
+    "array_contains(items, 41)",
+    "pairs['a'] = 7 OR k = 11",
+    "st.a > 45",
+    "st.b = 'b 7' AND i8 = 7",
+    "st IS NULL AND k < 50",
 )
 
 
@@ -137,6 +162,8 @@ def write(path, rows, seed):
     }
     if (encodings := one(None, DELTA, SPLIT)) is not None:
         options |= {"use_dictionary": False, "column_encoding": encodings}
+    else:  # INT96 has no other encodings
+        options["use_deprecated_int96_timestamps"] = one(False, True)
     pq.write_table(rows, path, **options)
     return options
 

@@ -34,6 +34,10 @@ LITERALS = {
     "wide": ("0", "9" * 38, "-" + "9" * 38),
     "s": ("'text 3'", "''", "'text 3 '", "'ü'"),
     "u": ("'-5 10'", "'10'"),
+    "i8": ("-40", "0", "200"),
+    "u8": ("145", "0", "-1"),
+    "u64": ("9223372036854775808", "0", "18446744073709551615"),
+    "c": ("'text 3'", "''"),
     "ends": ("-9223372036854775808", "9223372036854775807", "0"),
 }
 FORMS = (
@@ -55,6 +59,10 @@ FORMS = (
     "NOT ({c} < {a} AND {c} > {b})",
     "{c} = {c} AND {c} <> {a}",
 )
+PATTERNS = (
+    "text%", "%3", "%t%", "", "%", "%%", "text _", "t%3", "%ü%", "\\\\%%", "%\\\\_%", "text 3",
+    "%10",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -68,10 +76,16 @@ def conditions():
         for form in FORMS:
             for a, b in zip(literals, (*literals[1:], literals[0]), strict=True):
                 yield form.format(c=column, a=a, b=b)
+    for column in ("s", "u", "c"):
+        for pattern in PATTERNS:
+            yield f"{column} LIKE '{pattern}'"
+            yield f"{column} NOT LIKE '{pattern}' OR {column} IS NULL"
 
 
 def test_expressions_are_true_for_the_same_rows():
     data = table(1, 600).combine_chunks()
+    text = data["c"].cast(pa.string())  # as the decoder has it
+    data = data.set_column(data.schema.names.index("c"), "c", text)
     batch = data.to_batches()[0]
     frame = pl.from_arrow(data).with_row_index("at")
     expressions = 0
@@ -95,7 +109,9 @@ def test_expressions_are_true_for_the_same_rows():
         "edge <= 0",
         "b",
         "z = X'03'",
-        "s LIKE 'text%'",
+        "s LIKE 't%3'",
+        "s LIKE 'text _'",
+        "z LIKE 'a%'",
         "i + 1 = 2",
         "i = f",
         "u > s || 'a'",

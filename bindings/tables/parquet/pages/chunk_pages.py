@@ -60,8 +60,9 @@ class Chunk(NamedTuple):
             slots: Slots of `page_slots_of`, shape (WIDTH,).
             size: The size of the file, in bytes.
         """
+        numbers = slots.tolist()
         bits, codec, values, unpacked, data, dictionary, nbytes = (
-            int(slots[i])
+            numbers[i]
             for i in (
                 at.FLAGS, layout.CODEC, layout.VALUES, layout.UNCOMPRESSED, layout.DATA,
                 layout.DICTIONARY, at.BYTES,
@@ -73,7 +74,7 @@ class Chunk(NamedTuple):
         if not (4 <= start < stop <= size and values >= 0 and 0 <= unpacked < 1 << 47):
             return None
         spans = [
-            _span(slots, offset, length, size)
+            _span(numbers, offset, length, size)
             for offset, length in (
                 (layout.OFFSET_INDEX, layout.OFFSET_INDEX_SIZE),
                 (layout.COLUMN_INDEX, layout.COLUMN_INDEX_SIZE),
@@ -97,10 +98,10 @@ class Chunk(NamedTuple):
         return ChunkPart(self.codec, self.values, self.unpacked, spans, chunk=known)
 
 
-def _span(slots: Ints, offset: int, length: int, size: int) -> Span | None:
+def _span(slots: Sequence[int], offset: int, length: int, size: int) -> Span | None:
     if not slots[at.FLAGS] >> offset & 1 or not slots[at.FLAGS] >> length & 1:
         return None
-    start, stop = int(slots[offset]), int(slots[offset] + slots[length])
+    start, stop = slots[offset], slots[offset] + slots[length]
     return (start, stop) if 4 <= start < stop <= min(size, start + MAX_INDEX) else None
 
 

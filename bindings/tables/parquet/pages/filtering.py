@@ -109,6 +109,7 @@ def filtered_by_decoder(rows: PagedRowGroups, wanted: RowSelection) -> list[pa.R
     if (
         not groups
         or not tested <= rows.leaves.keys()
+        or not rows.whole.isdisjoint(wanted.columns)
         or not all(g.ranges.local for g in groups)
         or not _have_equal_constants(groups, wanted.columns)
         or not uses_polars(_nbytes_within(windows, rows.leaves), rows.reader)

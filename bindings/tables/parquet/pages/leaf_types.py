@@ -22,6 +22,14 @@ UNITS: Final = {"milliseconds": ("ms", 1), "microseconds": ("us", 2), "nanosecon
 TYPE, LENGTH, REPETITION, NAME, CHILDREN, CONVERTED, SCALE, PRECISION, _, LOGICAL = range(1, 11)
 UTF8, DECIMAL, DATE = 0, 5, 6  # converted types
 CLOCK, STAMP = 7, 8  # logical types: TIME, TIMESTAMP
+# Whether they are signed, and their bits -> type, converted type.
+INTEGERS: Final = {
+    (False, 8): (pa.uint8(), 11), (False, 16): (pa.uint16(), 12),
+    (False, 32): (pa.uint32(), 13), (False, 64): (pa.uint64(), 14),
+    (True, 8): (pa.int8(), 15), (True, 16): (pa.int16(), 16),
+    (True, 32): (pa.int32(), 17), (True, 64): (pa.int64(), 18),
+}  # fmt: skip
+TEXTS: Final = pa.dictionary(pa.int32(), pa.string())
 
 
 class LeafType(NamedTuple):
@@ -82,7 +90,7 @@ def leaf_types(metadata: pq.FileMetaData, columns: pa.Schema) -> dict[str, LeafT
 
 def _same(decoded: pa.DataType, field: pa.DataType) -> bool:
     """Return True if Arrow reads a column as the type that its pages alone are decoded to."""
-    larger = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
+    larger = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary(), TEXTS: pa.string()}
     return bool(decoded == larger.get(field, field))
 
 
@@ -106,10 +114,11 @@ def _known_type(leaf: Any) -> tuple[pa.DataType, t.Fields] | None:
             return _time(logical, STAMP)
         case "INT32" | "INT64", "Time" if logical.get("timeUnit") in UNITS:
             return _time(logical, CLOCK)
-        case "INT32" | "INT64" as physical, "Int" if logical.get("isSigned"):
-            bits = int(physical[3:])
-            if logical.get("bitWidth") == bits:
-                return (pa.int32() if bits == 32 else pa.int64()), {}
+        case "INT32" | "INT64" as physical, "Int":
+            key = (bool(logical.get("isSigned")), logical.get("bitWidth"))
+            if key in INTEGERS and (key[1] == 64) == (physical == "INT64"):
+                arrow, converted = INTEGERS[key]
+                return arrow, {CONVERTED: t.i32(converted)}
         case "INT32" | "INT64" | "FIXED_LEN_BYTE_ARRAY", "Decimal":
             return _decimal(leaf, logical)
         case "BYTE_ARRAY", "String":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -46,6 +46,9 @@ class RowGroup:
         chunks: Table column -> its chunk.
         constants: The values of columns that the file lacks.
         live: The mask of the rows that are not deleted; None: all of them.
+        own_names: Table column -> its name in the file.
+        convert: Converts a column that Arrow decoded to the table's column of a name.
+        inner: Table column -> the parts of it that are needed, for structs of which not all are.
         pages: Table column -> its pages, as far as they were looked up; None: they are not known.
     """
 
@@ -57,6 +60,9 @@ class RowGroup:
     chunks: Mapping[str, Chunk]
     constants: Mapping[str, pa.Scalar]
     live: Mask | None = None
+    own_names: Mapping[str, str] = field(default_factory=dict)
+    convert: Callable[[str, pa.Array], pa.Array] = lambda name, values: values
+    inner: Mapping[str, Sequence[str]] = field(default_factory=dict)
     pages: dict[str, Pages | None] = field(default_factory=dict)
 
     def whole(self, name: str) -> tuple[Part, PageRows]:

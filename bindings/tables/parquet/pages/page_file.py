@@ -63,6 +63,9 @@ class ChunkPart(NamedTuple):
     @property
     def nbytes(self) -> int:
         """The bytes of the pages."""
+        if len(self.spans) == 1:
+            start, stop = self.spans[0]
+            return stop - start
         return sum(stop - start for start, stop in self.spans)
 
 

@@ -1,7 +1,8 @@
 """Conditions as Polars expressions, for its decoder to filter rows while it decodes.
 
-Only comparisons on which Polars and Spark agree for every value: of integers, decimals, dates,
-timestamps and text with equal types on both sides. Floats are left out, for NaN and -0.0.
+Only tests on which Polars and Spark agree for every value: comparisons of integers, decimals,
+dates, timestamps and text with equal types on both sides, and how text begins, ends, or what it
+contains. Floats are left out, for NaN and -0.0.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pyarrow as pa
 
+from skipstone.ir.like import decode
 from skipstone.ir.node import Node, Op
 from skipstone.ir.types import EXACT, DType, Kind, from_arrow
 
@@ -75,6 +77,8 @@ def _expression(n: Node, schema: pa.Schema) -> Expr | None:
         return None
     if n.op is Op.IN and isinstance(n.value, tuple):
         return _in(columns[0], n.value, kind, schema)
+    if n.op is Op.LIKE:
+        return _like(n, kind, schema)
     sides = [_side(arg, kind, schema) for arg in n.args]
     known = [e for e in sides if e is not None]
     if len(known) < len(sides):
@@ -94,11 +98,29 @@ def _in(column: Node, values: tuple[object, ...], kind: DType, schema: pa.Schema
     members = [_value(v, kind) for v in values]
     if one is None or None in members:
         return None
-    return (
-        one.is_in(pl.Series(members, dtype=pl.Int64).cast(_polars_type(kind)))
-        if (kind.kind in (Kind.DATE, Kind.TIMESTAMP))
-        else one.is_in(pl.Series(members, dtype=_polars_type(kind)))
-    )
+    if kind.kind in (Kind.DATE, Kind.TIMESTAMP):
+        wanted = pl.Series(members, dtype=pl.Int64).cast(_polars_type(kind))
+    else:
+        wanted = pl.Series(members, dtype=_polars_type(kind))
+    return one.is_in(pl.lit(wanted).implode())
+
+
+def _like(n: Node, kind: DType, schema: pa.Schema) -> Expr | None:
+    """Return how a text begins or ends, or what it contains, as an expression."""
+    one, (_, pattern) = _side(n.args[0], kind, schema), n.args
+    if one is None or pattern.op is not Op.LITERAL or not isinstance(n.value, str):
+        return None
+    text = _value(pattern.value, kind)
+    found = decode(text, n.value) if isinstance(text, str) else None
+    if found is None:
+        return None
+    if found.is_prefix:
+        return one.str.starts_with(found.prefix)
+    if (inner := found.inner) is None:
+        return None
+    if len(found.tokens) == 2:
+        return one.str.ends_with(inner)
+    return one.str.contains(inner, literal=True)
 
 
 def _side(n: Node, kind: DType, schema: pa.Schema) -> Expr | None:

@@ -6,6 +6,7 @@ import contextlib
 import functools
 import itertools
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -22,10 +23,11 @@ from skipstone.bindings.tables.parquet.pages.leaf_types import LeafType
 from skipstone.bindings.tables.parquet.pages.page_choice import RowGroup
 from skipstone.bindings.tables.parquet.pages.ranges import Ranges
 from skipstone.bindings.tables.parquet.pages.row_groups import PagedRowGroups
+from skipstone.bindings.tables.parquet.pages.whole_columns import Convert
 from skipstone.bindings.tables.read import BATCH_ROWS, RowSelection
 from skipstone.bindings.tables.row_ranges import RowRanges
 from skipstone.ir.errors import UnsupportedForm
-from skipstone.ir.node import Node
+from skipstone.ir.node import Node, columns_of
 from skipstone.ir.session import Session
 from skipstone.kernels.config import config
 
@@ -44,7 +46,9 @@ class FileRead(NamedTuple):
         groups: The numbers of the row groups; None: all of them.
         own_names: Table column -> its name in the file, for those that the file has.
         constants: The values of the other columns: partition values, defaults, NULLs.
+        convert: Converts a column that Arrow decoded to the table's column of a name.
         deleted: The rows of the file that are deleted; None if there are none.
+        inner: Table column -> the parts of it that are needed, for structs of which not all are.
     """
 
     path: str
@@ -53,7 +57,9 @@ class FileRead(NamedTuple):
     groups: Sequence[int] | None
     own_names: Mapping[str, str]
     constants: Mapping[str, pa.Scalar]
+    convert: Convert
     deleted: RowRanges | None = None
+    inner: Mapping[str, Sequence[str]] = MappingProxyType({})
 
 
 class FileTask(Protocol):
@@ -138,9 +144,10 @@ def read_files(
         SourceError, OSError, ArrowException, ValueError: the pages cannot be read.
     """
     first = files[0]
-    leaves = _leaves_of(first, fields)
-    if leaves is None:
+    if first.parsed.page_locations is None:
         return None
+    leaves = _leaves_of(first, fields)
+    whole = {f.name for f in fields if f.name in first.own_names and f.name not in leaves}
     groups: list[RowGroup] = []
     for file in files:
         found = row_groups_of(file, leaves)
@@ -149,14 +156,14 @@ def read_files(
         groups += found
     types = {f.name: f.type for f in fields}
     head = common_head([file.parsed.head for file in files])
-    rows = PagedRowGroups(head, leaves, types, groups, wanted.reader)
+    rows = PagedRowGroups(head, leaves, types, groups, wanted.reader, whole)
     if wanted.predicate is not None and filtered:
         found = _filter(rows, groups, fields, wanted, wanted.predicate)
         if found is not None:
             return found
     if not rows.candidates.count:
         return []
-    rows.fetch([name for name in wanted.columns if name in leaves])
+    rows.fetch([name for name in wanted.columns if rows.is_stored(name)])
     columns = rows.columns(wanted.columns)
     schema = pa.schema([f for name in wanted.columns for f in fields if f.name == name])
     rows_found = pa.Table.from_arrays([columns[name] for name in wanted.columns], schema=schema)
@@ -183,7 +190,12 @@ def _filter(
         predicate: The condition.
     """
     bound = predicate_of(predicate, pa.schema(fields))
-    kept = not wanted.lenient and config.keep_matches and may_be_kept(predicate)
+    kept = (
+        not wanted.lenient
+        and config.keep_matches
+        and may_be_kept(predicate)
+        and rows.whole.isdisjoint(path[0] for path in columns_of(predicate))
+    )
     known = KnownRows(groups, predicate if kept else None, rows.leaves)
     if not known.matches:
         rows.prune(bound, wanted.pages)
@@ -201,21 +213,16 @@ def _filter(
     return None
 
 
-def _leaves_of(file: FileRead, fields: Sequence[pa.Field]) -> dict[str, LeafType] | None:
-    """Return the types of a file's columns; None if some of them cannot be read by pages."""
-    parsed = file.parsed
-    if parsed.head.julian or parsed.page_locations is None:
-        return None
-    out = {}
-    if any(map(holds_char, fields)):  # its values are padded
-        return None
-    for f in fields:
-        if f.name in file.own_names:
-            leaf = parsed.head.leaf_types.get(file.own_names[f.name])
-            if leaf is None:
-                return None
-            out[f.name] = leaf
-    return out
+def _leaves_of(file: FileRead, fields: Sequence[pa.Field]) -> dict[str, LeafType]:
+    """Return the types of those columns of a file that can be read by pages."""
+    types, names, julian = file.parsed.head.leaf_types, file.own_names, file.parsed.head.julian
+    return {
+        f.name: types[names[f.name]]
+        for f in fields
+        if names.get(f.name) in types
+        and not holds_char(f)  # its values are padded
+        and not (julian and pa.types.is_temporal(f.type))
+    }
 
 
 def row_groups_of(file: FileRead, leaves: Mapping[str, LeafType]) -> list[RowGroup] | None:
@@ -235,7 +242,21 @@ def row_groups_of(file: FileRead, leaves: Mapping[str, LeafType]) -> list[RowGro
         live = None
         if file.deleted is not None and (mask := file.deleted.mask(int(firsts[g]), rows)).any():
             live = ~mask
-        out.append(RowGroup(file.path, file.ranges, rows, parsed, g, chunks, file.constants, live))
+        out.append(
+            RowGroup(
+                file.path,
+                file.ranges,
+                rows,
+                parsed,
+                g,
+                chunks,
+                file.constants,
+                live,
+                file.own_names,
+                file.convert,
+                file.inner,
+            )
+        )
     return out
 
 

@@ -7,7 +7,7 @@ Columns of the condition come first; of the others, only pages with a candidate 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -27,7 +27,7 @@ from skipstone.bindings.tables.parquet.pages.decoders import (
     uses_polars,
 )
 from skipstone.bindings.tables.parquet.pages.known_rows import Matches
-from skipstone.bindings.tables.parquet.pages.leaf_types import PHYSICAL, LeafType
+from skipstone.bindings.tables.parquet.pages.leaf_types import PHYSICAL, TEXTS, LeafType
 from skipstone.bindings.tables.parquet.pages.page_choice import (
     RowGroup,
     Window,
@@ -43,6 +43,7 @@ from skipstone.bindings.tables.parquet.pages.wanted_pages import (
     page_file,
     wanted_pages,
 )
+from skipstone.bindings.tables.parquet.pages.whole_columns import read_whole
 from skipstone.bindings.tables.parquet.pages.windows import windows_of
 from skipstone.bindings.tables.row_filter import Conjunct, joined
 from skipstone.ir import compute as pc
@@ -77,9 +78,10 @@ class PagedRowGroups:
         types: Table column -> its type in the table.
         groups: The row groups.
         reader: Decodes the pages.
+        whole: The columns that the files have, but that are not read by pages.
 
     Attributes:
-        leaves, types, reader: As given.
+        leaves, types, reader, whole: As given.
     """
 
     def __init__(
@@ -89,8 +91,10 @@ class PagedRowGroups:
         types: Mapping[str, pa.DataType],
         groups: Sequence[RowGroup],
         reader: ReaderName = "auto",
+        whole: Collection[str] = (),
     ) -> None:
         self._head, self.leaves, self.types, self.reader = head, leaves, types, reader
+        self.whole = frozenset(whole)
         self._read: dict[str, _Read] = {}
         self._windows = [Window(g, 0, g.rows) for g in groups if g.rows]
         self._candidates: CandidateRows | None = None
@@ -112,6 +116,10 @@ class PagedRowGroups:
     def windows(self) -> Sequence[Window]:
         """The ranges of rows that pages leave, ascending."""
         return self._windows
+
+    def is_stored(self, name: str) -> bool:
+        """Return True if the files have a column."""
+        return name in self.leaves or name in self.whole
 
     def keep_known(self, matches: Mapping[int, Matches]) -> None:
         """Leave only rows that are known to match; nothing may have been read or pruned before.
@@ -184,7 +192,7 @@ class PagedRowGroups:
         condition, rest = self.expression_of(part.node)
         if rest is None and condition is not None and self.filter_while_decoding(condition, names):
             return None
-        self.fetch([name for name in names if name in self.leaves], text=part.program is None)
+        self.fetch([name for name in names if self.is_stored(name)], text=part.program is None)
         read = self._read.get(names[0]) if len(names) == 1 else None
         if part.program is not None and read is not None:
             # A kernel judges all rows in less time than selecting candidates takes.
@@ -255,7 +263,7 @@ class PagedRowGroups:
         out = {}
         by_file: dict[int, list[str]] = {}
         for name in names:
-            if name in self.leaves:
+            if self.is_stored(name):
                 by_file.setdefault(id(self._read[name].values), []).append(name)
             else:
                 out[name] = self._constant(name, rows)
@@ -295,16 +303,30 @@ class PagedRowGroups:
             SourceError: the pages hold other rows than the footer says.
         """
         new = [name for name in names if name not in self._read]
+        if own := [name for name in new if name in self.whole]:
+            self._fetch_whole(own)
+            new = [name for name in new if name not in self.whole]
         wanted = wanted_pages(self.candidate_groups(), new)
         together: dict[object, list[WantedColumn]] = {}
         for one in wanted:
             leaf = self.leaves[one.name]
+            is_coded_text = self.types[one.name] == TEXTS
             is_text = leaf.physical == BYTE_ARRAY and leaf.arrow == self.types[one.name]
-            one.text = text and is_text and not self._is_sparse
+            one.text = (is_coded_text or (text and is_text)) and not self._is_sparse
             values = tuple(part.values for _, part, _ in one.parts)
             key = one.name if one.text else (one.placement.key, values)
             together.setdefault(key, []).append(one)
         self._decode(list(together.values()))
+
+    def _fetch_whole(self, names: Sequence[str]) -> None:
+        schema = pa.schema([(name, self.types[name]) for name in names])
+        values = read_whole(self.candidate_groups(), schema)
+        if values.rows != self.candidates.count:
+            raise SourceError(
+                f"{self.path}: expected {self.candidates.count} rows, Arrow read {values.rows}"
+            )
+        for name in names:
+            self._read[name] = _Read(values, self.candidates.positions)
 
     def _decode(self, wanted: Sequence[Sequence[WantedColumn]]) -> None:
         """Decode columns; those whose decoded rows are the same are decoded together."""
@@ -353,7 +375,7 @@ class PagedRowGroups:
 
     def of(self, groups: Sequence[RowGroup]) -> PagedRowGroups:
         """Return some of the row groups, with nothing read of them."""
-        return PagedRowGroups(self._head, self.leaves, self.types, groups, self.reader)
+        return PagedRowGroups(self._head, self.leaves, self.types, groups, self.reader, self.whole)
 
 
 def _rows(windows: Sequence[Window]) -> int:

@@ -55,6 +55,14 @@ class CandidateGroup(NamedTuple):
         covered = self.stop - self.first == self.windows[0].group.rows
         return covered and (self.rows.all or bool(self.candidates.all()))
 
+    def in_row_group(self) -> Mask:
+        """Return the mask of the candidates among all rows of the row group."""
+        mask, done = np.zeros(self.windows[0].group.rows, np.bool_), 0
+        for w in self.windows:
+            mask[w.first : w.stop] = self.candidates[done : done + w.rows]
+            done += w.rows
+        return mask
+
     def pages_to_read(self, name: str) -> tuple[Part, PageRows]:
         """Return the pages of a column that hold candidate rows, and their rows."""
         if self.is_whole:

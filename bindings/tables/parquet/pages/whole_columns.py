@@ -1,0 +1,123 @@
+"""Columns that are not read by pages: Arrow decodes them, row group by row group.
+
+These are nested columns, CHAR, times and days of old calendars, and rare types (leaf_types.py).
+Row groups without a candidate row are not read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from skipstone.bindings.tables.parquet.pages.wanted_pages import CandidateGroup
+from skipstone.bindings.tables.read import batches_of
+from skipstone.ir import compute as pc
+from skipstone.ir.arrow import arrow_of
+from skipstone.ir.node import Node, Path, columns_of
+from skipstone.kernels.run.pool import ContextPool, threads
+
+Mask = npt.NDArray[np.bool_]
+# Converts values of a file's column to the type of the table's column, which is given by its name.
+Convert: TypeAlias = Callable[[str, pa.Array], pa.Array]
+
+
+class WholeColumns:
+    """Columns of candidate rows, as the table has them."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+        self.rows = int(table.num_rows)
+
+    def select(self, names: Sequence[str], keep: Mask | None) -> pa.Table:
+        """Return columns, or the rows of them that the mask keeps."""
+        columns = self._table.select(list(names))
+        return columns if keep is None else pc.filter(columns, arrow_of(keep))
+
+
+def inner_paths(
+    predicate: Node, whole: Collection[str], own_names: Mapping[str, str], file: pa.Schema
+) -> dict[str, list[str]]:
+    """Return which parts of struct columns a condition tests, for columns that only it needs.
+
+    Args:
+        predicate: The bound condition.
+        whole: The columns of which other parts are needed, too.
+        own_names: Table column -> its name in the file.
+        file: The file's columns.
+
+    Returns:
+        Table column -> the paths of its parts, as Arrow's reader names them.
+    """
+    out: dict[str, list[str]] = {}
+    paths = list(columns_of(predicate))
+    for name in {path[0] for path in paths if path[0] in own_names} - set(whole):
+        parts = [_path_in(file, (own_names[name], *path[1:])) for path in paths if path[0] == name]
+        known = [part for part in parts if part is not None]
+        if len(known) == len(parts):
+            out[name] = known
+    return out
+
+
+def _path_in(file: pa.Schema, path: Path) -> str | None:
+    """Return the dotted path of a struct's field; None if that is not the path of one field."""
+    if len(path) < 2 or any("." in name for name in path):
+        return None
+    if any(name.startswith(f"{path[0]}.") for name in file.names):
+        return None
+    at = file.field(path[0]).type
+    for name in path[1:]:
+        if not pa.types.is_struct(at) or at.get_field_index(name) < 0:
+            return None
+        at = at.field(name).type
+    return ".".join(path)
+
+
+def read_whole(groups: Sequence[CandidateGroup], schema: pa.Schema) -> WholeColumns:
+    """Read columns of the candidate rows of row groups.
+
+    Args:
+        groups: The row groups.
+        schema: The columns, as the table has them.
+
+    Raises:
+        SourceError: a column holds times or days that Arrow misreads, or fewer rows than the
+            footer counts.
+        OSError, ArrowException: a file cannot be read.
+    """
+    if len(groups) == 1 or threads() == 1:
+        each = [_batches(g, schema) for g in groups]
+    else:
+        with ContextPool(threads(), "skipstone-decode") as pool:
+            each = list(pool.map(lambda g: _batches(g, schema), groups))
+    return WholeColumns(pa.Table.from_batches([b for found in each for b in found], schema))
+
+
+def _batches(candidates: CandidateGroup, schema: pa.Schema) -> list[pa.RecordBatch]:
+    """Return columns of the candidate rows of one row group."""
+    g = candidates.windows[0].group
+    file = pq.ParquetFile(
+        g.ranges.source,
+        metadata=g.footer.metadata,
+        coerce_int96_timestamp_unit="us",
+        pre_buffer=not g.ranges.local,
+    )
+    keep = None if candidates.is_whole else candidates.in_row_group()
+    own = {name: g.own_names[name] for name in schema.names}
+    paths = dict.fromkeys(path for name, at in own.items() for path in g.inner.get(name, [at]))
+    out, start = [], 0
+    for batch in batches_of(file, g.path, list(paths), [g.number]):
+        stop = start + batch.num_rows
+        part = None if keep is None else keep[start:stop]
+        start = stop
+        if part is not None and not part.all():
+            if not part.any():
+                continue
+            batch = pc.filter(batch, arrow_of(part))
+        columns = [g.convert(name, batch.column(at)) for name, at in own.items()]
+        out.append(pa.RecordBatch.from_arrays(columns, schema=schema))
+    return out
