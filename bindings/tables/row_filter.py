@@ -26,8 +26,8 @@ from skipstone.kernels.pack.rows import RowSource, has_lanes
 from skipstone.kernels.run.prepare import prepare
 from skipstone.kernels.run.run import run
 
-# Minimum rows for which a kernel beats the evaluator: preparing a launch takes some 100 us.
-KERNEL_FROM: Final = 1 << 10
+# Minimum rows for which a kernel beats the evaluator: preparing a launch takes 80 to 300 us.
+KERNEL_FROM: Final = 1 << 16
 
 
 class Judged(NamedTuple):

@@ -304,8 +304,9 @@ class GroupReader(Reader):
                     metadata=None if task.parsed is None else task.parsed.metadata,
                     coerce_int96_timestamp_unit="us",
                 )
-                counts = map(reader.metadata.row_group, range(reader.metadata.num_row_groups))
-                _check_row_counts(task, [g.num_rows for g in counts])
+                if task.rows is not None:
+                    counts = map(reader.metadata.row_group, range(reader.metadata.num_row_groups))
+                    _check_row_counts(task, [g.num_rows for g in counts])
                 own = (
                     schema_of(reader.metadata) if task.parsed is None else task.parsed.head.columns
                 )
