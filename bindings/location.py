@@ -353,7 +353,7 @@ def missing(where: Any, expected: str) -> SourceError:
     folded = re.match(r"([a-z][a-z0-9]+):/[^/]", text)
     if isinstance(where, PurePath) and folded is not None and folded[1] in KNOWN:
         expected = "the URI as text, as pathlib drops one of its slashes"
-    return SourceError(f"{shown(text)} is not there; expected {expected}")
+    return SourceError(f"{shown(text)} does not exist; expected {expected}")
 
 
 def shown(where: object) -> str:

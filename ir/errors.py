@@ -177,7 +177,7 @@ def describe_error(e: BaseException) -> str:
 
 
 def unknown_column(
-    name: str, known: Iterable[str], by: str = "predicate", whose: str = "the schema"
+    name: str, known: Iterable[str], by: str = "predicate", whose: str = "the schema has"
 ) -> UnknownColumn:
     """Return the error for a name that matches no column, with the nearest name as a hint.
 
@@ -185,7 +185,7 @@ def unknown_column(
         name: The name.
         known: The names of the columns.
         by: Who used the name: "predicate", "order_by", ...
-        whose: Who has the columns.
+        whose: Who has the columns, with the verb: "the rows have".
     """
     names = list(known)
     name = clip(name)
@@ -196,4 +196,4 @@ def unknown_column(
     near = difflib.get_close_matches(name.lower(), [n.lower() for n in names], n=1)
     hint = next((n for n in names if near and n.lower() == near[0]), None)
     tail = f" Did you mean {hint!r}?" if hint else ""
-    return UnknownColumn(f"{by} names {name!r}; {whose} has {shown or 'no columns'}.{tail}")
+    return UnknownColumn(f"{by} names {name!r}; {whose} {shown or 'no columns'}.{tail}")

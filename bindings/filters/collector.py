@@ -91,7 +91,7 @@ class DynamicFilterCollector:
             columns = [columns]
         for name in columns:
             if name not in schema.names:
-                raise unknown_column(name, schema.names, "columns")
+                raise unknown_column(name, schema.names, "columns=")
         names = tuple(columns)
         safe = names if null_safe is True else tuple(n for n in names if n in (null_safe or ()))
         self._limits = limits_of(threshold, max_values, ranges, on_overflow)

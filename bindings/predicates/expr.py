@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeGuard
 
 import numpy as np
@@ -97,8 +97,9 @@ class Expr:
             values: Any number of values; None is SQL's NULL.
 
         Raises:
-            PredicateError: a value has no SQL literal.
+            PredicateError: `values` are no list of values, or a value has no SQL literal.
         """
+        check_members(values, "isin")
         if (typed := _typed_in_bulk(values)) is not None:
             return Expr(Node(Op.IN, (self.node,), typed))
         members = tuple(values)
@@ -273,6 +274,25 @@ def _typed(value: object) -> tuple[object, object]:
         raise PredicateError(str(e)) from None
 
 
+def check_members(values: object, by: str) -> None:
+    """Check that values are a list of values: text would be read as its letters.
+
+    Args:
+        values: What the caller gave.
+        by: What takes the list, for the error: "isin".
+
+    Raises:
+        PredicateError: `values` are one value, a mapping or a table.
+    """
+    one = isinstance(values, str | bytes | Expr) or not isinstance(values, Iterable)
+    if one or isinstance(values, Mapping) or getattr(values, "ndim", 1) != 1:
+        shown = f" {values!r:.60}" if one else ""
+        way_out = f", such as [{values!r:.60}]" if one else ", NumPy or Arrow array of one column"
+        raise PredicateError(
+            f"{by} got {type(values).__name__}{shown}; expected a list of values{way_out}"
+        )
+
+
 def _typed_in_bulk(values: Iterable[object]) -> tuple[tuple[object, object], ...] | None:
     """Type all values of an array, or of a list of one type; None for other iterables."""
     from skipstone.bindings.statistics.members import typed_array, typed_list
@@ -352,8 +372,10 @@ def _filter(f: Any) -> Node:
     if word in OPERATORS:
         return Node(OPERATORS[word], (left.node, _node(value)))
     if word in ("in", "not in"):
-        if isinstance(value, str | bytes) or not isinstance(value, Iterable):
-            raise PredicateSyntaxError(f"filter {f!r}; expected a list of values after {word!r}")
+        try:
+            check_members(value, word)
+        except PredicateError as e:
+            raise PredicateSyntaxError(f"filter {f!r}: {e}") from None
         test = left.isin(value)
         return test.node if word == "in" else (~test).node
     raise PredicateSyntaxError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -80,6 +80,32 @@ def split_table(table: pa.Table | pa.RecordBatch) -> tuple[dict[str, dict[str, A
     return columns, row_count
 
 
+PROVIDER: Final = ("num_containers", "min_values", "max_values", "null_counts", "row_counts")
+# What makes statistics of objects that are given by mistake, by the name of their type.
+WAYS_OUT: Final = {
+    "dict": "make them by Statistics.from_dict(columns, schema)",
+    "Table": "make them by Statistics.from_arrow(table, schema)",
+    "RecordBatch": "make them by Statistics.from_arrow(table, schema)",
+    "str": "load a saved file by Statistics.load(path)",
+    "PosixPath": "load a saved file by Statistics.load(path)",
+}
+
+
+def check_provider(provider: object) -> None:
+    """Check that an object has what a provider of statistics needs.
+
+    Raises:
+        StatisticsError: it lacks an attribute.
+    """
+    if missing := [name for name in PROVIDER if not hasattr(provider, name)]:
+        name = type(provider).__name__
+        way_out = "give its .statistics" if hasattr(provider, "statistics") else WAYS_OUT.get(name)
+        raise StatisticsError(
+            f"the statistics are of the type {name}, which has no {missing[0]}; expected "
+            f"Statistics, or a provider with {', '.join(PROVIDER)}{f'; {way_out}' if way_out else ''}"
+        )
+
+
 def read_provider(
     provider: PruningStatistics,
     schema: pa.Schema,
@@ -90,8 +116,10 @@ def read_provider(
 
     Raises:
         UnknownColumn: the schema lacks a column.
-        StatisticsError: an answer has another length than `num_containers`, or cannot be read.
+        StatisticsError: the object is no provider; an answer has another length than
+            `num_containers`, or cannot be read.
     """
+    check_provider(provider)
     n = provider.num_containers
     raws = {}
     for name in columns:

@@ -339,7 +339,7 @@ def _list_glob(
     first = next(i for i, p in enumerate(parts) if any(ch in p for ch in "*?["))
     start = "/".join(parts[:first]) or "/"
     if info_at(fs, start, start).type != pafs.FileType.Directory:
-        raise SourceError(f"{shown(pattern)}: the folder {shown(start)} is not there")
+        raise SourceError(f"{shown(pattern)}: the folder {shown(start)} does not exist")
     infos, etags = list_folder(fs, start, meter)
     return (
         [

@@ -317,6 +317,12 @@ MISTAKES = [
         ss.PredicateSyntaxError,
         "expected \\(column, operator, value\\)",
     ),
+    (lambda: col("x").isin("1.0"), ss.PredicateError, r"isin got str '1.0'; .*\['1.0'\]"),
+    (lambda: col("x").isin(b"a"), ss.PredicateError, "isin got bytes b'a'; expected a list"),
+    (lambda: col("x").isin(5), ss.PredicateError, r"isin got int 5; expected .*, such as \[5\]"),
+    (lambda: col("x").isin(col("i")), ss.PredicateError, "isin got Expr"),
+    (lambda: col("x").isin({1: 2}), ss.PredicateError, "isin got dict; expected a list"),
+    (lambda: col("x").isin(np.ones((2, 2))), ss.PredicateError, "array of one column"),
     (
         lambda: ss.PruningPredicate([("x", "in", 5)], SCHEMA),
         ss.PredicateSyntaxError,
@@ -335,6 +341,16 @@ MISTAKES = [
         lambda: ss.PruningPredicate(col("s") == "\ud800", SCHEMA),
         ss.PredicateError,
         "is not a literal",
+    ),
+    (
+        lambda: ss.PruningPredicate("x = 1", SCHEMA).prune({"x": {"min": [1]}}),
+        ss.StatisticsError,
+        r"type dict, which has no num_containers; .* Statistics.from_dict\(columns, schema\)",
+    ),
+    (
+        lambda: ss.PruningPredicate("x = 1", SCHEMA).prune(pa.table({"x.min": [1]})),
+        ss.StatisticsError,
+        r"a provider with num_containers, min_values, .* Statistics.from_arrow\(table, schema\)",
     ),
     (lambda: ss.PruningPredicate([], SCHEMA), ss.PredicateError, "cannot be made from list"),
 ]

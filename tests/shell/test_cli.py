@@ -200,7 +200,7 @@ def test_scales_of_the_demonstration(scale, tmp_path):
 
 def test_missing_path():
     result = start("plan", "/no/such/place", "--where", "x = 1")
-    assert (result.returncode, "is not there" in result.stderr) == (2, True)
+    assert (result.returncode, "does not exist" in result.stderr) == (2, True)
 
 
 def test_an_iceberg_table_is_planned_from_its_metadata(tmp_path):

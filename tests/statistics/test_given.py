@@ -184,7 +184,7 @@ def table(tmp_path):
 NAMERS = [
     (lambda t: t.plan("pirce > 1"), "predicate names 'pirce'; the schema has"),
     (lambda t: t.plan(order_by="pirce"), "order_by names 'pirce'; the schema has"),
-    (lambda t: t.plan(columns=["pirce"]), "columns names 'pirce'; the table has"),
+    (lambda t: t.plan(columns=["pirce"]), "columns= names 'pirce'; the table has"),
     (
         lambda t: ss.Statistics.from_dict({"pirce": {"min": [1]}}, t.schema),
         "a statistic names 'pirce'; the schema has",
@@ -193,8 +193,8 @@ NAMERS = [
         lambda t: ss.Statistics.from_dict({"x": {"min": [1]}}, t.schema).index(order_by="pirce"),
         "order_by names 'pirce'; the schema has",
     ),
-    (lambda t: ss.DynamicFilterCollector(["pirce"], t.schema), "columns names 'pirce'"),
-    (lambda t: ss.join(t, t, on="pirce"), "on names 'pirce'"),
+    (lambda t: ss.DynamicFilterCollector(["pirce"], t.schema), "columns= names 'pirce'"),
+    (lambda t: ss.join(t, t, on="pirce"), "on= names 'pirce'; the rows have"),
 ]
 
 

@@ -289,7 +289,8 @@ def scan_hive(
         >>> scan_hive("/no/such/table")
         Traceback (most recent call last):
         ...
-        skipstone.ir.errors.SourceError: /no/such/table is not there; expected the folder of a table
+        skipstone.ir.errors.SourceError: /no/such/table does not exist; expected the folder
+        of a table
     """
     check_on_error(on_error)
     filesystem = chosen_filesystem(source, filesystem, storage_options)

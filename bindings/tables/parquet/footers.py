@@ -346,7 +346,7 @@ def _describe(e: Exception) -> str:
     text = str(e)
     lower = text.lower()
     if isinstance(e, FileNotFoundError):
-        return "the file is not there"
+        return "the file does not exist"
     if "encrypt" in lower or "decrypt" in lower:
         return "the file is encrypted, and no keys were given; read it elsewhere or leave it out"
     if "magic bytes" in lower or "too small" in lower or "parquet file size" in lower:
