@@ -100,9 +100,10 @@ def check_provider(provider: object) -> None:
     if missing := [name for name in PROVIDER if not hasattr(provider, name)]:
         name = type(provider).__name__
         way_out = "give its .statistics" if hasattr(provider, "statistics") else WAYS_OUT.get(name)
+        tail = f"; {way_out}" if way_out else ""
         raise StatisticsError(
             f"the statistics are of the type {name}, which has no {missing[0]}; expected "
-            f"Statistics, or a provider with {', '.join(PROVIDER)}{f'; {way_out}' if way_out else ''}"
+            f"Statistics, or a provider with {', '.join(PROVIDER)}{tail}"
         )
 
 
