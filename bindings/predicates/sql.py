@@ -20,6 +20,7 @@ import sys
 from typing import Any, Final
 
 from skipstone.bindings.predicates.sql_cache import parse_cached
+from skipstone.bindings.predicates.sql_errors import no_condition, syntax_error, unclosed
 from skipstone.bindings.predicates.sql_forms import not_understood
 from skipstone.bindings.predicates.sql_lists import cut_lists, put_back
 from skipstone.bindings.predicates.sql_reader import Positions, Reader
@@ -31,7 +32,7 @@ from skipstone.bindings.predicates.sql_tokens import (
     tokens_of,
 )
 from skipstone.ir.errors import PredicateSyntaxError, PredicateTooDeep, limited_nesting
-from skipstone.ir.node import Node, quoted_name
+from skipstone.ir.node import Node
 from skipstone.kernels.run import forks
 from skipstone.kernels.run.first_import import first_import
 
@@ -108,15 +109,13 @@ def _parse(text: str) -> tuple[Node, Positions]:
         ) from None
     if len(trees) != 1:
         holds = f"{len(trees)} statements" if trees else "nothing"
-        raise PredicateSyntaxError(f"the text holds {holds}; expected one condition", text, 0)
+        joined = "; join conditions by AND or OR" if trees else ""
+        raise PredicateSyntaxError(
+            f"the text holds {holds}; expected one condition{joined}", text, 0
+        )
     tree = trees[0]
     if not _is_condition(tree):
-        raise PredicateSyntaxError(
-            f"the text is {type(tree).__name__.upper()}; "
-            "expected a condition such as \"x = 5 AND y LIKE 'ab%'\"",
-            text,
-            0,
-        )
+        raise no_condition(tree, text)
     positions: Positions = {}
     with limited_nesting():
         return Reader(positions).node(tree), positions
@@ -185,11 +184,7 @@ def _trees(text: str) -> list[Any]:
     try:
         tokens = tokens_of(dialect, text)
     except SqlglotError:
-        raise PredicateSyntaxError(
-            "the text cannot be read as SQL: a string, a quoted name or a comment is not closed",
-            text,
-            0,
-        ) from None
+        raise unclosed(text) from None
     with _deep_recursion if check_nesting(tokens, text) > SHALLOW else contextlib.nullcontext():
         for masks in reversed(range(MAX_MASKS + 1)):
             try:
@@ -199,7 +194,9 @@ def _trees(text: str) -> list[Any]:
                 position = _position(e, text)
                 with_mask = masked(tokens, position) if masks else None
                 if with_mask is None:
-                    raise _syntax_error(e, tokens, text, position) from None
+                    description = str(_details(e).get("description") or "")
+                    words = _words_to_quote(tokens, text, position)
+                    raise syntax_error(description, text, position, words) from None
                 tokens = with_mask
     raise AssertionError("the last attempt returns or raises")
 
@@ -292,24 +289,6 @@ def _position(e: Any, text: str) -> int:
     word = str(details.get("highlight") or "")
     end = starts[min(line, len(starts)) - 1] + column
     return max(0, min(end - max(len(word), 1), len(text)))
-
-
-def _syntax_error(e: Any, tokens: list[Any], text: str, position: int) -> PredicateSyntaxError:
-    """Return an error that describes the problem without naming sqlglot's classes."""
-    what = str(_details(e).get("description") or "the text cannot be read as SQL").rstrip(".")
-    if what.startswith("Required keyword"):
-        what = "an operand is missing here"
-    elif what.startswith(("Expected table name", "Invalid expression")):
-        what = "this is not expected here"
-    words = _words_to_quote(tokens, text, position)
-    if words:
-        shown = ", ".join(quoted_name(w.text) for w in words)
-        what = (
-            f"{words[0].text!r} is an SQL keyword; "
-            f"quote a column of that name in backticks: {shown}"
-        )
-        position = words[0].start
-    return PredicateSyntaxError(f"cannot read the predicate: {what}", text, position)
 
 
 def _words_to_quote(tokens: list[Any], text: str, position: int) -> list[Any]:

@@ -16,7 +16,7 @@ STRINGS: Final = ("STRING", "RAW_STRING")
 
 # Strings, quoted names and comments. Group 1 is a comment of one line; a backslash at its end
 # continues it on the next line. Source: Spark, `SqlBaseLexer.g4`, SIMPLE_COMMENT.
-_QUOTED: Final = re.compile(
+QUOTED: Final = re.compile(
     r"""(?<!\w)[rR](?:'[^']*'|"[^"]*")|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`"""
     r"""|/\*.*?\*/|(--(?:\\\n|[^\r\n])*)""",
     re.DOTALL,
@@ -43,7 +43,7 @@ def _without_long_comments(text: str) -> str:
     """Blank out comments that a backslash continues on the next line."""
     if "--" not in text or "\\\n" not in text:
         return text
-    return _QUOTED.sub(lambda m: " " * len(m[0]) if m[1] else m[0], text)
+    return QUOTED.sub(lambda m: " " * len(m[0]) if m[1] else m[0], text)
 
 
 def _tokenized(dialect: Any, text: str) -> list[Any]:
