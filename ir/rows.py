@@ -106,9 +106,10 @@ def judge(n: Node, batch: pa.RecordBatch, cache: Cache) -> Truth:
             return Truth(np.full(size, n.value == 1), np.full(size, n.value == 0), none)
         case Op.UNKNOWN:
             assert isinstance(n.value, Reason)
+            hint = f"; {n.value.hint}" if n.value.hint else ""
             raise UnsupportedForm(
-                f"cannot filter rows by {n.value.what!r}: {n.value.why}. {FILTER_ELSEWHERE}, or "
-                "leave this condition out."
+                f"cannot filter rows by {n.value.what!r}: {n.value.why}{hint}. "
+                f"{FILTER_ELSEWHERE}, or leave this condition out."
             )
         case Op.NOT:
             p = judge(n.args[0], batch, cache)

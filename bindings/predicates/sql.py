@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from skipstone.bindings.predicates.sql_cache import parse_cached
 from skipstone.bindings.predicates.sql_errors import no_condition, syntax_error, unclosed
-from skipstone.bindings.predicates.sql_forms import not_understood
+from skipstone.bindings.predicates.sql_forms import HIDDEN, not_understood
 from skipstone.bindings.predicates.sql_lists import cut_lists, put_back
 from skipstone.bindings.predicates.sql_reader import Positions, Reader
 from skipstone.bindings.predicates.sql_tokens import (
@@ -192,7 +192,7 @@ def _trees(text: str) -> list[Any]:
                 return [t for t in trees if t is not None]
             except ParseError as e:
                 position = _position(e, text)
-                with_mask = masked(tokens, position) if masks else None
+                with_mask = masked(tokens, position, text) if masks else None
                 if with_mask is None:
                     description = str(_details(e).get("description") or "")
                     words = _words_to_quote(tokens, text, position)
@@ -222,6 +222,12 @@ def _parser() -> type[Any]:
             parser.raise_error("Required keyword: 'this' missing for a sign")
         return exp.Anonymous(this="positive", expressions=[operand])
 
+    def placeholder(parser: Any) -> Any:
+        made = parser.expression(exp.Placeholder())
+        if (text := parser._prev.text) != "?":
+            made.meta[HIDDEN] = text
+        return made
+
     def build_cast(parser: Any, *args: Any, **given: Any) -> Any:
         try:
             return base.build_cast(parser, *args, **given)
@@ -247,6 +253,7 @@ def _parser() -> type[Any]:
                 k: v for k, v in base.FUNCTION_PARSERS.items() if k in with_own_syntax
             },
             "UNARY_PARSERS": base.UNARY_PARSERS | {TokenType.PLUS: positive},
+            "PLACEHOLDER_PARSERS": base.PLACEHOLDER_PARSERS | {TokenType.PLACEHOLDER: placeholder},
             "COLON_IS_VARIANT_EXTRACT": True,
             "_build_predicate": predicate,
             "build_cast": build_cast,

@@ -254,8 +254,8 @@ _OWN_SYNTAX: Final = frozenset((
 _QUERY: Final = frozenset(("SELECT", "WITH", "FROM", "VALUES", "TABLE", "MAP", "REDUCE"))
 
 
-def masked(tokens: list[Any], position: int) -> list[Any] | None:
-    """Return the tokens with a `?` in place of a form that Spark may read, and sqlglot cannot.
+def masked(tokens: list[Any], position: int, text: str) -> list[Any] | None:
+    """Return the tokens with a placeholder for a form that Spark may read, and sqlglot cannot.
 
     The form is the innermost subquery, or call with a syntax of its own, around the position.
     Everywhere else sqlglot knows Spark's grammar of conditions, and what it refuses is an error.
@@ -280,7 +280,8 @@ def masked(tokens: list[Any], position: int) -> list[Any] | None:
         if query or call:
             start = i - 1 if call else i
             end = _partner(tokens, i)
-            hidden = _made("PLACEHOLDER", "?", tokens[start], tokens[end])
+            form = text[tokens[start].start : tokens[end].end + 1]
+            hidden = _made("PLACEHOLDER", form, tokens[start], tokens[end])
             member = query and i > 0 and tokens[i - 1].text.upper() == "IN"
             replacement = [tokens[i], hidden, tokens[end]] if member else [hidden]
             return [*tokens[:start], *replacement, *tokens[end + 1 :]]

@@ -362,6 +362,7 @@ def _may_have_unused_parts(predicate: PruningPredicate) -> bool:
     return (
         predicate.has_unknown
         or predicate.always_true
+        or (isinstance(predicate.source, str) and '"' in predicate.source)
         or any(
             n.op is Op.COLUMN and n.dtype is not None and n.dtype.kind is Kind.OTHER
             for n in predicate.node.walk()
