@@ -20,7 +20,6 @@ import sys
 from typing import Any, Final
 
 from skipstone.bindings.predicates.sql_cache import parse_cached
-from skipstone.bindings.predicates.sql_errors import no_condition, syntax_error, unclosed
 from skipstone.bindings.predicates.sql_forms import HIDDEN, not_understood
 from skipstone.bindings.predicates.sql_lists import cut_lists, put_back
 from skipstone.bindings.predicates.sql_reader import Positions, Reader
@@ -115,6 +114,8 @@ def _parse(text: str) -> tuple[Node, Positions]:
         )
     tree = trees[0]
     if not _is_condition(tree):
+        from skipstone.bindings.predicates.sql_errors import no_condition
+
         raise no_condition(tree, text)
     positions: Positions = {}
     with limited_nesting():
@@ -184,6 +185,8 @@ def _trees(text: str) -> list[Any]:
     try:
         tokens = tokens_of(dialect, text)
     except SqlglotError:
+        from skipstone.bindings.predicates.sql_errors import unclosed
+
         raise unclosed(text) from None
     with _deep_recursion if check_nesting(tokens, text) > SHALLOW else contextlib.nullcontext():
         for masks in reversed(range(MAX_MASKS + 1)):
@@ -194,6 +197,8 @@ def _trees(text: str) -> list[Any]:
                 position = _position(e, text)
                 with_mask = masked(tokens, position, text) if masks else None
                 if with_mask is None:
+                    from skipstone.bindings.predicates.sql_errors import syntax_error
+
                     description = str(_details(e).get("description") or "")
                     words = _words_to_quote(tokens, text, position)
                     raise syntax_error(description, text, position, words) from None
