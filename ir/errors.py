@@ -161,7 +161,8 @@ def without_secrets(text: str) -> str:
     if "://" not in text:
         return text
     text = re.sub(r"(?<=://)[^/@\s]*@", "", text)
-    return re.sub(r"(?<=[?&])([\w.%-]+)=[^&\s'\"]+", r"\1=...", text)
+    # Punctuation of the sentence around a URL stays.
+    return re.sub(r"(?<=[?&])([\w.%-]+)=[^&\s'\"]*[^&\s'\",:;)]", r"\1=...", text)
 
 
 def describe_error(e: BaseException) -> str:
@@ -195,5 +196,7 @@ def unknown_column(
 
     near = difflib.get_close_matches(name.lower(), [n.lower() for n in names], n=1)
     hint = next((n for n in names if near and n.lower() == near[0]), None)
+    if hint is None and (last := name.rpartition(".")[2]) in names:  # after an alias of the table
+        hint = last
     tail = f" Did you mean {hint!r}?" if hint else ""
     return UnknownColumn(f"{by} names {name!r}; {whose} {shown or 'no columns'}.{tail}")

@@ -240,7 +240,7 @@ def list_files(
         infos, start, etags = _list_glob(fs, path, meter)
         base = base or start
     else:
-        raise missing(where, "a Parquet file, a folder of them, or a glob")
+        raise missing(where, "a Parquet file, a folder of them, or a glob", fs)
     files = files_from_listing(infos, base or os.path.dirname(path), base, etags)
     if not len(files):
         raise SourceError(

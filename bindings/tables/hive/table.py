@@ -297,7 +297,7 @@ def scan_hive(
     fs, root = resolve(source, filesystem)
     kind = info_at(fs, root, source).type
     if kind == pafs.FileType.NotFound:
-        raise missing(source, "the folder of a table")
+        raise missing(source, "the folder of a table", fs)
     if kind != pafs.FileType.Directory:
         raise SourceError(f"{shown(source)} is a file; expected the folder of a table")
     meter, listed, given = Meter(), time.time_ns(), types_of(partition_schema)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -56,6 +57,10 @@ WAY_OUT: Final = (
     "(--keep-unreadable)"
 )
 
+# How names of files end that people have beside Parquet.
+OTHER_FORMATS: Final = re.compile(
+    r"\.(csv|tsv|txt|jsonl?|ndjson|orc|avro|arrow|feather|xlsx?|zip)(\.gz)?$", re.IGNORECASE
+)
 HAS_PREAD: Final = hasattr(os, "pread")  # Windows lacks it
 FLAGS: Final = os.O_RDONLY | getattr(os, "O_BINARY", 0)
 
@@ -278,7 +283,9 @@ class _Reading:
             if block.errors and not self._keep:
                 number = min(block.errors)
                 error = Footer(self._files[first + number][0], block, number).error
-                raise SourceError(f"{error}; {WAY_OUT}") from error
+                other = OTHER_FORMATS.search(self._files[first + number][0]) is not None
+                convert = "convert it to Parquet, " if other else ""
+                raise SourceError(f"{error}; {convert}{WAY_OUT}") from error
             first += len(block)
         return self._blocks
 
