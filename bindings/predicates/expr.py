@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, TypeGuard
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 import numpy as np
 import pyarrow as pa
@@ -207,6 +207,17 @@ class Expr:
             "a predicate has no truth value here; write & | ~ with parentheses for AND, OR, NOT, "
             "and split chained comparisons"
         )
+
+    def __contains__(self, value: object) -> bool:
+        raise TypeError("`in` does not test a column here; write column.isin([value, ...])")
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            from skipstone.bindings.attributes import explain_attribute
+
+            explain_attribute(self, "column", name)
+            return object.__getattribute__(self, name)
 
     def __repr__(self) -> str:
         return f"Expr({show(self.node)})"

@@ -348,6 +348,15 @@ class Table(ABC):
         made: Map = hooks.call("map of plan", self.plan(where, timezone=timezone), columns)
         return made
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if not name.startswith("_"):
+                from skipstone.bindings.attributes import explain_attribute
+
+                explain_attribute(self, "table", name)
+            return object.__getattribute__(self, name)
+
     def _repr_html_(self) -> str | None:
         return hooks.html("HTML of table", self)
 

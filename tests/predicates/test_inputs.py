@@ -301,67 +301,6 @@ def test_unknown_arrow_functions_are_kept(expression):
         ss.PruningPredicate(expression & (pc.utf8_upper(F("nope")) == "A"), SCHEMA)
 
 
-MISTAKES = [
-    (lambda: bool(col("x") == 1), TypeError, "write & | ~"),
-    (lambda: 1 < col("x") < 3, TypeError, "write & | ~"),
-    (lambda: col("x") == {1: 2}, ss.PredicateError, "is not a literal; expected"),
-    (lambda: col(""), ss.PredicateError, "expected a column's name"),
-    (lambda: col("s").like("a", "!!"), ss.PredicateError, "expected one character"),
-    (
-        lambda: ss.PruningPredicate([("x", "~", 5)], SCHEMA),
-        ss.PredicateSyntaxError,
-        "operator '~'; expected one of",
-    ),
-    (
-        lambda: ss.PruningPredicate([("x", "=")], SCHEMA),
-        ss.PredicateSyntaxError,
-        "expected \\(column, operator, value\\)",
-    ),
-    (lambda: col("x").isin("1.0"), ss.PredicateError, r"isin got str '1.0'; .*\['1.0'\]"),
-    (lambda: col("x").isin(b"a"), ss.PredicateError, "isin got bytes b'a'; expected a list"),
-    (lambda: col("x").isin(5), ss.PredicateError, r"isin got int 5; expected .*, such as \[5\]"),
-    (lambda: col("x").isin(col("i")), ss.PredicateError, "isin got Expr"),
-    (lambda: col("x").isin({1: 2}), ss.PredicateError, "isin got dict; expected a list"),
-    (lambda: col("x").isin(np.ones((2, 2))), ss.PredicateError, "array of one column"),
-    (
-        lambda: ss.PruningPredicate([("x", "in", 5)], SCHEMA),
-        ss.PredicateSyntaxError,
-        "expected a list of values",
-    ),
-    (lambda: ss.PruningPredicate([[]], SCHEMA), ss.PredicateSyntaxError, "is empty"),
-    (lambda: ss.PruningPredicate(5, SCHEMA), ss.PredicateError, "cannot be made from int"),
-    (lambda: ss.PruningPredicate("x = 1", [("x", int)]), ss.PredicateError, "schema is list"),
-    (
-        lambda: ss.PruningPredicate("x = 1", SCHEMA, timezone="Mars/Olympus"),
-        ss.PredicateError,
-        "timezone 'Mars/Olympus' is not known",
-    ),
-    (lambda: ss.PruningPredicate(pc.field(0) == 1, SCHEMA), ss.PredicateError, "name its columns"),
-    (
-        lambda: ss.PruningPredicate(col("s") == "\ud800", SCHEMA),
-        ss.PredicateError,
-        "is not a literal",
-    ),
-    (
-        lambda: ss.PruningPredicate("x = 1", SCHEMA).prune({"x": {"min": [1]}}),
-        ss.StatisticsError,
-        r"type dict, which has no num_containers; .* Statistics.from_dict\(columns, schema\)",
-    ),
-    (
-        lambda: ss.PruningPredicate("x = 1", SCHEMA).prune(pa.table({"x.min": [1]})),
-        ss.StatisticsError,
-        r"a provider with num_containers, min_values, .* Statistics.from_arrow\(table, schema\)",
-    ),
-    (lambda: ss.PruningPredicate([], SCHEMA), ss.PredicateError, "cannot be made from list"),
-]
-
-
-@pytest.mark.parametrize("make, error, message", MISTAKES)
-def test_mistakes(make, error, message):
-    with pytest.raises(error, match=message):
-        make()
-
-
 def test_true_unless_null_is_null_where_the_column_is():
     p = ss.PruningPredicate(~pc.true_unless_null(F("x")), SCHEMA)
     stats = ss.Statistics.from_dict({"x": {"null_count": [3]}}, SCHEMA, row_count=[3])
