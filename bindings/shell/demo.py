@@ -183,7 +183,13 @@ def _empty_folder(root: Path, name: str) -> Path:
     """Return an empty folder beside the final one; it gets its final name when it is complete."""
     staging = root / f".{name}.part"
     shutil.rmtree(staging, ignore_errors=True)
-    staging.mkdir(parents=True)
+    try:
+        staging.mkdir(parents=True)
+    except OSError as e:
+        raise SourceError(
+            f"{root}: the folder for the data cannot be made ({describe_error(e)}); "
+            "name another one by --folder"
+        ) from e
     return staging
 
 

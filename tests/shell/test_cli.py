@@ -203,6 +203,24 @@ def test_missing_path():
     assert (result.returncode, "does not exist" in result.stderr) == (2, True)
 
 
+#   arguments                              what the error says
+MISTAKES = [
+    (["plan", "{data}", "x=1"],             "'x=1' is not a path; give a condition by --where"),
+    (["plan", "{data}", "-w", "WHERE x=1"], "does not begin with WHERE; write x=1"),
+    (["plan", "{data}", "-w", "s = 'it's'"], "is never closed"),
+    (["plan", "{data}", "-w", "q = abc"],   "has 'x', 's'."),
+    (["demo", "--folder", "{file}/f"],      "cannot be made (NotADirectoryError"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("arguments, message", MISTAKES, ids=[m for _, m in MISTAKES])
+def test_mistakes(data, arguments, message, tmp_path):
+    file = tmp_path / "_file"
+    file.touch()
+    result = run(*(a.format(data=data, file=file) for a in arguments))
+    assert result.returncode == 2 and message in result.stderr and "Traceback" not in result.stderr
+
+
 def test_an_iceberg_table_is_planned_from_its_metadata(tmp_path):
     table = make(tmp_path, pa.schema([("x", pa.int64())]))
     for i in range(3):

@@ -3,6 +3,8 @@
 import pathlib
 import re
 
+import pandas as pd
+import pyarrow as pa
 import pyarrow.fs as pafs
 import pytest
 
@@ -35,3 +37,9 @@ def test_malformed_uris(where, message):
 def test_a_name_of_a_catalog_without_the_catalog():
     with pytest.raises(ss.SourceError, match="for a table's name, give catalog="):
         ss.scan_iceberg("db.events")
+
+
+def test_rows_in_memory_are_no_location():
+    for rows in (pa.table({"x": [1]}), pd.DataFrame({"x": [1]})):
+        with pytest.raises(ss.SourceError, match="rows in memory need no scan: write them to"):
+            ss.scan(rows)
