@@ -208,7 +208,7 @@ MISTAKES = [
     (["plan", "{data}", "x=1"],             "'x=1' is not a path; give a condition by --where"),
     (["plan", "{data}", "-w", "WHERE x=1"], "does not begin with WHERE; write x=1"),
     (["plan", "{data}", "-w", "s = 'it's'"], "is never closed"),
-    (["plan", "{data}", "-w", "q = abc"],   "has 'x', 's'."),
+    (["plan", "{data}", "-w", "q = abc"],   "text stands in single quotes: --where"),
     (["demo", "--folder", "{file}/f"],      "cannot be made (NotADirectoryError"),
 ]  # fmt: skip
 
