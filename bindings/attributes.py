@@ -41,6 +41,7 @@ MEANT: Final[Mapping[str, Mapping[str, str]]] = {
         **dict.fromkeys(("read", "collect", "execute", "run", "fetch", "fetchall", "rows"), _READ),
         **dict.fromkeys(("filter", "where"), "give the whole condition to table.plan(where)"),
         "show": "call explain()",
+        "map": "call table.map(column, where=...)",
     },
 }
 

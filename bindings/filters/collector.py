@@ -89,6 +89,11 @@ class DynamicFilterCollector:
     ) -> None:
         if isinstance(columns, str):
             columns = [columns]
+        if not isinstance(schema, pa.Schema):
+            way_out = ": give its .schema" if hasattr(schema, "schema") else ""
+            raise DynamicFilterError(
+                f"schema is {type(schema).__name__}; expected a pyarrow.Schema{way_out}"
+            )
         for name in columns:
             if name not in schema.names:
                 raise unknown_column(name, schema.names, "columns=")

@@ -79,8 +79,8 @@ def _table_of(rows: Any) -> pa.Table:
             "skipstone.scan(path) opens one"
         )
     raise DynamicFilterError(
-        f"rows are of the type {type(rows).__name__}; expected a table of skipstone.scan, an Arrow "
-        "RecordBatch or Table, or a DataFrame of pandas or Polars"
+        f"rows are of the type {type(rows).__name__}; expected an Arrow RecordBatch "
+        "or Table, or a DataFrame of pandas or Polars"
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from skipstone.ir.coercion.literals import literal_type
-from skipstone.ir.errors import PredicateError, PredicateSyntaxError
+from skipstone.ir.errors import PredicateError, PredicateSyntaxError, clip
 from skipstone.ir.node import Name, Node, Op, literal
 from skipstone.ir.text import show
 from skipstone.ir.types import from_arrow
@@ -193,6 +193,8 @@ class Expr:
         return self._cast(to, "try_cast")
 
     def _cast(self, to: pa.DataType, name: str) -> Expr:
+        if not isinstance(to, pa.DataType):
+            raise PredicateError(f"{name} got {to!r}; expected an Arrow type: pyarrow.int64()")
         dtype = from_arrow(to)
         if not dtype.ordered:
             raise PredicateError(
@@ -263,6 +265,8 @@ def call(name: str, *args: object) -> Expr:
         >>> call("if", col("x") > 3, "many", "few") == "few"
         Expr(if(x > 3, 'many', 'few') = 'few')
     """
+    if not isinstance(name, str):
+        raise PredicateError(f"call got {name!r:.60}; expected a function's name, such as 'year'")
     return Expr(Node(Op.CALL, tuple(map(_node, args)), name.lower()))
 
 
@@ -295,13 +299,14 @@ def check_members(values: object, by: str) -> None:
     Raises:
         PredicateError: `values` are one value, a mapping or a table.
     """
+    tables = isinstance(values, Mapping) or getattr(values, "ndim", 1) != 1
+    tables = tables or hasattr(values, "column_names")
     one = isinstance(values, str | bytes | Expr) or not isinstance(values, Iterable)
-    if one or isinstance(values, Mapping) or getattr(values, "ndim", 1) != 1:
-        shown = f" {values!r:.60}" if one else ""
-        way_out = f", such as [{values!r:.60}]" if one else ", NumPy or Arrow array of one column"
-        raise PredicateError(
-            f"{by} got {type(values).__name__}{shown}; expected a list of values{way_out}"
-        )
+    if one or tables:
+        kind, value = type(values).__name__, clip(repr(values), 60)
+        if tables:
+            raise PredicateError(f"{by} got {kind}; expected a list, or an array of one column")
+        raise PredicateError(f"{by} got {kind} {value}; expected a list of values, as in [{value}]")
 
 
 def _typed_in_bulk(values: Iterable[object]) -> tuple[tuple[object, object], ...] | None:

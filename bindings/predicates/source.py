@@ -129,6 +129,8 @@ def _meant(text: str, position: int) -> str:
         return ""
     if word[0].lower() == "none":
         return " Did you mean NULL? Write column IS NULL."
+    if word[0].lower() == "nan":
+        return " Did you mean NaN? Write double('NaN')."
     return f" Text stands in single quotes: '{clip(word[0], 40)}'."
 
 

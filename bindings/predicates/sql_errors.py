@@ -33,6 +33,7 @@ ADVICE: Final = tuple(
         (r"=<", "write <= instead of =<"),
         (r"!\s+=", "write != without a blank"),
         (r"%s|%\(\w*\)?s?", "write the value in place of the parameter"),
+        (r"\d{4}-\d\d?-\d\d?[ T]\d\d?", "write TIMESTAMP '2024-01-31 12:00:00', in quotes"),
         (r"~", "write RLIKE instead of ~"),
         (r"\bGROUP\s+BY\b", "leave out GROUP BY"),
         (r"\bORDER\s+BY\b", "give the order by order_by="),

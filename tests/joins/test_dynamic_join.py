@@ -285,8 +285,8 @@ def test_refused(options, error, text):
 NO_ROWS = [
     ("lake/sales",                  r"a path, 'lake/sales'; .* skipstone.scan\(path\) opens one"),
     (Path("lake/sales"),            r"a path, 'lake/sales'; .* skipstone.scan\(path\) opens one"),
-    (5,                             "rows are of the type int; expected a table of skipstone.scan"),
-    (None,                          "of the type NoneType; expected a table of skipstone.scan"),
+    (5,                             "rows are of the type int; expected an Arrow RecordBatch"),
+    (None,                          "of the type NoneType; expected an Arrow"),
 ]  # fmt: skip
 
 

@@ -283,9 +283,8 @@ class _Reading:
             if block.errors and not self._keep:
                 number = min(block.errors)
                 error = Footer(self._files[first + number][0], block, number).error
-                other = OTHER_FORMATS.search(self._files[first + number][0]) is not None
-                convert = "convert it to Parquet, " if other else ""
-                raise SourceError(f"{error}; {convert}{WAY_OUT}") from error
+                way_out = _way_out(self._files[first + number][0])
+                raise SourceError(f"{error}; {way_out}") from error
             first += len(block)
         return self._blocks
 
@@ -347,6 +346,13 @@ def _pread(path: str, size: int) -> tuple[bytes, int] | None:
         return (footer, length + 8) if len(footer) == length else None
     finally:
         os.close(handle)
+
+
+def _way_out(path: str) -> str:
+    """Return what to do about a file whose footer cannot be read."""
+    if "/_delta_log/" in path or path.endswith(".metadata.json"):
+        return "it describes a Delta or Iceberg table: scan the folder of that table"
+    return f"convert it to Parquet, {WAY_OUT}" if OTHER_FORMATS.search(path) else WAY_OUT
 
 
 def _describe(e: Exception) -> str:
