@@ -97,7 +97,7 @@ def judge(n: Node, batch: pa.RecordBatch, cache: Cache) -> Truth:
     `cache` stores the columns that are read from the batch.
 
     Raises:
-        UnsupportedForm: the predicate holds a form that rows cannot be judged by.
+        UnsupportedForm: the predicate holds a form that cannot filter rows.
     """
     size = batch.num_rows
     none = np.zeros(size, np.bool_)

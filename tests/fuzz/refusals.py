@@ -1,4 +1,4 @@
-"""Count the conditions of Spark's grammar that rows cannot be judged by, and what refuses them.
+"""Count the conditions of Spark's grammar that cannot filter rows, and what refuses them.
 
 `python -m tests.fuzz.refusals --conditions 5000` needs no Spark unless `--spark` is given: then
 conditions that Spark refuses or raises an error for are left out.
