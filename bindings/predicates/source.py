@@ -117,8 +117,8 @@ def is_column(value: object) -> bool:
     )
 
 
-# A word that may be a value: it ends a comparison or a list of values.
-_VALUE: Final = re.compile(r"(?:[=<>(,]|\b(?:LIKE|IS|IS\s+NOT))\s*\Z", re.IGNORECASE)
+# What stands before a value: an operator, or the beginning of a list.
+_VALUE: Final = re.compile(r"(?:[=<>]|\bIN\s*\(|\b(?:LIKE|IS|IS\s+NOT))\s*\Z", re.IGNORECASE)
 _WORD: Final = re.compile(r"[^\W\d]\w*")
 
 
