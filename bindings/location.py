@@ -38,7 +38,8 @@ HTTP: Final = ("http", "https")  # read by fsspec, one file at a time: no listin
 KNOWN: Final = frozenset([*HTTP, *(scheme for several in SCHEMES.values() for scheme in several)])
 WAYS_OUT: Final = {
     "s3": "check the network and the AWS credentials, name the region (s3://bucket/t?region=...)",
-    "gs": "check the network and the Google credentials; public data: gs://anonymous@bucket/path",
+    "gs": "check the network and the Google credentials; public data: write anonymous@ "
+    "before the bucket",
     "abfs": "check the network and the Azure credentials",
     "abfss": "check the network and the Azure credentials",
     "hdfs": "set JAVA_HOME, HADOOP_HOME and CLASSPATH for libhdfs",
@@ -62,9 +63,11 @@ def path_text(where: Any) -> str:
         name = getattr(where, "name", None)
         way_out = f"give its path, {shown(name)}" if isinstance(name, str) else "give a path"
         raise SourceError(f"an open file ({type(where).__name__}) is not a path; {way_out}")
+    rows = hasattr(where, "shape") or hasattr(where, "schema")
+    way_out = "; rows in memory need no scan: write them to a Parquet file" if rows else ""
     raise SourceError(
         f"{type(where).__name__} is not a path; expected a file, a folder, a glob, or a list of "
-        "them, as text, bytes or pathlib paths"
+        f"them, as text, bytes or pathlib paths{way_out}"
     )
 
 
@@ -347,13 +350,25 @@ def info_at(fs: pafs.FileSystem, path: str, where: Any) -> pafs.FileInfo:
         raise unreachable(path_text(where), e) from e
 
 
-def missing(where: Any, expected: str) -> SourceError:
-    """Return the error for a location that does not exist; `expected` says what may be there."""
+def missing(where: Any, expected: str, fs: pafs.FileSystem) -> SourceError:
+    """Return the error for a location that does not exist.
+
+    Args:
+        where: The location as the user gave it.
+        expected: What may be there.
+        fs: The file system.
+    """
     text = path_text(where)
     folded = re.match(r"([a-z][a-z0-9]+):/[^/]", text)
-    if isinstance(where, PurePath) and folded is not None and folded[1] in KNOWN:
-        expected = "the URI as text, as pathlib drops one of its slashes"
-    return SourceError(f"{shown(text)} is not there; expected {expected}")
+    if folded is not None and folded[1] in KNOWN:
+        expected = f"two slashes after {folded[1]}:"
+        if isinstance(where, PurePath):
+            expected = "the URI as text, as pathlib drops one of its slashes"
+    elif folded is not None and folded[1] == "dbfs":
+        expected = "the path below /dbfs, where Databricks mounts dbfs:/"
+    relative = isinstance(fs, pafs.LocalFileSystem) and not os.path.isabs(os.path.expanduser(text))
+    inside = f" in {shown(os.getcwd())}" if relative and scheme_of(text) is None else ""
+    return SourceError(f"{shown(text)} does not exist{inside}; expected {expected}")
 
 
 def shown(where: object) -> str:

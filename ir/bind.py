@@ -27,6 +27,7 @@ from skipstone.ir.comparisons import (
 from skipstone.ir.errors import AmbiguousColumn, limited_nesting, unknown_column
 from skipstone.ir.forms import CONDITIONS, SCALARS
 from skipstone.ir.functions.build import TRUTH, build, cast, truth
+from skipstone.ir.functions.spark_names import explain_function
 from skipstone.ir.like import decode
 from skipstone.ir.node import (
     TERMS,
@@ -342,7 +343,7 @@ class _Binder:
                 if (inside := self.unordered_parent(key)) is not None:
                     return unknown(shown, f"{inside} allows null tests only")
                 if len(key) == 1 and key[0].lower() in LITERAL_FUNCTIONS:
-                    return unknown(shown, "its value differs between sessions")
+                    return unknown(shown, *explain_function(key[0].lower()))
                 raise unknown_column(shown, map(show_path, self.leaves), self.by)
             case several:
                 raise AmbiguousColumn(

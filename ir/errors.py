@@ -161,7 +161,8 @@ def without_secrets(text: str) -> str:
     if "://" not in text:
         return text
     text = re.sub(r"(?<=://)[^/@\s]*@", "", text)
-    return re.sub(r"(?<=[?&])([\w.%-]+)=[^&\s'\"]+", r"\1=...", text)
+    # Punctuation of the sentence around a URL stays.
+    return re.sub(r"(?<=[?&])([\w.%-]+)=[^&\s'\"]*[^&\s'\",:;)]", r"\1=...", text)
 
 
 def describe_error(e: BaseException) -> str:
@@ -177,7 +178,7 @@ def describe_error(e: BaseException) -> str:
 
 
 def unknown_column(
-    name: str, known: Iterable[str], by: str = "predicate", whose: str = "the schema"
+    name: str, known: Iterable[str], by: str = "predicate", whose: str = "the schema has"
 ) -> UnknownColumn:
     """Return the error for a name that matches no column, with the nearest name as a hint.
 
@@ -185,7 +186,7 @@ def unknown_column(
         name: The name.
         known: The names of the columns.
         by: Who used the name: "predicate", "order_by", ...
-        whose: Who has the columns.
+        whose: Who has the columns, with the verb: "the rows have".
     """
     names = list(known)
     name = clip(name)
@@ -195,5 +196,7 @@ def unknown_column(
 
     near = difflib.get_close_matches(name.lower(), [n.lower() for n in names], n=1)
     hint = next((n for n in names if near and n.lower() == near[0]), None)
+    if hint is None and (last := name.rpartition(".")[2]) in names:  # after an alias of the table
+        hint = last
     tail = f" Did you mean {hint!r}?" if hint else ""
-    return UnknownColumn(f"{by} names {name!r}; {whose} has {shown or 'no columns'}.{tail}")
+    return UnknownColumn(f"{by} names {name!r}; {whose} {shown or 'no columns'}.{tail}")

@@ -80,7 +80,7 @@ def _raise_if_unjudged(predicate: Node, truth: Truth) -> None:
 def unjudged(predicate: Node, rows: int) -> UnsupportedForm:
     """Return the error for a number of rows for which Spark may raise an error."""
     return UnsupportedForm(
-        f"{rows} rows cannot be judged by {show(predicate):.300}: "
+        f"cannot filter {rows} rows by {show(predicate):.300}: "
         "Spark raises an error for them in ANSI mode (overflow, division by zero, "
         "a failed cast), or its result is not known here (text that is not UTF-8, the clock of a "
         "time before 1970 or after 2200). "
@@ -97,7 +97,7 @@ def judge(n: Node, batch: pa.RecordBatch, cache: Cache) -> Truth:
     `cache` stores the columns that are read from the batch.
 
     Raises:
-        UnsupportedForm: the predicate holds a form that rows cannot be judged by.
+        UnsupportedForm: the predicate holds a form that cannot filter rows.
     """
     size = batch.num_rows
     none = np.zeros(size, np.bool_)
@@ -106,9 +106,10 @@ def judge(n: Node, batch: pa.RecordBatch, cache: Cache) -> Truth:
             return Truth(np.full(size, n.value == 1), np.full(size, n.value == 0), none)
         case Op.UNKNOWN:
             assert isinstance(n.value, Reason)
+            hint = f"; {n.value.hint}" if n.value.hint else ""
             raise UnsupportedForm(
-                f"rows cannot be judged by {n.value.what!r}: {n.value.why}. {FILTER_ELSEWHERE}, or "
-                "leave this condition out."
+                f"cannot filter rows by {n.value.what!r}: {n.value.why}{hint}. "
+                f"{FILTER_ELSEWHERE}, or leave this condition out."
             )
         case Op.NOT:
             p = judge(n.args[0], batch, cache)

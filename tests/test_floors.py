@@ -28,6 +28,7 @@ ROOMS = (
     "shell",
 )
 SHARED = {
+    "attributes",
     "bars",
     "hooks",
     "html",

@@ -161,7 +161,7 @@ def _chosen(plan: Plan, columns: Sequence[str] | None) -> list[Leaf]:
     if columns is None:
         return list(leaves.values())
     named = [columns] if isinstance(columns, str) else columns
-    return [leaf_named(name, leaves, "columns") for name in named]
+    return [leaf_named(name, leaves, "columns=") for name in named]
 
 
 def _sampled(kept: npt.NDArray[np.int64], sample: int | None) -> npt.NDArray[np.int64]:

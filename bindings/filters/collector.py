@@ -89,9 +89,14 @@ class DynamicFilterCollector:
     ) -> None:
         if isinstance(columns, str):
             columns = [columns]
+        if not isinstance(schema, pa.Schema):
+            way_out = ": give its .schema" if hasattr(schema, "schema") else ""
+            raise DynamicFilterError(
+                f"schema is {type(schema).__name__}; expected a pyarrow.Schema{way_out}"
+            )
         for name in columns:
             if name not in schema.names:
-                raise unknown_column(name, schema.names, "columns")
+                raise unknown_column(name, schema.names, "columns=")
         names = tuple(columns)
         safe = names if null_safe is True else tuple(n for n in names if n in (null_safe or ()))
         self._limits = limits_of(threshold, max_values, ranges, on_overflow)

@@ -65,6 +65,10 @@ class DynamicFilter:
             raise DynamicFilterError(
                 f"the operator is {op!r}; expected one of {', '.join(OPERATORS)}"
             )
+        if not isinstance(columns, Mapping | None):
+            raise DynamicFilterError(
+                f"columns is {columns!r:.60}; expected names of keys -> names of the scan's columns"
+            )
         self.columns: Columns = dict(columns or {})
         self.how, self.side, self.op = kind_of(how), side, op
         self.needs = needs_of(how, side)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 
-from skipstone.ir.errors import AmbiguousColumn, DynamicFilterError, unknown_column
+from skipstone.ir.errors import AmbiguousColumn, DynamicFilterError, clip, unknown_column
 from skipstone.ir.types import DType, from_arrow
 
 
@@ -37,7 +38,7 @@ def table_of(rows: Any) -> pa.Table:
     Arrow lacks operations on views.
 
     Raises:
-        DynamicFilterError: `rows` has no supported type, or it is a streaming DataFrame.
+        DynamicFilterError: `rows` has no supported type: it is a path, or a streaming DataFrame.
     """
     table = _table_of(rows)
     for i, f in enumerate(table.schema):
@@ -72,9 +73,14 @@ def _table_of(rows: Any) -> pa.Table:
         return pa.table(rows)
     if isinstance(rows, dict):
         return pa.table(rows)
+    if isinstance(rows, str | bytes | os.PathLike):
+        raise DynamicFilterError(
+            f"rows are a path, {clip(os.fsdecode(rows))!r}; expected a table: "
+            "skipstone.scan(path) opens one"
+        )
     raise DynamicFilterError(
-        f"rows are a {type(rows).__name__}; expected an Arrow RecordBatch or Table, "
-        "or a DataFrame of pandas or Polars"
+        f"rows are of the type {type(rows).__name__}; expected an Arrow RecordBatch "
+        "or Table, or a DataFrame of pandas or Polars"
     )
 
 
@@ -91,7 +97,7 @@ def select_columns(table: pa.Table, names: Sequence[str]) -> pa.Table:
             i for i, n in enumerate(table.column_names) if n.lower() == name.lower()
         ]
         if not at:
-            raise unknown_column(name, table.column_names, "a key", "these rows")
+            raise unknown_column(name, table.column_names, "a key", "these rows have")
         if len(at) > 1:
             raise AmbiguousColumn(
                 f"{name!r} fits {len(at)} columns: {', '.join(table.column_names[i] for i in at)}"

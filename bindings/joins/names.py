@@ -41,10 +41,10 @@ def resolved(name: str, names: Sequence[str], *, case_sensitive: bool) -> str:
     """
     same = [n for n in names if n == name or (not case_sensitive and n.lower() == name.lower())]
     if not same:
-        raise unknown_column(name, names, "on", "the side")
+        raise unknown_column(name, names, "on=", "the rows have")
     if len(same) > 1:
         raise AmbiguousColumn(
-            f"on names {name!r}; the rows have {', '.join(map(repr, same))}. "
+            f"on= names {name!r}; the rows have {', '.join(map(repr, same))}. "
             "Only a case-sensitive session tells them apart; set case_sensitive=True"
         )
     return same[0]

@@ -122,7 +122,7 @@ def clustering(
     if isinstance(columns, str):
         columns = [columns]
     if columns is not None:
-        chosen = [leaf_named(name, leaves, "columns") for name in columns]
+        chosen = [leaf_named(name, leaves, "columns=") for name in columns]
         for leaf in chosen:
             if not leaf.dtype.ordered:
                 raise StatisticsError(

@@ -132,10 +132,10 @@ def check_columns(columns: list[str] | None, names: list[str]) -> list[str]:
         )
     for c in columns or ():
         if c not in names:
-            raise unknown_column(str(c), names, "columns", "the table")
+            raise unknown_column(str(c), names, "columns=", "the table has")
     if columns is not None and len({*columns}) < len(columns):
         twice = next(c for c in columns if columns.count(c) > 1)
-        raise PredicateError(f"columns names {twice!r} twice; name each column once")
+        raise PredicateError(f"columns= names {twice!r} twice; name each column once")
     return columns or names
 
 

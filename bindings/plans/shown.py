@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from skipstone.bindings import hooks
 from skipstone.bindings.plans.reading import Reading
@@ -117,6 +117,15 @@ class Shown(Reading):
         """
         figure: Figure = hooks.call("map of plan", self, columns).plot()
         return figure
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if not name.startswith("_"):
+                from skipstone.bindings.attributes import explain_attribute
+
+                explain_attribute(self, "plan", name)
+            return object.__getattribute__(self, name)
 
     def _repr_html_(self) -> str | None:
         return hooks.html("HTML of plan", self)

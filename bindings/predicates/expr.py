@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Final, TypeGuard
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 import numpy as np
 import pyarrow as pa
 
 from skipstone.ir.coercion.literals import literal_type
-from skipstone.ir.errors import PredicateError, PredicateSyntaxError
+from skipstone.ir.errors import PredicateError, PredicateSyntaxError, clip
 from skipstone.ir.node import Name, Node, Op, literal
 from skipstone.ir.text import show
 from skipstone.ir.types import from_arrow
@@ -97,8 +97,9 @@ class Expr:
             values: Any number of values; None is SQL's NULL.
 
         Raises:
-            PredicateError: a value has no SQL literal.
+            PredicateError: `values` are no list of values, or a value has no SQL literal.
         """
+        check_members(values, "isin")
         if (typed := _typed_in_bulk(values)) is not None:
             return Expr(Node(Op.IN, (self.node,), typed))
         members = tuple(values)
@@ -192,6 +193,8 @@ class Expr:
         return self._cast(to, "try_cast")
 
     def _cast(self, to: pa.DataType, name: str) -> Expr:
+        if not isinstance(to, pa.DataType):
+            raise PredicateError(f"{name} got {to!r}; expected an Arrow type: pyarrow.int64()")
         dtype = from_arrow(to)
         if not dtype.ordered:
             raise PredicateError(
@@ -206,6 +209,17 @@ class Expr:
             "a predicate has no truth value here; write & | ~ with parentheses for AND, OR, NOT, "
             "and split chained comparisons"
         )
+
+    def __contains__(self, value: object) -> bool:
+        raise TypeError("`in` does not test a column here; write column.isin([value, ...])")
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            from skipstone.bindings.attributes import explain_attribute
+
+            explain_attribute(self, "column", name)
+            return object.__getattribute__(self, name)
 
     def __repr__(self) -> str:
         return f"Expr({show(self.node)})"
@@ -251,6 +265,8 @@ def call(name: str, *args: object) -> Expr:
         >>> call("if", col("x") > 3, "many", "few") == "few"
         Expr(if(x > 3, 'many', 'few') = 'few')
     """
+    if not isinstance(name, str):
+        raise PredicateError(f"call got {name!r:.60}; expected a function's name, such as 'year'")
     return Expr(Node(Op.CALL, tuple(map(_node, args)), name.lower()))
 
 
@@ -271,6 +287,26 @@ def _typed(value: object) -> tuple[object, object]:
         return literal_type(value)
     except TypeError as e:
         raise PredicateError(str(e)) from None
+
+
+def check_members(values: object, by: str) -> None:
+    """Check that values are a list of values: text would be read as its letters.
+
+    Args:
+        values: What the caller gave.
+        by: What takes the list, for the error: "isin".
+
+    Raises:
+        PredicateError: `values` are one value, a mapping or a table.
+    """
+    tables = isinstance(values, Mapping) or getattr(values, "ndim", 1) != 1
+    tables = tables or hasattr(values, "column_names")
+    one = isinstance(values, str | bytes | Expr) or not isinstance(values, Iterable)
+    if one or tables:
+        kind, value = type(values).__name__, clip(repr(values), 60)
+        if tables:
+            raise PredicateError(f"{by} got {kind}; expected a list, or an array of one column")
+        raise PredicateError(f"{by} got {kind} {value}; expected a list of values, as in [{value}]")
 
 
 def _typed_in_bulk(values: Iterable[object]) -> tuple[tuple[object, object], ...] | None:
@@ -352,8 +388,10 @@ def _filter(f: Any) -> Node:
     if word in OPERATORS:
         return Node(OPERATORS[word], (left.node, _node(value)))
     if word in ("in", "not in"):
-        if isinstance(value, str | bytes) or not isinstance(value, Iterable):
-            raise PredicateSyntaxError(f"filter {f!r}; expected a list of values after {word!r}")
+        try:
+            check_members(value, word)
+        except PredicateError as e:
+            raise PredicateSyntaxError(f"filter {f!r}: {e}") from None
         test = left.isin(value)
         return test.node if word == "in" else (~test).node
     raise PredicateSyntaxError(

@@ -48,6 +48,10 @@ def prune_many(
         array([[ True, False, False],
                [False,  True,  True]])
     """
+    if isinstance(predicates, PruningPredicate):
+        raise PredicateError(
+            "prune_many was given a PruningPredicate; expected a list of them: write [predicate]"
+        )
     for p in predicates:
         if not isinstance(p, PruningPredicate):
             raise PredicateError(

@@ -101,7 +101,10 @@ class PruningPredicate:
         on_unknown: Callable[[str, str], object] | None = None,
     ) -> None:
         if not isinstance(schema, pa.Schema):
-            raise PredicateError(f"schema is {type(schema).__name__}; expected a pyarrow.Schema")
+            way_out = ": give its .schema" if hasattr(schema, "schema") else ""
+            raise PredicateError(
+                f"schema is {type(schema).__name__}; expected a pyarrow.Schema{way_out}"
+            )
         try:
             zone_of(timezone)
         except ValueError as e:

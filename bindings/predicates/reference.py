@@ -81,7 +81,7 @@ FORMS: Final = (
         "bounds",
     ),
 )
-# Forms that rows cannot be judged by, and the reason.
+# Forms that cannot filter rows, and the reason.
 REFUSED: Final = (
     ("structs", "`struct(x) = struct(1)`", "no function takes them"),
     ("other columns in a lambda", "`exists(arr, q -> q > x)`", "a lambda sees its elements only"),

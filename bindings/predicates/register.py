@@ -69,6 +69,10 @@ def register_function(
         >>> ss.PruningPredicate("celsius(f) > 30", schema).prune(stats)
         array([False,  True])
     """
+    if not isinstance(returns, pa.DataType):
+        raise PredicateError(
+            f"returns is {returns!r:.60}; expected an Arrow type, such as pyarrow.int64()"
+        )
     key, dtype = name.lower(), from_arrow(returns)
     if not all(part.isidentifier() for part in key.split(".")):
         raise PredicateError(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from skipstone.bindings import hooks
 from skipstone.bindings.predicates.expr import Expr, from_filters, is_filters
@@ -11,7 +12,7 @@ from skipstone.bindings.predicates.function_names import check_functions
 from skipstone.bindings.predicates.iceberg_expr import from_iceberg, is_iceberg
 from skipstone.ir import compute as pc
 from skipstone.ir.bind import bind
-from skipstone.ir.errors import PredicateError, clip
+from skipstone.ir.errors import PredicateError, UnknownColumn, clip
 from skipstone.ir.node import Node, Path, show_path
 from skipstone.ir.session import Session
 from skipstone.ir.types import Leaf
@@ -58,7 +59,10 @@ def bind_source(predicate: object, leaves: Mapping[Path, Leaf], session: Session
             try:
                 return bind(node, leaves, session)
             except PredicateError as e:
-                raise e.at(predicate, _position(e.message, positions)) from None
+                position = _position(e.message, positions)
+                if position is not None and isinstance(e, UnknownColumn):
+                    e.message += _meant(predicate, position)
+                raise e.at(predicate, position) from None
         case Expr():
             check_functions(predicate.node)
             return bind(predicate.node, leaves, session)
@@ -74,11 +78,36 @@ def bind_source(predicate: object, leaves: Mapping[Path, Leaf], session: Session
             return bind(from_iceberg(predicate, leaves, session), leaves, session)
         case _ if is_column(predicate):
             return bind(hooks.call("predicate from Column", predicate), leaves, session)
+    shown = "" if _package(predicate) in DATA else f" {clip(repr(predicate), 80)}"
     raise PredicateError(
-        f"a predicate cannot be made from {type(predicate).__name__} {predicate!r:.80}; "
+        f"a predicate cannot be made from {type(predicate).__name__}{shown}; "
         "expected SQL text, a col() expression, a pyarrow or pyiceberg expression, "
-        'a PySpark Column, or filters such as [("x", "=", 5)]'
+        f'a PySpark Column, or filters such as [("x", "=", 5)]{_way_out(predicate)}'
     )
+
+
+DATA: Final = ("pandas", "numpy")  # packages of arrays
+
+
+def _package(given: object) -> str:
+    return (type(given).__module__ or "").partition(".")[0]
+
+
+def _way_out(given: object) -> str:
+    """Return what to write instead of an object that is not a predicate; "" if unknown."""
+    package = _package(given)
+    match given:
+        case dict() if given and isinstance(name := next(iter(given)), str):
+            return f"; write {[(name, '=', given[name])]!r:.80}"
+        case tuple() if len(given) == 3:
+            return f"; write a list of it: [{given!r:.80}]"
+        case list() | tuple() if given and all(isinstance(part, str) for part in given):
+            return "; join the conditions by AND in one text"
+        case list() | tuple() | bool() | None:
+            return "; for all rows, give None"
+    if package in DATA:
+        return "; a mask of rows is computed from data: write the condition itself"
+    return "; write it as SQL text" if package in ("polars", "duckdb", "sqlalchemy") else ""
 
 
 def is_column(value: object) -> bool:
@@ -86,6 +115,23 @@ def is_column(value: object) -> bool:
     return any(
         t.__module__ == "pyspark.sql.column" and t.__name__ == "Column" for t in type(value).__mro__
     )
+
+
+# What stands before a value: an operator, or the beginning of a list.
+_VALUE: Final = re.compile(r"(?:[=<>]|\bIN\s*\(|\b(?:LIKE|IS|IS\s+NOT))\s*\Z", re.IGNORECASE)
+_WORD: Final = re.compile(r"[^\W\d]\w*")
+
+
+def _meant(text: str, position: int) -> str:
+    """Return what an unknown name in a text may have meant, where that is a value."""
+    word = _WORD.match(text, position)
+    if word is None or _VALUE.search(text, max(0, position - 20), position) is None:
+        return ""
+    if word[0].lower() == "none":
+        return " Did you mean NULL? Write column IS NULL."
+    if word[0].lower() == "nan":
+        return " Did you mean NaN? Write double('NaN')."
+    return f" Text stands in single quotes: '{clip(word[0], 40)}'."
 
 
 def _position(message: str, positions: Mapping[Any, int]) -> int | None:

@@ -20,7 +20,7 @@ import sys
 from typing import Any, Final
 
 from skipstone.bindings.predicates.sql_cache import parse_cached
-from skipstone.bindings.predicates.sql_forms import not_understood
+from skipstone.bindings.predicates.sql_forms import HIDDEN, not_understood
 from skipstone.bindings.predicates.sql_lists import cut_lists, put_back
 from skipstone.bindings.predicates.sql_reader import Positions, Reader
 from skipstone.bindings.predicates.sql_tokens import (
@@ -31,7 +31,7 @@ from skipstone.bindings.predicates.sql_tokens import (
     tokens_of,
 )
 from skipstone.ir.errors import PredicateSyntaxError, PredicateTooDeep, limited_nesting
-from skipstone.ir.node import Node, quoted_name
+from skipstone.ir.node import Node
 from skipstone.kernels.run import forks
 from skipstone.kernels.run.first_import import first_import
 
@@ -108,15 +108,15 @@ def _parse(text: str) -> tuple[Node, Positions]:
         ) from None
     if len(trees) != 1:
         holds = f"{len(trees)} statements" if trees else "nothing"
-        raise PredicateSyntaxError(f"the text holds {holds}; expected one condition", text, 0)
+        joined = "; join conditions by AND or OR" if trees else ""
+        raise PredicateSyntaxError(
+            f"the text holds {holds}; expected one condition{joined}", text, 0
+        )
     tree = trees[0]
     if not _is_condition(tree):
-        raise PredicateSyntaxError(
-            f"the text is {type(tree).__name__.upper()}; "
-            "expected a condition such as \"x = 5 AND y LIKE 'ab%'\"",
-            text,
-            0,
-        )
+        from skipstone.bindings.predicates.sql_errors import no_condition
+
+        raise no_condition(tree, text)
     positions: Positions = {}
     with limited_nesting():
         return Reader(positions).node(tree), positions
@@ -185,11 +185,9 @@ def _trees(text: str) -> list[Any]:
     try:
         tokens = tokens_of(dialect, text)
     except SqlglotError:
-        raise PredicateSyntaxError(
-            "the text cannot be read as SQL: a string, a quoted name or a comment is not closed",
-            text,
-            0,
-        ) from None
+        from skipstone.bindings.predicates.sql_errors import unclosed
+
+        raise unclosed(text) from None
     with _deep_recursion if check_nesting(tokens, text) > SHALLOW else contextlib.nullcontext():
         for masks in reversed(range(MAX_MASKS + 1)):
             try:
@@ -197,9 +195,13 @@ def _trees(text: str) -> list[Any]:
                 return [t for t in trees if t is not None]
             except ParseError as e:
                 position = _position(e, text)
-                with_mask = masked(tokens, position) if masks else None
+                with_mask = masked(tokens, position, text) if masks else None
                 if with_mask is None:
-                    raise _syntax_error(e, tokens, text, position) from None
+                    from skipstone.bindings.predicates.sql_errors import syntax_error
+
+                    description = str(_details(e).get("description") or "")
+                    words = _words_to_quote(tokens, text, position)
+                    raise syntax_error(description, text, position, words) from None
                 tokens = with_mask
     raise AssertionError("the last attempt returns or raises")
 
@@ -224,6 +226,12 @@ def _parser() -> type[Any]:
         if operand is None:
             parser.raise_error("Required keyword: 'this' missing for a sign")
         return exp.Anonymous(this="positive", expressions=[operand])
+
+    def placeholder(parser: Any) -> Any:
+        made = parser.expression(exp.Placeholder())
+        if (text := parser._prev.text) != "?":
+            made.meta[HIDDEN] = text
+        return made
 
     def build_cast(parser: Any, *args: Any, **given: Any) -> Any:
         try:
@@ -250,6 +258,7 @@ def _parser() -> type[Any]:
                 k: v for k, v in base.FUNCTION_PARSERS.items() if k in with_own_syntax
             },
             "UNARY_PARSERS": base.UNARY_PARSERS | {TokenType.PLUS: positive},
+            "PLACEHOLDER_PARSERS": base.PLACEHOLDER_PARSERS | {TokenType.PLACEHOLDER: placeholder},
             "COLON_IS_VARIANT_EXTRACT": True,
             "_build_predicate": predicate,
             "build_cast": build_cast,
@@ -292,24 +301,6 @@ def _position(e: Any, text: str) -> int:
     word = str(details.get("highlight") or "")
     end = starts[min(line, len(starts)) - 1] + column
     return max(0, min(end - max(len(word), 1), len(text)))
-
-
-def _syntax_error(e: Any, tokens: list[Any], text: str, position: int) -> PredicateSyntaxError:
-    """Return an error that describes the problem without naming sqlglot's classes."""
-    what = str(_details(e).get("description") or "the text cannot be read as SQL").rstrip(".")
-    if what.startswith("Required keyword"):
-        what = "an operand is missing here"
-    elif what.startswith(("Expected table name", "Invalid expression")):
-        what = "this is not expected here"
-    words = _words_to_quote(tokens, text, position)
-    if words:
-        shown = ", ".join(quoted_name(w.text) for w in words)
-        what = (
-            f"{words[0].text!r} is an SQL keyword; "
-            f"quote a column of that name in backticks: {shown}"
-        )
-        position = words[0].start
-    return PredicateSyntaxError(f"cannot read the predicate: {what}", text, position)
 
 
 def _words_to_quote(tokens: list[Any], text: str, position: int) -> list[Any]:

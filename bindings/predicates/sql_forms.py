@@ -12,7 +12,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from skipstone.ir.errors import clip
+from skipstone.ir.functions.spark_names import explain_function
+
 _BINARY: Final = "this expression"
+HIDDEN: Final = "hidden"  # metadata of a placeholder: the text of the form that it stands for
 
 # Class -> the arguments that `bindings/predicates/sql_reader.py` reads.
 READ: Final[dict[str, frozenset[str]]] = {
@@ -95,6 +99,53 @@ _UNITS: Final = frozenset((
     "year", "quarter", "month", "week", "day", "dayofyear",
     "hour", "minute", "second", "millisecond", "microsecond",
 ))  # fmt: skip
+
+
+_SUBQUERY: Final = (
+    "a subquery needs the rows of another table",
+    "run it first and write its values, or join by skipstone.join",
+)
+_PARAMETER: Final = (
+    "the value of a parameter is not known",
+    "write the value in place of the parameter",
+)
+_PATTERN: Final = ("Spark has no such pattern", "write LIKE or RLIKE")
+# Class -> why the form is not understood, and what to write instead.
+EXPLAINED: Final[dict[str, tuple[str, str]]] = {
+    "Subquery": _SUBQUERY,
+    "Select": _SUBQUERY,
+    "Exists": _SUBQUERY,
+    "In with query": _SUBQUERY,
+    "Placeholder": _PARAMETER,
+    "Parameter": _PARAMETER,
+    "SessionParameter": _PARAMETER,
+    "Window": ("a window function needs other rows", "filter by it after reading"),
+    "Star": ("* stands for all columns", "name one column"),
+    "In with field": ("IN expects a list", "write it in parentheses, such as IN (1, 2)"),
+    "RegexpILike": _PATTERN,
+    "SimilarTo": _PATTERN,
+    "Glob": _PATTERN,
+    "CurrentDate": explain_function("current_date"),
+    "CurrentTimestamp": explain_function("current_timestamp"),
+    "CurrentTime": explain_function("current_time"),
+    "CurrentUser": explain_function("current_user"),
+    "Localtimestamp": explain_function("localtimestamp"),
+    "Localtime": explain_function("localtime"),
+}
+
+
+def explain_form(e: Any, reason: str) -> tuple[str, str]:
+    """Return why a form is not understood, and what to write instead.
+
+    Args:
+        e: The form.
+        reason: What `not_understood` says of it.
+    """
+    if (hidden := e.meta.get(HIDDEN)) is not None:  # only Spark can read it
+        if hidden.startswith("("):
+            return _SUBQUERY
+        return f"the form is not understood: {clip(hidden)}", ""
+    return EXPLAINED.get(reason, (f"the form is not understood: {reason}", ""))
 
 
 def not_understood(e: Any) -> str | None:

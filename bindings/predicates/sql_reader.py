@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from skipstone.bindings.predicates.sql_forms import DIFFERENCES, is_name, not_understood
+from skipstone.bindings.predicates.sql_forms import (
+    DIFFERENCES,
+    explain_form,
+    is_name,
+    not_understood,
+)
 from skipstone.bindings.predicates.sql_intervals import interval_of
 from skipstone.bindings.predicates.sql_values import is_pattern, literal_of, rounds_twice, type_of
 from skipstone.ir import types as ty
 from skipstone.ir.coercion.char import without_padding
 from skipstone.ir.errors import PredicateSyntaxError
+from skipstone.ir.functions.spark_names import explain_function
 from skipstone.ir.node import Name, Node, Op, literal, parameter, unknown
 from skipstone.ir.types import Kind
 
@@ -65,7 +71,7 @@ class Reader:
         """Read one form; UNKNOWN if it is not understood."""
         exp = self.exp
         if reason := not_understood(e):
-            return self.unknown_form(e, f"the form is not understood: {reason}")
+            return self.unknown_form(e, *explain_form(e, reason))
         if why := self.grouping_differs(e):
             return self.unknown_form(e, why)
         if type(e) in self.binary:
@@ -163,14 +169,14 @@ class Reader:
         finally:
             self.parameters = before
 
-    def unknown_form(self, e: sg.Expression, why: str) -> Node:
+    def unknown_form(self, e: sg.Expression, why: str, hint: str = "") -> Node:
         """Return UNKNOWN with the form's columns, so that a misspelt name is still an error."""
         columns = tuple(
             self.column(_whole(c))
             for c in e.find_all(self.exp.Column)
             if is_name(c) and not c.find_ancestor(self.exp.Lambda, self.exp.Query)
         )
-        text = unknown(e.sql(dialect="spark")[:300].encode(errors="replace").decode(), why)
+        text = unknown(e.sql(dialect="spark")[:300].encode(errors="replace").decode(), why, hint)
         return Node(Op.UNKNOWN, tuple(c for c in columns if c.op is Op.COLUMN), text.value)
 
     def grouping_differs(self, e: Any) -> str | None:
@@ -302,6 +308,8 @@ class Reader:
     def function(self, e: sg.Expression) -> Node:
         """Read a function by its name; its first argument may be a unit."""
         unit = e.expressions[0] if e.expressions else None
+        if isinstance(unit, self.exp.Star):
+            return self.unknown_form(e, *explain_function(e.this.lower()))
         if not isinstance(unit, self.exp.Column) or is_name(unit):
             return self.call(e.this.lower(), *e.expressions)
         name = "units_between" if e.this.lower() in DIFFERENCES else "add_units"

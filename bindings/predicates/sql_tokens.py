@@ -16,7 +16,7 @@ STRINGS: Final = ("STRING", "RAW_STRING")
 
 # Strings, quoted names and comments. Group 1 is a comment of one line; a backslash at its end
 # continues it on the next line. Source: Spark, `SqlBaseLexer.g4`, SIMPLE_COMMENT.
-_QUOTED: Final = re.compile(
+QUOTED: Final = re.compile(
     r"""(?<!\w)[rR](?:'[^']*'|"[^"]*")|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`"""
     r"""|/\*.*?\*/|(--(?:\\\n|[^\r\n])*)""",
     re.DOTALL,
@@ -43,7 +43,7 @@ def _without_long_comments(text: str) -> str:
     """Blank out comments that a backslash continues on the next line."""
     if "--" not in text or "\\\n" not in text:
         return text
-    return _QUOTED.sub(lambda m: " " * len(m[0]) if m[1] else m[0], text)
+    return QUOTED.sub(lambda m: " " * len(m[0]) if m[1] else m[0], text)
 
 
 def _tokenized(dialect: Any, text: str) -> list[Any]:
@@ -254,8 +254,8 @@ _OWN_SYNTAX: Final = frozenset((
 _QUERY: Final = frozenset(("SELECT", "WITH", "FROM", "VALUES", "TABLE", "MAP", "REDUCE"))
 
 
-def masked(tokens: list[Any], position: int) -> list[Any] | None:
-    """Return the tokens with a `?` in place of a form that Spark may read, and sqlglot cannot.
+def masked(tokens: list[Any], position: int, text: str) -> list[Any] | None:
+    """Return the tokens with a placeholder for a form that Spark may read, and sqlglot cannot.
 
     The form is the innermost subquery, or call with a syntax of its own, around the position.
     Everywhere else sqlglot knows Spark's grammar of conditions, and what it refuses is an error.
@@ -280,7 +280,8 @@ def masked(tokens: list[Any], position: int) -> list[Any] | None:
         if query or call:
             start = i - 1 if call else i
             end = _partner(tokens, i)
-            hidden = _made("PLACEHOLDER", "?", tokens[start], tokens[end])
+            form = text[tokens[start].start : tokens[end].end + 1]
+            hidden = _made("PLACEHOLDER", form, tokens[start], tokens[end])
             member = query and i > 0 and tokens[i - 1].text.upper() == "IN"
             replacement = [tokens[i], hidden, tokens[end]] if member else [hidden]
             return [*tokens[:start], *replacement, *tokens[end + 1 :]]

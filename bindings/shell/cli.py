@@ -6,6 +6,7 @@ Tables are imported by the commands, so that help takes no time.
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 import warnings
 from collections.abc import Iterator, Sequence
@@ -328,6 +329,11 @@ def _scan_now(
 ) -> SomeTable:
     from skipstone.bindings.tables.scan import find_table, open_table
 
+    for path in paths[1:]:
+        if set("=<>") & set(path) and "/" not in path and not os.path.exists(path):
+            raise click.BadParameter(
+                f"{path!r} is not a path; give a condition by --where, in quotes"
+            )
     if catalog is not None and len(paths) > 1:
         raise click.BadParameter("expected the name of one table with --catalog")
     source = paths[0] if len(paths) == 1 else list(paths)

@@ -62,6 +62,13 @@ INTEGER_COLUMNS: Final = (
 )  # fmt: skip
 
 
+# The data of larger scales is not read in milliseconds.
+SMALL: Final = (
+    "\nsmall local files take milliseconds with every engine; what is not read saves more time "
+    "in tables of many files, and on object stores"
+)
+
+
 def run(folder: str, scale: float) -> None:
     """Make the data if it does not exist, then show plans over it.
 
@@ -80,6 +87,7 @@ def run(folder: str, scale: float) -> None:
     print(
         f"\ntimes: the best of {MEASURED_ROUNDS}, from the path to the rows, "
         "listing and footers included"
+        f"{SMALL if scale <= 1 else ''}"
         f"\n{'all answers are equal' if equal else 'ANSWERS DIFFER'}"
     )
     if not equal:
@@ -175,7 +183,13 @@ def _empty_folder(root: Path, name: str) -> Path:
     """Return an empty folder beside the final one; it gets its final name when it is complete."""
     staging = root / f".{name}.part"
     shutil.rmtree(staging, ignore_errors=True)
-    staging.mkdir(parents=True)
+    try:
+        staging.mkdir(parents=True)
+    except OSError as e:
+        raise SourceError(
+            f"{root}: the folder for the data cannot be made ({describe_error(e)}); "
+            "name another one by --folder"
+        ) from e
     return staging
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -11,7 +11,7 @@ from skipstone.bindings.statistics.coerce_inputs import KEYS, PACKED, array_of, 
 from skipstone.bindings.statistics.protocols import PruningStatistics
 from skipstone.ir.errors import StatisticsError
 from skipstone.ir.node import Path
-from skipstone.ir.types import Leaf
+from skipstone.ir.types import Leaf, leaves_of
 from skipstone.kernels.pack.columns import ColumnStatistics
 
 Extras = dict[Path, dict[str, pa.Array]]
@@ -40,8 +40,14 @@ def read_dict(
     """
     raws: dict[Path, ColumnStatistics] = {}
     extras: Extras = {}
+    if not isinstance(columns, Mapping):
+        raise StatisticsError(f"columns are of the type {type(columns).__name__}; {AS_DICT}")
     for name, given in columns.items():
         leaf = leaf_named(name, leaves)
+        if not isinstance(given, Mapping):
+            raise StatisticsError(
+                f"the statistics of {name!r} are of the type {type(given).__name__}; {AS_DICT}"
+            )
         if unknown := set(given) - set(KEYS):
             raise StatisticsError(
                 f"column {name!r} has a statistic {min(unknown)!r}; "
@@ -58,12 +64,31 @@ def read_dict(
     return raws, extras
 
 
+def checked_leaves(schema: pa.Schema) -> Mapping[Path, Leaf]:
+    """Return the columns of a schema.
+
+    Raises:
+        StatisticsError: the schema is none of pyarrow's.
+    """
+    if not isinstance(schema, pa.Schema):
+        way_out = ": give its .schema" if hasattr(schema, "schema") else ""
+        raise StatisticsError(
+            f"schema is {type(schema).__name__}; expected a pyarrow.Schema{way_out}"
+        )
+    return leaves_of(schema)
+
+
 def split_table(table: pa.Table | pa.RecordBatch) -> tuple[dict[str, dict[str, Any]], Any]:
     """Split a table with columns such as `x.min` into statistics by column, and the row counts.
 
     Raises:
         StatisticsError: the table has no statistics.
     """
+    if not hasattr(table, "column_names"):
+        way_out = ": pyarrow.table(frame) makes one" if hasattr(table, "columns") else ""
+        raise StatisticsError(
+            f"statistics are of the type {type(table).__name__}; expected an Arrow table{way_out}"
+        )
     columns: dict[str, dict[str, Any]] = {}
     row_count = None
     for name in table.column_names:
@@ -80,6 +105,35 @@ def split_table(table: pa.Table | pa.RecordBatch) -> tuple[dict[str, dict[str, A
     return columns, row_count
 
 
+AS_DICT: Final = 'expected arrays by statistic by column, such as {"x": {"min": [1], "max": [5]}}'
+PROVIDER: Final = ("num_containers", "min_values", "max_values", "null_counts", "row_counts")
+# What makes statistics of objects that are given by mistake, by the name of their type.
+WAYS_OUT: Final = {
+    "dict": "make them by Statistics.from_dict(columns, schema)",
+    "Table": "make them by Statistics.from_arrow(table, schema)",
+    "RecordBatch": "make them by Statistics.from_arrow(table, schema)",
+    "DataFrame": "make them by Statistics.from_arrow(pyarrow.table(frame), schema)",
+    "str": "load a saved file by Statistics.load(path)",
+    "PosixPath": "load a saved file by Statistics.load(path)",
+}
+
+
+def check_provider(provider: object) -> None:
+    """Check that an object has what a provider of statistics needs.
+
+    Raises:
+        StatisticsError: it lacks an attribute.
+    """
+    if missing := [name for name in PROVIDER if not hasattr(provider, name)]:
+        name = type(provider).__name__
+        way_out = "give its .statistics" if hasattr(provider, "statistics") else WAYS_OUT.get(name)
+        tail = f"; {way_out}" if way_out else ""
+        raise StatisticsError(
+            f"the statistics are of the type {name}, which has no {missing[0]}; expected "
+            f"Statistics, or a provider with {', '.join(PROVIDER)}{tail}"
+        )
+
+
 def read_provider(
     provider: PruningStatistics,
     schema: pa.Schema,
@@ -90,8 +144,10 @@ def read_provider(
 
     Raises:
         UnknownColumn: the schema lacks a column.
-        StatisticsError: an answer has another length than `num_containers`, or cannot be read.
+        StatisticsError: the object is no provider; an answer has another length than
+            `num_containers`, or cannot be read.
     """
+    check_provider(provider)
     n = provider.num_containers
     raws = {}
     for name in columns:

@@ -11,13 +11,18 @@ import pyarrow as pa
 from skipstone.bindings import hooks
 from skipstone.bindings.progress import Track, overriding
 from skipstone.bindings.statistics.coerce_inputs import common_length, leaf_named, row_count_of
-from skipstone.bindings.statistics.from_host import read_dict, read_provider, split_table
+from skipstone.bindings.statistics.from_host import (
+    checked_leaves,
+    read_dict,
+    read_provider,
+    split_table,
+)
 from skipstone.bindings.statistics.membership import members_of
 from skipstone.bindings.statistics.packing import PackableStatistics
 from skipstone.bindings.statistics.protocols import PruningStatistics as PruningStatistics
 from skipstone.ir.errors import counted
 from skipstone.ir.node import Path
-from skipstone.ir.types import DType, leaves_of
+from skipstone.ir.types import DType
 from skipstone.kernels.pack.columns import Column
 from skipstone.kernels.pack.planes import Plane
 from skipstone.kernels.settings import ProgressSetting
@@ -84,7 +89,7 @@ class Statistics(PackableStatistics):
             >>> stats.num_containers
             2
         """
-        leaves = leaves_of(schema)
+        leaves = checked_leaves(schema)
         lengths: dict[str, int] = {}
         rows = None
         if row_count is not None:
@@ -135,7 +140,7 @@ class Statistics(PackableStatistics):
             UnknownColumn: the schema lacks a column.
             StatisticsError: an answer has another length than `num_containers`, or cannot be read.
         """
-        raws = read_provider(provider, schema, leaves_of(schema), columns)
+        raws = read_provider(provider, schema, checked_leaves(schema), columns)
         contained = getattr(provider, "contained", None)
         return cls(schema, provider.num_containers, raws, contained=contained)
 

@@ -240,7 +240,7 @@ def list_files(
         infos, start, etags = _list_glob(fs, path, meter)
         base = base or start
     else:
-        raise missing(where, "a Parquet file, a folder of them, or a glob")
+        raise missing(where, "a Parquet file, a folder of them, or a glob", fs)
     files = files_from_listing(infos, base or os.path.dirname(path), base, etags)
     if not len(files):
         raise SourceError(
@@ -339,7 +339,7 @@ def _list_glob(
     first = next(i for i, p in enumerate(parts) if any(ch in p for ch in "*?["))
     start = "/".join(parts[:first]) or "/"
     if info_at(fs, start, start).type != pafs.FileType.Directory:
-        raise SourceError(f"{shown(pattern)}: the folder {shown(start)} is not there")
+        raise SourceError(f"{shown(pattern)}: the folder {shown(start)} does not exist")
     infos, etags = list_folder(fs, start, meter)
     return (
         [

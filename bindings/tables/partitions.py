@@ -101,7 +101,7 @@ def partition_fields(
         if [k.lower() for k in own] != [k.lower() for k in first[1]]:
             raise SourceError(
                 f"{path} has the partition columns {_names(own)}, and {first[0]} has "
-                f"{_names(first[1])}; expected the same in all files"
+                f"{_names(first[1])}; expected the same in all files: scan them one by one"
             )
         for k, v in zip(first[1], own.values(), strict=True):
             texts.setdefault(k, set()).update(() if v is None else (v,))
@@ -229,8 +229,9 @@ def partition_column(
     for (path, _), text, valid in zip(folders, plain, pc.is_valid(values).to_pylist(), strict=True):
         if text is not None and not valid:
             raise SourceError(
-                f"{path}: the partition value {field.name}={text!r} is not a {field.type}; give "
-                f"its type by partition_schema={{{field.name!r}: ...}}, such as pa.string()"
+                f"{path}: the partition value {field.name}={text!r} is not of the column's type, "
+                f"{field.type}; rename the folder, or give another type, such as "
+                f"partition_schema={{{field.name!r}: pa.string()}}"
             )
     return values
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence, Sized
@@ -11,6 +12,7 @@ from skipstone.bindings import hooks
 from skipstone.bindings.filters.option import enabled
 from skipstone.bindings.plans.request import PlanRequest
 from skipstone.bindings.predicates.predicate import PruningPredicate
+from skipstone.ir.errors import UnknownColumn
 from skipstone.ir.node import Node, Op
 from skipstone.ir.session import Session
 from skipstone.ir.types import Kind
@@ -143,7 +145,11 @@ class Table(ABC):
             enabled(dynamic_filtering, self.dynamic_filtering), timezone, ansi, case_sensitive,
         )  # fmt: skip
         before, start = self.work, time.perf_counter()
-        plan = self.answer(request)
+        try:
+            plan = self.answer(request)
+        except UnknownColumn as e:
+            e.message += self._above(e.message)
+            raise
         plan.seconds["total"] = time.perf_counter() - start
         plan.work = self.work - before
         # A PruningPredicate or a tree of nodes comes from a program, which can ask `plan.unused`.
@@ -348,8 +354,27 @@ class Table(ABC):
         made: Map = hooks.call("map of plan", self.plan(where, timezone=timezone), columns)
         return made
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if not name.startswith("_"):
+                from skipstone.bindings.attributes import explain_attribute
+
+                explain_attribute(self, "table", name)
+            return object.__getattribute__(self, name)
+
     def _repr_html_(self) -> str | None:
         return hooks.html("HTML of table", self)
+
+    def _above(self, message: str) -> str:
+        """Return the way out if an unknown column is the one whose partition folder was scanned."""
+        named = re.search(r" names '([^'`]+)'; ", message)
+        if named is None or f"/{named[1]}=" not in f"{self.path}":
+            return ""
+        return (
+            f" {self.path} is a folder of that partition column: scan the folder above it, or give "
+            "that as base_path= to scan_parquet."
+        )
 
     def _shown_columns(self) -> str:
         """Return the names of the first columns, for `repr`."""
@@ -362,6 +387,7 @@ def _may_have_unused_parts(predicate: PruningPredicate) -> bool:
     return (
         predicate.has_unknown
         or predicate.always_true
+        or (isinstance(predicate.source, str) and '"' in predicate.source)
         or any(
             n.op is Op.COLUMN and n.dtype is not None and n.dtype.kind is Kind.OTHER
             for n in predicate.node.walk()

@@ -93,7 +93,15 @@ def common_type(column: DType, lit: DType, session: Session, digits: int | None 
         raise CannotJudge(
             f"Spark casts the column from STRING to compare it with {b}, which keeps no order"
         )
-    raise CannotJudge(f"Spark does not compare {a} with {b}")
+    raise CannotJudge(f"Spark does not compare {a} with {b}", _LITERALS.get(a.kind, ""))
+
+
+# How to write a literal of a type that people compare with numbers.
+_LITERALS: Final = {
+    Kind.DATE: "write a date as DATE '2024-01-31'",
+    Kind.TIMESTAMP: "write a time as TIMESTAMP '2024-01-31 12:00:00'",
+    Kind.BOOL: "write true or false",
+}
 
 
 def _in_micros(t: DType) -> DType:

@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 
 from skipstone.ir import types as ty
+from skipstone.ir.errors import clip
 from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import DType, Kind
 from skipstone.ir.zones import DAY, to_instant, zone_of
@@ -67,9 +68,11 @@ def literal_type(value: object) -> tuple[DType, object]:
             return ty.BINARY, bytes(value)
     if type(value).__name__ == "NAType":  # pandas.NA
         return ty.NULL, None
+    many = hasattr(value, "__iter__") and not isinstance(value, str | dict)
+    way_out = "; test a list of values by isin" if many else ""
     raise TypeError(
-        f"{value!r} ({type(value).__name__}) is not a literal; "
-        "expected None, bool, int, float, Decimal, date, time, datetime, str or bytes"
+        f"{clip(repr(value))} ({type(value).__name__}) is not a literal; expected None, bool, "
+        f"int, float, Decimal, date, time, datetime, str or bytes{way_out}"
     )
 
 

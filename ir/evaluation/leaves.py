@@ -51,7 +51,7 @@ def fits_array(n: Node, values: pa.Array) -> Mask:
             try:
                 return booleans_of(fits(pattern_of(n), values))
             except CannotJudge as e:
-                raise UnsupportedForm(f"rows cannot be judged by {e}") from e
+                raise UnsupportedForm(f"cannot filter rows by {e}") from e
     compare: Callable[..., pa.Array] = {Op.LT: pc.less, Op.LE: pc.less_equal, Op.EQ: pc.equal}[n.op]
     return booleans_of(compare(values, _scalar_of(n.args[1].value, values.type)))
 

@@ -16,6 +16,7 @@ from skipstone.ir.functions.arithmetic import number
 from skipstone.ir.functions.casts import check_cast, steps
 from skipstone.ir.functions.dates import FIELDS
 from skipstone.ir.functions.instants import has_instant, wall_of
+from skipstone.ir.functions.spark_names import explain_function
 from skipstone.ir.interval import evaluate_rows
 from skipstone.ir.node import Node, Op, literal, unknown
 from skipstone.ir.session import CannotJudge, Session
@@ -64,8 +65,10 @@ def plain_call(name: str, args: tuple[Node, ...], session: Session) -> Node:
         name = LATEST.get(name, name)
         function = function_of(name)
         if function is None:
-            hint = "compare its columns, or register it by skipstone.register_function"
-            raise CannotJudge(f"the function {name} is not understood", hint if args else "")
+            why, hint = explain_function(name)
+            if args and not hint:
+                hint = "compare its columns, or register it by skipstone.register_function"
+            raise CannotJudge(why, hint)
         others = [a.dtype for a in args if a.dtype is not None and a.dtype.kind is Kind.OTHER]
         if any(not (function.nested and t.nested) for t in others):
             raise CannotJudge(f"{others[0]} allows null tests only")

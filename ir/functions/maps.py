@@ -70,7 +70,7 @@ def _comparable(value: DType) -> DType:
     """Return the type of a map's values.
 
     Raises:
-        CannotJudge: rows cannot be judged by values of the type.
+        CannotJudge: values of the type cannot filter rows.
     """
     if not value.ordered or value.kind is Kind.UINT or value.unit == "ns":
         raise CannotJudge(f"values of {value} in a map are not understood")

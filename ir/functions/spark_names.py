@@ -1,4 +1,4 @@
-"""The names of Spark's built-in functions, understood here or not."""
+"""Spark's built-in functions: their names, and what those do that no single row decides."""
 
 from __future__ import annotations
 
@@ -87,3 +87,73 @@ _NAMES: Final = (
     "xpath_string xxhash64 year zeroifnull zip_with"
 )  # fmt: skip
 SPARK_NAMES: Final = frozenset(_NAMES.split())
+
+_LATER: Final = "filter by it after reading"
+# What a function does, and what to write instead.
+FAMILIES: Final = (
+    (
+        "current_date curdate",
+        "its value changes with time",
+        "write its value, such as DATE '2024-01-31'",
+    ),
+    (
+        "current_timestamp now",
+        "its value changes with time",
+        "write its value, such as TIMESTAMP '2024-01-31 12:00:00'",
+    ),
+    (
+        "localtimestamp",
+        "its value changes with time",
+        "write its value, such as TIMESTAMP_NTZ '2024-01-31 12:00:00'",
+    ),
+    (
+        "current_time localtime",
+        "its value changes with time",
+        "write its value, such as TIME '12:00:00'",
+    ),
+    (
+        "current_user session_user user current_catalog current_database current_schema "
+        "current_timezone version",
+        "its value differs between sessions",
+        "write its value, such as 'name'",
+    ),
+    (
+        "rand randn random randstr uniform uuid monotonically_increasing_id",
+        "its value differs on each row",
+        _LATER,
+    ),
+    (
+        "any any_value approx_count_distinct approx_percentile array_agg avg bit_and bit_or "
+        "bit_xor bool_and bool_or collect_list collect_set corr count count_if covar_pop "
+        "covar_samp every first first_value kurtosis last last_value listagg max max_by mean "
+        "median min min_by mode percentile percentile_approx percentile_cont percentile_disc "
+        "skewness some std stddev stddev_pop stddev_samp string_agg sum try_avg try_sum var_pop "
+        "var_samp variance",
+        "it aggregates many rows",
+        "compute it first, and write its value",
+    ),
+    (
+        "cume_dist dense_rank lag lead nth_value ntile percent_rank rank row_number",
+        "it needs the other rows of a window",
+        _LATER,
+    ),
+    (
+        "explode explode_outer inline inline_outer posexplode posexplode_outer stack",
+        "it makes several rows of one",
+        "test elements by exists(column, v -> v = 5)",
+    ),
+)
+_BY_NAME: Final = {name: (why, hint) for names, why, hint in FAMILIES for name in names.split()}
+
+
+def explain_function(name: str) -> tuple[str, str]:
+    """Return why a function is not understood, and what to write instead.
+
+    Example:
+        >>> explain_function("now")[1]
+        "write its value, such as TIMESTAMP '2024-01-31 12:00:00'"
+        >>> explain_function("soundex")
+        ('the function soundex is not understood', '')
+    """
+    why, hint = _BY_NAME.get(name, ("", ""))
+    return f"the function {name} is not understood{f': {why}' if why else ''}", hint

@@ -180,7 +180,13 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"skipstone.{name}")
     home = _HOME_OF.get(name)
     if home is None:
-        raise AttributeError(f"module 'skipstone' has no attribute {name!r}")
+        opens = name.startswith(("read", "open", "load", "scan_"))
+        way_out = "; skipstone.scan(path) opens a table of any format" if opens else ""
+        raise AttributeError(
+            f"module 'skipstone' has no attribute {name!r}{way_out}",
+            name=name,
+            obj=sys.modules[__name__],
+        )
     first_import(f"skipstone.{home}")
     value = globals()[name] = getattr(importlib.import_module(f"skipstone.{home}"), name)
     return value

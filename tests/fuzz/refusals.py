@@ -1,4 +1,4 @@
-"""Count the conditions of Spark's grammar that rows cannot be judged by, and what refuses them.
+"""Count the conditions of Spark's grammar that cannot filter rows, and what refuses them.
 
 `python -m tests.fuzz.refusals --conditions 5000` needs no Spark unless `--spark` is given: then
 conditions that Spark refuses or raises an error for are left out.
@@ -46,7 +46,7 @@ def cause(e: Exception) -> str:
     line = str(e).splitlines()[0]
     if named := re.search(r"the function (\S+) is not", line):
         return f"function {named[1]}"
-    if re.match(r"\d+ rows cannot be judged", line):
+    if re.match(r"cannot filter \d+ rows", line):
         return "rows that may raise an error"
     return re.sub(r"(\"[^\"]*\"|'[^']*'|\d+)", "..", line.partition(": ")[2] or line)[:80]
 

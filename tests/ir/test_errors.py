@@ -10,6 +10,8 @@ SECRETS = [
     ("s3://key:pw@bucket/a b: no such file", "s3://bucket/a b: no such file"),
     ("https://h/t?sig=a%2Fb&v=1", "https://h/t?sig=...&v=..."),
     ("cannot open 'abfs://c@a.dfs/t?sig=x'", "cannot open 'abfs://a.dfs/t?sig=...'"),
+    ("s3://b/t?region=eu: no host", "s3://b/t?region=...: no host"),
+    ("name it (s3://b/t?region=eu), or", "name it (s3://b/t?region=...), or"),
     ("mail me@host, a=b?c", "mail me@host, a=b?c"),
 ]
 
@@ -27,6 +29,10 @@ def test_causes_stay_on_one_bounded_line():
     assert said.startswith("ValueError: first; second; xxx") and said.endswith("the cause")
     assert len(said) < 400 and "\n" not in said and "\x1b" not in said
     assert describe_error(KeyError()) == "KeyError"
+
+
+def test_a_name_after_an_alias_of_the_table():
+    assert str(unknown_column("t.x", ["x", "y"])).endswith("has 'x', 'y'. Did you mean 'x'?")
 
 
 def test_an_unknown_column_among_many():

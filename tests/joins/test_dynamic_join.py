@@ -7,6 +7,7 @@ import datetime as dt
 import inspect
 import os
 import threading
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -278,6 +279,22 @@ def test_refused(options, error, text):
         ss.join(fact, dim, **options)
     with pytest.raises(ss.PredicateError, match="only as the last join"):
         ss.join(fact, [dim, dim], on=["k", "k"], how=["full", "inner"])
+
+
+#    a side of the join             in the error
+NO_ROWS = [
+    ("lake/sales",                  r"a path, 'lake/sales'; .* skipstone.scan\(path\) opens one"),
+    (Path("lake/sales"),            r"a path, 'lake/sales'; .* skipstone.scan\(path\) opens one"),
+    (5,                             "rows are of the type int; expected an Arrow RecordBatch"),
+    (None,                          "of the type NoneType; expected an Arrow"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("side", "text"), NO_ROWS, ids=[c[1] for c in NO_ROWS])
+def test_objects_without_rows_are_refused(side, text):
+    for fact, dim in ((side, pa.table({"k": [1]})), (pa.table({"k": [1]}), side)):
+        with pytest.raises(ss.DynamicFilterError, match=text):
+            ss.join(fact, dim, on="k")
 
 
 def test_a_name_that_two_columns_have(tmp_path):

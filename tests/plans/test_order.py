@@ -283,7 +283,7 @@ def test_limits_of_any_size(tmp_path):
     assert table.plan(limit=np.int64(2)).to_arrow().num_rows == 2
     with pytest.raises(ss.PredicateError, match="columns is empty"):
         table.plan(columns=[])
-    with pytest.raises(ss.PredicateError, match="columns names 'x' twice"):
+    with pytest.raises(ss.PredicateError, match="columns= names 'x' twice"):
         table.plan(columns=["x", "x"])
 
 

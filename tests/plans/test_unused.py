@@ -53,6 +53,24 @@ UNUSED = [
     ("l[0] = 1 AND x > 5",                ["l[0] = 1"],             "values of lists and maps"),
     ("x > 90 OR m['a'] = 1",              ["x > 90 OR m['a'] = 1"], "values of lists and maps"),
     ("exists(l, e -> e > 5)",             ["exists(l, (e) -> e > 5)"], "values of lists and maps"),
+    ('x > 5 AND "s" = \'a01\'',           [],                         "write the column as s"),
+    ('s = "x"',                           [],                         "write the column as x"),
+    ("d >= current_date()",               ["d >= current_date()"],    "such as DATE '2024-01-31'"),
+    ("d >= current_date",                 ["d >= CURRENT_DATE"],      "such as DATE '2024-01-31'"),
+    ("ts > now()",                        ["ts > now()"],             "such as TIMESTAMP '2024-01"),
+    ("s = user",                          ["s = user"],               "such as 'name'"),
+    ("x IN (SELECT 1)",                   ["x IN (SELECT 1)"],        "run it first and write its"),
+    ("x = (SELECT max(y) FROM t SORT BY NOT)", ["x = ?"],             "run it first and write its"),
+    ("EXISTS (SELECT 1)",                 ["EXISTS(SELECT 1)"],       "join by skipstone.join"),
+    ("x = ?",                             ["x = ?"],                  "write the value in place"),
+    ("x = :low",                          ["x = :low"],               "write the value in place"),
+    ("rank() OVER (ORDER BY x) = 1",      ["RANK() OVER (ORDER BY x) = 1"], "filter by it after"),
+    ("row_number() = 1",                  ["row_number() = 1"],       "rows of a window; filter"),
+    ("sum(x) > 5",                        ["sum(x) > 5"],             "compute it first, and"),
+    ("count(*) > 5",                      ["COUNT(*) > 5"],           "compute it first, and"),
+    ("x IN 1",                            ["x IN 1"],                 "such as IN (1, 2)"),
+    ("d > 2024-01-31",                    ["d > 1992"],               "write a date as DATE"),
+    ("ts > 1700000000",                   ["ts > 1700000000"],        "write a time as TIMESTAMP"),
 ]  # fmt: skip
 
 
@@ -86,7 +104,8 @@ def test_the_warning_shows_the_line_of_the_program(table):
         None, "true", "x > 90", "x >= 0", "x > 1000", "x IS NULL", "x IS NOT NULL",
         "s LIKE '%x'", "md5(s) = 'x'", "x % 2 = 0", "x = NULL", "x = 1 OR x <> 1", "s = 'q'",
         "l IS NULL", "array_contains(l, x)", "x = 1 AND (l IS NOT NULL OR x > 5)",
-        "s > 5", "d > '2013-12-31'", "x = '5'", ss.col("x") > 5, [("x", "=", 5)],
+        "s > 5", "d > '2013-12-31'", "x = '5'", 's = "X"', ss.col("x") > 5,
+        [("x", "=", 5)],
     ],
 )  # fmt: skip
 def test_a_condition_that_may_prune_is_not_warned_about(table, where):

@@ -301,51 +301,6 @@ def test_unknown_arrow_functions_are_kept(expression):
         ss.PruningPredicate(expression & (pc.utf8_upper(F("nope")) == "A"), SCHEMA)
 
 
-MISTAKES = [
-    (lambda: bool(col("x") == 1), TypeError, "write & | ~"),
-    (lambda: 1 < col("x") < 3, TypeError, "write & | ~"),
-    (lambda: col("x") == {1: 2}, ss.PredicateError, "is not a literal; expected"),
-    (lambda: col(""), ss.PredicateError, "expected a column's name"),
-    (lambda: col("s").like("a", "!!"), ss.PredicateError, "expected one character"),
-    (
-        lambda: ss.PruningPredicate([("x", "~", 5)], SCHEMA),
-        ss.PredicateSyntaxError,
-        "operator '~'; expected one of",
-    ),
-    (
-        lambda: ss.PruningPredicate([("x", "=")], SCHEMA),
-        ss.PredicateSyntaxError,
-        "expected \\(column, operator, value\\)",
-    ),
-    (
-        lambda: ss.PruningPredicate([("x", "in", 5)], SCHEMA),
-        ss.PredicateSyntaxError,
-        "expected a list of values",
-    ),
-    (lambda: ss.PruningPredicate([[]], SCHEMA), ss.PredicateSyntaxError, "is empty"),
-    (lambda: ss.PruningPredicate(5, SCHEMA), ss.PredicateError, "cannot be made from int"),
-    (lambda: ss.PruningPredicate("x = 1", [("x", int)]), ss.PredicateError, "schema is list"),
-    (
-        lambda: ss.PruningPredicate("x = 1", SCHEMA, timezone="Mars/Olympus"),
-        ss.PredicateError,
-        "timezone 'Mars/Olympus' is not known",
-    ),
-    (lambda: ss.PruningPredicate(pc.field(0) == 1, SCHEMA), ss.PredicateError, "name its columns"),
-    (
-        lambda: ss.PruningPredicate(col("s") == "\ud800", SCHEMA),
-        ss.PredicateError,
-        "is not a literal",
-    ),
-    (lambda: ss.PruningPredicate([], SCHEMA), ss.PredicateError, "cannot be made from list"),
-]
-
-
-@pytest.mark.parametrize("make, error, message", MISTAKES)
-def test_mistakes(make, error, message):
-    with pytest.raises(error, match=message):
-        make()
-
-
 def test_true_unless_null_is_null_where_the_column_is():
     p = ss.PruningPredicate(~pc.true_unless_null(F("x")), SCHEMA)
     stats = ss.Statistics.from_dict({"x": {"null_count": [3]}}, SCHEMA, row_count=[3])

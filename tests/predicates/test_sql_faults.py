@@ -121,6 +121,13 @@ PLACES = [
     ("x = 1\n AND from",         2, 6),
     ("x =\n1 AND\n where",       3, 2),
     ("x = 1 AND\n y = ",         2, 4),
+    ("s = 'it's' AND x = 1",     1, 10),
+    ("s = 'O'Brien'",            1, 13),
+    ("x = 1 AND\n s = \"open",   2, 6),
+    ("x = 1 /* y */ /* open",    1, 15),
+    ("-- it's\n `s = 1",         2, 2),
+    ("s = r'\\' AND s = 'a\\'",  1, 18),
+    ("\nWHERE x = 1",            2, 1),
 ]  # fmt: skip
 
 
@@ -130,10 +137,47 @@ def test_errors_say_where(text, line, column):
         read(text)
 
 
+#     text                                     what the error says
+WAYS_OUT = [
+    ("SELECT * FROM t WHERE x = 1 AND s = 'a'", "SELECT statement; .*alone: x = 1 AND s = 'a'"),
+    ("DELETE FROM t WHERE x = 1",               "DELETE statement; .*alone: x = 1"),
+    ("FROM t WHERE x = 1",                      "SELECT statement; .*alone: x = 1"),
+    ("UPDATE t SET x = 1",                      "UPDATE statement; .*what follows WHERE"),
+    ("EXPLAIN SELECT 1",                        "EXPLAIN statement; .*what follows WHERE"),
+    ("SELECT * FROM t WHERE",                   "SELECT statement; .*what follows WHERE"),
+    ("MERGE INTO t",                            "MERGE statement; .*what follows WHERE"),
+    ("WHERE x = 1",                             "does not begin with WHERE; write x = 1"),
+    ("where x",                                 "does not begin with WHERE; write x"),
+    ("HAVING x = 1",                            "does not begin with HAVING; write x = 1"),
+    ("AND x = 1",                               "does not begin with AND; write x = 1"),
+    ("x = 1; y = 2",                            "2 statements; .*; join conditions by AND or OR"),
+    ("x = 1 && y = 2",                          "write AND instead of &&"),
+    ("x => 5",                                  "write >= instead of =>"),
+    ("x =< 5",                                  "write <= instead of =<"),
+    ("x ! = 5",                                 "write != without a blank"),
+    ("s ~ 'a'",                                 "write RLIKE instead of ~"),
+    ("x = %s",                                  "write the value in place of the parameter"),
+    ("x = %(p)s",                               "write the value in place of the parameter"),
+    ("x = 1 GROUP BY x",                        "leave out GROUP BY"),
+    ("x = 1 ORDER BY x",                        "give the order by order_by="),
+    ("x = 1 LIMIT 5",                           "give the number of rows by limit="),
+    ("s contains 'a'",                          r"write contains\(column, 'text'\)"),
+    ("x BETWEEN 1, 5",                          "write BETWEEN low AND high"),
+    ("s = 'O'Brien'",                           r"never closed; .*a quote inside it as \\'"),
+    ("`s = 'a'",                                "the quoted name that begins here is never"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text, message", WAYS_OUT)
+def test_errors_name_the_way_out(text, message):
+    with pytest.raises(ss.PredicateSyntaxError, match=message) as caught:
+        read(text)
+    assert "\n" not in caught.value.message
+
+
 #     text                the column of the error, if no name in backticks would help
 NO_ADVICE = [
     ("from where",        6),  # `where` would be an alias, and an alias is no condition
-    ("where x",           1),
     ("from > 1 AND",      6),
 ]  # fmt: skip
 

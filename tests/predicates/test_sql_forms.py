@@ -149,7 +149,7 @@ SYNTAX = [
     ("x ! < 1",                 "this is not expected here",                            2),
     ("x XOR y",                 "this is not expected here",                            2),
     ("x = 1 ORDER BY x",        "this is not expected here",                            6),
-    ("s = 'open",               "a string, a quoted name or a comment is not closed",   0),
+    ("s = 'open",               "the string that begins here is never closed",          4),
     ("CASE WHEN b THEN 1",      "Expected END after CASE",                             17),
     ("abs(x y z) = 1",          "Expecting \\)",                                        6),
     ("x = +",                   "an operand is missing here",                           4),

@@ -200,7 +200,25 @@ def test_scales_of_the_demonstration(scale, tmp_path):
 
 def test_missing_path():
     result = start("plan", "/no/such/place", "--where", "x = 1")
-    assert (result.returncode, "is not there" in result.stderr) == (2, True)
+    assert (result.returncode, "does not exist" in result.stderr) == (2, True)
+
+
+#   arguments                              what the error says
+MISTAKES = [
+    (["plan", "{data}", "x=1"],             "'x=1' is not a path; give a condition by --where"),
+    (["plan", "{data}", "-w", "WHERE x=1"], "does not begin with WHERE; write x=1"),
+    (["plan", "{data}", "-w", "s = 'it's'"], "is never closed"),
+    (["plan", "{data}", "-w", "q = abc"],   "text stands in single quotes: --where"),
+    (["demo", "--folder", "{file}/f"],      "cannot be made (NotADirectoryError"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("arguments, message", MISTAKES, ids=[m for _, m in MISTAKES])
+def test_mistakes(data, arguments, message, tmp_path):
+    file = tmp_path / "_file"
+    file.touch()
+    result = run(*(a.format(data=data, file=file) for a in arguments))
+    assert result.returncode == 2 and message in result.stderr and "Traceback" not in result.stderr
 
 
 def test_an_iceberg_table_is_planned_from_its_metadata(tmp_path):

@@ -71,6 +71,7 @@ def test_run_compares_with_other_engines(folder, capsys):
     n = len(demo.FLIGHTS) + len(demo.LINEITEM)
     for name in ("Skipstone", "pyarrow.dataset", "DuckDB"):
         assert out.count(f"    {name} ") == n, name
+    assert "small local files take milliseconds with every engine" in out
     assert "all answers are equal" in out and "DIFFERENT" not in out
 
 

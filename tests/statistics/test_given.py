@@ -172,6 +172,29 @@ def test_a_dictionary_index_under_null_is_ignored():
     assert ss.PruningPredicate("s > 'a'", SCHEMA).prune(stats).tolist() == [False, True]
 
 
+# The whole argument is of the wrong type.
+WRONG = [
+    (lambda: ss.Statistics.from_dict([1], SCHEMA), "columns are of the type list; .*by column"),
+    (lambda: ss.Statistics.from_dict({"x": [1, 2]}, SCHEMA), "of 'x' are of the type list; .*min"),
+    (lambda: ss.Statistics.from_dict({}, pa.table({"x": [1]})), "schema is Table; .* its .schema"),
+    (
+        lambda: ss.Statistics.from_dict({}, {"x": "int"}),
+        "schema is dict; expected a pyarrow.Schema",
+    ),
+    (lambda: ss.Statistics.from_provider({}, SCHEMA, ["x"]), "dict, which has no num_containers"),
+    (
+        lambda: ss.Statistics.from_arrow(pd.DataFrame({"x.min": [1]}), SCHEMA),
+        r"DataFrame; expected an Arrow table: pyarrow.table\(frame\) makes one",
+    ),
+]
+
+
+@pytest.mark.parametrize("use, message", WRONG, ids=[m for _, m in WRONG])
+def test_arguments_of_the_wrong_type(use, message):
+    with pytest.raises(ss.StatisticsError, match=message):
+        use()
+
+
 # Errors name the argument at fault.
 
 
@@ -184,7 +207,7 @@ def table(tmp_path):
 NAMERS = [
     (lambda t: t.plan("pirce > 1"), "predicate names 'pirce'; the schema has"),
     (lambda t: t.plan(order_by="pirce"), "order_by names 'pirce'; the schema has"),
-    (lambda t: t.plan(columns=["pirce"]), "columns names 'pirce'; the table has"),
+    (lambda t: t.plan(columns=["pirce"]), "columns= names 'pirce'; the table has"),
     (
         lambda t: ss.Statistics.from_dict({"pirce": {"min": [1]}}, t.schema),
         "a statistic names 'pirce'; the schema has",
@@ -193,8 +216,8 @@ NAMERS = [
         lambda t: ss.Statistics.from_dict({"x": {"min": [1]}}, t.schema).index(order_by="pirce"),
         "order_by names 'pirce'; the schema has",
     ),
-    (lambda t: ss.DynamicFilterCollector(["pirce"], t.schema), "columns names 'pirce'"),
-    (lambda t: ss.join(t, t, on="pirce"), "on names 'pirce'"),
+    (lambda t: ss.DynamicFilterCollector(["pirce"], t.schema), "columns= names 'pirce'"),
+    (lambda t: ss.join(t, t, on="pirce"), "on= names 'pirce'; the rows have"),
 ]
 
 

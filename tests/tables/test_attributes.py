@@ -68,3 +68,29 @@ def test_a_table_of_named_files_has_no_path(tmp_path):
     for source in (first, list(files), f"{tmp_path}/*/*.parquet"):
         table = ss.scan_parquet(source)
         assert table.path is None and table.num_files == len(table.all_files) > 0
+
+
+#   attribute               what the error says
+MEANT = [
+    ("filter",              r"a table has no attribute 'filter'; call plan\(where\)"),
+    ("to_arrow",            r"call plan\(where\)\.to_arrow\(\)"),
+    ("select",              r"call plan\(columns=\[name, \.\.\.\]\)"),
+    ("columns",             "see its schema"),
+    ("nosuch",              "'ParquetTable' object has no attribute 'nosuch'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name, message", MEANT)
+def test_attributes_of_other_libraries(tmp_path, name, message):
+    table, _ = parquet(tmp_path)
+    with pytest.raises(AttributeError, match=message):
+        getattr(table, name)
+    with pytest.raises(AttributeError, match=r"a plan has no attribute 'collect'; call to_arrow"):
+        table.plan().collect()
+
+
+def test_names_that_the_package_lacks():
+    with pytest.raises(AttributeError, match=r"'read_parquet'; skipstone\.scan\(path\) opens"):
+        ss.read_parquet("t")
+    with pytest.raises(AttributeError, match=r"no attribute 'Prune'$"):
+        ss.Prune  # noqa: B018

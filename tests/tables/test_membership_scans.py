@@ -29,7 +29,7 @@ def check(p, stats, batches):
     for batch, v in zip(batches, verdicts, strict=True):
         try:
             truth = judge(p.node, batch, {})
-        except UnsupportedForm:  # rows cannot be judged by this form
+        except UnsupportedForm:  # this form cannot filter rows
             return
         assert v != NEVER or not truth.true.any(), p
         assert v != ALWAYS or truth.true.all(), p

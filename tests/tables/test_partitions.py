@@ -89,7 +89,7 @@ def test_given_types_win(tmp_path):
     tree(tmp_path, ["k=1", "k=2"])
     table = ss.scan_parquet(tmp_path, partition_schema={"k": pa.string()})
     assert table.plan(where="k = '2'").to_arrow()["k"].to_pylist() == ["2", "2"]
-    with pytest.raises(ss.SourceError, match="partition value k='1' is not a date"):
+    with pytest.raises(ss.SourceError, match=r"k='1' is not of .*, date32.*\{'k': pa.str"):
         ss.scan_parquet(tmp_path, partition_schema=pa.schema([("k", pa.date32())])).plan(
             where="k IS NULL"
         )
@@ -182,3 +182,12 @@ def test_without_stats_skipping_only_partition_values_prune(tmp_path, scan):
     assert len(unpruned.files) == 1
     assert unpruned.to_arrow().equals(pruned.to_arrow()) and pruned.count() == 1
     assert table.plan(where, footers=0).files == pruned.files  # only Delta reads the option
+
+
+def test_a_partition_folder_does_not_know_its_own_column(tmp_path):
+    tree(tmp_path, ["k=1", "k=2"])
+    message = "names 'k'; .* is a folder of that partition column: scan the folder above it"
+    with pytest.raises(ss.UnknownColumn, match=message):
+        ss.scan(tmp_path / "k=1").plan("k = 1")
+    with pytest.raises(ss.UnknownColumn, match=r"names 'z'; the schema has '\w'\. \(line 1"):
+        ss.scan(tmp_path / "k=1").plan("z = 1")

@@ -51,8 +51,8 @@ def test_files_named_one_by_one(served, names, rows):
 
 # name, status that the server answers, words of the error
 REFUSED = [
-    ("none.parquet", None, "is not there"),
-    ("a.parquet", 410, "is not there"),
+    ("none.parquet", None, "does not exist"),
+    ("a.parquet", 410, "does not exist"),
     ("a.parquet", 403, "403"),
     ("a.parquet", 401, "401"),
     ("a.parquet", 503, "503"),

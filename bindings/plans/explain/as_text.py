@@ -41,6 +41,17 @@ def _lines(e: Explanation) -> Iterator[str]:
         yield from (f"  {line}" for line in e.program.splitlines())
 
 
+# Delta's name of a kind of pruning -> what prunes.
+PRUNES_BY: Final = {
+    "noSkippingV1": "nothing",
+    "partitionFilteringOnlyV1": "partition values",
+    "dataSkippingOnlyV1": "column statistics",
+    "dataSkippingAndPartitionFilteringV1": "partition values and column statistics",
+    "limit": "the limit",
+    "filteredLimit": "the condition and the limit",
+}
+
+
 def summary(e: Explanation) -> Iterator[str]:
     """Yield lines about the whole plan: what it keeps, in what time, and what was read."""
     total, scan = e.sizes.total, e.sizes.scan
@@ -58,7 +69,7 @@ def summary(e: Explanation) -> Iterator[str]:
         yield "no row can match: the condition is never TRUE, whatever the statistics say"
     if scan.logical_rows != scan.rows:
         yield f"live rows: {number(scan.logical_rows)} of {number(total.logical_rows)}"
-    yield f"skipping {e.skipping} ({e.kind})"
+    yield f"prunes by {PRUNES_BY[e.kind]} (Delta calls it {e.kind})"
     if e.seconds:
         steps = ", ".join(
             f"{name} {milliseconds(s)}" for name, s in e.seconds.items() if name != "total"

@@ -19,7 +19,10 @@ def explain(
 ) -> str:
     """Return the report of `PruningPredicate.explain`."""
     lines = [f"predicate   {predicate.expr}", f"rewritten   {predicate.rewritten}"]
-    lines += [f"kept for    {r.what}: {r.why}" for r in not_understood(predicate.node)]
+    lines += [
+        f"kept for    {r.what}: {r.why}{f'; {r.hint}' if r.hint else ''}"
+        for r in not_understood(predicate.node)
+    ]
     for g in predicate.literal_guarantees:
         shown = sorted(map(repr, g.literals))
         more = f", ... {len(shown) - 8} more" if len(shown) > 8 else ""

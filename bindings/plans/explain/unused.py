@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from skipstone.ir.errors import clip, warn_caller
-from skipstone.ir.node import Node, Op, conjuncts_of, not_understood
+from skipstone.ir.node import Node, Op, conjuncts_of, not_understood, sql_path
 from skipstone.ir.simplify import TRUE
 from skipstone.ir.text import show
 from skipstone.ir.types import Kind
@@ -43,7 +43,7 @@ def unused_parts(predicate: PruningPredicate | None) -> tuple[UnusedPart, ...]:
     """Return the parts of a condition that can never prune, each with its reason."""
     if predicate is None:
         return ()
-    out: dict[UnusedPart, None] = {}
+    out: dict[UnusedPart, None] = dict.fromkeys(quoted_columns(predicate))
     for c in conjuncts_of(predicate.node):
         reasons, text = not_understood(c), show(c)
         if c == TRUE:
@@ -60,6 +60,29 @@ def unused_parts(predicate: PruningPredicate | None) -> tuple[UnusedPart, ...]:
         else:
             out[UnusedPart(text, "no statistics can rule it out")] = None
     return tuple(out)
+
+
+def quoted_columns(predicate: PruningPredicate) -> list[UnusedPart]:
+    """Return the names of columns that a condition's text has in double quotes.
+
+    Spark SQL reads them as text, so `"x" = 5` compares the letter x with 5.
+    """
+    text = predicate.source
+    if not isinstance(text, str) or '"' not in text:
+        return []
+    from skipstone.bindings.predicates.sql_tokens import QUOTED
+
+    quoted = [m[0][1:-1] for m in QUOTED.finditer(text) if m[0][0] == '"']
+    return [
+        UnusedPart(
+            f'"{name}"',
+            "in Spark SQL, double quotes make a text of it, not the column",
+            f"write the column as {sql_path((name,))}",
+            conjunct=False,
+        )
+        for name in dict.fromkeys(quoted)
+        if name in predicate.schema.names
+    ]
 
 
 def _compares_nested(part: Node) -> bool:

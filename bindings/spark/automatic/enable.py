@@ -11,7 +11,12 @@ import pyarrow.fs as pafs
 from skipstone.bindings.spark.automatic.pruner import Pruner
 from skipstone.bindings.spark.automatic.queries import QueryLog, SessionReport
 from skipstone.bindings.spark.session.jvm import plan_gateway
-from skipstone.bindings.spark.session.session import OLDEST_CLASSIC, is_connect, require_pyspark
+from skipstone.bindings.spark.session.session import (
+    OLDEST_CLASSIC,
+    check_session,
+    is_connect,
+    require_pyspark,
+)
 from skipstone.ir.errors import PredicateError, UnsupportedForm
 from skipstone.kernels.run import forks
 
@@ -136,6 +141,7 @@ def _finish() -> None:
 
 
 def _require_classic(spark: Any) -> None:
+    check_session(spark)
     if is_connect(spark):
         raise UnsupportedForm(
             "a client of Spark Connect cannot change the server's optimiser; call enable() in the "

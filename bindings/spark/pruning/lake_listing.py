@@ -131,7 +131,7 @@ class LakeListing:
 
         Raises:
             SourceError: a file cannot be read.
-            UnsupportedForm: rows cannot be judged by the predicate, or a file is not known.
+            UnsupportedForm: the predicate cannot filter rows, or a file is not known.
         """
         self._check_types(predicate, None)
         source, chosen = predicate.source, self._row[candidates]

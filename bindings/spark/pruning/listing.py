@@ -181,7 +181,7 @@ class Listing(ListedFiles):
 
         Raises:
             SourceError: a file cannot be read, or is no longer as it was listed.
-            UnsupportedForm: rows cannot be judged by the predicate, or a partition column is used,
+            UnsupportedForm: the predicate cannot filter rows, or a partition column is used,
                 whose values are Spark's.
         """
         used = {path[0] for path in columns_of(predicate.node)} | set(columns)

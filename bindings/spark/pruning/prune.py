@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -91,6 +92,12 @@ def prune(
         warnings.warn(f"{old}; the DataFrame reads all files", SkipstoneWarning, stacklevel=2)
         return with_report(filtered(df, where), not_pruned(old))
     require_pyspark(oldest_for(df))
+    if not hasattr(df, "isStreaming"):
+        path = isinstance(df, str | os.PathLike)
+        way_out = "spark.read.parquet(path) gives one" if path else "plan by table.plan(where)"
+        raise PredicateError(
+            f"df is of the type {type(df).__name__}; expected a DataFrame of PySpark: {way_out}"
+        )
     df = filtered(df, where)
     if is_connect(df):
         from skipstone.bindings.spark.pruning.prune_connect import prune_remote

@@ -143,7 +143,7 @@ class RegisteredListing(ListedFiles):
 
         Raises:
             SourceError: a file cannot be read, or is no longer as it was listed.
-            UnsupportedForm: rows cannot be judged by the predicate.
+            UnsupportedForm: the predicate cannot filter rows.
         """
         return self._footers().rows(predicate, candidates, columns)
 

@@ -117,7 +117,7 @@ class ReadRequest:
             name for name in self.columns if name not in self.table.schema.names
         ]:
             raise UnknownColumn(
-                f"the option columns names {unknown_columns[0]!r}; "
+                f"the option 'columns' names {unknown_columns[0]!r}; "
                 f"the table has {', '.join(self.table.schema.names)}"
             )
         self.predicate = (

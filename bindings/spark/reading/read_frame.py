@@ -19,6 +19,7 @@ from skipstone.bindings.spark.reading.native_split import NativeSplit, split
 from skipstone.bindings.spark.reading.python_read import CHAR, read_in_workers
 from skipstone.bindings.spark.reading.tables import table_of
 from skipstone.bindings.spark.session.session import (
+    check_session,
     functions_of,
     quiet,
     require_pyspark,
@@ -100,6 +101,7 @@ def read(
     Source: Delta Lake, `PrepareDeltaScan`.
     """
     require_pyspark()
+    check_session(spark)
     infer_types = (
         str(spark.conf.get("spark.sql.sources.partitionColumnTypeInference.enabled")) == "true"
     )
@@ -122,6 +124,7 @@ def read_plan(spark: Any, plan: Plan, how: How = "auto") -> DataFrame:
             session's.
     """
     require_pyspark()
+    check_session(spark)
     if how not in METHODS:
         raise UnsupportedForm(f"how is {how!r}; expected {', '.join(METHODS)}")
     if plan.predicate is not None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from skipstone.bindings.spark.session.java import ensure_java
-from skipstone.ir.errors import BackendMissing
+from skipstone.ir.errors import BackendMissing, PredicateError
 from skipstone.ir.session import Settings
 
 if TYPE_CHECKING:
@@ -53,6 +53,23 @@ def session(
         return builder.getOrCreate()
 
 
+def check_session(spark: object) -> None:
+    """Check that an object is a Spark session, classic or of Spark Connect.
+
+    Raises:
+        PredicateError: it is not.
+    """
+    if not hasattr(spark, "createDataFrame"):
+        way_out = (
+            "give its .sparkSession"
+            if hasattr(spark, "sparkSession")
+            else ("skipstone.spark.session() starts one")
+        )
+        raise PredicateError(
+            f"spark is of the type {type(spark).__name__}; expected a SparkSession: {way_out}"
+        )
+
+
 def settings_of(spark: Any) -> Settings:
     """Return the settings of a session, classic or Spark Connect, for binding predicates."""
     zone, ansi, case = (
@@ -90,7 +107,7 @@ def require_pyspark(oldest: tuple[int, int] = OLDEST) -> None:
             import pyspark.sql  # noqa: F401
         except ImportError as e:
             raise BackendMissing(
-                f'skipstone.spark needs pyspark and pandas, and {e}: pip install "skipstone[spark]"'
+                f'skipstone.spark needs pyspark and pandas ({e}): pip install "skipstone[spark]"'
             ) from e
         if old := too_old(oldest):
             raise BackendMissing(f'{old}: pip install "pyspark[sql]>={oldest[0]}.{oldest[1]}"')

@@ -46,8 +46,8 @@ def dataset_files(table: DeltaTable, plan: Plan) -> Iterator[DatasetFile]:
             value, empty = partition_values(text, f.type, plan.timezone)
             if not value[0].is_valid and not empty[0].as_py():
                 raise SourceError(
-                    f"the partition value {f.name}={text[0].as_py()!r} is not a {f.type}; "
-                    "expected a text that Spark casts to it"
+                    f"the partition value {f.name}={text[0].as_py()!r} is not of the column's "
+                    f"type, {f.type}; expected a text that Spark casts to it"
                 )
             values[f.name] = value[0]
         try:

@@ -17,6 +17,8 @@ from skipstone.bindings.location import (
     KNOWN,
     REFUSED,
     Location,
+    info_at,
+    missing,
     options_of,
     path_text,
     resolve,
@@ -126,8 +128,11 @@ def locate(
                 if i.type == pafs.FileType.File
             )
     except (FileNotFoundError, NotADirectoryError) as e:
+        if info_at(fs, root, uri).type == pafs.FileType.NotFound:
+            raise missing(uri, "the folder of a Delta table", fs) from e
         raise SourceError(
-            f"{shown(uri)}: not a Delta table: no _delta_log folder; expected the path of a table"
+            f"{shown(uri)}: not a Delta table: no _delta_log folder; expected the folder of one; "
+            "scan opens tables of every format"
         ) from e
     except REFUSED as e:
         raise unreachable(uri, e) from e
@@ -163,7 +168,10 @@ def version_at(
     """
     available = versions([i.base_name for i in listed])
     if not available:
-        raise SourceError(f"{uri}: the folder _delta_log holds no commit and no checkpoint")
+        raise SourceError(
+            f"{uri}: the folder _delta_log holds no commit and no checkpoint; expected at least "
+            "00000000000000000000.json, which the first write of a table makes"
+        )
     if version is None:
         return available[-1]
     if isinstance(version, int) and not isinstance(version, bool):

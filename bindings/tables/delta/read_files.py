@@ -255,8 +255,8 @@ class FileReader(Reader):
         value, empty = partition_values(text, kind, self.timezone)
         if not value[0].is_valid and not empty[0].as_py():
             raise SourceError(
-                f"the partition value {name}={text[0].as_py()!r} is not a {kind}; "
-                "expected a text that Spark casts to it"
+                f"the partition value {name}={text[0].as_py()!r} is not of the column's type, "
+                f"{kind}; expected a text that Spark casts to it"
             )
         return padded(value, self.fields.schema.field(name))[0]
 

@@ -289,14 +289,15 @@ def scan_hive(
         >>> scan_hive("/no/such/table")
         Traceback (most recent call last):
         ...
-        skipstone.ir.errors.SourceError: /no/such/table is not there; expected the folder of a table
+        skipstone.ir.errors.SourceError: /no/such/table does not exist; expected the folder
+        of a table
     """
     check_on_error(on_error)
     filesystem = chosen_filesystem(source, filesystem, storage_options)
     fs, root = resolve(source, filesystem)
     kind = info_at(fs, root, source).type
     if kind == pafs.FileType.NotFound:
-        raise missing(source, "the folder of a table")
+        raise missing(source, "the folder of a table", fs)
     if kind != pafs.FileType.Directory:
         raise SourceError(f"{shown(source)} is a file; expected the folder of a table")
     meter, listed, given = Meter(), time.time_ns(), types_of(partition_schema)

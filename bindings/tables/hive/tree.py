@@ -22,7 +22,7 @@ from skipstone.bindings.tables.files import (
 )
 from skipstone.bindings.tables.parquet.footers import FETCH_THREADS
 from skipstone.bindings.tables.partitions import Texts, pair_of
-from skipstone.ir.errors import SourceError, describe_error
+from skipstone.ir.errors import SourceError, counted, describe_error
 from skipstone.kernels.pack.planes import Mask
 from skipstone.kernels.run.pool import ContextPool
 
@@ -78,7 +78,7 @@ class Tree:
         if len({c.lower() for c in self.columns}) < len(self.columns):
             raise SourceError(
                 f"{root} has a partition column twice ({', '.join(self.columns)}); expected each "
-                "at one level"
+                "at one level: rename the folders of one of them"
             )
 
     def _columns(self, folder: str) -> tuple[str, ...] | None:
@@ -138,7 +138,7 @@ class Tree:
         if key.lower() != column.lower():
             raise SourceError(
                 f"{folder} is of the partition column {key}; expected {column}, because folders of "
-                "one level must have one column"
+                "one level must have one column: rename the folder, or scan it by itself"
             )
         return {column: text}
 
@@ -158,7 +158,7 @@ class Tree:
         if stray:
             raise SourceError(
                 f"{stray[0]} lies beside folders of the partition column {column}; expected files "
-                f"at one depth, {len(self.columns)} folders below {self.root}"
+                f"at one depth, {counted(len(self.columns), 'folders')} below {self.root}: move it"
             )
         return listing.folders
 
@@ -187,7 +187,7 @@ class Tree:
                 raise SourceError(
                     f"{deeper}: has more partition columns than "
                     f"{', '.join(self.columns) or 'none'}; expected files at one depth below "
-                    f"{self.root}"
+                    f"{self.root}: move it"
                 )
         return Files(
             files.paths,

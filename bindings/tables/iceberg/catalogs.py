@@ -109,7 +109,7 @@ def open_catalog(catalog: Any, options: Mapping[str, str]) -> Any:
         return load_catalog(properties.pop("name", None), **properties)
     if not isinstance(catalog, Catalog):
         raise SourceError(
-            f"catalog= is a {type(catalog).__name__}; expected a pyiceberg catalog, its "
+            f"catalog= is of the type {type(catalog).__name__}; expected a pyiceberg catalog, its "
             "name or its properties"
         )
     if options:

@@ -42,7 +42,10 @@ def existing_location(where: str, options: Mapping[str, str]) -> str:
     fs, path = resolve(where)
     found = info_at(fs, path, where).type
     if found == pafs.FileType.NotFound:
-        raise missing(where, "the metadata file of an Iceberg table, or its folder")
+        expected = "the metadata file of an Iceberg table, or its folder"
+        if "/" not in where:
+            expected += "; for a table's name, give catalog="
+        raise missing(where, expected, fs)
     if found == pafs.FileType.File:
         return os.path.expanduser(where)
     names = metadata_files(fs, path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -56,6 +57,10 @@ WAY_OUT: Final = (
     "(--keep-unreadable)"
 )
 
+# How names of files end that people have beside Parquet.
+OTHER_FORMATS: Final = re.compile(
+    r"\.(csv|tsv|txt|jsonl?|ndjson|orc|avro|arrow|feather|xlsx?|zip)(\.gz)?$", re.IGNORECASE
+)
 HAS_PREAD: Final = hasattr(os, "pread")  # Windows lacks it
 FLAGS: Final = os.O_RDONLY | getattr(os, "O_BINARY", 0)
 
@@ -278,7 +283,8 @@ class _Reading:
             if block.errors and not self._keep:
                 number = min(block.errors)
                 error = Footer(self._files[first + number][0], block, number).error
-                raise SourceError(f"{error}; {WAY_OUT}") from error
+                way_out = _way_out(self._files[first + number][0])
+                raise SourceError(f"{error}; {way_out}") from error
             first += len(block)
         return self._blocks
 
@@ -342,11 +348,18 @@ def _pread(path: str, size: int) -> tuple[bytes, int] | None:
         os.close(handle)
 
 
+def _way_out(path: str) -> str:
+    """Return what to do about a file whose footer cannot be read."""
+    if "/_delta_log/" in path or path.endswith(".metadata.json"):
+        return "it describes a Delta or Iceberg table: scan the folder of that table"
+    return f"convert it to Parquet, {WAY_OUT}" if OTHER_FORMATS.search(path) else WAY_OUT
+
+
 def _describe(e: Exception) -> str:
     text = str(e)
     lower = text.lower()
     if isinstance(e, FileNotFoundError):
-        return "the file is not there"
+        return "the file does not exist"
     if "encrypt" in lower or "decrypt" in lower:
         return "the file is encrypted, and no keys were given; read it elsewhere or leave it out"
     if "magic bytes" in lower or "too small" in lower or "parquet file size" in lower:

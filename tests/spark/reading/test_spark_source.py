@@ -121,7 +121,7 @@ def test_versions_and_snapshots(spark, lake, tmp_path):
     [
         ({"wher": "x = 1"}, "the option 'wher' is not known"),
         ({"where": "y = 1"}, "predicate names 'y'"),
-        ({"columns": "x,y"}, "the option columns names 'y'"),
+        ({"columns": "x,y"}, "the option 'columns' names 'y'"),
         ({"format": "orc"}, "format is 'orc'; expected parquet"),
         ({"ansi": "maybe"}, "the option ansi is 'maybe'; expected true or false"),
         ({"where": "q < TIMESTAMP '2024-01-01 00:00:00'"}, "depends on a time zone"),

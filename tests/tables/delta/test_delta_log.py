@@ -187,7 +187,7 @@ def test_a_damaged_log_is_an_error_that_names_it(tmp_path, damage, message):
 
 
 def test_no_table(tmp_path):
-    with pytest.raises(ss.SourceError, match="no _delta_log folder"):
+    with pytest.raises(ss.SourceError, match=r"no _delta_log folder; .*scan opens"):
         ss.scan_delta(tmp_path)
 
 

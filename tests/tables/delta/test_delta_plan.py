@@ -127,7 +127,7 @@ def test_why_files_are_kept(tmp_path):
         ("s < 'zz'", 0, 0),
     ]
     text = plan.explain()
-    assert "  skipping data (dataSkippingOnlyV1)\n" in text
+    assert "  prunes by column statistics (Delta calls it dataSkippingOnlyV1)\n" in text
     assert "  order x DESC NULLS LAST\n" in text
     assert "3: reached by 10 rows of fully matched containers" in text
     assert "─ 1 file: every row matches" in text

@@ -171,7 +171,7 @@ def test_a_malformed_partition_value_is_unknown(tmp_path):
     log.add(Written([{"x": 1}], {"p": "seven"}), Written([{"x": 2}], {"p": "7"}))
     table = ss.scan_delta(log.folder)
     assert len(table.plan("p = 7").files) == 2
-    with pytest.raises(ss.SourceError, match="the partition value p='seven' is not a int32"):
+    with pytest.raises(ss.SourceError, match="p='seven' is not of the column's type, int32"):
         table.plan("p = 7").to_arrow()
 
 

@@ -78,7 +78,7 @@ WRONG = [
     ("db.t", {"type": "rest", "uri": "http://127.0.0.1:1"}, ss.SourceError, "cannot be asked"),
     ("db.t", {"type": "paper"}, ss.SourceError, "cannot be asked"),
     ("db.t", {"py-catalog-impl": "no.such.Class"}, ss.SkipstoneError, "no.such.Class|no"),
-    ("db.t", 5, ss.SourceError, "catalog= is a int"),
+    ("db.t", 5, ss.SourceError, "catalog= is of the type int"),
     (5, "lake", ss.SourceError, "was given a int and a catalog"),
     (("db", 5), "lake", ss.SourceError, "was given a tuple and a catalog"),
 ]

@@ -275,7 +275,7 @@ def test_mistakes(tmp_path, tables):
     table = ss.scan_iceberg(tables["unpartitioned"])
     with pytest.raises(ss.UnknownColumn, match="nope"):
         table.plan("nope = 1")
-    with pytest.raises(ss.PredicateError, match="columns names"):
+    with pytest.raises(ss.PredicateError, match="columns= names"):
         table.plan("i = 1", columns=["nope"])
     with pytest.raises(ss.PredicateError, match="another schema"):
         table.plan(ss.PruningPredicate("x = 1", pa.schema([("x", pa.int64())])))

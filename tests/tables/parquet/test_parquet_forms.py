@@ -260,7 +260,7 @@ def test_two_columns_of_one_name(tmp_path):
         (ss.scan_parquet, "", "is blank"),
         (ss.scan_hive, "", "is blank"),
         (ss.scan_hive, "a.parquet", "is a file"),
-        (ss.scan_hive, "none", "is not there"),
+        (ss.scan_hive, "none", "does not exist"),
     ],
 )
 def test_invalid_sources(tmp_path, scan, path, message):

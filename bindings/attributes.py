@@ -1,0 +1,61 @@
+"""Say what to write instead of attributes that other libraries have: `column.isnull()`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+_PLAN: Final = "call plan(where)"
+_ROWS: Final = "call plan(where).to_arrow()"
+_READ: Final = "call to_arrow(), to_pandas(), to_polars() or to_duckdb()"
+
+# Kind of object -> names in pandas, Polars, PySpark and pyarrow -> what Skipstone has instead.
+MEANT: Final[Mapping[str, Mapping[str, str]]] = {
+    "column": {
+        **dict.fromkeys(("is_in", "isIn", "in_"), "write column.isin([value, ...])"),
+        **dict.fromkeys(("isnull", "isna", "isNull", "is_none"), "write column.is_null()"),
+        **dict.fromkeys(("notnull", "notna", "isNotNull"), "write column.is_not_null()"),
+        **dict.fromkeys(("is_valid",), "write column.is_not_null()"),
+        **dict.fromkeys(("isnan", "isNaN"), "write column.is_nan()"),
+        **{n: f"write call({n!r}, column, ...)" for n in ("contains", "endswith", "rlike")},
+        **{n: f"write call({n!r}, column, ...)" for n in ("ilike", "upper", "lower", "year")},
+        "eqNullSafe": "write column.eq_null_safe(value)",
+        "is_between": "write column.between(low, high)",
+        "astype": "write column.cast(type)",
+        "str": "write call(name, column, ...), such as call('upper', column)",
+        "dt": "write call(name, column, ...), such as call('year', column)",
+    },
+    "table": {
+        **dict.fromkeys(("filter", "where", "query", "prune"), _PLAN),
+        **dict.fromkeys(("to_arrow", "to_pandas", "to_table", "to_duckdb", "to_spark"), _ROWS),
+        **dict.fromkeys(("read", "collect", "scan", "toPandas"), _ROWS),
+        **dict.fromkeys(("select",), "call plan(columns=[name, ...])"),
+        **dict.fromkeys(("head", "limit", "take"), "call plan(limit=n).to_arrow()"),
+        **dict.fromkeys(("count", "count_rows"), "call plan(where).count()"),
+        **dict.fromkeys(("columns", "column_names", "dtypes"), "see its schema"),
+        "stats": "see its statistics",
+        "explain": "call plan(where).explain()",
+    },
+    "plan": {
+        **dict.fromkeys(("to_df", "df", "to_table", "to_pyarrow", "toPandas", "pandas"), _READ),
+        **dict.fromkeys(("read", "collect", "execute", "run", "fetch", "fetchall", "rows"), _READ),
+        **dict.fromkeys(("filter", "where"), "give the whole condition to table.plan(where)"),
+        "show": "call explain()",
+        "map": "call table.map(column, where=...)",
+    },
+}
+
+
+def explain_attribute(owner: object, kind: str, name: str) -> None:
+    """Raise the error for an attribute that another library has; return if it is of none.
+
+    Args:
+        owner: The object.
+        kind: A key of MEANT.
+        name: The attribute.
+
+    Raises:
+        AttributeError: the name is known.
+    """
+    if (meant := MEANT[kind].get(name)) is not None:
+        raise AttributeError(f"a {kind} has no attribute {name!r}; {meant}", name=name, obj=owner)

@@ -1,0 +1,132 @@
+"""Say what is wrong with a text that is not a condition, where, and what to write instead."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from skipstone.bindings.predicates.sql_tokens import QUOTED
+from skipstone.ir.errors import PredicateSyntaxError, clip
+from skipstone.ir.node import quoted_name
+
+# What is closed; then, as group 2, what opens something that never closes.
+_CLOSED: Final = re.compile(rf"""{QUOTED.pattern}|(['"`]|/\*)""", re.DOTALL)
+_OPENED: Final = {
+    "'": ("string", "close it with ', and write a quote inside it as \\'"),
+    '"': ("string", 'close it with ", and write a quote inside it as \\"'),
+    "`": ("quoted name", "close it with `"),
+    "/*": ("comment", "close it with */"),
+}
+_STATEMENT: Final = re.compile(
+    r"[\s(]*(SELECT|WITH|FROM\s+\S+\s+WHERE|DELETE|INSERT|UPDATE|MERGE|CREATE|ALTER|DROP|EXPLAIN)"
+    r"\s+[\w`*(\"]",
+    re.IGNORECASE,
+)
+_LEADING: Final = re.compile(r"\s*(WHERE|HAVING|AND|OR)\b\s*", re.IGNORECASE)
+WHERE_ALONE: Final = 'expected the condition alone, what follows WHERE, such as "x = 5"'
+# What people write by the habit of other languages, and what Spark SQL has instead.
+ADVICE: Final = tuple(
+    (re.compile(pattern, re.IGNORECASE), advice)
+    for pattern, advice in (
+        (r"&&", "write AND instead of &&"),
+        (r"=>", "write >= instead of =>"),
+        (r"=<", "write <= instead of =<"),
+        (r"!\s+=", "write != without a blank"),
+        (r"%s|%\(\w*\)?s?", "write the value in place of the parameter"),
+        (r"\d{4}-\d\d?-\d\d?[ T]\d\d?", "write TIMESTAMP '2024-01-31 12:00:00', in quotes"),
+        (r"~", "write RLIKE instead of ~"),
+        (r"\bGROUP\s+BY\b", "leave out GROUP BY"),
+        (r"\bORDER\s+BY\b", "give the order by order_by="),
+        (r"\bLIMIT\b", "give the number of rows by limit="),
+        (r"\bcontains\s+'", "write contains(column, 'text')"),
+        (r"\bstartswith\s+'", "write startswith(column, 'text')"),
+        (r"\bendswith\s+'", "write endswith(column, 'text')"),
+        (r"\bmatches\s+'", "write column RLIKE 'pattern'"),
+        (r"\bbetween\b[^,]*,", "write BETWEEN low AND high"),
+    )
+)
+
+
+def unclosed(text: str) -> PredicateSyntaxError:
+    """Return the error for a string, a quoted name or a comment that is not closed."""
+    opened = next((m for m in _CLOSED.finditer(text) if m[2]), None)
+    if opened is None:
+        what = "a string, a quoted name or a comment is not closed"
+        return PredicateSyntaxError(f"cannot read the predicate: {what}", text, 0)
+    what, way_out = _OPENED[opened[2]]
+    return PredicateSyntaxError(
+        f"cannot read the predicate: the {what} that begins here is never closed; {way_out}",
+        text,
+        opened.start(2),
+    )
+
+
+def no_condition(tree: Any, text: str) -> PredicateSyntaxError:
+    """Return the error for a tree that is a query, a statement or a part of one."""
+    from sqlglot import exp
+
+    name = type(tree).__name__.upper()
+    if not isinstance(tree, exp.Query | exp.DML | exp.DDL | exp.Command | exp.Drop | exp.Merge):
+        expected = "expected a condition such as \"x = 5 AND y LIKE 'ab%'\""
+        return PredicateSyntaxError(f"the text is {name}; {expected}", text, 0)
+    name = str(tree.this).upper() if isinstance(tree, exp.Command) else name
+    where = tree.args.get("where")
+    if where is None:
+        return statement(name, text)
+    return PredicateSyntaxError(
+        f"the text is a whole {name} statement; expected its condition alone: "
+        f"{clip(where.this.sql(dialect='spark'))}",
+        text,
+        0,
+    )
+
+
+def statement(name: str, text: str) -> PredicateSyntaxError:
+    """Return the error for a text that is a whole statement."""
+    return PredicateSyntaxError(f"the text is a whole {name} statement; {WHERE_ALONE}", text, 0)
+
+
+def syntax_error(
+    description: str, text: str, position: int, words: list[Any]
+) -> PredicateSyntaxError:
+    """Return the error for a text that sqlglot refuses, without naming sqlglot's classes.
+
+    Args:
+        description: sqlglot's own; "" if it has none.
+        text: The text.
+        position: Where sqlglot gave up.
+        words: The tokens that would make it a condition if they stood in backticks.
+    """
+    if words:
+        shown = ", ".join(quoted_name(w.text) for w in words)
+        what = (
+            f"{words[0].text!r} is an SQL keyword; "
+            f"quote a column of that name in backticks: {shown}"
+        )
+        position = words[0].start
+    elif (found := _STATEMENT.match(text)) is not None:
+        return statement(found[1].split()[0].upper(), text)
+    elif (found := _LEADING.match(text)) is not None and text[found.end() :].strip():
+        rest = clip(text[found.end() :].strip())
+        what = f"a condition does not begin with {found[1].upper()}; write {rest}"
+        position = found.start(1)
+    else:
+        what = description.rstrip(".") or "the text cannot be read as SQL"
+        if what.startswith("Required keyword"):
+            what = "an operand is missing here"
+        elif what.startswith(("Expected table name", "Invalid expression")):
+            what = "this is not expected here"
+        if (advice := _advice(text, position)) is not None:
+            what = f"{what}; {advice}"
+    return PredicateSyntaxError(f"cannot read the predicate: {what}", text, position)
+
+
+def _advice(text: str, position: int) -> str | None:
+    """Return what to write instead of a form of another language at a position; None: nothing."""
+    start = text.rfind("\n", 0, position) + 1
+    near = text[max(start, position - 60) : position + 20]
+    at = position - max(start, position - 60)
+    for pattern, advice in ADVICE:
+        if any(m.start() <= at + 1 and at <= m.end() + 1 for m in pattern.finditer(near)):
+            return advice
+    return None

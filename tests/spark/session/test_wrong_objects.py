@@ -1,0 +1,33 @@
+"""Objects that are no session and no DataFrame: the error says what to give. No Spark starts."""
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import skipstone as ss
+
+pytest.importorskip("pyspark")
+
+import skipstone.spark as sks
+
+#   call                                    what the error says
+WRONG = [
+    (lambda: sks.read(None, "t"),           r"NoneType; .* skipstone\.spark\.session\(\) starts"),
+    (lambda: sks.enable("local"),           "type str; expected a SparkSession"),
+    (lambda: sks.disable(None),             "type NoneType; expected a SparkSession"),
+    (lambda: sks.report(None),              "type NoneType; expected a SparkSession"),
+    (lambda: sks.prune("lake/t"),           r"type str; .*: spark\.read\.parquet\(path\) gives"),
+    (lambda: sks.prune(pa.table({})),       r"type Table; .*: plan by table\.plan\(where\)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("call, message", WRONG, ids=[m for _, m in WRONG])
+def test_objects_that_are_not_sparks(call, message):
+    with pytest.raises(ss.PredicateError, match=message):
+        call()
+
+
+def test_a_plan_needs_a_session(tmp_path):
+    pq.write_table(pa.table({"x": [1]}), tmp_path / "t.parquet")
+    with pytest.raises(ss.PredicateError, match="spark is of the type NoneType"):
+        ss.scan(tmp_path).plan("x = 1").to_spark(None)
