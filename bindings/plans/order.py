@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from skipstone.kernels.pack.planes import Mask
 
     Positions = npt.NDArray[np.int64]
+
+# Rows for each one that is wanted from which it pays to leave out most before they are sorted.
+CONTENDERS_FROM: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +102,8 @@ def sort_keys(
 
 def first_rows(rows: pa.Table, keys: Sequence[SortKey], k: int | None) -> pa.Table:
     """Sort rows and return the first k; None returns all."""
+    if k is not None and rows.num_rows >= CONTENDERS_FROM * max(k, 1):
+        rows = _contenders(rows, keys[0], k)
     by: dict[str, pa.Array] = {}
     order: list[tuple[str, str]] = []
     for i, key in enumerate(keys):
@@ -111,6 +116,27 @@ def first_rows(rows: pa.Table, keys: Sequence[SortKey], k: int | None) -> pa.Tab
             order.append((f"{i} nan", direction))
         order.append((f"{i}", direction))
     return rows.take(pc.sort_indices(pa.table(by), sort_keys=order)[:k])
+
+
+def _contenders(rows: pa.Table, key: SortKey, k: int) -> pa.Table:
+    """Leave out rows that k others certainly come before, by the first key; the order stays."""
+    values = plain(whole(value_of(rows, key.path)))
+    if k == 0 or values.null_count > len(values) - k:
+        return rows
+    direction = "descending" if key.descending else "ascending"
+    best = values.take(pc.select_k_unstable(values, k=k, sort_keys=[("", direction)]))
+    last = (pc.min if key.descending else pc.max)(best)  # Arrow puts NaN last, and ignores it here
+    if best.null_count or not last.is_valid:
+        return rows
+    floating = pa.types.is_floating(values.type)
+    if floating and pc.any(pc.is_nan(best)).as_py():
+        return rows
+    contend = (pc.greater_equal if key.descending else pc.less_equal)(values, last)
+    if floating and key.descending:
+        contend = pc.or_kleene(contend, pc.is_nan(values))
+    if key.nulls_first:
+        contend = pc.or_kleene(contend, pc.is_null(values))
+    return pc.filter(rows, contend)  # without those of NULL
 
 
 def value_of(rows: pa.Table, path: Path) -> pa.ChunkedArray:

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import decimal
+import itertools
 import math
 
 import numpy as np
@@ -10,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import skipstone as ss
+from skipstone.bindings.plans import order as sorting
 from skipstone.bindings.plans.selection import Cut
 from tests.support.effort import LONG
 from tests.support.tables.delta_log import Log, Written, delta_schema, simple
@@ -347,3 +349,41 @@ def test_extremes_of_files_with_other_units(tmp_path):
     assert plan.min("t") == dt.datetime(1970, 1, 1, 0, 0, 0, 1) and plan.max("t") == dt.datetime(
         1970, 1, 1, 0, 0, 5
     )
+
+
+@pytest.mark.parametrize("nulls_first", [True, False])
+@pytest.mark.parametrize("descending", [True, False])
+@pytest.mark.parametrize("name", ["i", "f", "s", "d", "t", "m", "b", "n.v"])
+def test_rows_that_cannot_be_among_the_first_are_left_out_before_sorting(
+    name, descending, nulls_first, monkeypatch
+):
+    r = np.random.default_rng(len(name))
+    path = tuple(name.split("."))
+    keys = [sorting.SortKey(path, descending, nulls_first), sorting.SortKey(("i",), True, False)]
+    for gaps, k in itertools.product((0, 0.3, 0.98, 1), (0, 1, 2, 7, 40)):
+        rows = pa.Table.from_pylist([row(r, 0, gaps) for _ in range(120)], ROWS)
+        monkeypatch.setattr(sorting, "CONTENDERS_FROM", 1 << 30)
+        expected = sorting.first_rows(rows, keys, k)
+        monkeypatch.setattr(sorting, "CONTENDERS_FROM", 1)
+        assert str(sorting.first_rows(rows, keys, k).to_pylist()) == str(expected.to_pylist())
+        sorted_rows = []
+        monkeypatch.setattr(sorting.pc, "sort_indices", counting(sorted_rows), raising=False)
+        sorting.first_rows(rows, keys, k)
+        monkeypatch.undo()
+        if gaps == 0 and 0 < k < 7 and name in ("i", "d", "t", "m"):
+            assert sorted_rows[0] < 60
+
+
+ROWS = pa.schema(
+    [("i", pa.int64()), ("f", pa.float64()), ("s", pa.string()), ("d", pa.date32()),
+     ("t", pa.timestamp("us", "UTC")), ("m", pa.decimal128(20, 2)), ("b", pa.bool_()),
+     ("n", pa.struct([("v", pa.int32())]))]
+)  # fmt: skip
+
+
+def counting(sizes):
+    def sort_indices(table, **options):
+        sizes.append(table.num_rows)
+        return pa.compute.sort_indices(table, **options)
+
+    return sort_indices

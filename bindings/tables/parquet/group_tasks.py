@@ -51,7 +51,7 @@ class GroupTask(NamedTuple):
 def units_of(
     tasks: Iterable[GroupTask], columns: Collection[str] | None, rows: int = ARROW_ROWS
 ) -> Iterator[list[GroupTask]]:
-    """Return row groups to read together: neighbours of one schema, verdict and folder.
+    """Return row groups to read together: neighbours of one schema and verdict.
 
     Their rows and bytes are limited, to limit memory and to let threads share a large file.
 
@@ -120,5 +120,4 @@ def _alike(a: GroupTask, b: GroupTask) -> bool:
         and b.parsed is not None
         and a.parsed.head is b.parsed.head
         and a.filtered == b.filtered
-        and a.folder == b.folder
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -235,10 +235,12 @@ class GroupReader(Reader):
         needed = self.wanted.needed(first.filtered)
         fields = [f for f in self.schema if f.name in needed]
         filtered = self._can_judge(first, first.parsed.head.columns, fields)
-        constants = self._constants(first, fields)
-        stored, own = [f for f in fields if f.name not in constants], first.parsed.head.columns
+        stored = [f for f in fields if f.name not in self.partition_columns]
+        own = first.parsed.head.columns
         own_names = file_names(own, stored, first.path)
-        constants |= {f.name: pa.nulls(1, f.type)[0] for f in stored if f.name not in own_names}
+        missing = {f.name: pa.nulls(1, f.type)[0] for f in stored if f.name not in own_names}
+        folders = self._constants(tasks, fields)
+        constants = {folder: values | missing for folder, values in folders.items()}
         by_name = {f.name: f for f in fields}
 
         def convert(name: str, values: pa.Array) -> pa.Array:
@@ -261,19 +263,26 @@ class GroupReader(Reader):
                         ranges,
                         task.groups,
                         own_names,
-                        constants,
+                        constants[task.folder[0]],
                         convert,
                         inner=inner,
                     )
                 )
             yield files, fields, filtered
 
-    def _constants(self, task: GroupTask, fields: Sequence[pa.Field]) -> dict[str, pa.Scalar]:
-        """Return the partition values of a task's file."""
-        return {
-            f.name: partition_column([task.folder], f, self.timezone)[0]
+    def _constants(
+        self, tasks: Iterable[GroupTask], fields: Iterable[pa.Field]
+    ) -> dict[str, dict[str, pa.Scalar]]:
+        """Return the partition values of the folders of tasks: column -> value, by folder."""
+        folders = {task.folder[0]: task.folder for task in tasks}
+        columns = {
+            f.name: partition_column(list(folders.values()), f, self.timezone)
             for f in fields
             if f.name in self.partition_columns
+        }
+        return {
+            folder: {name: values[i] for name, values in columns.items()}
+            for i, folder in enumerate(folders)
         }
 
     def _open(self, task: GroupTask) -> pa.NativeFile:
@@ -296,7 +305,7 @@ class GroupReader(Reader):
         """
         needed, path = self.wanted.needed(task.filtered), task.path
         fields = [f for f in self.schema if f.name in needed]
-        constants = self._constants(task, fields)
+        constants = self._constants([task], fields)[task.folder[0]]
         try:
             with self._open(task) as source:
                 reader = pq.ParquetFile(
