@@ -31,6 +31,7 @@ T = TypeVar("T")
 Result = TypeVar("Result")
 BATCH_ROWS: Final = 1 << 16
 GROUP_BYTES: Final = 1 << 26  # of tasks that are read together
+MOST_FILES: Final = 256  # that are read together
 # The first Julian day, in microseconds since 1970. Spark writes earlier days as negative numbers,
 # and also days that are so late that their number overflows. Arrow misreads both; it always reads
 # the late ones as days before the first.
@@ -89,13 +90,28 @@ def read_files_in_order(
 ) -> Iterator[Result]:
     """Run `read` on groups of files of some megabytes, as `read_in_order` does."""
     track = Track("reading", len(tasks), "files")
-    return read_in_order(read, together(zip(tasks, sizes, strict=True), GROUP_BYTES), track, len)
+    least = GROUP_BYTES / files_at_once()
+    sized = zip(tasks, (max(size, least) for size in sizes), strict=True)
+    return read_in_order(read, together(sized, GROUP_BYTES), track, len)
 
 
 def judge_files_in_order(judge: Callable[[T], Result], tasks: Sequence[T]) -> Iterator[Result]:
     """Run `judge` on files in several threads and yield the results in the order of the files."""
     track = Track("pages", len(tasks), "files")
     return read_in_order(lambda task: [judge(task)], tasks, track)
+
+
+def files_at_once() -> int:
+    """Return how many files a thread may keep open: a share of what the process may."""
+    try:
+        import resource  # Windows has none, and no such limit
+
+        limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    except (ImportError, OSError):
+        return MOST_FILES
+    if limit == resource.RLIM_INFINITY:
+        return MOST_FILES
+    return max(1, min(MOST_FILES, limit // (4 * (threads() + 1))))
 
 
 def together(

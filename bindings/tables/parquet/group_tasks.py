@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from skipstone.bindings.progress import Track
 from skipstone.bindings.tables.partitions import Texts
-from skipstone.bindings.tables.read import together
+from skipstone.bindings.tables.read import files_at_once, together
 from skipstone.kernels.decode import footer_loops as at
 
 if TYPE_CHECKING:
@@ -60,7 +60,10 @@ def units_of(
         columns: The names of the columns that are read; None: only their statistics are.
         rows: The most rows to read together.
     """
-    parts = (part for task in tasks for part in _split(task, columns, rows))
+    least = 1 / files_at_once()
+    parts = (
+        (part, max(size, least)) for task in tasks for part, size in _split(task, columns, rows)
+    )
     return together(parts, 1, _alike)
 
 
