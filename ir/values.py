@@ -117,11 +117,15 @@ def from_lists(array: pa.Array) -> Values:
     """
     dtype, array = from_arrow(array.type), plain(array)
     offsets = np.asarray(array.offsets.to_numpy(zero_copy_only=False))
+    first, count = int(offsets[0]), int(offsets[-1] - offsets[0])  # of a slice's items
+    offsets = offsets - first
     values: list[Any]
     if dtype.entries is None:
-        values, lost = _elements(array.values)
+        values, lost = _elements(array.values.slice(first, count))
     else:
-        (keys, lost), (found, lost_too) = map(_elements, (array.keys, array.items))
+        (keys, lost), (found, lost_too) = (
+            _elements(part.slice(first, count)) for part in (array.keys, array.items)
+        )
         values, lost = list(zip(keys, found, strict=True)), lost | lost_too
     out, may_raise = np.empty(len(array), object), np.zeros(len(array), np.bool_)
     for i, (first, stop) in enumerate(itertools.pairwise(offsets)):

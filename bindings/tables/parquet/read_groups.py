@@ -33,7 +33,6 @@ from skipstone.bindings.tables.parquet.heads import schema_of
 from skipstone.bindings.tables.parquet.pages.decoders import uses_polars
 from skipstone.bindings.tables.parquet.pages.ranges import Ranges
 from skipstone.bindings.tables.parquet.pages.read_pages import FileRead, read_files
-from skipstone.bindings.tables.parquet.pages.whole_columns import inner_paths
 from skipstone.bindings.tables.partitions import partition_column
 from skipstone.bindings.tables.read import Reader, RowSelection, Tasks, batches_of, read_in_order
 from skipstone.bindings.tables.table_columns import (
@@ -247,7 +246,10 @@ class GroupReader(Reader):
             return padded(to_table_type(values, by_name[name].type), by_name[name])
 
         inner: Mapping[str, Sequence[str]] = {}
-        if filtered and self.wanted.predicate is not None:
+        structs = any(pa.types.is_struct(f.type) for f in stored)
+        if structs and filtered and self.wanted.predicate is not None:
+            from skipstone.bindings.tables.parquet.pages.whole_columns import inner_paths
+
             inner = inner_paths(self.wanted.predicate, self.wanted.columns, own_names, own)
         local = is_local(self.filesystem)
         with contextlib.ExitStack() as open_files:

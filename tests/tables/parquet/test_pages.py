@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import skipstone as ss
+from skipstone.bindings.tables.parquet import group_tasks
 from skipstone.bindings.tables.parquet.heads import common_head
 from skipstone.bindings.tables.parquet.page_locations import (
     CHUNK_FIELDS,
@@ -60,6 +61,7 @@ def test_pages_have_the_rows_of_row_groups(seed, tmp_path, monkeypatch):
             expected = rows(files, where, None)
         with monkeypatch.context() as patch:
             seen = Pages(patch)
+            patch.setattr(group_tasks, "TINY_BYTES", 0)
             for reader, columns in (
                 ("arrow", None), ("polars", None), ("auto", None), ("auto", ["k"]),
                 ("auto", ["u", "q"]),
@@ -70,7 +72,7 @@ def test_pages_have_the_rows_of_row_groups(seed, tmp_path, monkeypatch):
                 assert got.equals(wanted) or str(got.to_pylist()) == str(wanted.to_pylist()), (
                     where, reader, columns, options,
                 )  # fmt: skip
-            assert seen.by_row_groups == 0, options
+            assert seen.by_row_groups == 0, (where, options)
 
 
 @pytest.mark.parametrize("seed", range(200 if LONG else 12))

@@ -23,7 +23,6 @@ from skipstone.bindings.tables.parquet.pages.leaf_types import LeafType
 from skipstone.bindings.tables.parquet.pages.page_choice import RowGroup
 from skipstone.bindings.tables.parquet.pages.ranges import Ranges
 from skipstone.bindings.tables.parquet.pages.row_groups import PagedRowGroups
-from skipstone.bindings.tables.parquet.pages.whole_columns import Convert
 from skipstone.bindings.tables.read import BATCH_ROWS, RowSelection
 from skipstone.bindings.tables.row_ranges import RowRanges
 from skipstone.ir.errors import UnsupportedForm
@@ -57,7 +56,7 @@ class FileRead(NamedTuple):
     groups: Sequence[int] | None
     own_names: Mapping[str, str]
     constants: Mapping[str, pa.Scalar]
-    convert: Convert
+    convert: Callable[[str, pa.Array], pa.Array]
     deleted: RowRanges | None = None
     inner: Mapping[str, Sequence[str]] = MappingProxyType({})
 

@@ -43,7 +43,6 @@ from skipstone.bindings.tables.parquet.pages.wanted_pages import (
     page_file,
     wanted_pages,
 )
-from skipstone.bindings.tables.parquet.pages.whole_columns import read_whole
 from skipstone.bindings.tables.parquet.pages.windows import windows_of
 from skipstone.bindings.tables.row_filter import Conjunct, joined
 from skipstone.ir import compute as pc
@@ -319,6 +318,8 @@ class PagedRowGroups:
         self._decode(list(together.values()))
 
     def _fetch_whole(self, names: Sequence[str]) -> None:
+        from skipstone.bindings.tables.parquet.pages.whole_columns import read_whole
+
         schema = pa.schema([(name, self.types[name]) for name in names])
         values = read_whole(self.candidate_groups(), schema)
         if values.rows != self.candidates.count:

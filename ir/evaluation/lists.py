@@ -1,0 +1,191 @@
+"""The usual functions of a list or map column and literals, for all rows at once.
+
+`ir/functions/arrays.py` and `ir/functions/maps.py` compute the same functions row by row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skipstone.ir import compute as pc
+from skipstone.ir.arrow import arrow_of, booleans_of, plain, scalar_of
+from skipstone.ir.function import Call
+from skipstone.ir.functions.build import call_of
+from skipstone.ir.node import Node, Op
+from skipstone.ir.types import Kind, from_arrow
+from skipstone.ir.values import TEXT, Mask, Values, from_array, malformed
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class _Lists:
+    """The lists or maps of n rows.
+
+    Attributes:
+        starts, stops: Where the items of each row lie, shape (n,).
+        valid: Not NULL, shape (n,).
+        parts: The items of all rows; of maps the keys and the values.
+    """
+
+    starts: Ints
+    stops: Ints
+    valid: Mask
+    parts: tuple[pa.Array, ...]
+
+    @staticmethod
+    def of(array: pa.Array) -> _Lists | None:
+        """Return the rows of an array; None if it is of another layout."""
+        array = plain(array)
+        parts: tuple[pa.Array, ...]
+        if isinstance(array, pa.MapArray):
+            parts = (array.keys, array.items)
+        elif isinstance(array, pa.ListArray | pa.LargeListArray):
+            parts = (array.values,)
+        else:
+            return None
+        offsets = np.asarray(array.offsets.to_numpy(zero_copy_only=False), np.int64)
+        first, last = int(offsets[0]), int(offsets[-1])
+        return _Lists(
+            offsets[:-1] - first,
+            offsets[1:] - first,
+            booleans_of(pc.is_valid(array)),
+            tuple(part.slice(first, last - first) for part in parts),
+        )
+
+    def counts(self, items: Mask) -> Ints:
+        """Return how many items of each row a mask holds for."""
+        sums = np.concatenate([np.zeros(1, np.int64), np.cumsum(items)])
+        return np.asarray(sums[self.stops] - sums[self.starts], np.int64)
+
+    def unknown(self) -> Mask:
+        """Return a mask of the rows that hold text that is not UTF-8."""
+        out = np.zeros(len(self.valid), np.bool_)
+        for part in self.parts:
+            if from_arrow(part.type).kind is Kind.STRING and (bad := malformed(part)).any():
+                out |= self.counts(bad) > 0
+        return out & self.valid
+
+    def items_at(self, part: pa.Array, at: Ints, found: Mask, call: Call) -> Values:
+        """Return an item of each row in which one was found; NULL in the others."""
+        items, n = from_array(part), len(found)
+        valid = np.zeros(n, np.bool_)
+        valid[found] = np.broadcast_to(items.valid, len(part))[at[found]]
+        if isinstance(items.lanes, np.ndarray):
+            lanes = np.zeros(n, items.lanes.dtype)
+            lanes[found] = items.lanes[at[found]]
+            return Values(call.dtype, lanes, valid, np.zeros(n, np.bool_))
+        taken = pc.take(items.lanes, arrow_of(np.where(found, at, 0), found))
+        return Values(call.dtype, taken, valid, np.zeros(n, np.bool_))
+
+
+def of_column(n: Node, column: Callable[[Node], pa.Array]) -> Values | None:
+    """Evaluate a call of a list or map column and literals.
+
+    Args:
+        n: The bound call.
+        column: Returns the rows' values of a column.
+
+    Returns:
+        Its results; None if they must be computed row by row.
+    """
+    call = call_of(n)
+    compute = COMPUTE.get(call.name)
+    if compute is None:
+        return None
+    source, *others = n.args
+    if source.op is Op.CALL and call_of(source).name == "as_array" and len(source.args) == 1:
+        (source,) = source.args
+    literals = [o.value for o in others if o.op is Op.LITERAL and o.value is not None]
+    if source.op is not Op.COLUMN or len(literals) < len(others):
+        return None
+    lists = _Lists.of(column(source))
+    found = None if lists is None else compute(call, lists, *literals)
+    if found is None or lists is None:
+        return None
+    unknown = lists.unknown()
+    return Values(
+        found.dtype,
+        found.lanes,
+        found.valid & ~unknown & ~found.may_raise,
+        found.may_raise | unknown,
+    )
+
+
+def _size(call: Call, lists: _Lists) -> Values:
+    sizes, none = lists.stops - lists.starts, np.zeros(len(lists.valid), np.bool_)
+    if call.session.ansi:
+        return Values(call.dtype, sizes, lists.valid, none)
+    return Values(call.dtype, np.where(lists.valid, sizes, -1), ~none, none)
+
+
+def _equal(items: pa.Array, value: object) -> Mask | None:
+    """Return a mask of the items that equal a value; None if Spark's equality is another one."""
+    dtype = from_arrow(items.type)
+    if not dtype.ordered or dtype.kind is Kind.FLOAT:
+        return None
+    if dtype.kind in TEXT:
+        raw = pc.cast(items, pa.large_binary())
+        return booleans_of(pc.equal(raw, scalar_of(value, raw.type)))
+    values = from_array(items)
+    return np.asarray((values.points == value) & values.valid, np.bool_)
+
+
+def _contains(call: Call, lists: _Lists, value: object) -> Values | None:
+    (items,) = lists.parts
+    if (equal := _equal(items, value)) is None:
+        return None
+    found, valid = lists.counts(equal) > 0, lists.valid
+    if items.null_count:
+        valid = valid & (found | (lists.counts(~booleans_of(pc.is_valid(items))) == 0))
+    return Values(call.dtype, found.astype(np.int64), valid, np.zeros_like(found))
+
+
+def _at(call: Call, lists: _Lists, index: object) -> Values | None:
+    (items,) = lists.parts
+    if not from_arrow(items.type).ordered or not isinstance(index, int):
+        return None
+    sizes, at = lists.stops - lists.starts, np.full(len(lists.valid), index, np.int64)
+    if call.name.endswith("element_at"):  # counts from 1, or from the end
+        at = at - 1 if index > 0 else sizes + index
+    within = lists.valid & (at >= 0) & (at < sizes)
+    out = lists.items_at(items, lists.starts + at, within, call)
+    raises = np.zeros_like(within)
+    if index == 0 and call.name.endswith("element_at"):
+        raises = lists.valid
+    elif call.session.ansi and call.name in ("element_at", "[]"):
+        raises = lists.valid & ~within
+    return Values(out.dtype, out.lanes, out.valid, raises)
+
+
+def _value(call: Call, lists: _Lists, key: object) -> Values | None:
+    keys, values = lists.parts
+    if (equal := _equal(keys, key)) is None or not from_arrow(values.type).ordered:
+        return None
+    hits = np.flatnonzero(equal)
+    rows, first = np.unique(np.searchsorted(lists.stops, hits, side="right"), return_index=True)
+    at, found = np.zeros(len(lists.valid), np.int64), np.zeros(len(lists.valid), np.bool_)
+    at[rows], found[rows] = hits[first], True
+    return lists.items_at(values, at, found & lists.valid, call)
+
+
+def _contains_key(call: Call, lists: _Lists, key: object) -> Values | None:
+    if (equal := _equal(lists.parts[0], key)) is None:
+        return None
+    found = lists.counts(equal) > 0
+    return Values(call.dtype, found.astype(np.int64), lists.valid, np.zeros_like(found))
+
+
+COMPUTE: Final[dict[str, Callable[..., Values | None]]] = {
+    **dict.fromkeys(("size", "map_size"), _size),
+    **dict.fromkeys(("[]", "get", "element_at", "try_element_at"), _at),
+    **dict.fromkeys(("map_value", "map_element"), _value),
+    "array_contains": _contains,
+    "map_contains_key": _contains_key,
+}
