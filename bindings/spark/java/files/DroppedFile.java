@@ -5,18 +5,27 @@ import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
 
 /** A file that a scan leaves out, as it was when it was judged. */
 class DroppedFile {
-  final HashSet values = new HashSet(); // of the partitions that it belongs to, as text
   private final long length;
   private final long time;
+  private final String first; // the values of a partition that it belongs to
+  private HashSet others; // those of further partitions; null: there are none, as nearly always
 
-  DroppedFile(FileStatusWithMetadata file) {
+  DroppedFile(FileStatusWithMetadata file, String partition) {
     length = file.getLen();
     time = file.getModificationTime();
+    first = partition;
+  }
+
+  void add(String partition) {
+    if (partition.equals(first)) return;
+    if (others == null) others = new HashSet();
+    others.add(partition);
   }
 
   /** Return true if a file that is listed now, with the values of its partition, is this one. */
   boolean is(FileStatusWithMetadata file, String partition) {
     return length == file.getLen() && time == file.getModificationTime()
-      && values.contains(partition) && Listing.isCurrent(file);
+      && (first.equals(partition) || (others != null && others.contains(partition)))
+      && Listing.isCurrent(file);
   }
 }

@@ -94,8 +94,9 @@ public class Listing implements ScanFiles {
       FileStatusWithMetadata file = (FileStatusWithMetadata) files.get(i);
       if ((bits[i >> 3] >> (i & 7) & 1) == 0) continue;
       DroppedFile one = (DroppedFile) dropped.get(file.getPath());
-      if (one == null) dropped.put(file.getPath(), one = new DroppedFile(file));
-      one.values.add(values.get(i));
+      String own = (String) values.get(i);
+      if (one == null) dropped.put(file.getPath(), new DroppedFile(file, own));
+      else one.add(own);
     }
     return new PrunedFiles((FileIndex) whole, dropped, validity);
   }
