@@ -78,6 +78,7 @@ java/                   compiled in the session's JVM, see `session/jvm`
   files/
     Listing             the files of a scan (`ScanFiles`) from one of Spark's file indexes
     PrunedFiles         such an index without some of its files; `Narrowed` marks these
+    DroppedFile         one of these files, as it was when it was judged
     Validity, Watch     how long files may be skipped: `ListWatch` compares lists of files,
                         `SettingsWatch` the settings under which files are read
   joins/

@@ -1,5 +1,7 @@
 """Functions of arrays. They are computed row by row; planning knows nothing of their results.
 
+`ir/evaluation/lists.py` computes the usual ones of a column for all rows at once.
+
 An array is a tuple of axis values and None, which is NULL, in an object array.
 
 Source: Spark 4, `collectionOperations.scala`, `higherOrderFunctions.scala`; seen in 4.3.

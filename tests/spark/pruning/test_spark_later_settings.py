@@ -19,6 +19,7 @@ CASE = "spark.sql.caseSensitive"
 REBASE = "spark.sql.parquet.datetimeRebaseModeInRead"
 IDS = "spark.sql.parquet.fieldId.read.enabled"
 POLICY = "spark.sql.legacy.timeParserPolicy"
+ZONE = "spark.sql.session.timeZone"
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +65,7 @@ def test_java_watches_what_python_asks():
     """The settings stand in `SettingsWatch.java`, too."""
     java = Path(context.__file__).parents[1] / "java/files/SettingsWatch.java"
     keys = re.findall(r'"(spark\.sql\.[\w.]+)"', java.read_text(encoding="utf-8"))
-    asked = {*context.USUAL_SETTINGS, context.CASE_SENSITIVE, context.READS_IDS, POLICY}
+    asked = {*context.USUAL_SETTINGS, context.CASE_SENSITIVE, context.READS_IDS, POLICY, ZONE}
     assert sorted(keys) == sorted(asked)
 
 
@@ -104,6 +105,37 @@ def test_a_setting_that_changes_after_prune(spark, folder, key, early, late, con
         assert len(small.inputFiles()) == 2
     with settings(spark, {key: early}):
         assert small.inputFiles() == before
+
+
+#    a condition on the table `zoned`, its rows where New York's clocks show the partitions' times
+IN_NEW_YORK = [
+    ("p = TIMESTAMP '2024-01-01 05:00:00Z' OR k = 3", [1, 3]),
+    ("abs(k - 2) = 1 OR p > TIMESTAMP '2024-01-01 09:30:00Z'", [1, 2, 3]),
+]
+
+
+@pytest.fixture(scope="module")
+def zoned(spark):
+    """Create a table of three partitions, whose times have no zone in the catalog."""
+    spark.sql("CREATE TABLE zoned (k INT, p TIMESTAMP) USING parquet PARTITIONED BY (p)")
+    for k, hour in ((1, 0), (2, 5), (3, 9)):
+        spark.sql(f"INSERT INTO zoned VALUES ({k}, TIMESTAMP '2024-01-01 0{hour}:00:00')")
+    yield
+    spark.sql("DROP TABLE zoned")
+
+
+@pytest.mark.parametrize("condition, expected", IN_NEW_YORK)
+def test_times_of_partitions_in_a_later_zone(spark, zoned, condition, expected):
+    """A catalog's partitions are listed anew in each query, in the session's zone of that time."""
+    query = f"SELECT k FROM zoned WHERE {condition}"
+    plain, small = spark.sql(query), sks.prune(spark.sql(query))
+    with enabled(spark):
+        planned = spark.sql(query)
+        planned._jdf.queryExecution().executedPlan()
+    with settings(spark, {ZONE: "America/New_York"}):
+        assert rows(plain) == expected
+        assert rows(small) == expected
+        assert rows(planned) == expected
 
 
 @pytest.mark.parametrize("key, _, late, condition, expected", [c for c in CASES if c[0] != POLICY])

@@ -82,3 +82,38 @@ def test_files_are_counted_where_they_are_read(spark, tables):
     assert (found.kept, found.files) == (2, 4)
     found = sks.pruned(sks.prune(spark.table("apart").where("x = 5 OR (x = 60 AND p = 2)")))
     assert (found.kept, found.files) == (3, 4)
+
+
+MOVED = [
+    ("p = 1 OR x > 90", "ALTER TABLE moved PARTITION (p = 1) SET LOCATION '{two}'", [50]),
+    ("p = 3 OR x = 5", "ALTER TABLE moved ADD PARTITION (p = 3) LOCATION '{two}'", [5, 50]),
+    ("p = 9 OR x > 90", "ALTER TABLE moved ADD PARTITION (p = 9) LOCATION '{two}'", [50]),
+]
+
+
+@pytest.mark.parametrize("condition, change, expected", MOVED)
+def test_folders_that_move_to_other_partitions(spark, tmp_path, condition, change, expected):
+    """A folder that was left out is read if it now belongs to a partition that may match."""
+    folders = {name: (tmp_path / name).as_uri() for name in ("one", "two")}
+    for name, x in (("one", 5), ("two", 50)):
+        (tmp_path / name).mkdir()
+        pq.write_table(pa.table({"x": pa.array([x], pa.int64())}), tmp_path / name / "0.parquet")
+    spark.sql(
+        "CREATE TABLE moved (x BIGINT, p INT) USING parquet PARTITIONED BY (p) "
+        f"LOCATION '{(tmp_path / 'moved').as_uri()}'"
+    )
+    try:
+        for p, name in enumerate(folders, 1):
+            spark.sql(f"ALTER TABLE moved ADD PARTITION (p = {p}) LOCATION '{folders[name]}'")
+        query = f"SELECT x FROM moved WHERE {condition}"
+        plain, small = spark.sql(query), sks.prune(spark.sql(query))
+        with enabled(spark):
+            planned = spark.sql(query)
+            planned._jdf.queryExecution().executedPlan()
+        assert sks.pruned(small).kept < 2
+        spark.sql(change.format(**folders))
+        found = [sorted({row.x for row in df.collect()}) for df in (plain, small, planned)]
+        assert found == [expected] * 3
+        assert len(small.inputFiles()) == len(expected)
+    finally:
+        spark.sql("DROP TABLE moved")

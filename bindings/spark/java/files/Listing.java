@@ -17,6 +17,7 @@ import org.apache.spark.sql.types.StructType;
  */
 public class Listing implements ScanFiles {
   private final ArrayList files = new ArrayList();
+  private final ArrayList values = new ArrayList(); // of each file's partition, as text
   private final StringBuilder text = new StringBuilder();
   private final StringBuilder partitions = new StringBuilder("[");
   private final String digest;
@@ -27,18 +28,13 @@ public class Listing implements ScanFiles {
     scala.collection.Iterator folders = index.listFiles(none, none).iterator();
     for (int n = 0; folders.hasNext(); n++) {
       PartitionDirectory folder = (PartitionDirectory) folders.next();
-      partitions.append(n == 0 ? "[" : ",[");
-      InternalRow values = folder.values();
-      for (int i = 0; i < schema.size(); i++) {
-        if (i > 0) partitions.append(",");
-        DataType type = schema.apply(i).dataType();
-        Json.tree(values.isNullAt(i) ? null : values.get(i, type), partitions);
-      }
-      partitions.append("]");
+      String own = values(folder, schema);
+      partitions.append(n == 0 ? "" : ",").append(own);
       scala.collection.Iterator each = folder.files().iterator();
       while (each.hasNext()) {
         FileStatusWithMetadata file = (FileStatusWithMetadata) each.next();
         files.add(file);
+        values.add(own);
         text.append(file.getPath().toString()).append('\0').append(file.getLen()).append('\0');
         text.append(file.getModificationTime()).append('\0').append(n).append('\0');
       }
@@ -48,6 +44,18 @@ public class Listing implements ScanFiles {
     sha.update(text.toString().getBytes("UTF-8"));
     sha.update(partitions.toString().getBytes("UTF-8"));
     digest = new BigInteger(1, sha.digest()).toString(16);
+  }
+
+  /** The values of a partition, as JSON. */
+  static String values(PartitionDirectory folder, StructType schema) throws Exception {
+    StringBuilder out = new StringBuilder("[");
+    InternalRow row = folder.values();
+    for (int i = 0; i < schema.size(); i++) {
+      if (i > 0) out.append(",");
+      DataType type = schema.apply(i).dataType();
+      Json.tree(row.isNullAt(i) ? null : row.get(i, type), out);
+    }
+    return out.append("]").toString();
   }
 
   /** The SHA-256 of the listing and its partitions, which identifies it. */
@@ -85,7 +93,10 @@ public class Listing implements ScanFiles {
     for (int i = 0; i < files.size(); i++) {
       FileStatusWithMetadata file = (FileStatusWithMetadata) files.get(i);
       if ((bits[i >> 3] >> (i & 7) & 1) == 0) continue;
-      dropped.put(file.getPath(), new long[] {file.getLen(), file.getModificationTime()});
+      DroppedFile one = (DroppedFile) dropped.get(file.getPath());
+      String own = (String) values.get(i);
+      if (one == null) dropped.put(file.getPath(), new DroppedFile(file, own));
+      else one.add(own);
     }
     return new PrunedFiles((FileIndex) whole, dropped, validity);
   }

@@ -11,13 +11,14 @@ import org.apache.spark.sql.types.StructType;
 /**
  * The files of another index without some of them.
  *
- * A file is skipped only while the other index lists it with the length and the time that it had
- * when it was judged, and while the file still has them if it is on a local disk. Files that are
- * added or replaced are therefore read as soon as Spark itself sees them.
+ * A file is skipped only while the other index lists it with the length, the time and the values of
+ * its partition that it had when it was judged, and while the file still has them if it is on a
+ * local disk. Files that are added or replaced are therefore read as soon as Spark itself sees
+ * them.
  */
 public class PrunedFiles implements FileIndex, Narrowed {
   private final FileIndex whole;
-  private final Map dropped; // Path -> {length, time}
+  private final Map dropped; // Path -> DroppedFile
   private final Validity validity;
 
   public PrunedFiles(FileIndex whole, Map dropped, Validity validity) {
@@ -43,37 +44,50 @@ public class PrunedFiles implements FileIndex, Narrowed {
     while (folders.hasNext()) {
       PartitionDirectory folder = (PartitionDirectory) folders.next();
       ArrayList kept = new ArrayList();
+      String values = valuesOf(folder);
       scala.collection.Iterator files = folder.files().iterator();
       while (files.hasNext()) {
         FileStatusWithMetadata file = (FileStatusWithMetadata) files.next();
-        if (!isDropped(file)) kept.add(file);
+        if (!isDropped(file, values)) kept.add(file);
       }
       if (!kept.isEmpty()) out.add(new PartitionDirectory(folder.values(), Seqs.of(kept)));
     }
     return Seqs.of(out);
   }
 
-  private boolean isDropped(FileStatusWithMetadata file) {
-    long[] known = (long[]) dropped.get(file.getPath());
-    return known != null && known[0] == file.getLen() && known[1] == file.getModificationTime()
-      && Listing.isCurrent(file);
+  // A catalog's partition may have got another location, or other values in another time zone.
+  private String valuesOf(PartitionDirectory folder) {
+    try {
+      return Listing.values(folder, partitionSchema());
+    } catch (Exception e) {
+      return ""; // no partition has this text, so its files are read
+    }
+  }
+
+  private boolean isDropped(FileStatusWithMetadata file, String values) {
+    DroppedFile known = (DroppedFile) dropped.get(file.getPath());
+    return known != null && known.is(file, values);
   }
 
   public String[] inputFiles() {
     if (!validity.holds()) return whole.inputFiles();
     // Decide as `listFiles` does.
     HashMap gone = new HashMap();
+    HashMap read = new HashMap();
     scala.collection.immutable.Seq none = Seqs.of(new ArrayList());
     scala.collection.Iterator folders = whole.listFiles(none, none).iterator();
     while (folders.hasNext()) {
-      scala.collection.Iterator files = ((PartitionDirectory) folders.next()).files().iterator();
+      PartitionDirectory folder = (PartitionDirectory) folders.next();
+      String values = valuesOf(folder);
+      scala.collection.Iterator files = folder.files().iterator();
       while (files.hasNext()) {
         FileStatusWithMetadata file = (FileStatusWithMetadata) files.next();
-        if (isDropped(file)) {
-          gone.put(org.apache.spark.paths.SparkPath.fromPath(file.getPath()).urlEncoded(), "");
-        }
+        String path = org.apache.spark.paths.SparkPath.fromPath(file.getPath()).urlEncoded();
+        if (isDropped(file, values)) gone.put(path, "");
+        else read.put(path, "");
       }
     }
+    gone.keySet().removeAll(read.keySet());
     ArrayList kept = new ArrayList();
     String[] all = whole.inputFiles();
     for (int i = 0; i < all.length; i++) if (!gone.containsKey(all[i])) kept.add(all[i]);

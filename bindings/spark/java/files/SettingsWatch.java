@@ -6,6 +6,8 @@ import java.util.Map;
 import java.util.TreeMap;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.types.TimestampType;
 
 /**
  * The settings that count when a scan's files are read, as they were when the files were judged.
@@ -22,13 +24,17 @@ public class SettingsWatch implements Watch {
     "spark.sql.optimizer.metadataOnly",
     "spark.sql.legacy.timeParserPolicy"
   };
+  // A catalog's table lists its partitions anew in each query, and reads their times in this zone.
+  private static final String ZONE = "spark.sql.session.timeZone";
 
   private final HadoopFsRelation relation; // null: the scan does not say whose it is
+  private final boolean zoned;
   private final Map reading;
   private final Map running;
 
   SettingsWatch(HadoopFsRelation relation, SQLConf running) {
     this.relation = relation;
+    this.zoned = relation != null && hasTimes(relation.partitionSchema());
     this.reading = reading();
     this.running = values(running);
   }
@@ -42,10 +48,18 @@ public class SettingsWatch implements Watch {
     return values(relation.sparkSession().sessionState().conf());
   }
 
-  private static Map values(SQLConf conf) {
+  private Map values(SQLConf conf) {
     TreeMap out = new TreeMap();
     for (int i = 0; i < KEYS.length; i++) out.put(KEYS[i], conf.getConfString(KEYS[i], null));
+    if (zoned) out.put(ZONE, conf.sessionLocalTimeZone());
     return out;
+  }
+
+  private static boolean hasTimes(StructType partitions) {
+    for (int i = 0; i < partitions.size(); i++) {
+      if (partitions.apply(i).dataType() instanceof TimestampType) return true;
+    }
+    return false;
   }
 
   /** Write the settings of the relation's session as JSON; those without a value are left out. */
