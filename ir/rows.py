@@ -16,7 +16,6 @@ from skipstone.ir import compute as pc
 from skipstone.ir import types as ty
 from skipstone.ir.arrow import arrow_of, booleans_of, plain
 from skipstone.ir.errors import UnsupportedForm
-from skipstone.ir.evaluation import lists
 from skipstone.ir.evaluation.leaves import fits_array, fits_data
 from skipstone.ir.evaluation.parts import Truth as Truth
 from skipstone.ir.evaluation.parts import by_values, in_parts
@@ -202,7 +201,10 @@ def values_of(n: Node, batch: pa.RecordBatch, cache: Cache) -> Values:
         return Values(
             ty.BOOL, truth.true.astype(np.int64), truth.true | truth.false, truth.may_raise
         )
-    if call.name in lists.COMPUTE:
+    first = n.args[0].dtype if n.args else None
+    if first is not None and first.nested:
+        from skipstone.ir.evaluation import lists
+
         found = lists.of_column(n, lambda column: _column(column, batch, cache))
         if found is not None:
             return found

@@ -143,7 +143,7 @@ def test_what_writers_write_is_right(tmp_path, seed):
     write(path, random_rows(seed), seed)
     checked = ss.scan_parquet(path).check()
     assert checked.ok, str(checked)
-    assert (checked.rows, len(checked.columns)) == (3000, 29)
+    assert (checked.rows, len(checked.columns)) == (3000, 31)
 
 
 def test_tables_with_partitions_structs_and_deleted_rows_are_right(tmp_path):
