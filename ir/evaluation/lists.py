@@ -18,7 +18,7 @@ from skipstone.ir.arrow import arrow_of, booleans_of, plain, scalar_of
 from skipstone.ir.function import Call
 from skipstone.ir.functions.build import call_of
 from skipstone.ir.node import Node, Op
-from skipstone.ir.types import Kind, from_arrow
+from skipstone.ir.types import DType, Kind, from_arrow
 from skipstone.ir.values import TEXT, Mask, Values, from_array, malformed
 
 Ints = npt.NDArray[np.int64]
@@ -32,15 +32,17 @@ class _Lists:
         starts, stops: Where the items of each row lie, shape (n,).
         valid: Not NULL, shape (n,).
         parts: The items of all rows; of maps the keys and the values.
+        element: The type that the items have in the call; None for maps.
     """
 
     starts: Ints
     stops: Ints
     valid: Mask
     parts: tuple[pa.Array, ...]
+    element: DType | None
 
     @staticmethod
-    def of(array: pa.Array) -> _Lists | None:
+    def of(array: pa.Array, element: DType | None) -> _Lists | None:
         """Return the rows of an array; None if it is of another layout."""
         array = plain(array)
         parts: tuple[pa.Array, ...]
@@ -57,6 +59,7 @@ class _Lists:
             offsets[1:] - first,
             booleans_of(pc.is_valid(array)),
             tuple(part.slice(first, last - first) for part in parts),
+            element,
         )
 
     def counts(self, items: Mask) -> Ints:
@@ -100,12 +103,13 @@ def of_column(n: Node, column: Callable[[Node], pa.Array]) -> Values | None:
     if compute is None:
         return None
     source, *others = n.args
+    element = None if source.dtype is None else source.dtype.element
     if source.op is Op.CALL and call_of(source).name == "as_array" and len(source.args) == 1:
         (source,) = source.args
     literals = [o.value for o in others if o.op is Op.LITERAL and o.value is not None]
     if source.op is not Op.COLUMN or len(literals) < len(others):
         return None
-    lists = _Lists.of(column(source))
+    lists = _Lists.of(column(source), element)
     found = None if lists is None else compute(call, lists, *literals)
     if found is None or lists is None:
         return None
@@ -182,10 +186,30 @@ def _contains_key(call: Call, lists: _Lists, key: object) -> Values | None:
     return Values(call.dtype, found.astype(np.int64), lists.valid, np.zeros_like(found))
 
 
+def _by_items(call: Call, lists: _Lists) -> Values | None:
+    """Return exists or forall."""
+    from skipstone.ir.rows import judge
+
+    body, name, *_ = call.body
+    (items,) = lists.parts
+    if from_arrow(items.type) != lists.element:
+        return None
+    truth = judge(body, pa.record_batch([items], [name]), {})
+    if truth.may_raise.any():  # whether Spark evaluates that item depends on those before it
+        return None
+    some = call.name == "exists"
+    decided = lists.counts(truth.true if some else truth.false) > 0
+    no_null = lists.counts(~(truth.true | truth.false)) == 0
+    found = decided if some else ~decided
+    valid = lists.valid & (decided | no_null)
+    return Values(call.dtype, found.astype(np.int64), valid, np.zeros_like(found))
+
+
 COMPUTE: Final[dict[str, Callable[..., Values | None]]] = {
     **dict.fromkeys(("size", "map_size"), _size),
     **dict.fromkeys(("[]", "get", "element_at", "try_element_at"), _at),
     **dict.fromkeys(("map_value", "map_element"), _value),
+    **dict.fromkeys(("exists", "forall"), _by_items),
     "array_contains": _contains,
     "map_contains_key": _contains_key,
 }

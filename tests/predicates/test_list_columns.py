@@ -31,7 +31,11 @@ LISTS = (
     "NOT array_contains({c}, {v})", "array_contains({c}, {v}) IS NULL", "{c}[0] = {v}",
     "{c}[2] IS NULL", "element_at({c}, 1) = {v}", "element_at({c}, -1) = {v}",
     "try_element_at({c}, 2) = {v}", "try_element_at({c}, -3) IS NULL", "get({c}, 1) = {v}",
-    "get({c}, -1) IS NULL", "element_at({c}, 0) = {v}", "try_element_at({c}, 0) = {v}",
+    "exists({c}, v -> v = {v})", "NOT exists({c}, v -> v = {v})", "forall({c}, v -> v <> {v})",
+    "exists({c}, v -> v IS NULL)", "forall({c}, v -> v > {v}) IS NULL", "get({c}, -1) IS NULL",
+    "exists({c}, v -> v < {v} OR v IS NULL) OR size({c}) = 0",
+    "forall({c}, v -> 10 / size({c}) > 3)", "exists({c}, v -> 1 / length(string(v)) = 1)",
+    "element_at({c}, 0) = {v}", "try_element_at({c}, 0) = {v}",
 )  # fmt: skip
 MAPS = (
     "size({c}) = 2", "{c}['x'] = {v}", "{c}['x'] IS NULL", "element_at({c}, 'ü') = {v}",
