@@ -10,7 +10,8 @@ requirements.
     files/        `files`: planning and counting over real files, compared with other engines
     power/        `power`: which row groups each engine leaves out, by form of predicate
     rows/         `rows`: from paths to rows, compared with other engines; `computed`: conditions
-                  on computed values over rows in memory
+                  on computed values over rows in memory; `kinds`: nested columns, categories,
+                  many folders, first rows
     spark/        workloads in a Spark session
     report/       everything that workloads share:
         measure.py   time contestants in turn, beside a reference such as a yardstick

@@ -10,6 +10,7 @@ from bench.first.first import first
 from bench.power.power import power
 from bench.report.report import Options, Report
 from bench.rows.computed import computed
+from bench.rows.kinds import kinds
 from bench.rows.rows import rows
 from bench.spark.driver import driver
 from bench.spark.shards import shards
@@ -61,6 +62,7 @@ WORKLOADS: Final[Mapping[str, Callable[[Options], Report]]] = {
     "power": power,
     "rows": rows,
     "computed": computed,
+    "kinds": kinds,
     "handover": handover,
     "requests": requests,
     "gpu": gpu,

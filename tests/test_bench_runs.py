@@ -19,7 +19,7 @@ from bench.report.bandwidth import BANDWIDTH
 from bench.report.compare import compare
 from bench.report.report import OWN, Options, Report, WrongAnswer
 from bench.report.results import FOLDER, as_json, load, machine, save
-from bench.rows import computed, rows
+from bench.rows import computed, kinds, rows
 from bench.rows.compete import Rows
 from bench.rows.data import Data, layouts
 from bench.statistics import gpu
@@ -209,6 +209,14 @@ def test_computed_in_small() -> None:
     report = computed.measured(300_000, Options(rounds=1, only=("decimal / int", "lower, LIKE")))
     assert [row[""] for row in report.rows] == ["decimal / int", "lower, LIKE"]
     assert all(row["/DuckDB"] > 0 for row in report.rows) and len(report.requirements) == 1
+
+
+def test_kinds_in_small(tmp_path: Path) -> None:
+    for package in ("polars", "duckdb"):
+        pytest.importorskip(package)
+    report = kinds.measured(tmp_path, 20_000, 4, Options(rounds=1))
+    assert {t.group for t in report.timings} == set(kinds.QUESTIONS)
+    assert len(report.timings) == 3 * len(kinds.QUESTIONS) - 1 and len(report.requirements) == 1
 
 
 @only_long

@@ -1,0 +1,193 @@
+"""`kinds`: rows of kinds that TPC-H has not: lists, maps, structs, categories, many folders, top k.
+
+All engines read the same files. Their numbers of rows are compared before anything is timed.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import skipstone as ss
+from bench.report.measure import interleave
+from bench.report.report import OWN, Options, Report, Requirement, equal
+from bench.rows.engines import CORES
+
+ROWS: Final = 2_000_000
+FOLDERS: Final = 200
+ROUNDS: Final = 5
+MAX_RATIO: Final = 2.0  # times the best engine's time
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question.
+
+    Attributes:
+        columns: The columns to return.
+        where: The condition for Spark; "" returns the first rows by `order`.
+        polars: Return the condition for Polars, given the module; None: Polars is not asked.
+        duckdb: The condition for DuckDB where it is written differently.
+        order: The order, for the first ten rows.
+        lake: The folder.
+    """
+
+    columns: tuple[str, ...]
+    where: str = ""
+    polars: Callable[[Any], Any] | None = lambda pl: pl.lit(True)
+    duckdb: str = ""
+    order: str = ""
+    lake: str = "file"
+
+
+QUESTIONS: Final = {
+    "a list beside": Asked(("id", "items"), "x < 1000", lambda pl: pl.col("x") < 1000),
+    "a map beside": Asked(("id", "tags"), "x < 1000", lambda pl: pl.col("x") < 1000),
+    "a struct beside": Asked(("id", "s"), "x < 1000", lambda pl: pl.col("x") < 1000),
+    "half of the structs": Asked(("id", "s"), "x < 500000", lambda pl: pl.col("x") < 500_000),
+    "a struct's field": Asked(
+        ("id",), "s.a < 1000", lambda pl: pl.col("s").struct.field("a") < 1000
+    ),
+    "array_contains": Asked(
+        ("id",), "array_contains(items, 5)", lambda pl: pl.col("items").list.contains(5),
+        "list_contains(items, 5)",
+    ),
+    "exists": Asked(
+        ("id",), "exists(items, v -> v > 995)", lambda pl: pl.col("items").list.max() > 995,
+        "list_max(items) > 995",
+    ),
+    "a map's value": Asked(("id",), "tags['k1'] > 0.999", None),
+    "categories": Asked(
+        ("id", "c"), "c = 'w03' AND x < 100000",
+        lambda pl: (pl.col("c").cast(pl.String) == "w03") & (pl.col("x") < 100_000),
+    ),
+    "a prefix": Asked(
+        ("id", "c"), "url LIKE 'https://example.com/w000%'",
+        lambda pl: pl.col("url").str.starts_with("https://example.com/w000"),
+    ),
+    "a part of text": Asked(
+        ("id", "c"), "url LIKE '%w00042%'",
+        lambda pl: pl.col("url").str.contains("w00042", literal=True),
+    ),
+    "all folders": Asked(("id", "day"), "k = 5", lambda pl: pl.col("k") == 5, lake="folders"),
+    "one folder": Asked(
+        ("id", "k"), "day = 'd077' AND k < 50",
+        lambda pl: (pl.col("day") == "d077") & (pl.col("k") < 50), lake="folders",
+    ),
+    "first rows": Asked(("id", "f"), order="f DESC"),
+}  # fmt: skip
+
+
+def write(folder: Path, rows: int, folders: int) -> None:
+    """Write a file of many kinds of columns, and a Hive table of many folders."""
+    r = np.random.default_rng(3)
+    offsets = np.arange(rows + 1, dtype=np.int32)
+    words = np.array([f"w{i:05}" for i in range(50_000)])
+    pairs = zip(words[r.integers(0, 50_000, rows)], words[r.integers(0, 50_000, rows)], strict=True)
+    items = pa.array(r.integers(0, 1000, 3 * rows))
+    keys = pa.array(["k0", "k1"] * rows)
+    structs = [pa.array(r.integers(0, 10**6, rows)), pa.array(r.random(rows).round(6).astype(str))]
+    table = pa.table(
+        {
+            "id": np.arange(rows),
+            "x": r.integers(0, 10**6, rows),
+            "f": pa.array(r.random(rows), mask=r.random(rows) < 0.1),
+            "items": pa.ListArray.from_arrays(pa.array(3 * offsets), items),
+            "tags": pa.MapArray.from_arrays(
+                pa.array(2 * offsets), keys, pa.array(r.random(2 * rows))
+            ),
+            "s": pa.StructArray.from_arrays(structs, ["a", "b"]),
+            "c": pa.array([f"w{v:02}" for v in r.integers(0, 20, rows)]).dictionary_encode(),
+            "url": [f"https://example.com/{a}/{b}" for a, b in pairs],
+        }
+    )
+    (folder / "file").mkdir()
+    pq.write_table(table, folder / "file" / "a.parquet", row_group_size=rows // 10)
+    for i in range(folders):
+        own = folder / "folders" / f"day=d{i:03}"
+        own.mkdir(parents=True)
+        n = max(rows // folders, 1)
+        part = {"id": np.arange(n) + i * n, "k": r.integers(0, 1000, n), "v": r.random(n)}
+        pq.write_table(pa.table(part), own / "a.parquet")
+
+
+def _own(folder: Path, q: Asked) -> pa.Table:
+    scan: Any = ss.scan_hive if q.lake == "folders" else ss.scan_parquet
+    first = {"order_by": q.order, "limit": 10} if q.order else {}
+    with ss.config.override(keep_matches=False):
+        table = scan(str(folder / q.lake))
+        return table.plan(q.where or None, columns=list(q.columns), **first).to_arrow()
+
+
+def _polars(folder: Path, q: Asked) -> pa.Table:
+    import polars as pl
+
+    frame = pl.scan_parquet(folder / q.lake, hive_partitioning=q.lake == "folders")
+    if q.order:
+        frame = frame.sort(q.order.split()[0], descending=True, nulls_last=True).head(10)
+    assert q.polars is not None
+    found: Any = frame.filter(q.polars(pl)).select(q.columns).collect(engine="streaming")
+    return found.to_arrow()
+
+
+def _duckdb(con: Any, folder: Path, q: Asked) -> pa.Table:
+    source = f"read_parquet('{folder / q.lake}/**/*.parquet', hive_partitioning = true)"
+    tail = f"ORDER BY {q.order} NULLS LAST LIMIT 10" if q.order else ""
+    where = q.duckdb or q.where or "true"
+    query = f"SELECT {', '.join(q.columns)} FROM {source} WHERE {where} {tail}"
+    return con.sql(query).to_arrow_table()
+
+
+def kinds(options: Options) -> Report:
+    """Rows of nested columns, categories, folders and top k, beside Polars and DuckDB."""
+    with tempfile.TemporaryDirectory() as folder:
+        return measured(Path(folder), ROWS, FOLDERS, options)
+
+
+def measured(folder: Path, rows: int, folders: int, options: Options) -> Report:
+    """Measure over a number of rows and folders; `--only` chooses questions."""
+    import duckdb
+
+    write(folder, rows, folders)
+    con = duckdb.connect(config={"threads": CORES})
+    report = Report(f"{rows:,} rows of many kinds, {folders} folders: ms from paths to Arrow")
+    ratios: dict[str, float] = {}
+    for name, q in QUESTIONS.items():
+        if options.only and name not in options.only:
+            continue
+        runs: dict[str, Callable[[], pa.Table]] = {
+            OWN: partial(_own, folder, q),
+            "DuckDB": partial(_duckdb, con, folder, q),
+        }
+        if q.polars is not None:
+            runs["Polars"] = partial(_polars, folder, q)
+        counts = {engine: run().num_rows for engine, run in runs.items()}
+        for engine in runs:
+            equal(f"{engine}, {name}", [counts[engine]], [counts["DuckDB"]])
+        times = interleave(runs, options.rounds or ROUNDS)
+        best = min((t for engine, t in times.items() if engine != OWN), key=lambda t: t.median)
+        ratios[name] = times[OWN].times(best)
+        report.rows.append(
+            {
+                "": name,
+                "rows": f"{counts[OWN]:,}",
+                **{engine: 1e3 * timing.median for engine, timing in times.items()},
+                "/best": ratios[name],
+            }
+        )
+        for engine, timing in times.items():
+            own = None if engine == OWN else times[OWN]
+            report.time(f"{name}: {engine}", timing, own=own, engine=engine, group=name)
+    if ratios:
+        slowest = max(ratios, key=lambda name: ratios[name])
+        text = f"the slowest of {len(ratios)} questions ({slowest}), times the best engine's time"
+        report.requirements.append(Requirement(text, ratios[slowest], MAX_RATIO, at_most=True))
+    return report
