@@ -7,6 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import skipstone as ss
+from skipstone.bindings.tables.parquet import group_tasks
 from tests.support.tables.formats import FORMATS
 
 PLANS = {
@@ -63,8 +64,9 @@ def test_a_relation_can_be_read_again(table):
         assert len(relation.filter("x > 20").fetchall()) == len(table.plan("x > 20").to_arrow())
 
 
-def test_batches_are_read_while_they_are_consumed(tmp_path):
-    for i in range(50):  # files of several folders are not read together
+def test_batches_are_read_while_they_are_consumed(tmp_path, monkeypatch):
+    monkeypatch.setattr(group_tasks, "files_at_once", lambda: 1)
+    for i in range(50):
         (tmp_path / f"k={i:02}").mkdir()
         pq.write_table(pa.table({"x": [i]}), tmp_path / f"k={i:02}" / "0.parquet")
     plan = ss.scan_parquet(tmp_path).plan()

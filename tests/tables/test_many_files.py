@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -66,6 +67,16 @@ print(ss.scan_hive({folder!r}).plan("k % 10 = 3").to_arrow().num_rows)
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert done.stdout.strip() == str(FILES * 5)
     assert "read by row groups" not in done.stderr
+
+
+@pytest.mark.parametrize("where", [None, "k >= 0", "k % 2 = 0"])
+def test_zeros_of_partitions_keep_their_sign(where, tmp_path):
+    """Arrow takes 0.0 for -0.0; files of both were read with the value of the first."""
+    for i, p in enumerate((0.0, -0.0, 1.5)):
+        table = pa.table({"k": [2 * i], "p": [p]})
+        deltalake.write_deltalake(str(tmp_path), table, mode="append", partition_by=["p"])
+    rows = ss.scan_delta(tmp_path).plan(where).to_arrow().to_pylist()
+    assert sorted(f"{row['k']} {row['p']}" for row in rows) == ["0 0.0", "2 -0.0", "4 1.5"]
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,14 @@ def as_type(values: pa.ChunkedArray, arrow_type: pa.DataType) -> pa.ChunkedArray
     )
 
 
+def is_same(a: pa.Scalar, b: pa.Scalar) -> bool:
+    """Return True if two constants are certainly the same value; Arrow takes 0.0 for -0.0."""
+    if a is b:
+        return True
+    exact = not (pa.types.is_floating(a.type) or pa.types.is_nested(a.type))
+    return exact and bool(a.equals(b))
+
+
 def batches_of_rows(
     columns: Mapping[str, pa.Array | pa.ChunkedArray], n: int
 ) -> list[pa.RecordBatch]:

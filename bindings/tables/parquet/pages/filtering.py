@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skipstone.bindings.tables.parquet.pages.columns import as_type
+from skipstone.bindings.tables.parquet.pages.columns import as_type, is_same
 from skipstone.bindings.tables.parquet.pages.decoders import matching, uses_polars
 from skipstone.bindings.tables.parquet.pages.page_choice import (
     PAGE_ROWS,
@@ -219,7 +219,8 @@ def _have_equal_constants(groups: Sequence[RowGroup], names: Sequence[str]) -> b
     """Return True if the columns that files lack have one value in all row groups."""
     first = groups[0].constants
     return all(
-        g.constants is first or g.constants.get(name) == first.get(name)
+        g.constants is first or is_same(g.constants[name], first[name])
         for g in groups
         for name in names
+        if name in first
     )

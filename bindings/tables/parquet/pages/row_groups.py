@@ -19,7 +19,7 @@ from skipstone.bindings.plans.readers import ReaderName
 from skipstone.bindings.predicates.predicate import PruningPredicate
 from skipstone.bindings.tables.parquet.heads import Head
 from skipstone.bindings.tables.parquet.pages.candidate_rows import CandidateRows
-from skipstone.bindings.tables.parquet.pages.columns import as_type, batches_of_rows
+from skipstone.bindings.tables.parquet.pages.columns import as_type, batches_of_rows, is_same
 from skipstone.bindings.tables.parquet.pages.decoders import (
     Decoded,
     decode,
@@ -285,7 +285,7 @@ class PagedRowGroups:
         counts = np.array([w.rows for w in self._windows])
         if rows is not None:
             counts = np.diff(np.searchsorted(rows, np.cumsum([0, *counts])))
-        if not values or all(v is values[0] or v.equals(values[0]) for v in values[1:]):
+        if not values or all(is_same(v, values[0]) for v in values[1:]):
             value = values[0] if values else pa.nulls(1, self.types[name])[0]
             return repeated(value, int(counts.sum()))
         distinct = pa.concat_arrays([repeated(v, 1) for v in values])
