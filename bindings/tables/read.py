@@ -233,7 +233,11 @@ class Tasks:
 
 
 def batches_of(
-    file: pq.ParquetFile, path: str, columns: list[str], groups: Sequence[int] | None = None
+    file: pq.ParquetFile,
+    path: str,
+    columns: list[str],
+    groups: Sequence[int] | None = None,
+    rows: int = BATCH_ROWS,
 ) -> Iterator[pa.RecordBatch]:
     """Yield columns of a file in batches.
 
@@ -242,6 +246,7 @@ def batches_of(
         path: Its path, for error messages.
         columns: The columns to read.
         groups: The row groups to read; None reads all.
+        rows: The most rows of a batch.
 
     Raises:
         SourceError: a column holds times or days that Arrow misreads, or Arrow returns fewer rows
@@ -263,7 +268,7 @@ def batches_of(
         else [[g] for g in (range(file.num_row_groups) if groups is None else groups)]
     )
     for batch in itertools.chain.from_iterable(
-        file.iter_batches(BATCH_ROWS, row_groups=part, columns=columns, use_threads=False)
+        file.iter_batches(rows, row_groups=part, columns=columns, use_threads=False)
         for part in parts
     ):
         for name in int96.intersection(batch.schema.names):

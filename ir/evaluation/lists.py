@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,8 @@ from skipstone.ir.types import DType, Kind, from_arrow
 from skipstone.ir.values import TEXT, Mask, Values, from_array, malformed
 
 Ints = npt.NDArray[np.int64]
+# Items for each one that a mask holds for from which their rows are looked up one by one.
+FEW: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +66,17 @@ class _Lists:
 
     def counts(self, items: Mask) -> Ints:
         """Return how many items of each row a mask holds for."""
-        sums = np.concatenate([np.zeros(1, np.int64), np.cumsum(items)])
+        at = np.flatnonzero(items)
+        if len(at) * FEW < len(items):
+            return np.bincount(self.rows_of(at), minlength=len(self.valid))
+        width: Any = np.int32 if len(items) < 1 << 31 else np.int64
+        sums = np.zeros(len(items) + 1, width)
+        np.cumsum(items, dtype=sums.dtype, out=sums[1:])
         return np.asarray(sums[self.stops] - sums[self.starts], np.int64)
+
+    def rows_of(self, at: Ints) -> Ints:
+        """Return the rows of items, given by their positions."""
+        return np.searchsorted(self.stops, at, side="right")
 
     def unknown(self) -> Mask:
         """Return a mask of the rows that hold text that is not UTF-8."""
@@ -173,7 +184,7 @@ def _value(call: Call, lists: _Lists, key: object) -> Values | None:
     if (equal := _equal(keys, key)) is None or not from_arrow(values.type).ordered:
         return None
     hits = np.flatnonzero(equal)
-    rows, first = np.unique(np.searchsorted(lists.stops, hits, side="right"), return_index=True)
+    rows, first = np.unique(lists.rows_of(hits), return_index=True)
     at, found = np.zeros(len(lists.valid), np.int64), np.zeros(len(lists.valid), np.bool_)
     at[rows], found[rows] = hits[first], True
     return lists.items_at(values, at, found & lists.valid, call)
@@ -199,9 +210,9 @@ def _by_items(call: Call, lists: _Lists) -> Values | None:
         return None
     some = call.name == "exists"
     decided = lists.counts(truth.true if some else truth.false) > 0
-    no_null = lists.counts(~(truth.true | truth.false)) == 0
-    found = decided if some else ~decided
-    valid = lists.valid & (decided | no_null)
+    found, valid = decided if some else ~decided, lists.valid
+    if (nulls := ~(truth.true | truth.false)).any():
+        valid = valid & (decided | (lists.counts(nulls) == 0))
     return Values(call.dtype, found.astype(np.int64), valid, np.zeros_like(found))
 
 

@@ -45,9 +45,9 @@ def reads(monkeypatch):
     """Return a list that gets the columns and the row groups of each read by Arrow."""
     out, inner = [], whole_columns.batches_of
 
-    def counted(file, path, columns, groups):
+    def counted(file, path, columns, groups, rows):
         out.append((tuple(columns), *groups))
-        return inner(file, path, columns, groups)
+        return inner(file, path, columns, groups, rows)
 
     monkeypatch.setattr(whole_columns, "batches_of", counted)
     return out

@@ -10,7 +10,7 @@ import pyarrow as pa
 from skipstone.bindings.tables.table_columns import to_table_type
 
 # Minimum rows for which a batch is judged by itself; smaller ones are joined first.
-BATCH_FROM: Final = 1 << 18
+BATCH_FROM: Final = 1 << 17
 
 
 def as_type(values: pa.ChunkedArray, arrow_type: pa.DataType) -> pa.ChunkedArray:

@@ -44,11 +44,12 @@ from skipstone.bindings.tables.parquet.pages.wanted_pages import (
     wanted_pages,
 )
 from skipstone.bindings.tables.parquet.pages.windows import windows_of
-from skipstone.bindings.tables.row_filter import Conjunct, joined
+from skipstone.bindings.tables.row_filter import Conjunct, Judged, joined
 from skipstone.ir import compute as pc
 from skipstone.ir.arrow import arrow_of, repeated
 from skipstone.ir.errors import SourceError
 from skipstone.ir.node import Node, columns_of
+from skipstone.kernels.run.pool import ContextPool, threads
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -200,7 +201,7 @@ class PagedRowGroups:
             where = self.candidates.positions
         n = len(self.candidates) if where is None else len(where)
         found = self._values(names, where, coded=True)
-        truth = joined([part.judge(rows) for rows in batches_of_rows(found, n)])
+        truth = joined(_judged(part, batches_of_rows(found, n)))
         self.candidates.keep(truth.to_keep, where)
         if truth.may_raise is None or where is None:
             return truth.may_raise
@@ -377,6 +378,14 @@ class PagedRowGroups:
     def of(self, groups: Sequence[RowGroup]) -> PagedRowGroups:
         """Return some of the row groups, with nothing read of them."""
         return PagedRowGroups(self._head, self.leaves, self.types, groups, self.reader, self.whole)
+
+
+def _judged(part: Conjunct, batches: Sequence[pa.RecordBatch]) -> list[Judged]:
+    """Judge batches; kernels use several threads themselves."""
+    if part.program is not None or len(batches) == 1 or threads() == 1:
+        return [part.judge(rows) for rows in batches]
+    with ContextPool(threads(), "skipstone-judge") as pool:
+        return list(pool.map(part.judge, batches))
 
 
 def _rows(windows: Sequence[Window]) -> int:

@@ -110,7 +110,7 @@ def _batches(candidates: CandidateGroup, schema: pa.Schema) -> list[pa.RecordBat
     own = {name: g.own_names[name] for name in schema.names}
     paths = dict.fromkeys(path for name, at in own.items() for path in g.inner.get(name, [at]))
     out, start = [], 0
-    for batch in batches_of(file, g.path, list(paths), [g.number]):
+    for batch in batches_of(file, g.path, list(paths), [g.number], max(g.rows, 1)):
         stop = start + batch.num_rows
         part = None if keep is None else keep[start:stop]
         start = stop
