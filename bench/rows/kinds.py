@@ -1,4 +1,4 @@
-"""`kinds`: rows of kinds that TPC-H has not: lists, maps, structs, categories, many folders, top k.
+"""`kinds`: rows of kinds that TPC-H lacks: lists, maps, structs, categories, many folders, top k.
 
 All engines read the same files. Their numbers of rows are compared before anything is timed.
 """

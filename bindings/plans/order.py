@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     Positions = npt.NDArray[np.int64]
 
-# Rows for each one that is wanted from which it pays to leave out most before they are sorted.
+# With at least so many rows for each wanted one, leaving out most of them before sorting pays.
 CONTENDERS_FROM: Final = 16
 
 

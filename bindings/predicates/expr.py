@@ -97,7 +97,7 @@ class Expr:
             values: Any number of values; None is SQL's NULL.
 
         Raises:
-            PredicateError: `values` are no list of values, or a value has no SQL literal.
+            PredicateError: `values` are not a list of values, or a value has no SQL literal.
         """
         check_members(values, "isin")
         if (typed := _typed_in_bulk(values)) is not None:

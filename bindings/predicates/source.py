@@ -131,7 +131,7 @@ def _meant(text: str, position: int) -> str:
         return " Did you mean NULL? Write column IS NULL."
     if word[0].lower() == "nan":
         return " Did you mean NaN? Write double('NaN')."
-    return f" Text stands in single quotes: '{clip(word[0], 40)}'."
+    return f" Write text in single quotes: '{clip(word[0], 40)}'."
 
 
 def _position(message: str, positions: Mapping[Any, int]) -> int | None:

@@ -68,7 +68,7 @@ def checked_leaves(schema: pa.Schema) -> Mapping[Path, Leaf]:
     """Return the columns of a schema.
 
     Raises:
-        StatisticsError: the schema is none of pyarrow's.
+        StatisticsError: the schema is not a pyarrow.Schema.
     """
     if not isinstance(schema, pa.Schema):
         way_out = ": give its .schema" if hasattr(schema, "schema") else ""
@@ -144,7 +144,7 @@ def read_provider(
 
     Raises:
         UnknownColumn: the schema lacks a column.
-        StatisticsError: the object is no provider; an answer has another length than
+        StatisticsError: the object is not a provider; an answer has another length than
             `num_containers`, or cannot be read.
     """
     check_provider(provider)

@@ -24,6 +24,7 @@ WHOLE_MINUTES: Final = (
 )
 EMPTY: Final = texts_of([""])[0]
 ASCII_BLANKS: Final = " \t\n\r\x0b\x0c"  # Spark's casts trim these blanks and no others
+_ZONED: Final = r":\d\d:\d\d(\.\d+)?\s*([A-Za-z]|[+-](0\d|1[0-7]|18(:?00)*$))"
 # As Java's "yyyy-MM-dd HH:mm:ss.S" in strict mode: a year of four digits, or more with a sign.
 _CLOCK: Final = re.compile(
     r"((?:\d{4}|\+\d{5,7}|-(?!0+-)\d{4,7})-\d\d-\d\d)(?: (\d\d:\d\d:\d\d(?:\.\d{1,6})?))?"
@@ -120,7 +121,9 @@ def _parse_timestamps(words: pa.Array, kind: pa.TimestampType, timezone: str) ->
     bare = _with_far_years(
         cast_or_null(unzoned, pa.timestamp("us")).combine_chunks(), unzoned, "us"
     )
-    absolute = cast_or_null(null_where(pc.invert(zoned), words), kind).combine_chunks()
+    # Arrow also reads a zone behind minutes, and offsets of more than 18 hours; Spark does not.
+    readable = fill(pc.match_substring_regex(words, _ZONED), False)
+    absolute = cast_or_null(null_where(pc.invert(readable), words), kind).combine_chunks()
     zone = zone_of(timezone)
     local = [
         None if v is None else _instant(v, zone)

@@ -22,7 +22,7 @@ from skipstone.ir.types import DType, Kind, from_arrow
 from skipstone.ir.values import TEXT, Mask, Values, from_array, malformed
 
 Ints = npt.NDArray[np.int64]
-# Items for each one that a mask holds for from which their rows are looked up one by one.
+# If a mask holds for fewer than one in so many items, their rows are looked up one by one.
 FEW: Final = 16
 
 
@@ -60,7 +60,7 @@ class _Lists:
             offsets[:-1] - first,
             offsets[1:] - first,
             booleans_of(pc.is_valid(array)),
-            tuple(part.slice(first, last - first) for part in parts),
+            tuple(plain(part.slice(first, last - first)) for part in parts),
             element,
         )
 

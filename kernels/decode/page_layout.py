@@ -138,7 +138,7 @@ def load_from_disk() -> bool:
 
 
 class PageSlots(NamedTuple):
-    """Where the pages and indexes of a footer's column chunks lie.
+    """The places of the pages and indexes of a footer's column chunks.
 
     Attributes:
         slots: Shape (row groups, columns, WIDTH): `CODEC` to `COLUMN_INDEX_SIZE`, with the bits of

@@ -76,7 +76,7 @@ def quoted_columns(predicate: PruningPredicate) -> list[UnusedPart]:
     return [
         UnusedPart(
             f'"{name}"',
-            "in Spark SQL, double quotes make a text of it, not the column",
+            "Spark SQL reads double quotes as text, not as a column",
             f"write the column as {sql_path((name,))}",
             conjunct=False,
         )

@@ -2,8 +2,10 @@
 
 import random
 
+import pyarrow as pa
 import pytest
 
+from skipstone.bindings.tables.partition_values import partition_values
 from skipstone.ir import types as ty
 from skipstone.ir.coercion.literals import from_text, is_no_value
 from skipstone.ir.session import CannotJudge, Session
@@ -73,6 +75,19 @@ def texts(spark):
     drawn = (changed(r.choice(SEEDS), r) for _ in range(40_000 if LONG else 4000))
     some = dict.fromkeys([c + z for c in CLOCKS for z in ZONES] + [*SEEDS, *drawn])
     return spark.createDataFrame([(text,) for text in some], "text STRING").coalesce(1).cache()
+
+
+def test_times_of_partitions(spark, texts):
+    """A text that Spark does not cast is NULL there; a value for it would lose `p IS NULL`."""
+    with settings(spark, {"spark.sql.session.timeZone": "UTC"}):
+        cast = "unix_micros(TRY_CAST(text AS TIMESTAMP))"
+        rows = texts.selectExpr("text", f"{cast} AS micros").collect()
+    kind = pa.timestamp("us", "UTC")
+    values, _ = partition_values(pa.array([r.text for r in rows], pa.string()), kind, "UTC")
+    found = values.cast(pa.int64()).to_pylist()
+    known = [(r.text, v, r.micros) for r, v in zip(rows, found, strict=True) if v is not None]
+    assert len(known) > 50
+    assert [one for one in known if one[1] != one[2]] == []
 
 
 @pytest.mark.parametrize("ansi", [True, False])

@@ -1,4 +1,4 @@
-"""Objects that are no session and no DataFrame: the error says what to give. No Spark starts."""
+"""Objects that are neither sessions nor DataFrames: errors say what to give, without Spark."""
 
 import pyarrow as pa
 import pyarrow.parquet as pq

@@ -95,7 +95,7 @@ def test_what_is_read(where, columns, expected, path, reads, monkeypatch):
 
 
 def test_matches_of_such_columns_are_not_kept(path, reads):
-    """What a field of a struct means can change while the file stays."""
+    """A struct's field can get another meaning in the table while the file stays the same."""
     for _ in range(2):
         ss.scan_parquet(path).plan("s.a = 4321", columns=["k"]).to_arrow()
     assert len(reads) == 2

@@ -51,11 +51,16 @@ class Decoded(Protocol):
 class ArrowColumns:
     """Columns that Arrow decoded."""
 
-    def __init__(self, file: PageFile, dictionaries: Collection[str] = ()) -> None:
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+        self.rows = int(table.num_rows)
+
+    @staticmethod
+    def of(file: PageFile, dictionaries: Collection[str] = ()) -> ArrowColumns:
+        """Decode a file; return text columns as dictionaries where that is asked for."""
         opened = pq.ParquetFile(pa.BufferReader(file.data), read_dictionary=list(dictionaries))
         found = opened.read(columns=list(file.names), use_threads=False)
-        self._table = found if file.keep is None else pc.filter(found, arrow_of(file.keep))
-        self.rows = int(self._table.num_rows)
+        return ArrowColumns(found if file.keep is None else pc.filter(found, arrow_of(file.keep)))
 
     def select(self, names: Sequence[str], keep: Mask | None) -> pa.Table:
         """Return columns, or the rows of them that the mask keeps."""
@@ -121,26 +126,26 @@ def decode(
     rest = []
     for i, file in enumerate(files):
         if own := [name for name in file.names if name in dictionaries]:
-            out[i] = ArrowColumns(file, own)
+            out[i] = ArrowColumns.of(file, own)
         else:
             rest.append(i)
     size = sum(files[i].unpacked for i in rest)
     if rest and uses_polars(size, reader):
         out.update(zip(rest, _by_polars([files[i] for i in rest]), strict=True))
     _decoded += size
-    return [out[i] if i in out else ArrowColumns(file) for i, file in enumerate(files)]
+    return [out[i] if i in out else ArrowColumns.of(file) for i, file in enumerate(files)]
 
 
 def _by_polars(files: Sequence[PageFile]) -> Sequence[Decoded]:
     """Decode files by Polars, or by Arrow if Polars refuses one: Arrow decides what is damaged."""
     if not all(map(_is_sound, files)):
-        return [ArrowColumns(file) for file in files]
+        return [ArrowColumns.of(file) for file in files]
     try:
         return PolarsColumns.all_of(files)
     except (ImportError, MemoryError, KeyboardInterrupt, SystemExit):
         raise
     except BaseException:  # its panics are not Exceptions
-        return [ArrowColumns(file) for file in files]
+        return [ArrowColumns.of(file) for file in files]
 
 
 class Matching(NamedTuple):

@@ -6,37 +6,18 @@ Row groups without a candidate row are not read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Collection, Mapping, Sequence
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from skipstone.bindings.tables.parquet.pages.decoders import ArrowColumns
 from skipstone.bindings.tables.parquet.pages.wanted_pages import CandidateGroup
 from skipstone.bindings.tables.read import batches_of
 from skipstone.ir import compute as pc
 from skipstone.ir.arrow import arrow_of
 from skipstone.ir.node import Node, Path, columns_of
 from skipstone.kernels.run.pool import ContextPool, threads
-
-Mask = npt.NDArray[np.bool_]
-# Converts values of a file's column to the type of the table's column, which is given by its name.
-Convert: TypeAlias = Callable[[str, pa.Array], pa.Array]
-
-
-class WholeColumns:
-    """Columns of candidate rows, as the table has them."""
-
-    def __init__(self, table: pa.Table) -> None:
-        self._table = table
-        self.rows = int(table.num_rows)
-
-    def select(self, names: Sequence[str], keep: Mask | None) -> pa.Table:
-        """Return columns, or the rows of them that the mask keeps."""
-        columns = self._table.select(list(names))
-        return columns if keep is None else pc.filter(columns, arrow_of(keep))
 
 
 def inner_paths(
@@ -77,7 +58,7 @@ def _path_in(file: pa.Schema, path: Path) -> str | None:
     return ".".join(path)
 
 
-def read_whole(groups: Sequence[CandidateGroup], schema: pa.Schema) -> WholeColumns:
+def read_whole(groups: Sequence[CandidateGroup], schema: pa.Schema) -> ArrowColumns:
     """Read columns of the candidate rows of row groups.
 
     Args:
@@ -94,7 +75,7 @@ def read_whole(groups: Sequence[CandidateGroup], schema: pa.Schema) -> WholeColu
     else:
         with ContextPool(threads(), "skipstone-decode") as pool:
             each = list(pool.map(lambda g: _batches(g, schema), groups))
-    return WholeColumns(pa.Table.from_batches([b for found in each for b in found], schema))
+    return ArrowColumns(pa.Table.from_batches([b for found in each for b in found], schema))
 
 
 def _batches(candidates: CandidateGroup, schema: pa.Schema) -> list[pa.RecordBatch]:
