@@ -14,7 +14,8 @@ deltalake = pytest.importorskip("deltalake")
 FILES = 200
 # The work begins, says so, and is slow from then on; the parent sends SIGINT.
 CODE = """
-import os, sys, tempfile, threading, time
+import faulthandler, os, sys, tempfile, threading, time
+faulthandler.dump_traceback_later(90)  # says where each thread is if the process hangs
 from pathlib import Path
 import pyarrow as pa
 import skipstone as ss
@@ -71,6 +72,8 @@ def interrupted(code):
         rest, _ = child.communicate(timeout=120)
     finally:
         child.kill()
+        child.wait()
+        child.stdout.close()
     return child.returncode, first.strip(), rest.splitlines()
 
 
