@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -47,6 +48,9 @@ Engines that are not installed are listed as absent.
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return 1 if a requirement fails or Skipstone got slower, else 0."""
+    # Fresh processes would compile the modules of an editable install again each time; pip has
+    # compiled those of the other engines.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given and given[0] in ("compare", "table", "plot"):
         return _command(given[0], given[1:])

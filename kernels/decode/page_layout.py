@@ -5,13 +5,14 @@ Source: Apache Parquet, `parquet.thrift`, "Page Index" of its documentation.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from skipstone.kernels.decode import footer_layout, footer_loops
 from skipstone.kernels.decode import footer_loops as at
-from skipstone.kernels.decode.footer_layout import Grammar, per_group, structures_of, table_of
+from skipstone.kernels.decode.footer_layout import Grammar, layouts_of, structures_of, table_of
 from skipstone.kernels.decode.spans import Bytes, Longs
 from skipstone.kernels.run import compile_cache, loops
 from skipstone.kernels.run.loops import (
@@ -37,6 +38,8 @@ SOUND: Final = Loop(
 # Slots of a column chunk, in the place of its statistics.
 CODEC, VALUES, UNCOMPRESSED, DATA, DICTIONARY = range(2, 7)
 OFFSET_INDEX, OFFSET_INDEX_SIZE, COLUMN_INDEX, COLUMN_INDEX_SIZE = range(8, 12)
+# What the loop found of a footer, and where its chunks begin.
+WHERE: Final = (at.FOUND, at.GROUPS, at.COLUMNS, at.FIRST_CHUNK)
 # Slots of a location.
 OFFSET, FIRST_ROW, SIZE = 2, 3, at.BYTES
 # Columns that follow the slots of a page.
@@ -155,8 +158,25 @@ def page_slots_of(footer: Bytes) -> PageSlots | None:
 
     None: the footer is damaged, encrypted, or its pages are in other files.
     """
-    found = structures_of(footer, PAGE_LOCATIONS)
-    return None if found is None else PageSlots(per_group(found), found.groups[:, 0])
+    return all_page_slots([footer])[0]
+
+
+def all_page_slots(footers: Sequence[Bytes]) -> list[PageSlots | None]:
+    """Return for each of several footers what `page_slots_of` returns, in one call of the loop."""
+    starts = np.cumsum([0, *map(len, footers)])
+    data = footers[0] if len(footers) == 1 else np.concatenate(footers)
+    layouts = layouts_of(data, starts, PAGE_LOCATIONS)
+    out: list[PageSlots | None] = []
+    group = 0
+    for found, groups, columns, first in layouts.found[:, WHERE].tolist():
+        if not found:
+            out.append(None)
+            continue
+        slots = layouts.chunks[first : first + groups * columns]
+        rows = layouts.groups[group : group + groups, 0]
+        out.append(PageSlots(slots.reshape(groups, columns, at.WIDTH), rows))
+        group += groups
+    return out
 
 
 def locations_of(index: Bytes) -> Longs | None:

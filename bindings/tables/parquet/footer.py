@@ -9,6 +9,7 @@ reads them, after Python has checked that this is safe (bindings/tables/parquet/
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from typing import Any, Final
 
 import numpy as np
@@ -26,6 +27,7 @@ from skipstone.ir.cached import cached_property
 from skipstone.kernels.decode import page_layout
 from skipstone.kernels.decode.footer_layout import Layout, is_compiled, layout_of
 from skipstone.kernels.decode.footer_loops import DEFINED, FLAGS, MAX_BYTES, REPEATED, UNENCODED
+from skipstone.kernels.decode.page_layout import PageSlots
 from skipstone.kernels.decode.spans import Bytes
 from skipstone.kernels.run.recent import Recent
 
@@ -145,18 +147,26 @@ class ParsedFooter:
             self.head = self.head.with_orders(found.orders)
         return found.slots
 
+    @property
+    def is_page_located(self) -> bool:
+        """Return True if `page_locations` is known, be it as None."""
+        return "page_locations" in self.__dict__
+
+    def set_page_slots(self, found: PageSlots | None) -> None:
+        """Set `page_locations` to what the loop found."""
+        if found is not None:
+            self._page_rows = found.rows
+        self.__dict__["page_locations"] = None if found is None else found.slots
+
     def _slots_of_pages(self) -> Ints | None:
-        found = page_layout.page_slots_of(self.data)
-        if found is None:
-            return None
-        self._page_rows = found.rows
-        return found.slots
+        self.set_page_slots(page_layout.page_slots_of(self.data))
+        return self.__dict__["page_locations"]  # type: ignore[no-any-return]
 
     def locate_pages(self) -> None:
         """Locate statistics and pages now if the loops were not compiled when they were needed."""
         self.lay_out()
         if self.page_locations is None and len(self.data) <= MAX_LAYOUT:
-            self.__dict__["page_locations"] = self._slots_of_pages()
+            self._slots_of_pages()
 
     @cached_property
     def rows(self) -> Ints:
@@ -245,6 +255,17 @@ class ParsedFooter:
         return all(isinstance(b, bytes) and (not size or len(b) == size) for b in bounds) and all(
             not c or len(c) == greatest + 1 for c, greatest in counts
         )
+
+
+def locate_pages_together(footers: Iterable[ParsedFooter]) -> None:
+    """Locate the pages of several footers in one call, where the loops are compiled.
+
+    For small files, the call takes longer than what it does.
+    """
+    new = [f for f in footers if not f.is_page_located and len(f.data) <= MAX_LAYOUT]
+    if len(new) > 1 and page_layout.is_compiled():
+        for footer, found in zip(new, page_layout.all_page_slots([f.data for f in new]), strict=True):
+            footer.set_page_slots(found)
 
 
 def physical_type_of(physical: str, length: int) -> tuple[int, int]:

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from skipstone.bindings.progress import Track
+from skipstone.bindings.tables.parquet.footer import ParsedFooter, locate_pages_together
 from skipstone.bindings.tables.partitions import Texts
 from skipstone.bindings.tables.read import files_at_once, together
 from skipstone.kernels.decode import footer_loops as at
-
-if TYPE_CHECKING:
-    from skipstone.bindings.tables.parquet.footer import ParsedFooter
 
 Floats = npt.NDArray[np.float64]
 # The most rows, and compressed bytes of their columns, that are read together, unless one row group
 # has more. Polars splits the work of a unit among threads; Arrow decodes a unit in one thread.
 ARROW_ROWS, POLARS_ROWS, UNIT_BYTES = 1 << 21, 1 << 23, 1 << 26
+# Footers of which pages are located in one call, and the bytes of a footer below which that helps.
+LOCATED, SMALL_FOOTER = 1 << 6, 1 << 14
 # Row groups of a file that Arrow reads faster as a whole, and the bytes of their columns.
 MANY_GROUPS, TINY_BYTES = 4, 1 << 14
 
@@ -62,9 +63,20 @@ def units_of(
     """
     least = 1 / files_at_once()
     parts = (
-        (part, max(size, least)) for task in tasks for part, size in _split(task, columns, rows)
+        (part, max(size, least))
+        for task in _with_pages_located(tasks)
+        for part, size in _split(task, columns, rows)
     )
     return together(parts, 1, _alike)
+
+
+def _with_pages_located(tasks: Iterable[GroupTask]) -> Iterator[GroupTask]:
+    """Yield tasks; the pages of small files are located together."""
+    tasks = iter(tasks)
+    while several := list(itertools.islice(tasks, LOCATED)):
+        footers = (task.parsed for task in several)
+        locate_pages_together(f for f in footers if f is not None and len(f.data) < SMALL_FOOTER)
+        yield from several
 
 
 def _split(
@@ -75,6 +87,9 @@ def _split(
         yield task, 0.0
         return
     nbytes = _nbytes(task, columns)  # first: it also finds how many rows there are
+    if len(task.groups) == 1:
+        yield task, max(task.parsed.rows.item(task.groups[0]) / limit, nbytes.item() / UNIT_BYTES)
+        return
     rows = np.maximum(task.parsed.rows[task.groups], 0)
     sizes = np.maximum(rows / limit, nbytes / UNIT_BYTES).tolist()
     first, size = 0, 0.0
@@ -92,8 +107,11 @@ def _nbytes(task: GroupTask, columns: Collection[str] | None) -> Floats:
     if columns is None:
         return np.zeros(len(task.groups))
     types, located = task.parsed.head.leaf_types, task.parsed.page_locations
-    if located is not None and all(name in types for name in columns):
+    if located is not None and types.keys() >= set(columns):
         positions = [types[name].position for name in columns]
+        if len(task.groups) == 1:
+            g = task.groups[0]
+            return np.array([sum(located.item(g, p, at.BYTES) for p in positions)], np.float64)
         own = located[task.groups][:, positions, at.BYTES]
         return np.asarray(own.sum(axis=1), np.float64)
     share = len(columns) / max(len(task.parsed.head.columns), 1)

@@ -142,6 +142,11 @@ class RowGroups:
         """Return values in table order, given those of one part after another."""
         return values if self._order is None else values[self._order]
 
+    def rows_of(self, file: int) -> Ints:
+        """Return the rows of each row group of a file; -1 is unknown."""
+        first, stop = np.searchsorted(self.file, [file, file + 1]).tolist()
+        return self.rows[first:stop]
+
     def is_partition(self, path: Path) -> bool:
         """Return True if a column is a partition column; files may hold one of the same name."""
         return path[0] in self.partitions

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -41,6 +40,8 @@ from skipstone.bindings.tables.table_columns import (
     to_table_type,
 )
 from skipstone.bindings.tables.unchanged import check_opened, check_unchanged
+from skipstone.ir import compute as pc
+from skipstone.ir.arrow import arrow_of
 from skipstone.ir.errors import SourceError, StaleFile, UnsupportedForm, describe_error
 from skipstone.ir.node import columns_of
 from skipstone.ir.outcome import Verdict
@@ -63,43 +64,40 @@ def tasks_of(table: ParquetTable, wanted: RowSelection, plan: Plan) -> Tasks:
     Raises:
         SourceError: the plan keeps a file whose footer could not be read.
     """
-    all_groups = table.groups
-    nbytes = np.where(
-        all_groups.nbytes == UNKNOWN, all_groups.files.sizes[all_groups.file], all_groups.nbytes
-    )
-    each, containers, sizes = [], [], []
-    kept = zip(
-        plan.kept.tolist(),
-        all_groups.file[plan.kept].tolist(),
-        (plan.verdicts[plan.kept] == Verdict.MAYBE).tolist(),
-        strict=True,
-    )
-    for (file, filtered), members in itertools.groupby(kept, lambda one: one[1:]):
-        positions = [i for i, _, _ in members]
-        path = all_groups.files.paths[file].as_py()
+    all_groups, files = table.groups, table.groups.files
+    kept, file = plan.kept, all_groups.file[plan.kept]
+    filtered = plan.verdicts[kept] == Verdict.MAYBE
+    # One task for the row groups of a file that have one verdict.
+    is_first = np.ones(len(kept), np.bool_)
+    is_first[1:] = (np.diff(file) != 0) | np.diff(filtered)
+    starts = np.flatnonzero(is_first)
+    nbytes = np.where(all_groups.nbytes == UNKNOWN, files.sizes[all_groups.file], all_groups.nbytes)
+    sizes = np.add.reduceat(nbytes[kept], starts).tolist() if len(kept) else []
+    positions, numbers, owners = kept.tolist(), all_groups.group[kept].tolist(), file[starts]
+    each, containers = [], []
+    for path, size, time, folder, first, stop, judged in zip(
+        pc.take(files.paths, arrow_of(owners)).to_pylist(),
+        files.sizes[owners].tolist(),
+        files.times[owners].tolist(),
+        files.folder[owners].tolist(),
+        starts.tolist(),
+        [*starts[1:].tolist(), len(kept)],
+        filtered[starts].tolist(),
+        strict=False,
+    ):
         if path in table.unreadable:
             raise SourceError(
                 f'{table.unreadable[path]}; on_error="keep" kept it, and it may hold matching '
                 "rows: leave it out of the scan by a glob such as folder/*.parquet"
             ) from table.unreadable[path]
         parsed = table.footers.get(path)
-        first, stop = np.searchsorted(all_groups.file, [file, file + 1]).tolist()
-        rows = all_groups.rows[first:stop].tolist() if parsed is None else None
-        files = all_groups.files
+        rows = None if parsed is not None else all_groups.rows_of(int(file[first])).tolist()
         each.append(
             GroupTask(
-                path,
-                int(files.sizes[file]),
-                int(files.times[file]),
-                all_groups.group[positions].tolist(),
-                filtered,
-                files.folders[files.folder[file]],
-                parsed,
-                rows,
+                path, size, time, numbers[first:stop], judged, files.folders[folder], parsed, rows
             )
         )
-        containers.append(positions)
-        sizes.append(int(nbytes[positions].sum()))
+        containers.append(positions[first:stop])
     reader = GroupReader(
         wanted,
         table.filesystem,

@@ -7,6 +7,7 @@ Neither is trusted: pages must follow each other within the chunk and hold its r
 from __future__ import annotations
 
 import dataclasses
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -33,6 +34,13 @@ SMALL_CHUNK, JUDGED_CHUNK = 1 << 17, 1 << 22
 MAX_INDEX: Final = 1 << 25
 
 
+# The slots that describe a chunk.
+_described_by = operator.itemgetter(
+    at.FLAGS, layout.CODEC, layout.VALUES, layout.UNCOMPRESSED, layout.DATA, layout.DICTIONARY,
+    at.BYTES,
+)  # fmt: skip
+
+
 class Chunk(NamedTuple):
     """A column chunk, as the footer describes it.
 
@@ -53,28 +61,21 @@ class Chunk(NamedTuple):
     column_index: Span | None
 
     @staticmethod
-    def of(slots: Ints, size: int) -> Chunk | None:
+    def of(slots: Sequence[int], size: int) -> Chunk | None:
         """Return the chunk of a footer's slots; None if they contradict each other.
 
         Args:
-            slots: Slots of `page_slots_of`, shape (WIDTH,).
+            slots: Slots of `page_slots_of`, `WIDTH` of them.
             size: The size of the file, in bytes.
         """
-        numbers = slots.tolist()
-        bits, codec, values, unpacked, data, dictionary, nbytes = (
-            numbers[i]
-            for i in (
-                at.FLAGS, layout.CODEC, layout.VALUES, layout.UNCOMPRESSED, layout.DATA,
-                layout.DICTIONARY, at.BYTES,
-            )
-        )  # fmt: skip
+        bits, codec, values, unpacked, data, dictionary, nbytes = _described_by(slots)
         # Old writers set the dictionary's offset to 0.
         start = dictionary if bits >> layout.DICTIONARY & 1 and 0 < dictionary < data else data
         stop = start + nbytes
         if not (4 <= start < stop <= size and values >= 0 and 0 <= unpacked < 1 << 47):
             return None
         spans = [
-            _span(numbers, offset, length, size)
+            _span(slots, offset, length, size)
             for offset, length in (
                 (layout.OFFSET_INDEX, layout.OFFSET_INDEX_SIZE),
                 (layout.COLUMN_INDEX, layout.COLUMN_INDEX_SIZE),

@@ -164,15 +164,20 @@ def pages_to_read(windows: Sequence[Window], name: str, candidates: Mask) -> tup
 
 def needs_pages(windows: Sequence[Window], name: str, candidates: Mask) -> bool:
     """Return True if the pages of a row group's column should still be looked up."""
-    g = windows[0].group
-    return name not in g.pages and (
-        windows[0].rows < g.rows or needed_share(g.chunks[name], candidates) <= MAX_NEEDED
-    )
+    g, chunk = windows[0].group, windows[0].group.chunks[name]
+    if name in g.pages or chunk.values <= _page_rows(chunk):
+        return False
+    return windows[0].rows < g.rows or needed_share(chunk, candidates) <= MAX_NEEDED
+
+
+def _page_rows(chunk: Chunk) -> int:
+    """Return the usual number of rows of a page."""
+    return min(PAGE_ROWS, PAGE_BYTES * chunk.values // max(chunk.unpacked, 1) + 1)
 
 
 def needed_share(chunk: Chunk, candidates: Mask) -> float:
     """Return the share of pages that seem to hold a candidate row, judged by their usual size."""
-    rows = min(PAGE_ROWS, PAGE_BYTES * chunk.values // max(chunk.unpacked, 1) + 1)
+    rows = _page_rows(chunk)
     pages = len(candidates) // rows
     if not pages:
         return 1.0

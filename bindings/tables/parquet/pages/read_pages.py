@@ -229,18 +229,21 @@ def row_groups_of(file: FileRead, leaves: Mapping[str, LeafType]) -> list[RowGro
     parsed, page_locations = file.parsed, file.parsed.page_locations
     if page_locations is None:
         return None
-    out, firsts = [], np.cumsum([0, *parsed.rows])
-    for g in range(len(parsed.rows)) if file.groups is None else file.groups:
-        rows = int(parsed.rows[g])
+    out, all_rows = [], parsed.rows.tolist()
+    firsts = None if file.deleted is None else list(itertools.accumulate(all_rows, initial=0))
+    positions = [leaf.position for leaf in leaves.values()]
+    for g in range(len(all_rows)) if file.groups is None else file.groups:
+        rows = all_rows[g]
         chunks = {}
-        for name, leaf in leaves.items():
-            chunk = Chunk.of(page_locations[g, leaf.position], file.ranges.size)
+        for name, slots in zip(leaves, page_locations[g, positions].tolist(), strict=True):
+            chunk = Chunk.of(slots, file.ranges.size)
             if chunk is None or chunk.values != rows:
                 return None
             chunks[name] = chunk
         live = None
-        if file.deleted is not None and (mask := file.deleted.mask(int(firsts[g]), rows)).any():
-            live = ~mask
+        if file.deleted is not None and firsts is not None:
+            deleted = file.deleted.mask(firsts[g], rows)
+            live = ~deleted if deleted.any() else None
         out.append(
             RowGroup(
                 file.path,
