@@ -23,13 +23,12 @@ def file_names(schema: pa.Schema, fields: list[pa.Field], path: str) -> dict[str
     Names match exactly or else without regard to case, as in Spark. A column that the file lacks
     has no entry.
     """
-    out = {}
+    out, exact = {}, set(schema.names)
+    in_any_case: dict[str, list[str]] = {}
+    for name in schema.names:
+        in_any_case.setdefault(name.lower(), []).append(name)
     for f in fields:
-        matches = (
-            [f.name]
-            if f.name in schema.names
-            else [name for name in schema.names if name.lower() == f.name.lower()]
-        )
+        matches = [f.name] if f.name in exact else in_any_case.get(f.name.lower(), [])
         if len(matches) > 1:
             raise SourceError(
                 f"{path}: has the columns {', '.join(matches)}; expected one for {f.name!r}"

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -48,6 +48,22 @@ if TYPE_CHECKING:
     from skipstone.bindings.tables.delta.table import DeltaTable
 
 FIELD_ID: Final = b"PARQUET:field_id"
+
+
+class _Columns(NamedTuple):
+    """How the columns of a file become those of the table.
+
+    Attributes:
+        own: Table column -> its name in the file.
+        missing: Table column -> its value, for those that the file lacks.
+        parted: The partition columns.
+        convert: Converts a column of the file to the table's column of a name.
+    """
+
+    own: Mapping[str, str]
+    missing: Mapping[str, pa.Scalar]
+    parted: Sequence[str]
+    convert: Callable[[str, pa.Array], pa.Array]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +146,7 @@ class FileReader(Reader):
 
     def _open(self, task: FileTask, heads: Heads) -> tuple[pa.NativeFile, FileRead]:
         """Open a file and read its footer."""
-        action, fields = task.action, self.wanted.needed(task.filtered)
+        action, needed = task.action, self.wanted.needed(task.filtered)
         fs, path = self._locate(action["path"])
         identity = identity_in(fs, path)
         source = fs.open_input_file(path)
@@ -139,27 +155,27 @@ class FileReader(Reader):
         deleted = None
         if (vector := action["deletionVector"]) is not None:
             deleted = deleted_rows(vector, self.fs, self.root, int(parsed.rows.sum()))
-        own, constants = {}, {}
-        for f in self.fields.described:
-            name = f["name"]
-            if name not in fields:
-                continue
-            if name in self.fields.partitions:
-                constants[name] = self._partition_value(name, action["partition"])
-            elif (own_name := self._name_in_file(f, parsed.head.columns)) is not None:
-                own[name] = own_name
-            else:
-                constants[name] = pa.nulls(1, self.fields.schema.field(name).type)[0]
-        described = {f["name"]: f for f in self.fields.described}
+        columns = heads.once(
+            parsed.head, task.filtered, lambda columns: self._columns_of(columns, needed)
+        )
+        values = {name: self._partition_value(name, action["partition"]) for name in columns.parted}
+        constants = {**columns.missing, **values}
         return source, FileRead(
-            path,
-            parsed,
-            ranges,
-            None,
-            own,
-            constants,
+            path, parsed, ranges, None, columns.own, constants, columns.convert, deleted
+        )
+
+    def _columns_of(self, file: pa.Schema, needed: Collection[str]) -> _Columns:
+        """Return how the columns of a file become those of the table."""
+        described = {f["name"]: f for f in self.fields.described if f["name"] in needed}
+        stored = [name for name in described if name not in self.fields.partitions]
+        names = Names(file, self.fields.mapped, self.by_id)
+        at = {name: names.position(described[name]) for name in stored}
+        types = self.fields.schema
+        return _Columns(
+            {name: file.names[i] for name, i in at.items() if i is not None},
+            {name: pa.nulls(1, types.field(name).type)[0] for name, i in at.items() if i is None},
+            [name for name in described if name in self.fields.partitions],
             lambda name, values: self._converted(values, described[name]),
-            deleted,
         )
 
     def read(self, task: FileTask) -> Iterator[pa.RecordBatch]:
@@ -178,12 +194,7 @@ class FileReader(Reader):
                 if (vector := action["deletionVector"]) is not None:
                     deleted = deleted_rows(vector, self.fs, self.root, file.metadata.num_rows)
                 fields = [f for f in self.fields.described if f["name"] in needed]
-                own = {
-                    f["name"]: name
-                    for f in fields
-                    if f["name"] not in self.fields.partitions
-                    and (name := self._name_in_file(f, file.schema_arrow)) is not None
-                }
+                own = self._columns_of(file.schema_arrow, needed).own
                 start = 0
                 for batch in batches_of(file, path, list(own.values())):
                     whole = self._complete(batch, fields, own, action["partition"])
@@ -211,11 +222,6 @@ class FileReader(Reader):
                 f"{clip(path)}: the file lies outside of its table; expected a path inside it"
             )
         return self.fs, f"{self.root}/{path}" if self.root else path
-
-    def _name_in_file(self, field: Mapping[str, Any], file: pa.Schema) -> str | None:
-        """Return the file's name of a column; None if the file lacks it."""
-        at = position(list(file), field, self.fields.mapped, self.by_id)
-        return None if at is None else str(file.names[at])
 
     def _complete(
         self,
@@ -266,29 +272,43 @@ def _live_rows(batch: pa.RecordBatch, deleted: RowRanges, start: int) -> pa.Reco
     return pc.filter(batch, arrow_of(~is_deleted)) if is_deleted.any() else batch
 
 
-def position(
-    own: Sequence[pa.Field], field: Mapping[str, Any], mapped: bool, by_id: bool
-) -> int | None:
-    """Return the position of a column among a file's columns or a struct's fields; None if absent.
+class Names:
+    """The columns of a file, or the fields of a struct, found by what Delta's schema says of them.
 
-    The column is found by its id, if the table maps by id and the file has any ids; otherwise by
+    A column is found by its id, if the table maps by id and the file has any ids; otherwise by
     its physical name, first as spelled and then in any case.
 
     Args:
         own: The file's columns, or the struct's fields.
-        field: The column, as the table's schema describes it.
         mapped: True if column mapping is on.
         by_id: True if it is by id.
     """
-    notes = field.get("metadata") or {}
-    ids = [(f.metadata or {}).get(FIELD_ID) for f in own]
-    if by_id and any(ids):
-        wanted = str(notes.get("delta.columnMapping.id")).encode()
-        return ids.index(wanted) if wanted in ids else None
-    name = physical_name(field, mapped)
-    exact = [i for i, f in enumerate(own) if f.name == name]
-    near = exact or [i for i, f in enumerate(own) if f.name.lower() == name.lower()]
-    return near[0] if len(near) == 1 else None
+
+    def __init__(self, own: Iterable[pa.Field], mapped: bool, by_id: bool) -> None:
+        self._mapped, self._exact, self._near = (
+            mapped,
+            dict[str, list[int]](),
+            dict[str, list[int]](),
+        )
+        self._ids: dict[bytes, int] = {}
+        for i, f in enumerate(own):
+            self._exact.setdefault(f.name, []).append(i)
+            self._near.setdefault(f.name.lower(), []).append(i)
+            if by_id and (number := (f.metadata or {}).get(FIELD_ID)):
+                self._ids.setdefault(number, i)
+
+    def position(self, field: Mapping[str, Any]) -> int | None:
+        """Return the position of a column; None if it is absent, or several are meant.
+
+        Args:
+            field: The column, as the table's schema describes it.
+        """
+        if self._ids:
+            notes = field.get("metadata") or {}
+            return self._ids.get(str(notes.get("delta.columnMapping.id")).encode())
+        name = physical_name(field, self._mapped)
+        found = self._exact.get(name) or self._near.get(name.lower(), [])
+        return found[0] if len(found) == 1 else None
 
 
 def conform(
@@ -311,9 +331,9 @@ def conform(
     if described == "variant":
         return variants(values, arrow_type)
     if pa.types.is_struct(arrow_type) and pa.types.is_struct(values.type):
-        own, children = list(values.type), []
+        names, children = Names(values.type, mapped, by_id), []
         for f, field in zip(described["fields"], arrow_type, strict=True):
-            at = position(own, f, mapped, by_id)
+            at = names.position(f)
             part = pa.nulls(len(values), field.type) if at is None else values.field(at)
             children.append(conform(part, f["type"], field.type, mapped, by_id))
         is_null = pc.is_null(values)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
@@ -64,21 +64,48 @@ def conform(
     return values if values.type == to else pc.cast(values, to)
 
 
-def converter(
-    fields: Iterable[Any], file: pa.Schema, by_id: Mapping[int, tuple[int, Sequence[Any] | None]]
-) -> Callable[[str, pa.Array], pa.Array]:
-    """Return a function that converts a file's values of a column of the table, given by its name.
+class FileColumns(NamedTuple):
+    """How the columns of a file become those of the table.
+
+    Attributes:
+        own: Table column -> its name in the file.
+        missing: The columns that the file lacks, as pyiceberg's fields.
+        convert: Converts a column of the file to the table's column of a name.
+    """
+
+    own: Mapping[str, str]
+    missing: Sequence[Any]
+    convert: Callable[[str, pa.Array], pa.Array]
+
+
+def columns_of(
+    file: pa.Schema, fields: Sequence[Any], mapping: Sequence[Any] | None
+) -> FileColumns:
+    """Return how the columns of a file become those of the table.
 
     Args:
-        fields: The columns that the file has, as pyiceberg's top-level fields.
         file: The file's columns.
-        by_id: What `columns_by_id` found in the file.
+        fields: The table's columns, as pyiceberg's top-level fields.
+        mapping: The table's name mapping, for files without ids; None: it has none.
+
+    Raises:
+        ValueError: the file has no ids, and the table no name mapping.
     """
-    parts = {}
-    for f in fields:
-        at, below = by_id[f.field_id]
-        parts[f.name] = file.field(at).type, f.field_type, below
-    return lambda name, values: conform(values, *parts[name])
+    without_ids = not has_ids(file)
+    if without_ids and mapping is None:
+        raise ValueError("columns have neither ids nor a name mapping")
+    by_id = columns_by_id(file, mapping if without_ids else None)
+    found = {f.name: (f, *by_id[f.field_id]) for f in fields if f.field_id in by_id}
+
+    def convert(name: str, values: pa.Array) -> pa.Array:
+        f, at, below = found[name]
+        return conform(values, file.field(at).type, f.field_type, below)
+
+    return FileColumns(
+        {name: file.names[at] for name, (_, at, _) in found.items()},
+        [f for f in fields if f.name not in found],
+        convert,
+    )
 
 
 def has_ids(fields: Iterable[pa.Field]) -> bool:
@@ -96,13 +123,17 @@ def columns_by_id(
         mapping: The name mapping for a file without ids; None: the file's own ids are used.
     """
     out: dict[int, tuple[int, Sequence[Any] | None]] = {}
+    named: dict[str, Any] = {}
+    for entry in mapping or ():
+        for name in entry.names:
+            named.setdefault(name, entry)
     for i, f in enumerate(fields):
         if mapping is None:
             text = (f.metadata or {}).get(FIELD_ID)
             if text is not None:
                 out[int(text)] = (i, None)
             continue
-        found = next((m for m in mapping if f.name in m.names), None)
+        found = named.get(f.name)
         if found is not None and found.field_id is not None:
             out[found.field_id] = (i, found.fields)
     return out

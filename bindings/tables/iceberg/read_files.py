@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 
 from skipstone.bindings.tables.iceberg.conform import (
     columns_by_id,
+    columns_of,
     conform,
-    converter,
     default_of,
     has_ids,
     within,
@@ -197,15 +197,14 @@ class FileReader(Reader):
         ranges = Ranges(source, task.path.startswith(("/", "file:")), identity)
         parsed = footer_of(ranges, heads)
         deleted = self._deleted_by_position(task) if task.deletes else None
-        schema, needed = parsed.head.columns, self.wanted.needed(task.filtered)
-        without_ids = not has_ids(schema)
-        if without_ids and self.mapping is None:
-            raise ValueError("read by row groups")
-        by_id = columns_by_id(schema, self.mapping if without_ids else None)
-        fields = [f for f in self.fields.iceberg.fields if f.name in needed]
-        own = {f.name: schema.names[by_id[f.field_id][0]] for f in fields if f.field_id in by_id}
-        constants = {f.name: _missing_value(f, task) for f in fields if f.name not in own}
-        convert = converter([f for f in fields if f.name in own], schema, by_id)
+        needed = self.wanted.needed(task.filtered)
+        fields = self.fields.iceberg.fields
+        own, missing, convert = heads.once(
+            parsed.head,
+            task.filtered,
+            lambda file: columns_of(file, [f for f in fields if f.name in needed], self.mapping),
+        )
+        constants = {f.name: _missing_value(f, task) for f in missing}
         return source, FileRead(task.path, parsed, ranges, None, own, constants, convert, deleted)
 
     def read(self, task: FileTask) -> Iterator[pa.RecordBatch]:

@@ -264,7 +264,9 @@ def locate_pages_together(footers: Iterable[ParsedFooter]) -> None:
     """
     new = [f for f in footers if not f.is_page_located and len(f.data) <= MAX_LAYOUT]
     if len(new) > 1 and page_layout.is_compiled():
-        for footer, found in zip(new, page_layout.all_page_slots([f.data for f in new]), strict=True):
+        for footer, found in zip(
+            new, page_layout.all_page_slots([f.data for f in new]), strict=True
+        ):
             footer.set_page_slots(found)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,6 +18,7 @@ from skipstone.ir.cached import cached_property
 from skipstone.kernels.run import forks
 from skipstone.kernels.run.bounded_cache import BoundedCache
 
+T = TypeVar("T")
 MAGIC: Final = b"PAR1"
 MAX_COMPARED: Final = 8  # heads of a table that a new one is compared with
 # Keys of a footer's metadata that say how its columns are read. Others, such as pandas' number of
@@ -158,6 +159,7 @@ class Heads:
     def __init__(self) -> None:
         self._lock = forks.lock()
         self._compared: list[Head] = []
+        self._found: dict[tuple[int, Hashable], tuple[Head, Any]] = {}
 
     def of_bytes(self, data: bytes, orders: int) -> Head:
         """Return the head in a footer without row groups.
@@ -174,6 +176,16 @@ class Heads:
         head = Head(metadata)
         with self._lock:
             return self._shared(head)
+
+    def once(self, head: Head, key: Hashable, find: Callable[[pa.Schema], T]) -> T:
+        """Return what a function finds in the columns of a head; called once for each head and key.
+
+        A table with 1,000 columns takes milliseconds to match with those of a file.
+        """
+        found = self._found.get((id(head), key))
+        if found is None:  # the head is kept, so that no other one gets its `id`
+            found = self._found[id(head), key] = head, find(head.columns)
+        return found[1]
 
     def _shared(self, head: Head) -> Head:
         """Return a known head with the same content, else the head itself."""

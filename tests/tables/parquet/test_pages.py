@@ -207,17 +207,25 @@ def test_python_finds_pages_where_the_loop_does(seed, tmp_path):
     whole = page_locations_in_python(footer)
     assert (_set_slots(whole.slots) == _set_slots(places)).all()
     assert whole.orders == places.shape[1]  # pyarrow says it of every column
+    damaged = []
     for _ in range(100):
         data = bytearray(footer)
         for i in random.integers(len(data), size=random.integers(1, 5)):
             data[i] = random.integers(256)
         by_loop = page_layout.page_slots_of(np.frombuffer(data, np.uint8))
+        damaged.append((np.frombuffer(data, np.uint8), by_loop))
         by_python = page_locations_in_python(bytes(data))
         if by_loop is not None and by_python is not None:
             assert (_set_slots(by_python.slots) == _set_slots(by_loop.slots)).all()
         laid_out = footer_layout.layout_of(np.frombuffer(data, np.uint8))
         if laid_out is not None and by_python is not None:
             assert by_python.orders == laid_out.orders
+    together = page_layout.all_page_slots([data for data, _ in damaged])
+    for found, (_, alone) in zip(together, damaged, strict=True):
+        assert (found is None) == (alone is None)
+        if alone is not None:
+            assert (found.rows == alone.rows).all()
+            assert (_set_slots(found.slots) == _set_slots(alone.slots)).all()
 
 
 def _set_slots(places):

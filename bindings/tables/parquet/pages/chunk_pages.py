@@ -74,14 +74,9 @@ class Chunk(NamedTuple):
         stop = start + nbytes
         if not (4 <= start < stop <= size and values >= 0 and 0 <= unpacked < 1 << 47):
             return None
-        spans = [
-            _span(slots, offset, length, size)
-            for offset, length in (
-                (layout.OFFSET_INDEX, layout.OFFSET_INDEX_SIZE),
-                (layout.COLUMN_INDEX, layout.COLUMN_INDEX_SIZE),
-            )
-        ]
-        return Chunk(codec, values, unpacked, start, stop, *spans)
+        offsets = _span(slots, layout.OFFSET_INDEX, layout.OFFSET_INDEX_SIZE, size)
+        columns = _span(slots, layout.COLUMN_INDEX, layout.COLUMN_INDEX_SIZE, size)
+        return Chunk(codec, values, unpacked, start, stop, offsets, columns)
 
     @property
     def nbytes(self) -> int:
@@ -100,7 +95,7 @@ class Chunk(NamedTuple):
 
 
 def _span(slots: Sequence[int], offset: int, length: int, size: int) -> Span | None:
-    if not slots[at.FLAGS] >> offset & 1 or not slots[at.FLAGS] >> length & 1:
+    if not slots[at.FLAGS] >> offset & slots[at.FLAGS] >> length & 1:
         return None
     start, stop = slots[offset], slots[offset] + slots[length]
     return (start, stop) if 4 <= start < stop <= min(size, start + MAX_INDEX) else None

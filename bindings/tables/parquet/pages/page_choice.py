@@ -50,6 +50,7 @@ class RowGroup:
         convert: Converts a column that Arrow decoded to the table's column of a name.
         inner: Table column -> the parts of it that are needed, for structs of which not all are.
         pages: Table column -> its pages, as far as they were looked up; None: they are not known.
+        all_rows: The rows of all its pages.
     """
 
     path: str
@@ -64,12 +65,16 @@ class RowGroup:
     convert: Callable[[str, pa.Array], pa.Array] = lambda name, values: values
     inner: Mapping[str, Sequence[str]] = field(default_factory=dict)
     pages: dict[str, Pages | None] = field(default_factory=dict)
+    all_rows: PageRows = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.all_rows = [(0, self.rows)]
 
     def whole(self, name: str) -> tuple[Part, PageRows]:
         """Return all pages of a column, and their rows."""
         pages = self.pages.get(name)
         part = self.chunks[name].whole(None if pages is None else pages.chunk)
-        return (self.ranges, part, None), [(0, self.rows)]
+        return (self.ranges, part, None), self.all_rows
 
     def pages_of(self, name: str, *, judged: bool = False) -> Pages | None:
         """Return the pages of a column; None if they are not known.
@@ -165,19 +170,19 @@ def pages_to_read(windows: Sequence[Window], name: str, candidates: Mask) -> tup
 def needs_pages(windows: Sequence[Window], name: str, candidates: Mask) -> bool:
     """Return True if the pages of a row group's column should still be looked up."""
     g, chunk = windows[0].group, windows[0].group.chunks[name]
-    if name in g.pages or chunk.values <= _page_rows(chunk):
+    if name in g.pages or is_one_page(chunk):
         return False
     return windows[0].rows < g.rows or needed_share(chunk, candidates) <= MAX_NEEDED
 
 
-def _page_rows(chunk: Chunk) -> int:
-    """Return the usual number of rows of a page."""
-    return min(PAGE_ROWS, PAGE_BYTES * chunk.values // max(chunk.unpacked, 1) + 1)
+def is_one_page(chunk: Chunk) -> bool:
+    """Return True if most writers put a chunk of this size into one page."""
+    return chunk.values <= PAGE_ROWS and chunk.unpacked <= PAGE_BYTES
 
 
 def needed_share(chunk: Chunk, candidates: Mask) -> float:
     """Return the share of pages that seem to hold a candidate row, judged by their usual size."""
-    rows = _page_rows(chunk)
+    rows = min(PAGE_ROWS, PAGE_BYTES * chunk.values // max(chunk.unpacked, 1) + 1)
     pages = len(candidates) // rows
     if not pages:
         return 1.0

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import struct
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
@@ -37,7 +38,9 @@ PLAIN, RLE, RLE_DICTIONARY = 0, 3, 8
 ENCODINGS: Final = (PLAIN, RLE, RLE_DICTIONARY)
 UNCOMPRESSED: Final = 0
 PARALLEL_BYTES: Final = 1 << 22  # from so many bytes on, several threads read files
-CHUNK_METADATA: Final = b"\x1c"  # the head of a chunk's field 3, a structure, after field 2
+# The heads of a chunk's field 3, a structure, and of numbers of 64 bits in the next field and the
+# one after; the ends of two structures.
+CHUNK_METADATA, NEXT, SECOND, ENDS = b"\x1c", b"\x16", b"\x26", b"\0\0"
 BOOLEAN: Final = PHYSICAL["BOOLEAN"]
 
 
@@ -87,7 +90,6 @@ class PageFile(NamedTuple):
     Attributes:
         data: The file.
         names: The columns.
-        views: The bytes of the pages in it: for each row group one view for each column.
         chunks: Where the pages of each column chunk start and stop in it, and the number of their
             values, shape (chunks, 3).
         unpacked: The approximate bytes of all columns after decompression.
@@ -97,11 +99,15 @@ class PageFile(NamedTuple):
 
     data: bytes
     names: Sequence[str]
-    views: Sequence[Sequence[memoryview]]
     chunks: npt.NDArray[np.int64]
     unpacked: int
     mask: str | None
     keep: Mask | None
+
+    def view(self, group: int, column: int) -> memoryview:
+        """Return the bytes of the pages of a column, given by its number, in a row group."""
+        start, stop, _ = self.chunks[group * len(self.names) + column].tolist()
+        return memoryview(self.data)[start:stop]
 
 
 @contextlib.contextmanager
@@ -121,52 +127,54 @@ def read_pages(
     names = [name for name, _ in columns]
     mask = None if keep is None else _unused(names)
     masks = [] if keep is None else _mask_pages(keep, groups)
-    end = _end(columns, groups, mask, masks)
-    nbytes = sum(p.nbytes for g in groups for p in g.parts)
-    stop = len(MAGIC) + nbytes + sum(map(len, masks))
+    parts = [part for group in groups for part in group.parts]
+    edges = list(itertools.accumulate((p.nbytes for p in parts), initial=len(MAGIC)))
+    stop = edges[-1] + sum(map(len, masks))
+    end = _end(columns, groups, edges, mask, masks)
+    values = np.array([p.values for p in parts], np.int64)
+    unpacked = np.array([p.unpacked for p in parts], np.int64)
     with buffer(stop + len(end)) as lent:
         with lent.getbuffer() as into:
             _read_into(groups, into)
-            into[len(MAGIC) + nbytes : stop] = b"".join(masks)
+            into[edges[-1] : stop] = b"".join(masks)
             into[-len(end) :] = end
-        data = lent.getvalue()  # shares the memory
-        views: list[list[memoryview]] = []
-        chunks: list[tuple[int, int, int]] = []
-        at, whole = len(MAGIC), memoryview(data)
-        for group in groups:
-            views.append([])
-            for part in group.parts:
-                after = at + part.nbytes
-                views[-1].append(whole[at:after])
-                chunks.append((at, after, part.values))
-                at = after
-        unpacked = sum(max(8 * p.values, p.unpacked) for g in groups for p in g.parts)
-        chunk_ends = np.array(chunks, np.int64)
-        yield PageFile(data, names, views, chunk_ends, unpacked, mask, keep)
+        yield PageFile(
+            lent.getvalue(),  # shares the memory
+            names,
+            np.stack([edges[:-1], edges[1:], values], axis=1, dtype=np.int64),
+            int(np.maximum(8 * values, unpacked).sum()),
+            mask,
+            keep,
+        )
 
 
 def _read_into(groups: Sequence[GroupPart], buffer: memoryview) -> None:
     """Read the pages, one after another."""
     at = len(MAGIC)
-    by_file: dict[int, tuple[Ranges, list[tuple[Span, memoryview]]]] = {}
+    # The spans of each file, and where they begin in the buffer; neighbours are read as one.
+    by_file: dict[int, tuple[Ranges, list[tuple[Span, int]]]] = {}
     for group in groups:
         _, wanted = by_file.setdefault(id(group.ranges), (group.ranges, []))
+        begin, end, place = 0, 0, 0
         for part in group.parts:
             for start, stop in part.spans:
-                into = buffer[at : at + stop - start]
-                at += stop - start
-                if part.chunk is None:
-                    wanted.append(((start, stop), into))
-                else:
+                if part.chunk is not None:
                     first, data = part.chunk
-                    into[:] = data[start - first : stop - first]
-                    into.release()
+                    buffer[at : at + stop - start] = data[start - first : stop - first]
+                elif start == end and place + start - begin == at:
+                    end = stop
+                    wanted[-1] = (begin, end), place
+                else:
+                    begin, end, place = start, stop, at
+                    wanted.append(((begin, end), place))
+                at += stop - start
     each = list(by_file.values())
 
     def read(first: int, last: int) -> None:
         for ranges, wanted in each[first:last]:
-            ranges.read_into(wanted)
-            for _, view in wanted:
+            views = [(span, buffer[place : place + span[1] - span[0]]) for span, place in wanted]
+            ranges.read_into(views)
+            for _, view in views:
                 view.release()
 
     files = 1 if at >= PARALLEL_BYTES else len(each)
@@ -197,18 +205,28 @@ def _mask_pages(keep: Mask, groups: Sequence[GroupPart]) -> list[bytes]:
 def _end(
     columns: Sequence[tuple[str, LeafType]],
     groups: Sequence[GroupPart],
+    edges: Sequence[int],
     mask: str | None,
     masks: Sequence[bytes],
 ) -> bytes:
-    """Return the end of the file: the footer, its length and the magic bytes."""
-    at, row_groups = len(MAGIC), []
+    """Return the end of the file: the footer, its length and the magic bytes.
+
+    Args:
+        columns: Names and types.
+        groups: The row groups.
+        edges: Where the pages of each column chunk begin, and last where they all end.
+        mask: The name of the column that is the mask; None: there is none.
+        masks: Its page in each row group.
+    """
+    row_groups: list[t.Fields] = []
     metadata = functools.cache(_metadata_of)
-    at_mask = at + sum(p.nbytes for g in groups for p in g.parts)
+    starts, at_mask = iter(edges), edges[-1]
     for i, group in enumerate(groups):
-        chunks, values = [], group.parts[0].values
-        for (name, leaf), part in zip(columns, group.parts, strict=True):
-            chunks.append(_chunk(metadata(name, leaf.physical, part.codec), part, at))
-            at += part.nbytes
+        values = group.parts[0].values
+        chunks = [
+            _chunk(metadata(name, leaf.physical, part.codec), part, at)
+            for (name, leaf), part, at in zip(columns, group.parts, starts, strict=False)
+        ]
         if mask is not None:
             nbytes = len(masks[i])
             page = ChunkPart(UNCOMPRESSED, values, nbytes, [(0, nbytes)])
@@ -251,9 +269,12 @@ def _metadata_of(name: str, physical: int, codec: int) -> bytes:
 
 def _chunk(metadata: bytes, part: ChunkPart, first: int) -> bytes:
     """Return a column chunk whose pages begin at `first`."""
+    zigzag, offset = t.zigzag, t.zigzag(first)
+    sizes = (
+        SECOND, offset, CHUNK_METADATA, metadata[:-1], NEXT, zigzag(part.values),
+        NEXT, zigzag(part.unpacked), NEXT, zigzag(part.nbytes), SECOND,
+    )  # fmt: skip
+    if not part.dictionary:
+        return b"".join((*sizes, offset, ENDS))
     start, stop = part.spans[0]
-    data = first + (stop - start if part.dictionary else 0)
-    offsets = {9: data, 11: first} if part.dictionary else {9: data}
-    numbers = {5: part.values, 6: part.unpacked, 7: part.nbytes, **offsets}
-    own = t.write_numbers(metadata, 4, numbers)
-    return b"".join((t.write_numbers(b"\0", 0, {2: first})[:-1], CHUNK_METADATA, own, b"\0"))
+    return b"".join((*sizes, zigzag(first + stop - start), SECOND, offset, ENDS))

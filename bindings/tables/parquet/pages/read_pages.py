@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol, TypeVar
 
-import numpy as np
 import pyarrow as pa
 
 from skipstone.bindings.predicates.predicate import PruningPredicate
@@ -164,7 +163,8 @@ def read_files(
         return []
     rows.fetch([name for name in wanted.columns if rows.is_stored(name)])
     columns = rows.columns(wanted.columns)
-    schema = pa.schema([f for name in wanted.columns for f in fields if f.name == name])
+    by_name = {f.name: f for f in fields}
+    schema = pa.schema([by_name[name] for name in wanted.columns])
     rows_found = pa.Table.from_arrays([columns[name] for name in wanted.columns], schema=schema)
     chunks = max((c.num_chunks for c in rows_found.columns), default=0)
     if chunks > 1 and rows_found.num_rows < chunks * FEW_ROWS:

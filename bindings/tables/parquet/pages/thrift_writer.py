@@ -80,7 +80,7 @@ def write_struct(fields: Fields) -> bytes:
     for field in sorted(fields):
         kind, value = fields[field]
         step = field - last
-        out += bytes([step << 4 | kind]) if step < 16 else bytes([kind]) + _zigzag(field)
+        out += bytes([step << 4 | kind]) if step < 16 else bytes([kind]) + zigzag(field)
         out += _value(kind, value)
         last = field
     return bytes(out) + b"\0"
@@ -91,7 +91,7 @@ def _value(kind: int, value: object) -> bytes:
         return b""
     if kind in (I32, I64):
         assert isinstance(value, int)
-        return _zigzag(value)
+        return zigzag(value)
     if kind == BINARY:
         assert isinstance(value, bytes)
         return _varint(len(value)) + value
@@ -110,27 +110,8 @@ def _value(kind: int, value: object) -> bytes:
     return head + b"".join(_value(item, one) for one in items)
 
 
-def write_numbers(before: bytes, last: int, numbers: Mapping[int, int]) -> bytes:
-    """Return a structure whose last fields are numbers of 64 bits.
-
-    Args:
-        before: Its other fields, as `write_struct` gives them.
-        last: The last of those fields.
-        numbers: The further fields, ascending, each at most 15 after the one before.
-
-    Example:
-        >>> before = write_struct({1: i32(5)})
-        >>> write_numbers(before, 1, {4: 300}) == write_struct({1: i32(5), 4: i64(300)})
-        True
-    """
-    out = [before[:-1]]
-    for field, number in numbers.items():
-        out += bytes((field - last << 4 | I64,)), _zigzag(number)
-        last = field
-    return b"".join((*out, b"\0"))
-
-
-def _zigzag(value: int) -> bytes:
+def zigzag(value: int) -> bytes:
+    """Return a number without its head."""
     return _varint(value << 1 ^ value >> 63)
 
 

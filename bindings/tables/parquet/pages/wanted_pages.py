@@ -18,6 +18,7 @@ from skipstone.bindings.tables.parquet.pages.page_choice import (
     PageRows,
     Part,
     Window,
+    is_one_page,
     look_up,
     needs_pages,
     pages_to_read,
@@ -63,12 +64,6 @@ class CandidateGroup(NamedTuple):
             done += w.rows
         return mask
 
-    def pages_to_read(self, name: str) -> tuple[Part, PageRows]:
-        """Return the pages of a column that hold candidate rows, and their rows."""
-        if self.is_whole:
-            return self.windows[0].group.whole(name)
-        return pages_to_read(self.windows, name, self.candidates)
-
 
 @dataclass(slots=True)
 class WantedColumn:
@@ -106,8 +101,7 @@ def candidate_groups(windows: Sequence[Window], rows: CandidateRows) -> list[Can
 
 def wanted_pages(groups: Sequence[CandidateGroup], names: Sequence[str]) -> list[WantedColumn]:
     """Return the pages of columns that hold candidate rows."""
-    chosen = _chosen(groups, names)
-    return [_wanted(name, groups, chosen[name]) for name in names]
+    return _wanted(groups, _chosen(groups, names))
 
 
 def wanted_together(groups: Sequence[CandidateGroup], names: Sequence[str]) -> list[WantedColumn]:
@@ -122,34 +116,59 @@ def wanted_together(groups: Sequence[CandidateGroup], names: Sequence[str]) -> l
         if any(rows != each[0] for rows in each):
             for name in names:
                 chosen[name][i] = g.whole(name)
-    return [_wanted(name, groups, chosen[name]) for name in names]
+    return _wanted(groups, chosen)
 
 
 def _chosen(
     groups: Sequence[CandidateGroup], names: Sequence[str]
 ) -> dict[str, list[tuple[Part, PageRows]]]:
     """Return for each column the pages to read of each row group, and their rows."""
-    partial = [g for g in groups if not g.is_whole]
+    each = [(g, None if g.is_whole else g.candidates) for g in groups]
     look_up(
         [
             (g.windows[0].group, name)
-            for g in partial
+            for g, candidates in each
+            if candidates is not None
             for name in names
-            if needs_pages(g.windows, name, g.candidates)
+            if needs_pages(g.windows, name, candidates)
         ]
     )
-    return {name: [g.pages_to_read(name) for g in groups] for name in names}
+    return {name: [_pages_to_read(g, name, candidates) for g, candidates in each] for name in names}
+
+
+def _pages_to_read(g: CandidateGroup, name: str, candidates: Mask | None) -> tuple[Part, PageRows]:
+    """Return the pages of a column that hold candidate rows, and their rows; None: all rows are."""
+    group = g.windows[0].group
+    if candidates is None or (name not in group.pages and is_one_page(group.chunks[name])):
+        return group.whole(name)
+    return pages_to_read(g.windows, name, candidates)
 
 
 def _wanted(
-    name: str, groups: Sequence[CandidateGroup], chosen: Sequence[tuple[Part, PageRows]]
-) -> WantedColumn:
+    groups: Sequence[CandidateGroup], chosen: Mapping[str, Sequence[tuple[Part, PageRows]]]
+) -> list[WantedColumn]:
+    """Return columns with the pages that were chosen for them: column -> its pages, and rows."""
+    placements: dict[tuple[int, ...], Placement] = {}
+    out = []
+    for name, own in chosen.items():
+        # Columns of which all pages are read have the same list of rows.
+        key = tuple(id(page_rows) for _, page_rows in own)
+        placement = placements.get(key)
+        if placement is None:
+            placement = placements[key] = _placement(groups, own)
+        out.append(WantedColumn(name, [part for part, _ in own], placement))
+    return out
+
+
+def _placement(
+    groups: Sequence[CandidateGroup], chosen: Sequence[tuple[Part, PageRows]]
+) -> Placement:
     runs: list[tuple[int, int, int]] = []
     decoded = 0
     for g, (part, page_rows) in zip(groups, chosen, strict=True):
         runs += runs_of(g.windows, page_rows, decoded, g.first)
         decoded += part[1].values
-    return WantedColumn(name, [part for part, _ in chosen], Placement.of(runs, decoded))
+    return Placement.of(runs, decoded)
 
 
 @contextlib.contextmanager
@@ -177,8 +196,8 @@ def page_file(
     ]
     with read_pages([(c.name, leaves[c.name]) for c in columns], groups, keep) as file:
         for i, c in enumerate(columns):
-            for (_, _, listed), group in zip(c.parts, file.views, strict=True):
-                if listed is not None and not is_as_listed(*listed, group[i]):
+            for g, (_, _, listed) in enumerate(c.parts):
+                if listed is not None and not is_as_listed(*listed, file.view(g, i)):
                     raise SourceError(f"{path}: the offset index of {c.name} is wrong")
         yield file
 
@@ -186,6 +205,5 @@ def page_file(
 def is_coded(column: WantedColumn, file: PageFile) -> bool:
     """Return True if all pages of a file's only column are coded by dictionaries."""
     return all(
-        is_dictionary_coded(part, group[0])
-        for (_, part, _), group in zip(column.parts, file.views, strict=True)
+        is_dictionary_coded(part, file.view(g, 0)) for g, (_, part, _) in enumerate(column.parts)
     )
