@@ -29,6 +29,7 @@ from skipstone.bindings.tables.parquet.pages.leaf_types import (
     LeafType,
 )
 from skipstone.bindings.tables.parquet.pages.ranges import Ranges, Span
+from skipstone.bindings.tables.parquet.thrift import STRUCT
 from skipstone.kernels.run.pool import run_chunks
 
 Mask = npt.NDArray[np.bool_]
@@ -39,8 +40,8 @@ ENCODINGS: Final = (PLAIN, RLE, RLE_DICTIONARY)
 UNCOMPRESSED: Final = 0
 PARALLEL_BYTES: Final = 1 << 22  # from so many bytes on, several threads read files
 # The heads of a chunk's field 3, a structure, and of numbers of 64 bits in the next field and the
-# one after; the ends of two structures.
-CHUNK_METADATA, NEXT, SECOND, ENDS = b"\x1c", b"\x16", b"\x26", b"\0\0"
+# one after; the head of a row group's field 1, a list; the end of a structure.
+CHUNK_METADATA, NEXT, SECOND, CHUNKS, END = b"\x1c", b"\x16", b"\x26", b"\x19", b"\0"
 BOOLEAN: Final = PHYSICAL["BOOLEAN"]
 
 
@@ -195,11 +196,16 @@ def _mask_pages(keep: Mask, groups: Sequence[GroupPart]) -> list[bytes]:
     for group in groups:
         n = group.parts[0].values
         body = np.packbits(keep[done : done + n], bitorder="little").tobytes()
-        size = t.i32(len(body))
-        coding = {1: t.i32(n), 2: t.i32(PLAIN), 3: t.i32(RLE), 4: t.i32(RLE)}
-        out.append(t.write_struct({1: t.i32(0), 2: size, 3: size, 5: t.structure(coding)}) + body)
+        out.append(_mask_header(n, len(body)) + body)
         done += n
     return out
+
+
+@functools.lru_cache(maxsize=1024)
+def _mask_header(values: int, nbytes: int) -> bytes:
+    coding = {1: t.i32(values), 2: t.i32(PLAIN), 3: t.i32(RLE), 4: t.i32(RLE)}
+    size = t.i32(nbytes)
+    return t.write_struct({1: t.i32(0), 2: size, 3: size, 5: t.structure(coding)})
 
 
 def _end(
@@ -218,7 +224,7 @@ def _end(
         mask: The name of the column that is the mask; None: there is none.
         masks: Its page in each row group.
     """
-    row_groups: list[t.Fields] = []
+    row_groups: list[bytes] = []
     metadata = functools.cache(_metadata_of)
     starts, at_mask = iter(edges), edges[-1]
     for i, group in enumerate(groups):
@@ -232,12 +238,10 @@ def _end(
             page = ChunkPart(UNCOMPRESSED, values, nbytes, [(0, nbytes)])
             chunks.append(_chunk(metadata(mask, BOOLEAN, page.codec), page, at_mask))
             at_mask += nbytes
+        unpacked = sum(part.unpacked for part in group.parts)
+        head = CHUNKS + t.list_head(STRUCT, len(chunks))
         row_groups.append(
-            {
-                1: t.structures(chunks),
-                2: t.i64(sum(part.unpacked for part in group.parts)),
-                3: t.i64(values),
-            }
+            b"".join((head, *chunks, NEXT, t.zigzag(unpacked), NEXT, t.zigzag(values), END))
         )
     elements = [dict(leaf.element) | {NAME: t.binary(name.encode())} for name, leaf in columns]
     if mask is not None:
@@ -275,6 +279,6 @@ def _chunk(metadata: bytes, part: ChunkPart, first: int) -> bytes:
         NEXT, zigzag(part.unpacked), NEXT, zigzag(part.nbytes), SECOND,
     )  # fmt: skip
     if not part.dictionary:
-        return b"".join((*sizes, offset, ENDS))
+        return b"".join((*sizes, offset, END, END))
     start, stop = part.spans[0]
-    return b"".join((*sizes, zigzag(first + stop - start), SECOND, offset, ENDS))
+    return b"".join((*sizes, zigzag(first + stop - start), SECOND, offset, END, END))

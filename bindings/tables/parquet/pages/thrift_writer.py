@@ -102,12 +102,12 @@ def _value(kind: int, value: object) -> bytes:
         return write_struct(value)
     assert kind == LIST and isinstance(value, tuple)
     item, items = value
-    head = (
-        bytes([len(items) << 4 | item])
-        if len(items) < 15
-        else bytes([0xF0 | item]) + _varint(len(items))
-    )
-    return head + b"".join(_value(item, one) for one in items)
+    return list_head(item, len(items)) + b"".join(_value(item, one) for one in items)
+
+
+def list_head(kind: int, count: int) -> bytes:
+    """Return what comes before the items of a list, after the field's head."""
+    return bytes([count << 4 | kind]) if count < 15 else bytes([0xF0 | kind]) + _varint(count)
 
 
 def zigzag(value: int) -> bytes:
