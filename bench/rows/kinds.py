@@ -1,4 +1,4 @@
-"""`kinds`: rows of kinds that TPC-H lacks: lists, maps, structs, categories, many folders, top k.
+"""`kinds`: rows that TPC-H lacks: nested, of categories, in many files or columns, top k.
 
 All engines read the same files. Their numbers of rows are compared before anything is timed.
 """
@@ -34,7 +34,7 @@ class Asked:
     """A question.
 
     Attributes:
-        columns: The columns to return.
+        columns: The columns to return; none: all of them.
         where: The condition for Spark; "" returns the first rows by `order`.
         polars: Return the condition for Polars, given the module; None: Polars is not asked.
         duckdb: The condition for DuckDB where it is written differently.
@@ -84,6 +84,15 @@ QUESTIONS: Final = {
         ("id", "k"), "day = 'd077' AND k < 50",
         lambda pl: (pl.col("day") == "d077") & (pl.col("k") < 50), lake="folders",
     ),
+    "small files": Asked(("id", "v"), "k < 500", lambda pl: pl.col("k") < 500, lake="small"),
+    "small files, floats": Asked(("id",), "v > 0.9", lambda pl: pl.col("v") > 0.9, lake="small"),
+    "two of many columns": Asked(
+        ("id", "c7"), "c5 < 0.5", lambda pl: pl.col("c5") < 0.5, lake="wide"
+    ),
+    "all of many columns": Asked((), "c5 < 0.5", lambda pl: pl.col("c5") < 0.5, lake="wide"),
+    "many columns, few rows": Asked(
+        (), "id BETWEEN 3000 AND 3100", lambda pl: pl.col("id").is_between(3000, 3100), lake="wide"
+    ),
     "first rows": Asked(("id", "f"), order="f DESC"),
 }  # fmt: skip
 
@@ -113,6 +122,8 @@ def write(folder: Path, rows: int, folders: int) -> None:
     )
     (folder / "file").mkdir()
     pq.write_table(table, folder / "file" / "a.parquet", row_group_size=rows // 10)
+    _write_files(folder / "small", 10 * folders, 1000, 0)
+    _write_files(folder / "wide", folders // 4 + 1, 200, 5 * folders)
     for i in range(folders):
         own = folder / "folders" / f"day=d{i:03}"
         own.mkdir(parents=True)
@@ -121,13 +132,24 @@ def write(folder: Path, rows: int, folders: int) -> None:
         pq.write_table(pa.table(part), own / "a.parquet")
 
 
+def _write_files(folder: Path, files: int, rows: int, columns: int) -> None:
+    """Write files with some rows each, and with further columns."""
+    r = np.random.default_rng(4)
+    folder.mkdir()
+    for i in range(files):
+        part: dict[str, Any] = {"id": np.arange(rows) + i * rows, "k": r.integers(0, 1000, rows)}
+        part["v"] = r.random(rows)
+        part |= {f"c{c}": r.random(rows) for c in range(columns)}
+        pq.write_table(pa.table(part), folder / f"{i:04}.parquet")
+
+
 def _own(folder: Path, q: Asked) -> pa.Table:
     scan: Any = ss.scan_hive if q.lake == "folders" else ss.scan_parquet
     first = {"order_by": q.order, "limit": 10} if q.order else {}
     with ss.config.override(keep_matches=False), warnings.catch_warnings():
         warnings.simplefilter("ignore", ss.SkipstoneWarning)  # no statistics bound lists
         table = scan(str(folder / q.lake))
-        return table.plan(q.where or None, columns=list(q.columns), **first).to_arrow()
+        return table.plan(q.where or None, columns=list(q.columns) or None, **first).to_arrow()
 
 
 def _polars(folder: Path, q: Asked) -> pa.Table:
@@ -137,7 +159,8 @@ def _polars(folder: Path, q: Asked) -> pa.Table:
     if q.order:
         frame = frame.sort(q.order.split()[0], descending=True, nulls_last=True).head(10)
     assert q.polars is not None
-    found: Any = frame.filter(q.polars(pl)).select(q.columns).collect(engine="streaming")
+    frame = frame.filter(q.polars(pl))
+    found: Any = (frame.select(q.columns) if q.columns else frame).collect(engine="streaming")
     return found.to_arrow()
 
 
@@ -145,12 +168,12 @@ def _duckdb(con: Any, folder: Path, q: Asked) -> pa.Table:
     source = f"read_parquet('{folder / q.lake}/**/*.parquet', hive_partitioning = true)"
     tail = f"ORDER BY {q.order} NULLS LAST LIMIT 10" if q.order else ""
     where = q.duckdb or q.where or "true"
-    query = f"SELECT {', '.join(q.columns)} FROM {source} WHERE {where} {tail}"
+    query = f"SELECT {', '.join(q.columns) or '*'} FROM {source} WHERE {where} {tail}"
     return con.sql(query).to_arrow_table()
 
 
 def kinds(options: Options) -> Report:
-    """Rows of nested columns, categories, folders and top k, beside Polars and DuckDB."""
+    """Rows of nested columns, categories, many files or columns, beside Polars and DuckDB."""
     with tempfile.TemporaryDirectory() as folder:
         return measured(Path(folder), ROWS, FOLDERS, options)
 
@@ -161,7 +184,10 @@ def measured(folder: Path, rows: int, folders: int, options: Options) -> Report:
 
     write(folder, rows, folders)
     con = duckdb.connect(config={"threads": CORES})
-    report = Report(f"{rows:,} rows of many kinds, {folders} folders: ms from paths to Arrow")
+    report = Report(
+        f"{rows:,} rows of many kinds, {folders} folders, {10 * folders:,} small files, "
+        f"{5 * folders:,} columns: ms from paths to Arrow"
+    )
     ratios: dict[str, float] = {}
     for name, q in QUESTIONS.items():
         if options.only and name not in options.only:
