@@ -55,6 +55,11 @@ def arrow_of(kind: Any) -> pa.DataType:
             return PLAIN.get(name, pa.binary())
 
 
+def is_nanoseconds(arrow_type: pa.DataType) -> bool:
+    """Return True for timestamps in nanoseconds."""
+    return bool(pa.types.is_timestamp(arrow_type) and arrow_type.unit == "ns")
+
+
 def field_of(f: Any) -> pa.Field:
     """Return the Arrow field of pyiceberg's field."""
     # A variant allows null tests only, and its parts are no columns.
