@@ -178,6 +178,16 @@ def _type_of(schema: Any, number: int) -> Any:
         return None
 
 
+def path_to(field: Any, number: int) -> tuple[str, ...] | None:
+    """Return the names of struct fields below a field that lead to an id; None if none do."""
+    if field.field_id == number:
+        return ()
+    for child in getattr(field.field_type, "fields", ()):
+        if (below := path_to(child, number)) is not None:
+            return (child.name, *below)
+    return None
+
+
 def ids_of(schema: str) -> dict[str, int]:
     """Return the ids of a schema's fields by their names; those of nested fields have dots.
 
