@@ -201,6 +201,7 @@ class PlanReader:
         self.to = pa.schema([f.with_name(s.name) for f, s in zip(own, schema.fields, strict=True)])
         tasks = plan.table.tasks(plan)
         self.reader: Reader = tasks.reader
+        self.reader.require_readable(tasks.each)
         self._groups: list[list[Any]] | None = group_tasks(tasks)
 
     def __getstate__(self) -> dict[str, Any]:

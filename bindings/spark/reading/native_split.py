@@ -14,6 +14,7 @@ from skipstone.bindings.spark.reading.paths import SCHEMES, spark_path, why_unli
 from skipstone.bindings.spark.session.types import carried_type
 from skipstone.bindings.tables.delta.table import DeltaTable
 from skipstone.bindings.tables.iceberg.files import IcebergFiles
+from skipstone.bindings.tables.iceberg.manifest import require_parquet
 from skipstone.bindings.tables.iceberg.read_files import partition_of
 from skipstone.bindings.tables.parquet.declared_types import FIELD, meaning_of, noted_paths
 from skipstone.bindings.tables.parquet.file_schemas import FileSchema
@@ -284,12 +285,8 @@ def _iceberg(files: IcebergFiles, kept: list[int], columns: Sequence[str]) -> Na
         ((_, deletes),) = files.deletes.of_files(manifest, [row])
         # A file may lack the columns of its partition; their values are those of the partition.
         values = dict(partition_of(files, manifest, row, set(columns)))
-        if deletes:
-            problem = "deletes"
-        elif kind.upper() != "PARQUET":
-            problem = f"files of format {kind}"
-        else:
-            problem = why_unlisted(path)
+        require_parquet(path, kind)
+        problem = "deletes" if deletes else why_unlisted(path)
         if problem := problem or (
             "a partition value that cannot be read"
             if any(isinstance(v, str) for v in values.values())

@@ -37,6 +37,7 @@ def read_in_workers(
     """
     schema = pa.schema([plan.table.schema.field(name) for name in columns])
     tasks = plan.table.tasks(plan.only(plan.kept, list(columns)), lenient=True)
+    tasks.reader.require_readable(tasks.each)
     groups = group_tasks(tasks)
     to = carried(schema)
     with quiet():

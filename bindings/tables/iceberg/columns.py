@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
-from skipstone.bindings.tables.iceberg.fields import Leaf, TableFields
+from skipstone.bindings.tables.iceberg.fields import Leaf, TableFields, is_nanoseconds
 from skipstone.bindings.tables.iceberg.manifest import LOWER, NANS, NULLS, UPPER, VALUES, Manifest
 from skipstone.bindings.tables.iceberg.partition import Spec, concatenate, partition_raw
 from skipstone.bindings.tables.iceberg.values import typed, wide_uuids
 from skipstone.ir import compute as pc
-from skipstone.ir.arrow import arrow_of, fill, null_where, scalar_of
+from skipstone.ir.arrow import arrow_of, booleans_of, fill, int64_of, null_where, scalar_of
 from skipstone.ir.node import Path
 from skipstone.kernels.pack.columns import ColumnStatistics
 from skipstone.kernels.run.pool import run_chunks
+
+NANOS: Final = 1000  # in a microsecond
 
 
 class FileColumns(Mapping[Path, ColumnStatistics]):
@@ -72,6 +75,8 @@ class FileColumns(Mapping[Path, ColumnStatistics]):
             low, high = (null_where(has_nan, b) for b in (low, high))
         if leaf.kind == "UUIDType":
             low, high = _certain_uuids(*wide_uuids(low, high))
+        if high is not None and is_nanoseconds(leaf.type):
+            high = _to_end_of_microsecond(high)
         rows = arrow_of(files.rows, files.rows >= 0)
         if len(leaf.path) > 1:
             return ColumnStatistics(
@@ -121,6 +126,17 @@ def _certain_uuids(
     if high is not None:
         high = null_where(pc.less(high, half), high)
     return low, high
+
+
+def _to_end_of_microsecond(high: pa.Array) -> pa.Array:
+    """Widen maxima in nanoseconds that a writer may have cut to microseconds, as pyiceberg does.
+
+    Source: seen in pyiceberg 0.12, whose `StatsAggregator` takes bounds through Python's datetime.
+    """
+    ticks, last = int64_of(high.view(pa.int64())), np.iinfo(np.int64).max
+    end = np.where(ticks > last - (NANOS - 1), last, ticks + (NANOS - 1))
+    widened = np.where(ticks % NANOS == 0, end, ticks)
+    return arrow_of(widened, booleans_of(pc.is_valid(high))).view(high.type)
 
 
 def _bounds(files: Manifest, number: int, leaf: Leaf) -> pa.Array | None:

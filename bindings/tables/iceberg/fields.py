@@ -55,6 +55,11 @@ def arrow_of(kind: Any) -> pa.DataType:
             return PLAIN.get(name, pa.binary())
 
 
+def is_nanoseconds(arrow_type: pa.DataType) -> bool:
+    """Return True for timestamps in nanoseconds."""
+    return bool(pa.types.is_timestamp(arrow_type) and arrow_type.unit == "ns")
+
+
 def field_of(f: Any) -> pa.Field:
     """Return the Arrow field of pyiceberg's field."""
     # A variant allows null tests only, and its parts are no columns.
@@ -171,6 +176,16 @@ def _type_of(schema: Any, number: int) -> Any:
         return schema.find_type(number)
     except ValueError:
         return None
+
+
+def path_to(field: Any, number: int) -> tuple[str, ...] | None:
+    """Return the names of struct fields below a field that lead to an id; None if none do."""
+    if field.field_id == number:
+        return ()
+    for child in getattr(field.field_type, "fields", ()):
+        if (below := path_to(child, number)) is not None:
+            return (child.name, *below)
+    return None
 
 
 def ids_of(schema: str) -> dict[str, int]:

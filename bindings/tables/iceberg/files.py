@@ -140,12 +140,16 @@ class IcebergFiles(CompleteTable):
         """Return for each file whether its minimum and its maximum occur in live rows.
 
         Partition values do. Other bounds do in files without deletes, for types that writers do not
-        truncate.
+        truncate; pyiceberg cuts nanoseconds.
 
         Source: Iceberg, `AggregateEvaluator`.
         """
         leaf = self.statistics.leaf(path)
-        exact = leaf is not None and leaf.dtype.kind not in (Kind.STRING, Kind.BINARY)
+        exact = (
+            leaf is not None
+            and leaf.dtype.kind not in (Kind.STRING, Kind.BINARY)
+            and leaf.dtype.unit != "ns"
+        )
         if path[0] not in self.partition_columns:
             occurs = self._all_live & exact
         else:

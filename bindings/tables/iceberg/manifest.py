@@ -260,6 +260,23 @@ def _comparable(
     return list((stored if known is None else null_where(arrow_of(~known), stored)).to_pylist())
 
 
+def require_parquet(path: str, kind: str) -> None:
+    """Check that a file is Parquet.
+
+    Args:
+        path: The file.
+        kind: Its format, as a manifest names it.
+
+    Raises:
+        SourceError: it is of another format.
+    """
+    if kind.upper() != "PARQUET":
+        raise SourceError(
+            f"{path}: the file is of format {kind}; expected PARQUET. Plan with this table, "
+            "and read it with another engine."
+        )
+
+
 # Reading.
 
 _cache: Final[ManifestCache[Manifest]] = ManifestCache()

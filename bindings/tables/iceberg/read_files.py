@@ -21,8 +21,8 @@ from skipstone.bindings.tables.iceberg.conform import (
     within,
 )
 from skipstone.bindings.tables.iceberg.deletes import FILE_PATH, FILE_POSITION, Delete
-from skipstone.bindings.tables.iceberg.fields import TableFields, field_of
-from skipstone.bindings.tables.iceberg.manifest import Manifest
+from skipstone.bindings.tables.iceberg.fields import TableFields, field_of, path_to
+from skipstone.bindings.tables.iceberg.manifest import Manifest, require_parquet
 from skipstone.bindings.tables.iceberg.partition import partition_values
 from skipstone.bindings.tables.iceberg.removed import (
     deleted_positions,
@@ -170,6 +170,14 @@ class FileReader(Reader):
             out += list(self.read(task)) if rows is None else rows
         return out
 
+    def require_readable(self, tasks: Sequence[FileTask]) -> None:
+        """Check that the files of some tasks, and the deletes that apply to them, are Parquet."""
+        for task in tasks:
+            require_parquet(task.path, task.kind)
+            for d in task.deletes:
+                if not d.vector and d.format.upper() != "PUFFIN":  # which `read` refuses
+                    require_parquet(d.path, d.format)
+
     def judge_pages(self, tasks: Sequence[FileTask]) -> Iterator[FilePages]:
         """Yield the row ranges of each file that remain after page pruning."""
         schema = _schema(self.fields.iceberg.fields)
@@ -259,11 +267,7 @@ class FileReader(Reader):
                 mapping.
         """
         fields = list(fields)
-        if kind.upper() != "PARQUET":
-            raise SourceError(
-                f"{path}: the file is of format {kind}; expected PARQUET. Plan with this table, "
-                "and read it with another engine."
-            )
+        require_parquet(path, kind)
         schema = _schema(fields)
         try:
             with self.storage.new_input(path).open() as source:
@@ -359,7 +363,7 @@ class FileReader(Reader):
             if name is None:
                 continue
             for top in schema.fields:
-                if (below := _path_to(top, number)) is not None:
+                if (below := path_to(top, number)) is not None:
                     return top, below
         raise SourceError(
             f"{d.path}: the equality delete compares the column {number}, which no schema of the "
@@ -380,16 +384,6 @@ def _missing_value(f: Any, task: FileTask) -> pa.Scalar:
 
 def _schema(fields: Iterable[Any]) -> pa.Schema:
     return pa.schema(list(map(field_of, fields)))
-
-
-def _path_to(field: Any, number: int) -> tuple[str, ...] | None:
-    """Return the names of struct fields below a field that lead to an id; None if none do."""
-    if field.field_id == number:
-        return ()
-    for child in getattr(field.field_type, "fields", ()):
-        if (below := _path_to(child, number)) is not None:
-            return (child.name, *below)
-    return None
 
 
 def _required(f: Any) -> pa.Scalar:

@@ -15,7 +15,7 @@ from tests.support.spark.compare import rows
 from tests.support.spark.opened import files_opened
 from tests.support.spark.session import QUIET
 from tests.support.tables.delta_log import Log, Written, delta_schema, rows_of
-from tests.support.tables.iceberg_tables import append, make, position_deletes
+from tests.support.tables.iceberg_tables import append, commit, data_file, make, position_deletes
 
 pytestmark = pytest.mark.filterwarnings(QUIET)
 NAN = float("nan")
@@ -238,3 +238,21 @@ def test_iceberg_deletes_and_evolution(spark, iceberg):
         2,
         4,
     ]
+
+
+@pytest.mark.parametrize("how", ["auto", "native", "python"])
+def test_iceberg_files_of_other_formats_are_refused_at_once(spark, iceberg, how):
+    """No reader of ours can read them, so the driver says it, and no worker fails later."""
+    orc = data_file("/a.orc", ("c",), format="ORC")
+    table = ss.scan_iceberg(commit(iceberg, [orc]))
+    with pytest.raises(ss.SourceError, match=r"/a\.orc: .* format ORC; expected PARQUET"):
+        read(spark, table, how=how)
+    assert read(spark, table, "p = 'b'", how=how).count() == 10
+
+
+def test_iceberg_deletes_of_other_formats_are_refused_at_once(spark, iceberg):
+    avro = data_file("/d.avro", ("a",), 1, 1, "AVRO")
+    table = ss.scan_iceberg(commit(iceberg, [avro], 1))
+    with pytest.raises(ss.SourceError, match=r"/d\.avro: .* format AVRO; expected PARQUET"):
+        read(spark, table, "p = 'a'")
+    assert read(spark, table, "p = 'b'").count() == 10
