@@ -17,7 +17,7 @@ from tests.support.cuda.emulated import device  # noqa: F401
 from tests.support.cuda.interpreted import interpreted  # noqa: F401
 from tests.support.cuda.where import where  # noqa: F401
 from tests.support.spark.session import connect, spark  # noqa: F401
-from tests.support.spark.takers import takes_spark
+from tests.support.spark.takers import scope_of
 from tests.support.statistics.levels import eager  # noqa: F401
 
 spec.checks_programs = True
@@ -80,13 +80,15 @@ def pytest_terminal_summary(terminalreporter):
 def pytest_xdist_make_scheduler(config, log):
     """Let one worker run all tests of Spark, so that one Java serves them; others share the rest.
 
+    Files that mark their tests as `xdist_group` go to one worker as well.
+
     pytest-xdist 3.8 has groups of its own (`--dist loadgroup`), which do nothing under pytest 9.2.
     """
     from xdist.scheduler import LoadScopeScheduling
 
     class Scheduling(LoadScopeScheduling):
         def _split_scope(self, nodeid):
-            return "spark" if takes_spark(nodeid) else nodeid
+            return scope_of(nodeid)
 
         def mark_test_complete(self, node, item_index, duration=0):
             super().mark_test_complete(node, item_index, duration)

@@ -1,4 +1,4 @@
-"""Find the tests that take a session of Spark, without importing them."""
+"""Find the tests that share a session of Spark, or a server, without importing them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,19 @@ from typing import Final
 
 SESSIONS: Final = frozenset({"spark", "connect"})
 ROOT: Final = Path(__file__).parents[3]
+
+
+def scope_of(nodeid: str) -> str:
+    """Return the name that tests share if one process is to run them."""
+    file, _, _ = nodeid.partition("::")
+    if takes_spark(nodeid):
+        return "spark"
+    return file if _is_group(file) else nodeid
+
+
+@cache
+def _is_group(file: str) -> bool:
+    return "xdist_group" in (ROOT / file).read_text(encoding="utf-8")
 
 
 def takes_spark(nodeid: str) -> bool:
