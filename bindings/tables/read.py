@@ -114,20 +114,17 @@ def files_at_once() -> int:
     return max(1, min(MOST_FILES, limit // (4 * (threads() + 1))))
 
 
-def together(
-    sized: Iterable[tuple[T, float]], limit: float, alike: Callable[[T, T], bool] | None = None
-) -> Iterator[list[T]]:
+def together(sized: Iterable[tuple[T, float]], limit: float) -> Iterator[list[T]]:
     """Yield neighbouring tasks in groups that do not exceed a size, except alone.
 
     Args:
         sized: The tasks, and the size of each.
         limit: The largest size of a group.
-        alike: Says whether a task may join the group that begins with another; None: always.
     """
     group: list[T] = []
     size = 0.0
     for task, own in sized:
-        if group and (size + own > limit or (alike is not None and not alike(group[0], task))):
+        if group and size + own > limit:
             yield group
             group, size = [], 0.0
         group.append(task)

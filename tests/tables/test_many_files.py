@@ -10,6 +10,7 @@ import pytest
 
 import skipstone as ss
 from skipstone.bindings.tables import read
+from skipstone.bindings.tables.delta.read_files import FileReader
 from skipstone.bindings.tables.parquet import read_groups
 from skipstone.bindings.tables.read import MOST_FILES, files_at_once
 from tests.support.tables.pages import compile_loops
@@ -92,3 +93,60 @@ def test_how_many_files_are_open_at_once(limit, threads, files, monkeypatch):
 def test_systems_without_a_limit(monkeypatch):
     monkeypatch.setitem(sys.modules, "resource", None)
     assert files_at_once() == MOST_FILES
+
+
+@pytest.mark.parametrize("where", [None, "k % 3 = 1", "k < 100", "f > 5", "extra IS NULL"])
+@pytest.mark.parametrize("reader", ["arrow", "polars"])
+def test_files_of_two_schemas_are_read_together(where, reader, tmp_path, monkeypatch):
+    """Rows stay in the order of files, which have one of two schemas by turns."""
+    parts = []
+    for i in range(30):
+        k = range(7 * i, 7 * i + 7)
+        part = pa.table({"k": k, "f": [v / 8 for v in k], "s": [f"s{v}" for v in k]})
+        if i % 2:
+            part = part.select(["s", "f", "k"]).append_column("extra", pa.array(k))
+        pq.write_table(part, tmp_path / f"{i:02}.parquet")
+        parts.append(part)
+    counts, inner = [], read_groups.read_files
+
+    def counted(files, *args, **options):
+        counts.append(len(files))
+        return inner(files, *args, **options)
+
+    monkeypatch.setattr(read_groups, "read_files", counted)
+    table = ss.scan_parquet(tmp_path)
+    every = pa.concat_tables(parts, promote_options="default").select(["k", "extra", "s"])
+    keep = {
+        None: lambda k, extra: True,
+        "k % 3 = 1": lambda k, extra: k % 3 == 1,
+        "k < 100": lambda k, extra: k < 100,
+        "f > 5": lambda k, extra: k > 40,
+        "extra IS NULL": lambda k, extra: extra is None,
+    }[where]
+    expected = [row for row in every.to_pylist() if keep(row["k"], row["extra"])]
+    plan = table.plan(where, columns=["k", "extra", "s"])
+    assert plan.to_arrow(reader=reader).to_pylist() == expected
+    assert len(counts) <= 4  # one for each schema and verdict
+    assert plan.to_arrow(reader=reader).to_pylist() == expected  # by the rows that are known
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_delta_files_of_two_verdicts_are_read_together(refused, tmp_path, monkeypatch):
+    """Rows stay in the order of files, be it that some of them are read by another reader."""
+    for i in range(12):
+        first = 10 * i if i % 2 else 995
+        part = pa.table({"k": range(first, first + 10), "i": [i] * 10})
+        deltalake.write_deltalake(str(tmp_path), part, mode="append")
+    inner = FileReader._open
+
+    def opened(self, task, heads):
+        if refused and sum(task.action["path"].encode()) % 3 == 0:
+            raise ValueError("it is read by row groups")
+        return inner(self, task, heads)
+
+    monkeypatch.setattr(FileReader, "_open", opened)
+    table = ss.scan_delta(tmp_path)
+    every = table.plan().to_arrow().to_pylist()
+    assert len({row["i"] for row in every}) == 12
+    rows = table.plan("k < 1000").to_arrow().to_pylist()
+    assert rows == [row for row in every if row["k"] < 1000]

@@ -170,9 +170,9 @@ class FileReader(Reader):
         stored = [name for name in described if name not in self.fields.partitions]
         names = Names(file, self.fields.mapped, self.by_id)
         at = {name: names.position(described[name]) for name in stored}
-        types = self.fields.schema
+        own_names, types = file.names, self.fields.schema
         return _Columns(
-            {name: file.names[i] for name, i in at.items() if i is not None},
+            {name: own_names[i] for name, i in at.items() if i is not None},
             {name: pa.nulls(1, types.field(name).type)[0] for name, i in at.items() if i is None},
             [name for name in described if name in self.fields.partitions],
             lambda name, values: self._converted(values, described[name]),

@@ -96,13 +96,14 @@ def columns_of(
         raise ValueError("columns have neither ids nor a name mapping")
     by_id = columns_by_id(file, mapping if without_ids else None)
     found = {f.name: (f, *by_id[f.field_id]) for f in fields if f.field_id in by_id}
+    names = file.names
 
     def convert(name: str, values: pa.Array) -> pa.Array:
         f, at, below = found[name]
         return conform(values, file.field(at).type, f.field_type, below)
 
     return FileColumns(
-        {name: file.names[at] for name, (_, at, _) in found.items()},
+        {name: names[at] for name, (_, at, _) in found.items()},
         [f for f in fields if f.name not in found],
         convert,
     )

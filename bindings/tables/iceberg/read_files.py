@@ -281,7 +281,8 @@ class FileReader(Reader):
                     )
                 own = columns_by_id(file.schema_arrow, mapping)
                 found = [own[f.field_id][0] for f in fields if f.field_id in own]
-                names = list(dict.fromkeys(file.schema_arrow.names[at] for at in found))
+                own_names = file.schema_arrow.names
+                names = list(dict.fromkeys(own_names[at] for at in found))
                 for batch in batches_of(file, path, names):
                     by_id = columns_by_id(batch.schema, mapping)
                     columns = []

@@ -52,7 +52,7 @@ class GroupTask(NamedTuple):
 def units_of(
     tasks: Iterable[GroupTask], columns: Collection[str] | None, rows: int = ARROW_ROWS
 ) -> Iterator[list[GroupTask]]:
-    """Return row groups to read together: neighbours of one schema and verdict.
+    """Return row groups to read together, neighbours.
 
     Their rows and bytes are limited, to limit memory and to let threads share a large file.
 
@@ -67,7 +67,7 @@ def units_of(
         for task in _with_pages_located(tasks)
         for part, size in _split(task, columns, rows)
     )
-    return together(parts, 1, _alike)
+    return together(parts, 1)
 
 
 def _with_pages_located(tasks: Iterable[GroupTask]) -> Iterator[GroupTask]:
@@ -84,7 +84,7 @@ def _split(
 ) -> Iterator[tuple[GroupTask, float]]:
     """Yield a task in parts that fit into one unit, with their sizes; a unit has the size 1."""
     if task.parsed is None:
-        yield task, 0.0
+        yield task, 1.0
         return
     nbytes = _nbytes(task, columns)  # first: it also finds how many rows there are
     if len(task.groups) == 1:
@@ -133,12 +133,3 @@ def count_groups(tasks: Sequence[GroupTask]) -> int:
 def track_of(phase: str, tasks: Sequence[GroupTask]) -> Track:
     """Return the progress of a phase that does all row groups of tasks."""
     return Track(phase, count_groups(tasks), "row groups")
-
-
-def _alike(a: GroupTask, b: GroupTask) -> bool:
-    return (
-        a.parsed is not None
-        and b.parsed is not None
-        and a.parsed.head is b.parsed.head
-        and a.filtered == b.filtered
-    )

@@ -31,7 +31,12 @@ from skipstone.bindings.tables.parquet.group_tasks import (
 from skipstone.bindings.tables.parquet.heads import schema_of
 from skipstone.bindings.tables.parquet.pages.decoders import uses_polars
 from skipstone.bindings.tables.parquet.pages.ranges import Ranges
-from skipstone.bindings.tables.parquet.pages.read_pages import FileRead, read_files
+from skipstone.bindings.tables.parquet.pages.read_pages import (
+    FileRead,
+    groups_of,
+    joined,
+    read_files,
+)
 from skipstone.bindings.tables.partitions import partition_column
 from skipstone.bindings.tables.read import Reader, RowSelection, Tasks, batches_of, read_in_order
 from skipstone.bindings.tables.table_columns import (
@@ -149,19 +154,34 @@ class GroupReader(Reader):
 
     def _read_together(self, tasks: Sequence[GroupTask]) -> list[pa.RecordBatch]:
         """Return the wanted rows of tasks: by pages if that is possible, else by row groups."""
+        alike = groups_of(tasks, lambda task: (id(task.parsed and task.parsed.head), task.filtered))
+        if len(alike) == 1:
+            return [batch for own in self._read_alike(tasks, apart=False) for batch in own]
+        each = {
+            id(task): own for t in alike for task, own in zip(t, self._read_alike(t), strict=True)
+        }
+        return joined([each[id(task)] for task in tasks])
+
+    def _read_alike(
+        self, tasks: Sequence[GroupTask], *, apart: bool = True
+    ) -> list[list[pa.RecordBatch]]:
+        """Return the wanted rows of each of several tasks of one schema and verdict.
+
+        `apart=False` lets the rows of all tasks stand at the first one.
+        """
         try:
-            rows = self._by_pages(tasks)
+            rows = self._by_pages(tasks, apart)
         except (OSError, pa.ArrowException, ValueError, IndexError) as e:
             if isinstance(e, StaleFile | UnsupportedForm):
                 raise
             logs.fallback(f"{tasks[0].path}: read by row groups, not pages ({describe_error(e)})")
             rows = None  # Arrow decides whether it is damaged, and raises
-        if rows is not None:
-            return rows
-        return [batch for task in tasks for batch in self._by_row_groups(task)]
+        return [list(self._by_row_groups(task)) for task in tasks] if rows is None else rows
 
-    def _by_pages(self, tasks: Sequence[GroupTask]) -> list[pa.RecordBatch] | None:
-        """Return the wanted rows of tasks of one verdict; None if they cannot be read by pages.
+    def _by_pages(
+        self, tasks: Sequence[GroupTask], apart: bool
+    ) -> list[list[pa.RecordBatch]] | None:
+        """Return the wanted rows of alike tasks; None if they cannot be read by pages.
 
         Raises:
             StaleFile: a file is not the one that was planned.
@@ -173,7 +193,7 @@ class GroupReader(Reader):
         ):
             return None
         with self._opened(tasks) as (files, fields, filtered):
-            return read_files(files, fields, self.wanted, filtered=filtered)
+            return read_files(files, fields, self.wanted, filtered=filtered, apart=apart)
 
     def judge_pages(self, tasks: Sequence[GroupTask]) -> Iterator[FilePages]:
         """Yield the row ranges that page statistics leave; neighbours are judged together."""
@@ -181,7 +201,13 @@ class GroupReader(Reader):
         return read_in_order(self._judge_together, units_of(tasks, None), track, count_groups)
 
     def _judge_together(self, tasks: Sequence[GroupTask]) -> list[FilePages]:
-        """Return the row ranges that remain after page pruning, for tasks of one verdict.
+        """Return the row ranges that remain after page pruning."""
+        alike = groups_of(tasks, lambda task: (id(task.parsed and task.parsed.head), task.filtered))
+        each = {id(task): p for t in alike for task, p in zip(t, self._judge_alike(t), strict=True)}
+        return [each[id(task)] for task in tasks]
+
+    def _judge_alike(self, tasks: Sequence[GroupTask]) -> list[FilePages]:
+        """Return the row ranges that remain after page pruning, for alike tasks.
 
         Raises:
             SourceError: a file cannot be read, or is not the file that was planned.

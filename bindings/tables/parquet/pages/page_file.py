@@ -225,18 +225,17 @@ def _end(
         masks: Its page in each row group.
     """
     row_groups: list[bytes] = []
-    metadata = functools.cache(_metadata_of)
     starts, at_mask = iter(edges), edges[-1]
     for i, group in enumerate(groups):
         values = group.parts[0].values
         chunks = [
-            _chunk(metadata(name, leaf.physical, part.codec), part, at)
+            _chunk(_metadata_of(name, leaf.physical, part.codec), part, at)
             for (name, leaf), part, at in zip(columns, group.parts, starts, strict=False)
         ]
         if mask is not None:
             nbytes = len(masks[i])
             page = ChunkPart(UNCOMPRESSED, values, nbytes, [(0, nbytes)])
-            chunks.append(_chunk(metadata(mask, BOOLEAN, page.codec), page, at_mask))
+            chunks.append(_chunk(_metadata_of(mask, BOOLEAN, page.codec), page, at_mask))
             at_mask += nbytes
         unpacked = sum(part.unpacked for part in group.parts)
         head = CHUNKS + t.list_head(STRUCT, len(chunks))
@@ -259,6 +258,7 @@ def _end(
     return b"".join((footer, struct.pack("<I", len(footer)), MAGIC))
 
 
+@functools.lru_cache(maxsize=1 << 13)
 def _metadata_of(name: str, physical: int, codec: int) -> bytes:
     """Return the first fields of a chunk's metadata."""
     return t.write_struct(

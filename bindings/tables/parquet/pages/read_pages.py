@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
 from skipstone.bindings.predicates.predicate import PruningPredicate
@@ -69,6 +70,7 @@ class FileTask(Protocol):
         ...
 
 
+T = TypeVar("T")
 Task = TypeVar("Task", bound=FileTask)
 Open = Callable[[Task, Heads], tuple[pa.NativeFile, FileRead]]
 
@@ -78,7 +80,7 @@ def read_by_pages(
 ) -> list[list[pa.RecordBatch] | None]:
     """Return the wanted rows of files; None for those that cannot be read by pages.
 
-    Neighbours whose footers share a head are read together. Their rows stand at the first of them.
+    Files whose footers share a head are read together. Their rows may stand at the first of them.
 
     Args:
         open_file: Opens the file of a task and reads its footer.
@@ -102,40 +104,62 @@ def read_by_pages(
                 continue
             files.append(file)
 
-        def alike(i: int) -> object:
-            one = files[i]
-            return None if one is None else (id(one.parsed.head), tasks[i].filtered)
-
-        for key, members in itertools.groupby(range(len(tasks)), alike):
-            numbers = list(members)
-            if key is None:
-                continue
-            needed = wanted.needed(tasks[numbers[0]].filtered)
+        opened = {i: one for i, one in enumerate(files) if one is not None}
+        alike = groups_of(opened, lambda i: (id(opened[i].parsed.head), tasks[i].filtered))
+        apart = len(alike) > 1 or len(opened) < len(files)
+        for numbers in alike:
+            filtered = tasks[numbers[0]].filtered
+            needed = wanted.needed(filtered)
             fields = [f for f in schema if f.name in needed]
-            found = [one for i in numbers if (one := files[i]) is not None]
+            found = [opened[i] for i in numbers]
             try:
-                rows = read_files(found, fields, wanted, filtered=tasks[numbers[0]].filtered)
+                rows = read_files(found, fields, wanted, filtered=filtered, apart=apart)
             except UnsupportedForm:
                 raise
             except UNREADABLE:
                 continue
             if rows is not None:
-                out[numbers[0]] = rows
-                for i in numbers[1:]:
-                    out[i] = []
+                for i, own in zip(numbers, rows, strict=True):
+                    out[i] = own
+    every = [one for one in out if one is not None]
+    if len(every) == len(out):
+        return [joined(every), *([] for _ in tasks[1:])]
     return out
 
 
+def groups_of(members: Iterable[T], key: Callable[[T], Hashable]) -> list[list[T]]:
+    """Return groups of equal keys, each in order; they need not be neighbours."""
+    out: dict[Hashable, list[T]] = {}
+    for one in members:
+        out.setdefault(key(one), []).append(one)
+    return list(out.values())
+
+
+def joined(apart: Sequence[Sequence[pa.RecordBatch]]) -> list[pa.RecordBatch]:
+    """Return the rows of several files one after another; small batches become larger ones."""
+    batches = [batch for own in apart for batch in own if batch.num_rows]
+    if sum(b.num_rows for b in batches) >= len(batches) * FEW_ROWS or len(batches) < 2:
+        return batches
+    rows = pa.Table.from_batches(batches).combine_chunks()
+    return rows.to_batches(BATCH_ROWS)  # type: ignore[no-any-return]
+
+
 def read_files(
-    files: Sequence[FileRead], fields: Sequence[pa.Field], wanted: RowSelection, *, filtered: bool
-) -> list[pa.RecordBatch] | None:
-    """Return the wanted rows of files; None if they cannot be read by pages.
+    files: Sequence[FileRead],
+    fields: Sequence[pa.Field],
+    wanted: RowSelection,
+    *,
+    filtered: bool,
+    apart: bool = False,
+) -> list[list[pa.RecordBatch]] | None:
+    """Return the wanted rows of each of several files; None if they cannot be read by pages.
 
     Args:
         files: The files. They share the head of their footers, and the names of columns.
         fields: The table's columns that are needed.
         wanted: The rows and columns to return.
         filtered: True if the rows are judged by the condition.
+        apart: False lets the rows of all files stand at the first one.
 
     Raises:
         UnsupportedForm: the rows cannot be judged here.
@@ -147,18 +171,37 @@ def read_files(
     leaves = _leaves_of(first, fields)
     whole = {f.name for f in fields if f.name in first.own_names and f.name not in leaves}
     groups: list[RowGroup] = []
-    for file in files:
-        found = row_groups_of(file, leaves)
-        if found is None:
+    file_of: dict[int, int] = {}
+    for i, file in enumerate(files):
+        own = row_groups_of(file, leaves)
+        if own is None:
             return None
-        groups += found
+        groups += own
+        file_of |= {id(g): i for g in own}
     types = {f.name: f.type for f in fields}
     head = common_head([file.parsed.head for file in files])
     rows = PagedRowGroups(head, leaves, types, groups, wanted.reader, whole)
+    found = None
     if wanted.predicate is not None and filtered:
         found = _filter(rows, groups, fields, wanted, wanted.predicate)
-        if found is not None:
-            return found
+    if found is None:
+        found = _wanted_columns(rows, fields, wanted)
+    if not apart or not found:
+        return [found, *([] for _ in files[1:])]
+    counts = np.zeros(len(files), np.int64)
+    for window, count in zip(rows.windows, rows.matches_by_window(), strict=True):
+        counts[file_of[id(window.group)]] += count
+    table, stops = pa.Table.from_batches(found), np.cumsum(counts).tolist()
+    return [
+        table.slice(stop - count, count).to_batches()
+        for stop, count in zip(stops, counts.tolist(), strict=True)
+    ]
+
+
+def _wanted_columns(
+    rows: PagedRowGroups, fields: Sequence[pa.Field], wanted: RowSelection
+) -> list[pa.RecordBatch]:
+    """Return the wanted columns of the candidate rows."""
     if not rows.candidates.count:
         return []
     rows.fetch([name for name in wanted.columns if rows.is_stored(name)])

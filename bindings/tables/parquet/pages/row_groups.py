@@ -117,6 +117,13 @@ class PagedRowGroups:
         """The ranges of rows that pages leave, ascending."""
         return self._windows
 
+    def matches_by_window(self) -> list[int]:
+        """Return the number of candidate rows in each window."""
+        stops = np.cumsum([0, *(w.rows for w in self._windows)])
+        if self.candidates.positions is None:
+            return np.diff(stops).tolist()  # type: ignore[no-any-return]
+        return np.diff(np.searchsorted(self.candidates.positions, stops)).tolist()  # type: ignore[no-any-return]
+
     def is_stored(self, name: str) -> bool:
         """Return True if the files have a column."""
         return name in self.leaves or name in self.whole
