@@ -59,16 +59,17 @@ def partition_values(
 
     Returns:
         The values, null where they are NULL or unknown; and a boolean array, True where they are
-        NULL: where the text is absent or empty.
+        NULL: where the text is absent, or is empty and the type is neither STRING nor BINARY.
     """
     texts = texts if isinstance(texts, pa.ChunkedArray) else pa.chunked_array([texts])
-    empty = pc.or_kleene(pc.is_null(texts), pc.equal(texts, EMPTY))
+    absent = pc.is_null(texts)
     if pa.types.is_string(arrow_type):
-        return null_where(empty, texts), empty
+        return texts, absent
     if pa.types.is_binary(arrow_type):
         # Spark reads the bytes of the text. A text beyond ASCII may stand for other bytes.
-        readable = pc.and_(pc.string_is_ascii(texts), pc.invert(empty))
-        return cast_or_null(null_where(pc.invert(readable), texts), arrow_type), empty
+        readable = pc.string_is_ascii(texts)
+        return cast_or_null(null_where(pc.invert(readable), texts), arrow_type), absent
+    empty = pc.or_kleene(absent, pc.equal(texts, EMPTY))
     # Few texts are distinct, so each is cast once.
     coded = pc.dictionary_encode(texts).unify_dictionaries()
     out = []

@@ -323,8 +323,11 @@ class DeltaStatistics(Mapping[str, "Column"]):
     def _of_partition(self, leaf: LeafField, statistic: str, text: Column) -> Column:
         """Return a statistic of a partition column, from the text of its single value."""
         F, value = self._F, self._value(leaf, text)
-        empty = text.isNull() | (text == "")
-        readable = F.when(empty | value.isNotNull(), F.lit(1))
+        empty, readable = text.isNull() | (text == ""), text.isNull() | value.isNotNull()
+        # Other readers take an empty text for NULL, so whether it is NULL is unknown.
+        is_text = from_arrow(leaf.type).kind in (Kind.STRING, Kind.BINARY)
+        unclear = F.coalesce(text == "", F.lit(False))
+        readable = F.when(readable & ~unclear if is_text else empty | readable, F.lit(1))
         match statistic:
             case "null_count":
                 return (readable * empty.cast("int")).cast("bigint")
@@ -342,11 +345,11 @@ class DeltaStatistics(Mapping[str, "Column"]):
         """Return the single value of a file; NULL if it is NULL or no value of the type."""
         F, dtype, to = self._F, from_arrow(leaf.type), spark_type_of(leaf)
         if dtype.kind is Kind.STRING:
-            return F.when(text != "", text)
+            return text
         word = F.btrim(text, F.lit(ASCII_BLANKS))
         match dtype.kind:
             case Kind.BINARY:
-                return F.when((text != "") & text.rlike(r"^[\x00-\x7f]*$"), text.cast("binary"))
+                return F.when(text.rlike(r"^[\x00-\x7f]*$"), text.cast("binary"))
             case Kind.INT:
                 return F.when(word.rlike(r"^[+-]?[0-9]+$"), word.try_cast(to))
             case Kind.FLOAT:

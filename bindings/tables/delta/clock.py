@@ -21,7 +21,7 @@ import pyarrow as pa
 from skipstone.bindings.tables.delta.generation import SHORT, Cell, Turn
 from skipstone.bindings.tables.partition_values import is_zoned, partition_values
 from skipstone.ir import compute as pc
-from skipstone.ir.arrow import arrow_of, booleans_of, int64_of, python_array
+from skipstone.ir.arrow import arrow_of, booleans_of, fill, int64_of, python_array
 from skipstone.ir.functions.dates import HOUR, STEPS, month_start, months, truncate_days
 from skipstone.ir.zones import DAY, FARTHEST, SETTLED
 from skipstone.kernels.pack.bounds import Given
@@ -93,7 +93,8 @@ def bounds_from_times(
     for form, texts, own in generated:
         values, empty = partition_values(texts, own, "UTC")
         null |= np.asarray(empty)
-        present |= booleans_of(pc.is_valid(values))
+        # An empty text may stand for NULL; no form gives it.
+        present |= booleans_of(pc.and_(pc.is_valid(values), fill(pc.not_equal(texts, ""), False)))
         if isinstance(form, Turn):
             turns[form.unit] = _numbers(values)
             continue

@@ -287,7 +287,11 @@ def _float_bounds(values: Given, leaf: LeafField, *, high: bool) -> Given:
 def partition_raw(texts: Given, arrow_type: pa.DataType, timezone: str) -> ColumnStatistics:
     """Return the statistics of a partition column: all rows of a file have one value, or NULL.
 
-    A text that is not a value of the type is unknown.
+    A text that is not a value of the type is unknown. An empty text is a value of STRING and BINARY
+    to Spark, and NULL to other readers, so whether it is NULL is unknown.
     """
     values, empty = partition_values(texts, arrow_type, timezone)
-    return constant_statistics(values, pc.and_(pc.is_null(values), pc.invert(empty)))
+    unreadable = pc.and_(pc.is_null(values), pc.invert(empty))
+    if pa.types.is_string(arrow_type) or pa.types.is_binary(arrow_type):
+        unreadable = pc.or_(unreadable, fill(pc.equal(texts, scalar_of("", pa.string())), False))
+    return constant_statistics(values, unreadable)

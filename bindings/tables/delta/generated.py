@@ -201,7 +201,8 @@ def bounds_from_same(texts: Given, arrow_type: pa.DataType) -> ColumnStatistics:
     if not (pa.types.is_string(arrow_type) or pa.types.is_binary(arrow_type)):
         return raw
     assert raw.min is not None
-    blank = pc.if_else(pc.equal(raw.null_count, 1), b"", raw.min.cast(pa.large_binary()))
+    is_null = fill(pc.equal(raw.null_count, 1), False)
+    blank = pc.if_else(is_null, b"", raw.min.cast(pa.large_binary()))
     return ColumnStatistics(
         blank, blank, pc.if_else(pc.equal(raw.null_count, 0), 0, None), raw.row_count
     )

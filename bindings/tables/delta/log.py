@@ -194,22 +194,56 @@ def version_at(
         ((int(m[1]), i) for i in listed if (m := COMMIT.fullmatch(i.base_name))),
         key=lambda pair: pair[0],
     )
-    before = [v for v, i in commits if _commit_time(i, fs) <= when.timestamp() * 1000]
-    if not before:
+    found = _last_before(commits, fs, when)
+    if found is None:
         raise SourceError(
             f"{uri}: no version is as old as {when.isoformat()}; the oldest remaining commit is "
             f"{commits[0][0] if commits else 'none'}"
         )
-    return before[-1]
+    return found
 
 
-def _commit_time(commit: pafs.FileInfo, fs: pafs.FileSystem) -> float:
-    """Return a commit's time in ms since 1970: its inCommitTimestamp, or its file's time."""
+def _last_before(
+    commits: Sequence[tuple[int, pafs.FileInfo]], fs: pafs.FileSystem, when: datetime.datetime
+) -> int | None:
+    """Return the last version at or before a time, as Delta counts the times of commits.
+
+    If the newest commit has an inCommitTimestamp, this is its time, and so for those before it, up
+    to the first without one. Of the others, the time is that of the file in whole milliseconds, or
+    a millisecond after the previous commit's if that is later: copies of files may have the same
+    time, or times in another order.
+
+    Args:
+        commits: Versions and their commits, oldest first.
+        fs: The file system that holds them.
+        when: The time.
+
+    Source: Delta Lake, `DeltaHistoryManager`.
+    """
+    # A float of seconds would be a little less than some milliseconds.
+    wanted, count = (when - EPOCH) // MILLISECOND, len(commits)
+    while count and (stamp := _stamp_in(commits[count - 1][1], fs)) is not None:
+        count -= 1
+        if stamp <= wanted:
+            return commits[count][0]
+    found, last = None, None
+    for version, file in commits[:count]:
+        own = (file.mtime_ns or 0) // 10**6
+        last = own if last is None else max(own, last + 1)
+        if last <= wanted:
+            found = version
+    return found
+
+
+def _stamp_in(commit: pafs.FileInfo, fs: pafs.FileSystem) -> int | None:
+    """Return a commit's inCommitTimestamp; None if it has none."""
     with fs.open_input_stream(commit.path) as f:
         m = COMMIT_TIMESTAMP.search(f.read(1 << 16))
-    return float(m[1]) if m else commit.mtime_ns / 1e6
+    return int(m[1]) if m else None
 
 
+EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+MILLISECOND: Final = datetime.timedelta(milliseconds=1)
 COMMIT_TIMESTAMP: Final = re.compile(rb'"inCommitTimestamp"\s*:\s*(\d+)')
 
 

@@ -6,11 +6,9 @@ Rows are live ones; columns have the table's logical names and types.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -19,6 +17,7 @@ import pyarrow.parquet as pq
 from skipstone.bindings.location import is_local
 from skipstone.bindings.tables.char_columns import padded
 from skipstone.bindings.tables.delta.fields import TableFields, physical_name
+from skipstone.bindings.tables.delta.replay import absolute
 from skipstone.bindings.tables.delta.vectors import deleted_rows
 from skipstone.bindings.tables.identity import identity_in
 from skipstone.bindings.tables.parquet.footer import footer_of
@@ -210,11 +209,8 @@ class FileReader(Reader):
             raise SourceError(f"{path}: reading the file failed ({describe_error(e)})") from e
 
     def _locate(self, path: str) -> tuple[pafs.FileSystem, str]:
-        if path.startswith("file:/"):  # the path is percent-decoded already
-            return pafs.LocalFileSystem(), re.sub(r"^file:/+", "/", path)
-        if "://" in path:
-            fs, found = pafs.FileSystem.from_uri(quote(path, safe=":/"))
-            return fs, found
+        if path.startswith("file:/") or "://" in path:
+            return absolute(path)
         if path.startswith("/"):
             return self.fs, path
         if os.path.normpath(path).split("/")[0] == "..":

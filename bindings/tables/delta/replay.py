@@ -5,12 +5,14 @@ Source: Delta's PROTOCOL.md, "Action Reconciliation".
 
 from __future__ import annotations
 
+import re
 from typing import Any
-from urllib.parse import unquote_to_bytes
+from urllib.parse import quote, unquote_to_bytes
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.fs as pafs
 
 from skipstone.ir import compute as pc
 from skipstone.ir.arrow import booleans_of, fill, int64_of, python_array, scalar_of
@@ -37,15 +39,24 @@ def _decoded(paths: pa.Array) -> pa.Array:
     return pc.replace_with_mask(
         paths,
         coded,
-        python_array([_unquoted(p) for p in pc.filter(paths, coded).to_pylist()], pa.string()),
+        python_array([unquoted(p) for p in pc.filter(paths, coded).to_pylist()], pa.string()),
     )
 
 
-def _unquoted(path: str) -> str:
+def unquoted(path: str) -> str:
+    """Return a path of an action without its percent-encoding."""
     try:
         return unquote_to_bytes(path).decode()
     except UnicodeDecodeError:  # stay encoded, so that two such paths stay distinct
         return path
+
+
+def absolute(path: str) -> tuple[pafs.FileSystem, str]:
+    """Return the file system of an absolute URI that is percent-decoded, and the path on it."""
+    if path.startswith("file:/"):
+        return pafs.LocalFileSystem(), re.sub(r"^file:/+", "/", path)
+    fs, found = pafs.FileSystem.from_uri(quote(path, safe=":/"))
+    return fs, found
 
 
 def keys_of(table: pa.Table, *, decoded: bool = False) -> pa.ChunkedArray:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from skipstone.bindings.tables.bitmaps import framed, rows_of
+from skipstone.bindings.tables.delta.replay import absolute, unquoted
 from skipstone.bindings.tables.row_ranges import RowRanges
 from skipstone.ir.errors import SourceError, clip, describe_error
 
@@ -67,7 +68,7 @@ def _stored(vector: Mapping[str, Any], fs: pafs.FileSystem, root: str, name: str
         path = "/".join(p for p in (root, prefix, file) if p)
     elif vector["storageType"] == "p":
         if "://" in where or where.startswith("file:"):
-            fs, path = pafs.FileSystem.from_uri(where)
+            fs, path = absolute(unquoted(where))
         else:
             fs, path = (fs, where)
     else:

@@ -22,6 +22,7 @@ from tests.support.tables.delta_log import (
     arrow_schema,
     arrow_table,
     delta_schema,
+    quoted,
     rows_of,
     simple,
     xs,
@@ -159,6 +160,22 @@ def test_deleted_rows_are_not_read(tmp_path, stored):
         .to_pylist()
     }
     assert theirs == {tuple(i not in (0, 3, 9) for i in range(10))}
+
+
+@pytest.mark.parametrize("start", ["file:", "file://"])
+@pytest.mark.parametrize("folder", ["t", "a b", "50% %20", "é ☃"])
+def test_a_vector_of_another_table(tmp_path, folder, start):
+    """A clone names it by its URI, in which Hadoop leaves other letters than ASCII as they are."""
+    log = simple(tmp_path / folder, 1, features=("deletionVectors",))
+    add = json.loads((log.log / f"{1:020}.json").read_text().splitlines()[1])["add"]
+    vector = log.vector([0, 3, 9])
+    (file,) = log.folder.glob("deletion_vector_*.bin")
+    named = vector | {"storageType": "p", "pathOrInlineDv": start + quoted(str(file))}
+    log.commit(
+        {"remove": {"path": add["path"], "dataChange": True}},
+        {"add": add | {"deletionVector": named}},
+    )
+    assert xs(ss.scan_delta(log.folder)) == [1, 2, 4, 5, 6, 7, 8]
 
 
 def test_a_file_without_live_rows_is_never_read(tmp_path):

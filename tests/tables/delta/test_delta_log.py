@@ -138,6 +138,43 @@ def test_versions_and_times(tmp_path):
         ss.scan_delta(log.folder, dt.datetime.fromtimestamp(5, dt.UTC))
 
 
+@pytest.mark.parametrize(
+    ("times", "at", "version"),
+    [  # times of the commits' files, in ms, and the version by Spark
+        ((1000, 1000, 1000, 1000), 1000, 0),
+        ((1000, 1000, 1000, 1000), 1001, 1),
+        ((1000, 1200, 1100, 1150), 1150, 0),
+        ((1000, 1200, 1100, 1150), 1200, 1),
+        ((1000, 1200, 1100, 1150), 1202, 3),
+        ((2000, 1000, 1001, 3000), 1500, None),
+        ((2000, 1000, 1001, 3000), 2001, 1),
+        ((1000, 1000.4, 1000.9, 1001), 1000.9, 0),
+        # The last two have inCommitTimestamps, of 5000 and 6000.
+        ((1000, 7000, 0, 0), 1500, 0),
+        ((1000, 7000, 0, 0), 4999, 0),
+        ((1000, 7000, 0, 0), 5000, 2),
+        ((1000, 1100, 9000, 9001), 4999, 1),
+        ((1000, 1100, 9000, 9001), 6000, 3),
+    ],
+)
+def test_times_of_commits_that_were_copied(tmp_path, times, at, version):
+    """Files of commits may have one time, or times in another order than their versions."""
+    log = simple(tmp_path / "t", 3)
+    stamped = ((2, 5000), (3, 6000)) if at > 1300 and times[0] == 1000 else ()
+    for v, stamp in stamped:
+        path = log.log / f"{v:020}.json"
+        info = json.dumps({"commitInfo": {"inCommitTimestamp": stamp}})
+        path.write_text(f"{info}\n{path.read_text()}")
+    for v, ms in enumerate(times):
+        os.utime(log.log / f"{v:020}.json", ns=(int(ms * 10**6),) * 2)
+    when = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(milliseconds=at)
+    if version is None:
+        with pytest.raises(ss.SourceError, match="no version is as old"):
+            ss.scan_delta(log.folder, when)
+    else:
+        assert ss.scan_delta(log.folder, when).version == version
+
+
 def cut(log):
     path = log.log / f"{2:020}.json"
     path.write_bytes(path.read_bytes()[:-30])

@@ -156,3 +156,28 @@ def test_a_text_that_spark_refuses_is_unknown_and_not_read(tmp_path):
     assert table.plan("b").files
     with pytest.raises(ss.SourceError, match="b='on' is not of the column's type, bool"):
         table.plan("b").to_arrow()
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        ("s = ''", [1]), ("s IS NULL", [2]), ("s < 'a'", [1]), ("coalesce(s, 'z') = ''", [1]),
+        ("s <=> NULL", [2]), ("b = X''", [1]), ("b IS NULL", [2]), ("length(s) = 0", [1]),
+        ("s IS NOT NULL", [1, 3]), ("NOT (s = 'a')", [1]), ("i IS NULL", [1, 2]), ("i = 0", []),
+    ],
+)  # fmt: skip
+def test_an_empty_text_is_a_value_of_string_and_binary(tmp_path, where, expected):
+    """Spark reads it so; delta-rs writes it, and takes it for NULL: both may be asked for files."""
+    columns = delta_schema("x INT, s STRING, b BINARY, i INT")
+    log = Log(tmp_path / "t", columns, ["s", "b", "i"])
+    log.add(
+        Written([{"x": 1}], {"s": "", "b": "", "i": ""}),
+        Written([{"x": 2}], {"s": None, "b": None, "i": None}),
+        Written([{"x": 3}], {"s": "a", "b": "q", "i": "5"}),
+    )
+    table = ss.scan_delta(log.folder)
+    assert xs(table, where) == expected
+    assert table.plan(where).count() == len(expected)
+    as_null = "s IS NULL" if where.startswith("s") else "b IS NULL"
+    assert len(table.plan(as_null).files) == 2
+    assert len(table.plan("s = 'a'").files) == len(table.plan("b = X'71'").files) == 1
