@@ -120,9 +120,10 @@ class PagedRowGroups:
     def matches_by_window(self) -> list[int]:
         """Return the number of candidate rows in each window."""
         stops = np.cumsum([0, *(w.rows for w in self._windows)])
-        if self.candidates.positions is None:
-            return np.diff(stops).tolist()  # type: ignore[no-any-return]
-        return np.diff(np.searchsorted(self.candidates.positions, stops)).tolist()  # type: ignore[no-any-return]
+        if self.candidates.positions is not None:
+            stops = np.searchsorted(self.candidates.positions, stops)
+        counts: list[int] = np.diff(stops).tolist()
+        return counts
 
     def is_stored(self, name: str) -> bool:
         """Return True if the files have a column."""
