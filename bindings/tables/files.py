@@ -78,7 +78,7 @@ class Files:
 
     def by_path(self) -> Files:
         """Return the files sorted by path."""
-        return self.take(ranks(self.paths))
+        return self if len(self) < 2 else self.take(ranks(self.paths))
 
 
 def files_from_listing(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow.fs as pafs
@@ -30,6 +30,11 @@ Folder = tuple[str, Texts]
 # Returns a mask of the folders to keep. The folders lie at one level, so that all have texts of the
 # same partition columns.
 FolderFilter = Callable[[Sequence[Folder]], Mask]
+T = TypeVar("T")
+Result = TypeVar("Result")
+LOCAL_FOLDERS: Final = (
+    64  # that a thread lists at once: handing one over takes as long as a listing
+)
 
 
 class _Listing(NamedTuple):
@@ -69,7 +74,8 @@ class Tree:
     def __init__(self, root: str, filesystem: pafs.FileSystem, meter: Meter) -> None:
         self.root, self._filesystem, self._meter = root, filesystem, meter
         # Listing a local folder is mostly work in Python, where more threads wait for each other.
-        self._threads = 2 if isinstance(filesystem, pafs.LocalFileSystem) else FETCH_THREADS
+        local = isinstance(filesystem, pafs.LocalFileSystem)
+        self._threads, self._together = (2, LOCAL_FOLDERS) if local else (FETCH_THREADS, 1)
         self._listings: dict[str, _Listing] = {}
         self.entries: tuple[str, ...] = ()
         self.names: frozenset[str] = frozenset()
@@ -118,11 +124,7 @@ class Tree:
         level: list[Folder] = [(self.root, {})]
         num_skipped = 0
         for column in self.columns:
-            with (
-                Track("listing", len(level), "folders") as track,
-                ContextPool(min(self._threads, len(level)) or 1, "skipstone-folders") as readers,
-            ):
-                listings = list(track.each(readers.map(self._list, (path for path, _ in level))))
+            listings = self._of_each(self._list, [path for path, _ in level])
             below = [
                 (inner, {**texts, **self._texts(inner, column)})
                 for (path, texts), listing in zip(level, listings, strict=True)
@@ -132,6 +134,19 @@ class Tree:
             level = [f for f, kept in zip(below, mask.tolist(), strict=True) if kept]
             num_skipped += len(below) - len(level)
         return level, num_skipped
+
+    def _of_each(self, work: Callable[[T], Result], folders: Sequence[T]) -> list[Result]:
+        """Return the results of work on each folder, in several threads."""
+        size, out = self._together, list[Result]()
+        parts = [folders[i : i + size] for i in range(0, len(folders), size)]
+        with (
+            Track("listing", len(folders), "folders") as track,
+            ContextPool(min(self._threads, len(parts)) or 1, "skipstone-folders") as readers,
+        ):
+            for found in readers.map(lambda part: [work(folder) for folder in part], parts):
+                track.step(len(found))
+                out += found
+        return out
 
     def _texts(self, folder: str, column: str) -> Texts:
         key, text = pair_of(os.path.basename(folder))
@@ -169,12 +184,8 @@ class Tree:
             SourceError: there are more partition folders below one of them.
         """
         unlisted = [f for f in folders if f[0] not in self._files]
-        with (
-            Track("listing", len(unlisted), "folders") as track,
-            ContextPool(min(self._threads, len(unlisted)) or 1, "skipstone-folders") as readers,
-        ):
-            found = track.each(readers.map(self._files_below, unlisted))
-            self._files |= zip((path for path, _ in unlisted), found, strict=True)
+        found = self._of_each(self._files_below, unlisted)
+        self._files |= zip((path for path, _ in unlisted), found, strict=True)
         return concat_files([self._files[path] for path, _ in folders])
 
     def _files_below(self, folder: Folder) -> Files:
