@@ -1,5 +1,6 @@
 """Shared by all tests: Hypothesis profiles, and the backends that this machine has."""
 
+import gc
 import os
 
 import hypothesis
@@ -61,6 +62,13 @@ def settings():
 def backend(request):
     """Return the name of each backend that this machine has, in turn."""
     return request.param
+
+
+def pytest_collection_finish(session):
+    """Keep 13,000 collected tests out of garbage collection: that takes a tenth of the time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
 
 
 def pytest_terminal_summary(terminalreporter):

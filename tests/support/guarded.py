@@ -57,10 +57,11 @@ def guarded():
 
     before = signal.signal(signal.SIGALRM, stop)
     signal.setitimer(signal.ITIMER_REAL, GUARD)
+    writes, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # of modules imported meanwhile
     watching = True
     try:
         yield
     finally:
-        watching = False
+        watching, sys.dont_write_bytecode = False, writes
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
