@@ -71,6 +71,10 @@ def pytest_collection_finish(session):
     gc.set_threshold(20_000, 20, 50)
 
 
+def pytest_unconfigure(config):
+    gc.unfreeze()  # libraries report what they find alive at the end
+
+
 def pytest_terminal_summary(terminalreporter):
     for name, why in MISSING.items():
         terminalreporter.write_line(
