@@ -111,8 +111,11 @@ def _why_not(file: DatasetFile, schema: pa.Schema) -> str:
         return ""
     own, key_values = schema_of(file.metadata), file.metadata.metadata or {}
     int96 = _int96_columns(file.metadata)
+    in_any_case: dict[str, list[str]] = {}
+    for name in own.names:
+        in_any_case.setdefault(name.lower(), []).append(name)
     for f in schema:
-        found = [name for name in own.names if name.lower() == f.name.lower()]
+        found = in_any_case.get(f.name.lower(), [])
         if f.name in file.values:
             if found:
                 return f"the column {f.name} of the file is not the partition column {f.name}"

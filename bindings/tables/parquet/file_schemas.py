@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
 from typing import Final, NamedTuple
@@ -215,10 +216,10 @@ def _common_schema(schemas: tuple[FileSchema, ...]) -> pa.Schema:
                 f"({describe_error(e)})"
             ) from e
     assert merged is not None
-    names = [name.lower() for name in merged.names]
-    twins = [name for name in merged.names if names.count(name.lower()) > 1]
+    counts = Counter(name.lower() for name in merged.names)
+    twins = [name for name in merged.names if counts[name.lower()] > 1]
     for f in schemas:
-        if lacking := [name for name in twins if name not in f.schema.names]:
+        if lacking := sorted(set(twins).difference(f.schema.names), key=twins.index):
             raise SourceError(
                 f"{f.example}: lacks the column {lacking[0]!r}, and the table has columns whose "
                 "names differ in case alone; give such columns other names"
@@ -264,12 +265,12 @@ def _has_zone(t: pa.DataType) -> bool:
 
 def _spelled_like(schema: pa.Schema, merged: pa.Schema) -> pa.Schema:
     """Return a schema with names in the case of `merged`, where one name matches, as in Spark."""
-    own = [name.lower() for name in schema.names]
-    spellings = {name.lower(): name for name in merged.names}
+    counts = Counter(name.lower() for name in schema.names)
+    known, spellings = set(merged.names), {name.lower(): name for name in merged.names}
     fields = []
     for f in schema:
         other = spellings.get(f.name.lower())
-        alone = f.name not in merged.names and other is not None and own.count(f.name.lower()) == 1
+        alone = f.name not in known and other is not None and counts[f.name.lower()] == 1
         fields.append(f.with_name(other) if alone else f)
     return pa.schema(fields)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
@@ -63,13 +64,14 @@ def leaf_types(metadata: pq.FileMetaData, columns: pa.Schema) -> dict[str, LeafT
     """
     schema = metadata.schema
     leaves = [schema.column(i) for i in range(len(schema))]
+    counts = Counter(columns.names)
     by_path: dict[str, list[int]] = {}
     for i, leaf in enumerate(leaves):
         by_path.setdefault(leaf.path, []).append(i)
     out = {}
     for field in columns:
         at = by_path.get(field.name, [])
-        if len(at) != 1 or columns.names.count(field.name) > 1 or pa.types.is_nested(field.type):
+        if len(at) != 1 or counts[field.name] > 1 or pa.types.is_nested(field.type):
             continue
         leaf = leaves[at[0]]
         if leaf.max_repetition_level or leaf.max_definition_level > 1:
