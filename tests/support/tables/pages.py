@@ -175,9 +175,9 @@ class Pages:
         self.by_pages = self.by_row_groups = 0
         inner = read_groups.GroupReader._by_pages
 
-        def counted(reader, tasks):
+        def counted(reader, tasks, apart):
             self.by_row_groups += 1
-            found = inner(reader, tasks)  # an error leads to row groups, too
+            found = inner(reader, tasks, apart)  # an error leads to row groups, too
             if found is not None:
                 self.by_row_groups -= 1
                 self.by_pages += 1
@@ -188,4 +188,4 @@ class Pages:
 
 def without_pages(monkeypatch):
     """Read row groups only."""
-    monkeypatch.setattr(read_groups.GroupReader, "_by_pages", lambda reader, tasks: None)
+    monkeypatch.setattr(read_groups.GroupReader, "_by_pages", lambda reader, tasks, apart: None)
