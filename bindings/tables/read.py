@@ -192,12 +192,13 @@ class Reader(ABC):
     def read(self, task: Any) -> Iterator[pa.RecordBatch]:
         """Yield the wanted rows of one file, or of some row groups of it."""
 
-    def require_readable(self, tasks: Sequence[Any]) -> None:  # noqa: B027  most read all files
+    def require_readable(self, tasks: Sequence[Any]) -> None:
         """Check, without opening them, that the reader can read the files of some tasks.
 
         Raises:
             SourceError: a file is of a format that it does not read.
         """
+        return None  # most readers read all files of their tables
 
     def read_all(self, tasks: Sequence[Any]) -> Iterator[pa.RecordBatch]:
         """Yield the wanted rows of all tasks, in order; several are read concurrently."""

@@ -218,6 +218,9 @@ def _last_before(
         fs: The file system that holds them.
         when: The time.
 
+    Raises:
+        SourceError: the file system does not say when a commit's file was written.
+
     Source: Delta Lake, `DeltaHistoryManager`.
     """
     # A float of seconds would be a little less than some milliseconds.
@@ -228,7 +231,12 @@ def _last_before(
             return commits[count][0]
     found, last = None, None
     for version, file in commits[:count]:
-        own = (file.mtime_ns or 0) // 10**6
+        if file.mtime_ns is None:
+            raise SourceError(
+                f"{file.path}: its storage does not say when it was written, so no version can be "
+                "chosen by time; give the version's number"
+            )
+        own = file.mtime_ns // 10**6
         last = own if last is None else max(own, last + 1)
         if last <= wanted:
             found = version

@@ -6,9 +6,9 @@ Rows are live ones; columns have the table's logical names and types.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -24,7 +24,11 @@ from skipstone.bindings.tables.parquet.footer import footer_of
 from skipstone.bindings.tables.parquet.heads import Heads
 from skipstone.bindings.tables.parquet.pages.plan_pages import judge_file
 from skipstone.bindings.tables.parquet.pages.ranges import Ranges
-from skipstone.bindings.tables.parquet.pages.read_pages import FileRead, read_by_pages
+from skipstone.bindings.tables.parquet.pages.read_pages import (
+    FileRead,
+    MatchedColumns,
+    read_by_pages,
+)
 from skipstone.bindings.tables.partition_values import partition_values
 from skipstone.bindings.tables.read import (
     Reader,
@@ -47,22 +51,6 @@ if TYPE_CHECKING:
     from skipstone.bindings.tables.delta.table import DeltaTable
 
 FIELD_ID: Final = b"PARQUET:field_id"
-
-
-class _Columns(NamedTuple):
-    """How the columns of a file become those of the table.
-
-    Attributes:
-        own: Table column -> its name in the file.
-        missing: Table column -> its value, for those that the file lacks.
-        parted: The partition columns.
-        convert: Converts a column of the file to the table's column of a name.
-    """
-
-    own: Mapping[str, str]
-    missing: Mapping[str, pa.Scalar]
-    parted: Sequence[str]
-    convert: Callable[[str, pa.Array], pa.Array]
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,26 +142,30 @@ class FileReader(Reader):
         deleted = None
         if (vector := action["deletionVector"]) is not None:
             deleted = deleted_rows(vector, self.fs, self.root, int(parsed.rows.sum()))
-        columns = heads.once(
-            parsed.head, task.filtered, lambda columns: self._columns_of(columns, needed)
+        own, missing, convert = heads.once(
+            parsed.head, task.filtered, lambda file: self._columns_of(file, needed)
         )
-        values = {name: self._partition_value(name, action["partition"]) for name in columns.parted}
-        constants = {**columns.missing, **values}
-        return source, FileRead(
-            path, parsed, ranges, None, columns.own, constants, columns.convert, deleted
-        )
+        constants = {
+            name: self._partition_value(name, action["partition"])
+            if name in self.fields.partitions
+            else pa.nulls(1, self.fields.schema.field(name).type)[0]
+            for name in missing
+        }
+        return source, FileRead(path, parsed, ranges, None, own, constants, convert, deleted)
 
-    def _columns_of(self, file: pa.Schema, needed: Collection[str]) -> _Columns:
-        """Return how the columns of a file become those of the table."""
+    def _columns_of(self, file: pa.Schema, needed: Collection[str]) -> MatchedColumns:
+        """Match the columns of the table with those of a file."""
         described = {f["name"]: f for f in self.fields.described if f["name"] in needed}
-        stored = [name for name in described if name not in self.fields.partitions]
-        names = Names(file, self.fields.mapped, self.by_id)
-        at = {name: names.position(described[name]) for name in stored}
-        own_names, types = file.names, self.fields.schema
-        return _Columns(
-            {name: own_names[i] for name, i in at.items() if i is not None},
-            {name: pa.nulls(1, types.field(name).type)[0] for name, i in at.items() if i is None},
-            [name for name in described if name in self.fields.partitions],
+        names, own_names = Names(file, self.fields.mapped, self.by_id), file.names
+        at = {
+            name: names.position(f)
+            for name, f in described.items()
+            if name not in self.fields.partitions
+        }
+        own = {name: own_names[i] for name, i in at.items() if i is not None}
+        return MatchedColumns(
+            own,
+            [name for name in described if name not in own],
             lambda name, values: self._converted(values, described[name]),
         )
 

@@ -32,9 +32,8 @@ Folder = tuple[str, Texts]
 FolderFilter = Callable[[Sequence[Folder]], Mask]
 T = TypeVar("T")
 Result = TypeVar("Result")
-LOCAL_FOLDERS: Final = (
-    64  # that a thread lists at once: handing one over takes as long as a listing
-)
+# Local folders that a thread lists at once: handing over one takes as long as listing it.
+LOCAL_FOLDERS: Final = 64
 
 
 class _Listing(NamedTuple):

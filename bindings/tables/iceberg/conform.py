@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
 
 import pyarrow as pa
 
 from skipstone.bindings.tables.iceberg.fields import arrow_of
+from skipstone.bindings.tables.parquet.pages.read_pages import MatchedColumns
 from skipstone.bindings.tables.table_columns import PARTS, variants, with_parts
 from skipstone.ir import compute as pc
 from skipstone.ir.arrow import repeated
@@ -64,24 +65,10 @@ def conform(
     return values if values.type == to else pc.cast(values, to)
 
 
-class FileColumns(NamedTuple):
-    """How the columns of a file become those of the table.
-
-    Attributes:
-        own: Table column -> its name in the file.
-        missing: The columns that the file lacks, as pyiceberg's fields.
-        convert: Converts a column of the file to the table's column of a name.
-    """
-
-    own: Mapping[str, str]
-    missing: Sequence[Any]
-    convert: Callable[[str, pa.Array], pa.Array]
-
-
 def columns_of(
     file: pa.Schema, fields: Sequence[Any], mapping: Sequence[Any] | None
-) -> FileColumns:
-    """Return how the columns of a file become those of the table.
+) -> MatchedColumns:
+    """Match the columns of a table with those of a file.
 
     Args:
         file: The file's columns.
@@ -102,9 +89,9 @@ def columns_of(
         f, at, below = found[name]
         return conform(values, file.field(at).type, f.field_type, below)
 
-    return FileColumns(
+    return MatchedColumns(
         {name: names[at] for name, (_, at, _) in found.items()},
-        [f for f in fields if f.name not in found],
+        [f.name for f in fields if f.name not in found],
         convert,
     )
 

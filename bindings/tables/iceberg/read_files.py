@@ -212,7 +212,8 @@ class FileReader(Reader):
             task.filtered,
             lambda file: columns_of(file, [f for f in fields if f.name in needed], self.mapping),
         )
-        constants = {f.name: _missing_value(f, task) for f in missing}
+        absent = [f for f in fields if f.name in missing] if missing else []
+        constants = {f.name: _missing_value(f, task) for f in absent}
         return source, FileRead(task.path, parsed, ranges, None, own, constants, convert, deleted)
 
     def read(self, task: FileTask) -> Iterator[pa.RecordBatch]:

@@ -34,6 +34,7 @@ from skipstone.kernels.run.recent import Recent
 # Bytes that are read from a file's end at first; a second read costs little if the file is local.
 FIRST_FETCH, LOCAL_FETCH = 1 << 16, 1 << 13
 MAX_LAYOUT: Final = 1 << 26  # bytes; longer footers are left to pyarrow
+SMALL_FOOTER: Final = 1 << 14  # bytes, below which several footers are searched for pages together
 # Total bytes of footers in a process that Python searches for pages before a loop takes over: up to
 # `NO_LOOP_BYTES` no loop is loaded from disk, up to `FEW` none is compiled. 1 KB takes 0.2 ms.
 NO_LOOP_BYTES, FEW, MAX_PYTHON = 1 << 16, 1 << 19, 1 << 20
@@ -159,8 +160,9 @@ class ParsedFooter:
         self.__dict__["page_locations"] = None if found is None else found.slots
 
     def _slots_of_pages(self) -> Ints | None:
-        self.set_page_slots(page_layout.page_slots_of(self.data))
-        return self.__dict__["page_locations"]  # type: ignore[no-any-return]
+        found = page_layout.page_slots_of(self.data)
+        self.set_page_slots(found)
+        return None if found is None else found.slots
 
     def locate_pages(self) -> None:
         """Locate statistics and pages now if the loops were not compiled when they were needed."""
@@ -258,11 +260,11 @@ class ParsedFooter:
 
 
 def locate_pages_together(footers: Iterable[ParsedFooter]) -> None:
-    """Locate the pages of several footers in one call, where the loops are compiled.
+    """Locate the pages of small footers in one call, if the loops are compiled.
 
-    For small files, the call takes longer than what it does.
+    The calls for each of them would take longer than the work.
     """
-    new = [f for f in footers if not f.is_page_located and len(f.data) <= MAX_LAYOUT]
+    new = [f for f in footers if not f.is_page_located and len(f.data) < SMALL_FOOTER]
     if len(new) > 1 and page_layout.is_compiled():
         for footer, found in zip(
             new, page_layout.all_page_slots([f.data for f in new]), strict=True

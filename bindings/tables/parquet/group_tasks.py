@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,8 +19,7 @@ Floats = npt.NDArray[np.float64]
 # The most rows, and compressed bytes of their columns, that are read together, unless one row group
 # has more. Polars splits the work of a unit among threads; Arrow decodes a unit in one thread.
 ARROW_ROWS, POLARS_ROWS, UNIT_BYTES = 1 << 21, 1 << 23, 1 << 26
-# Footers of which pages are located in one call, and the bytes of a footer below which that helps.
-LOCATED, SMALL_FOOTER = 1 << 6, 1 << 14
+LOCATED: Final = 1 << 6  # footers whose pages are located in one call
 # Row groups of a file that Arrow reads faster as a whole, and the bytes of their columns.
 MANY_GROUPS, TINY_BYTES = 4, 1 << 14
 
@@ -52,7 +51,7 @@ class GroupTask(NamedTuple):
 def units_of(
     tasks: Iterable[GroupTask], columns: Collection[str] | None, rows: int = ARROW_ROWS
 ) -> Iterator[list[GroupTask]]:
-    """Return row groups to read together, neighbours.
+    """Return neighbouring row groups that are read together.
 
     Their rows and bytes are limited, to limit memory and to let threads share a large file.
 
@@ -71,11 +70,10 @@ def units_of(
 
 
 def _with_pages_located(tasks: Iterable[GroupTask]) -> Iterator[GroupTask]:
-    """Yield tasks; the pages of small files are located together."""
+    """Yield tasks after locating the pages of small files together."""
     tasks = iter(tasks)
     while several := list(itertools.islice(tasks, LOCATED)):
-        footers = (task.parsed for task in several)
-        locate_pages_together(f for f in footers if f is not None and len(f.data) < SMALL_FOOTER)
+        locate_pages_together(task.parsed for task in several if task.parsed is not None)
         yield from several
 
 
@@ -84,7 +82,7 @@ def _split(
 ) -> Iterator[tuple[GroupTask, float]]:
     """Yield a task in parts that fit into one unit, with their sizes; a unit has the size 1."""
     if task.parsed is None:
-        yield task, 1.0
+        yield task, 1.0  # alone, so that threads share such files
         return
     nbytes = _nbytes(task, columns)  # first: it also finds how many rows there are
     if len(task.groups) == 1:

@@ -76,6 +76,7 @@ def tasks_of(table: ParquetTable, wanted: RowSelection, plan: Plan) -> Tasks:
     is_first = np.ones(len(kept), np.bool_)
     is_first[1:] = (np.diff(file) != 0) | np.diff(filtered)
     starts = np.flatnonzero(is_first)
+    stops = np.append(starts[1:], len(kept))[: len(starts)]
     nbytes = np.where(all_groups.nbytes == UNKNOWN, files.sizes[all_groups.file], all_groups.nbytes)
     sizes = np.add.reduceat(nbytes[kept], starts).tolist() if len(kept) else []
     positions, numbers, owners = kept.tolist(), all_groups.group[kept].tolist(), file[starts]
@@ -86,9 +87,9 @@ def tasks_of(table: ParquetTable, wanted: RowSelection, plan: Plan) -> Tasks:
         files.times[owners].tolist(),
         files.folder[owners].tolist(),
         starts.tolist(),
-        [*starts[1:].tolist(), len(kept)],
+        stops.tolist(),
         filtered[starts].tolist(),
-        strict=False,
+        strict=True,
     ):
         if path in table.unreadable:
             raise SourceError(

@@ -13,11 +13,9 @@ import pytest
 
 import skipstone as ss
 from skipstone.bindings.shards.shards import Shards
-from tests.support.effort import LONG, only_long
+from tests.support.effort import LONG
 from tests.support.spark.cluster import WORKER, cluster, lose  # noqa: F401
 from tests.support.statistics.shards import clustered
-
-pytestmark = only_long  # a cluster takes 40 s to start, to lose a worker, and to stop
 
 SCHEMA = pa.schema([("x", pa.int64())])
 SPECULATION = {

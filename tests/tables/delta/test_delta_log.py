@@ -8,11 +8,13 @@ import shutil
 import deltalake
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 import pytest
 
 import skipstone as ss
 from skipstone.bindings.tables.delta import cache, snapshot
+from skipstone.bindings.tables.delta.log import version_at
 from tests.support.tables.delta_log import (
     Log,
     Written,
@@ -173,6 +175,15 @@ def test_times_of_commits_that_were_copied(tmp_path, times, at, version):
             ss.scan_delta(log.folder, when)
     else:
         assert ss.scan_delta(log.folder, when).version == version
+
+
+def test_storage_that_tells_no_times_chooses_no_version(tmp_path):
+    log, fs = simple(tmp_path / "t", 3).log, pafs.LocalFileSystem()
+    listed = [pafs.FileInfo(str(p), type=pafs.FileType.File) for p in sorted(log.iterdir())]
+    when = dt.datetime(2100, 1, 1, tzinfo=dt.UTC)
+    with pytest.raises(ss.SourceError, match="does not say when it was written"):
+        version_at(listed, when, fs, "here")
+    assert version_at(listed, 1, fs, "here") == 1
 
 
 def cut(log):

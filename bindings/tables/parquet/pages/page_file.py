@@ -203,6 +203,7 @@ def _mask_pages(keep: Mask, groups: Sequence[GroupPart]) -> list[bytes]:
 
 @functools.lru_cache(maxsize=1024)
 def _mask_header(values: int, nbytes: int) -> bytes:
+    """Return the header of a page of the mask."""
     coding = {1: t.i32(values), 2: t.i32(PLAIN), 3: t.i32(RLE), 4: t.i32(RLE)}
     size = t.i32(nbytes)
     return t.write_struct({1: t.i32(0), 2: size, 3: size, 5: t.structure(coding)})

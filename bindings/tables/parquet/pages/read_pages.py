@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from skipstone.bindings.predicates.predicate import PruningPredicate
 from skipstone.bindings.tables.char_columns import holds_char
-from skipstone.bindings.tables.parquet.footer import ParsedFooter
+from skipstone.bindings.tables.parquet.footer import ParsedFooter, locate_pages_together
 from skipstone.bindings.tables.parquet.heads import Heads, common_head
 from skipstone.bindings.tables.parquet.pages.chunk_pages import Chunk
 from skipstone.bindings.tables.parquet.pages.filtering import filtered_by_decoder, keep_matching
@@ -61,6 +61,20 @@ class FileRead(NamedTuple):
     inner: Mapping[str, Sequence[str]] = MappingProxyType({})
 
 
+class MatchedColumns(NamedTuple):
+    """The columns of a table as files with one head have them.
+
+    Attributes:
+        own: Table column -> its name in the file.
+        missing: The table's columns that the file lacks, or that it holds as partition values.
+        convert: Converts a column that Arrow decoded to the table's column of a name.
+    """
+
+    own: Mapping[str, str]
+    missing: Sequence[str]
+    convert: Callable[[str, pa.Array], pa.Array]
+
+
 class FileTask(Protocol):
     """A file to read, of any table format."""
 
@@ -103,10 +117,10 @@ def read_by_pages(
                 files.append(None)  # the format's own reader raises the error
                 continue
             files.append(file)
-
         opened = {i: one for i, one in enumerate(files) if one is not None}
         alike = groups_of(opened, lambda i: (id(opened[i].parsed.head), tasks[i].filtered))
         apart = len(alike) > 1 or len(opened) < len(files)
+        locate_pages_together(file.parsed for file in opened.values())
         for numbers in alike:
             filtered = tasks[numbers[0]].filtered
             needed = wanted.needed(filtered)
@@ -140,8 +154,10 @@ def joined(apart: Sequence[Sequence[pa.RecordBatch]]) -> list[pa.RecordBatch]:
     batches = [batch for own in apart for batch in own if batch.num_rows]
     if sum(b.num_rows for b in batches) >= len(batches) * FEW_ROWS or len(batches) < 2:
         return batches
-    rows = pa.Table.from_batches(batches).combine_chunks()
-    return rows.to_batches(BATCH_ROWS)  # type: ignore[no-any-return]
+    larger: list[pa.RecordBatch] = (
+        pa.Table.from_batches(batches).combine_chunks().to_batches(BATCH_ROWS)
+    )
+    return larger
 
 
 def read_files(
