@@ -237,6 +237,25 @@ class Tasks:
         return self.reader.read_all(self.each)
 
 
+def parquet_file(
+    source: pa.NativeFile, *, local: bool, metadata: pq.FileMetaData | None = None
+) -> pq.ParquetFile:
+    """Open a Parquet file, to decode it by Arrow.
+
+    Args:
+        source: The open file.
+        local: True if it is a local one. Arrow then fetches nothing ahead: with row groups of 1,000
+            rows, that takes up to three times as long as to read them.
+        metadata: Its footer, if it was read.
+
+    Raises:
+        OSError, ArrowException: it is not a Parquet file.
+    """
+    return pq.ParquetFile(
+        source, metadata=metadata, pre_buffer=not local, coerce_int96_timestamp_unit="us"
+    )
+
+
 def batches_of(
     file: pq.ParquetFile,
     path: str,

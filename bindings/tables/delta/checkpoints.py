@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
+from skipstone.bindings.location import is_local
 from skipstone.bindings.plans.work import Meter
 from skipstone.bindings.progress import Track
 from skipstone.bindings.tables.delta.actions import (
@@ -111,7 +112,7 @@ def checkpoint_settings(
             continue
         try:
             with fs.open_input_file(path) as source:
-                file = pq.ParquetFile(source)
+                file = pq.ParquetFile(source, pre_buffer=not is_local(fs))
                 names = [n for n in ("metaData", "protocol") if n in file.schema_arrow.names]
                 for column, name in zip(file.read(columns=names).columns, names, strict=True):
                     for one in pc.drop_null(column).to_pylist():
@@ -140,7 +141,7 @@ def _read_part(
     try:
         with fs.open_input_file(path) as source:
             parsed, _ = read_footer(source)
-            file = pq.ParquetFile(source, metadata=parsed.metadata)
+            file = pq.ParquetFile(source, metadata=parsed.metadata, pre_buffer=not is_local(fs))
             top = _columns(file.schema_arrow, path)
             add = {f.name for f in top["add"]} if "add" in top else set()
             columns = [

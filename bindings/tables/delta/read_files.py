@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.fs as pafs
-import pyarrow.parquet as pq
 
 from skipstone.bindings.location import is_local
 from skipstone.bindings.tables.char_columns import padded
@@ -36,6 +35,7 @@ from skipstone.bindings.tables.read import (
     Tasks,
     batches_of,
     judge_files_in_order,
+    parquet_file,
     read_files_in_order,
 )
 from skipstone.bindings.tables.row_ranges import RowRanges
@@ -180,7 +180,7 @@ class FileReader(Reader):
         try:
             fs, path = self._locate(path)
             with fs.open_input_file(path) as source:
-                file = pq.ParquetFile(source, coerce_int96_timestamp_unit="us")
+                file = parquet_file(source, local=is_local(fs))
                 deleted = None
                 if (vector := action["deletionVector"]) is not None:
                     deleted = deleted_rows(vector, self.fs, self.root, file.metadata.num_rows)

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from skipstone.bindings.tables.iceberg.conform import (
     columns_by_id,
@@ -40,6 +39,7 @@ from skipstone.bindings.tables.read import (
     Tasks,
     batches_of,
     judge_files_in_order,
+    parquet_file,
     read_files_in_order,
 )
 from skipstone.bindings.tables.row_ranges import RowRanges
@@ -202,7 +202,7 @@ class FileReader(Reader):
         if not isinstance(source, pa.NativeFile):
             source.close()
             raise ValueError("read by row groups")
-        ranges = Ranges(source, task.path.startswith(("/", "file:")), identity)
+        ranges = Ranges(source, _is_local(task.path), identity)
         parsed = footer_of(ranges, heads)
         deleted = self._deleted_by_position(task) if task.deletes else None
         needed = self.wanted.needed(task.filtered)
@@ -272,7 +272,7 @@ class FileReader(Reader):
         schema = _schema(fields)
         try:
             with self.storage.new_input(path).open() as source:
-                file = pq.ParquetFile(source, coerce_int96_timestamp_unit="us")
+                file = parquet_file(source, local=_is_local(path))
                 without_ids = not has_ids(file.schema_arrow)
                 mapping = self.mapping if without_ids else None
                 if without_ids and mapping is None:
@@ -382,6 +382,10 @@ def _missing_value(f: Any, task: FileTask) -> pa.Scalar:
     if isinstance(value, str):
         raise SourceError(value)
     return default_of(f) if value is None else value
+
+
+def _is_local(path: str) -> bool:
+    return path.startswith(("/", "file:"))
 
 
 def _schema(fields: Iterable[Any]) -> pa.Schema:

@@ -20,8 +20,12 @@ Floats = npt.NDArray[np.float64]
 # has more. Polars splits the work of a unit among threads; Arrow decodes a unit in one thread.
 ARROW_ROWS, POLARS_ROWS, UNIT_BYTES = 1 << 21, 1 << 23, 1 << 26
 LOCATED: Final = 1 << 6  # footers whose pages are located in one call
-# Row groups of a file that Arrow reads faster as a whole, and the bytes of their columns.
-MANY_GROUPS, TINY_BYTES = 4, 1 << 14
+# The most column chunks of a file with several row groups that are read together: each costs 20 us,
+# even if it is tiny.
+UNIT_CHUNKS: Final = 1024
+# A file with many row groups is read as a whole by Arrow, not by pages, if the column chunks have
+# at most so many bytes. Where rows are judged, pages save more: most of them may not be read.
+MANY_GROUPS, TINY_BYTES, TINY_JUDGED_BYTES = 4, 1 << 15, 1 << 12
 
 
 class GroupTask(NamedTuple):
@@ -89,7 +93,8 @@ def _split(
         yield task, max(task.parsed.rows.item(task.groups[0]) / limit, nbytes.item() / UNIT_BYTES)
         return
     rows = np.maximum(task.parsed.rows[task.groups], 0)
-    sizes = np.maximum(rows / limit, nbytes / UNIT_BYTES).tolist()
+    least = 0 if columns is None else len(columns) / UNIT_CHUNKS
+    sizes = np.maximum(np.maximum(rows / limit, nbytes / UNIT_BYTES), least).tolist()
     first, size = 0, 0.0
     for i, own in enumerate(sizes):
         if i > first and size + own > 1:
@@ -117,10 +122,11 @@ def _nbytes(task: GroupTask, columns: Collection[str] | None) -> Floats:
 
 
 def has_many_tiny_groups(task: GroupTask, columns: Collection[str]) -> bool:
-    """Return True if pages cost more than they save: 0.2 ms for each row group."""
-    if task.parsed is None or len(task.groups) < MANY_GROUPS:
+    """Return True if pages cost more than they save."""
+    if task.parsed is None or len(task.groups) < MANY_GROUPS or not columns:
         return False
-    return bool(_nbytes(task, columns).mean() < TINY_BYTES)
+    most = TINY_JUDGED_BYTES if task.filtered else TINY_BYTES
+    return bool(_nbytes(task, columns).mean() < most * len(columns))
 
 
 def count_groups(tasks: Sequence[GroupTask]) -> int:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 import pyarrow.fs as pafs
-import pyarrow.parquet as pq
 
 from skipstone.bindings.location import is_local
 from skipstone.bindings.tables.char_columns import padded
@@ -38,7 +37,14 @@ from skipstone.bindings.tables.parquet.pages.read_pages import (
     read_files,
 )
 from skipstone.bindings.tables.partitions import partition_column
-from skipstone.bindings.tables.read import Reader, RowSelection, Tasks, batches_of, read_in_order
+from skipstone.bindings.tables.read import (
+    Reader,
+    RowSelection,
+    Tasks,
+    batches_of,
+    parquet_file,
+    read_in_order,
+)
 from skipstone.bindings.tables.table_columns import (
     file_names,
     to_table_columns,
@@ -335,10 +341,10 @@ class GroupReader(Reader):
         constants = self._constants([task], fields)[task.folder[0]]
         try:
             with self._open(task) as source:
-                reader = pq.ParquetFile(
+                reader = parquet_file(
                     source,
+                    local=is_local(self.filesystem),
                     metadata=None if task.parsed is None else task.parsed.metadata,
-                    coerce_int96_timestamp_unit="us",
                 )
                 if task.rows is not None:
                     counts = map(reader.metadata.row_group, range(reader.metadata.num_row_groups))

@@ -32,6 +32,8 @@ POLARS_FROM: Final = 1 << 18
 IMPORT_FROM: Final = 1 << 26
 # Rows are gathered by position if at most one in so many is kept.
 SPARSE: Final = 64
+# Chunks of fewer rows than this, on average, are joined: each costs 20 us to hand over.
+FEW_ROWS: Final = 1 << 14
 _decoded = 0
 
 
@@ -58,7 +60,9 @@ class ArrowColumns:
     @staticmethod
     def of(file: PageFile, dictionaries: Collection[str] = ()) -> ArrowColumns:
         """Decode a file; return text columns as dictionaries where that is asked for."""
-        opened = pq.ParquetFile(pa.BufferReader(file.data), read_dictionary=list(dictionaries))
+        opened = pq.ParquetFile(
+            pa.BufferReader(file.data), read_dictionary=list(dictionaries), pre_buffer=False
+        )
         found = opened.read(columns=list(file.names), use_threads=False)
         return ArrowColumns(found if file.keep is None else pc.filter(found, arrow_of(file.keep)))
 
@@ -91,11 +95,9 @@ class PolarsColumns:
                 scan = scan.filter(pl.col(file.mask))  # pushed into the other columns' decoder
             scans.append(scan.select(file.names))
         frames = [scans[0].collect()] if len(scans) == 1 else pl.collect_all(scans)
-        # Few rows of many row groups become one chunk.
-        masked = [file.mask is not None for file in files]
         return [
-            PolarsColumns(frame.rechunk() if m else frame)
-            for frame, m in zip(frames, masked, strict=True)
+            PolarsColumns(frame.rechunk() if frame.height < frame.n_chunks() * FEW_ROWS else frame)
+            for frame in frames
         ]
 
     def select(self, names: Sequence[str], keep: Mask | None) -> pa.Table:

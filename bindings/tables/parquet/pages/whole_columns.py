@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from skipstone.bindings.tables.parquet.pages.decoders import ArrowColumns
 from skipstone.bindings.tables.parquet.pages.wanted_pages import CandidateGroup
-from skipstone.bindings.tables.read import batches_of
+from skipstone.bindings.tables.read import batches_of, parquet_file
 from skipstone.ir import compute as pc
 from skipstone.ir.arrow import arrow_of
 from skipstone.ir.node import Node, Path, columns_of
@@ -81,12 +80,7 @@ def read_whole(groups: Sequence[CandidateGroup], schema: pa.Schema) -> ArrowColu
 def _batches(candidates: CandidateGroup, schema: pa.Schema) -> list[pa.RecordBatch]:
     """Return columns of the candidate rows of one row group."""
     g = candidates.windows[0].group
-    file = pq.ParquetFile(
-        g.ranges.source,
-        metadata=g.footer.metadata,
-        coerce_int96_timestamp_unit="us",
-        pre_buffer=not g.ranges.local,
-    )
+    file = parquet_file(g.ranges.source, local=g.ranges.local, metadata=g.footer.metadata)
     keep = None if candidates.is_whole else candidates.in_row_group()
     own = {name: g.own_names[name] for name in schema.names}
     paths = dict.fromkeys(path for name, at in own.items() for path in g.inner.get(name, [at]))
