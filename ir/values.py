@@ -170,6 +170,8 @@ def malformed(texts: pa.Array) -> Mask:
 
     Spark's reading of their characters is not known here.
     """
+    if _is_ascii(texts):
+        return np.zeros(len(texts), np.bool_)
     try:
         texts.validate(full=True)
         return np.zeros(len(texts), np.bool_)
@@ -181,6 +183,17 @@ def malformed(texts: pa.Array) -> Mask:
             ],
             np.bool_,
         )
+
+
+def _is_ascii(texts: pa.Array) -> bool:
+    """Return True if all bytes of texts are ASCII, which is UTF-8; Arrow takes longer to see it."""
+    large = pa.types.is_large_string(texts.type)
+    if not len(texts) or not (large or pa.types.is_string(texts.type)):
+        return False
+    _, offsets, data = texts.buffers()
+    ends = np.frombuffer(offsets, np.int64 if large else np.int32)
+    first, last = ends[texts.offset], ends[texts.offset + len(texts)]
+    return data is None or int(np.frombuffer(data, np.int8)[first:last].min(initial=0)) >= 0
 
 
 def _is_malformed(raw: bytes | None) -> bool:

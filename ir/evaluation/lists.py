@@ -76,7 +76,9 @@ class _Lists:
 
     def rows_of(self, at: Ints) -> Ints:
         """Return the rows of items, given by their positions."""
-        return np.searchsorted(self.stops, at, side="right")
+        if len(at) * FEW < len(self.valid):
+            return np.searchsorted(self.stops, at, side="right")
+        return np.repeat(np.arange(len(self.valid)), self.stops - self.starts)[at]
 
     def unknown(self) -> Mask:
         """Return a mask of the rows that hold text that is not UTF-8."""
@@ -146,7 +148,10 @@ def _equal(items: pa.Array, value: object) -> Mask | None:
     if not dtype.ordered or dtype.kind is Kind.FLOAT:
         return None
     if dtype.kind in TEXT:
-        raw = pc.cast(items, pa.large_binary())
+        if pa.types.is_string(items.type):
+            raw = items.view(pa.binary())
+        else:
+            raw = pc.cast(items, pa.large_binary())
         return booleans_of(pc.equal(raw, scalar_of(value, raw.type)))
     values = from_array(items)
     return np.asarray((values.points == value) & values.valid, np.bool_)
@@ -184,9 +189,11 @@ def _value(call: Call, lists: _Lists, key: object) -> Values | None:
     if (equal := _equal(keys, key)) is None or not from_arrow(values.type).ordered:
         return None
     hits = np.flatnonzero(equal)
-    rows, first = np.unique(lists.rows_of(hits), return_index=True)
+    rows = lists.rows_of(hits)
+    first = np.ones(len(hits), np.bool_)
+    np.not_equal(rows[1:], rows[:-1], out=first[1:])
     at, found = np.zeros(len(lists.valid), np.int64), np.zeros(len(lists.valid), np.bool_)
-    at[rows], found[rows] = hits[first], True
+    at[rows[first]], found[rows] = hits[first], True
     return lists.items_at(values, at, found & lists.valid, call)
 
 
