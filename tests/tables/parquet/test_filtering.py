@@ -38,6 +38,9 @@ LITERALS = {
     "u8": ("145", "0", "-1"),
     "u64": ("9223372036854775808", "0", "18446744073709551615"),
     "c": ("'text 3'", "''"),
+    "d": ("0.0", "-0.0D", "1", "0.1", "DOUBLE('Infinity')", "DOUBLE('-Infinity')", "DOUBLE('NaN')"),
+    "edge": ("0", "-0.0D", "1.5", "DOUBLE('Infinity')", "DOUBLE('-Infinity')", "DOUBLE('NaN')"),
+    "f": ("0", "0.1", "16777217", "FLOAT('0.1')", "1e300", "FLOAT('NaN')"),
     "ends": ("-9223372036854775808", "9223372036854775807", "0"),
 }
 FORMS = (
@@ -105,8 +108,9 @@ def test_expressions_are_true_for_the_same_rows():
 @pytest.mark.parametrize(
     "where",
     [
-        "d = 1",
-        "edge <= 0",
+        "d + 1 = 2",
+        "edge > d",
+        "d IN (1, DOUBLE('NaN'))",
         "b",
         "z = X'03'",
         "s LIKE 't%3'",
@@ -154,11 +158,16 @@ def answer(paths, where, columns, reader):
     ("where", "one_pass"),
     [
         ("k < 400", True),
-        ("k < 400 AND d > 2", True),  # the evaluator judges the second test
+        ("k < 400 AND d + 1 > 3", True),  # the evaluator judges the second test
         ("k < 400 AND length(u) > 5 AND i IS NOT NULL", True),
         ("s IN ('text 1', 'text 2') OR p > 0.1", True),
         ("k < 0", False),
-        ("d > 2", False),
+        ("d + 1 > 3", False),
+        ("d > 2", True),
+        ("edge >= 0", True),
+        ("edge < 0 OR f > 0.1", True),
+        ("NOT (edge <= -0.0D)", True),
+        ("edge IN (0, 1.5) OR edge = DOUBLE('Infinity')", True),
     ],
 )
 def test_files_are_read_in_one_pass(where, one_pass, tmp_path, monkeypatch):

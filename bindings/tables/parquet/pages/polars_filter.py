@@ -1,13 +1,14 @@
 """Conditions as Polars expressions, for its decoder to filter rows while it decodes.
 
 Only tests on which Polars and Spark agree for every value: comparisons of integers, decimals,
-dates, timestamps and text with equal types on both sides, and how text begins, ends, or what it
-contains. Floats are left out, for NaN and -0.0.
+dates, timestamps and text with equal types on both sides, comparisons of floats with literals, and
+how text begins, ends, or what it contains.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 import operator
 from collections.abc import Mapping
 from decimal import Decimal
@@ -44,11 +45,12 @@ def split(node: Node, schema: pa.Schema) -> tuple[Expr | None, Node | None]:
 
     Example:
         >>> from skipstone import PruningPredicate
-        >>> schema = pa.schema([("x", pa.int64()), ("f", pa.float64())])
-        >>> expression, rest = split(PruningPredicate("x > 1 AND f > 2", schema).node, schema)
+        >>> schema = pa.schema([("x", pa.int64()), ("s", pa.string())])
+        >>> node = PruningPredicate("x > 1 AND upper(s) = 'A'", schema).node
+        >>> expression, rest = split(node, schema)
         >>> print(expression)
         [(col("x")) > (1)]
-        >>> rest == PruningPredicate("f > 2", schema).node
+        >>> rest == PruningPredicate("upper(s) = 'A'", schema).node
         True
     """
     parts = node.args if node.op is Op.AND else (node,)
@@ -73,6 +75,8 @@ def _expression(n: Node, schema: pa.Schema) -> Expr | None:
         return functools.reduce(operator.and_ if n.op is Op.AND else operator.or_, known)
     columns = [arg for arg in n.args if arg.op is Op.COLUMN]
     kind = columns[0].dtype if columns else None
+    if kind is not None and kind.kind is Kind.FLOAT:
+        return _float_test(n, kind, schema)
     if kind is None or kind.kind not in KINDS:
         return None
     if n.op is Op.IN and isinstance(n.value, tuple):
@@ -103,6 +107,53 @@ def _in(column: Node, values: tuple[object, ...], kind: DType, schema: pa.Schema
     else:
         wanted = pl.Series(members, dtype=_polars_type(kind))
     return one.is_in(pl.lit(wanted).implode())
+
+
+def _float_test(n: Node, kind: DType, schema: pa.Schema) -> Expr | None:
+    """Return a test of a float column and literals.
+
+    Its results do not depend on how the decoder compares NaN, and 0.0 with -0.0: in Spark, NaN is
+    greater than all numbers, and both zeros are equal.
+    """
+    import polars as pl
+
+    one = _side(n.args[0], kind, schema)
+    if one is None:
+        return None
+    if n.op is Op.IN and isinstance(n.value, tuple):
+        members = [v for v in n.value if isinstance(v, float) and not math.isnan(v)]
+        if len(members) < len(n.value):
+            return None
+        others = pl.Series([v for v in members if v], dtype=_polars_type(kind))
+        found = one.is_in(pl.lit(others).implode())
+        return found if len(others) == len(members) else found | _compared(Op.EQ, one, 0.0, kind)
+    if n.op not in COMPARE or n.args[1].op is not Op.LITERAL:
+        return None
+    value = n.args[1].value
+    if not isinstance(value, float) or math.isnan(value):
+        return None
+    return _compared(n.op, one, value, kind)
+
+
+def _compared(op: Op, column: Expr, value: float, kind: DType) -> Expr:
+    """Return the comparison of a float column with a number."""
+    import polars as pl
+
+    # For a zero: 0.0, which is above -0.0 for those that tell them apart, and -0.0.
+    above, below = (pl.lit(value or zero, dtype=_polars_type(kind)) for zero in (0.0, -0.0))
+    match op:
+        case Op.GT:
+            return (column > above) | column.is_nan()
+        case Op.GE:
+            return (column >= below) | column.is_nan()
+        case Op.LT:
+            return (column < below) & ~column.is_nan()
+        case Op.LE:
+            return (column <= above) & ~column.is_nan()
+        case Op.EQ:
+            return (column >= below) & (column <= above) & ~column.is_nan()
+        case _:
+            return (column < below) | (column > above) | column.is_nan()
 
 
 def _like(n: Node, kind: DType, schema: pa.Schema) -> Expr | None:
@@ -170,5 +221,7 @@ def _polars_type(kind: DType) -> DataType:
         case Kind.TIMESTAMP:
             unit: Any = kind.unit
             return pl.Datetime(unit, "UTC" if kind.zoned else None)
+        case Kind.FLOAT:
+            return pl.Float32() if kind.bits == 32 else pl.Float64()
         case _:
             return pl.String()
