@@ -155,7 +155,7 @@ class Guard:
     step: int
     done: bool = False
 
-    def touch(self, todo: Todo = None) -> None:
+    def verify(self, todo: Todo = None) -> None:
         """Verify the bytes of some words of containers.
 
         Args:

@@ -21,7 +21,7 @@ from skipstone.bindings.spark.shards.shard_jobs import JUDGED, Judging, Listing,
 from skipstone.bindings.spark.statistics.udf import predicate_of
 from skipstone.ir.errors import SkipstoneError, StatisticsError
 from skipstone.ir.outcome import Verdict
-from skipstone.kernels.index.descend import Found
+from skipstone.kernels.index.descend import SparseVerdicts
 from skipstone.kernels.run.pool import threads
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def _judge_on_executors(
         as_function(Judging(shards, p, tuple(todo))), spark_schema(JUDGED)
     )
     found = answer.toArrow()
-    parts: list[Found | Verdict] = list(settled)
+    parts: list[SparseVerdicts | Verdict] = list(settled)
     unreadable: dict[str, StatisticsError] = {}
     for i, words, match, full, error in zip(*(c.to_pylist() for c in found.columns), strict=True):
         if error is None:

@@ -24,7 +24,7 @@ from skipstone.bindings.statistics.statistics import Statistics
 from skipstone.ir.errors import StatisticsError
 from skipstone.ir.node import show_path
 from skipstone.ir.outcome import Verdict
-from skipstone.kernels.index.descend import Found
+from skipstone.kernels.index.descend import SparseVerdicts
 from skipstone.kernels.run.pool import set_threads
 
 Batches = Iterator[pa.RecordBatch]
@@ -193,7 +193,7 @@ class Listing:
         """List the containers to keep of the shards whose indices arrive."""
         own_cpus()
 
-        def find(i: int) -> Found:
+        def find(i: int) -> SparseVerdicts:
             return self.predicate.find(self.shards.statistics(i))
 
         for batch in batches:
