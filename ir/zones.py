@@ -24,8 +24,8 @@ DAY: Final = 86_400_000_000  # microseconds
 # for times before 1970: for 1960, Java has Berlin's time for Oslo, Debian has Oslo's own. For times
 # far in the future the database holds only today's rules. All that is known of other times is that
 # their wall clock lies within MAX_OFFSET of them.
-FIRST: Final = 0  # 1970-01-01
-LAST: Final = 7_258_118_400_000_000  # 2200-01-01
+FIRST_TRUSTED: Final = 0  # 1970-01-01
+LAST_TRUSTED: Final = 7_258_118_400_000_000  # 2200-01-01
 # Zones whose past was corrected by a release since 2020, and the time from which all agree: Java
 # may have another release than Python. Found by comparing eight releases, 2020a to 2026f.
 REVISED: Final = {
@@ -99,7 +99,7 @@ def is_fixed(zone: dt.tzinfo) -> bool:
 
 def first_of(zone: dt.tzinfo) -> int:
     """Return the first time for which a region's offset is trusted, microseconds since 1970."""
-    return REVISED.get(getattr(zone, "key", ""), FIRST)
+    return REVISED.get(getattr(zone, "key", ""), FIRST_TRUSTED)
 
 
 def offset_at(micros: int, zone: dt.tzinfo, *, local: bool) -> int | None:
@@ -113,7 +113,7 @@ def offset_at(micros: int, zone: dt.tzinfo, *, local: bool) -> int | None:
     """
     if is_fixed(zone):
         return _micros(zone.utcoffset(None))
-    if not first_of(zone) <= micros <= LAST:
+    if not first_of(zone) <= micros <= LAST_TRUSTED:
         return None
     if local:
         moment = (NAIVE_EPOCH + dt.timedelta(microseconds=micros)).replace(tzinfo=zone, fold=0)
@@ -235,8 +235,8 @@ def shifts_of(name: str) -> tuple[Shift, Shift]:
     switches: list[int] = []
     if not is_fixed(zone):
         moment = first
-        while moment < LAST:
-            ahead = min(moment + DAY, LAST)
+        while moment < LAST_TRUSTED:
+            ahead = min(moment + DAY, LAST_TRUSTED)
             if offset_at(ahead, zone, local=False) != offsets[-1]:
                 low, high = moment, ahead
                 while high - low > 1:
@@ -255,6 +255,6 @@ def shifts_of(name: str) -> tuple[Shift, Shift]:
     if is_fixed(zone):
         ends = (-(2**63) + abs(offsets[0]), 2**63 - 1 - abs(offsets[0]))
     else:
-        ends = (first, LAST)
+        ends = (first, LAST_TRUSTED)
     at, shift = np.array(switches, np.int64), np.array(offsets, np.int64)
     return Shift(at, shift, *ends), Shift(np.array(walls, np.int64), -shift, *ends)

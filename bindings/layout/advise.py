@@ -28,8 +28,10 @@ if TYPE_CHECKING:
     from skipstone.bindings.tables.table import Table
 
 ROWS: Final = 100_000  # rows that layouts are tried on
-CLEARLY: Final = 0.95  # a layout is advised if queries read less than this share of now
-SEARCHED: Final = 9  # values of each column that stand for searches without a workload
+# A layout is advised only if queries read less than this share of what they read now.
+MAX_ADVISED_SHARE: Final = 0.95
+# Without a workload, this many values of each column stand for searches.
+SEARCHES_PER_COLUMN: Final = 9
 
 
 def advise(
@@ -116,7 +118,7 @@ def _searches(
         if column is None or held is None or not len(column.values):
             continue
         held = held[held < len(column.values)]
-        for at in np.linspace(0, len(held) - 1, SEARCHED + 2)[1:-1].round().astype(int):
+        for at in np.linspace(0, len(held) - 1, SEARCHES_PER_COLUMN + 2)[1:-1].round().astype(int):
             value = column.values[int(held[at])].as_py()
             predicate = _equals(leaf, value, schema, timezone)
             if predicate is not None:
@@ -164,7 +166,7 @@ def _report(
             tuple(j.shares.tolist()), runnable,
         )  # fmt: skip
         candidates.append(estimate)
-        if best is None and runnable and j.mean < CLEARLY * current.share:
+        if best is None and runnable and j.mean < MAX_ADVISED_SHARE * current.share:
             best = estimate, j.layout
     ordered = [leaf for leaf in used if leaf.dtype.ordered]
     clustering = Clustering(

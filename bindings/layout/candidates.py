@@ -17,11 +17,11 @@ from skipstone.bindings.layout.simulate import Kind, Layout, Writes, simulate
 from skipstone.bindings.layout.workload import Workload
 from skipstone.ir.node import Path
 
-PAIRED: Final = 3  # columns that are combined with each other
-# A simpler layout is preferred if it reads this much more at most. Predictions from statistics
-# alone are less sure.
-CLOSE: Final = 0.02
-CLOSE_FROM_STATISTICS: Final = 0.05
+MAX_COMBINED: Final = 3  # the columns that layouts by several columns choose from
+# A simpler layout is preferred if it reads more by at most this fraction. Predictions from
+# statistics alone are less sure.
+TOLERANCE: Final = 0.02
+STATISTICS_TOLERANCE: Final = 0.05
 MAX_PARTITIONS: Final = 10_000
 # The first statement for these formats is DuckDB's, which writes Bloom filters.
 REWRITTEN_BY_DUCKDB: Final = ("parquet", "hive")
@@ -112,7 +112,7 @@ def judge(
         if len(rows.columns[path].values) <= most:
             layouts.append(Layout("partition", (), (path,)))
             layouts += [Layout("partition", (key,), (path,)) for key in best if key != path]
-    close = CLOSE_FROM_STATISTICS if rows.drawn else CLOSE
+    close = STATISTICS_TOLERANCE if rows.drawn else TOLERANCE
     return ranked([*single, *map(judged, layouts)], close)
 
 
@@ -127,7 +127,7 @@ def complementary(single: Sequence[Judged], weights: npt.NDArray[np.float64]) ->
         weights: The weights of the queries, shape (queries,).
     """
     out: list[Judged] = []
-    while len(out) < min(PAIRED, len(single)):
+    while len(out) < min(MAX_COMBINED, len(single)):
         so_far = np.min([j.shares for j in out], axis=0) if out else np.ones(len(weights))
         out.append(
             min(
@@ -138,7 +138,7 @@ def complementary(single: Sequence[Judged], weights: npt.NDArray[np.float64]) ->
     return [j.layout.keys[0] for j in out]
 
 
-def ranked(found: Sequence[Judged], close: float = CLOSE) -> list[Judged]:
+def ranked(found: Sequence[Judged], close: float = TOLERANCE) -> list[Judged]:
     """Return layouts by what they read, least first; of similar ones only the simplest.
 
     A layout by one column is simpler than one by two, and a sort is simpler than a curve or
@@ -146,7 +146,7 @@ def ranked(found: Sequence[Judged], close: float = CLOSE) -> list[Judged]:
 
     Args:
         found: The layouts.
-        close: Layouts are similar if one reads this share more than the other at most.
+        close: Layouts are similar if one reads more than the other by at most this fraction.
     """
     remaining = sorted(found, key=lambda j: (j.cost, _complexity(j.layout)))
     out: list[Judged] = []

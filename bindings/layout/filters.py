@@ -22,10 +22,9 @@ from skipstone.ir import compute as pc
 from skipstone.ir.node import Node, Op, Path
 from skipstone.ir.types import to_python
 
-DISTINCT_SHARE: Final = (
-    0.2  # of a row group's rows; columns with more distinct values get no filter
-)
-MAX_VALUES: Final = 1000  # of a column; with more, its filters are not counted
+# A column with more distinct values than this share of a row group's rows gets no filter.
+MAX_DISTINCT_SHARE: Final = 0.2
+MAX_VALUES: Final = 1000  # the filters of a column with more values are not counted
 SEED: Final = 248
 
 
@@ -148,7 +147,7 @@ def values_lists(
     pairs, sampled, distinct = _distinct_by_container(column, codes, container, n, rows.fraction)
     nan = np.bincount(container[codes == len(column.values)], minlength=n) > 0
     size = sampled / max(rows.fraction, 1e-12)
-    filtered = (distinct <= DISTINCT_SHARE * size) & (high >= 0) & ~nan
+    filtered = (distinct <= MAX_DISTINCT_SHARE * size) & (high >= 0) & ~nan
     places = searched.places
     inside = (low[:, None] <= places) & (places <= high[:, None])
     asked = np.arange(n)[:, None] * len(column.values) + np.floor(places).astype(np.int64)

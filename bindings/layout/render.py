@@ -12,7 +12,7 @@ from skipstone.ir.errors import counted
 if TYPE_CHECKING:
     from skipstone.bindings.layout.advice import Advice, Estimate
 
-SHOWN: Final = 12  # candidates and queries
+MAX_ROWS: Final = 12  # the candidates that are printed; of queries, twice as many
 WIDTH: Final = 64  # characters of a condition
 
 
@@ -51,7 +51,7 @@ def _share(estimate: Estimate) -> str:
 def sections(advice: Advice) -> Iterator[Section]:
     """Yield the parts of the report."""
     if advice.candidates or advice.queries:
-        shown = [advice.current, *advice.candidates[:SHOWN]]
+        shown = [advice.current, *advice.candidates[:MAX_ROWS]]
         yield Section(
             f"Layouts, predicted from {advice.source}",
             ("layout", "bytes read", "of all", advice.unit, "files"),
@@ -85,10 +85,10 @@ def sections(advice: Advice) -> Iterator[Section]:
                     f"{q.share:.1%}",
                     *((f"{best[i]:.1%}",) if best else ()),
                 )
-                for i, q in enumerate(advice.queries[: 2 * SHOWN])
+                for i, q in enumerate(advice.queries[: 2 * MAX_ROWS])
             ],
-            [] if len(advice.queries) <= 2 * SHOWN else [
-                f"... and {len(advice.queries) - 2 * SHOWN:,} more conditions"],
+            [] if len(advice.queries) <= 2 * MAX_ROWS else [
+                f"... and {len(advice.queries) - 2 * MAX_ROWS:,} more conditions"],
             numbers=2 + (best is not None),
         )  # fmt: skip
     if advice.unread:
@@ -114,7 +114,7 @@ def sections(advice: Advice) -> Iterator[Section]:
 
 
 def _more(count: int, what: str) -> list[str]:
-    return [] if count <= SHOWN else [f"... and {count - SHOWN:,} more {what}"]
+    return [] if count <= MAX_ROWS else [f"... and {count - MAX_ROWS:,} more {what}"]
 
 
 def _size(advice: Advice) -> str:

@@ -29,7 +29,7 @@ Codes = npt.NDArray[np.int64]
 Counts = npt.NDArray[np.int64]
 SEED: Final = 2013
 DRAWN: Final = "statistics"  # the source of rows that were drawn from bounds
-MAX_CONTAINERS: Final = 256  # that a sample reads from
+MAX_CONTAINERS: Final = 256  # the containers that a sample reads from
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from skipstone.bindings.layout.curves import BITS
+from skipstone.bindings.layout.curves import COORDINATE_BITS
 from skipstone.bindings.layout.simulate import Layout
 from skipstone.ir.node import Path, quoted_name
 from skipstone.ir.types import Kind
@@ -229,7 +229,7 @@ def _duckdb(
 
 
 def _bits(columns: int) -> int:
-    return min(BITS, 63 // columns)
+    return min(COORDINATE_BITS, 63 // columns)
 
 
 def _with_places(rows: str, keys: Sequence[str]) -> str:

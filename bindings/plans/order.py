@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     Positions = npt.NDArray[np.int64]
 
 # With at least so many rows for each wanted one, leaving out most of them before sorting pays.
-CONTENDERS_FROM: Final = 16
+MIN_ROWS_PER_WANTED: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ def sort_keys(
 
 def first_rows(rows: pa.Table, keys: Sequence[SortKey], k: int | None) -> pa.Table:
     """Sort rows and return the first k; None returns all."""
-    if k is not None and rows.num_rows >= CONTENDERS_FROM * max(k, 1):
+    if k is not None and rows.num_rows >= MIN_ROWS_PER_WANTED * max(k, 1):
         rows = _contenders(rows, keys[0], k)
     by: dict[str, pa.Array] = {}
     order: list[tuple[str, str]] = []

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from skipstone.bindings.plans.order import SortKey
 
 
-STEPS: Final = ("condition", "statistics", "dynamic", "limit")  # of `plan_table`, timed
+TIMED_STEPS: Final = ("condition", "statistics", "dynamic", "limit")  # in the order of `plan_table`
 
 
 class Plan(Shown):
@@ -328,5 +328,5 @@ def plan_table(
         static, session, pruned_by, settings,
     )  # fmt: skip
     clock.append(time.perf_counter())
-    plan.seconds = dict(zip(STEPS, np.diff(clock).tolist(), strict=True))
+    plan.seconds = dict(zip(TIMED_STEPS, np.diff(clock).tolist(), strict=True))
     return plan

@@ -13,7 +13,7 @@ from skipstone.bindings import hooks
 from skipstone.bindings.plans.readers import ReaderName, check_reader
 from skipstone.bindings.plans.records import counted
 from skipstone.bindings.plans.selection import Selection
-from skipstone.bindings.progress import with_settings_of_now
+from skipstone.bindings.progress import under_current_settings
 from skipstone.ir.errors import BackendMissing
 from skipstone.ir.outcome import Verdict
 from skipstone.kernels.run.forks import release_imports
@@ -96,7 +96,7 @@ class Reading(Selection, ABC):
         if not filter:
             return self._unfiltered().to_batches(reader=reader, progress=progress)
         schema = self.schema
-        found = with_settings_of_now(counted(self._batches(check_reader(reader))), progress)
+        found = under_current_settings(counted(self._batches(check_reader(reader))), progress)
         # A stream of other types than its schema's would not be noticed.
         rows = (pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in found)
         return pa.RecordBatchReader.from_batches(schema, rows)

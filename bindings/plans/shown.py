@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from skipstone.bindings.plans.plan import Plan
 
-FORMATS: Final = ("text", "json", "html")  # of `explain`
+FORMATS: Final = ("text", "json", "html")  # what `explain` returns
 
 
 class Shown(Reading):

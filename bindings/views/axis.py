@@ -20,7 +20,7 @@ Positions = npt.NDArray[np.float64]
 FAR: Final = 1e300
 MILLISECONDS_PER_DAY: Final = 86_400_000
 EXACT_FLOATS: Final = 2**53  # integers up to here are exact as positions
-MAX_LABELS: Final = 400  # on an axis of ranks
+MAX_LABELS: Final = 400  # labels on an axis of ranks
 MAX_TEXT: Final = 60  # characters of a value in a label
 
 

@@ -17,7 +17,7 @@ from skipstone.ir.text import show
 if TYPE_CHECKING:
     from skipstone.bindings.plans.plan import Plan
 
-MAX_CONJUNCTS: Final = 8  # with a colour of their own; the others share one
+MAX_CONJUNCTS: Final = 8  # conjuncts with a colour of their own; the others share one
 MAX_ROWS: Final = 24  # conjuncts that the strip shows
 MAX_SQL: Final = 120  # characters of a conjunct
 Fate = Literal["pruned", "limit", "filter", "whole"]

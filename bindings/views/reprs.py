@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from skipstone.bindings.tables.table import Table
 
 MAX_COLUMNS: Final = 12
-MAX_SQL: Final = 1000  # characters of a condition
-MAX_NODES: Final = 2000  # of a condition that is printed
+MAX_SQL: Final = 1000  # the characters of a condition that are printed
+MAX_NODES: Final = 2000  # of a condition with more nodes, only a summary is printed
 MAX_DECODED: Final = 50_000  # containers whose statistics are decoded for a summary
 COLOURS: Final[dict[Fate, str]] = {
     "pruned": "never",

@@ -93,7 +93,7 @@ def run(
     if name != "none":
         for guard in launch.guards:
             guard.verify(todo)
-    if name == "numpy" and verdicts and todo is None and launch.n <= numpy_cpu.FEW:
+    if name == "numpy" and verdicts and todo is None and launch.n <= numpy_cpu.MAX_UNPACKED:
         judged = numpy_cpu.verdicts(launch)
         for file in launch.files:
             file.check()

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from skipstone.ir.node import Path
 
 MAX_CACHED: Final = 16  # tables
-MOMENT: Final = 10**8  # ns
+RECHECK_NS: Final = 10**8  # a younger check is not repeated
 
 
 class Listing(ListedFiles):
@@ -87,7 +87,7 @@ class Listing(ListedFiles):
         `PrunedFiles.java` checks each file again when it leaves it out.
         """
         listed = time.time_ns()
-        if self._same is not None and listed - self._looked < MOMENT:
+        if self._same is not None and listed - self._looked < RECHECK_NS:
             return self._same
         if not isinstance(self.filesystem, pafs.LocalFileSystem):
             self.settled = bool(settled(self.times * 10**6, listed).all())

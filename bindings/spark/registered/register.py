@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 PATH: Final = "path"
 ROWS: Final = "row_count"
 ABOUT: Final = (PATH, SIZE, TIME)
-COLLATED: Final = "__COLLATIONS"  # in a field's JSON
+COLLATION_KEY: Final = "__COLLATIONS"  # in the JSON of a field that has a collation
 MS: Final = 1000
 NULL: Final = -(2**63)  # no file has this size or time
 
@@ -204,7 +204,8 @@ def _collected(df: Any, columns: Mapping[str, Any]) -> pa.Table:
         usable = [
             (name, field.name)
             for name, field in zip(wanted, frame.schema, strict=True)
-            if COLLATED not in field.json() and arrow_type(field.dataType.jsonValue()) is not None
+            if COLLATION_KEY not in field.json()
+            and arrow_type(field.dataType.jsonValue()) is not None
         ]
         table: pa.Table = to_arrow(frame.select(*(number for _, number in usable)))
     return table.rename_columns([name for name, _ in usable])

@@ -30,7 +30,8 @@ from skipstone.kernels.pack.columns import ColumnStatistics
 Ticks = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
-MAX_YEAR: Final = 287_000  # of either sign: nearly all that int64 microseconds can count
+# The last year that is computed, and -287,000 is the first: int64 microseconds end soon after.
+MAX_YEAR: Final = 287_000
 MAX_DAYS: Final = MAX_YEAR * 365  # days before or after 1970
 MONTHS: Final = {"month": 1, "quarter": 3, "year": 12}
 MAX_LENGTH: Final = {
