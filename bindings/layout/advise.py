@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from skipstone.bindings.layout.advice import Advice, Estimate, QueryReport
 from skipstone.bindings.layout.bounds import ranges_of
-from skipstone.bindings.layout.candidates import REWRITTEN_BY_DUCKDB, Judged, judge
+from skipstone.bindings.layout.candidates import REWRITTEN_BY_DUCKDB, JudgedLayout, judge
 from skipstone.bindings.layout.clustering import Clustering, of_ranges
 from skipstone.bindings.layout.problems import TARGET_BYTES, problems_of
 from skipstone.bindings.layout.rows import Rows, drawn, sampled
@@ -137,7 +137,7 @@ def _equals(leaf: Leaf, value: Any, schema: pa.Schema, timezone: str) -> Pruning
 
 
 def _report(
-    table: Table, plan: Plan, read: Workload, judged: Sequence[Judged], rows: Rows | None,
+    table: Table, plan: Plan, read: Workload, judged: Sequence[JudgedLayout], rows: Rows | None,
     used: Sequence[Leaf], name: str | None, target: int, has_workload: bool,
 ) -> Advice:  # fmt: skip
     total, n = plan.sizes.total, len(plan.verdicts)
@@ -228,7 +228,7 @@ def _query(q: Query, share: float) -> QueryReport:
 
 
 def _limits(
-    rows: Rows | None, used: Sequence[Leaf], judged: Sequence[Judged], n: int, read: Workload,
+    rows: Rows | None, used: Sequence[Leaf], judged: Sequence[JudgedLayout], n: int, read: Workload,
     format: str,
 ) -> list[str]:  # fmt: skip
     """Return sentences on what the predictions do not know."""

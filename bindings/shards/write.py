@@ -35,7 +35,7 @@ ROWS: Final = 1 << 20
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenShard:
     """A shard that is on disk, with the data for its manifest and summary.
 
     Attributes:
@@ -133,7 +133,7 @@ def write_shard(
     stats: Statistics,
     about: pa.Table | None,
     order_by: str | Sequence[str] | None,
-) -> Written:
+) -> WrittenShard:
     """Write the files of one shard, under names that no other attempt uses.
 
     Args:
@@ -157,14 +157,14 @@ def write_shard(
         with folder.writing(f"{stem}.about") as path, replacing(path) as f:
             checksum = write_table(f, about)
     shard = Shard(stem, stats.num_containers, size, identity, no_empty, checksum)
-    return Written(shard, stats.leaf_paths(), summary_of(stats), always_holds)
+    return WrittenShard(shard, stats.leaf_paths(), summary_of(stats), always_holds)
 
 
 def commit(
     folder: ShardFolder,
     save: str,
     schema: pa.Schema,
-    written: Sequence[Written],
+    written: Sequence[WrittenShard],
     about: pa.Schema | None,
 ) -> None:
     """Replace the folder's shards by these, in this order, and delete unused files.

@@ -17,7 +17,7 @@ from skipstone.bindings.shards.verdicts import ShardVerdicts, from_bytes
 from skipstone.bindings.spark.session.frame import from_arrow
 from skipstone.bindings.spark.session.session import parallelism, quiet, require_pyspark
 from skipstone.bindings.spark.session.types import as_spark, spark_schema
-from skipstone.bindings.spark.shards.shard_jobs import JUDGED, Judging, Listing, as_function
+from skipstone.bindings.spark.shards.shard_jobs import JUDGED, JudgeJob, ListJob, as_function
 from skipstone.bindings.spark.statistics.udf import predicate_of
 from skipstone.ir.errors import SkipstoneError, StatisticsError
 from skipstone.ir.outcome import Verdict
@@ -155,7 +155,7 @@ def _judge_on_executors(
 ) -> ShardVerdicts:
     """Judge undecided shards on the executors; return their verdicts with the settled ones."""
     answer: Any = _shard_numbers(spark, len(todo), tasks).mapInArrow(
-        as_function(Judging(shards, p, tuple(todo))), spark_schema(JUDGED)
+        as_function(JudgeJob(shards, p, tuple(todo))), spark_schema(JUDGED)
     )
     found = answer.toArrow()
     parts: list[SparseVerdicts | Verdict] = list(settled)
@@ -193,7 +193,7 @@ def _frame(
             return from_arrow(spark, shards.listed(found), schema)
     todo = tuple((i, v) for i, v in enumerate(settled) if v is not Verdict.NEVER)
     return _shard_numbers(spark, len(todo), tasks).mapInArrow(
-        as_function(Listing(shards, p, todo, on_error)), schema
+        as_function(ListJob(shards, p, todo, on_error)), schema
     )
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from skipstone.bindings.tables.char_columns import DECLARED, declared, with_char
+from skipstone.bindings.tables.char_columns import CHAR_KEY, declared, with_char
 from skipstone.ir.errors import SourceError
 from skipstone.ir.node import Path
 
@@ -166,7 +166,7 @@ def _field(f: Mapping[str, Any]) -> pa.Field:
         return with_char(field, char)
     except ValueError as e:
         raise SourceError(
-            f"the Delta column {f['name']!r:.100} has the note {DECLARED}: {e}"
+            f"the Delta column {f['name']!r:.100} has the note {CHAR_KEY}: {e}"
         ) from e
 
 
