@@ -123,7 +123,8 @@ def from_bytes(n: int, words: bytes, match: bytes, fully_matched: bytes) -> Spar
         or (len(numbers) and numbers[-1] >= word_count(n))
     ):
         raise StatisticsError(
-            f"a worker judged {len(bits)} words of a shard of {n} containers; expected those of "
-            "the manifest: does the worker have another version of the shard?"
+            f"a worker returned {len(bits)} words of verdicts that do not fit a shard of {n} "
+            f"containers; expected at most {word_count(n)} words: does the worker have another "
+            "version of the shard?"
         )
     return SparseVerdicts(n, numbers, clear_tail(bits.copy(), n, numbers), whole)

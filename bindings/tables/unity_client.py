@@ -62,7 +62,10 @@ class UnityCatalog:
         url = (host if "://" in host else f"https://{host}").rstrip("/")
         parts = urlsplit(url)
         if parts.scheme not in ("https", "http") or not parts.hostname:
-            raise SourceError(f"uc://{name}: {shown(host)} is no address of a Unity Catalog")
+            raise SourceError(
+                f"uc://{name}: {shown(host)} is no address of a Unity Catalog; expected a URL, "
+                "such as https://example.cloud.databricks.com"
+            )
         allowed = (_setting(given, PLAIN_HTTP) or "").lower() in ("true", "1", "yes")
         if parts.scheme == "http" and not allowed and not _is_this_machine(parts.hostname):
             raise SourceError(
