@@ -199,18 +199,15 @@ def limit_cutoff(
     if enough >= len(best):
         return None
     threshold = bound[best[enough]]
+    before = mask_of(column.may_hold_value, n)
     other = column.high if key.descending else column.low
-    if other is None:
-        before = mask_of(column.may_hold_value, n)
-    else:
+    if other is not None:
         # With a single key, the rows that were found are as good as others of the same value.
         ties_matter = len(keys) > 1
-        before = (
-            (other >= threshold if ties_matter else other > threshold)
-            if key.descending
-            else (other <= threshold if ties_matter else other < threshold)
-        )
-        before = before & mask_of(column.may_hold_value, n)
+        if key.descending:
+            before = before & (other >= threshold if ties_matter else other > threshold)
+        else:
+            before = before & (other <= threshold if ties_matter else other < threshold)
     if key.descending:
         before = before | nans
     if key.nulls_first:

@@ -203,24 +203,7 @@ def list_files(
     """
     meter, filesystem = meter or Meter(), filesystem_of(filesystem)
     if not isinstance(where, str | bytes | os.PathLike):
-        paths = each_path(where)
-        if not paths:
-            raise SourceError(
-                "the list of paths is empty; expected at least one file, folder or glob"
-            )
-        if base_path is None and (named := _list_named_files(paths, filesystem)) is not None:
-            meter.count("files", len(paths))
-            return named
-        parts = [
-            list_files(w, filesystem, base_path, meter, ignore_format=ignore_format) for w in paths
-        ]
-        kinds = {p.filesystem.type_name for p in parts}
-        if len(kinds) > 1:
-            raise SourceError(
-                f"the paths lie on different file systems ({', '.join(sorted(kinds))}); "
-                "expected one"
-            )
-        return FileListing(concat_files([p.files for p in parts]), parts[0].filesystem, None)
+        return _list_each(each_path(where), filesystem, base_path, meter, ignore_format)
     fs, path = resolve(where, filesystem)
     base, root = None if base_path is None else resolve(base_path, filesystem)[1], None
     beside, info = None, info_at(fs, path, where)
@@ -249,6 +232,30 @@ def list_files(
         )
     meter.count("files", len(files))
     return FileListing(files, fs, root, beside)
+
+
+def _list_each(
+    paths: Sequence[str],
+    filesystem: pafs.FileSystem | None,
+    base_path: Location | None,
+    meter: Meter,
+    ignore_format: bool,
+) -> FileListing:
+    """List the files of several paths; the arguments are as for `list_files`."""
+    if not paths:
+        raise SourceError("the list of paths is empty; expected at least one file, folder or glob")
+    if base_path is None and (named := _list_named_files(paths, filesystem)) is not None:
+        meter.count("files", len(paths))
+        return named
+    parts = [
+        list_files(w, filesystem, base_path, meter, ignore_format=ignore_format) for w in paths
+    ]
+    kinds = {p.filesystem.type_name for p in parts}
+    if len(kinds) > 1:
+        raise SourceError(
+            f"the paths lie on different file systems ({', '.join(sorted(kinds))}); expected one"
+        )
+    return FileListing(concat_files([p.files for p in parts]), parts[0].filesystem, None)
 
 
 def _as_listed(folder: str, infos: Sequence[pafs.FileInfo]) -> str:
