@@ -247,7 +247,7 @@ class Reading(Selection, ABC):
     def to_polars(self, *, filter: bool = True) -> LazyFrame:
         """Return the matching rows as a lazy frame of Polars.
 
-        Each query reads the columns that it needs, and plans anew with its filters and its limit,
+        Each query reads the columns that it needs, and plans again with its filters and its limit,
         unless the plan has a limit or an order. `to_polars().collect()` is a DataFrame.
 
         Args:

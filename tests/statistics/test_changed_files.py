@@ -70,7 +70,9 @@ def test_a_mapped_file_that_changed_is_an_error(change, indexed, tmp_path, monke
         use(stats)  # parts that were read are not verified again
     change(path, 8192)
     for use in USES.values():
-        with pytest.raises(ss.StatisticsError, match=r"x\.stats: was changed while it was open"):
+        with pytest.raises(
+            ss.StatisticsError, match=r"x\.stats: the file was changed while it was open"
+        ):
             use(stats)
 
 

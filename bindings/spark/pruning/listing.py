@@ -231,7 +231,7 @@ def _check_case(table: ParquetTable, paths: Sequence[Path]) -> None:
             own = schema.respelled(path)
             if own is not None:
                 raise UnjudgedFiles(
-                    f"{schema.example}: has {'.'.join(own)!r} for {'.'.join(path)!r}, "
+                    f"{schema.example} has {'.'.join(own)!r} for {'.'.join(path)!r}, "
                     "which a case-sensitive Spark tells apart (spark.sql.caseSensitive)"
                 )
 
@@ -241,7 +241,7 @@ def _check_present(table: ParquetTable, predicate: PruningPredicate) -> None:
         for path in columns_of(predicate.node):
             if path[0] in table.schema.names and schema.lacks(path):
                 raise UnjudgedFiles(
-                    f"{schema.example}: lacks {'.'.join(path)!r}, which may be a partition column"
+                    f"{schema.example} lacks {'.'.join(path)!r}, which may be a partition column"
                 )
 
 
