@@ -13,7 +13,7 @@ from skipstone.bindings.layout.bounds import ranges_of
 from skipstone.bindings.layout.candidates import REWRITTEN_BY_DUCKDB, JudgedLayout, judge
 from skipstone.bindings.layout.clustering import Clustering, of_ranges
 from skipstone.bindings.layout.problems import TARGET_BYTES, problems_of
-from skipstone.bindings.layout.rows import Rows, drawn, sampled
+from skipstone.bindings.layout.rows import Rows, draw_rows, sample_rows
 from skipstone.bindings.layout.simulate import ROWS_PER_CONTAINER, Layout
 from skipstone.bindings.layout.statements import Statement, statements_for
 from skipstone.bindings.layout.workload import Query, Workload, workload_of
@@ -100,11 +100,11 @@ def _wanted_rows(sample: object) -> int:
 
 def _rows(plan: Plan, leaves: Sequence[Leaf], wanted: int) -> Rows:
     if wanted:
-        return sampled(plan, leaves, wanted)
+        return sample_rows(plan, leaves, wanted)
     rows = plan.table.logical_rows()
     known = int(rows[rows >= 0].sum())
     enough = max(ROWS, min(len(rows), ROWS) * ROWS_PER_CONTAINER // 4)
-    return drawn(plan, leaves, max(min(enough, known or enough), 1))
+    return draw_rows(plan, leaves, max(min(enough, known or enough), 1))
 
 
 def _searches(

@@ -76,7 +76,7 @@ class Rows:
         return self.source == DRAWN
 
 
-def sampled(plan: Plan, leaves: Sequence[Leaf], wanted: int) -> Rows:
+def sample_rows(plan: Plan, leaves: Sequence[Leaf], wanted: int) -> Rows:
     """Read a sample of a table's rows.
 
     Containers are spread evenly over the table; each gives the same share of its rows.
@@ -142,7 +142,7 @@ def _encoded(array: pa.Array) -> RowColumn | None:
     return RowColumn(found.dictionary.take(order), codes)
 
 
-def drawn(plan: Plan, leaves: Sequence[Leaf], wanted: int) -> Rows:
+def draw_rows(plan: Plan, leaves: Sequence[Leaf], wanted: int) -> Rows:
     """Draw rows from the statistics: even and independent within each container's bounds.
 
     A container gives rows in proportion to its own. Values of a column without known bounds are

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from skipstone.bindings import hooks
 from skipstone.bindings.filters.option import enabled
-from skipstone.bindings.plans.records import planned
+from skipstone.bindings.plans.records import log_planned
 from skipstone.bindings.plans.request import PlanRequest, check_columns, check_limit
 from skipstone.bindings.plans.shown import Shown
 from skipstone.bindings.plans.table_protocol import PlannedTable, Positions
@@ -322,7 +322,7 @@ def plan_table(
     verdicts = static if filters is None else filters.judged(pruned_by, static)
     session = settings if enabled(request.dynamic_filtering) else None
     clock.append(time.perf_counter())
-    planned(table, predicate, verdicts, clock[0])
+    log_planned(table, predicate, verdicts, clock[0])
     plan = Plan(
         table, predicate, verdicts, columns, statistics, limit, settings.timezone, order, filters,
         static, session, pruned_by, settings,

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from skipstone.bindings import hooks
 from skipstone.bindings.plans.readers import ReaderName, check_reader
-from skipstone.bindings.plans.records import counted
+from skipstone.bindings.plans.records import log_reading
 from skipstone.bindings.plans.selection import Selection
 from skipstone.bindings.progress import under_current_settings
 from skipstone.ir.errors import BackendMissing
@@ -96,7 +96,7 @@ class Reading(Selection, ABC):
         if not filter:
             return self._unfiltered().to_batches(reader=reader, progress=progress)
         schema = self.schema
-        found = under_current_settings(counted(self._batches(check_reader(reader))), progress)
+        found = under_current_settings(log_reading(self._batches(check_reader(reader))), progress)
         # A stream of other types than its schema's would not be noticed.
         rows = (pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in found)
         return pa.RecordBatchReader.from_batches(schema, rows)
