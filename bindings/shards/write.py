@@ -20,7 +20,7 @@ from skipstone.bindings.shards.folder import ShardFolder
 from skipstone.bindings.shards.manifest import NAME, SAVE_AGAIN, SHARD_FILES, Manifest, Shard, parse
 from skipstone.bindings.shards.summary import stack_summaries, summary_of
 from skipstone.bindings.statistics.coerce_inputs import PACKED
-from skipstone.bindings.statistics.membership import members_of
+from skipstone.bindings.statistics.membership import values_and_blooms_of
 from skipstone.bindings.statistics.statistics import Statistics
 from skipstone.bindings.statistics.store.atomic import replacing
 from skipstone.bindings.statistics.store.layout import open_file
@@ -122,7 +122,7 @@ def slice_statistics(stats: Statistics, first: int, stop: int) -> Statistics:
         columns,
         row_count=rows,
         extras=extras,
-        members=members_of(extras, leaves_of(stats.schema)),
+        members=values_and_blooms_of(extras, leaves_of(stats.schema)),
         counts_parents=stats.counts_parents,
     )
 

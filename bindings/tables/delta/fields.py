@@ -17,6 +17,7 @@ import pyarrow as pa
 from skipstone.bindings.tables.char_columns import CHAR_KEY, declared, with_char
 from skipstone.ir.errors import SourceError
 from skipstone.ir.node import Path
+from skipstone.ir.types import COLLATIONS
 
 _PRIMITIVES: Final[Mapping[str, pa.DataType]] = {
     "string": pa.string(),
@@ -116,7 +117,6 @@ def fields_of(schema: Mapping[str, Any], partition_columns: list[str], mapped: b
     )
 
 
-COLLATIONS: Final = "__COLLATIONS"
 GENERATED: Final = "delta.generationExpression"
 
 

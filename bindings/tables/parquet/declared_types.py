@@ -20,11 +20,11 @@ import pyarrow as pa
 from skipstone.bindings.tables.char_columns import CHAR_KEY, declared, with_char
 from skipstone.ir.node import Path
 from skipstone.ir.rows import FILTER_ELSEWHERE
-from skipstone.ir.types import NOTE
+from skipstone.ir.types import COLLATIONS, NOTE
 
 SCHEMA: Final = b"org.apache.spark.sql.parquet.row.metadata"
 FIELD: Final = b"skipstone.spark.field"  # the column as Spark describes it, JSON
-COLLATIONS, DEFAULT = "__COLLATIONS", "EXISTS_DEFAULT"
+DEFAULT: Final = "EXISTS_DEFAULT"
 # Types that Parquet's own annotations express as well.
 PLAIN: Final = frozenset({
     "boolean", "byte", "short", "integer", "long", "float", "double", "string", "binary", "date",
