@@ -63,7 +63,7 @@ def picture_of(plan: Plan, columns: Sequence[str]) -> dict[str, Any]:
     named = [boxes or {}, *(c["marks"] for c in drawn), *(c["margins"] for c in drawn)]
     firsts = {i for marks in named for i in marks.get("first", ())}
     names, paths, folder = _names(plan, np.array(sorted(firsts), np.int64))
-    kept = sum(g.count for g in groups.groups if g.fate in ("filter", "whole"))
+    kept = sum(g.count for g in groups.groups if g.decision in ("filter", "whole"))
     return {
         "n": n,
         "kept": kept,
@@ -72,7 +72,7 @@ def picture_of(plan: Plan, columns: Sequence[str]) -> dict[str, Any]:
         "folder": folder,
         "notes": _notes(plan),
         "groups": [
-            {"text": g.text, "fate": g.fate, "conjunct": g.conjunct, "count": g.count}
+            {"text": g.text, "decision": g.decision, "conjunct": g.conjunct, "count": g.count}
             for g in groups.groups
         ],
         "columns": drawn,

@@ -50,7 +50,7 @@ class SeenStatistics:
 
 @dataclass(frozen=True, slots=True)
 class ConjunctExplanation:
-    """What one conjunct saw in a container.
+    """What one conjunct decided about a container.
 
     Attributes:
         text: The conjunct as SQL.
@@ -78,7 +78,7 @@ class ContainerExplanation:
         kept: Whether it is read.
         pruned_by: The phase that ruled it out; None: none did.
         rows, bytes: Its size; None is unknown.
-        conjuncts: What each conjunct saw.
+        conjuncts: What each conjunct decided.
     """
 
     path: str
