@@ -153,18 +153,22 @@ def _report(
             kinds={path: leaf.dtype.kind for path, leaf in leaves_of(table.schema).items()},
         )  # fmt: skip
 
-    weight = workload.weight
     candidates = []
     best: tuple[Estimate, Layout] | None = None
     for j in judged:
         runnable = bool(statements(j.layout))
         estimate = Estimate(
-            _label(j.layout), j.layout.kind, tuple(map(show_path, j.layout.keys)),
-            tuple(map(show_path, j.layout.partition_by)), j.mean,
-            None if total.bytes is None else round(j.mean * weight * total.bytes),
-            _mean(j.shares, workload) * n, _mean(j.file_shares, workload) * table.num_files,
-            tuple(j.shares.tolist()), runnable,
-        )  # fmt: skip
+            label=_label(j.layout),
+            kind=j.layout.kind,
+            keys=tuple(map(show_path, j.layout.keys)),
+            partition_by=tuple(map(show_path, j.layout.partition_by)),
+            share=j.mean,
+            bytes=None if total.bytes is None else round(j.mean * workload.weight * total.bytes),
+            containers=_mean(j.shares, workload) * n,
+            files=_mean(j.file_shares, workload) * table.num_files,
+            shares=tuple(j.shares.tolist()),
+            runnable=runnable,
+        )
         candidates.append(estimate)
         if best is None and runnable and j.mean < MAX_ADVISED_SHARE * current.share:
             best = estimate, j.layout
@@ -177,15 +181,25 @@ def _report(
         ),
     )
     return Advice(
-        name or table.path or counted(table.num_files, "files"), format, plan.table.unit, n,
-        table.num_files, total.rows, total.bytes, rows.source if rows else "nothing", has_workload,
-        tuple(_query(q, share) for q, share in zip(workload.queries, shares, strict=True)),
-        tuple((u.text, u.why) for u in workload.unread), current, tuple(candidates),
-        best[0] if best else None, clustering,
-        tuple(problems_of(plan, used, target)) if n else (),
-        statements(best[1]) if best else (),
-        tuple(_limits(rows, used, judged, n, workload, format)),
-    )  # fmt: skip
+        table=name or table.path or counted(table.num_files, "files"),
+        format=format,
+        unit=plan.table.unit,
+        containers=n,
+        files=table.num_files,
+        rows=total.rows,
+        bytes=total.bytes,
+        source=rows.source if rows else "nothing",
+        has_workload=has_workload,
+        queries=tuple(_query(q, share) for q, share in zip(workload.queries, shares, strict=True)),
+        unread=tuple((u.text, u.why) for u in workload.unread),
+        current=current,
+        candidates=tuple(candidates),
+        best=best[0] if best else None,
+        clustering=clustering,
+        problems=tuple(problems_of(plan, used, target)) if n else (),
+        statements=statements(best[1]) if best else (),
+        limits=tuple(_limits(rows, used, judged, n, workload, format)),
+    )
 
 
 def _label(layout: Layout) -> str:
