@@ -179,8 +179,9 @@ class Plan(Shown):
             verdicts = dynamic.judged(self._pruned_by, self._static_verdicts)
         return Plan(
             self.table, self.predicate, verdicts, self.columns, self.statistics, limit,
-            self.timezone, self.order, dynamic, self._static_verdicts, self.session,
-            self._pruned_by,
+            timezone=self.timezone, order=self.order, dynamic=dynamic,
+            static_verdicts=self._static_verdicts, session=self.session,
+            pruned_by=self._pruned_by,
         )  # fmt: skip
 
     def _request(self, limit: int | None, filters: Sequence[DynamicFilter]) -> PlanRequest:
@@ -324,8 +325,9 @@ def plan_table(
     clock.append(time.perf_counter())
     log_planned(table, predicate, verdicts, clock[0])
     plan = Plan(
-        table, predicate, verdicts, columns, statistics, limit, settings.timezone, order, filters,
-        static, session, pruned_by, settings,
+        table, predicate, verdicts, columns, statistics, limit, timezone=settings.timezone,
+        order=order, dynamic=filters, static_verdicts=static, session=session,
+        pruned_by=pruned_by, settings=settings,
     )  # fmt: skip
     clock.append(time.perf_counter())
     plan.seconds = dict(zip(TIMED_STEPS, np.diff(clock).tolist(), strict=True))
