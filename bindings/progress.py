@@ -18,8 +18,8 @@ from typing import Any, Final, Self, TypeAlias, TypeVar, cast
 from skipstone.kernels.config import config
 from skipstone.kernels.settings import ProgressEvent, ProgressSetting, needs_two
 
-FIRST: Final = 0.5  # seconds of work before the first event
-EVERY: Final = 0.1  # seconds between events
+FIRST_EVENT_SECONDS: Final = 0.5  # work before the first event
+EVENT_SECONDS: Final = 0.1  # time between events
 # What `scan_parquet` has always taken: called with (files whose footer is known, files).
 FooterProgress: TypeAlias = Callable[[int, int], None]
 T = TypeVar("T")
@@ -40,14 +40,14 @@ class Track(AbstractContextManager["Track"]):
         self.done, self.total = 0, total
         self._phase, self._unit = phase, unit
         self._sink, self._close = _sink_of(config.progress)
-        self._next = 0.0 if self._sink is None else time.perf_counter() + FIRST
+        self._next = 0.0 if self._sink is None else time.perf_counter() + FIRST_EVENT_SECONDS
         self._sent = -1
 
     def step(self, n: int = 1) -> None:
         """Count n more units, and report them if it is time to."""
         self.done += n
         if self._sink is not None and (now := time.perf_counter()) >= self._next:
-            self._next = now + EVERY
+            self._next = now + EVENT_SECONDS
             self._send(self._sink)
 
     def each(self, items: Iterable[T], sizes: Iterable[int] | None = None) -> Iterator[T]:
@@ -141,8 +141,8 @@ def overriding(progress: ProgressSetting) -> AbstractContextManager[None]:
     return nullcontext() if progress is None else config.override(progress=progress)
 
 
-def with_settings_of_now(items: Iterator[T], progress: ProgressSetting = None) -> Iterator[T]:
-    """Return an iterator that computes its items under the settings that count now.
+def under_current_settings(items: Iterator[T], progress: ProgressSetting = None) -> Iterator[T]:
+    """Return an iterator that computes its items under the settings in effect at this call.
 
     Args:
         items: The items, computed as they are asked for.

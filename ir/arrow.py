@@ -29,8 +29,8 @@ TEXTS: Final[dict[type, tuple[pa.DataType, ...]]] = {
     str: (pa.string(), pa.large_string()),
     bytes: (pa.binary(), pa.large_binary()),
 }
-# Values that take less time without pandas than pandas takes to import.
-FEW: Final = 1 << 16
+# Converting so many values without pandas takes less time than importing pandas.
+MAX_WITHOUT_PANDAS: Final = 1 << 16
 # It holds each value of DECIMAL(38, s), and raises where it would round a longer one.
 WIDE: Final = Context(prec=100, traps=[Inexact])
 EPOCH: Final = date(1970, 1, 1).toordinal()
@@ -150,7 +150,7 @@ def python_array(values: Sequence[Any], arrow_type: pa.DataType) -> pa.Array:
     Raises:
         ArrowException, OverflowError, ValueError, TypeError: a value is not of the type.
     """
-    if len(values) > FEW or not _would_import_pandas():
+    if len(values) > MAX_WITHOUT_PANDAS or not _would_import_pandas():
         return pa.array(values, arrow_type)
     found = without_pandas(values, arrow_type)
     return pa.array(values, arrow_type) if found is None else found

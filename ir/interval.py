@@ -64,8 +64,8 @@ class Interval:
         )  # fmt: skip
 
     @property
-    def some(self) -> Mask:
-        """Some row may hold a value, NaN included."""
+    def may_hold_any(self) -> Mask:
+        """Some row may hold a value or NaN."""
         return self.may_hold_value | self.may_hold_nan
 
     @property
@@ -116,7 +116,7 @@ def unknown(dtype: DType) -> Interval:
 
 
 def anything(dtype: DType) -> Interval:
-    """Return the interval of a result about which nothing is known, not even if it raises."""
+    """Return the interval of a result of which nothing is known, not even whether Spark raises."""
     return replace(unknown(dtype), may_raise=YES)
 
 
@@ -186,7 +186,7 @@ def _strict_flags(args: tuple[Interval, ...]) -> tuple[Mask, Mask, Mask]:
     has_value, nulls, may_raise = YES, NO, NO
     for a in args:
         has_value, nulls, may_raise = (
-            has_value & a.some,
+            has_value & a.may_hold_any,
             nulls | a.may_hold_null,
             may_raise | a.may_raise,
         )
@@ -194,7 +194,7 @@ def _strict_flags(args: tuple[Interval, ...]) -> tuple[Mask, Mask, Mask]:
 
 
 def opaque(call: Call, f: Function, args: tuple[Interval, ...]) -> Interval:
-    """Return the interval of a strict function that follows without looking at values."""
+    """Return the interval of a strict function by its arguments' flags alone, without bounds."""
     has_value, nulls, may_raise = _strict_flags(args)
     u, policy = unknown(call.dtype), f.policy(call)
     return replace(

@@ -29,7 +29,7 @@ from skipstone.ir.simplify import FALSE, TRUE
 from skipstone.ir.types import Kind
 
 MAX_DEPTH: Final = 150  # Python's parser, which reads kernels, takes 200 nested parentheses
-LEAF_DEPTH: Final = 24  # of a test of one column, with all its statistics
+LEAF_DEPTH: Final = 24  # the depth of a test of one column that uses all its statistics
 
 
 class Want(enum.Enum):

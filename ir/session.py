@@ -1,4 +1,4 @@
-"""The session of a predicate, and the exception that every rule of coercion may raise."""
+"""The Spark settings that predicates depend on, and the exception of rules that cannot judge."""
 
 from __future__ import annotations
 
@@ -29,10 +29,7 @@ class CannotJudge(Exception):
 
 
 class Settings(TypedDict):
-    """The Spark settings that affect a predicate's meaning.
-
-    They are keywords of `PruningPredicate` and of `plan`.
-    """
+    """The fields of a `Session` as keyword arguments of `PruningPredicate` and of `plan`."""
 
     timezone: str
     ansi: bool
@@ -41,7 +38,7 @@ class Settings(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Spark settings; the defaults are Spark's."""
+    """The Spark settings that affect a predicate's meaning; the defaults are Spark's."""
 
     timezone: str = "UTC"
     ansi: bool = True

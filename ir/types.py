@@ -212,8 +212,9 @@ def decimal_type(precision: int, scale: int) -> DType:
 # not comparable, but for CHAR(n).
 NOTE: Final = b"skipstone.type"
 CHAR: Final = re.compile(rb"CHAR\((\d{1,9})\)")
-# Field metadata keys under which table formats record a collation.
-COLLATION_KEYS: Final = (b"__COLLATIONS", b"collation", b"spark.collation")
+# Field metadata keys under which Spark and Delta, and other formats, record a collation.
+COLLATIONS: Final = "__COLLATIONS"
+COLLATION_KEYS: Final = (COLLATIONS.encode(), b"collation", b"spark.collation")
 
 
 def from_arrow(t: pa.DataType, metadata: dict[bytes, bytes] | None = None) -> DType:

@@ -16,16 +16,16 @@ from skipstone.ir.types import EPOCH, NAIVE_EPOCH
 
 Ticks: TypeAlias = npt.NDArray[np.int64]
 
-FARTHEST: Final = dt.timedelta(hours=18)  # Java's limit of an offset
-FARTHEST_MICROS: Final = 18 * 3600 * 10**6
+MAX_OFFSET: Final = dt.timedelta(hours=18)  # Java's limit of an offset
+MAX_OFFSET_MICROS: Final = 18 * 3600 * 10**6
 LOWEST, HIGHEST = -(2**63), 2**63 - 1  # the ends of timestamps, microseconds
 DAY: Final = 86_400_000_000  # microseconds
-# Offsets of regions are trusted within these years. The tz database answers for times from 1970 on:
-# for earlier ones, its builds differ in 100 zones. Java has Berlin's time for Oslo in 1960, Debian
-# has Oslo's own. Far in the future only rules exist. Other times have a wall clock that is only
-# known to lie within FARTHEST of them.
-FIRST: Final = 0  # 1970-01-01
-LAST: Final = 7_258_118_400_000_000  # 2200-01-01
+# Offsets of regions are trusted between these times. Builds of the tz database differ in 100 zones
+# for times before 1970: for 1960, Java has Berlin's time for Oslo, Debian has Oslo's own. For times
+# far in the future the database holds only today's rules. All that is known of other times is that
+# their wall clock lies within MAX_OFFSET of them.
+FIRST_TRUSTED: Final = 0  # 1970-01-01
+LAST_TRUSTED: Final = 7_258_118_400_000_000  # 2200-01-01
 # Zones whose past was corrected by a release since 2020, and the time from which all agree: Java
 # may have another release than Python. Found by comparing eight releases, 2020a to 2026f.
 REVISED: Final = {
@@ -78,7 +78,7 @@ def zone_of(name: str) -> dt.tzinfo:
         parts = m[2].split(":") if ":" in m[2] else re.findall("..?", m[2])
         hours, minutes, seconds = (*map(int, parts), 0, 0)[:3]
         delta = dt.timedelta(hours=hours, minutes=minutes, seconds=seconds)
-        if delta > FARTHEST or minutes > 59 or seconds > 59:
+        if delta > MAX_OFFSET or minutes > 59 or seconds > 59:
             raise ValueError(
                 f"timezone {name!r} is not known; expected an offset of at most 18 hours"
             )
@@ -99,7 +99,7 @@ def is_fixed(zone: dt.tzinfo) -> bool:
 
 def first_of(zone: dt.tzinfo) -> int:
     """Return the first time for which a region's offset is trusted, microseconds since 1970."""
-    return REVISED.get(getattr(zone, "key", ""), FIRST)
+    return REVISED.get(getattr(zone, "key", ""), FIRST_TRUSTED)
 
 
 def offset_at(micros: int, zone: dt.tzinfo, *, local: bool) -> int | None:
@@ -113,7 +113,7 @@ def offset_at(micros: int, zone: dt.tzinfo, *, local: bool) -> int | None:
     """
     if is_fixed(zone):
         return _micros(zone.utcoffset(None))
-    if not first_of(zone) <= micros <= LAST:
+    if not first_of(zone) <= micros <= LAST_TRUSTED:
         return None
     if local:
         moment = (NAIVE_EPOCH + dt.timedelta(microseconds=micros)).replace(tzinfo=zone, fold=0)
@@ -184,18 +184,18 @@ class Shift:
     def around(self, low: Ticks, high: Ticks) -> tuple[Ticks, Ticks]:
         """Return the least and greatest reading of the other clock between two of this one.
 
-        A reading with an uncertain shift is moved by FARTHEST: no offset is greater.
+        A reading with an uncertain shift is moved by MAX_OFFSET, as no offset is greater.
         """
         low_known, high_known = self.certain(low), self.certain(high)
         if low_known.all() and high_known.all():
             return self._around(low, high)
         least, most = self._around(*(np.clip(a, self.first, self.last) for a in (low, high)))
-        # If only the other end is uncertain, readings there move by at most FARTHEST. They cannot
-        # pass this end if it lies two times FARTHEST within the certain years; its bound is exact.
-        low_known = low_known & (high_known | (low <= self.last - 2 * FARTHEST_MICROS))
-        high_known = high_known & (self.certain(low) | (high >= self.first + 2 * FARTHEST_MICROS))
-        earlier = np.maximum(low, LOWEST + FARTHEST_MICROS) - FARTHEST_MICROS
-        later = np.minimum(high, HIGHEST - FARTHEST_MICROS) + FARTHEST_MICROS
+        # If only the other end is uncertain, readings there move by at most MAX_OFFSET. This end's
+        # bound is exact if it lies 2 * MAX_OFFSET within the certain years: they cannot pass it.
+        low_known = low_known & (high_known | (low <= self.last - 2 * MAX_OFFSET_MICROS))
+        high_known = high_known & (self.certain(low) | (high >= self.first + 2 * MAX_OFFSET_MICROS))
+        earlier = np.maximum(low, LOWEST + MAX_OFFSET_MICROS) - MAX_OFFSET_MICROS
+        later = np.minimum(high, HIGHEST - MAX_OFFSET_MICROS) + MAX_OFFSET_MICROS
         return np.where(low_known, least, earlier), np.where(high_known, most, later)
 
     def _around(self, low: Ticks, high: Ticks) -> tuple[Ticks, Ticks]:
@@ -221,8 +221,8 @@ class Shift:
 
     def may_overflow(self, low: Ticks, high: Ticks) -> npt.NDArray[np.bool_]:
         """Return a mask of the ranges in which the other clock may lie beyond 64 bits."""
-        below = (low < LOWEST + FARTHEST_MICROS) & ~self.certain(low)
-        above = (high > HIGHEST - FARTHEST_MICROS) & ~self.certain(high)
+        below = (low < LOWEST + MAX_OFFSET_MICROS) & ~self.certain(low)
+        above = (high > HIGHEST - MAX_OFFSET_MICROS) & ~self.certain(high)
         return below | above
 
 
@@ -235,8 +235,8 @@ def shifts_of(name: str) -> tuple[Shift, Shift]:
     switches: list[int] = []
     if not is_fixed(zone):
         moment = first
-        while moment < LAST:
-            ahead = min(moment + DAY, LAST)
+        while moment < LAST_TRUSTED:
+            ahead = min(moment + DAY, LAST_TRUSTED)
             if offset_at(ahead, zone, local=False) != offsets[-1]:
                 low, high = moment, ahead
                 while high - low > 1:
@@ -255,6 +255,6 @@ def shifts_of(name: str) -> tuple[Shift, Shift]:
     if is_fixed(zone):
         ends = (-(2**63) + abs(offsets[0]), 2**63 - 1 - abs(offsets[0]))
     else:
-        ends = (first, LAST)
+        ends = (first, LAST_TRUSTED)
     at, shift = np.array(switches, np.int64), np.array(offsets, np.int64)
     return Shift(at, shift, *ends), Shift(np.array(walls, np.int64), -shift, *ends)

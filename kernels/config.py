@@ -57,10 +57,10 @@ class Config:
             for other processes; None keeps nothing. Variable: SKIPSTONE_STATISTICS_CACHE_DIR.
             `skipstone.cache_dir` is the same setting.
         compile: Whether kernels are compiled in the background. Variable: SKIPSTONE_COMPILE.
-        keep_footers: Whether a scan of local Parquet files takes over the footers that an earlier
+        keep_footers: Whether a scan of local Parquet files reuses the footers that an earlier
             scan of the process has read, if no file has changed since. Variable:
             SKIPSTONE_KEEP_FOOTERS.
-        keep_matches: Whether a read of local Parquet files takes over which rows matched the same
+        keep_matches: Whether a read of local Parquet files reuses which rows matched the same
             condition in an earlier read of the process, if no file has changed since. Variable:
             SKIPSTONE_KEEP_MATCHES.
         dynamic_filtering: Whether plans and joins use dynamic filters, where neither the plan nor
@@ -161,7 +161,7 @@ class Config:
             overridden.reset(token)
 
     def reset(self, *names: str) -> None:
-        """Forget what the program set: the environment or the default counts again.
+        """Forget what the program set: the environment or the default applies again.
 
         Args:
             names: The settings; none: all.

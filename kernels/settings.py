@@ -49,7 +49,7 @@ class UnknownSetting(SkipstoneError, AttributeError):
     """No setting has that name."""
 
 
-class _Wrong(Exception):
+class _InvalidValue(Exception):
     """A value that a setting cannot have; the message says what was expected."""
 
 
@@ -111,11 +111,11 @@ class Setting(Generic[T, Given]):
         """
         try:
             return self._check(value)
-        except _Wrong as e:
+        except _InvalidValue as e:
             raise self._error(f"{called} is {value!r}; expected {e}{otherwise}") from None
 
     def value(self) -> T:
-        """Return the value that counts here and now.
+        """Return the value in effect, in this thread or task.
 
         Raises:
             SkipstoneError: the environment variable has another form than expected.
@@ -128,7 +128,7 @@ class Setting(Generic[T, Given]):
             return self._default()
         try:
             return self._parse(text)
-        except _Wrong as e:
+        except _InvalidValue as e:
             message = f"{self.variable} is {text!r}; expected {e}, or leave it unset"
             raise self._error(message) from None
 
@@ -155,14 +155,14 @@ overridden: ContextVar[Mapping[str, Any]] = ContextVar(
 def positive(text: str) -> int:
     """Return a positive integer that a variable holds."""
     if not (text.isascii() and text.isdigit() and len(text) < 10) or int(text) == 0:
-        raise _Wrong("a positive integer")
+        raise _InvalidValue("a positive integer")
     return int(text)
 
 
 def checked_positive(value: Any) -> int:
     """Return a positive integer that a program gave."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise _Wrong("a positive integer")
+        raise _InvalidValue("a positive integer")
     return value
 
 
@@ -174,14 +174,14 @@ def cpus() -> int:
 def boolean(text: str) -> bool:
     """Return the truth value that a variable holds, in one of BOOLEAN_WORDS."""
     if text.strip().lower() not in BOOLEAN_WORDS:
-        raise _Wrong("true or false")
+        raise _InvalidValue("true or false")
     return BOOLEAN_WORDS[text.strip().lower()]
 
 
 def checked_boolean(value: Any) -> bool:
     """Return a truth value that a program gave."""
     if not isinstance(value, bool):
-        raise _Wrong("True or False")
+        raise _InvalidValue("True or False")
     return value
 
 
@@ -194,7 +194,7 @@ def checked_folder(value: Any) -> str:
     """Return the absolute path of a folder that a program gave."""
     path = os.fspath(value) if isinstance(value, str | os.PathLike) else None
     if not isinstance(path, str) or not path:
-        raise _Wrong("a folder's path")
+        raise _InvalidValue("a folder's path")
     return folder_of(path)
 
 
@@ -215,7 +215,7 @@ def checked_progress(value: Any) -> ProgressSetting:
     if value is None or isinstance(value, bool):
         return value
     if not callable(value) or needs_two(value):
-        raise _Wrong("True, False, or a function of one ProgressEvent")
+        raise _InvalidValue("True, False, or a function of one ProgressEvent")
     return cast("Callable[[ProgressEvent], object]", value)
 
 

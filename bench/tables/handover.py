@@ -1,8 +1,8 @@
 """`handover`: a query by Polars and DuckDB over Delta and Iceberg tables of many small files.
 
 Both read the tables as they can by themselves or by the format's own Python package, and through
-Skipstone. Each opens the table anew for each query; what a fresh process needs for its first answer
-is measured as well.
+Skipstone. Each opens the table again for each query; the first answer of a fresh process is
+measured as well.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from skipstone.bindings.checks.claims import Refuted, refuted, refuted_rows
+from skipstone.bindings.checks.claims import RefutedClaim, refuted_claims, refuted_rows
 from skipstone.bindings.checks.figures import RowFigures, figures_of
 from skipstone.bindings.progress import Track
 from skipstone.bindings.statistics.coerce_inputs import leaf_named
@@ -150,7 +150,7 @@ def _wrong_in(
     for i, leaf in enumerate(leaves):
         figures = [f.columns[i] for f in found]
         name = show_path(leaf.path)
-        wrong += [(claim, name) for claim in refuted(plan, leaf, containers, figures)]
+        wrong += [(claim, name) for claim in refuted_claims(plan, leaf, containers, figures)]
     wrong.sort(key=lambda one: one[0].at)
     return [_described(plan, containers, claim, name) for claim, name in wrong]
 
@@ -174,7 +174,7 @@ def _sampled(kept: npt.NDArray[np.int64], sample: int | None) -> npt.NDArray[np.
 
 
 def _described(
-    plan: Plan, containers: npt.NDArray[np.int64], claim: Refuted, column: str
+    plan: Plan, containers: npt.NDArray[np.int64], claim: RefutedClaim, column: str
 ) -> WrongStatistic:
     ((path, groups),) = plan.table.row_groups_of(containers[claim.at : claim.at + 1]).items()
     return WrongStatistic(

@@ -27,7 +27,7 @@ LOST, EXTREME, COUNT = "rows are lost", "min() or max() is wrong", "count() is w
 NONE = "no row is lost"
 
 
-class Refuted(NamedTuple):
+class RefutedClaim(NamedTuple):
     """A claim that the rows of a container refute.
 
     Attributes:
@@ -44,7 +44,7 @@ class Refuted(NamedTuple):
     effect: str
 
 
-def refuted_rows(plan: Plan, containers: Positions, rows: Sequence[int]) -> Iterator[Refuted]:
+def refuted_rows(plan: Plan, containers: Positions, rows: Sequence[int]) -> Iterator[RefutedClaim]:
     """Yield the row counts that are wrong.
 
     Args:
@@ -55,12 +55,12 @@ def refuted_rows(plan: Plan, containers: Positions, rows: Sequence[int]) -> Iter
     claimed = plan.table.logical_rows()[containers]
     found = np.array(rows, np.int64)
     for i in np.flatnonzero((claimed >= 0) & (claimed != found)).tolist():
-        yield Refuted(i, "row_count", int(claimed[i]), int(found[i]), COUNT)
+        yield RefutedClaim(i, "row_count", int(claimed[i]), int(found[i]), COUNT)
 
 
-def refuted(
+def refuted_claims(
     plan: Plan, leaf: Leaf, containers: Positions, found: Sequence[Figures]
-) -> Iterator[Refuted]:
+) -> Iterator[RefutedClaim]:
     """Yield the statistics of a column that are wrong.
 
     Statistics that Skipstone does not use, because they are missing or contradict each other, claim
@@ -98,12 +98,12 @@ def refuted(
         inexact = within & exact[containers[at]]
         for i in np.flatnonzero(beyond | inexact).tolist():
             effect = LOST if beyond[i] else EXTREME
-            yield Refuted(int(at[i]), side, claims[i].as_py(), values[i].as_py(), effect)
+            yield RefutedClaim(int(at[i]), side, claims[i].as_py(), values[i].as_py(), effect)
 
 
 def _refuted_counts(
     plan: Plan, leaf: Leaf, containers: Positions, found: Sequence[Figures]
-) -> Iterator[Refuted]:
+) -> Iterator[RefutedClaim]:
     """Yield the counts of NULL, NaN and values that are wrong."""
     n, column = plan.statistics.num_containers, plan.statistics.column(leaf.path, leaf.dtype)
     may_hold_value, may_hold_null, may_hold_nan = (
@@ -113,15 +113,15 @@ def _refuted_counts(
     counts = plan.table.null_counts(leaf.path)[containers]
     for i, f in enumerate(found):
         if f.nulls and not may_hold_null[i]:
-            yield Refuted(i, "null_count", 0, f.nulls, LOST)
+            yield RefutedClaim(i, "null_count", 0, f.nulls, LOST)
         elif f.values and not may_hold_value[i]:
-            yield Refuted(i, "null_count", f.nulls + f.values, f.nulls, LOST)
+            yield RefutedClaim(i, "null_count", f.nulls + f.values, f.nulls, LOST)
         elif counts[i] >= 0 and counts[i] != f.nulls:
             # Nothing else than a LIMIT with an order counts the values that are left.
             effect = LOST if counts[i] < f.nulls else NONE
-            yield Refuted(i, "null_count", int(counts[i]), f.nulls, effect)
+            yield RefutedClaim(i, "null_count", int(counts[i]), f.nulls, effect)
         if f.nans and not may_hold_nan[i]:
-            yield Refuted(i, "nan_count", 0, f.nans, LOST)
+            yield RefutedClaim(i, "nan_count", 0, f.nans, LOST)
 
 
 def _less(a: Bounds, b: Bounds) -> Mask:

@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from skipstone.bindings.layout.advice import Advice, Estimate, QueryReport
 from skipstone.bindings.layout.bounds import ranges_of
-from skipstone.bindings.layout.candidates import REWRITTEN_BY_DUCKDB, Judged, judge
+from skipstone.bindings.layout.candidates import REWRITTEN_BY_DUCKDB, JudgedLayout, judge
 from skipstone.bindings.layout.clustering import Clustering, of_ranges
 from skipstone.bindings.layout.problems import TARGET_BYTES, problems_of
-from skipstone.bindings.layout.rows import Rows, drawn, sampled
+from skipstone.bindings.layout.rows import Rows, draw_rows, sample_rows
 from skipstone.bindings.layout.simulate import ROWS_PER_CONTAINER, Layout
 from skipstone.bindings.layout.statements import Statement, statements_for
 from skipstone.bindings.layout.workload import Query, Workload, workload_of
@@ -28,8 +28,10 @@ if TYPE_CHECKING:
     from skipstone.bindings.tables.table import Table
 
 ROWS: Final = 100_000  # rows that layouts are tried on
-CLEARLY: Final = 0.95  # a layout is advised if queries read less than this share of now
-SEARCHED: Final = 9  # values of each column that stand for searches without a workload
+# A layout is advised only if queries read less than this share of what they read now.
+MAX_ADVISED_SHARE: Final = 0.95
+# Without a workload, this many values of each column stand for searches.
+SEARCHES_PER_COLUMN: Final = 9
 
 
 def advise(
@@ -52,25 +54,25 @@ def advise(
     if workload is None:
         used = [leaf for leaf in leaves.values() if leaf.dtype.ordered]
     else:
-        read = workload_of(
+        parsed = workload_of(
             workload, table.schema, name=name and name.split(".")[-1], folder=_folder(table),
             timezone=timezone,
         )  # fmt: skip
-        used = [leaves[p] for p in read.paths if p in leaves]
+        used = [leaves[p] for p in parsed.paths if p in leaves]
     needed = {leaf.path: leaf for leaf in used if leaf.dtype.ordered}
     needed |= {p: leaves[p] for p in partitions if p in leaves and leaves[p].dtype.ordered}
     rows = _rows(plan, list(needed.values()), wanted) if len(plan.verdicts) else None
     if workload is None:
-        read = _searches(rows, used, table.schema, timezone)
+        parsed = _searches(rows, used, table.schema, timezone)
     judged = (
         []
         if rows is None
         else judge(
-            rows, read, table.schema, containers=len(plan.verdicts), files=table.num_files,
+            rows, parsed, table.schema, containers=len(plan.verdicts), files=table.num_files,
             partition_by=partitions, format=_format(table),
         )
     )  # fmt: skip
-    return _report(table, plan, read, judged, rows, used, name, target, workload is not None)
+    return _report(table, plan, parsed, judged, rows, used, name, target, workload is not None)
 
 
 def _format(table: Table) -> str:
@@ -98,11 +100,11 @@ def _wanted_rows(sample: object) -> int:
 
 def _rows(plan: Plan, leaves: Sequence[Leaf], wanted: int) -> Rows:
     if wanted:
-        return sampled(plan, leaves, wanted)
+        return sample_rows(plan, leaves, wanted)
     rows = plan.table.logical_rows()
     known = int(rows[rows >= 0].sum())
     enough = max(ROWS, min(len(rows), ROWS) * ROWS_PER_CONTAINER // 4)
-    return drawn(plan, leaves, max(min(enough, known or enough), 1))
+    return draw_rows(plan, leaves, max(min(enough, known or enough), 1))
 
 
 def _searches(
@@ -116,7 +118,7 @@ def _searches(
         if column is None or held is None or not len(column.values):
             continue
         held = held[held < len(column.values)]
-        for at in np.linspace(0, len(held) - 1, SEARCHED + 2)[1:-1].round().astype(int):
+        for at in np.linspace(0, len(held) - 1, SEARCHES_PER_COLUMN + 2)[1:-1].round().astype(int):
             value = column.values[int(held[at])].as_py()
             predicate = _equals(leaf, value, schema, timezone)
             if predicate is not None:
@@ -135,12 +137,12 @@ def _equals(leaf: Leaf, value: Any, schema: pa.Schema, timezone: str) -> Pruning
 
 
 def _report(
-    table: Table, plan: Plan, read: Workload, judged: Sequence[Judged], rows: Rows | None,
+    table: Table, plan: Plan, workload: Workload, judged: Sequence[JudgedLayout], rows: Rows | None,
     used: Sequence[Leaf], name: str | None, target: int, has_workload: bool,
 ) -> Advice:  # fmt: skip
     total, n = plan.sizes.total, len(plan.verdicts)
     format = _format(table)
-    current, shares = _current(table, read, total.bytes, n)
+    current, shares = _current(table, workload, total.bytes, n)
 
     def statements(layout: Layout) -> tuple[Statement, ...]:
         per_group = max(1, round((total.rows or n) / max(n, 1)))
@@ -151,20 +153,24 @@ def _report(
             kinds={path: leaf.dtype.kind for path, leaf in leaves_of(table.schema).items()},
         )  # fmt: skip
 
-    weight = read.weight
     candidates = []
     best: tuple[Estimate, Layout] | None = None
     for j in judged:
         runnable = bool(statements(j.layout))
         estimate = Estimate(
-            _label(j.layout), j.layout.kind, tuple(map(show_path, j.layout.keys)),
-            tuple(map(show_path, j.layout.partition_by)), j.mean,
-            None if total.bytes is None else round(j.mean * weight * total.bytes),
-            _mean(j.shares, read) * n, _mean(j.file_shares, read) * table.num_files,
-            tuple(j.shares.tolist()), runnable,
-        )  # fmt: skip
+            label=_label(j.layout),
+            kind=j.layout.kind,
+            keys=tuple(map(show_path, j.layout.keys)),
+            partition_by=tuple(map(show_path, j.layout.partition_by)),
+            share=j.mean,
+            bytes=None if total.bytes is None else round(j.mean * workload.weight * total.bytes),
+            containers=_mean(j.shares, workload) * n,
+            files=_mean(j.file_shares, workload) * table.num_files,
+            shares=tuple(j.shares.tolist()),
+            runnable=runnable,
+        )
         candidates.append(estimate)
-        if best is None and runnable and j.mean < CLEARLY * current.share:
+        if best is None and runnable and j.mean < MAX_ADVISED_SHARE * current.share:
             best = estimate, j.layout
     ordered = [leaf for leaf in used if leaf.dtype.ordered]
     clustering = Clustering(
@@ -175,14 +181,25 @@ def _report(
         ),
     )
     return Advice(
-        name or table.path or counted(table.num_files, "files"), format, plan.table.unit, n,
-        table.num_files, total.rows, total.bytes, rows.source if rows else "nothing", has_workload,
-        tuple(_query(q, share) for q, share in zip(read.queries, shares, strict=True)),
-        tuple((u.text, u.why) for u in read.unread), current, tuple(candidates),
-        best[0] if best else None, clustering,
-        tuple(problems_of(plan, used, target)) if n else (),
-        statements(best[1]) if best else (), tuple(_limits(rows, used, judged, n, read, format)),
-    )  # fmt: skip
+        table=name or table.path or counted(table.num_files, "files"),
+        format=format,
+        unit=plan.table.unit,
+        containers=n,
+        files=table.num_files,
+        rows=total.rows,
+        bytes=total.bytes,
+        source=rows.source if rows else "nothing",
+        has_workload=has_workload,
+        queries=tuple(_query(q, share) for q, share in zip(workload.queries, shares, strict=True)),
+        unread=tuple((u.text, u.why) for u in workload.unread),
+        current=current,
+        candidates=tuple(candidates),
+        best=best[0] if best else None,
+        clustering=clustering,
+        problems=tuple(problems_of(plan, used, target)) if n else (),
+        statements=statements(best[1]) if best else (),
+        limits=tuple(_limits(rows, used, judged, n, workload, format)),
+    )
 
 
 def _label(layout: Layout) -> str:
@@ -191,16 +208,16 @@ def _label(layout: Layout) -> str:
     return f"{layout.label} within {', '.join(map(show_path, layout.partition_by))}"
 
 
-def _mean(values: Any, read: Workload) -> float:
-    return float(np.average(values, weights=[q.weight for q in read.queries]))
+def _mean(values: Any, workload: Workload) -> float:
+    return float(np.average(values, weights=[q.weight for q in workload.queries]))
 
 
 def _current(
-    table: Table, read: Workload, size: int | None, n: int
+    table: Table, workload: Workload, size: int | None, n: int
 ) -> tuple[Estimate, list[float]]:
     """Return what the workload reads now, and each query's share of the table."""
     shares, files, containers = [], [], []
-    for q in read.queries:
+    for q in workload.queries:
         plan = table.plan(q.predicate)
         scan, total = plan.sizes.scan, plan.sizes.total
         kept = len(plan.kept) / max(n, 1)
@@ -211,11 +228,11 @@ def _current(
     partitions = tuple(table.partition_columns)
     if not shares:
         return Estimate("as it is", "current", (), partitions, 1.0, None, n, 0.0, ()), []
-    mean = _mean(shares, read)
-    used = None if size is None else round(mean * read.weight * size)
+    mean = _mean(shares, workload)
+    used = None if size is None else round(mean * workload.weight * size)
     return Estimate(
-        "as it is", "current", (), partitions, mean, used, _mean(containers, read),
-        _mean(files, read), tuple(shares),
+        "as it is", "current", (), partitions, mean, used, _mean(containers, workload),
+        _mean(files, workload), tuple(shares),
     ), shares  # fmt: skip
 
 
@@ -226,8 +243,8 @@ def _query(q: Query, share: float) -> QueryReport:
 
 
 def _limits(
-    rows: Rows | None, used: Sequence[Leaf], judged: Sequence[Judged], n: int, read: Workload,
-    format: str,
+    rows: Rows | None, used: Sequence[Leaf], judged: Sequence[JudgedLayout], n: int,
+    workload: Workload, format: str,
 ) -> list[str]:  # fmt: skip
     """Return sentences on what the predictions do not know."""
     if rows is None:
@@ -252,9 +269,10 @@ def _limits(
             f"Layouts were cut into {fewer:,} containers instead of {n:,}, so that queries would "
             "read less than predicted."
         )
-    if read.full_reads:
+    if workload.full_reads:
         out.append(
-            f"{read.full_reads:,} queries read all of the table in any layout, and are not counted."
+            f"{workload.full_reads:,} queries read all of the table in any layout, and are not "
+            "counted."
         )
     if format in REWRITTEN_BY_DUCKDB:
         out.append(

@@ -13,15 +13,15 @@ import pyarrow as pa
 
 from skipstone.bindings.layout.filters import searched_in
 from skipstone.bindings.layout.rows import Rows
-from skipstone.bindings.layout.simulate import Kind, Layout, Writes, simulate
+from skipstone.bindings.layout.simulate import Kind, Layout, WriterStatistics, simulate
 from skipstone.bindings.layout.workload import Workload
 from skipstone.ir.node import Path
 
-PAIRED: Final = 3  # columns that are combined with each other
-# A simpler layout is preferred if it reads this much more at most. Predictions from statistics
-# alone are less sure.
-CLOSE: Final = 0.02
-CLOSE_FROM_STATISTICS: Final = 0.05
+MAX_COMBINED: Final = 3  # the columns that layouts by several columns choose from
+# A simpler layout is preferred if it reads more by at most this fraction. Predictions from
+# statistics alone are less sure.
+TOLERANCE: Final = 0.02
+STATISTICS_TOLERANCE: Final = 0.05
 MAX_PARTITIONS: Final = 10_000
 # The first statement for these formats is DuckDB's, which writes Bloom filters.
 REWRITTEN_BY_DUCKDB: Final = ("parquet", "hive")
@@ -30,7 +30,7 @@ TEXT_LENGTHS: Final = {"delta": 32, "iceberg": 16}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Judged:
+class JudgedLayout:
     """A layout, and what a workload is predicted to read in it.
 
     Attributes:
@@ -64,7 +64,7 @@ def judge(
     files: int,
     partition_by: Sequence[Path] = (),
     format: str = "",
-) -> list[Judged]:
+) -> list[JudgedLayout]:
     """Predict what a workload reads in each layout; the layouts that read least come first.
 
     Args:
@@ -80,15 +80,15 @@ def judge(
     if not workload.queries or not rows.count:
         return []
     weights = np.array([q.weight for q in workload.queries], np.float64)
-    writes = Writes(
+    writes = WriterStatistics(
         searched_in(rows, workload) if format in REWRITTEN_BY_DUCKDB and not rows.drawn else {},
         TEXT_LENGTHS.get(format),
     )
 
-    def judged(layout: Layout) -> Judged:
+    def judged(layout: Layout) -> JudgedLayout:
         found = simulate(rows, layout, workload, containers, schema, writes)
         mean = float(np.average(found.shares, weights=weights))
-        return Judged(
+        return JudgedLayout(
             layout, found.shares, found.file_shares(files), found.containers, mean, found.size
         )
 
@@ -112,11 +112,11 @@ def judge(
         if len(rows.columns[path].values) <= most:
             layouts.append(Layout("partition", (), (path,)))
             layouts += [Layout("partition", (key,), (path,)) for key in best if key != path]
-    close = CLOSE_FROM_STATISTICS if rows.drawn else CLOSE
+    close = STATISTICS_TOLERANCE if rows.drawn else TOLERANCE
     return ranked([*single, *map(judged, layouts)], close)
 
 
-def complementary(single: Sequence[Judged], weights: npt.NDArray[np.float64]) -> list[Path]:
+def complementary(single: Sequence[JudgedLayout], weights: npt.NDArray[np.float64]) -> list[Path]:
     """Return columns that prune different queries, the one that prunes most alone first.
 
     Each next one leaves least to read if every query could use the best of the columns so far.
@@ -126,8 +126,8 @@ def complementary(single: Sequence[Judged], weights: npt.NDArray[np.float64]) ->
         single: Layouts by one column each.
         weights: The weights of the queries, shape (queries,).
     """
-    out: list[Judged] = []
-    while len(out) < min(PAIRED, len(single)):
+    out: list[JudgedLayout] = []
+    while len(out) < min(MAX_COMBINED, len(single)):
         so_far = np.min([j.shares for j in out], axis=0) if out else np.ones(len(weights))
         out.append(
             min(
@@ -138,7 +138,7 @@ def complementary(single: Sequence[Judged], weights: npt.NDArray[np.float64]) ->
     return [j.layout.keys[0] for j in out]
 
 
-def ranked(found: Sequence[Judged], close: float = CLOSE) -> list[Judged]:
+def ranked(found: Sequence[JudgedLayout], close: float = TOLERANCE) -> list[JudgedLayout]:
     """Return layouts by what they read, least first; of similar ones only the simplest.
 
     A layout by one column is simpler than one by two, and a sort is simpler than a curve or
@@ -146,10 +146,10 @@ def ranked(found: Sequence[Judged], close: float = CLOSE) -> list[Judged]:
 
     Args:
         found: The layouts.
-        close: Layouts are similar if one reads this share more than the other at most.
+        close: Layouts are similar if one reads more than the other by at most this fraction.
     """
     remaining = sorted(found, key=lambda j: (j.cost, _complexity(j.layout)))
-    out: list[Judged] = []
+    out: list[JudgedLayout] = []
     while remaining:
         limit = remaining[0].cost * (1 + close)
         first = min(

@@ -13,10 +13,11 @@ from skipstone.kernels.index.order import hilbert
 Places = npt.NDArray[np.uint64]
 Keys = npt.NDArray[np.integer[Any]]
 Order = npt.NDArray[np.int64]
-BITS: Final = 10  # of a coordinate; Delta's OPTIMIZE ZORDER BY cuts a column into 1,000 ranges
+# Delta's OPTIMIZE ZORDER BY cuts a column into 1,000 ranges.
+COORDINATE_BITS: Final = 10
 
 
-def rank_places(keys: Keys, bits: int = BITS) -> Places:
+def rank_places(keys: Keys, bits: int = COORDINATE_BITS) -> Places:
     """Return coordinates from 0 to 2 ** bits - 1 that spread rows evenly over a column's values.
 
     Equal keys have equal coordinates, and coordinates ascend with keys. A column's distribution
@@ -40,7 +41,7 @@ def rank_places(keys: Keys, bits: int = BITS) -> Places:
     return out
 
 
-def z_order(places: Sequence[Places], bits: int = BITS) -> Places:
+def z_order(places: Sequence[Places], bits: int = COORDINATE_BITS) -> Places:
     """Return positions along a Z curve: the coordinates' bits, interleaved, highest first.
 
     Args:
@@ -75,7 +76,7 @@ def order_by(keys: Sequence[Keys], curve: str) -> Order:
     """
     if curve == "sort" or len(keys) == 1:
         return np.lexsort(tuple(reversed(keys)))
-    bits = min(BITS, 64 // len(keys))
+    bits = min(COORDINATE_BITS, 64 // len(keys))
     places = [rank_places(key, bits) for key in keys]
     distance = z_order(places, bits) if curve == "zorder" else hilbert(places, bits)
     return np.argsort(distance, kind="stable")

@@ -22,15 +22,14 @@ from skipstone.ir import compute as pc
 from skipstone.ir.node import Node, Op, Path
 from skipstone.ir.types import to_python
 
-DISTINCT_SHARE: Final = (
-    0.2  # of a row group's rows; columns with more distinct values get no filter
-)
-MAX_VALUES: Final = 1000  # of a column; with more, its filters are not counted
+# A column with more distinct values than this share of a row group's rows gets no filter.
+MAX_DISTINCT_SHARE: Final = 0.2
+MAX_VALUES: Final = 1000  # the filters of a column with more values are not counted
 SEED: Final = 248
 
 
 @dataclass(frozen=True, slots=True)
-class Searched:
+class SearchedValues:
     """The values of one column that a workload searches for.
 
     Attributes:
@@ -46,7 +45,7 @@ class Searched:
     spread: float
 
 
-def searched_in(rows: Rows, workload: Workload) -> dict[Path, Searched]:
+def searched_in(rows: Rows, workload: Workload) -> dict[Path, SearchedValues]:
     """Return by column the values that conditions of a workload compare it with by = or IN."""
     axis: dict[Path, dict[object, None]] = {}
     leaves = {}
@@ -73,7 +72,7 @@ def searched_in(rows: Rows, workload: Workload) -> dict[Path, Searched]:
     return found
 
 
-def _searched(rows: Rows, column: RowColumn, plain: list[object]) -> Searched | None:
+def _searched(rows: Rows, column: RowColumn, plain: list[object]) -> SearchedValues | None:
     try:
         values = pa.array(plain, column.values.type)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
@@ -90,7 +89,7 @@ def _searched(rows: Rows, column: RowColumn, plain: list[object]) -> Searched | 
     drawn = np.where(at >= 0, sampled[np.maximum(at, 0)], 0)
     usual = len(held) / max(distinct, 1.0)  # rows of the sample that hold one value
     weight = np.where(drawn > 0, drawn / usual, 1.0)
-    return Searched(values, places, weight, distinct / len(column.values))
+    return SearchedValues(values, places, weight, distinct / len(column.values))
 
 
 def distinct_of(times: npt.NDArray[np.int64], fraction: float) -> float:
@@ -121,7 +120,7 @@ def _distinct(
 
 
 def values_lists(
-    searched: Searched,
+    searched: SearchedValues,
     column: RowColumn,
     codes: Codes,
     starts: Codes,
@@ -148,7 +147,7 @@ def values_lists(
     pairs, sampled, distinct = _distinct_by_container(column, codes, container, n, rows.fraction)
     nan = np.bincount(container[codes == len(column.values)], minlength=n) > 0
     size = sampled / max(rows.fraction, 1e-12)
-    filtered = (distinct <= DISTINCT_SHARE * size) & (high >= 0) & ~nan
+    filtered = (distinct <= MAX_DISTINCT_SHARE * size) & (high >= 0) & ~nan
     places = searched.places
     inside = (low[:, None] <= places) & (places <= high[:, None])
     asked = np.arange(n)[:, None] * len(column.values) + np.floor(places).astype(np.int64)
@@ -182,7 +181,7 @@ def _distinct_by_container(
 
 
 def _likely(
-    searched: Searched,
+    searched: SearchedValues,
     distinct: npt.NDArray[np.float64],
     span: npt.NDArray[np.int64],
     sampled: npt.NDArray[np.int64],
@@ -206,7 +205,7 @@ def _likely(
 
 
 def _lists(
-    searched: Searched,
+    searched: SearchedValues,
     column: RowColumn,
     filtered: npt.NDArray[np.bool_],
     held: npt.NDArray[np.bool_],

@@ -17,12 +17,13 @@ if TYPE_CHECKING:
     from skipstone.bindings.plans.plan import Plan
 
 # Delta's optimized writes and Spark's partitions of a scan (`spark.sql.files.maxPartitionBytes`)
-# aim at 128 MB. A file within the limits of Iceberg's `rewrite_data_files` is left alone.
+# aim at 128 MB. A file is left alone if its share of that lies within the limits of Iceberg's
+# `rewrite_data_files`.
 TARGET_BYTES: Final = 128 << 20
-SMALL, LARGE = 0.75, 1.8
+SMALL_SHARE, LARGE_SHARE = 0.75, 1.8
 # Delta cuts text bounds after 32 characters, Iceberg after 16, parquet-java and others after 64.
-CUTS: Final = (16, 32, 64)
-OFTEN: Final = 0.1  # of the bounds have the same length, which is one of these
+CUT_LENGTHS: Final = (16, 32, 64)
+MIN_CUT_SHARE: Final = 0.1  # the least share of bounds of such a length that is reported
 ROW_GROUP_ROWS: Final = 1 << 20
 
 
@@ -82,7 +83,7 @@ def _cut_at(plan: Plan, leaf: Leaf) -> tuple[int, float] | None:
     each = np.asarray(lengths.to_numpy(zero_copy_only=False), np.int64)
     longest = int(each.max(initial=0))
     share = float(((each == longest) & ~occurs).mean()) if len(each) else 0.0
-    return (longest, share) if longest in CUTS and share >= OFTEN else None
+    return (longest, share) if longest in CUT_LENGTHS and share >= MIN_CUT_SHARE else None
 
 
 def file_sizes(table: Any) -> npt.NDArray[np.int64]:
@@ -102,18 +103,19 @@ def _files(plan: Plan, target: int) -> list[str]:
     if not len(sizes):
         return []
     out = []
-    small = sizes[sizes < SMALL * target]
-    large = sizes[sizes > LARGE * target]
+    smallest, largest = SMALL_SHARE * target, LARGE_SHARE * target
+    small = sizes[sizes < smallest]
+    large = sizes[sizes > largest]
     if len(small) > 1:
         fewer = max(1, round(int(small.sum()) / target))
         out.append(
-            f"{len(small):,} of {len(sizes):,} files are smaller than {shown_bytes(SMALL * target)}"
+            f"{len(small):,} of {len(sizes):,} files are smaller than {shown_bytes(smallest)}"
             f", {shown_bytes(np.median(small))} in the middle: {fewer:,} of "
             f"{shown_bytes(target)} would hold them, with less to list and to open"
         )
     if len(large):
         out.append(
-            f"{len(large):,} of {len(sizes):,} files are larger than {shown_bytes(LARGE * target)}:"
+            f"{len(large):,} of {len(sizes):,} files are larger than {shown_bytes(largest)}:"
             " what prunes by files reads much around a match"
         )
     if plan.table.unit == "row groups" and len(plan.verdicts) < 2 * len(sizes):

@@ -12,7 +12,7 @@ from skipstone.ir.errors import counted
 if TYPE_CHECKING:
     from skipstone.bindings.layout.advice import Advice, Estimate
 
-SHOWN: Final = 12  # candidates and queries
+MAX_ROWS: Final = 12  # the candidates that are printed; of queries, twice as many
 WIDTH: Final = 64  # characters of a condition
 
 
@@ -51,46 +51,9 @@ def _share(estimate: Estimate) -> str:
 def sections(advice: Advice) -> Iterator[Section]:
     """Yield the parts of the report."""
     if advice.candidates or advice.queries:
-        shown = [advice.current, *advice.candidates[:SHOWN]]
-        yield Section(
-            f"Layouts, predicted from {advice.source}",
-            ("layout", "bytes read", "of all", advice.unit, "files"),
-            [
-                (
-                    e.label + ("" if e.runnable else " (no statement for this format)"),
-                    "unknown" if e.bytes is None else shown_bytes(e.bytes),
-                    f"{e.share:.1%}",
-                    f"{e.containers:,.1f}",
-                    f"{e.files:,.1f}",
-                )
-                for e in shown
-            ],
-            [
-                "Bytes are those of all queries together; the other columns are means of a query.",
-                *_more(len(advice.candidates), "layouts"),
-            ],
-            numbers=4,
-        )
+        yield _layouts(advice)
     if advice.queries:
-        best = advice.best.shares if advice.best else None
-        yield Section(
-            "Workload" if advice.has_workload else "No workload: columns by how well a search for "
-            "one value could use them",
-            ("condition", "times", "now", *(("then",) if best else ())),
-            [
-                (
-                    (q.text if len(q.text) <= WIDTH else q.text[: WIDTH - 3] + "...")
-                    + (f" ({q.note})" if q.note else ""),
-                    f"{q.weight:,}",
-                    f"{q.share:.1%}",
-                    *((f"{best[i]:.1%}",) if best else ()),
-                )
-                for i, q in enumerate(advice.queries[: 2 * SHOWN])
-            ],
-            [] if len(advice.queries) <= 2 * SHOWN else [
-                f"... and {len(advice.queries) - 2 * SHOWN:,} more conditions"],
-            numbers=2 + (best is not None),
-        )  # fmt: skip
+        yield _workload(advice)
     if advice.unread:
         yield Section("Not used of the workload", lines=[f"{t}: {why}" for t, why in advice.unread])
     if len(advice.clustering):
@@ -113,8 +76,52 @@ def sections(advice: Advice) -> Iterator[Section]:
         yield Section("What the predictions assume", lines=advice.limits)
 
 
-def _more(count: int, what: str) -> list[str]:
-    return [] if count <= SHOWN else [f"... and {count - SHOWN:,} more {what}"]
+def _layouts(advice: Advice) -> Section:
+    return Section(
+        f"Layouts, predicted from {advice.source}",
+        ("layout", "bytes read", "of all", advice.unit, "files"),
+        [
+            (
+                e.label + ("" if e.runnable else " (no statement for this format)"),
+                "unknown" if e.bytes is None else shown_bytes(e.bytes),
+                f"{e.share:.1%}",
+                f"{e.containers:,.1f}",
+                f"{e.files:,.1f}",
+            )
+            for e in (advice.current, *advice.candidates[:MAX_ROWS])
+        ],
+        [
+            "Bytes are those of all queries together; the other columns are means of a query.",
+            *_more(len(advice.candidates) - MAX_ROWS, "layouts"),
+        ],
+        numbers=4,
+    )
+
+
+def _workload(advice: Advice) -> Section:
+    best = advice.best.shares if advice.best else None
+    return Section(
+        "Workload"
+        if advice.has_workload
+        else "No workload: columns by how well a search for one value could use them",
+        ("condition", "times", "now", *(("then",) if best else ())),
+        [
+            (
+                (q.text if len(q.text) <= WIDTH else q.text[: WIDTH - 3] + "...")
+                + (f" ({q.note})" if q.note else ""),
+                f"{q.weight:,}",
+                f"{q.share:.1%}",
+                *((f"{best[i]:.1%}",) if best else ()),
+            )
+            for i, q in enumerate(advice.queries[: 2 * MAX_ROWS])
+        ],
+        _more(len(advice.queries) - 2 * MAX_ROWS, "conditions"),
+        numbers=2 + (best is not None),
+    )
+
+
+def _more(hidden: int, what: str) -> list[str]:
+    return [f"... and {hidden:,} more {what}"] if hidden > 0 else []
 
 
 def _size(advice: Advice) -> str:

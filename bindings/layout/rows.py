@@ -29,7 +29,7 @@ Codes = npt.NDArray[np.int64]
 Counts = npt.NDArray[np.int64]
 SEED: Final = 2013
 DRAWN: Final = "statistics"  # the source of rows that were drawn from bounds
-MAX_CONTAINERS: Final = 256  # that a sample reads from
+MAX_CONTAINERS: Final = 256  # the containers that a sample reads from
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Rows:
         return self.source == DRAWN
 
 
-def sampled(plan: Plan, leaves: Sequence[Leaf], wanted: int) -> Rows:
+def sample_rows(plan: Plan, leaves: Sequence[Leaf], wanted: int) -> Rows:
     """Read a sample of a table's rows.
 
     Containers are spread evenly over the table; each gives the same share of its rows.
@@ -142,7 +142,7 @@ def _encoded(array: pa.Array) -> RowColumn | None:
     return RowColumn(found.dictionary.take(order), codes)
 
 
-def drawn(plan: Plan, leaves: Sequence[Leaf], wanted: int) -> Rows:
+def draw_rows(plan: Plan, leaves: Sequence[Leaf], wanted: int) -> Rows:
     """Draw rows from the statistics: even and independent within each container's bounds.
 
     A container gives rows in proportion to its own. Values of a column without known bounds are

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skipstone.bindings.layout.curves import order_by
-from skipstone.bindings.layout.filters import Searched, values_lists
+from skipstone.bindings.layout.filters import SearchedValues, values_lists
 from skipstone.bindings.layout.rows import Codes, RowColumn, Rows
 from skipstone.bindings.layout.sizes import relative_size
 from skipstone.bindings.layout.workload import Workload
@@ -59,7 +59,7 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True)
-class Writes:
+class WriterStatistics:
     """The statistics that an engine writes, besides bounds and null counts.
 
     Attributes:
@@ -67,15 +67,15 @@ class Writes:
         text_length: The characters after which it cuts bounds of text; None: it keeps them whole.
     """
 
-    filters: Mapping[Path, Searched] = field(default_factory=dict)
+    filters: Mapping[Path, SearchedValues] = field(default_factory=dict)
     text_length: int | None = None
 
 
-PLAIN: Final = Writes()
+PLAIN: Final = WriterStatistics()
 
 
 @dataclass(frozen=True, slots=True)
-class Simulated:
+class SimulatedLayout:
     """The share of rows that a workload's queries would read in one layout.
 
     Attributes:
@@ -109,8 +109,8 @@ def simulate(
     workload: Workload,
     containers: int,
     schema: pa.Schema,
-    writes: Writes = PLAIN,
-) -> Simulated:
+    writes: WriterStatistics = PLAIN,
+) -> SimulatedLayout:
     """Judge what a workload would read in this layout.
 
     Args:
@@ -132,7 +132,7 @@ def simulate(
     size = 1.0
     if not rows.drawn:
         size = relative_size(rows, order, (*layout.partition_by, *layout.keys), len(schema))
-    return Simulated(len(starts), kept, np.diff(np.r_[starts, rows.count]), size)
+    return SimulatedLayout(len(starts), kept, np.diff(np.r_[starts, rows.count]), size)
 
 
 def ordered(rows: Rows, layout: Layout) -> tuple[npt.NDArray[np.int64], Codes]:
@@ -174,7 +174,7 @@ def statistics_of(
     starts: Starts,
     layout: Layout,
     schema: pa.Schema,
-    writes: Writes = PLAIN,
+    writes: WriterStatistics = PLAIN,
 ) -> Statistics:
     """Return the statistics that the containers of ordered rows would have.
 
@@ -203,7 +203,7 @@ def _column(
     count: Starts,
     sure: bool,
     path: Path,
-    writes: Writes,
+    writes: WriterStatistics,
 ) -> dict[str, pa.Array]:
     nulls = np.add.reduceat((codes < 0).astype(np.int64), starts)
     nans = np.add.reduceat((codes == len(column.values)).astype(np.int64), starts)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from skipstone.bindings.layout.curves import BITS
+from skipstone.bindings.layout.curves import COORDINATE_BITS
 from skipstone.bindings.layout.simulate import Layout
 from skipstone.ir.node import Path, quoted_name
 from skipstone.ir.types import Kind
@@ -106,13 +106,11 @@ def _delta(
             f"{cut}CREATE OR REPLACE TABLE {table} USING delta PARTITIONED BY "
             f"({_spark_names(layout.partition_by)}) AS SELECT * FROM {table}{by};"
         )
-        return (
-            Statement("Spark", sql, f"It writes the whole table anew; its history stays. {SETS}"),
-        )
+        return (Statement("Spark", sql, f"It rewrites the whole table; its history stays. {SETS}"),)
     if layout.kind == "sort" and len(layout.keys) > 1:
         order = _spark_names((*layout.partition_by, *layout.keys))
         sql = f"{cut}INSERT OVERWRITE {table} SELECT * FROM {table} ORDER BY {order};"
-        note = "It writes the whole table anew; OPTIMIZE has no order by one column after another."
+        note = "It rewrites the whole table; OPTIMIZE has no order by one column after another."
         note += f" {SETS}"
         return (Statement("Spark", sql, note),)
     if layout.kind == "hilbert" and clusters and not layout.partition_by:
@@ -229,7 +227,7 @@ def _duckdb(
 
 
 def _bits(columns: int) -> int:
-    return min(BITS, 63 // columns)
+    return min(COORDINATE_BITS, 63 // columns)
 
 
 def _with_places(rows: str, keys: Sequence[str]) -> str:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     Positions = npt.NDArray[np.int64]
 
 # With at least so many rows for each wanted one, leaving out most of them before sorting pays.
-CONTENDERS_FROM: Final = 16
+MIN_ROWS_PER_WANTED: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ def sort_keys(
 
 def first_rows(rows: pa.Table, keys: Sequence[SortKey], k: int | None) -> pa.Table:
     """Sort rows and return the first k; None returns all."""
-    if k is not None and rows.num_rows >= CONTENDERS_FROM * max(k, 1):
+    if k is not None and rows.num_rows >= MIN_ROWS_PER_WANTED * max(k, 1):
         rows = _contenders(rows, keys[0], k)
     by: dict[str, pa.Array] = {}
     order: list[tuple[str, str]] = []
@@ -199,18 +199,15 @@ def limit_cutoff(
     if enough >= len(best):
         return None
     threshold = bound[best[enough]]
+    before = mask_of(column.may_hold_value, n)
     other = column.high if key.descending else column.low
-    if other is None:
-        before = mask_of(column.may_hold_value, n)
-    else:
+    if other is not None:
         # With a single key, the rows that were found are as good as others of the same value.
         ties_matter = len(keys) > 1
-        before = (
-            (other >= threshold if ties_matter else other > threshold)
-            if key.descending
-            else (other <= threshold if ties_matter else other < threshold)
-        )
-        before = before & mask_of(column.may_hold_value, n)
+        if key.descending:
+            before = before & (other >= threshold if ties_matter else other > threshold)
+        else:
+            before = before & (other <= threshold if ties_matter else other < threshold)
     if key.descending:
         before = before | nans
     if key.nulls_first:

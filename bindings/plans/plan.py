@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from skipstone.bindings import hooks
 from skipstone.bindings.filters.option import enabled
-from skipstone.bindings.plans.records import planned
+from skipstone.bindings.plans.records import log_planned
 from skipstone.bindings.plans.request import PlanRequest, check_columns, check_limit
 from skipstone.bindings.plans.shown import Shown
 from skipstone.bindings.plans.table_protocol import PlannedTable, Positions
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from skipstone.bindings.plans.order import SortKey
 
 
-STEPS: Final = ("condition", "statistics", "dynamic", "limit")  # of `plan_table`, timed
+TIMED_STEPS: Final = ("condition", "statistics", "dynamic", "limit")  # in the order of `plan_table`
 
 
 class Plan(Shown):
@@ -179,8 +179,9 @@ class Plan(Shown):
             verdicts = dynamic.judged(self._pruned_by, self._static_verdicts)
         return Plan(
             self.table, self.predicate, verdicts, self.columns, self.statistics, limit,
-            self.timezone, self.order, dynamic, self._static_verdicts, self.session,
-            self._pruned_by,
+            timezone=self.timezone, order=self.order, dynamic=dynamic,
+            static_verdicts=self._static_verdicts, session=self.session,
+            pruned_by=self._pruned_by,
         )  # fmt: skip
 
     def _request(self, limit: int | None, filters: Sequence[DynamicFilter]) -> PlanRequest:
@@ -322,11 +323,12 @@ def plan_table(
     verdicts = static if filters is None else filters.judged(pruned_by, static)
     session = settings if enabled(request.dynamic_filtering) else None
     clock.append(time.perf_counter())
-    planned(table, predicate, verdicts, clock[0])
+    log_planned(table, predicate, verdicts, clock[0])
     plan = Plan(
-        table, predicate, verdicts, columns, statistics, limit, settings.timezone, order, filters,
-        static, session, pruned_by, settings,
+        table, predicate, verdicts, columns, statistics, limit, timezone=settings.timezone,
+        order=order, dynamic=filters, static_verdicts=static, session=session,
+        pruned_by=pruned_by, settings=settings,
     )  # fmt: skip
     clock.append(time.perf_counter())
-    plan.seconds = dict(zip(STEPS, np.diff(clock).tolist(), strict=True))
+    plan.seconds = dict(zip(TIMED_STEPS, np.diff(clock).tolist(), strict=True))
     return plan

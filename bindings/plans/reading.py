@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from skipstone.bindings import hooks
 from skipstone.bindings.plans.readers import ReaderName, check_reader
-from skipstone.bindings.plans.records import counted
+from skipstone.bindings.plans.records import log_reading
 from skipstone.bindings.plans.selection import Selection
-from skipstone.bindings.progress import with_settings_of_now
+from skipstone.bindings.progress import under_current_settings
 from skipstone.ir.errors import BackendMissing
 from skipstone.ir.outcome import Verdict
 from skipstone.kernels.run.forks import release_imports
@@ -96,7 +96,7 @@ class Reading(Selection, ABC):
         if not filter:
             return self._unfiltered().to_batches(reader=reader, progress=progress)
         schema = self.schema
-        found = with_settings_of_now(counted(self._batches(check_reader(reader))), progress)
+        found = under_current_settings(log_reading(self._batches(check_reader(reader))), progress)
         # A stream of other types than its schema's would not be noticed.
         rows = (pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in found)
         return pa.RecordBatchReader.from_batches(schema, rows)
@@ -247,7 +247,7 @@ class Reading(Selection, ABC):
     def to_polars(self, *, filter: bool = True) -> LazyFrame:
         """Return the matching rows as a lazy frame of Polars.
 
-        Each query reads the columns that it needs, and plans anew with its filters and its limit,
+        Each query reads the columns that it needs, and plans again with its filters and its limit,
         unless the plan has a limit or an order. `to_polars().collect()` is a DataFrame.
 
         Args:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def opened(table: T, format: str, source: Any) -> T:
+def log_opened(table: T, format: str, source: Any) -> T:
     """Return a table, and write the record that it was opened.
 
     Args:
@@ -44,7 +44,7 @@ def opened(table: T, format: str, source: Any) -> T:
     return table
 
 
-def planned(
+def log_planned(
     table: PlannedTable,
     predicate: PruningPredicate | None,
     verdicts: npt.NDArray[np.uint8],
@@ -71,14 +71,14 @@ def planned(
         )
 
 
-def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def log_reading(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield batches; when the stream ends, write the record of what was read."""
     if not logs.enabled("rows read"):
         return batches
-    return _counted(batches)
+    return _logged(batches)
 
 
-def _counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _logged(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     start, rows, n, complete = time.perf_counter(), 0, 0, False
     try:
         for batch in batches:

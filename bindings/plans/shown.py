@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from skipstone.bindings.plans.plan import Plan
 
-FORMATS: Final = ("text", "json", "html")  # of `explain`
+FORMATS: Final = ("text", "json", "html")  # what `explain` returns
 
 
 class Shown(Reading):
@@ -53,8 +53,8 @@ class Shown(Reading):
             >>> path = os.path.join(tempfile.mkdtemp(), "t.parquet")
             >>> pq.write_table(pa.table({"x": range(100)}), path, row_group_size=50)
             >>> plan = ss.scan_parquet(path).plan("x >= 70")
-            >>> story = plan.explain(container="t.parquet:0").split("container ")[1]
-            >>> print(story)  # doctest: +ELLIPSIS
+            >>> text = plan.explain(container="t.parquet:0").split("container ")[1]
+            >>> print(text)  # doctest: +ELLIPSIS
             /.../t.parquet, row group 0
                pruned by statistics: 50 rows, ... bytes
             └─ x >= 70  NEVER

@@ -25,7 +25,7 @@ from skipstone.kernels.run.run import (
 if TYPE_CHECKING:
     from skipstone.kernels.gpu.device import DeviceArray
     from skipstone.kernels.gpu.resident import Resident
-    from skipstone.kernels.index.descend import Found
+    from skipstone.kernels.index.descend import SparseVerdicts
 
 
 class Evaluator:
@@ -82,20 +82,20 @@ class Evaluator:
         self._count(name)
         return positions
 
-    def find(self, stats: Statistics, backend: Backend) -> Found:
+    def find(self, stats: Statistics, backend: Backend) -> SparseVerdicts:
         """Return the verdicts as packed words, without those that hold no container to keep."""
         found = self._descend(stats, backend, self._verdict_program, dense=False)
         if found is not None:
             return found.in_place()
-        from skipstone.kernels.index.descend import found_in
+        from skipstone.kernels.index.descend import sparse_verdicts_of
 
-        return found_in(
+        return sparse_verdicts_of(
             self._run(self._verdict_program, stats, backend, verdicts=False).planes, len(stats)
         )
 
     def _descend(
         self, stats: Statistics, backend: Backend, program: Program, *, dense: bool
-    ) -> Found | None:
+    ) -> SparseVerdicts | None:
         """Judge by the index; None: there is no index, or the flat kernel is faster."""
         if stats.levels is None:
             return None

@@ -15,8 +15,9 @@ from skipstone.ir.functions.spark_names import SPARK_NAMES
 from skipstone.ir.node import Node, Op
 
 MIN_LETTERS: Final = 3  # shorter names are close to everything
-SHORT: Final = 6  # letters; in shorter names, replacing one usually gives another word: lake, like
-LONG: Final = 10  # letters of a name in which two may be wrong
+# In shorter names, replacing a letter usually gives another word: lake, like.
+MIN_LETTERS_TO_REPLACE: Final = 6
+MIN_LETTERS_FOR_TWO: Final = 10  # of a name in which two letters may be wrong
 
 
 def check_functions(node: Node, text: str | None = None) -> None:
@@ -67,7 +68,10 @@ def near_function(name: str) -> str | None:
     """
     if len(name) < MIN_LETTERS:
         return None
-    most, replacing = 2 if len(name) >= LONG else 1, 1 if len(name) >= SHORT else 2
+    most, replacing = (
+        2 if len(name) >= MIN_LETTERS_FOR_TWO else 1,
+        1 if len(name) >= MIN_LETTERS_TO_REPLACE else 2,
+    )
     digits = re.findall(r"\d", name)  # year2 is a name of its own, not a misspelt year
     found = [
         (distance, other)

@@ -37,7 +37,7 @@ INTEGERS: Final = {
 }  # fmt: skip
 NUMBERS: Final = {**INTEGERS, "Float32": pa.float32(), "Float64": pa.float64()}
 UNITS: Final = {"Milliseconds": "ms", "Microseconds": "us"}
-MAX_BYTES: Final = 1 << 24  # of the serialised form
+MAX_BYTES: Final = 1 << 24  # the largest serialised expression that is read
 
 
 class NotKnown(Exception):

@@ -32,7 +32,7 @@ from skipstone.kernels.run.launch import Launch
 from skipstone.kernels.run.run import Backend, Out
 
 if TYPE_CHECKING:
-    from skipstone.kernels.index.descend import Found
+    from skipstone.kernels.index.descend import SparseVerdicts
 
 
 class PruningPredicate:
@@ -192,7 +192,9 @@ class PruningPredicate:
         """
         return self._evaluator.survivors(self._statistics(stats), backend, out)
 
-    def find(self, stats: Statistics | PruningStatistics, backend: Backend = "auto") -> Found:
+    def find(
+        self, stats: Statistics | PruningStatistics, backend: Backend = "auto"
+    ) -> SparseVerdicts:
         """Return the verdicts as packed words, without words that hold no container to keep.
 
         Memory grows with the containers that are kept, not with all containers.

@@ -124,25 +124,17 @@ def _function(name: str, fn: Fn, dtype: DType, monotone: bool, bounds: Fn | None
         ]
         if result is not None and any(z.any() for z in zeros):
             # 0.0 and -0.0 are equal in SQL, but the function may return different values for them.
-            other = _apply(
-                fn,
-                call,
-                tuple(
-                    np.where(z, -a, a) if z.any() else a for a, z in zip(data, zeros, strict=True)
-                ),
-                n,
-                warn,
-            )
-            if other is None:
-                return np.full(n, filler(dtype), lane_type_of(dtype)), np.full(
-                    n, VALUE_UNKNOWN, np.uint8
-                )
-            same = _equal(result[0], other[0]) & (result[1] == other[1])
-            return result[0], np.where(same, np.where(result[1], 1, 0), VALUE_UNKNOWN)
+            negated = [
+                np.where(z, -a, a) if z.any() else a for a, z in zip(data, zeros, strict=True)
+            ]
+            other = _apply(fn, call, tuple(negated), n, warn)
+            if other is not None:
+                same = _equal(result[0], other[0]) & (result[1] == other[1])
+                return result[0], np.where(same, np.where(result[1], 1, 0), VALUE_UNKNOWN)
+            result = None
         if result is None:
-            out = np.empty(n, lane_type_of(dtype))
-            out[:] = filler(dtype)
-            return out, np.full(n, VALUE_UNKNOWN, np.uint8)
+            unknown = np.full(n, VALUE_UNKNOWN, np.uint8)
+            return np.full(n, filler(dtype), lane_type_of(dtype)), unknown
         return result[0], result[1].astype(np.uint8)
 
     base = Function(signature, point, monotone=monotone, bad="null")
@@ -153,15 +145,7 @@ def _function(name: str, fn: Fn, dtype: DType, monotone: bool, bounds: Fn | None
         single = np.ones(n, np.bool_)
         for a in args:
             single = single & a.single
-            ends = (
-                np.asarray(
-                    (a.low == end(a.dtype, high=False)) | (a.high == end(a.dtype, high=True)),
-                    np.bool_,
-                )
-                if a.dtype.kind not in TEXT
-                else NO
-            )
-            known = known & (~a.may_hold_value | ~(ends | a.unbounded_above))
+            known = known & (~a.may_hold_value | ~_unbounded(a))
         fits = single | (known & monotone)
         rest = opaque(call, base, args)
         if bounds is not None:
@@ -171,6 +155,14 @@ def _function(name: str, fn: Fn, dtype: DType, monotone: bool, bounds: Fn | None
         return merge(fits, corners(call, base, tuple(a.take(fits) for a in args)), rest)
 
     return Function(signature, point, bad="null", interval=interval)
+
+
+def _unbounded(a: Interval) -> Mask:
+    """Return where a bound may be unknown: it is the end of its type then, or text has none."""
+    if a.dtype.kind in TEXT:
+        return a.unbounded_above
+    at_end = (a.low == end(a.dtype, high=False)) | (a.high == end(a.dtype, high=True))
+    return np.asarray(at_end, np.bool_) | a.unbounded_above
 
 
 class _WarnOnce:

@@ -39,7 +39,8 @@ MAX_CHARACTERS: Final = 4_000_000  # a longer text is refused before it is read
 # The trees of many texts are cached, of few longer ones, and of none that is longer still.
 FEW_CHARACTERS, MAX_CACHED_CHARACTERS = 10_000, 1_000_000
 MAX_BACKSLASHES: Final = 100_000  # sqlglot's time grows with the square of those in a string
-SHALLOW: Final = 30  # nesting that fits Python's usual recursion limit, at some 20 frames a level
+# Nesting that fits Python's usual recursion limit, at some 20 frames a level.
+SHALLOW_NESTING: Final = 30
 RECURSION_LIMIT: Final = 10_000  # frames, while sqlglot reads deeper nesting
 MAX_MASKS: Final = 8  # forms in one text that only Spark can read
 MAX_TOKENS_FOR_ADVICE: Final = 1_000  # in a longer text, no word that needs backticks is sought
@@ -188,7 +189,11 @@ def _trees(text: str) -> list[Any]:
         from skipstone.bindings.predicates.sql_errors import unclosed
 
         raise unclosed(text) from None
-    with _deep_recursion if check_nesting(tokens, text) > SHALLOW else contextlib.nullcontext():
+    with (
+        _deep_recursion
+        if check_nesting(tokens, text) > SHALLOW_NESTING
+        else contextlib.nullcontext()
+    ):
         for masks in reversed(range(MAX_MASKS + 1)):
             try:
                 trees = _parser()(dialect=dialect).parse(tokens, text)

@@ -16,12 +16,12 @@ from skipstone.ir import types as ty
 from skipstone.ir.node import Node, Op
 from skipstone.ir.types import DType
 
-LONG: Final = 64  # members
+MIN_MEMBERS: Final = 64  # shorter lists are left to sqlglot
 # Numbers that are INT or BIGINT by their size alone, and strings without quotes and escapes.
 _NUMBER, _STRING = r"(?:\d{1,18}|-\d{1,9})", r"'[^'\\]*'"
 _LISTS: Final = re.compile(
     "|".join(
-        rf"(?<=[\s)`\w])[iI][nN]\s*\(\s*({one}(?:\s*,\s*{one}){{{LONG - 1},}})\s*\)"
+        rf"(?<=[\s)`\w])[iI][nN]\s*\(\s*({one}(?:\s*,\s*{one}){{{MIN_MEMBERS - 1},}})\s*\)"
         for one in (_NUMBER, _STRING)
     ),
     re.ASCII,
@@ -58,7 +58,7 @@ def cut_lists(text: str) -> Cut | None:
         >>> cut.text[cut.original_position(-1)]
         'y'
     """
-    if len(text) < 2 * LONG:
+    if len(text) < 2 * MIN_MEMBERS:
         return None
     out, lists, moved, done = [], dict[tuple[Member, ...], tuple[Member, ...]](), [], 0
     marks = _unused_numbers(text)

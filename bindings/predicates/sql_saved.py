@@ -29,10 +29,10 @@ from skipstone.kernels.run.compile_cache import folder_or_reason, write_whole
 
 Parsed = tuple[Node, dict[Name, int]]
 
-FOLDER: Final = "parses"  # below `config.kernel_cache_dir`
-MAX_CHARACTERS: Final = 2_000  # of a text that is saved
-MAX_SAVED: Final = 16  # texts that one process saves
-MAX_FILES: Final = 1_000  # in the folder; the oldest half of more is removed
+FOLDER: Final = "parses"  # its name in `config.kernel_cache_dir`
+MAX_CHARACTERS: Final = 2_000  # longer texts are not saved
+MAX_SAVED: Final = 16  # the texts that one process saves
+MAX_FILES: Final = 1_000  # if the folder has more, the oldest half is removed
 DIGEST: Final = 32  # bytes
 # What decides how a text is parsed, relative to the package.
 OWN_SOURCES: Final = ("bindings/predicates", "ir")

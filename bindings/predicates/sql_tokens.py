@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from skipstone.ir.errors import PredicateSyntaxError, PredicateTooDeep
 
-MAX_NESTING: Final = 200  # of parentheses and brackets
+MAX_NESTING: Final = 200  # levels of parentheses and brackets
 MAX_JUNCTIONS: Final = 10_000  # ANDs and ORs; with more, reading takes seconds
 CLOSES: Final = {"R_PAREN": "L_PAREN", "R_BRACKET": "L_BRACKET"}
 STRINGS: Final = ("STRING", "RAW_STRING")
@@ -299,13 +299,14 @@ def _partner(tokens: list[Any], opening: int) -> int:
     raise AssertionError("check_nesting has matched all parentheses")
 
 
-NEAR: Final = 4  # tokens before the one at which sqlglot gave up; one of them may be at fault
+# The token at fault is at most this far before the one at which sqlglot gave up.
+MAX_TOKENS_BEFORE: Final = 4
 
 
 def quoted_word(tokens: list[Any], position: int) -> tuple[list[Any], Any] | None:
     """Quote the nearest keyword used as a name; return the tokens and the quoted token."""
     at = next((i for i, t in enumerate(tokens) if t.start >= position), len(tokens) - 1)
-    for i in range(at, max(at - NEAR, 0) - 1, -1):
+    for i in range(at, max(at - MAX_TOKENS_BEFORE, 0) - 1, -1):
         kind, text = _kind(tokens, i), str(tokens[i].text)
         if (
             kind not in _VALUES

@@ -24,7 +24,7 @@ class Unread(NamedTuple):
     why: str
 
 
-class Read(NamedTuple):
+class ParsedWorkload(NamedTuple):
     """The parts of a workload that were understood, and the others.
 
     Attributes:
@@ -97,7 +97,7 @@ _SEMICOLON: Final = re.compile(rf"{_QUOTED}|(;)", re.DOTALL)
 
 def read_workload(
     text: str, columns: Collection[str], name: str | None = None, folder: str | None = None
-) -> Read:
+) -> ParsedWorkload:
     """Read the conditions that a workload has for one table.
 
     Args:
@@ -107,7 +107,7 @@ def read_workload(
         folder: A name that the queries may have for the table.
     """
     known = {c.lower() for c in columns}
-    out = Read([], [], [])
+    out = ParsedWorkload([], [], [])
     for part in split_workload(text):
         if _QUERY.match(part):
             _read_query(part, known, name, folder, out)
@@ -117,7 +117,7 @@ def read_workload(
 
 
 def _read_query(
-    text: str, known: Collection[str], name: str | None, folder: str | None, out: Read
+    text: str, known: Collection[str], name: str | None, folder: str | None, out: ParsedWorkload
 ) -> None:
     first_import("sqlglot.dialects.spark")
     import sqlglot
@@ -198,7 +198,7 @@ def _read_select(
     own: str,
     tables: dict[str, str],
     known: Collection[str],
-    out: Read,
+    out: ParsedWorkload,
 ) -> None:
     from sqlglot import exp
 

@@ -21,7 +21,7 @@ from skipstone.ir.errors import StatisticsError
 from skipstone.ir.node import columns_of
 from skipstone.ir.outcome import Verdict
 from skipstone.ir.types import leaves_of
-from skipstone.kernels.index.descend import Found
+from skipstone.kernels.index.descend import SparseVerdicts
 from skipstone.kernels.run.pool import run_chunks
 from skipstone.kernels.run.run import Backend
 
@@ -96,11 +96,11 @@ class Shards(ShardFiles):
                 saved.
         """
         p = self.predicate(predicate)
-        parts: list[Found | Verdict] = list(self.settled(p))
+        parts: list[SparseVerdicts | Verdict] = list(self.settled(p))
         open_shards = undecided(parts)
         unreadable: dict[str, StatisticsError] = {}
 
-        def find(i: int) -> Found:
+        def find(i: int) -> SparseVerdicts:
             return p.find(self.statistics(i), backend)
 
         judged: list[int] = []
@@ -245,13 +245,15 @@ class Shards(ShardFiles):
             )
         return pa.schema([*own, *about])
 
-    def rows(self, i: int, part: Found | Verdict, unreadable: StatisticsError | None) -> pa.Table:
+    def rows(
+        self, i: int, part: SparseVerdicts | Verdict, unreadable: StatisticsError | None
+    ) -> pa.Table:
         """Return the rows of `table` for shard i, whose verdicts are `part`."""
         shard, start = self.shards[i], int(self.starts[i])
         kept = survivors_of(part, shard.rows)
         if not len(kept):
             return self.frame_schema.empty_table()
-        if isinstance(part, Found):
+        if isinstance(part, SparseVerdicts):
             verdicts = part.verdicts()[kept].astype(np.int32)
         else:
             verdicts = np.full(len(kept), int(part), np.int32)
@@ -263,6 +265,6 @@ class Shards(ShardFiles):
         )
 
 
-def undecided(settled: Iterable[Found | Verdict]) -> list[int]:
+def undecided(settled: Iterable[SparseVerdicts | Verdict]) -> list[int]:
     """Return the shards that must be opened, from the result of `Shards.settled`."""
     return [i for i, verdict in enumerate(settled) if verdict is Verdict.MAYBE]

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import StatisticsError, counted
 from skipstone.ir.outcome import Verdict
-from skipstone.kernels.index.descend import Found
+from skipstone.kernels.index.descend import SparseVerdicts
 from skipstone.kernels.pack.planes import clear_tail, count_bits, word_count
 
 
@@ -31,7 +31,7 @@ class ShardVerdicts:
     """
 
     starts: npt.NDArray[np.int64]
-    parts: Sequence[Found | Verdict]
+    parts: Sequence[SparseVerdicts | Verdict]
     unreadable: Mapping[str, StatisticsError]
     opened: int
 
@@ -54,7 +54,7 @@ class ShardVerdicts:
         """All verdicts, uint8, shape (n,), host memory: 0 NEVER, 1 MAYBE, 2 ALWAYS."""
         out = np.zeros(self.num_containers, np.uint8)
         for part, first, stop in zip(self.parts, self.starts, self.starts[1:], strict=False):
-            out[first:stop] = part.verdicts() if isinstance(part, Found) else int(part)
+            out[first:stop] = part.verdicts() if isinstance(part, SparseVerdicts) else int(part)
         return out
 
     @cached_property
@@ -78,21 +78,21 @@ class ShardVerdicts:
         )
 
 
-def survivors_of(part: Found | Verdict, n: int) -> npt.NDArray[np.int64]:
+def survivors_of(part: SparseVerdicts | Verdict, n: int) -> npt.NDArray[np.int64]:
     """Return the positions within one shard of its containers to keep, ascending."""
-    if isinstance(part, Found):
+    if isinstance(part, SparseVerdicts):
         return part.survivors()
     return np.arange(0 if part is Verdict.NEVER else n, dtype=np.int64)
 
 
-def _count(part: Found | Verdict, n: int) -> int:
+def _count(part: SparseVerdicts | Verdict, n: int) -> int:
     """Return how many of a shard's n containers are kept."""
-    if isinstance(part, Found):
+    if isinstance(part, SparseVerdicts):
         return count_bits(part.match)
     return 0 if part is Verdict.NEVER else n
 
 
-def as_bytes(found: Found) -> tuple[bytes, bytes, bytes]:
+def as_bytes(found: SparseVerdicts) -> tuple[bytes, bytes, bytes]:
     """Serialise the verdicts of one shard.
 
     Returns:
@@ -108,7 +108,7 @@ def as_bytes(found: Found) -> tuple[bytes, bytes, bytes]:
     return words, found.match.tobytes(), whole
 
 
-def from_bytes(n: int, words: bytes, match: bytes, fully_matched: bytes) -> Found:
+def from_bytes(n: int, words: bytes, match: bytes, fully_matched: bytes) -> SparseVerdicts:
     """Read the verdicts that `as_bytes` serialised, of a shard of n containers.
 
     Raises:
@@ -123,7 +123,8 @@ def from_bytes(n: int, words: bytes, match: bytes, fully_matched: bytes) -> Foun
         or (len(numbers) and numbers[-1] >= word_count(n))
     ):
         raise StatisticsError(
-            f"a worker judged {len(bits)} words of a shard of {n} containers; expected those of "
-            "the manifest: does the worker have another version of the shard?"
+            f"a worker returned {len(bits)} words of verdicts that do not fit a shard of {n} "
+            f"containers; expected at most {word_count(n)} words: does the worker have another "
+            "version of the shard?"
         )
-    return Found(n, numbers, clear_tail(bits.copy(), n, numbers), whole)
+    return SparseVerdicts(n, numbers, clear_tail(bits.copy(), n, numbers), whole)

@@ -20,7 +20,7 @@ from skipstone.bindings.shards.folder import ShardFolder
 from skipstone.bindings.shards.manifest import NAME, SAVE_AGAIN, SHARD_FILES, Manifest, Shard, parse
 from skipstone.bindings.shards.summary import stack_summaries, summary_of
 from skipstone.bindings.statistics.coerce_inputs import PACKED
-from skipstone.bindings.statistics.membership import members_of
+from skipstone.bindings.statistics.membership import values_and_blooms_of
 from skipstone.bindings.statistics.statistics import Statistics
 from skipstone.bindings.statistics.store.atomic import replacing
 from skipstone.bindings.statistics.store.layout import open_file
@@ -35,7 +35,7 @@ ROWS: Final = 1 << 20
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenShard:
     """A shard that is on disk, with the data for its manifest and summary.
 
     Attributes:
@@ -122,7 +122,7 @@ def slice_statistics(stats: Statistics, first: int, stop: int) -> Statistics:
         columns,
         row_count=rows,
         extras=extras,
-        members=members_of(extras, leaves_of(stats.schema)),
+        members=values_and_blooms_of(extras, leaves_of(stats.schema)),
         counts_parents=stats.counts_parents,
     )
 
@@ -133,7 +133,7 @@ def write_shard(
     stats: Statistics,
     about: pa.Table | None,
     order_by: str | Sequence[str] | None,
-) -> Written:
+) -> WrittenShard:
     """Write the files of one shard, under names that no other attempt uses.
 
     Args:
@@ -157,14 +157,14 @@ def write_shard(
         with folder.writing(f"{stem}.about") as path, replacing(path) as f:
             checksum = write_table(f, about)
     shard = Shard(stem, stats.num_containers, size, identity, no_empty, checksum)
-    return Written(shard, stats.leaf_paths(), summary_of(stats), always_holds)
+    return WrittenShard(shard, stats.leaf_paths(), summary_of(stats), always_holds)
 
 
 def commit(
     folder: ShardFolder,
     save: str,
     schema: pa.Schema,
-    written: Sequence[Written],
+    written: Sequence[WrittenShard],
     about: pa.Schema | None,
 ) -> None:
     """Replace the folder's shards by these, in this order, and delete unused files.

@@ -19,7 +19,7 @@ from typing import Final
 
 from skipstone.bindings.shards.manifest import SHARD_FILES
 from skipstone.bindings.tables.delta.disk import MAX_TEMPORARY_AGE, SAVED_NAME
-from skipstone.kernels.run.private import exposed
+from skipstone.kernels.run.private import why_exposed
 
 _HEX: Final = "[0-9a-f]"
 _VERSION: Final = re.compile(r"\d[\w.+-]*-py\d+")
@@ -141,7 +141,7 @@ def _is_own(found: os.stat_result) -> bool:
 
 def _problem(folder: str) -> str | None:
     """Return the reason why a folder is not used; None if it is usable or does not exist yet."""
-    reason = exposed(folder)
+    reason = why_exposed(folder)
     if reason is None and os.path.exists(folder) and not os.path.isdir(folder):
         return f"{folder} is not a folder"
     if reason is None and os.path.isdir(folder) and not os.access(folder, os.W_OK | os.X_OK):

@@ -197,7 +197,7 @@ def draw_map(
 @click.option("--sample", is_flag=True, help="Read a sample of rows instead of statistics alone.")
 @click.option(
     "--sample-rows", type=click.IntRange(min=0), default=0,
-    help="The rows of the sample; implies --sample.",
+    help="How many rows to sample; implies --sample.", show_default=False,
 )  # fmt: skip
 @click.option("--name", help="The table's name in queries and in Spark.")
 @click.option("--html", help="Write the report as a page.", metavar="FILE")

@@ -23,7 +23,7 @@ PACKED: Final = ("min", "max", *COUNTS)
 KEYS: Final = (*PACKED, "min_exact", "max_exact", "values", "bloom")
 UNITS_WITHOUT_ARROW: Final = ("Y", "M", "W", "h", "m")  # NumPy's time units that Arrow lacks
 EXPECTED: Final = "expected a list, NumPy or Arrow array of one value per container"
-COPIED: Final = 1 << 18  # values that a thread copies at a time
+COPY_CHUNK: Final = 1 << 18  # values that a thread copies at a time
 # What pyarrow raises for a value that it cannot convert.
 CONVERSION_ERRORS: Final = (pa.ArrowException, OverflowError, ValueError, TypeError)
 
@@ -233,7 +233,7 @@ def _frozen(value: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     def copy(first: int, stop: int) -> None:
         out[first:stop] = value[first:stop]
 
-    pool.run_chunks(copy, len(value), COPIED)
+    pool.run_chunks(copy, len(value), COPY_CHUNK)
     return out
 
 

@@ -79,7 +79,7 @@ class DeviceSupport(Packed):
         first reads it, and so are levels, codes and key sets; `device_nbytes` counts their bytes.
         Statistics of calls (`a + b`) are computed on the host and uploaded.
 
-        "auto" runs on the device from about 65,000 containers on, once the kernel for a predicate's
+        "auto" runs on the device from some 130,000 containers on, once the kernel for a predicate's
         shape is compiled. If the device fails (out of memory, or lost), "auto" continues on the CPU
         and warns once. `backend="cupy"` always runs on the device, and raises if it fails.
 

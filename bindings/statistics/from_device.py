@@ -20,7 +20,7 @@ from skipstone.kernels.run.bounded_cache import BoundedCache
 if TYPE_CHECKING:
     from skipstone.bindings.statistics.statistics import Statistics
     from skipstone.kernels.gpu.device import Device
-    from skipstone.kernels.gpu.device_arrays import Foreign
+    from skipstone.kernels.gpu.device_arrays import ExternalArray
     from skipstone.kernels.gpu.resident import Resident
 
 
@@ -31,17 +31,17 @@ class DeviceBounds(Mapping[Path, ColumnStatistics]):
 
     Args:
         raws: The statistics in host memory; a bound that lies on the device is null.
-        foreign: By column, the bounds on the device: "min", "max" or both.
+        external: By column, the bounds on the device: "min", "max" or both.
         resident: The device.
     """
 
     def __init__(
         self,
         raws: Mapping[Path, ColumnStatistics],
-        foreign: Mapping[Path, Mapping[str, Foreign]],
+        external: Mapping[Path, Mapping[str, ExternalArray]],
         resident: Resident,
     ) -> None:
-        self._raws, self._foreign, self._resident = raws, foreign, resident
+        self._raws, self._external, self._resident = raws, external, resident
         self._read: BoundedCache[Path, ColumnStatistics] = BoundedCache()
         self._columns: BoundedCache[tuple[Path, DType], Column] = BoundedCache()
         weakref.finalize(self, _drop_columns, self._columns, resident).atexit = False
@@ -54,7 +54,7 @@ class DeviceBounds(Mapping[Path, ColumnStatistics]):
                 raw,
                 **{
                     key: f.to_arrow(self._resident.device)
-                    for key, f in self._foreign.get(path, {}).items()
+                    for key, f in self._external.get(path, {}).items()
                 },
             ),
         )
@@ -67,7 +67,7 @@ class DeviceBounds(Mapping[Path, ColumnStatistics]):
 
     def usable_in_place(self, path: Path, dtype: DType) -> bool:
         """Return True if kernels can read a column's bounds on the device as `dtype`, uncopied."""
-        bounds = self._foreign.get(path, {})
+        bounds = self._external.get(path, {})
         raw = self._raws.get(path)
         # The device checks only its own bounds: with one bound on the host, an inverted pair would
         # go unnoticed.
@@ -81,7 +81,7 @@ class DeviceBounds(Mapping[Path, ColumnStatistics]):
         from skipstone.kernels.gpu.device_bounds import device_lanes
 
         def make() -> Column:
-            bounds = self._foreign[path]
+            bounds = self._external[path]
             low, high = device_lanes(
                 self._resident.device, dtype, bounds.get("min"), bounds.get("max")
             )
@@ -102,11 +102,11 @@ class DeviceBounds(Mapping[Path, ColumnStatistics]):
         """Bytes of bounds in device memory, repaired copies included."""
         own = sum(
             f.n * np.dtype(f.numpy_type).itemsize
-            for bounds in self._foreign.values()
+            for bounds in self._external.values()
             for f in bounds.values()
             if f.numpy_type is not None
         )
-        given = {f.data[0] for bounds in self._foreign.values() for f in bounds.values()}
+        given = {f.data[0] for bounds in self._external.values() for f in bounds.values()}
         lanes: list[Any] = [b for c in self._columns for b in (c.low, c.high) if b is not None]
         return int(
             own + sum(b.nbytes for b in lanes if b.__cuda_array_interface__["data"][0] not in given)
@@ -136,11 +136,11 @@ def from_device(
     on.settle()  # other streams may still be writing the arrays
     given, frame_rows = _by_column(columns)
     leaves = leaves_of(schema)
-    foreign: dict[Path, dict[str, Foreign]] = {}
+    external: dict[Path, dict[str, ExternalArray]] = {}
     on_host: dict[str, dict[str, Any]] = {}
     for name, statistics in given.items():
         for key, value in statistics.items():
-            array = _foreign(value, f"{name}.{key}", on)
+            array = _external_array(value, f"{name}.{key}", on)
             if array is None:
                 host = (
                     value.to_arrow()
@@ -149,29 +149,33 @@ def from_device(
                     else value
                 )
             elif key in ("min", "max"):
-                array.look(on)
-                foreign.setdefault(leaf_named(name, leaves).path, {})[key] = array
+                array.check_device(on)
+                external.setdefault(leaf_named(name, leaves).path, {})[key] = array
                 host = pa.nulls(array.n)
             else:
                 host = array.to_arrow(on)
             on_host.setdefault(name, {})[key] = host
     rows = frame_rows if row_count is None else row_count
-    device_rows = _foreign(rows, "row_count", on)
+    device_rows = _external_array(rows, "row_count", on)
     stats = Statistics.from_dict(
         on_host, schema, rows if device_rows is None else device_rows.to_arrow(on)
     )
     raws = {path: stats.raw(path) for path in stats.leaf_paths()}
-    return stats.with_bounds(DeviceBounds(raws, foreign, resident), resident)
+    return stats.with_bounds(DeviceBounds(raws, external, resident), resident)
 
 
-def _foreign(value: Any, name: str, device: Device) -> Foreign | None:
+def _external_array(value: Any, name: str, device: Device) -> ExternalArray | None:
     """Return an array that lies on the device; None for any other value."""
-    from skipstone.kernels.gpu.device_arrays import Foreign, foreign_of, is_device_array
+    from skipstone.kernels.gpu.device_arrays import (
+        ExternalArray,
+        external_array_of,
+        is_device_array,
+    )
 
-    if isinstance(value, Foreign):
+    if isinstance(value, ExternalArray):
         return value
     if is_device_array(value):
-        return foreign_of(value, name, device)
+        return external_array_of(value, name, device)
     return None
 
 

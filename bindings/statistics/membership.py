@@ -284,7 +284,7 @@ def combine_answers(
     return pc.if_else(fill(pc.not_equal(first, second), False), pa.scalar(None, pa.bool_()), joined)
 
 
-class Members:
+class ValuesAndBlooms:
     """Value lists and bloom filters that were given with statistics.
 
     Args:
@@ -312,13 +312,13 @@ class Members:
         return combine_answers(lists, none_of(self._blooms[path].absent(values)))
 
 
-def members_of(
+def values_and_blooms_of(
     extras: Mapping[Path, Mapping[str, pa.Array]], leaves: Mapping[Path, Leaf]
-) -> Members | None:
+) -> ValuesAndBlooms | None:
     """Return the value lists and bloom filters among extras; None if there are neither."""
     if not any("values" in e or "bloom" in e for e in extras.values()):
         return None
-    return Members(extras, {path: leaf.dtype for path, leaf in leaves.items()})
+    return ValuesAndBlooms(extras, {path: leaf.dtype for path, leaf in leaves.items()})
 
 
 def same_axis(a: DType, b: DType) -> bool:

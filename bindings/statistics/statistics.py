@@ -17,7 +17,7 @@ from skipstone.bindings.statistics.from_host import (
     read_provider,
     split_table,
 )
-from skipstone.bindings.statistics.membership import members_of
+from skipstone.bindings.statistics.membership import values_and_blooms_of
 from skipstone.bindings.statistics.packing import PackableStatistics
 from skipstone.bindings.statistics.protocols import PruningStatistics as PruningStatistics
 from skipstone.ir.errors import counted
@@ -96,7 +96,7 @@ class Statistics(PackableStatistics):
             rows = row_count_of(row_count)
             lengths["row_count"] = len(rows)
         raws, extras = read_dict(columns, schema, leaves, lengths)
-        members = members_of(extras, leaves)
+        members = values_and_blooms_of(extras, leaves)
         return cls(
             schema, common_length(lengths), raws, row_count=rows, extras=extras, members=members
         )

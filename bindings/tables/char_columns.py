@@ -15,7 +15,7 @@ from skipstone.ir.arrow import plain
 from skipstone.ir.types import CHAR, NOTE
 
 TOKEN: Final = re.compile(r"`(?:[^`]|``)*`|[^<>:,()\s`]+|[<>:,()]")
-DECLARED: Final = "__CHAR_VARCHAR_TYPE_STRING"  # Spark's key, in a column's metadata
+CHAR_KEY: Final = "__CHAR_VARCHAR_TYPE_STRING"  # Spark's key, in a column's metadata
 _NAMES: Final = {
     pa.struct([]).id: "struct",
     pa.list_(pa.null()).id: "array",
@@ -25,7 +25,7 @@ _NAMES: Final = {
 
 def declared(metadata: Any) -> str:
     """Return the type that Spark recorded for a column that holds CHAR; "" for all others."""
-    kind = str((metadata or {}).get(DECLARED, ""))
+    kind = str((metadata or {}).get(CHAR_KEY, ""))
     return kind if "char(" in kind.lower().replace("varchar(", "") else ""
 
 

@@ -159,7 +159,7 @@ def _without_duplicates(files: Files) -> Files:
     )
 
 
-class Listed(NamedTuple):
+class FileListing(NamedTuple):
     """The result of `list_files`.
 
     Attributes:
@@ -183,7 +183,7 @@ def list_files(
     meter: Meter | None = None,
     *,
     ignore_format: bool = False,
-) -> Listed:
+) -> FileListing:
     """List the files of a table, sorted by path.
 
     Hidden files (names that begin with `.` or `_`) are skipped, as in Spark. A path with `*`, `?`
@@ -203,24 +203,7 @@ def list_files(
     """
     meter, filesystem = meter or Meter(), filesystem_of(filesystem)
     if not isinstance(where, str | bytes | os.PathLike):
-        paths = each_path(where)
-        if not paths:
-            raise SourceError(
-                "the list of paths is empty; expected at least one file, folder or glob"
-            )
-        if base_path is None and (named := _list_named_files(paths, filesystem)) is not None:
-            meter.count("files", len(paths))
-            return named
-        parts = [
-            list_files(w, filesystem, base_path, meter, ignore_format=ignore_format) for w in paths
-        ]
-        kinds = {p.filesystem.type_name for p in parts}
-        if len(kinds) > 1:
-            raise SourceError(
-                f"the paths lie on different file systems ({', '.join(sorted(kinds))}); "
-                "expected one"
-            )
-        return Listed(concat_files([p.files for p in parts]), parts[0].filesystem, None)
+        return _list_each(each_path(where), filesystem, base_path, meter, ignore_format)
     fs, path = resolve(where, filesystem)
     base, root = None if base_path is None else resolve(base_path, filesystem)[1], None
     beside, info = None, info_at(fs, path, where)
@@ -248,7 +231,31 @@ def list_files(
             "'_' are skipped)"
         )
     meter.count("files", len(files))
-    return Listed(files, fs, root, beside)
+    return FileListing(files, fs, root, beside)
+
+
+def _list_each(
+    paths: Sequence[str],
+    filesystem: pafs.FileSystem | None,
+    base_path: Location | None,
+    meter: Meter,
+    ignore_format: bool,
+) -> FileListing:
+    """List the files of several paths; the arguments are as for `list_files`."""
+    if not paths:
+        raise SourceError("the list of paths is empty; expected at least one file, folder or glob")
+    if base_path is None and (named := _list_named_files(paths, filesystem)) is not None:
+        meter.count("files", len(paths))
+        return named
+    parts = [
+        list_files(w, filesystem, base_path, meter, ignore_format=ignore_format) for w in paths
+    ]
+    kinds = {p.filesystem.type_name for p in parts}
+    if len(kinds) > 1:
+        raise SourceError(
+            f"the paths lie on different file systems ({', '.join(sorted(kinds))}); expected one"
+        )
+    return FileListing(concat_files([p.files for p in parts]), parts[0].filesystem, None)
 
 
 def _as_listed(folder: str, infos: Sequence[pafs.FileInfo]) -> str:
@@ -258,7 +265,9 @@ def _as_listed(folder: str, infos: Sequence[pafs.FileInfo]) -> str:
     return stripped if not found.startswith("/") and found.startswith(stripped) else folder
 
 
-def _list_named_files(where: Sequence[str], filesystem: pafs.FileSystem | None) -> Listed | None:
+def _list_named_files(
+    where: Sequence[str], filesystem: pafs.FileSystem | None
+) -> FileListing | None:
     """Look up files that are named one by one, in one request.
 
     Returns:
@@ -279,7 +288,7 @@ def _list_named_files(where: Sequence[str], filesystem: pafs.FileSystem | None) 
         raise unreachable(where[0], e) from e
     if any(not i.is_file or is_hidden(i.base_name) for i in infos):
         return None
-    return Listed(_without_duplicates(_in_listed_order(infos, None, None, {})), fs, None)
+    return FileListing(_without_duplicates(_in_listed_order(infos, None, None, {})), fs, None)
 
 
 def list_folder(

@@ -79,8 +79,8 @@ def scan(
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A table that can be opened by `open_table`, whose arguments these are."""
+class TableLocation:
+    """Where a table lies, and its format: arguments of `open_table`."""
 
     source: Any
     format: str
@@ -94,7 +94,7 @@ def find_table(
     *,
     catalog: Any = None,
     storage_options: Mapping[str, str] | None = None,
-) -> Found:
+) -> TableLocation:
     """Return where a table lies and of what format it is.
 
     Args:
@@ -108,7 +108,7 @@ def find_table(
             raise SourceError(f"{source} names its catalog itself; omit catalog=")
         if format not in (None, "iceberg"):
             raise SourceError(f"format is {format!r}; a catalog knows the format, so omit it")
-        return Found(source, format or "catalog", storage_options)
+        return TableLocation(source, format or "catalog", storage_options)
     if is_unity(source):
         from skipstone.bindings.tables.unity import table_in_unity
 
@@ -117,12 +117,12 @@ def find_table(
             raise SourceError(
                 f"format is {format!r}, but {source} is {table.format!r} by its catalog"
             )
-        return Found(table.location, table.format, table.options, table.partition_schema)
+        return TableLocation(table.location, table.format, table.options, table.partition_schema)
     if format is None:
         named = isinstance(source, str | bytes | os.PathLike)
         filesystem = chosen_filesystem(source, None, storage_options) if named else None
         format = format_of(source, filesystem)
-    return Found(source, format, storage_options)
+    return TableLocation(source, format, storage_options)
 
 
 def open_table(

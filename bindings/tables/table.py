@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from skipstone.bindings.predicates.predicate import Condition
     from skipstone.bindings.views.map import Map
 
-MAX_FOOTERS: Final = 64  # of a Delta table; reading these files needs their footers anyway
+# Where a Delta log lacks bounds, a plan reads footers of so few files: a read needs them anyway.
+MAX_FOOTERS: Final = 64
 
 
 class Table(ABC):
@@ -279,9 +280,9 @@ class Table(ABC):
         """Read rows, and return which statistics of their containers are wrong.
 
         A minimum that is too high, or a NULL count that is too low, loses rows in every engine that
-        prunes, and nothing else notices it. Compared are the bounds, the counts of NULL and NaN and
-        the row counts that `plan` uses, of row groups of Parquet and Hive tables, and of files of
-        Delta and Iceberg tables. Statistics of pages, and bloom filters, are not compared.
+        prunes, and nothing else notices it. This compares the bounds, the counts of NULL and NaN
+        and the row counts that `plan` uses: of row groups of Parquet and Hive tables, and of files
+        of Delta and Iceberg tables. It does not compare statistics of pages, or bloom filters.
 
         Args:
             columns: The columns to compare; a struct's field is written `a.b`. None: all.

@@ -31,7 +31,8 @@ def file_names(schema: pa.Schema, fields: list[pa.Field], path: str) -> dict[str
         matches = [f.name] if f.name in exact else in_any_case.get(f.name.lower(), [])
         if len(matches) > 1:
             raise SourceError(
-                f"{path}: has the columns {', '.join(matches)}; expected one for {f.name!r}"
+                f"{path}: the file has the columns {', '.join(matches)}; expected one for "
+                f"{f.name!r}"
             )
         if matches:
             out[f.name] = matches[0]

@@ -33,14 +33,18 @@ def check_unchanged(
     infos = filesystem.get_file_info(list(paths))
     for info, path, size, time in zip(infos, paths, sizes, times, strict=True):
         if info.type != pafs.FileType.File:
-            raise StaleFile(f"{path}: was removed after it was planned; scan the table again")
+            raise StaleFile(
+                f"{path}: the file was removed after it was planned; scan the table again"
+            )
         if size not in (UNKNOWN, info.size):
             raise StaleFile(
-                f"{path}: was {size} bytes when it was planned, and is {info.size}; "
+                f"{path}: the file had {size} bytes when it was planned, and has {info.size} now; "
                 "scan the table again"
             )
         if time not in (UNKNOWN, info.mtime_ns):
-            raise StaleFile(f"{path}: was changed after it was planned; scan the table again")
+            raise StaleFile(
+                f"{path}: the file was changed after it was planned; scan the table again"
+            )
 
 
 def check_opened(source: pa.NativeFile, path: str, size: int, time: int) -> None:
@@ -59,12 +63,12 @@ def check_opened(source: pa.NativeFile, path: str, size: int, time: int) -> None
     """
     if size != UNKNOWN and source.size() != size:
         raise StaleFile(
-            f"{path}: was {size} bytes when it was planned, and is {source.size()}; "
+            f"{path}: the file had {size} bytes when it was planned, and has {source.size()} now; "
             "scan the table again"
         )
     changed = _time_of(source)
     if UNKNOWN not in (time, changed) and abs(changed - time // 10**9) > 1:
-        raise StaleFile(f"{path}: was changed after it was planned; scan the table again")
+        raise StaleFile(f"{path}: the file was changed after it was planned; scan the table again")
 
 
 def _time_of(source: pa.NativeFile) -> int:

@@ -83,7 +83,10 @@ def table_in_unity(uri: str, storage_options: Mapping[str, str] | None = None) -
     info = catalog.ask("GET", f"tables/{quote(name, safe='.')}")
     format_, location = _format(info, name), _text(info, "storage_location", name)
     if is_unity(location):
-        raise SourceError(f"uc://{name}: the catalog gives {shown(location)} as its folder")
+        raise SourceError(
+            f"uc://{name}: the catalog gives {shown(location)} as its folder; expected a folder in "
+            "its storage, such as s3://bucket/table"
+        )
     if scheme_of(location) not in (None, "file") and not _has_identity(location, options):
         asked = {"table_id": _text(info, "table_id", name), "operation": "READ"}
         vended = catalog.ask("POST", "temporary-table-credentials", asked)
@@ -119,7 +122,9 @@ def _name_in(uri: str) -> str:
 def _text(info: Mapping[str, Any], field: str, name: str) -> str:
     found = info.get(field)
     if not isinstance(found, str) or not found:
-        raise SourceError(f"uc://{name}: the catalog names no {field} of the table")
+        raise SourceError(
+            f"uc://{name}: the catalog names no {field} of the table; expected a text"
+        )
     return found
 
 
@@ -136,8 +141,8 @@ def _format(info: Mapping[str, Any], name: str) -> str:
     masked = any(c.get("mask") for c in _columns(info))
     if info.get("row_filter") or masked:
         raise SourceError(
-            f"uc://{name} has a row filter or column masks, which files do not heed; query it by "
-            "an engine that the catalog trusts"
+            f"uc://{name} has a row filter or column masks, which no reader of its files applies; "
+            "query it by an engine that the catalog trusts"
         )
     files = str(info.get("data_source_format"))
     if files not in FORMATS:

@@ -21,7 +21,7 @@ API: Final = "/api/2.1/unity-catalog"
 TIMEOUT: Final = 10.0  # seconds that a request may take
 PAUSES: Final = (0.5, 2.0)  # seconds before a request is repeated
 BUSY: Final = (429, 503)
-LONGEST: Final = 16 << 20  # bytes of an answer
+MAX_ANSWER_BYTES: Final = 16 << 20
 # Options, and in capitals environment variables, by delta-rs' and Databricks' names.
 HOST: Final = ("databricks_host", "databricks_workspace_url", "unity_workspace_url")
 TOKEN: Final = ("databricks_token", "databricks_access_token", "unity_access_token")
@@ -62,7 +62,10 @@ class UnityCatalog:
         url = (host if "://" in host else f"https://{host}").rstrip("/")
         parts = urlsplit(url)
         if parts.scheme not in ("https", "http") or not parts.hostname:
-            raise SourceError(f"uc://{name}: {shown(host)} is no address of a Unity Catalog")
+            raise SourceError(
+                f"uc://{name}: {shown(host)} is no address of a Unity Catalog; expected a URL, "
+                "such as https://example.cloud.databricks.com"
+            )
         allowed = (_setting(given, PLAIN_HTTP) or "").lower() in ("true", "1", "yes")
         if parts.scheme == "http" and not allowed and not _is_this_machine(parts.hostname):
             raise SourceError(
@@ -108,9 +111,9 @@ class UnityCatalog:
         for pause in (*PAUSES, None):
             try:
                 with opener.open(request, timeout=TIMEOUT) as answer:
-                    read: bytes = answer.read(LONGEST + 1)
-                if len(read) > LONGEST:
-                    raise ValueError(f"an answer of more than {LONGEST:,} bytes")
+                    read: bytes = answer.read(MAX_ANSWER_BYTES + 1)
+                if len(read) > MAX_ANSWER_BYTES:
+                    raise ValueError(f"an answer of more than {MAX_ANSWER_BYTES:,} bytes")
                 return read
             except urllib.error.HTTPError as e:
                 if pause is None or e.code not in BUSY:

@@ -20,7 +20,7 @@ Positions = npt.NDArray[np.float64]
 FAR: Final = 1e300
 MILLISECONDS_PER_DAY: Final = 86_400_000
 EXACT_FLOATS: Final = 2**53  # integers up to here are exact as positions
-MAX_LABELS: Final = 400  # on an axis of ranks
+MAX_LABELS: Final = 400  # labels on an axis of ranks
 MAX_TEXT: Final = 60  # characters of a value in a label
 
 
@@ -47,7 +47,7 @@ class Axis:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedBounds:
     """Both bounds of n containers on one axis.
 
     Attributes:
@@ -67,7 +67,7 @@ class Placed:
     zoned: bool = False
 
 
-def place(low: Bounds | None, high: Bounds | None, dtype: DType, n: int) -> Placed:
+def place(low: Bounds | None, high: Bounds | None, dtype: DType, n: int) -> PlacedBounds:
     """Place the bounds of n containers on their column's axis.
 
     Args:
@@ -87,7 +87,7 @@ def place(low: Bounds | None, high: Bounds | None, dtype: DType, n: int) -> Plac
     if dtype.kind is Kind.BOOL:
         names = {0.0: "false", 1.0: "true"}
         first, second = map(_floats, values)
-        return Placed("rank", first, second, text, float, labels=lambda: names)
+        return PlacedBounds("rank", first, second, text, float, labels=lambda: names)
     # What to multiply and to divide a value by.
     times, per = {
         Kind.DATE: (MILLISECONDS_PER_DAY, 1),
@@ -109,12 +109,12 @@ def place(low: Bounds | None, high: Bounds | None, dtype: DType, n: int) -> Plac
     def locate(value: Any) -> float:
         return float((value - base) * times / per)
 
-    return Placed(
+    return PlacedBounds(
         kinds.get(dtype.kind, "number"), first, second, text, locate, base=base, zoned=dtype.zoned
     )
 
 
-def axis_of(placed: Placed, known: list[Positions]) -> Axis:
+def axis_of(placed: PlacedBounds, known: list[Positions]) -> Axis:
     """Return an axis that covers the finite positions.
 
     Args:
@@ -171,7 +171,7 @@ def shorten(text: str, limit: int = MAX_TEXT) -> str:
     return f"{text[:head]}…{text[len(text) - (limit - head - 1) :]}"
 
 
-def _by_rank(low: Bounds | None, high: Bounds | None, dtype: DType, n: int) -> Placed:
+def _by_rank(low: Bounds | None, high: Bounds | None, dtype: DType, n: int) -> PlacedBounds:
     """Number the distinct known bounds of strings or binary."""
     first, second, dictionary = encode(low, high, dtype)
     codes = [np.zeros(n, np.int32) if c is None else c for c in (first, second)]
@@ -199,7 +199,7 @@ def _by_rank(low: Bounds | None, high: Bounds | None, dtype: DType, n: int) -> P
         k = bisect.bisect_left(used, value, key=lambda code: keys[int(code)].as_py())
         return k if k < len(used) and keys[int(used[k])].as_py() == value else k - 0.5
 
-    return Placed("rank", rank[codes[0]], rank[codes[1]], text, locate, labels=labels)
+    return PlacedBounds("rank", rank[codes[0]], rank[codes[1]], text, locate, labels=labels)
 
 
 def _numbers(bounds: Bounds, dtype: DType, n: int) -> npt.NDArray[Any]:

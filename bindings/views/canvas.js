@@ -4,13 +4,15 @@ const data = JSON.parse(document.getElementById("picture").textContent);
 const $ = (id) => document.getElementById(id);
 const OPEN = 1e300; // positions beyond it are open ends
 const LEFT = 84, RIGHT = 14;
-const FATES = [
+const DECISIONS = [
   ["pruned", "pruned"],
   ["limit", "left out: the limit is reached"],
   ["filter", "read, rows are filtered"],
   ["whole", data.where === null ? "read" : "read, every row matches"],
 ];
-const FATE_COLOURS = { pruned: "--never", limit: "--limit", filter: "--maybe", whole: "--always" };
+const DECISION_COLOURS = {
+  pruned: "--never", limit: "--limit", filter: "--maybe", whole: "--always",
+};
 const FONT = "12px system-ui, -apple-system, 'Segoe UI', sans-serif";
 const BOLD = "600 " + FONT;
 const MONO = "12px ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace";
@@ -33,9 +35,9 @@ function colourOf(group) {
   if (state.by === "conjunct" && g.conjunct !== null) {
     return colours["--c" + (conjunctGroups.indexOf(group) % 8)];
   }
-  return colours[FATE_COLOURS[g.fate]];
+  return colours[DECISION_COLOURS[g.decision]];
 }
-const isKept = (group) => ["filter", "whole"].includes(data.groups[group].fate);
+const isKept = (group) => ["filter", "whole"].includes(data.groups[group].decision);
 // Pruned marks lie below those that are read.
 const drawOrder = data.groups.map((_, i) => i).sort((a, b) => isKept(a) - isKept(b) || a - b);
 

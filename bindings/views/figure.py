@@ -90,13 +90,13 @@ def _height(column: dict[str, Any]) -> float:
 
 
 def _colour(picture: dict[str, Any], group: int) -> str:
-    return COLOURS[picture["groups"][group]["fate"]]
+    return COLOURS[picture["groups"][group]["decision"]]
 
 
 def _kept_last(picture: dict[str, Any]) -> list[int]:
     """Return the groups with the kept ones last, so that they are drawn above the others."""
-    fates = [g["fate"] in ("filter", "whole") for g in picture["groups"]]
-    return sorted(range(len(fates)), key=lambda g: (fates[g], g))
+    decisions = [g["decision"] in ("filter", "whole") for g in picture["groups"]]
+    return sorted(range(len(decisions)), key=lambda g: (decisions[g], g))
 
 
 def _depth(ax: Axes, column: dict[str, Any], picture: dict[str, Any]) -> None:
@@ -229,8 +229,8 @@ def _boxes(ax: Axes, boxes: dict[str, Any], picture: dict[str, Any]) -> None:
             for end in ("low", "high")
         )
         extent = (left, right, bottom, top)
-        for fates in (("pruned", "limit"), ("filter", "whole")):
-            chosen = [g for g, v in enumerate(picture["groups"]) if v["fate"] in fates]
+        for decisions in (("pruned", "limit"), ("filter", "whole")):
+            chosen = [g for g, v in enumerate(picture["groups"]) if v["decision"] in decisions]
             layer = counts[chosen].sum(0)
             if not layer.any():
                 continue
@@ -273,12 +273,12 @@ def _legend(figure: Figure, picture: dict[str, Any]) -> None:
     texts = {"pruned": "pruned", "limit": "left out by the limit",
              "filter": "read, rows are filtered", "whole": "read, every row matches"}  # fmt: skip
     for group in picture["groups"]:
-        counts[group["fate"]] = counts.get(group["fate"], 0) + group["count"]
+        counts[group["decision"]] = counts.get(group["decision"], 0) + group["count"]
     figure.legend(
         handles=[
-            Patch(color=COLOURS[fate], label=f"{texts[fate]}: {counts[fate]:,}")
-            for fate in texts
-            if fate in counts
+            Patch(color=COLOURS[decision], label=f"{texts[decision]}: {counts[decision]:,}")
+            for decision in texts
+            if decision in counts
         ],
         loc="outside lower left", ncols=4, frameon=False, handlelength=1, handleheight=1,
     )  # fmt: skip

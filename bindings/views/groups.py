@@ -17,11 +17,11 @@ from skipstone.ir.text import show
 if TYPE_CHECKING:
     from skipstone.bindings.plans.plan import Plan
 
-MAX_CONJUNCTS: Final = 8  # with a colour of their own; the others share one
+MAX_CONJUNCTS: Final = 8  # conjuncts with a colour of their own; the others share one
 MAX_ROWS: Final = 24  # conjuncts that the strip shows
 MAX_SQL: Final = 120  # characters of a conjunct
-Fate = Literal["pruned", "limit", "filter", "whole"]
-FATES: Final[dict[Fate, str]] = {
+Decision = Literal["pruned", "limit", "filter", "whole"]
+DECISIONS: Final[dict[Decision, str]] = {
     "pruned": "pruned",
     "limit": "left out: the limit is reached",
     "filter": "read, rows are filtered",
@@ -31,17 +31,17 @@ FATES: Final[dict[Fate, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Containers that share what became of them.
+    """Containers of which a plan decided the same, for the same reason.
 
     Attributes:
         text: Why, for display; the conjunct as SQL if one pruned them.
-        fate: What became of them.
-        conjunct: The position of the conjunct in the condition; None if not one alone decided.
+        decision: What the plan decided: a key of `DECISIONS`.
+        conjunct: The position of the conjunct in the condition; None if no single one decided.
         count: The number of containers.
     """
 
     text: str
-    fate: Fate
+    decision: Decision
     conjunct: int | None
     count: int
 
@@ -99,9 +99,9 @@ def groups_of(plan: Plan) -> Groups:
             ("several conjuncts together, partition values or bloom filters",
              "pruned", unexplained & ~by_joins),
             ("keys of a join", "pruned", by_joins),
-            (FATES["limit"], "limit", ~kept & (plan.verdicts != Verdict.NEVER)),
-            (FATES["filter"], "filter", kept & (plan.verdicts == Verdict.MAYBE)),
-            (FATES["whole"] if nodes else "read: there is no condition", "whole",
+            (DECISIONS["limit"], "limit", ~kept & (plan.verdicts != Verdict.NEVER)),
+            (DECISIONS["filter"], "filter", kept & (plan.verdicts == Verdict.MAYBE)),
+            (DECISIONS["whole"] if nodes else "read: there is no condition", "whole",
              kept & (plan.verdicts == Verdict.ALWAYS)),
         ],
         tuple(texts[:MAX_ROWS]), tuple(judged),
@@ -111,7 +111,7 @@ def groups_of(plan: Plan) -> Groups:
 def _numbered(
     plan: Plan,
     conjuncts: list[tuple[str, npt.NDArray[np.bool_]]],
-    others: list[tuple[str, Fate, npt.NDArray[np.bool_]]],
+    others: list[tuple[str, Decision, npt.NDArray[np.bool_]]],
     texts: tuple[str, ...],
     judged: tuple[npt.NDArray[np.uint8], ...],
 ) -> Groups:
@@ -122,16 +122,16 @@ def _numbered(
     for _, k in pruning:
         if k not in coloured:
             rest |= conjuncts[k][1]
-    found: list[tuple[str, Fate, int | None, npt.NDArray[np.bool_]]] = [
+    found: list[tuple[str, Decision, int | None, npt.NDArray[np.bool_]]] = [
         (conjuncts[k][0], "pruned", k, conjuncts[k][1]) for _, k in pruning if k in coloured
     ]
     found.append((f"{len(pruning) - len(coloured)} other conjuncts", "pruned", None, rest))
-    found += [(text, fate, None, where) for text, fate, where in others]
+    found += [(text, decision, None, where) for text, decision, where in others]
     of = np.zeros(len(plan.verdicts), np.uint8)
     groups: list[Group] = []
-    for text, fate, conjunct, where in found:
+    for text, decision, conjunct, where in found:
         count = int(where.sum())
         if count:
             of[where] = len(groups)
-            groups.append(Group(text, fate, conjunct, count))
+            groups.append(Group(text, decision, conjunct, count))
     return Groups(tuple(groups), of, texts, judged, len(conjuncts) - len(texts))

@@ -18,7 +18,7 @@ Ints = npt.NDArray[np.int64]
 LEVELS: Final = 12  # the finest grid has 2**LEVELS cells along an axis
 MAX_EXACT: Final = 100_000  # ends among which the distinct ones are looked for
 SAMPLE: Final = 100_000  # containers that are sampled to choose grids
-MAX_SEGMENTS: Final = 600  # of the depth
+MAX_SEGMENTS: Final = 600  # segments of the curve that shows the depth
 
 
 @dataclass(frozen=True, slots=True)

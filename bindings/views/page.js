@@ -196,9 +196,11 @@ function drawControls() {
   $("colours").replaceChildren(...choices.map(colourButton));
   const columns = data.columns.length > 1 ? data.columns : [];
   $("columns").replaceChildren(...columns.map(columnButton));
-  const byFate = FATES.map(([fate, text]) => [text, groupsWhere((g) => g.fate === fate)]);
+  const byDecision = DECISIONS.map(
+    ([decision, text]) => [text, groupsWhere((g) => g.decision === decision)],
+  );
   const byGroup = data.groups.map((g, i) => [g.text, [i]]);
-  const entries = state.by === "verdict" ? byFate : byGroup;
+  const entries = state.by === "verdict" ? byDecision : byGroup;
   const some = entries.filter(([, groups]) => groups.length);
   $("legend").replaceChildren(...some.map(legendButton));
 }

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 MAX_MARKS: Final = 2400  # ranges, of all columns together
 MAX_BOXES: Final = 900  # rectangles; if there are more, a grid counts those over each cell
-ACROSS, UP = 96, 56  # cells of this grid
-MAX_BINS: Final = 500  # of the strip
+ACROSS, UP = 96, 56  # the cells of this grid along each axis
+MAX_BINS: Final = 500  # bins of the strip
 MAX_IN_MARGIN: Final = 60  # containers of a margin that have a mark of their own
 MAX_COLUMNS: Final = 8
-MAX_LITERALS: Final = 12  # of the condition, drawn on an axis
+MAX_LITERALS: Final = 12  # the condition's literals that are drawn on an axis
 MAX_PATH: Final = 110  # characters of a file's path
 MAX_WHERE: Final = 2000  # characters of the condition
 OPEN: Final = 1e308  # stands for an infinite end: JSON has none
@@ -63,7 +63,7 @@ def picture_of(plan: Plan, columns: Sequence[str]) -> dict[str, Any]:
     named = [boxes or {}, *(c["marks"] for c in drawn), *(c["margins"] for c in drawn)]
     firsts = {i for marks in named for i in marks.get("first", ())}
     names, paths, folder = _names(plan, np.array(sorted(firsts), np.int64))
-    kept = sum(g.count for g in groups.groups if g.fate in ("filter", "whole"))
+    kept = sum(g.count for g in groups.groups if g.decision in ("filter", "whole"))
     return {
         "n": n,
         "kept": kept,
@@ -72,7 +72,7 @@ def picture_of(plan: Plan, columns: Sequence[str]) -> dict[str, Any]:
         "folder": folder,
         "notes": _notes(plan),
         "groups": [
-            {"text": g.text, "fate": g.fate, "conjunct": g.conjunct, "count": g.count}
+            {"text": g.text, "decision": g.decision, "conjunct": g.conjunct, "count": g.count}
             for g in groups.groups
         ],
         "columns": drawn,

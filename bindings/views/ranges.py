@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skipstone.bindings.statistics.coerce_inputs import leaf_named
-from skipstone.bindings.views.axis import FAR, Axis, Placed, Positions, axis_of, place
+from skipstone.bindings.views.axis import FAR, Axis, PlacedBounds, Positions, axis_of, place
 from skipstone.ir.arrow import plain, whole
 from skipstone.ir.node import Path, show_path
 from skipstone.ir.types import DType, Kind, leaves_of
@@ -64,7 +64,7 @@ class Ranges:
     known_low: Mask
     known_high: Mask
     margin: npt.NDArray[np.uint8]
-    placed: Placed
+    placed: PlacedBounds
     note: str = ""
 
     @property
@@ -100,7 +100,7 @@ def ranges_of(statistics: Statistics, column: str) -> Ranges:
     dtype, note = leaf.dtype, ""
     given = {"min": raw.min, "max": raw.max}
     if not dtype.ordered:
-        placed = Placed("number", np.zeros(n), np.zeros(n), lambda side, i: "", float)
+        placed = PlacedBounds("number", np.zeros(n), np.zeros(n), lambda side, i: "", float)
         known = [np.zeros(n, np.bool_)] * 2
         note = f"{dtype} has no order, so it has no bounds."
     else:

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from skipstone.bindings.html import escape, fragment
 from skipstone.bindings.views.axis import shorten, show_value
-from skipstone.bindings.views.groups import FATES, Fate
+from skipstone.bindings.views.groups import DECISIONS, Decision
 from skipstone.ir import compute as pc
 from skipstone.ir.errors import counted, without_secrets
 from skipstone.ir.node import not_understood, show_path
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from skipstone.bindings.tables.table import Table
 
 MAX_COLUMNS: Final = 12
-MAX_SQL: Final = 1000  # characters of a condition
-MAX_NODES: Final = 2000  # of a condition that is printed
+MAX_SQL: Final = 1000  # the characters of a condition that are printed
+MAX_NODES: Final = 2000  # of a condition with more nodes, only a summary is printed
 MAX_DECODED: Final = 50_000  # containers whose statistics are decoded for a summary
-COLOURS: Final[dict[Fate, str]] = {
+COLOURS: Final[dict[Decision, str]] = {
     "pruned": "never",
     "limit": "limit",
     "filter": "maybe",
@@ -52,7 +52,7 @@ def plan_html(plan: Plan) -> str:
     selected = np.zeros(n, np.bool_)
     selected[plan.kept] = True
     never, always = plan.verdicts == Verdict.NEVER, plan.verdicts == Verdict.ALWAYS
-    counts: dict[Fate, int] = {
+    counts: dict[Decision, int] = {
         "whole": int((selected & always).sum()),
         "filter": int((selected & ~always).sum()),
         "limit": int((~selected & ~never).sum()),
@@ -61,7 +61,7 @@ def plan_html(plan: Plan) -> str:
     body = _heading("Plan", f"skipping: {plan.skipping}")
     if plan.predicate is not None:
         body += f"<pre>{escape(_condition(plan.predicate))}</pre>"
-    texts = FATES if plan.predicate is not None else {**FATES, "whole": "read"}
+    texts = DECISIONS if plan.predicate is not None else {**DECISIONS, "whole": "read"}
     body += _bar(counts, texts, n, plan.table.unit)
     body += _grid(
         ("", "total", "read", "read %"),
@@ -164,20 +164,20 @@ def _heading(title: str, about: str) -> str:
     return f"<div><strong>{escape(title)}</strong>{rest}</div>"
 
 
-def _bar(counts: dict[Fate, int], texts: dict[Fate, str], n: int, unit: str) -> str:
+def _bar(counts: dict[Decision, int], texts: dict[Decision, str], n: int, unit: str) -> str:
     """Return a bar whose parts are in proportion, with its legend."""
     if not n:
         return ""
     parts, legend = "", ""
-    for fate, count in counts.items():
+    for decision, count in counts.items():
         if not count:
             continue
-        colour = f"background: var(--{COLOURS[fate]})"
+        colour = f"background: var(--{COLOURS[decision]})"
         parts += f'<span style="flex: {count} 1 0; min-width: 2px; {colour}"></span>'
         legend += (
             '<span style="display: inline-block; margin-right: 18px"><span style="display: '
             f'inline-block; width: 10px; height: 10px; border-radius: 3px; {colour}"></span> '
-            f'{escape(texts[fate])} <span class="faint">{count:,}</span></span>'
+            f'{escape(texts[decision])} <span class="faint">{count:,}</span></span>'
         )
     return (
         f'<div role="img" aria-label="{n:,} {escape(unit)} by verdict" style="display: flex; '

@@ -86,7 +86,7 @@ strip.tip = (cell) => {
 };
 const reason = (group) => {
   const g = data.groups[group];
-  return g.fate === "pruned" ? `pruned by ${g.text}` : g.text;
+  return g.decision === "pruned" ? `pruned by ${g.text}` : g.text;
 };
 // A line for each group of which there are any.
 function reasons(counts) {

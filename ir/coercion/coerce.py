@@ -1,8 +1,7 @@
 """Spark's coercion: the type in which Spark compares a column with a literal.
 
-A cast of the column to that type never decreases. A comparison in that type therefore equals a
-comparison of the column itself with a threshold. `pullback` finds the threshold; after it, no cast
-is left.
+Casting the column to that type keeps its order. So a comparison in that type can be replaced by one
+of the column itself with a threshold, which `pullback` finds. The bound predicate holds no cast.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from skipstone.ir.types import Kind, from_arrow, to_python
 from skipstone.ir.values import Data
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
-FEW: Final = 8  # members of an IN list that are compared one by one
+MAX_COMPARED: Final = 8  # the members of a longer IN list are looked up, not compared one by one
 
 
 def fits_array(n: Node, values: pa.Array) -> Mask:
@@ -84,7 +84,7 @@ def fits_data(n: Node, data: Data) -> Mask:
 
 
 def _is_among(members: tuple[Any, ...], data: Data) -> Mask:
-    if len(members) <= FEW:
+    if len(members) <= MAX_COMPARED:
         found = [np.asarray(data == m, np.bool_) for m in members]
         return reduce(np.logical_or, found, np.zeros(len(data), np.bool_))
     if data.dtype != object:

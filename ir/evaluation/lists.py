@@ -23,7 +23,7 @@ from skipstone.ir.values import TEXT, Mask, Values, from_array, malformed
 
 Ints = npt.NDArray[np.int64]
 # If a mask holds for fewer than one in so many items, their rows are looked up one by one.
-FEW: Final = 16
+ITEMS_PER_LOOKUP: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class _Lists:
     def counts(self, items: Mask) -> Ints:
         """Return how many items of each row a mask holds for."""
         at = np.flatnonzero(items)
-        if len(at) * FEW < len(items):
+        if len(at) * ITEMS_PER_LOOKUP < len(items):
             return np.bincount(self.rows_of(at), minlength=len(self.valid))
         width: Any = np.int32 if len(items) < 1 << 31 else np.int64
         sums = np.zeros(len(items) + 1, width)

@@ -20,8 +20,9 @@ from skipstone.ir.node import Node, Path, columns_of
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 CHUNK: Final = 1 << 15  # rows
-THREADS_FROM: Final = 8 * CHUNK  # rows; starting threads takes some 100 us
-FEW: Final = 4  # minimum rows per distinct value for which the values are judged instead
+MIN_THREADED_ROWS: Final = 8 * CHUNK  # starting threads takes some 100 us
+# With at least so many rows per distinct value, the values are judged instead of the rows.
+MIN_ROWS_PER_VALUE: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ def in_parts(n: Node, batch: pa.RecordBatch, judge: Judge) -> Truth:
 
 def _in_chunks(batch: pa.RecordBatch, judge: Judge) -> Truth:
     chunks = [batch.slice(at, CHUNK) for at in range(0, batch.num_rows, CHUNK)]
-    if batch.num_rows < THREADS_FROM or pa.cpu_count() < 2:
+    if batch.num_rows < MIN_THREADED_ROWS or pa.cpu_count() < 2:
         parts = list(map(judge, chunks))
     else:
         with ThreadPoolExecutor(pa.cpu_count()) as threads:
@@ -81,14 +82,14 @@ def _distinct(values: pa.Array) -> tuple[npt.NDArray[np.integer], pa.Array] | No
     """Return a position for each row, and the values at these positions; NULL comes after them."""
     if pa.types.is_dictionary(values.type):
         distinct = values.dictionary
-        if len(distinct) * FEW > len(values):
+        if len(distinct) * MIN_ROWS_PER_VALUE > len(values):
             return None
         return int64_of(values.indices, len(distinct)), distinct
     storage = pa.int32() if pa.types.is_date32(values.type) else values.type
     if not pa.types.is_signed_integer(storage):
         return None
     ends = pc.min_max(values.view(storage)).as_py()
-    if ends["min"] is None or (ends["max"] - ends["min"] + 1) * FEW > len(values):
+    if ends["min"] is None or (ends["max"] - ends["min"] + 1) * MIN_ROWS_PER_VALUE > len(values):
         return None
     low, high = ends["min"], ends["max"]
     numbers = int64_of(values.view(storage), low).astype(np.intp)

@@ -145,7 +145,7 @@ def to_boolean_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     zero = a.may_hold_value & np.asarray((a.low <= 0) & (a.high >= 0), np.bool_)
     other = a.may_hold_nan | (a.may_hold_value & np.asarray((a.low != 0) | (a.high != 0), np.bool_))
     truth = a.with_bounds(ty.BOOL, (~zero).astype(np.int64), other.astype(np.int64))
-    return replace(truth, may_hold_value=a.some)
+    return replace(truth, may_hold_value=a.may_hold_any)
 
 
 def seconds_to_timestamp(call: Call, a: Data) -> Any:

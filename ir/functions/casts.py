@@ -87,7 +87,7 @@ def _text_to_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     """Return the interval of a cast from text: between two texts, the result of some is unknown."""
     (a,) = args
     interval = apply(call, _TEXT_TO, args)
-    return replace(interval, may_raise=interval.may_raise | (a.some & ~a.single))
+    return replace(interval, may_raise=interval.may_raise | (a.may_hold_any & ~a.single))
 
 
 def _float_text_interval(call: Call, args: tuple[Interval, ...]) -> Interval:

@@ -32,7 +32,7 @@ from skipstone.ir.types import DType, Kind
 from skipstone.ir.values import Data
 from skipstone.ir.zones import DAY
 
-MANY: Final = 1000  # minimum rows for which a table of their values is made
+MIN_TABLE_ROWS: Final = 1000  # for fewer rows, no table of their values is made
 SECOND: Final = 10**6
 HOUR: Final = 3600 * SECOND
 # Names of units, as trunc and date_trunc take them. Source: Spark, `DateTimeUtils.parseTruncLevel`.
@@ -72,7 +72,7 @@ def _by_table(convert: Callable[[Data], Data]) -> Callable[[Data], Data]:
 
     @functools.wraps(convert)
     def look_up(values: Data) -> Data:
-        if len(values) < MANY:
+        if len(values) < MIN_TABLE_ROWS:
             return convert(values)
         low, high = int(values.min()), int(values.max())
         if 2 * (high - low) > len(values):

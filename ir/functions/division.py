@@ -26,8 +26,8 @@ from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import Kind
 from skipstone.ir.values import Data
 
-# Steps of a long division up to which it is faster than Python's integers.
-MOST_STEPS: Final = 4
+# Up to so many steps, a long division is faster than Python's integers.
+MAX_STEPS: Final = 4
 
 
 def _quotient(args: tuple[Node, ...], session: Session) -> Signature:
@@ -88,7 +88,7 @@ def _rounded_quotient(n: Data, d: Data, digits: int) -> Data:
     enough; only the quotient may need Python's integers.
     """
     step = len(str((2**63 - 1) // max(reach(d), 1))) - 1  # d * 10^step fits
-    if object in (n.dtype, d.dtype) or step < max(digits, 1) / MOST_STEPS:
+    if object in (n.dtype, d.dtype) or step < max(digits, 1) / MAX_STEPS:
         n, d = rescale(n, digits).astype(object), d.astype(object)
         q = n // d
         return np.asarray(q + np.asarray(2 * (n - q * d) >= d, np.bool_))

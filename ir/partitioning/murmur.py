@@ -81,16 +81,16 @@ def _word(data: npt.NDArray[np.uint8], at: npt.NDArray[np.int64]) -> Hashes:
     return word
 
 
-def _turn(v: Hashes, by: int) -> Hashes:
+def _rotate_left(v: Hashes, by: int) -> Hashes:
     return (v << np.uint32(by)) | (v >> np.uint32(32 - by))
 
 
 def _scramble(k: Hashes) -> Hashes:
-    return _turn(k * C1, 15) * C2
+    return _rotate_left(k * C1, 15) * C2
 
 
 def _mix(h: Hashes, k: Hashes) -> Hashes:
-    return _turn(h ^ _scramble(k), 13) * np.uint32(5) + np.uint32(0xE6546B64)
+    return _rotate_left(h ^ _scramble(k), 13) * np.uint32(5) + np.uint32(0xE6546B64)
 
 
 def _finish(h: Hashes, size: Any) -> Hashes:

@@ -33,7 +33,7 @@ TEXTS: Final = Loop(
 # At most this many templates are tried on the texts of one part.
 MAX_TEMPLATES: Final = 16
 # If fewer texts than this remain, no further template is tried; nor if the last few templates fit
-# less than this share of the texts, as for writers that order the keys of each object anew.
+# less than this share of the texts, as for writers that order the keys of each object differently.
 MIN_TEXTS: Final = 64
 LAST_TEMPLATES, MIN_SHARE = 3, 1 / 16
 PAD: Final = 72

@@ -31,7 +31,7 @@ EXTRAS: Final = (
 NO_MEMORY, NOT_INITIALIZED, OLD_DRIVER, BUSY, NO_DEVICE, NO_SUCH_DEVICE = 2, 3, 35, 46, 100, 101
 # The kernel is for another architecture, or from another CUDA version.
 NO_IMAGE: Final = (200, 209, 218, 222)
-HOST_TO_DEVICE: Final = 1  # of cudaMemcpyKind
+HOST_TO_DEVICE: Final = 1  # cudaMemcpyHostToDevice
 
 _devices: dict[int, CupyDevice] = {}
 _process: int | None = None  # the process that used CUDA first

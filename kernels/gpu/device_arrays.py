@@ -24,7 +24,7 @@ CUDA: Final = (2, 13)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Foreign:
+class ExternalArray:
     """An array on a device, as another library describes it.
 
     Attributes:
@@ -62,7 +62,7 @@ class Foreign:
             and np.dtype(self.numpy_type).itemsize == np.dtype(dtype.lane_type).itemsize
         )
 
-    def look(self, device: Device) -> None:
+    def check_device(self, device: Device) -> None:
         """Check that its memory belongs to the device.
 
         Raises:
@@ -161,7 +161,7 @@ def is_device_array(given: object) -> bool:
     )
 
 
-def foreign_of(given: Any, name: str, device: Device) -> Foreign:
+def external_array_of(given: Any, name: str, device: Device) -> ExternalArray:
     """Describe an array on a device.
 
     Args:
@@ -196,7 +196,7 @@ def _has_dlpack(given: Any) -> bool:
         return False
 
 
-def _of_interface(given: Any, interface: Any, name: str) -> Foreign:
+def _of_interface(given: Any, interface: Any, name: str) -> ExternalArray:
     try:
         lane_type = np.dtype(interface["typestr"])
         kind = pa.from_numpy_dtype(lane_type) if lane_type.isnative else None
@@ -222,7 +222,7 @@ def _of_interface(given: Any, interface: Any, name: str) -> Foreign:
     masked = interface.get("mask")
     mask = None if masked is None else masked.__cuda_array_interface__
     bits = mask is not None and mask["typestr"][1] == "t"  # a bit field, as cuDF's masks are
-    return Foreign(
+    return ExternalArray(
         kind,
         shape[0],
         lane_type.name,
@@ -265,7 +265,7 @@ class _DeviceArray(ctypes.Structure):
     ]
 
 
-def from_arrow_device(given: Any, name: str) -> Foreign:
+def from_arrow_device(given: Any, name: str) -> ExternalArray:
     """Describe an Arrow array on a device.
 
     Args:
@@ -279,7 +279,7 @@ def from_arrow_device(given: Any, name: str) -> Foreign:
     return _of_arrow(kind, exported.array, 0, exported.array.length, owner, name)
 
 
-def all_of_arrow(given: Any) -> dict[str, Foreign]:
+def all_of_arrow(given: Any) -> dict[str, ExternalArray]:
     """Describe the columns of an Arrow record batch on a device, by name.
 
     Args:
@@ -325,7 +325,7 @@ def _capsules(given: Any, name: str) -> tuple[pa.DataType, _DeviceArray, object]
 
 def _of_arrow(
     arrow_type: pa.DataType, array: _Array, above: int, n: int, owner: object, name: str
-) -> Foreign:
+) -> ExternalArray:
     first = array.offset + above
     buffers = [array.buffers[i] or 0 for i in range(array.n_buffers)]
     mask = buffers[0] if buffers and array.null_count != 0 and buffers[0] else None
@@ -343,7 +343,7 @@ def _of_arrow(
         elif pa.types.is_unsigned_integer(arrow_type):
             prefix = "uint"
         lane_type = f"{prefix}{width * 8}"
-        return Foreign(
+        return ExternalArray(
             arrow_type, n, lane_type, (buffers[1] + first * width,), mask, True, first, owner
         )
     texts = (
@@ -353,11 +353,11 @@ def _of_arrow(
         or pa.types.is_large_binary(arrow_type)
     )
     if pa.types.is_null(arrow_type):
-        return Foreign(arrow_type, n, None, (), None, True, 0, owner)
+        return ExternalArray(arrow_type, n, None, (), None, True, 0, owner)
     if (texts and len(buffers) == 3) or (
         (pa.types.is_boolean(arrow_type) or pa.types.is_decimal(arrow_type)) and len(buffers) == 2
     ):
-        return Foreign(arrow_type, n, None, tuple(buffers[1:]), mask, True, first, owner)
+        return ExternalArray(arrow_type, n, None, tuple(buffers[1:]), mask, True, first, owner)
     raise StatisticsError(
         f"{name} is an Arrow array of type {arrow_type} on the device; expected numbers, dates, "
         "timestamps, decimals, booleans, strings or binary"

@@ -15,12 +15,12 @@ from skipstone.ir.types import DType
 from skipstone.kernels.gpu import cuda_tools, gpu
 from skipstone.kernels.gpu.cuda_text import THREADS
 from skipstone.kernels.gpu.device import Device, DeviceArray
-from skipstone.kernels.gpu.device_arrays import Foreign
+from skipstone.kernels.gpu.device_arrays import ExternalArray
 from skipstone.kernels.pack.narrow import end_of
 
 
 def device_lanes(
-    device: Device, dtype: DType, low: Foreign | None, high: Foreign | None
+    device: Device, dtype: DType, low: ExternalArray | None, high: ExternalArray | None
 ) -> list[DeviceArray | None]:
     """Return the lower and the upper bounds of a column.
 

@@ -97,7 +97,7 @@ class Resident:
             StatisticsError: the file that holds the statistics is damaged.
         """
         for guard in launch.guards:
-            guard.touch()
+            guard.verify()
         arrays, planes, sets = (
             self._copies_of(inputs) for inputs in (launch.arrays, launch.planes, launch.sets)
         )

@@ -50,8 +50,8 @@ FOUND_COST: Final = 0.9
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """The containers of n that may match; words that are not listed hold none.
+class SparseVerdicts:
+    """The verdicts of n containers, without the words whose containers are all NEVER.
 
     Attributes:
         n: The number of containers.
@@ -72,7 +72,7 @@ class Found:
     def survivors(self) -> Positions:
         """Return the positions of the containers that may match, ascending."""
         found = positions(self.match, self.words)
-        self._touch()
+        self._verify_order()
         return (
             found if self.order is None else np.sort(self.order[found]).astype(np.int64, copy=False)
         )
@@ -80,7 +80,7 @@ class Found:
     def verdicts(self) -> Verdicts:
         """Return 0, 1 or 2 for each of the n containers; only 0 or 1 if `fully_matched` is None."""
         out = np.zeros(word_count(self.n) * 64, np.uint8)
-        self._touch()
+        self._verify_order()
         if self.order is not None:
             for words, verdict in ((self.match, 1), (self.fully_matched, 2)):
                 if words is not None:
@@ -92,11 +92,11 @@ class Found:
         out.reshape(-1, 64)[self.words] = bits
         return out[: self.n]
 
-    def in_place(self) -> Found:
+    def in_place(self) -> SparseVerdicts:
         """Return the same result in the order of the table."""
         if self.order is None:
             return self
-        self._touch()
+        self._verify_order()
         nothing = np.zeros_like(self.match)
         bits = np.zeros((2, word_count(self.n) * 64), np.bool_)
         for mask, words in zip(
@@ -105,27 +105,27 @@ class Found:
             strict=True,
         ):
             mask[self.order[positions(words, self.words)]] = True
-        return found_in((pack(bits[0]), pack(bits[0] & ~bits[1])), self.n)
+        return sparse_verdicts_of((pack(bits[0]), pack(bits[0] & ~bits[1])), self.n)
 
-    def _touch(self) -> None:
+    def _verify_order(self) -> None:
         if self.guard is not None:
-            self.guard.touch(self.words[self.match != 0])
+            self.guard.verify(self.words[self.match != 0])
 
 
-def found_in(planes: Sequence[Plane], n: int) -> Found:
-    """Return the result of the planes "can match" and "can miss" of n containers.
+def sparse_verdicts_of(planes: Sequence[Plane], n: int) -> SparseVerdicts:
+    """Return the verdicts that the planes "can match" and "can miss" of n containers give.
 
-    Bits past the end are 0.
+    Bits past the last container are 0.
     """
     match, miss = (_words(p, word_count(n)) for p in planes)
     at = nonzero_words(clear_tail(match, n))
-    return Found(n, at.astype(np.uint32), match[at], match[at] & ~miss[at])
+    return SparseVerdicts(n, at.astype(np.uint32), match[at], match[at] & ~miss[at])
 
 
 def descend(
     index: Index, for_blocks: Program, wanted: Program, *, dense: bool, backend: Backend
-) -> Found | None:
-    """Return the containers that may match, by levels.
+) -> SparseVerdicts | None:
+    """Judge containers by levels and coarse codes.
 
     Args:
         index: The levels.
@@ -141,10 +141,10 @@ def descend(
     search = _Search(index, for_blocks, wanted, backend)
     if search.n < MIN_CONTAINERS:
         return None
-    search.levels()
-    if not search.codes(dense):
+    search.judge_levels()
+    if not search.judge_codes(dense):
         return None
-    return search.containers(dense)
+    return search.judge_containers(dense)
 
 
 class _Search:
@@ -171,12 +171,12 @@ class _Search:
             )
         )
 
-    def levels(self) -> None:
+    def judge_levels(self) -> None:
         """Judge the levels, except those that are known to settle too little."""
         levels = self.index.levels
         first = self.index.starts.find(self.for_blocks) or 0
         for i, level in enumerate(levels[first:], first):
-            match, full = self._blocks(level, self.for_blocks)
+            match, full = self._judge_blocks(level, self.for_blocks)
             n = level.num_containers
             open_ = positions(match & ~full, self.todo)
             if len(open_) > MAX_OPEN_SHARE * n:
@@ -201,7 +201,7 @@ class _Search:
             bits = rows[whole]
         self.settled.append((whole, clear_tail(bits, self.n, whole)))
 
-    def codes(self, dense: bool) -> bool:
+    def judge_codes(self, dense: bool) -> bool:
         """Judge by coarse codes if that promises to pay.
 
         Returns:
@@ -213,7 +213,7 @@ class _Search:
             and not self.for_blocks.derived
             and self.index.pays.get((self.wanted, dense), lambda: self._pays(coarse, dense))
         ):
-            words, match, undecided = self._coarse(coarse, self.todo)
+            words, match, undecided = self._judge_coarse(coarse, self.todo)
             settled = undecided == 0
             self.settled.append((words[settled], match[settled]))
             self.todo = words[~settled]
@@ -227,7 +227,7 @@ class _Search:
             self.index.launch(source, self.wanted).nbytes for source in (coarse, self.index.leaf)
         )
         sample = np.arange(0, count, count // SAMPLE, dtype=np.uint32)
-        _, match, open_bits = self._coarse(
+        _, match, open_bits = self._judge_coarse(
             coarse, sample if self.todo is None else self.todo[sample]
         )
         found, undecided = len(match) / len(sample), np.count_nonzero(open_bits) / len(sample)
@@ -236,7 +236,7 @@ class _Search:
             and own + full * (undecided + FOUND_COST * found) < WORTH * full
         )
 
-    def _coarse(self, coarse: Coarse, todo: Todo) -> tuple[WordNumbers, Words, Words]:
+    def _judge_coarse(self, coarse: Coarse, todo: Todo) -> tuple[WordNumbers, Words, Words]:
         """Judge words by coarse codes.
 
         Returns:
@@ -257,7 +257,7 @@ class _Search:
             match & (~others[0] if self.wanted.can_miss is None else others[0]),
         )
 
-    def containers(self, dense: bool) -> Found | None:
+    def judge_containers(self, dense: bool) -> SparseVerdicts | None:
         """Judge the containers that remain.
 
         Returns:
@@ -282,9 +282,9 @@ class _Search:
                 launch = self.index.launch(subset, self.wanted)
             else:
                 launch = subset.launch(self.wanted)
-            match, miss = self._ask(subset, launch, None)
+            match, miss = self._judge(subset, launch, None)
         else:
-            match, miss = self._ask(
+            match, miss = self._judge(
                 self.index.leaf, self.index.launch(self.index.leaf, self.wanted), remaining
             )
         full = np.zeros_like(match) if miss is None else match & ~miss
@@ -298,7 +298,7 @@ class _Search:
             remaining, match, full = words[once], match[once], full[once]
         clear_tail(match, self.n, remaining)
         full &= match
-        return Found(
+        return SparseVerdicts(
             self.n,
             remaining,
             match,
@@ -308,19 +308,19 @@ class _Search:
         )
 
     def _share(self, dense: bool) -> float:
-        """Return the share of all words up to which spreading costs less than the flat kernel."""
+        """Return the share of all words up to which a sparse result costs less than a flat one."""
         if self.index.order is not None:
             return 1 / 64  # each container is written or sorted to its own position
         return 1 / 4 if dense else 1
 
-    def _blocks(self, source: Packed, program: Program) -> tuple[Words, Words]:
-        """Return words of the blocks that may match, and of those in which every row does."""
-        match, miss = self._ask(source, self.index.launch(source, program), self.todo)
+    def _judge_blocks(self, source: Packed, program: Program) -> tuple[Words, Words]:
+        """Judge blocks: return words of those that may match, and of those whose rows all match."""
+        match, miss = self._judge(source, self.index.launch(source, program), self.todo)
         if miss is None or not self.blocks_settle:
             return match, np.zeros_like(match)
         return match, match & ~miss
 
-    def _ask(self, source: Packed, launch: Launch, todo: Todo) -> tuple[Words, Words | None]:
+    def _judge(self, source: Packed, launch: Launch, todo: Todo) -> tuple[Words, Words | None]:
         """Return words of containers that can match, and of those that can miss, if requested."""
         planes = run(launch, self.backend, todo=todo).planes
         words = word_count(source.num_containers) if todo is None else len(todo)

@@ -36,7 +36,7 @@ class Index:
         coarse: The coarse codes of the containers, if any.
         order: The position in the table of each container of `leaf`, int64 or int32; None: the
             same.
-        guard: The guard of the order, if it comes from a file. Touch it before the order is read.
+        guard: The guard of the order, if it comes from a file. Verify it before the order is read.
         starts: By program, the number of the level to start from: those before it settled too
             little.
         pays: By program and whether the result is spread over all containers: True if coarse codes
@@ -55,17 +55,17 @@ class Index:
     )
     on: Resident | None = None
 
-    def touch(self) -> None:
+    def verify_order(self) -> None:
         """Verify the whole order.
 
         Raises:
             StatisticsError: the file of the order is damaged.
         """
         if self.guard is not None:
-            self.guard.touch()
+            self.guard.verify()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        self.touch()
+        self.verify_order()
         return Index, (self.leaf, self.levels, self.coarse, self.order)
 
     def launch(self, source: Packed, program: Program) -> Launch:

@@ -46,7 +46,7 @@ class Reordered(Packed):
     def order(self) -> Order:
         """The position of each container in the source."""
         if self._guard is not None:
-            self._guard.touch()
+            self._guard.verify()
         return self._order
 
     @property

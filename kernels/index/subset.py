@@ -34,7 +34,7 @@ class Subset(Packed):
         """Return the column's statistics in these containers."""
         c = self.full.peek(path, dtype)
         for guard in (c.guards or {}).values():
-            guard.touch(self.words)
+            guard.verify(self.words)
         own = c.rearranged(lambda b: np.ascontiguousarray(gather(b, self.words)), self._plane)
         return replace(own, guards=None)
 

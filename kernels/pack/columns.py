@@ -56,8 +56,8 @@ class Column:
         codes: If bounds are codes, what they stand for: a dictionary, exactly, or a grid, coarsely
             (kernels/index/coarse.py).
         may_raise: For calls: Spark may raise an error on some row, or the result is not known here.
-        guards: By attribute, the guards of arrays that come from a file and are not verified. Touch
-            a guard before its array is read.
+        guards: By attribute, the guards of arrays that come from a file. Each has to verify its
+            array before that is read.
     """
 
     dtype: DType

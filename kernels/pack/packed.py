@@ -63,7 +63,7 @@ class Packed(ABC):
         if self._rows_plane is None:
             self._rows_plane = self.pack_rows()
         if self._rows_guard is not None:
-            self._rows_guard.touch()
+            self._rows_guard.verify()
         return self._rows_plane
 
     def contained_in(
@@ -90,13 +90,13 @@ class Packed(ABC):
         if isinstance(key, Node) or c.guards is None:
             return c
         for guard in c.guards.values():
-            guard.touch()
+            guard.verify()
         return self._columns.put((key, dtype), replace(c, guards=None))
 
     def peek(self, key: Key, dtype: DType) -> Column:
         """Return the same as `column` without verifying arrays of files.
 
-        It serves callers that read few containers, and touch the column's guards themselves.
+        It serves callers that read few containers, and verify the column's guards themselves.
         """
         if isinstance(key, Node):
             return self._calls.get(key, lambda: derive(key, self))

@@ -31,7 +31,7 @@ from skipstone.kernels import logs
 from skipstone.kernels.config import config
 from skipstone.kernels.run import forks
 from skipstone.kernels.run.first_import import finish, first_import
-from skipstone.kernels.run.private import exposed
+from skipstone.kernels.run.private import why_exposed
 
 # Seconds that a process waits while another one compiles the same kernel; then it compiles its own
 # copy. Not every system can tell that the other process is stopped.
@@ -284,7 +284,7 @@ def folder_or_reason(kind: str, version: str) -> Path | str:
         path.mkdir(parents=True, exist_ok=True, mode=0o700)
         if not os.access(path, os.W_OK | os.X_OK):
             return f"{path} cannot be written to"
-        return path if (why := exposed(path)) is None else why
+        return path if (why := why_exposed(path)) is None else why
     except (OSError, RuntimeError) as e:  # RuntimeError: the user has no home directory
         return describe_error(e)
 

@@ -84,9 +84,9 @@ class ChecksummedFile:
         """
         if self._descriptor is not None and (now := self._descriptor.state()) != self._opened:
             raise StatisticsError(
-                f"{self.name}: was changed while it was open: it had {self._opened[0]} bytes and "
-                f"has {now[0]}; load it again. Replace such files by renaming, as save does: "
-                "readers of the old file then keep it"
+                f"{self.name}: the file was changed while it was open: it had {self._opened[0]} "
+                f"bytes and has {now[0]}; load it again. Replace such files by renaming, as save "
+                "does: readers of the old file then keep it"
             )
 
     def verify(self, blocks: npt.NDArray[np.integer[Any]], what: str) -> None:
@@ -155,7 +155,7 @@ class Guard:
     step: int
     done: bool = False
 
-    def touch(self, todo: Todo = None) -> None:
+    def verify(self, todo: Todo = None) -> None:
         """Verify the bytes of some words of containers.
 
         Args:

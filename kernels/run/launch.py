@@ -73,8 +73,8 @@ class Launch:
         planes: Words, each of shape (ceil(n / 64),).
         params: Literals, as NumPy scalars of the type of their lane.
         sets: Sorted literals of IN lists.
-        guards: Guards of arrays and planes that come from a file. Touch each with the words to
-            judge before its array is read.
+        guards: Guards of arrays and planes that come from a file. Before an array is read, its
+            guard has to verify the words to judge.
         files: The files that hold the source's arrays. Check each after its arrays are read.
         on: The device that holds the statistics; copies of the inputs are cached there.
         host_twin: Makes the same launch in host memory; set if some arrays lie only on the device.

@@ -121,7 +121,7 @@ def compiled(loop: Loop) -> Callable[..., int]:
     try:
         return compile_cache.kernel(loop, _source, _make)
     except BackendMissing as e:
-        compile_cache.warn_once(f"skipstone reads files slowly: {e}")
+        compile_cache.warn_once(f"skipstone reads files by plain Python, which is slow: {e}")
         return plain(loop)
 
 

@@ -32,8 +32,8 @@ TILE: Final = 1 << 16
 # Minimum runs of a set for which containers are tested in the order of their lower bounds.
 SORTED_FROM: Final = 1 << 14
 CHUNK: Final = 1 << 18  # containers of a task of the pool
-# Packing the masks of so few containers, and unpacking them, takes as long as judging them.
-FEW: Final = 1 << 12
+# Up to so many containers, packing masks and unpacking them takes as long as judging them.
+MAX_UNPACKED: Final = 1 << 12
 
 
 def any_in(

@@ -26,7 +26,7 @@ from skipstone.kernels.run.native import DATA, ENTRY, ArgumentType, Native, entr
 # What the code may call: an unknown symbol would end the process while it is loaded.
 LIBRARY: Final = frozenset({"memset", "memcpy", "memmove"})
 DIGEST: Final = 32  # bytes
-ELF: Final = b"\x7fELF\x02\x01"  # of 64 bits, little-endian
+ELF: Final = b"\x7fELF\x02\x01"  # the start of a 64-bit, little-endian file
 SYMBOL: Final = struct.Struct("<IBBHQQ")  # ELF's: name, info, other, section, value, size
 # An entry of LLVM IR that has a name, and a name in it.
 NAMED: Final = re.compile(r'^(?:define|declare)\b[^@]*(@[\w.$]+|@"[^"]*")|^(@[\w.$]+|@"[^"]*") =')

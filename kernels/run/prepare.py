@@ -46,7 +46,7 @@ TESTS: Final = (*COMPARE, Op.ANY_IN, Op.NOT_ALL_IN)
 def prepare(
     program: Program,
     source: PackedStatistics,
-    look: Callable[[Key, DType], Column] | None = None,
+    column_of: Callable[[Key, DType], Column] | None = None,
     *,
     definite: bool = False,
 ) -> Launch:
@@ -55,12 +55,12 @@ def prepare(
     Args:
         program: The program.
         source: The statistics.
-        look: Returns columns, possibly with guards; None: the source's `column`, whose arrays need
-            no guards.
+        column_of: Returns columns, possibly with guards; None: the source's `column`, whose arrays
+            need no guards.
         definite: Add one root, for coarse bounds: the containers that `can_match` would hold for
             with full bounds as well. The root of `can_match` then holds for more containers.
     """
-    builder = _Builder(source, look or source.column)
+    builder = _Builder(source, column_of or source.column)
     roots = tuple(builder.as_words(builder.fold(root)) for root in program.roots)
     if definite:
         builder.definite, builder.folded = True, {}
@@ -105,8 +105,8 @@ def _compact(roots: tuple[Node, ...], gathered: Launch) -> Launch:
 class _Builder:
     """Folds conditions over a source and collects the inputs of a launch."""
 
-    def __init__(self, source: PackedStatistics, look: Callable[[Key, DType], Column]) -> None:
-        self.source, self.look = source, look
+    def __init__(self, source: PackedStatistics, column_of: Callable[[Key, DType], Column]) -> None:
+        self.source, self.column_of = source, column_of
         self.launch = Launch(source.num_containers)
         self.inputs: dict[object, Node] = {}
         self.folded: dict[Node, Node] = {}
@@ -166,7 +166,7 @@ class _Builder:
 
     def column(self, n: Node) -> Column:
         assert isinstance(n.value, tuple | Node) and n.dtype is not None
-        return self.look(n.value, n.dtype)
+        return self.column_of(n.value, n.dtype)
 
     def guard(self, c: Column, name: str, values: object) -> None:
         """Record the guard of an array of a column, if it has one."""

@@ -12,7 +12,7 @@ import stat
 from pathlib import Path
 
 
-def exposed(folder: str | os.PathLike[str]) -> str | None:
+def why_exposed(folder: str | os.PathLike[str]) -> str | None:
     """Return why others could change the contents of a folder, or None if they cannot.
 
     Args:
@@ -21,7 +21,7 @@ def exposed(folder: str | os.PathLike[str]) -> str | None:
             if the sticky bit keeps them from renaming files that are not theirs.
 
     Example:
-        >>> exposed("/tmp")
+        >>> why_exposed("/tmp")
         'others may write to /tmp'
     """
     if not hasattr(os, "getuid"):

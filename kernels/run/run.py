@@ -83,23 +83,17 @@ def run(
     count = launch.n if todo is None else words * 64
     variant: Variant = "all" if todo is None else "chosen"
     name = choose(launch, backend, count, variant)
-    if (
-        name == "cupy"
-        and (
-            on_device_result := _try_device(
-                launch, backend, lambda on: _run_on_device(launch, on, todo, verdicts)
-            )
-        )
-        is not None
-    ):
-        return on_device_result
+    if name == "cupy":
+        result = _try_device(launch, backend, lambda on: _run_on_device(launch, on, todo, verdicts))
+        if result is not None:
+            return result
     if name == "cupy" or (name != "none" and launch.host_twin is not None):
         launch = launch.on_host
         name = choose(launch, backend, count, variant)
     if name != "none":
         for guard in launch.guards:
-            guard.touch(todo)
-    if name == "numpy" and verdicts and todo is None and launch.n <= numpy_cpu.FEW:
+            guard.verify(todo)
+    if name == "numpy" and verdicts and todo is None and launch.n <= numpy_cpu.MAX_UNPACKED:
         judged = numpy_cpu.verdicts(launch)
         for file in launch.files:
             file.check()
@@ -119,7 +113,7 @@ def run(
         for p in outs:
             clear_tail(p, launch.n, todo)
     elif verdict_bytes is None:
-        verdict_bytes = planes.verdicts(found, launch.n if todo is None else words * 64)
+        verdict_bytes = planes.verdicts(found, count)
     return Result(found, name, verdict_bytes)
 
 
@@ -141,7 +135,7 @@ def run_sparse(launch: Launch, backend: Backend = "auto", *, todo: Todo = None) 
         and choose(launch, backend, launch.n) == "numba"
     ):
         for guard in launch.guards:
-            guard.touch()
+            guard.verify()
         at, kept = numba_cpu.run_sparse(
             launch,
             [result_pool.allocate_words(word_count(launch.n)) for a in launch.answers if a is None],
@@ -223,11 +217,10 @@ def survivors(launch: Launch, backend: Backend = "auto") -> tuple[npt.NDArray[np
     if choose(launch, backend, launch.n) == "cupy":
         from skipstone.kernels.gpu import gpu
 
-        if (
-            found := _try_device(
-                launch, backend, lambda on: on.device.download(gpu.survivors(launch, on))
-            )
-        ) is not None:
+        found = _try_device(
+            launch, backend, lambda on: on.device.download(gpu.survivors(launch, on))
+        )
+        if found is not None:
             return found, "cupy"
     result = run(launch, backend)
     match = result.planes[0]
@@ -259,18 +252,17 @@ def run_many(launches: Sequence[Launch], backend: Backend = "auto") -> Verdicts:
         BackendMissing, DeviceError, StatisticsError, SkipstoneError: as in `run`.
     """
     n = launches[0].n
-    use_device = backend == "cupy" or launches[0].on is not None
-    if use_device and {
-        choose(one, backend, n * len(launches), "many" if one.params else "all") for one in launches
-    } | {"none"} == {"cupy", "none"}:
-        from skipstone.kernels.gpu import gpu
+    if backend == "cupy" or launches[0].on is not None:
+        chosen = {
+            choose(one, backend, n * len(launches), "many" if one.params else "all")
+            for one in launches
+        }
+        if chosen | {"none"} == {"cupy", "none"}:
+            from skipstone.kernels.gpu import gpu
 
-        if (
-            on_device_result := _try_device(
-                launches[0], backend, lambda on: gpu.many_on_host(launches, on)
-            )
-        ) is not None:
-            return on_device_result
+            result = _try_device(launches[0], backend, lambda on: gpu.many_on_host(launches, on))
+            if result is not None:
+                return result
     launches = [launch.on_host for launch in launches]
     rows = numba_cpu.allocate_rows(len(launches), n)
     out = rows.reshape(len(launches), -1)[:, :n]
@@ -278,7 +270,7 @@ def run_many(launches: Sequence[Launch], backend: Backend = "auto") -> Verdicts:
         first = launches[positions[0]]
         if shares_kernel(first, len(positions), backend):
             for guard in first.guards:
-                guard.touch(None)
+                guard.verify(None)
             numba_cpu.run_many([launches[i] for i in positions], positions, rows)
             for file in first.files:
                 file.check()

@@ -20,7 +20,7 @@ from pyiceberg.manifest import (
 )
 
 from skipstone.bindings.tables.iceberg import fallback
-from skipstone.bindings.tables.iceberg.listing import Listed
+from skipstone.bindings.tables.iceberg.listing import ListedManifest
 from skipstone.bindings.tables.iceberg.listing import decode as decode_list
 from skipstone.bindings.tables.iceberg.manifest import (
     LOWER,
@@ -191,7 +191,7 @@ def check_list(data):
     The peer is pyiceberg's decoder in Python; its compiled one ends the process.
     """
     start = time.monotonic()
-    names = [f.name for f in dataclasses.fields(Listed)]
+    names = [f.name for f in dataclasses.fields(ListedManifest)]
     try:
         found = decode_list(data)
         mine = [

@@ -128,7 +128,10 @@ def test_once_pandas_is_there_arrow_converts(monkeypatch):
     monkeypatch.setattr(arrow, "without_pandas", lambda *_: pytest.fail("the slow way is taken"))
     assert arrow.python_array([1, None], pa.int64()).to_pylist() == [1, None]
     with as_if_pandas_were_not_imported():
-        assert len(arrow.python_array([1] * (arrow.FEW + 1), pa.int64())) == arrow.FEW + 1
+        assert (
+            len(arrow.python_array([1] * (arrow.MAX_WITHOUT_PANDAS + 1), pa.int64()))
+            == arrow.MAX_WITHOUT_PANDAS + 1
+        )
 
 
 def test_a_first_answer_imports_neither_pandas_nor_numba(tmp_path):

@@ -66,8 +66,8 @@ def test_conditions(text, ansi, monkeypatch):
     expected = alone(node, batch)
     for chunk, few in ((1 << 20, 4), (9, 1 << 20), (9, 1)):
         monkeypatch.setattr(parts, "CHUNK", chunk)
-        monkeypatch.setattr(parts, "THREADS_FROM", 2 * chunk)
-        monkeypatch.setattr(parts, "FEW", few)
+        monkeypatch.setattr(parts, "MIN_THREADED_ROWS", 2 * chunk)
+        monkeypatch.setattr(parts, "MIN_ROWS_PER_VALUE", few)
         truth = judge(node, batch, {})
         assert np.transpose([truth.true, truth.false, truth.may_raise]).tolist() == expected
 

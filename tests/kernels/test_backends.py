@@ -62,10 +62,10 @@ def test_sizes(n, backend):
 
 
 @pytest.mark.parametrize("part", range(5 if LONG else 1))
-@pytest.mark.parametrize("few", [0, numpy_cpu.FEW], ids=["packed", "unpacked"])
+@pytest.mark.parametrize("few", [0, numpy_cpu.MAX_UNPACKED], ids=["packed", "unpacked"])
 def test_numpy_equals_the_oracle(part, few, monkeypatch):
     # 25,000 of each, and 125,000 in a long run; `make fuzz` judges 10 million.
-    monkeypatch.setattr(numpy_cpu, "FEW", few)
+    monkeypatch.setattr(numpy_cpu, "MAX_UNPACKED", few)
     assert sum(numpy_verdicts(1000 * part + seed) for seed in range(9)) >= 25_000
 
 

@@ -13,7 +13,7 @@ from skipstone.bindings.statistics.store import folder as kept
 from skipstone.bindings.tables.delta import cache as tables
 from skipstone.bindings.tables.delta import disk, log
 from skipstone.kernels.run import compile_cache, private
-from skipstone.kernels.run.private import exposed
+from skipstone.kernels.run.private import why_exposed
 from tests.support.tables.delta_log import simple
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "getuid"), reason="no POSIX permissions here")
@@ -40,7 +40,7 @@ def owned(monkeypatch, path, user=OTHER):
 
 
 def test_a_folder_of_our_own(tmp_path):
-    assert exposed(tmp_path) is None and exposed(tmp_path / "not" / "there") is None
+    assert why_exposed(tmp_path) is None and why_exposed(tmp_path / "not" / "there") is None
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o770, 0o775, 0o757, 0o1777])
@@ -51,7 +51,7 @@ def test_folders_that_others_may_write_to(tmp_path, mode, above):
     at = [deep, *deep.parents][above]
     at.chmod(mode)
     fine = mode & 0o1000 and above  # in a sticky folder, others cannot rename our files
-    assert exposed(deep) == (None if fine else f"others may write to {at}")
+    assert why_exposed(deep) == (None if fine else f"others may write to {at}")
 
 
 @pytest.mark.parametrize("above", [0, 1, 2])
@@ -60,20 +60,20 @@ def test_folders_of_others(tmp_path, monkeypatch, above):
     deep.mkdir(parents=True)
     at = [deep, *deep.parents][above]
     owned(monkeypatch, at)
-    assert exposed(deep) == f"{at} belongs to another user"
+    assert why_exposed(deep) == f"{at} belongs to another user"
     owned(monkeypatch, at, 0)
-    assert exposed(deep) is None
+    assert why_exposed(deep) is None
 
 
 def test_links_are_checked_and_followed(tmp_path, monkeypatch):
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
-    assert exposed(tmp_path / "link") is None
+    assert why_exposed(tmp_path / "link") is None
     (tmp_path / "real").chmod(0o777)
-    assert exposed(tmp_path / "link") == f"others may write to {tmp_path / 'real'}"
+    assert why_exposed(tmp_path / "link") == f"others may write to {tmp_path / 'real'}"
     (tmp_path / "real").chmod(0o700)
     owned(monkeypatch, tmp_path / "link")
-    assert exposed(tmp_path / "link") == f"{tmp_path / 'link'} belongs to another user"
+    assert why_exposed(tmp_path / "link") == f"{tmp_path / 'link'} belongs to another user"
 
 
 def test_kernels_below_a_folder_of_others(tmp_path, monkeypatch):

@@ -362,9 +362,9 @@ def test_rows_that_cannot_be_among_the_first_are_left_out_before_sorting(
     keys = [sorting.SortKey(path, descending, nulls_first), sorting.SortKey(("i",), True, False)]
     for gaps, k in itertools.product((0, 0.3, 0.98, 1), (0, 1, 2, 7, 40)):
         rows = pa.Table.from_pylist([row(r, 0, gaps) for _ in range(120)], ROWS)
-        monkeypatch.setattr(sorting, "CONTENDERS_FROM", 1 << 30)
+        monkeypatch.setattr(sorting, "MIN_ROWS_PER_WANTED", 1 << 30)
         expected = sorting.first_rows(rows, keys, k)
-        monkeypatch.setattr(sorting, "CONTENDERS_FROM", 1)
+        monkeypatch.setattr(sorting, "MIN_ROWS_PER_WANTED", 1)
         assert str(sorting.first_rows(rows, keys, k).to_pylist()) == str(expected.to_pylist())
         sorted_rows = []
         monkeypatch.setattr(sorting.pc, "sort_indices", counting(sorted_rows), raising=False)

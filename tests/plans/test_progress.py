@@ -23,8 +23,8 @@ from tests.support.tables.lazy import years
 @pytest.fixture
 def eager(monkeypatch):
     """Report every step."""
-    monkeypatch.setattr(progress, "FIRST", 0.0)
-    monkeypatch.setattr(progress, "EVERY", 0.0)
+    monkeypatch.setattr(progress, "FIRST_EVENT_SECONDS", 0.0)
+    monkeypatch.setattr(progress, "EVENT_SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -271,7 +271,7 @@ BARS = """
 import sys
 import skipstone as ss
 from skipstone.bindings import progress
-progress.FIRST = progress.EVERY = 0.0
+progress.FIRST_EVENT_SECONDS = progress.EVENT_SECONDS = 0.0
 {before}
 from skipstone.bindings.shell.cli import app
 app(["plan", {folder!r}, "--where", "x > 3", *{options}], standalone_mode=False)
@@ -309,7 +309,7 @@ def test_bars_in_the_shell(files):
     for before, options in (
         ("", ["--json"]),
         ("ss.config.progress = False", []),
-        ("progress.FIRST = 1e9", []),
+        ("progress.FIRST_EVENT_SECONDS = 1e9", []),
     ):
         assert on_terminal(code(before=before, options=options)) == ""
     done = subprocess.run(

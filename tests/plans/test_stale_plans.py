@@ -58,7 +58,7 @@ def test_a_changed_file_is_an_error(place, change, where):
     assert {name: query(plan) for name, query in QUERIES.items()} == ANSWERS
     CHANGES[change](paths[1])
     for name, query in QUERIES.items():
-        with pytest.raises(ss.StaleFile, match=r"1\.parquet: was .* scan the table again"):
+        with pytest.raises(ss.StaleFile, match=r"1\.parquet: the file .* scan the table again"):
             query(plan)
         assert issubclass(ss.StaleFile, ss.SourceError), name
 

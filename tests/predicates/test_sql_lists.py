@@ -7,7 +7,7 @@ import pytest
 
 from skipstone import PruningPredicate
 from skipstone.bindings.predicates import sql
-from skipstone.bindings.predicates.sql_lists import LONG, cut_lists
+from skipstone.bindings.predicates.sql_lists import MIN_MEMBERS, cut_lists
 from skipstone.ir.bind import bind
 from skipstone.ir.errors import PredicateError, UnknownColumn
 from skipstone.ir.session import Session
@@ -23,9 +23,9 @@ SCHEMA = pa.schema(
         ("in", pa.int8()),
     ]
 )
-NUMBERS = ", ".join(map(str, range(0, 3 * LONG, 3)))
-WIDE = ",".join(str(10**12 * i) for i in range(LONG)) + " , -5,007,0"
-TEXTS = ", ".join(f"'v{i}'" for i in range(LONG))
+NUMBERS = ", ".join(map(str, range(0, 3 * MIN_MEMBERS, 3)))
+WIDE = ",".join(str(10**12 * i) for i in range(MIN_MEMBERS)) + " , -5,007,0"
+TEXTS = ", ".join(f"'v{i}'" for i in range(MIN_MEMBERS))
 # The text, with {n}, {w} and {t} for lists; and the number of lists that are cut out.
 CASES = {
     "x IN ({n})": 1,
@@ -110,7 +110,7 @@ def test_long_lists_bind_as_short_ones():
     text = f"y IN ({', '.join(map(str, values))})"
     assert cut_lists(text) is not None
     whole = PruningPredicate(text, SCHEMA)
-    parts = [values[i : i + LONG // 2] for i in range(0, len(values), LONG // 2)]
+    parts = [values[i : i + MIN_MEMBERS // 2] for i in range(0, len(values), MIN_MEMBERS // 2)]
     pieces = " OR ".join(f"y IN ({', '.join(map(str, part))})" for part in parts)
     assert cut_lists(pieces) is None
     assert whole.node == PruningPredicate(pieces, SCHEMA).node

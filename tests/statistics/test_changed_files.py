@@ -62,7 +62,7 @@ USES = {
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("indexed", [False, True])
 def test_a_mapped_file_that_changed_is_an_error(change, indexed, tmp_path, monkeypatch):
-    monkeypatch.setattr(layout, "IN_MEMORY", 0)
+    monkeypatch.setattr(layout, "MAX_READ_BYTES", 0)
     path = tmp_path / "x.stats"
     (STATS.index() if indexed else STATS).save(path)
     stats = ss.Statistics.load(path)
@@ -70,7 +70,9 @@ def test_a_mapped_file_that_changed_is_an_error(change, indexed, tmp_path, monke
         use(stats)  # parts that were read are not verified again
     change(path, 8192)
     for use in USES.values():
-        with pytest.raises(ss.StatisticsError, match=r"x\.stats: was changed while it was open"):
+        with pytest.raises(
+            ss.StatisticsError, match=r"x\.stats: the file was changed while it was open"
+        ):
             use(stats)
 
 
@@ -86,7 +88,7 @@ def test_a_small_file_is_in_memory(change, tmp_path):
 @pytest.mark.parametrize("limit", SIZES.values(), ids=SIZES)
 @pytest.mark.parametrize("method", ["prune", "survivors", "table"])
 def test_shards_that_changed_lose_nothing(limit, method, tmp_path, monkeypatch):
-    monkeypatch.setattr(layout, "IN_MEMORY", limit)
+    monkeypatch.setattr(layout, "MAX_READ_BYTES", limit)
     STATS.save_shards(tmp_path, rows=N // 4)
     shards = ss.Shards.open(tmp_path)
     text = f"x < 70 OR x > {N - 5}"

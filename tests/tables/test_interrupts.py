@@ -24,7 +24,7 @@ from skipstone.bindings.tables.parquet import read_groups
 from {module} import {name} as slowed
 import {module} as module
 
-progress.FIRST = 0.0
+progress.FIRST_EVENT_SECONDS = 0.0
 read_groups.ARROW_ROWS = read_groups.POLARS_ROWS = 1  # so that files are read one by one
 folder, temporary = {folder!r}, Path({temporary!r})
 tempfile.tempdir = str(temporary)

@@ -242,7 +242,7 @@ def test_other_answers(unity, monkeypatch):
         unity.tables[NAME] = answer
         with pytest.raises(ss.SourceError, match="check DATABRICKS_HOST"):
             ss.scan(uri)
-    monkeypatch.setattr(unity_client, "LONGEST", 10)
+    monkeypatch.setattr(unity_client, "MAX_ANSWER_BYTES", 10)
     with pytest.raises(ss.SourceError, match="more than 10 bytes"):
         ss.scan(uri)
     monkeypatch.setenv("DATABRICKS_TOKEN", "wrong")

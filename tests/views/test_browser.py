@@ -104,13 +104,13 @@ def test_hover(page, tmp_path, n):
     opened(page, tmp_path, made)
     column = made.picture["columns"][0]
     marks, groups = column["marks"], made.picture["groups"]
-    for fate, reason in (
+    for decision, reason in (
         ("filter", "read, rows are filtered"),
         ("pruned", f"pruned by x < {3 * n}"),
     ):
         wanted = [
             k for k, g in enumerate(groups)
-            if g["fate"] == fate and (fate != "pruned" or g["text"] == f"x < {3 * n}")
+            if g["decision"] == decision and (decision != "pruned" or g["text"] == f"x < {3 * n}")
         ]  # fmt: skip
         x, y, i = bar_at(
             page,
@@ -175,7 +175,7 @@ def test_filter_by_verdict_and_by_conjunct(page, tmp_path):
     texts = page.run(f"return {legend}.map(b => b.innerText)")
     counts = dict.fromkeys(["pruned", "filter", "whole"], 0)
     for group in made.picture["groups"]:
-        counts[group["fate"]] += group["count"]
+        counts[group["decision"]] += group["count"]
     assert [int(t.split("\n")[1].split(" ")[0].replace(",", "")) for t in texts] == [
         *counts.values()
     ]
@@ -183,7 +183,7 @@ def test_filter_by_verdict_and_by_conjunct(page, tmp_path):
     marks = made.picture["columns"][0]["marks"]
     np.add.at(on_axis, marks["group"], marks["count"])
     pruned = sum(
-        n for n, g in zip(on_axis, made.picture["groups"], strict=True) if g["fate"] == "pruned"
+        n for n, g in zip(on_axis, made.picture["groups"], strict=True) if g["decision"] == "pruned"
     )
     page.run(f"{legend}[0].click()")
     assert shown(page)[0] == total - pruned

@@ -1,4 +1,4 @@
-"""Each container of a plan belongs to one group: the first conjunct that prunes it, or its fate."""
+"""Each container of a plan is in one group: of the first conjunct that prunes it, or a decision."""
 
 import numpy as np
 import pyarrow as pa

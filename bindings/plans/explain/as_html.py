@@ -10,7 +10,7 @@ from skipstone.bindings.plans.explain.as_text import conjunct_rows, phase_rows, 
 from skipstone.ir.errors import counted
 
 if TYPE_CHECKING:
-    from skipstone.bindings.plans.explain.container import ContainerStory
+    from skipstone.bindings.plans.explain.container import ContainerExplanation
     from skipstone.bindings.plans.explain.report import Explanation
 
 STYLE: Final = """
@@ -61,19 +61,19 @@ def _body(e: Explanation) -> Iterator[str]:
         )
     if e.dynamic:
         yield f"<h2>Dynamic filters</h2><pre>{escape(chr(10).join(e.dynamic))}</pre>"
-    for story in e.stories:
-        yield from _story(story)
+    for one in e.stories:
+        yield from _container(one)
     if e.program is not None:
         yield f'<h2>Program</h2><pre class="scroll">{escape(e.program)}</pre>'
 
 
-def _story(story: ContainerStory) -> Iterator[str]:
-    group = "" if story.row_group is None else f", row group {story.row_group}"
-    fate = "kept" if story.pruned_by is None else f"pruned by {story.pruned_by}"
-    yield f"<h2>{escape(story.path)}{group}</h2>"
+def _container(one: ContainerExplanation) -> Iterator[str]:
+    group = "" if one.row_group is None else f", row group {one.row_group}"
+    outcome = "kept" if one.pruned_by is None else f"pruned by {one.pruned_by}"
+    yield f"<h2>{escape(one.path)}{group}</h2>"
     yield (
-        f'<div>{escape(fate)}: <span class="{story.verdict}">{story.verdict}</span>, '
-        f"{counted(story.rows, 'rows')}, {counted(story.bytes, 'bytes')}</div>"
+        f'<div>{escape(outcome)}: <span class="{one.verdict}">{one.verdict}</span>, '
+        f"{counted(one.rows, 'rows')}, {counted(one.bytes, 'bytes')}</div>"
     )
     yield _list(
         f'<code>{escape(c.text)}</code> <span class="{c.verdict}">{c.verdict}</span>'
@@ -82,7 +82,7 @@ def _story(story: ContainerStory) -> Iterator[str]:
             for line in (*map(str, c.statistics), c.why, c.hint)
             if line
         )
-        for c in story.conjuncts
+        for c in one.conjuncts
     )
 
 

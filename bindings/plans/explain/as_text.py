@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from skipstone.ir.errors import clip, counted
 
 if TYPE_CHECKING:
-    from skipstone.bindings.plans.explain.container import ContainerStory
+    from skipstone.bindings.plans.explain.container import ContainerExplanation
     from skipstone.bindings.plans.explain.phases import Phase
     from skipstone.bindings.plans.explain.report import Explanation
 
@@ -34,8 +34,8 @@ def _lines(e: Explanation) -> Iterator[str]:
     if e.dynamic:
         yield "dynamic filters"
         yield from (f"  {line}" for line in e.dynamic)
-    for story in e.stories:
-        yield from _story(story)
+    for one in e.stories:
+        yield from _container(one)
     if e.program is not None:
         yield "program"
         yield from (f"  {line}" for line in e.program.splitlines())
@@ -181,17 +181,19 @@ def _branches(entries: list[list[str]]) -> Iterator[str]:
         yield from (f"{'   ' if last else '│  '}   {line}" for line in more)
 
 
-def _story(story: ContainerStory) -> Iterator[str]:
+def _container(one: ContainerExplanation) -> Iterator[str]:
     """Yield the lines about one container."""
-    group = "" if story.row_group is None else f", row group {story.row_group}"
-    yield f"container {story.path}{group}"
-    if story.pruned_by is not None:
-        fate = f"pruned by {story.pruned_by}"
+    group = "" if one.row_group is None else f", row group {one.row_group}"
+    yield f"container {one.path}{group}"
+    if one.pruned_by is not None:
+        outcome = f"pruned by {one.pruned_by}"
     else:
-        fate = "kept, every row matches" if story.verdict == "ALWAYS" else "kept, rows are filtered"
-    yield f"   {fate}: {counted(story.rows, 'rows')}, {counted(story.bytes, 'bytes')}"
+        outcome = (
+            "kept, every row matches" if one.verdict == "ALWAYS" else "kept, rows are filtered"
+        )
+    yield f"   {outcome}: {counted(one.rows, 'rows')}, {counted(one.bytes, 'bytes')}"
     entries = []
-    for c in story.conjuncts:
+    for c in one.conjuncts:
         why = f": {c.why}" if c.why else ""
         lines = [f"{c.text}  {c.verdict}{why}", *map(str, c.statistics)]
         entries.append([*lines, *([f"hint: {c.hint}"] if c.hint else [])])

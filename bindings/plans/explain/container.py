@@ -49,8 +49,8 @@ class SeenStatistics:
 
 
 @dataclass(frozen=True, slots=True)
-class ConjunctStory:
-    """What one conjunct saw in a container.
+class ConjunctExplanation:
+    """What one conjunct decided about a container.
 
     Attributes:
         text: The conjunct as SQL.
@@ -68,7 +68,7 @@ class ConjunctStory:
 
 
 @dataclass(frozen=True, slots=True)
-class ContainerStory:
+class ContainerExplanation:
     """What a plan decided about one container.
 
     Attributes:
@@ -78,7 +78,7 @@ class ContainerStory:
         kept: Whether it is read.
         pruned_by: The phase that ruled it out; None: none did.
         rows, bytes: Its size; None is unknown.
-        conjuncts: What each conjunct saw.
+        conjuncts: What each conjunct decided.
     """
 
     path: str
@@ -88,10 +88,10 @@ class ContainerStory:
     pruned_by: str | None
     rows: int | None
     bytes: int | None
-    conjuncts: tuple[ConjunctStory, ...]
+    conjuncts: tuple[ConjunctExplanation, ...]
 
 
-def stories_of(plan: Plan, container: str) -> tuple[ContainerStory, ...]:
+def explain_containers(plan: Plan, container: str) -> tuple[ContainerExplanation, ...]:
     """Return an explanation of each container of a file, in its order.
 
     Args:
@@ -122,7 +122,7 @@ def stories_of(plan: Plan, container: str) -> tuple[ContainerStory, ...]:
         )
         verdict, kept = Verdict(int(plan.verdicts[at])).name, bool(plan._selected[at])
         sizes = size.rows, size.bytes
-        out.append(ContainerStory(path, group, verdict, kept, pruned_by, *sizes, seen))
+        out.append(ContainerExplanation(path, group, verdict, kept, pruned_by, *sizes, seen))
     return tuple(out)
 
 
@@ -172,7 +172,7 @@ def _located(plan: Plan) -> Iterator[tuple[int, str, int | None]]:
     yield from ((at, path, group) for at, (path, group) in enumerate(located))
 
 
-def _conjunct(plan: Plan, part: Node, verdict: Verdict, at: int) -> ConjunctStory:
+def _conjunct(plan: Plan, part: Node, verdict: Verdict, at: int) -> ConjunctExplanation:
     why = hint = ""
     if verdict == Verdict.MAYBE:
         here = np.zeros(len(plan.verdicts), np.bool_)
@@ -181,7 +181,7 @@ def _conjunct(plan: Plan, part: Node, verdict: Verdict, at: int) -> ConjunctStor
         missing = plan.table.why_missing(reason.path, reason.statistic, np.array([at]))
         why, hint = reason.text, reason.hint or (missing if reason.path else "")
     seen = tuple(_seen(plan, path, at) for path in columns_of(part))
-    return ConjunctStory(show(part), verdict.name, why, hint, seen)
+    return ConjunctExplanation(show(part), verdict.name, why, hint, seen)
 
 
 def _seen(plan: Plan, path: Path, at: int) -> SeenStatistics:

@@ -10,7 +10,7 @@ import numpy as np
 from skipstone.bindings.plans.explain.undecided import (
     KeptBecause,
     Mask,
-    Undecided,
+    UndecidedReason,
     undecided_reasons,
 )
 from skipstone.ir.node import conjuncts_of
@@ -35,8 +35,8 @@ class KeptReason:
     hint: str = ""
 
 
-MATCHES = Undecided(KeptBecause.MATCHES, "every row matches")
-TOGETHER = Undecided(KeptBecause.TOGETHER, "no single conjunct rules the container out")
+MATCHES = UndecidedReason(KeptBecause.MATCHES, "every row matches")
+TOGETHER = UndecidedReason(KeptBecause.TOGETHER, "no single conjunct rules the container out")
 
 
 def kept_reasons(plan: Selection) -> tuple[KeptReason, ...]:
@@ -55,11 +55,11 @@ def kept_reasons(plan: Selection) -> tuple[KeptReason, ...]:
     )
 
 
-def reasons_of(plan: Selection) -> list[tuple[Undecided, Mask]]:
+def reasons_of(plan: Selection) -> list[tuple[UndecidedReason, Mask]]:
     """Return each reason for keeping containers of a plan that has a condition, with a mask."""
     assert plan.predicate is not None
     verdicts = np.where(plan._selected, plan._static_verdicts, np.uint8(Verdict.NEVER))
-    found: dict[Undecided, Mask] = {}
+    found: dict[UndecidedReason, Mask] = {}
     for part in conjuncts_of(plan.predicate.node):
         undecided = plan.predicate.part(part).evaluate(plan.statistics) == Verdict.MAYBE
         undecided &= verdicts == Verdict.MAYBE
@@ -74,7 +74,7 @@ def reasons_of(plan: Selection) -> list[tuple[Undecided, Mask]]:
     return [(reason, where) for reason, where in out if where.any()]
 
 
-def _missing(plan: Selection, reason: Undecided, where: Mask) -> str:
+def _missing(plan: Selection, reason: UndecidedReason, where: Mask) -> str:
     """Return why the statistics of a column are missing, as far as its table knows."""
     if reason.kind is not KeptBecause.MISSING:
         return ""

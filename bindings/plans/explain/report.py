@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from skipstone.bindings.plans.explain.conjuncts import Conjunct
-from skipstone.bindings.plans.explain.container import ContainerStory, stories_of
+from skipstone.bindings.plans.explain.container import ContainerExplanation, explain_containers
 from skipstone.bindings.plans.explain.dynamic import explain_dynamic
 from skipstone.bindings.plans.explain.phases import Phase, phases_of
 from skipstone.bindings.plans.explain.predicate import explain as explain_predicate
@@ -80,7 +80,7 @@ class Explanation:
     skipped_folders: int
     unreadable: dict[str, str]
     pages: dict[str, dict[int, list[tuple[int, int]]]] | None
-    stories: tuple[ContainerStory, ...]
+    stories: tuple[ContainerExplanation, ...]
     program: str | None
 
 
@@ -124,6 +124,6 @@ def explanation_of(
         skipped_folders=plan.table.skipped_folders,
         unreadable={path: str(e) for path, e in plan.table.unreadable.items()},
         pages=None if plan._pages is None else plan._pages.ranges,
-        stories=() if container is None else stories_of(plan, container),
+        stories=() if container is None else explain_containers(plan, container),
         program=explain_predicate(p) if program and p is not None else None,
     )

@@ -41,7 +41,7 @@ class KeptBecause(enum.IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Undecided:
+class UndecidedReason:
     """A reason why containers are kept.
 
     Attributes:
@@ -61,14 +61,17 @@ class Undecided:
 
 def undecided_reasons(
     part: Node, stats: Statistics, undecided: Mask
-) -> Iterator[tuple[Undecided, Mask]]:
+) -> Iterator[tuple[UndecidedReason, Mask]]:
     """Yield each reason why containers are undecided, with its containers; each container once."""
     if not undecided.any():
         return
     if reasons := not_understood(part):
         first = reasons[0]
         hint = f"{first.what}: {first.why}{f'; {first.hint}' if first.hint else ''}"
-        yield Undecided(KeptBecause.NOT_UNDERSTOOD, "the form is not understood", hint), undecided
+        yield (
+            UndecidedReason(KeptBecause.NOT_UNDERSTOOD, "the form is not understood", hint),
+            undecided,
+        )
         return
     rest = undecided.copy()
     null_tests = _null_tests(part)
@@ -81,14 +84,16 @@ def undecided_reasons(
             text = f"{name} is {dtype}, whose values no statistics bound"
             hint = "a column of single values beside it, such as its size, would prune"
         if not _knows_nulls(stats, path).any():
-            yield Undecided(KeptBecause.UNBOUNDED, text, hint), rest
+            yield UndecidedReason(KeptBecause.UNBOUNDED, text, hint), rest
             return
     for path in columns_of(part):
         known = _knows_nulls(stats, path) if path in null_tests else _knows_bounds(stats, path)
         what = "null counts" if path in null_tests else "bounds"
         if (missing := rest & ~known).any():
             yield (
-                Undecided(KeptBecause.MISSING, f"no {what} of {show_path(path)}", "", path, what),
+                UndecidedReason(
+                    KeptBecause.MISSING, f"no {what} of {show_path(path)}", "", path, what
+                ),
                 missing,
             )
             rest &= known
@@ -103,7 +108,7 @@ def undecided_reasons(
     if rest.any():
         names = ", ".join(f"`{show_path(path)}`" for path in columns_of(part))
         hint = f"ranges get narrower if rows are sorted or clustered by {names}" if names else ""
-        yield Undecided(KeptBecause.OVERLAP, "the bounds overlap the condition", hint), rest
+        yield UndecidedReason(KeptBecause.OVERLAP, "the bounds overlap the condition", hint), rest
 
 
 def _nested(part: Node) -> list[tuple[Path, DType]]:
@@ -149,21 +154,21 @@ def _knows_nulls(stats: Statistics, path: Path) -> Mask:
     return booleans_of(pc.is_valid(counts))
 
 
-def _unbounded(part: Node) -> Undecided | None:
+def _unbounded(part: Node) -> UndecidedReason | None:
     """Return the first scalar of a conjunct that has no bounds of its own; None: all have some."""
     for n in part.walk():
         if n.op is Op.LIKE and isinstance(n.args[1].value, bytes) and isinstance(n.value, str):
             pattern = decode(n.args[1].value.decode("utf-8", "replace"), n.value)
             if pattern is not None and not pattern.prefix:
                 hint = "a pattern with a literal start, such as 'ab%', prunes"
-                return Undecided(KeptBecause.UNBOUNDED, f"{show(n)} cannot be bounded", hint)
+                return UndecidedReason(KeptBecause.UNBOUNDED, f"{show(n)} cannot be bounded", hint)
         if n.op is not Op.CALL or not isinstance(n.value, tuple) or n.value[0] == TRUTH:
             continue
         function = function_of(call_of(n).name)
         if function is None or not (function.monotone or function.interval):
             names = ", ".join(f"`{show_path(path)}`" for path in columns_of(n))
             hint = f"compare {names} itself" if "," not in names else f"compare {names} themselves"
-            return Undecided(KeptBecause.UNBOUNDED, f"{show(n)} cannot be bounded", hint)
+            return UndecidedReason(KeptBecause.UNBOUNDED, f"{show(n)} cannot be bounded", hint)
     return None
 
 
@@ -200,9 +205,9 @@ def _share_prefix(stats: Statistics, path: Path, length: int) -> Mask:
     return np.asarray(same.to_numpy(zero_copy_only=False), np.bool_)
 
 
-def _truncated(path: Path, length: int) -> Undecided:
+def _truncated(path: Path, length: int) -> UndecidedReason:
     name = show_path(path)
-    return Undecided(
+    return UndecidedReason(
         KeptBecause.TRUNCATED,
         f"bounds of {name} truncated to {length} characters share a prefix",
         f"write longer bounds of `{name}`, or compare a column whose values differ earlier",

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from skipstone.bindings.predicates.predicate import PruningPredicate
 
 MAX_SHOWN: Final = 200  # characters of a part in a message
-MAX_PARTS: Final = 3  # in a message
+MAX_PARTS: Final = 3  # the parts that a message names
 
 
 @dataclass(frozen=True, slots=True)

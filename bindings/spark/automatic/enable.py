@@ -36,7 +36,7 @@ class _Installed:
 # By Spark's id of the session: PySpark may make several objects of one session.
 _installed: dict[str, _Installed] = {}
 _INSTALLING = forks.lock()
-WAIT: Final = 5.0  # s, at the end of the process
+EXIT_WAIT_SECONDS: Final = 5.0  # how long the process waits for work when it ends
 
 
 def enable(spark: SparkSession, *, filesystem: pafs.FileSystem | None = None) -> None:
@@ -137,7 +137,7 @@ def report(spark: SparkSession) -> SessionReport:
 def _finish() -> None:
     """Wait for late requests: Python aborts if a thread is in Arrow while it ends."""
     for one in tuple(_installed.values()):
-        one.pruner.finish(WAIT)
+        one.pruner.finish(EXIT_WAIT_SECONDS)
 
 
 def _require_classic(spark: Any) -> None:

@@ -71,7 +71,8 @@ def _enable_once(spark: Any) -> None:
         enable(spark)
     except Exception as e:  # no program fails because of this
         warnings.warn(
-            f"a session is not pruned automatically ({describe_error(e)})",
+            f"queries of a new Spark session are not pruned ({describe_error(e)}); "
+            "skipstone.spark.enable(spark) tries again",
             SkipstoneWarning,
             stacklevel=3,
         )

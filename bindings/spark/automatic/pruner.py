@@ -22,8 +22,8 @@ from skipstone.bindings.spark.pruning.scans import FOREVER, Scan
 from skipstone.bindings.spark.session.session import parallelism, quiet
 from skipstone.ir.errors import SkipstoneError, SkipstoneWarning, describe_error
 
-JOINS: Final = "spark.skipstone.joins"
-SMALLEST: Final = "spark.skipstone.minBytes"
+JOINS_SETTING: Final = "spark.skipstone.joins"
+MIN_BYTES_SETTING: Final = "spark.skipstone.minBytes"
 MIN_BYTES: Final = 1 << 20
 MAX_TOLD: Final = 100  # texts of warnings
 
@@ -110,7 +110,7 @@ class Pruner:
         plan, spark = request.plan(), self._session(request)
         scans, jvm_scans = scans_of(spark, self._gateway, plan)
         context = context_of(spark, self._gateway, self._filesystem, listings, runs_now=True)
-        smallest = positive(spark.conf.get(SMALLEST, None), SMALLEST, MIN_BYTES)
+        smallest = positive(spark.conf.get(MIN_BYTES_SETTING, None), MIN_BYTES_SETTING, MIN_BYTES)
         for scan in scans:
             # `prune` has judged a scan that it replaced.
             if scan.narrowed:
@@ -118,7 +118,7 @@ class Pruner:
             if scan.nbytes >= smallest:
                 scan.judge(context)
             else:
-                scan.leave_unpruned(f"it has fewer bytes than {SMALLEST}")
+                scan.leave_unpruned(f"it has fewer bytes than {MIN_BYTES_SETTING}")
         self._join(context, plan, scans, jvm_scans, request)
         indexes: dict[int, Any] = {}
         for number in {scan.same for scan in scans}:
@@ -138,7 +138,7 @@ class Pruner:
         remote = any(not root.startswith("file:") for scan in scans for root in scan.roots)
         cores = max(parallelism(context.spark) or 1, 1)
         try:
-            if not (enabled() and boolean(conf.get(JOINS, None), JOINS, True)):
+            if not (enabled() and boolean(conf.get(JOINS_SETTING, None), JOINS_SETTING, True)):
                 return
             costs = costs_of(remote, cores, lambda key: conf.get(key, None))
         except SkipstoneError as e:

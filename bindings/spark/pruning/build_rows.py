@@ -1,8 +1,7 @@
 """Read the keys of a join's build side without a Spark job, where its rows are those of one scan.
 
 A dynamic filter that has too many keys prunes less, but is still correct. So the rows need not be
-exactly
-those of the build side: conditions that only Spark can judge are left out.
+exactly those of the build side: conditions that only Spark can judge are left out.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from skipstone.ir.errors import SkipstoneError, UnsupportedForm
 from skipstone.ir.node import Node, Op, literal
 from skipstone.ir.types import BOOL, Kind, from_arrow
 
-MAX_BYTES: Final = 64 << 20  # of files; Spark reads more in parallel
+MAX_BYTES: Final = 64 << 20  # Spark reads larger files faster, as it reads them in parallel
 # Types whose values Spark and Arrow decode alike from every file. Times are not: INT96, rebasing.
 KINDS: Final = frozenset(
     {Kind.BOOL, Kind.INT, Kind.UINT, Kind.DATE, Kind.DECIMAL, Kind.STRING, Kind.BINARY}

@@ -18,10 +18,10 @@ import pyarrow as pa
 
 from skipstone.bindings.spark.pruning.catalyst_calls import (
     CALLS,
-    MANY,
     PATTERNS,
     TRIED,
     UNFLAGGED,
+    VARIADIC,
     settings_of,
 )
 from skipstone.bindings.spark.pruning.column import case, cast, field, member, opaque, type_named
@@ -124,8 +124,8 @@ class _Reader:
             return self.unflagged(tree, *UNFLAGGED[kind])
         if kind in PATTERNS:
             return self.patterns(tree, *PATTERNS[kind])
-        if kind in MANY:
-            return Node(Op.CALL, tuple(map(self.node, parts[0])), MANY[kind])
+        if kind in VARIADIC:
+            return Node(Op.CALL, tuple(map(self.node, parts[0])), VARIADIC[kind])
         if kind in THROUGH:
             return self.node(parts[0])
         make: Callable[[Tree], Node] | None = getattr(self, f"as_{kind}", None)

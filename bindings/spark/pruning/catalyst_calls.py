@@ -63,7 +63,7 @@ UNFLAGGED: Final[dict[str, tuple[str, int]]] = {
     "SubtractTimestamps": ("-", 2),  # legacyInterval
 }
 # Functions with any number of arguments.
-MANY: Final = {
+VARIADIC: Final = {
     "Coalesce": "coalesce",
     "Greatest": "greatest",
     "Least": "least",

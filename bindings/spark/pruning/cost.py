@@ -19,13 +19,13 @@ MB: Final = 1e6
 # Measured on 2 cores with Spark 4.3: a job over one small file takes 0.15 to 0.4 s when the session
 # is warm, and 0.3 s more for the first one.
 JOB_SECONDS: Final = 0.25
-READ_SECONDS: Final = 0.015  # to read the keys of a small file without Spark
+READ_SECONDS: Final = 0.015  # the time to read the keys of a small file without Spark
 # (seconds a file, bytes a second) of one task.
 LOCAL: Final = (0.003, 100 * MB)
 REMOTE: Final = (0.05, 40 * MB)
 # The share of a build side's keys that a condition is expected to leave.
 REMAINING_SHARE: Final = 0.2
-REMEMBERED: Final = 1000  # joins
+MAX_JOINS: Final = 1000  # the joins whose savings are remembered
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ def spread(low: pa.Array, high: pa.Array, nbytes: npt.NDArray[np.int64]) -> floa
     return float(((depth * weights).sum() / weights.sum() + nbytes[~known].sum()) / total)
 
 
-class Experience:
+class JoinSavings:
     """The savings by keys of earlier joins, as a share of the expected ones. Threads may share it.
 
     A join is known by its tables and columns: the next query's condition may be another one.
@@ -163,5 +163,5 @@ class Experience:
             before = self._shares.pop(join, 1.0)
             found = min(saved / expected, 1.0) if expected > 0 else 0.0
             self._shares[join] = (before + found) / 2
-            while len(self._shares) > REMEMBERED:
+            while len(self._shares) > MAX_JOINS:
                 self._shares.popitem(last=False)

@@ -34,7 +34,7 @@ REPEATABLE_PLANS: Final = (
 )  # fmt: skip
 REPEATABLE_EXPRESSIONS: Final = (
     *catalyst.PLAIN, *catalyst.TRIMS, *catalyst.THROUGH, *catalyst_calls.CALLS,
-    *catalyst_calls.UNFLAGGED, *catalyst_calls.MANY, *catalyst_calls.PATTERNS,
+    *catalyst_calls.UNFLAGGED, *catalyst_calls.VARIADIC, *catalyst_calls.PATTERNS,
     "AttributeReference", "Alias", "Literal", "IsNotNull", "In", "InSet", "Like", "Cast",
     "CaseWhen", "If", "GetStructField", "Floor", "Ceil", "TimestampAdd", "TimestampDiff",
     "SortOrder", "Between", "With", "CommonExpressionDef", "CommonExpressionRef",
@@ -123,7 +123,7 @@ def repeatable(df: DataFrame) -> tuple[DataFrame, list[Any]]:
 
 def collect_keys(
     keys: DataFrame | pa.Table,
-    of: pa.Schema,
+    targets: pa.Schema,
     null_safe: Collection[str],
     threshold: str | int | None,
     max_rows: int,
@@ -137,15 +137,15 @@ def collect_keys(
 
     Args:
         keys: One column per key, as a DataFrame or an Arrow table.
-        of: The columns that they are compared with, in the same order.
+        targets: The columns that they are compared with, in the same order.
         null_safe: Those of these columns that match NULL with NULL.
         threshold: Size of a filter in bytes, as for `DynamicFilterCollector`.
         max_rows: Distinct rows that are kept one by one.
         settings: The session's.
     """
     collector = DynamicFilterCollector(
-        of.names,
-        of,
+        targets.names,
+        targets,
         threshold,
         max_rows,
         null_safe=null_safe,
@@ -153,7 +153,7 @@ def collect_keys(
         ansi=settings["ansi"],
     )
     if isinstance(keys, pa.Table):
-        collector.add(keys.rename_columns(of.names))
+        collector.add(keys.rename_columns(targets.names))
         return collector.finish()
     with quiet():
         few = (
@@ -162,7 +162,7 @@ def collect_keys(
         if few is None or few.num_rows > max_rows:
             few = to_arrow(keys.distinct().limit(max_rows + 1))
         if few.num_rows <= max_rows:
-            collector.add(few.rename_columns(of.names))
+            collector.add(few.rename_columns(targets.names))
         else:
             parts = to_arrow(keys.mapInArrow(_collect_in_task(collector), "part binary"))
             collector.merge(*(pickle.loads(part) for part in parts.column("part").to_pylist()))

@@ -228,26 +228,26 @@ class Collector:
         context: Context,
     ) -> None:
         self._keys, self._join, self._side = keys, join, side
-        self._threshold, self._most, self._context = threshold, max_rows, context
+        self._threshold, self._max_rows, self._context = threshold, max_rows, context
         self._collected: dict[bytes, DynamicFilterData] = {}
 
     def filter_of(self, target: Target) -> DynamicFilter:
         """Return the dynamic filter of the keys for a scan."""
-        of = pa.schema([f.with_name(str(i)) for i, f in target.fields.items()])
-        key = of.serialize().to_pybytes()
+        columns = pa.schema([f.with_name(str(i)) for i, f in target.fields.items()])
+        key = columns.serialize().to_pybytes()
         if key not in self._collected:
             safe = [str(i) for i in target.fields if self._join.keys[i]["null_safe"]]
             self._collected[key] = collect_keys(
-                self._keys.select(list(of.names)),
-                of,
+                self._keys.select(list(columns.names)),
+                columns,
                 safe,
                 self._threshold,
-                self._most,
+                self._max_rows,
                 self._context.settings,
             )
-        columns = {str(i): f.name for i, f in target.fields.items()}
+        names = {str(i): f.name for i, f in target.fields.items()}
         return DynamicFilter(
-            self._collected[key], columns=columns, how=self._join.kind, side=self._side
+            self._collected[key], columns=names, how=self._join.kind, side=self._side
         )
 
 

@@ -105,7 +105,8 @@ class LakeListing:
         for path in (*columns_of(predicate.node), *((name,) for name in names)):
             if path not in known or own[path].dtype != known[path].dtype:
                 raise UnjudgedFiles(
-                    f"the column {show_path(path)} has another type in the table's metadata"
+                    f"the column {show_path(path)} has another type in the table's metadata than "
+                    "in Spark's plan"
                 )
 
     def spread(self, column: str, candidates: Mask) -> float:
@@ -199,7 +200,7 @@ def iceberg_listing(text: str) -> LakeListing:
 
 
 def _check_ids(projection: str, table: IcebergTable) -> None:
-    """Check that the columns that Spark reads have the ids of the table's columns.
+    """Check that the columns that Spark reads have the field ids of the table's columns.
 
     Raises:
         UnjudgedFiles: one has another.
@@ -208,7 +209,8 @@ def _check_ids(projection: str, table: IcebergTable) -> None:
     for path, leaf in table.fields.leaves.items():
         if read.get(".".join(path), leaf.id) != leaf.id:
             raise UnjudgedFiles(
-                f"the column {show_path(path)} is another one in the snapshot than in Spark"
+                f"the column {show_path(path)} has another field id in the snapshot than in "
+                "Spark's plan"
             )
 
 

@@ -85,7 +85,7 @@ def check_kind(relation: Relation, context: Context) -> None:
             lake = "Iceberg" if relation.format == ICEBERG else "Delta"
             raise NotPruned(f"{lake} lists its files; enable(spark) prunes it, and so does read()")
         if relation.planned_by_layout:
-            raise NotPruned("Spark has planned by the partitions of its files")
+            raise NotPruned("Spark's plan relies on the partitions or the order of all its files")
         if relation.format == ICEBERG or (relation.format == DELTA and relation.index == PREPARED):
             return
     raise NotPruned(

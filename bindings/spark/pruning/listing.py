@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from skipstone.ir.node import Path
 
 MAX_CACHED: Final = 16  # tables
-MOMENT: Final = 10**8  # ns
+RECHECK_NS: Final = 10**8  # a younger check is not repeated
 
 
 class Listing(ListedFiles):
@@ -72,7 +72,7 @@ class Listing(ListedFiles):
         self._tables: OrderedDict[bytes, ParquetTable] = OrderedDict()
         self._mtimes: Ints | None = None
         self._same: Mask | None = None
-        self._looked = 0  # when, in ns
+        self._checked_at = 0  # ns
         self.settled = False
         self._lock = forks.lock()
 
@@ -87,7 +87,7 @@ class Listing(ListedFiles):
         `PrunedFiles.java` checks each file again when it leaves it out.
         """
         listed = time.time_ns()
-        if self._same is not None and listed - self._looked < MOMENT:
+        if self._same is not None and listed - self._checked_at < RECHECK_NS:
             return self._same
         if not isinstance(self.filesystem, pafs.LocalFileSystem):
             self.settled = bool(settled(self.times * 10**6, listed).all())
@@ -99,12 +99,13 @@ class Listing(ListedFiles):
         self._mtimes = mtimes
         self.settled = bool(settled(mtimes, listed).all())
         sizes = np.array([UNKNOWN if i.size is None else i.size for i in infos], np.int64)
-        self._same, self._looked = (sizes == self.sizes) & (mtimes // 10**6 == self.times), listed
+        self._same = (sizes == self.sizes) & (mtimes // 10**6 == self.times)
+        self._checked_at = listed
         return self._same
 
     def look_again(self) -> None:
         """Check all files again when they are next judged."""
-        self._looked = 0
+        self._checked_at = 0
 
     def forget(self) -> None:
         """Forget all cached footers, so that they are read again."""
@@ -231,7 +232,7 @@ def _check_case(table: ParquetTable, paths: Sequence[Path]) -> None:
             own = schema.respelled(path)
             if own is not None:
                 raise UnjudgedFiles(
-                    f"{schema.example}: has {'.'.join(own)!r} for {'.'.join(path)!r}, "
+                    f"{schema.example} has {'.'.join(own)!r} for {'.'.join(path)!r}, "
                     "which a case-sensitive Spark tells apart (spark.sql.caseSensitive)"
                 )
 
@@ -241,7 +242,7 @@ def _check_present(table: ParquetTable, predicate: PruningPredicate) -> None:
         for path in columns_of(predicate.node):
             if path[0] in table.schema.names and schema.lacks(path):
                 raise UnjudgedFiles(
-                    f"{schema.example}: lacks {'.'.join(path)!r}, which may be a partition column"
+                    f"{schema.example} lacks {'.'.join(path)!r}, which may be a partition column"
                 )
 
 

@@ -16,7 +16,7 @@ from skipstone.bindings.spark.pruning.cost import (
     READ_SECONDS,
     REMAINING_SHARE,
     Costs,
-    Experience,
+    JoinSavings,
 )
 from skipstone.bindings.spark.pruning.join_keys import job_errors, watches
 from skipstone.bindings.spark.pruning.joins import (
@@ -35,9 +35,9 @@ from skipstone.bindings.spark.pruning.scans import FOREVER, Scan
 from skipstone.bindings.spark.session.jvm import frame_of
 from skipstone.ir.errors import SkipstoneError, describe_error
 
-THRESHOLD: Final = "32MiB"  # of a filter
-MAX_KEYS: Final = 1_000_000  # distinct rows of keys that come to the driver
-MAX_JOBS: Final = 16  # per DataFrame
+THRESHOLD: Final = "32MiB"  # the greatest size of a filter
+MAX_KEYS: Final = 1_000_000  # the distinct keys that may come to the driver
+MAX_JOBS: Final = 16  # Spark jobs per DataFrame
 SMALL_BYTES: Final = 1 << 20  # a build side of this size is used even without a condition on it
 # The largest build side, as a share of the probe side's remaining bytes: it is read twice, so a
 # larger one would cost more than it saves.
@@ -46,7 +46,7 @@ MAX_SHARE: Final = 0.5
 
 # Collect wherever keys may save anything: the user asked for it, and may run the plan many times.
 ANY_SAVING: Final = Costs(LOCAL[0], 1 / LOCAL[1], ratio=0.0)
-_experience: Final = Experience()
+_savings_of_joins: Final = JoinSavings()
 
 Above = tuple[tuple[int, Side], ...]
 
@@ -231,7 +231,7 @@ class _JoinPruner:
             target.scan.add_filter(dynamic_filter, session_of(self.context), watched, self.context)
             saved = before - self._seconds_of(target.scan)
             number = target.scan.number
-            _experience.add(
+            _savings_of_joins.add(
                 self._known_as(target.scan, origins[number], build), savings[number], saved
             )
 
@@ -298,7 +298,11 @@ class _JoinPruner:
         apart = 1 - min(scan.spread(name) for name in names)
         if apart <= 0:
             scan.note_join("every file may hold any key of a join")
-        share = apart * (1 - REMAINING_SHARE) * _experience.share(self._known_as(scan, ids, build))
+        share = (
+            apart
+            * (1 - REMAINING_SHARE)
+            * _savings_of_joins.share(self._known_as(scan, ids, build))
+        )
         return share * self._seconds_of(scan)
 
     def _spark_prunes(self, scan: Scan, ids: Sequence[int], build: KeySource) -> bool:

@@ -14,7 +14,7 @@ from skipstone.bindings.spark.pruning.scan_files import Ints, ScanFiles
 from skipstone.bindings.spark.registered.registry import UNKNOWN, RegisteredStatistics
 from skipstone.bindings.spark.statistics.needed import ROW_COUNT, spellings
 from skipstone.bindings.statistics.coerce_inputs import KEYS, PACKED, array_of
-from skipstone.bindings.statistics.membership import members_of
+from skipstone.bindings.statistics.membership import values_and_blooms_of
 from skipstone.bindings.statistics.statistics import Statistics
 from skipstone.bindings.tables.partition_values import constant_statistics
 from skipstone.ir.arrow import whole
@@ -85,7 +85,7 @@ class RegisteredListing(ListedFiles):
             columns,
             row_count=columns.row_count(),
             extras=extras,
-            members=members_of(extras, leaves_of(self.data)),
+            members=values_and_blooms_of(extras, leaves_of(self.data)),
         )
 
     def keep_mask(

@@ -207,23 +207,21 @@ def _delta(table: DeltaTable, plan: Plan, kept: list[int], columns: Sequence[str
         p if p.startswith(("/", "file:")) or "://" in p else f"{root}/{p}"
         for p in files.column("path").to_pylist()
     ]
-    partition_columns = [name for name in table.partition_columns if name in columns]
     texts = {
         n: pc.struct_field(files.column("partition"), table.snapshot.fields.partitions[n])
-        for n in partition_columns
+        for n in table.partition_columns
+        if n in columns
     }
     values = {
-        n: partition_values(texts[n], table.schema.field(n).type, plan.timezone)
-        for n in partition_columns
+        n: partition_values(t, table.schema.field(n).type, plan.timezone) for n, t in texts.items()
     }
     unreadable = np.zeros(len(kept), np.bool_)
     for value, empty in values.values():
         unreadable |= np.asarray(pc.and_(pc.is_null(value), pc.invert(empty)))
-    if partition_columns:
-        keys = list(zip(*(texts[n].to_pylist() for n in partition_columns), strict=True))
-    else:
-        keys = [()] * len(kept)
-    why, unfit = "", np.zeros(len(kept), np.bool_)
+    partitions = list(zip(*(t.to_pylist() for t in texts.values()), strict=True))
+    rest: list[int] = []
+    why = ""
+    groups: dict[Hashable, list[int]] = {}
     for i, path in enumerate(paths):
         if has_deletes[i]:
             problem = "deletion vectors"
@@ -231,23 +229,23 @@ def _delta(table: DeltaTable, plan: Plan, kept: list[int], columns: Sequence[str
             problem = "a partition value that cannot be read"
         else:
             problem = why_unlisted(path)
-        if problem := problem or (
-            "an absolute path that names no storage" if is_uri and path.startswith("/") else ""
-        ):
-            unfit[i], why = True, problem
-    groups: dict[Hashable, list[int]] = {}
-    for i in np.flatnonzero(~unfit).tolist():
-        groups.setdefault(keys[i], []).append(i)
+        if not problem and is_uri and path.startswith("/"):
+            problem = "an absolute path that names no storage"
+        if problem:
+            rest.append(kept[i])
+            why = problem
+        else:
+            groups.setdefault(partitions[i] if partitions else (), []).append(i)
     if len(groups) > MAX_PARTITIONS:
         return _too_many(kept, groups)
     scans = [
         NativeScan(
             [spark_path(paths[i], prefix) for i in at],
-            constants={n: values[n][0][at[0]] for n in partition_columns},
+            constants={n: value[at[0]] for n, (value, _) in values.items()},
         )
         for at in groups.values()
     ]
-    return NativeSplit(scans, [kept[i] for i in np.flatnonzero(unfit).tolist()], why)
+    return NativeSplit(scans, rest, why)
 
 
 def _too_many(kept: list[int], groups: Mapping[Hashable, Sequence[Any]]) -> NativeSplit:
@@ -287,11 +285,9 @@ def _iceberg(files: IcebergFiles, kept: list[int], columns: Sequence[str]) -> Na
         values = dict(partition_of(files, manifest, row, set(columns)))
         require_parquet(path, kind)
         problem = "deletes" if deletes else why_unlisted(path)
-        if problem := problem or (
-            "a partition value that cannot be read"
-            if any(isinstance(v, str) for v in values.values())
-            else ""
-        ):
+        if not problem and any(isinstance(v, str) for v in values.values()):
+            problem = "a partition value that cannot be read"
+        if problem:
             rest.append(i)
             why = problem
             continue

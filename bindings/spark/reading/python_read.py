@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from skipstone.bindings.spark.session.session import parallelism, quiet
 from skipstone.bindings.spark.session.types import carried, fitted, spark_schema
+from skipstone.bindings.tables.char_columns import CHAR_KEY
 from skipstone.bindings.tables.read import Reader, Tasks
 from skipstone.ir import compute as pc
 from skipstone.ir.errors import UnsupportedForm
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
     from skipstone.bindings.plans.plan import Plan
 
-CHAR: Final = "__CHAR_VARCHAR_TYPE_STRING"
 # Opening a file costs as much as reading these bytes: `spark.sql.files.openCostInBytes`.
 OPEN_COST: Final = 4 << 20
 # Bytes that a task reads, unless one file is larger: `spark.sql.files.maxPartitionBytes`.
@@ -77,7 +77,7 @@ def char_widths(notes: dict[str, dict[str, Any]], columns: Sequence[str]) -> dic
     """
     out = {}
     for name in columns:
-        declared = str(notes.get(name, {}).get(CHAR, "")).lower()
+        declared = str(notes.get(name, {}).get(CHAR_KEY, "")).lower()
         if char := re.fullmatch(r"char\((\d+)\)", declared):
             out[name] = int(char[1])
         elif re.search(r"\bchar\(", declared):

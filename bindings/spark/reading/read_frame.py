@@ -16,7 +16,7 @@ from skipstone.bindings.spark.pruning.condition import columns_in, condition_of
 from skipstone.bindings.spark.pruning.context import REBASE, unusual_setting
 from skipstone.bindings.spark.reading.native_read import read_natively
 from skipstone.bindings.spark.reading.native_split import NativeSplit, split
-from skipstone.bindings.spark.reading.python_read import CHAR, read_in_workers
+from skipstone.bindings.spark.reading.python_read import read_in_workers
 from skipstone.bindings.spark.reading.tables import table_of
 from skipstone.bindings.spark.session.session import (
     check_session,
@@ -27,6 +27,7 @@ from skipstone.bindings.spark.session.session import (
 )
 from skipstone.bindings.spark.session.text_meaning import require_usual_meaning
 from skipstone.bindings.spark.session.types import carried, is_carried, spark_schema
+from skipstone.bindings.tables.char_columns import CHAR_KEY
 from skipstone.bindings.tables.delta.table import DeltaTable
 from skipstone.bindings.tables.iceberg.files import IcebergFiles
 from skipstone.ir.errors import SourceError, UnsupportedForm, describe_error
@@ -46,7 +47,7 @@ METHODS: Final = ("auto", "native", "python")
 # The keys of a Delta column's metadata that Spark uses: it pads CHAR and shows comments.
 INFERS_NTZ: Final = "spark.sql.parquet.inferTimestampNTZ.enabled"
 BYTES_AS_TEXT: Final = "spark.sql.parquet.binaryAsString"
-NOTED_KEYS: Final = (CHAR, "comment")
+NOTED_KEYS: Final = (CHAR_KEY, "comment")
 
 
 def read(

@@ -35,6 +35,7 @@ from skipstone.bindings.statistics.statistics import Statistics
 from skipstone.ir import compute as pc
 from skipstone.ir.errors import StatisticsError
 from skipstone.ir.node import quoted_name, show_path
+from skipstone.ir.types import COLLATIONS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
 PATH: Final = "path"
 ROWS: Final = "row_count"
 ABOUT: Final = (PATH, SIZE, TIME)
-COLLATED: Final = "__COLLATIONS"  # in a field's JSON
 MS: Final = 1000
 NULL: Final = -(2**63)  # no file has this size or time
 
@@ -204,7 +204,7 @@ def _collected(df: Any, columns: Mapping[str, Any]) -> pa.Table:
         usable = [
             (name, field.name)
             for name, field in zip(wanted, frame.schema, strict=True)
-            if COLLATED not in field.json() and arrow_type(field.dataType.jsonValue()) is not None
+            if COLLATIONS not in field.json() and arrow_type(field.dataType.jsonValue()) is not None
         ]
         table: pa.Table = to_arrow(frame.select(*(number for _, number in usable)))
     return table.rename_columns([name for name, _ in usable])

@@ -20,7 +20,7 @@ from typing import Final
 
 from skipstone.ir.errors import BackendMissing, describe_error
 from skipstone.kernels.config import config
-from skipstone.kernels.run.private import exposed
+from skipstone.kernels.run.private import why_exposed
 
 OLDEST: Final = 17  # the oldest Java that runs Spark 4
 REFUSED_BY_3: Final = 24  # the oldest Java without a security manager, which Spark 3.5 calls
@@ -171,7 +171,7 @@ def _directory() -> Path:
     try:
         path = Path(config.kernel_cache_dir) / "java"
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if exposed(path) is None and os.access(path, os.W_OK):
+        if why_exposed(path) is None and os.access(path, os.W_OK):
             return path
     except (OSError, RuntimeError):
         pass

@@ -12,8 +12,8 @@ from skipstone.kernels.run import forks
 
 _gateways: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # by JVM
 _COMPILING: Final = forks.lock()
-PIECE: Final = 7000  # characters, as in LongText.java
-MAX_PIECES: Final = 100  # more of them take longer than waiting once
+PIECE: Final = 7000  # the characters of a piece, as in LongText.java
+MAX_PIECES: Final = 100  # fetching more pieces takes longer than waiting once
 
 
 def plan_gateway(spark: Any) -> Any:

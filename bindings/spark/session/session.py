@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 OLDEST: Final = (4, 0)
-OLDEST_CLASSIC: Final = (3, 5)  # for what only reads and changes plans of classic Spark
+OLDEST_CLASSIC: Final = (3, 5)  # enough for what only reads and changes plans of classic Spark
 
 
 def session(

@@ -17,11 +17,11 @@ from skipstone.bindings.shards.verdicts import ShardVerdicts, from_bytes
 from skipstone.bindings.spark.session.frame import from_arrow
 from skipstone.bindings.spark.session.session import parallelism, quiet, require_pyspark
 from skipstone.bindings.spark.session.types import as_spark, spark_schema
-from skipstone.bindings.spark.shards.shard_jobs import JUDGED, Judging, Listing, as_function
+from skipstone.bindings.spark.shards.shard_jobs import JUDGED, JudgeJob, ListJob, as_function
 from skipstone.bindings.spark.statistics.udf import predicate_of
 from skipstone.ir.errors import SkipstoneError, StatisticsError
 from skipstone.ir.outcome import Verdict
-from skipstone.kernels.index.descend import Found
+from skipstone.kernels.index.descend import SparseVerdicts
 from skipstone.kernels.run.pool import threads
 
 if TYPE_CHECKING:
@@ -155,10 +155,10 @@ def _judge_on_executors(
 ) -> ShardVerdicts:
     """Judge undecided shards on the executors; return their verdicts with the settled ones."""
     answer: Any = _shard_numbers(spark, len(todo), tasks).mapInArrow(
-        as_function(Judging(shards, p, tuple(todo))), spark_schema(JUDGED)
+        as_function(JudgeJob(shards, p, tuple(todo))), spark_schema(JUDGED)
     )
     found = answer.toArrow()
-    parts: list[Found | Verdict] = list(settled)
+    parts: list[SparseVerdicts | Verdict] = list(settled)
     unreadable: dict[str, StatisticsError] = {}
     for i, words, match, full, error in zip(*(c.to_pylist() for c in found.columns), strict=True):
         if error is None:
@@ -193,7 +193,7 @@ def _frame(
             return from_arrow(spark, shards.listed(found), schema)
     todo = tuple((i, v) for i, v in enumerate(settled) if v is not Verdict.NEVER)
     return _shard_numbers(spark, len(todo), tasks).mapInArrow(
-        as_function(Listing(shards, p, todo, on_error)), schema
+        as_function(ListJob(shards, p, todo, on_error)), schema
     )
 
 

@@ -24,7 +24,7 @@ from skipstone.bindings.statistics.statistics import Statistics
 from skipstone.ir.errors import StatisticsError
 from skipstone.ir.node import show_path
 from skipstone.ir.outcome import Verdict
-from skipstone.kernels.index.descend import Found
+from skipstone.kernels.index.descend import SparseVerdicts
 from skipstone.kernels.run.pool import set_threads
 
 Batches = Iterator[pa.RecordBatch]
@@ -44,7 +44,7 @@ JUDGED: Final = pa.schema(
 )
 
 
-def as_function(job: Packing | Judging | Listing) -> Callable[[Batches], Batches]:
+def as_function(job: PackJob | JudgeJob | ListJob) -> Callable[[Batches], Batches]:
     """Return a job as the plain function that PySpark requires."""
 
     def run(batches: Any) -> Any:
@@ -63,7 +63,7 @@ def own_cpus() -> None:
 
 
 @dataclass(frozen=True)
-class Packing:
+class PackJob:
     """Writes the statistics of a partition as shards.
 
     Each attempt writes under names of its own; the driver decides which files count.
@@ -137,7 +137,7 @@ def _pieces(batches: Batches, rows: int) -> Iterator[pa.Table]:
 
 
 @dataclass(frozen=True)
-class Judging:
+class JudgeJob:
     """Judges shards. The rows that arrive are indices into `todo`.
 
     Attributes:
@@ -173,7 +173,7 @@ class Judging:
 
 
 @dataclass(frozen=True)
-class Listing:
+class ListJob:
     """Lists the containers to keep. The rows that arrive are indices into `todo`.
 
     Attributes:
@@ -193,7 +193,7 @@ class Listing:
         """List the containers to keep of the shards whose indices arrive."""
         own_cpus()
 
-        def find(i: int) -> Found:
+        def find(i: int) -> SparseVerdicts:
             return self.predicate.find(self.shards.statistics(i))
 
         for batch in batches:

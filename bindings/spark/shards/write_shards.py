@@ -12,10 +12,17 @@ import pyarrow.fs as pafs
 
 from skipstone.bindings.shards.folder import ShardFolder
 from skipstone.bindings.shards.shards import Shards
-from skipstone.bindings.shards.write import ROWS, Written, check_rows, commit, forget, new_token
+from skipstone.bindings.shards.write import (
+    ROWS,
+    WrittenShard,
+    check_rows,
+    commit,
+    forget,
+    new_token,
+)
 from skipstone.bindings.spark.session.session import fold_of, functions_of, quiet, require_pyspark
 from skipstone.bindings.spark.session.types import as_arrow, spark_schema
-from skipstone.bindings.spark.shards.shard_jobs import WRITTEN, Packing, as_function
+from skipstone.bindings.spark.shards.shard_jobs import WRITTEN, PackJob, as_function
 from skipstone.bindings.spark.statistics.carry import exact_column, is_usable
 from skipstone.bindings.spark.statistics.locate import locate, statistics_columns
 from skipstone.bindings.spark.statistics.needed import Statistic, all_statistics
@@ -99,10 +106,10 @@ def write_shards(
         folder.make()
         by = (order_by,) if isinstance(order_by, str) else tuple(order_by or ())
         try:
-            job = Packing(folder, save, arrow, needed, about_schema, rows, by)
+            job = PackJob(folder, save, arrow, needed, about_schema, rows, by)
             answer: Any = frame.mapInArrow(as_function(job), spark_schema(WRITTEN))
             found = answer.toArrow().sort_by([("partition", "ascending"), ("piece", "ascending")])
-            written: list[Written] = [
+            written: list[WrittenShard] = [
                 pickle.loads(entry) for entry in found.column("written").to_pylist()
             ]
             commit(folder, save, arrow, written, about_schema)

@@ -19,7 +19,7 @@ import pyarrow as pa
 from skipstone.bindings.predicates.predicate import PruningPredicate
 from skipstone.bindings.spark.statistics.needed import MEMBERS, ROW_COUNT, Statistic
 from skipstone.bindings.spark.statistics.series import Carrier, read
-from skipstone.bindings.statistics.membership import Members
+from skipstone.bindings.statistics.membership import values_and_blooms_of
 from skipstone.bindings.statistics.statistics import Statistics
 from skipstone.ir.node import Path, columns_of
 from skipstone.ir.types import leaves_of
@@ -99,17 +99,12 @@ class Judge:
         extras: dict[Path, dict[str, pa.Array]] = {
             path: {s: found.pop(s) for s in MEMBERS if s in found} for path, found in given.items()
         }
-        members = (
-            Members(extras, {path: leaf.dtype for path, leaf in leaves_of(self.schema).items()})
-            if any(extras.values())
-            else None
-        )
         return Statistics(
             self.schema,
             n,
             {path: ColumnStatistics(**found) for path, found in given.items()},
             row_count=rows,
-            members=members,
+            members=values_and_blooms_of(extras, leaves_of(self.schema)),
         )
 
 

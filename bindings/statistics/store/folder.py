@@ -10,7 +10,7 @@ import warnings
 
 from skipstone.kernels import logs
 from skipstone.kernels.config import Config, config
-from skipstone.kernels.run.private import exposed
+from skipstone.kernels.run.private import why_exposed
 
 _warned: set[str] = set()
 
@@ -32,7 +32,7 @@ def cache_folder(*names: str) -> str | None:
     if folder is None:
         return None
     path = os.path.join(folder, *names)
-    reason = exposed(path)
+    reason = why_exposed(path)
     if reason is None:
         return path
     if reason not in _warned:

@@ -34,7 +34,7 @@ MAGIC: Final = b"SKIPSTN\n"
 # In version 1, counts that contradict bounds were not yet unknown; in 2, planes had other names.
 VERSION: Final = 3
 ALIGN: Final = 64
-IN_MEMORY: Final = 1 << 20  # bytes; a smaller file is read, a larger one is mapped
+MAX_READ_BYTES: Final = 1 << 20  # larger files are mapped into memory
 MAX_CONTAINERS: Final = 64 << 32  # the containers whose 64-bit words 32 bits can number
 # The start of the footer, its bytes, the bytes of the file, the version, 0.
 TAIL: Final = struct.Struct("<QQQII")
@@ -152,7 +152,7 @@ def open_file(path: str) -> OpenedFile:
 def _bytes_of(file: IO[bytes]) -> tuple[mmap.mmap | bytes, Descriptor | None]:
     """Return a file's bytes. A large file is mapped; its descriptor serves to detect changes."""
     size = os.fstat(file.fileno()).st_size
-    if size <= IN_MEMORY:
+    if size <= MAX_READ_BYTES:
         return file.read(), None
     descriptor = Descriptor(os.dup(file.fileno()))
     return mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ), descriptor

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 import pyarrow as pa
 
 from skipstone.bindings.statistics.coerce_inputs import KEYS, PACKED
-from skipstone.bindings.statistics.membership import members_of
+from skipstone.bindings.statistics.membership import values_and_blooms_of
 from skipstone.bindings.statistics.store.layout import MALFORMED, open_file, wrong
 from skipstone.bindings.statistics.store.lazy import LazyMapping
 from skipstone.bindings.statistics.store.packed import PackedReader
@@ -119,7 +119,7 @@ class _StatisticsReader(PackedReader):
                 )
             readers.setdefault(self.column_path(path), {})[key] = self.array_reader(section, 1, 0)
         extras = {path: LazyMapping(by_key, self.file.check) for path, by_key in readers.items()}
-        members = members_of(extras, self.leaves)
+        members = values_and_blooms_of(extras, self.leaves)
         if type(counts_parents) is not bool:
             raise wrong(self.path, f"counts_parents is {counts_parents!r}; expected true or false")
         out = Statistics(

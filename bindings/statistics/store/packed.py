@@ -223,7 +223,7 @@ class PackedReader(SectionReader):
             entry["starts"], "int64", entry["starts"][2], "the starts of blocks"
         )
         assert starts is not None and guard is not None
-        guard.touch()
+        guard.verify()
         starts = starts.copy()  # searches read the copy without checking the file
         guard.file.check()
         if len(starts) < 2 or starts[0] or starts[-1] != n or (starts[1:] <= starts[:-1]).any():

@@ -87,5 +87,5 @@ def read_table(
         return table
     except (pa.ArrowException, OSError, ValueError, NotImplementedError) as e:
         raise StatisticsError(
-            f"{path}: is not an Arrow stream ({describe_error(e)}); {way_out}"
+            f"{path}: the file is not an Arrow stream ({describe_error(e)}); {way_out}"
         ) from e

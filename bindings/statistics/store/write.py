@@ -288,7 +288,7 @@ class _Writer:
         assert index is not None
         order = None
         if index.order is not None:
-            index.touch()
+            index.verify_order()
             order = self.arrays("order", len(index.order), {"order": index.order}) | self.source(
                 "ordered", index.leaf, stats
             )

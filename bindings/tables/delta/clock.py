@@ -18,20 +18,20 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skipstone.bindings.tables.delta.generation import SHORT, Cell, Turn
+from skipstone.bindings.tables.delta.generation import SHORT, DatePart, Truncation
 from skipstone.bindings.tables.partition_values import is_zoned, partition_values
 from skipstone.ir import compute as pc
 from skipstone.ir.arrow import arrow_of, booleans_of, fill, int64_of, python_array
 from skipstone.ir.functions.dates import HOUR, STEPS, month_start, months, truncate_days
-from skipstone.ir.zones import DAY, FARTHEST, SETTLED
+from skipstone.ir.zones import DAY, MAX_OFFSET_MICROS, SETTLED
 from skipstone.kernels.pack.bounds import Given
 from skipstone.kernels.pack.columns import ColumnStatistics
 
 Ticks = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
-MAX_OFFSET: Final = FARTHEST.days * DAY + FARTHEST.seconds * 10**6  # of any zone, in microseconds
-MAX_YEAR: Final = 287_000  # of either sign: nearly all that int64 microseconds can count
+# The last year that is computed, and -287,000 is the first: int64 microseconds end soon after.
+MAX_YEAR: Final = 287_000
 MAX_DAYS: Final = MAX_YEAR * 365  # days before or after 1970
 MONTHS: Final = {"month": 1, "quarter": 3, "year": 12}
 MAX_LENGTH: Final = {
@@ -41,7 +41,7 @@ MAX_LENGTH: Final = {
     "quarter": 92 * DAY,
     "year": 366 * DAY,
 }
-TURN_UNITS: Final = ("month", "day", "hour")
+PART_UNITS: Final = ("month", "day", "hour")
 # Days that the clocks of some zone skipped, because islands moved across the date line. Spark takes
 # such a date for the next one. Source: the tz database, all versions (2021 moved the day of
 # Enderbury and Kiritimati).
@@ -76,7 +76,7 @@ class ClockInterval:
 
 
 def bounds_from_times(
-    arrow_type: pa.DataType, generated: Sequence[tuple[Cell | Turn, Given, pa.DataType]]
+    arrow_type: pa.DataType, generated: Sequence[tuple[Truncation | DatePart, Given, pa.DataType]]
 ) -> ColumnStatistics:
     """Bound a date or timestamp column by the partition values that were generated from it.
 
@@ -89,14 +89,14 @@ def bounds_from_times(
     n = len(generated[0][1])
     wall = axis = ClockInterval(np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, np.bool_))
     null, present = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
-    turns: dict[str, tuple[Ticks, Mask]] = {}
+    parts: dict[str, tuple[Ticks, Mask]] = {}
     for form, texts, own in generated:
         values, empty = partition_values(texts, own, "UTC")
         null |= np.asarray(empty)
         # An empty text may stand for NULL; no form gives it.
         present |= booleans_of(pc.and_(pc.is_valid(values), fill(pc.not_equal(texts, ""), False)))
-        if isinstance(form, Turn):
-            turns[form.unit] = _numbers(values)
+        if isinstance(form, DatePart):
+            parts[form.unit] = _numbers(values)
             continue
         start, known = _interval_starts(values, form)
         if pa.types.is_timestamp(own) and (zoned := np.asarray(is_zoned(texts))).any():
@@ -105,11 +105,13 @@ def bounds_from_times(
             else:
                 wall &= _with_skipped_day(_days_beginning_at(start, known & zoned, form.unit))
             known = known & ~zoned
-        cell = _unit_from(start, known, form.unit)
-        wall &= _with_skipped_day(cell) if form.zoned and pa.types.is_date32(arrow_type) else cell
-    for unit in TURN_UNITS:
-        if unit in turns:
-            wall &= _narrow_by_turn(wall, unit, *turns[unit])
+        interval = _unit_from(start, known, form.unit)
+        if form.zoned and pa.types.is_date32(arrow_type):
+            interval = _with_skipped_day(interval)
+        wall &= interval
+    for unit in PART_UNITS:
+        if unit in parts:
+            wall &= _narrow_by_part(wall, unit, *parts[unit])
     found = axis & _column_interval(wall, arrow_type)
     known = found.known & (found.start < found.stop) & ~null
     return ColumnStatistics(
@@ -141,7 +143,7 @@ def _within(values: Ticks, known: Mask, limit: int) -> tuple[Ticks, Mask]:
     return np.where(known, values, 0), known
 
 
-def _interval_starts(values: pa.ChunkedArray, form: Cell) -> tuple[Ticks, Mask]:
+def _interval_starts(values: pa.ChunkedArray, form: Truncation) -> tuple[Ticks, Mask]:
     """Return the starts of the intervals that dates, years, texts or timestamps name."""
     if form.pattern:
         coded = pc.dictionary_encode(values.combine_chunks())
@@ -159,9 +161,8 @@ def _interval_starts(values: pa.ChunkedArray, form: Cell) -> tuple[Ticks, Mask]:
 def _start_of_text(text: str, pattern: str) -> int | None:
     """Return the start, in microseconds since 1970, of the interval that a text names.
 
-    The text was made by `date_format` with this pattern.
-
-    Years before 1 and years of more than four digits have a sign.
+    The text was made by `date_format` with this pattern. Years before 1 and years of more than four
+    digits have a sign.
 
     Source: Spark 3 and later, `DateTimeFormatterHelper`, where `y` is the proleptic year, not the
     year of the era.
@@ -191,8 +192,8 @@ def _unit_from(start: Ticks, known: Mask, unit: str) -> ClockInterval:
     return ClockInterval(start, start + MAX_LENGTH[unit], known)
 
 
-def _narrow_by_turn(wall: ClockInterval, unit: str, numbers: Ticks, valid: Mask) -> ClockInterval:
-    """Narrow an interval by the number of a month, a day or an hour.
+def _narrow_by_part(wall: ClockInterval, unit: str, numbers: Ticks, valid: Mask) -> ClockInterval:
+    """Narrow an interval by a part of its dates: the number of a month, a day or an hour.
 
     A month is known where the interval lies in one year, a day where it lies in one month, and an
     hour where it lies in one day.
@@ -220,7 +221,7 @@ def _column_interval(wall: ClockInterval, arrow_type: pa.DataType) -> ClockInter
     """Return the column's values in an interval of its wall clock; an empty interval is unknown."""
     known = wall.known & (wall.start < wall.stop)
     if pa.types.is_timestamp(arrow_type):
-        far = 0 if arrow_type.tz is None else MAX_OFFSET
+        far = 0 if arrow_type.tz is None else MAX_OFFSET_MICROS
         return ClockInterval(wall.start - far, wall.stop + far, known)
     return ClockInterval(wall.start // DAY * DAY, -(-wall.stop // DAY) * DAY, known)
 
@@ -259,7 +260,7 @@ def _days_beginning_at(instant: Ticks, known: Mask, unit: str) -> ClockInterval:
     A day begins at midnight, or two hours later where clocks skipped midnight.
     """
     instant, known = _within(instant, known, MAX_DAYS * DAY)
-    earliest, latest = instant - MAX_OFFSET - 2 * HOUR, instant + MAX_OFFSET
+    earliest, latest = instant - MAX_OFFSET_MICROS - 2 * HOUR, instant + MAX_OFFSET_MICROS
     if unit in SHORT or unit == "day":
         return ClockInterval(-(-earliest // DAY) * DAY, latest // DAY * DAY + DAY, known)
     begin = truncate_days(latest // DAY, unit) * DAY

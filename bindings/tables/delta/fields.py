@@ -14,9 +14,10 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from skipstone.bindings.tables.char_columns import DECLARED, declared, with_char
+from skipstone.bindings.tables.char_columns import CHAR_KEY, declared, with_char
 from skipstone.ir.errors import SourceError
 from skipstone.ir.node import Path
+from skipstone.ir.types import COLLATIONS
 
 _PRIMITIVES: Final[Mapping[str, pa.DataType]] = {
     "string": pa.string(),
@@ -91,8 +92,12 @@ def fields_of(schema: Mapping[str, Any], partition_columns: list[str], mapped: b
         SourceError: two columns have one name, or a type is in no version of the protocol.
     """
     fields = schema["fields"]
-    if len({f["name"] for f in fields}) < len(fields):
-        raise SourceError("the Delta schema has two columns of one name; expected distinct names")
+    names = [f["name"] for f in fields]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise SourceError(
+            f"the Delta schema has two columns {twice!r:.100}; expected distinct names"
+        )
     physical = {f["name"]: physical_name(f, mapped) for f in fields}
     leaves = tuple(_leaves(fields, (), (), mapped))
     arrow = pa.schema([_field(f) for f in fields])
@@ -112,7 +117,6 @@ def fields_of(schema: Mapping[str, Any], partition_columns: list[str], mapped: b
     )
 
 
-COLLATIONS: Final = "__COLLATIONS"
 GENERATED: Final = "delta.generationExpression"
 
 
@@ -125,7 +129,9 @@ def physical_name(field: Mapping[str, Any], mapped: bool) -> str:
     name = (field.get("metadata") or {}).get("delta.columnMapping.physicalName") if mapped else None
     name = field["name"] if name is None else name
     if not isinstance(name, str):
-        raise SourceError(f"the column {field['name']!r:.100} has the physical name {name!r:.100}")
+        raise SourceError(
+            f"the column {field['name']!r:.100} has the physical name {name!r:.100}; expected text"
+        )
     return name
 
 
@@ -166,7 +172,7 @@ def _field(f: Mapping[str, Any]) -> pa.Field:
         return with_char(field, char)
     except ValueError as e:
         raise SourceError(
-            f"the Delta column {f['name']!r:.100} has the note {DECLARED}: {e}"
+            f"the Delta column {f['name']!r:.100} has the note {CHAR_KEY}: {e}"
         ) from e
 
 

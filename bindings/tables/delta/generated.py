@@ -22,11 +22,11 @@ from skipstone.bindings.tables.delta.clock import bounds_from_times
 from skipstone.bindings.tables.delta.columns import LogColumns, partition_raw
 from skipstone.bindings.tables.delta.fields import TableFields
 from skipstone.bindings.tables.delta.generation import (
-    Cell,
+    DatePart,
     GeneratedColumn,
     Same,
     Substring,
-    Turn,
+    Truncation,
     generated_columns,
 )
 from skipstone.ir import compute as pc
@@ -178,7 +178,7 @@ class GeneratedBounds(Mapping[Path, ColumnStatistics]):
         times = [
             (g.form, self._columns.texts(g.name), self._leaf_type((g.name,)))
             for g in columns
-            if isinstance(g.form, Cell | Turn)
+            if isinstance(g.form, Truncation | DatePart)
         ]
         if times:
             yield bounds_from_times(kind, times)
@@ -187,7 +187,7 @@ class GeneratedBounds(Mapping[Path, ColumnStatistics]):
             if isinstance(g.form, Substring):
                 yield bounds_from_substring(texts, g.form)
             elif isinstance(g.form, Same) and ty.from_arrow(kind) == ty.TIMESTAMP:
-                yield bounds_from_times(kind, [(Cell("microsecond"), texts, kind)])
+                yield bounds_from_times(kind, [(Truncation("microsecond"), texts, kind)])
             elif isinstance(g.form, Same):
                 yield bounds_from_same(texts, kind)
 

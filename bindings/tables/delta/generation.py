@@ -39,14 +39,14 @@ class Substring:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
-    """An interval of a clock, one unit long, that contains the source.
+class Truncation:
+    """The source truncated to a unit, as CAST AS DATE, `year`, `date_trunc` or `date_format` do.
 
-    A date, a year's number, an instant or a text of a pattern names it.
+    Its value names the interval of a clock, one unit long, that contains the source.
 
     Attributes:
         unit: The unit, such as "day".
-        pattern: The pattern of `date_format`, if a text names the interval.
+        pattern: The pattern of `date_format`, if the value is a text.
         zoned: True if the expression takes the time for an instant in the session's zone.
     """
 
@@ -56,13 +56,13 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
-    """The number of a month in its year, of a day in its month, or of an hour in its day."""
+class DatePart:
+    """A part of the source: the month of its year, the day of its month, or the hour of its day."""
 
     unit: str
 
 
-Form: TypeAlias = Same | Substring | Cell | Turn
+Form: TypeAlias = Same | Substring | Truncation | DatePart
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +110,9 @@ def _recognize(name: str, text: str, leaves: Mapping[Path, Leaf]) -> GeneratedCo
     try:
         n = parse(text)[0]
         form, result, x, zoned = _form(n)
-        if isinstance(form, Cell | Turn):
+        if isinstance(form, Truncation | DatePart):
             x, zoned = _strip_casts(x, zoned, whole_days=form.unit not in SHORT)
-            form = replace(form, zoned=zoned) if isinstance(form, Cell) else form
+            form = replace(form, zoned=zoned) if isinstance(form, Truncation) else form
         column = bind_scalar(x, leaves, Session())
     except (PredicateError, _UnknownForm):
         return None
@@ -129,14 +129,14 @@ def _recognize(name: str, text: str, leaves: Mapping[Path, Leaf]) -> GeneratedCo
     return GeneratedColumn(name, form, path) if fits else None
 
 
-def _bounds_source(form: Cell | Turn, dtype: DType, zoned: bool) -> bool:
+def _bounds_source(form: Truncation | DatePart, dtype: DType, zoned: bool) -> bool:
     """Return True if a form bounds a source of this type.
 
     It does not if the expression takes a wall-clock time for an instant, because the session's zone
     may skip that time.
     """
     if dtype == ty.DATE:
-        return isinstance(form, Cell) or not (zoned or form.unit == "hour")
+        return isinstance(form, Truncation) or not (zoned or form.unit == "hour")
     return dtype == ty.TIMESTAMP or (dtype == ty.TIMESTAMP_NTZ and not zoned)
 
 
@@ -158,23 +158,23 @@ def _form(n: Node) -> tuple[Form, Kind | None, Node, bool]:
         case Node(Op.COLUMN):
             return Same(), None, n, False
         case Node(Op.CAST, (x,), dtype=ty.DATE):
-            return Cell("day"), Kind.DATE, x, False
+            return Truncation("day"), Kind.DATE, x, False
         case Node(Op.CALL, (x,), "year"):
-            return Cell("year"), Kind.INT, x, False
+            return Truncation("year"), Kind.INT, x, False
         case Node(Op.CALL, (x,), "month" | "day" | "dayofmonth" | "hour"):
-            return Turn("day" if n.value == "dayofmonth" else str(n.value)), Kind.INT, x, False
+            return DatePart("day" if n.value == "dayofmonth" else str(n.value)), Kind.INT, x, False
         case Node(Op.CALL, (x, unit), "trunc") if (
             unit_name := UNITS.get(_text(unit).lower())
         ) in TRUNC:
-            return Cell(str(unit_name)), Kind.DATE, x, False
+            return Truncation(str(unit_name)), Kind.DATE, x, False
         case Node(Op.CALL, (unit, x), "date_trunc") if (
             unit_name := UNITS.get(_text(unit).lower())
         ) is not None:
-            return Cell(unit_name), Kind.TIMESTAMP, x, True
+            return Truncation(unit_name), Kind.TIMESTAMP, x, True
         case Node(Op.CALL, (x, pattern), "date_format") if (
             unit_name := PATTERNS.get(_text(pattern))
         ) is not None:
-            return Cell(unit_name, _text(pattern)), Kind.STRING, x, True
+            return Truncation(unit_name, _text(pattern)), Kind.STRING, x, True
         case Node(Op.CALL, (x, at), "substring" | "substr"):
             return Substring(_integer(at), None), None, x, False
         case Node(Op.CALL, (x, at, count), "substring" | "substr"):

@@ -7,7 +7,7 @@ hint and a listing gives the same answer, so it is not read.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -82,6 +82,38 @@ def segment(names: Iterable[str], version: int, log: str, after: int | None = No
         >>> segment(names, 3, "_delta_log").parts
         ('00000000000000000002.checkpoint.parquet',)
     """
+    commits, checkpoints = _commits_and_checkpoints(names, version)
+    if after is not None:
+        starts = [after]
+    else:
+        starts = [*sorted((c for c in checkpoints if c <= version), reverse=True), -1]
+    for start in starts:
+        chosen, end = _without_gaps(commits, start + 1, version)
+        if end > version:
+            # Any checkpoint of a version will do; `min` makes the choice repeatable.
+            parts_of = min(checkpoints[start]) if after is None and start >= 0 else ()
+            return Segment(version, start, parts_of, tuple(chosen))
+    missing = _without_gaps(commits, starts[0] + 1, version)[1]
+    base = f"the checkpoint of version {starts[0]}" if starts[0] >= 0 else "the beginning"
+    raise SourceError(
+        f"{log} lacks the commit of version {missing}; version {version} needs every commit after "
+        f"{base}, or a newer complete checkpoint"
+    )
+
+
+def _commits_and_checkpoints(
+    names: Iterable[str], version: int
+) -> tuple[dict[int, Commits], dict[int, list[tuple[str, ...]]]]:
+    """Return the files of commits and of complete checkpoints.
+
+    Args:
+        names: The files in the log's folder.
+        version: Compactions beyond this version are left out.
+
+    Returns:
+        By first version, the file that holds most commits; and by version, the names of the files
+        of each checkpoint.
+    """
     commits: dict[int, Commits] = {}
     compacted: dict[int, Commits] = {}
     checkpoints: dict[int, list[tuple[str, ...]]] = {}
@@ -108,27 +140,16 @@ def segment(names: Iterable[str], version: int, log: str, after: int | None = No
             checkpoints.setdefault(at, []).append(
                 tuple(found_parts[i] for i in range(1, count + 1))
             )
-    if after is not None:
-        starts = [after]
-    else:
-        starts = [*sorted((c for c in checkpoints if c <= version), reverse=True), -1]
-    missing = version
-    for start in starts:
-        chosen: list[Commits] = []
-        at = start + 1
-        while at <= version:
-            next_file = compacted.get(at) or commits.get(at)
-            if next_file is None:
-                break
-            chosen.append(next_file)
-            at = next_file.last + 1
-        if at > version:
-            # Any checkpoint of a version will do; `min` makes the choice repeatable.
-            parts_of = min(checkpoints[start]) if after is None and start >= 0 else ()
-            return Segment(version, start, parts_of, tuple(chosen))
-        missing = at
-    base = f"the checkpoint of version {starts[0]}" if starts[0] >= 0 else "the beginning"
-    raise SourceError(
-        f"{log} lacks the commit of version {missing}; version {version} needs every commit after "
-        f"{base}, or a newer complete checkpoint"
-    )
+    return {**commits, **compacted}, checkpoints
+
+
+def _without_gaps(
+    commits: Mapping[int, Commits], first: int, version: int
+) -> tuple[list[Commits], int]:
+    """Return the files from one version up to another, and the first version that none holds."""
+    out: list[Commits] = []
+    at = first
+    while at <= version and at in commits:
+        out.append(commits[at])
+        at = commits[at].last + 1
+    return out, at

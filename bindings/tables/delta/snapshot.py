@@ -36,7 +36,7 @@ FEATURES: Final = frozenset(
     | {"variantType", "variantType-preview", "variantShredding-preview"}
 )  # fmt: skip
 
-MAX_READER_VERSION: Final = 3  # of the protocol
+MAX_READER_VERSION: Final = 3  # the newest version of the protocol
 
 FILE_COLUMNS: Final = tuple(name for name in COLUMNS if name != "stats")
 

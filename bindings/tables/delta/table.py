@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from skipstone.bindings.location import is_unity
 from skipstone.bindings.plans.plan import Plan, plan_table
-from skipstone.bindings.plans.records import opened
+from skipstone.bindings.plans.records import log_opened
 from skipstone.bindings.statistics.statistics import Statistics
 from skipstone.bindings.tables.delta import disk
 from skipstone.bindings.tables.delta.cache import cached_table, discard
@@ -185,4 +185,4 @@ def scan_delta(
             return disk.save(table, location)
         return table
 
-    return opened(cached_table(request, read), "delta", source)
+    return log_opened(cached_table(request, read), "delta", source)

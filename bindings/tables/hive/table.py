@@ -22,7 +22,7 @@ from skipstone.bindings.location import (
     shown,
 )
 from skipstone.bindings.plans.plan import Plan, plan_table
-from skipstone.bindings.plans.records import opened
+from skipstone.bindings.plans.records import log_opened
 from skipstone.bindings.plans.work import Meter, Work
 from skipstone.bindings.predicates.predicate import PruningPredicate
 from skipstone.bindings.statistics.statistics import Statistics
@@ -321,4 +321,4 @@ def scan_hive(
         root, fs, named, meter, summaries=use_metadata, keep=on_error == "keep",
         beside=tree.names,
     )  # fmt: skip
-    return opened(HiveTable(tree, cache, partitions, schema, meter, listed), "hive", source)
+    return log_opened(HiveTable(tree, cache, partitions, schema, meter, listed), "hive", source)

@@ -195,7 +195,7 @@ class Tree:
         for deeper, _ in files.folders:
             if "=" in deeper.removeprefix(path):
                 raise SourceError(
-                    f"{deeper}: has more partition columns than "
+                    f"{deeper}: the folder has more partition columns than "
                     f"{', '.join(self.columns) or 'none'}; expected files at one depth below "
                     f"{self.root}: move it"
                 )

@@ -35,7 +35,7 @@ class Summary:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedManifest:
     """An entry of a manifest list, named as pyiceberg's `ManifestFile`; unknown counts are None."""
 
     manifest_path: str
@@ -58,7 +58,8 @@ def read_list(path: str, storage: Any) -> Sequence[Any]:
         storage: pyiceberg's FileIO.
 
     Returns:
-        The manifests in the list's order: `Listed`, or pyiceberg's objects with the same names.
+        The manifests in the list's order: `ListedManifest`, or pyiceberg's objects, which have the
+        same attributes.
 
     Raises:
         SourceError: the list is missing or damaged.
@@ -87,7 +88,7 @@ def decode(data: bytes) -> Sequence[Any]:
         return fallback.manifest_list(data, e)
 
 
-def _listed(found: Records) -> list[Listed]:
+def _listed(found: Records) -> list[ListedManifest]:
     n = len(found)
 
     def numbers(number: int, missing: int | None) -> list[Any]:
@@ -122,7 +123,7 @@ def _listed(found: Records) -> list[Listed]:
         _summaries(found),
         strict=True,
     )
-    return [Listed(*row) for row in rows]
+    return [ListedManifest(*row) for row in rows]
 
 
 def _summaries(found: Records) -> list[Sequence[Summary] | None]:

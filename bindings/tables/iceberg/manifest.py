@@ -287,7 +287,7 @@ def read_manifests(listed: Sequence[Any], storage: Any, meter: Meter) -> list[Ma
     """Read the manifests of a manifest list's entries, in parallel, or take them from the cache.
 
     Args:
-        listed: The entries: `Listed` (listing.py).
+        listed: The entries: `ListedManifest` (listing.py).
         storage: pyiceberg's FileIO.
         meter: Counts the manifests that are read.
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from skipstone.bindings.location import options_of, path_text, shown
 from skipstone.bindings.plans.plan import Plan, plan_table
-from skipstone.bindings.plans.records import opened
+from skipstone.bindings.plans.records import log_opened
 from skipstone.bindings.plans.table_protocol import DataSize
 from skipstone.bindings.plans.work import Meter, Work
 from skipstone.bindings.statistics.statistics import Statistics
@@ -362,7 +362,7 @@ def scan_iceberg(
         )
     if snapshot_id is None:
         found = IcebergTable(table, table.current_snapshot(), table.schema())
-        return opened(found, "iceberg", source)
+        return log_opened(found, "iceberg", source)
     snapshot = table.snapshot_by_id(snapshot_id)
     if snapshot is None:
         known = ", ".join(str(s.snapshot_id) for s in table.metadata.snapshots[-8:]) or "none"
@@ -371,4 +371,4 @@ def scan_iceberg(
         )
     schemas = table.schemas()
     found = IcebergTable(table, snapshot, schemas.get(snapshot.schema_id, table.schema()))
-    return opened(found, "iceberg", source)
+    return log_opened(found, "iceberg", source)

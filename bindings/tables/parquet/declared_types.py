@@ -17,14 +17,14 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from skipstone.bindings.tables.char_columns import declared, with_char
+from skipstone.bindings.tables.char_columns import CHAR_KEY, declared, with_char
 from skipstone.ir.node import Path
 from skipstone.ir.rows import FILTER_ELSEWHERE
-from skipstone.ir.types import NOTE
+from skipstone.ir.types import COLLATIONS, NOTE
 
 SCHEMA: Final = b"org.apache.spark.sql.parquet.row.metadata"
 FIELD: Final = b"skipstone.spark.field"  # the column as Spark describes it, JSON
-COLLATIONS, CHAR, DEFAULT = "__COLLATIONS", "__CHAR_VARCHAR_TYPE_STRING", "EXISTS_DEFAULT"
+DEFAULT: Final = "EXISTS_DEFAULT"
 # Types that Parquet's own annotations express as well.
 PLAIN: Final = frozenset({
     "boolean", "byte", "short", "integer", "long", "float", "double", "string", "binary", "date",
@@ -122,11 +122,11 @@ def _metadata_note(field: Mapping[str, Any]) -> str:
     if collations := metadata.get(COLLATIONS):
         names = sorted({str(c).rpartition(".")[2] for c in dict(collations).values()})
         return f"STRING COLLATE {', '.join(names)}"
-    if "char(" in (kind := str(metadata.get(CHAR, "")).lower()).replace("varchar(", ""):
+    if "char(" in (kind := str(metadata.get(CHAR_KEY, "")).lower()).replace("varchar(", ""):
         return kind.upper()
     if DEFAULT in metadata:
         return f"a column that reads as {metadata[DEFAULT]} where a file lacks it"
-    unknown = [k for k in metadata if k.startswith("__") and k not in (CHAR, *HARMLESS)]
+    unknown = [k for k in metadata if k.startswith("__") and k not in (CHAR_KEY, *HARMLESS)]
     return f"a column with the note {unknown[0]}" if unknown else ""
 
 

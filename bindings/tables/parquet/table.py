@@ -19,7 +19,7 @@ from skipstone.bindings.location import (
     resolve,
 )
 from skipstone.bindings.plans.plan import Plan, plan_table
-from skipstone.bindings.plans.records import opened
+from skipstone.bindings.plans.records import log_opened
 from skipstone.bindings.plans.table_protocol import CompleteTable, DatasetFile, DataSize
 from skipstone.bindings.plans.work import Meter, Work
 from skipstone.bindings.progress import FooterProgress, reporting
@@ -363,4 +363,4 @@ def scan_parquet(
             keep=on_error == "keep", beside=found.beside,
         )  # fmt: skip
         table = ParquetTable(found.files, cache, partitions, listed, progress=footer_progress)
-    return opened(table, "parquet", source)
+    return log_opened(table, "parquet", source)

@@ -8,7 +8,7 @@ import pytest
 
 from skipstone.ir.types import Kind, from_arrow
 from skipstone.kernels.gpu import cuda_tools, gpu
-from skipstone.kernels.gpu.device_arrays import foreign_of
+from skipstone.kernels.gpu.device_arrays import external_array_of
 from skipstone.kernels.gpu.device_bounds import device_lanes
 from skipstone.kernels.pack.columns import ColumnStatistics, pack_column
 from tests.support.cuda.arrays import FIXED, ArrowDevice, interface
@@ -98,7 +98,7 @@ def test_bounds_are_mended_as_on_the_host(arrow, where):
         }
         where.compile([*checks, cuda_tools.replace_unknown_text(dtype.lane_type)])
     for way in ways:
-        f = [foreign_of(way(a), "x", where) for a in (low, high)]
+        f = [external_array_of(way(a), "x", where) for a in (low, high)]
         assert all(one.suits(dtype) for one in f)
         there = [
             None if lanes is None else where.download(lanes)

@@ -122,7 +122,7 @@ def test_other_columns_of_the_same_name_are_not_judged(tmp_path):
     def change(head, files):
         head[2]["fields"][0]["id"] = 7
 
-    with pytest.raises(UnjudgedFiles, match="x is another one"):
+    with pytest.raises(UnjudgedFiles, match="x has another field id"):
         of_iceberg(str(tmp_path), change)
 
 

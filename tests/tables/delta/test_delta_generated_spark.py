@@ -12,10 +12,10 @@ import pytest
 
 from skipstone.bindings.tables.delta.clock import SKIPPED_DAYS, bounds_from_times
 from skipstone.bindings.tables.delta.fields import fields_of
-from skipstone.bindings.tables.delta.generation import Cell, Same, generated_columns
+from skipstone.bindings.tables.delta.generation import Same, Truncation, generated_columns
 from tests.support.tables.generated_columns import DATE, FORMS, STAMP, WALL, described
 
-TURNS = {
+CLOCK_CHANGES = {
     "Australia/Lord_Howe": ("2023-04-01T15", "2023-09-30T15"),
     "America/Sao_Paulo": ("2018-11-04T03", "2018-02-18T02"),
     "Pacific/Apia": ("2011-12-30T10",),
@@ -38,7 +38,8 @@ FAR_AWAY = (
 def around(zone):
     """Return times around clock changes, ends of years and months, and times in far years."""
     turns = [
-        np.datetime64(t, "us") for t in (*TURNS[zone], "2024-01-01", "2024-03-01", "1970-01-01")
+        np.datetime64(t, "us")
+        for t in (*CLOCK_CHANGES[zone], "2024-01-01", "2024-03-01", "1970-01-01")
     ]
     steps = [
         np.timedelta64(int(h * 3_600_000_000) + d, "us")
@@ -59,7 +60,7 @@ SOURCES = {
 }
 
 
-@pytest.mark.parametrize("zone", TURNS)
+@pytest.mark.parametrize("zone", CLOCK_CHANGES)
 def test_generated_values_bound_their_times(zone, spark):
     """Instants from date_trunc are written in UTC, or as the writer's clock shows them."""
     spark.conf.set("spark.sql.session.timeZone", zone)
@@ -114,11 +115,15 @@ def bounded(schema, kind, texts, at, zone):
     fields = fields_of(schema, list(texts), False)
     forms = {g.name: g.form for g in generated_columns(fields)}
     assert list(forms) == list(texts)
-    cells = [
-        (Cell("microsecond") if form == Same() else form, texts[n], fields.schema.field(n).type)
+    columns = [
+        (
+            Truncation("microsecond") if form == Same() else form,
+            texts[n],
+            fields.schema.field(n).type,
+        )
         for n, form in forms.items()
     ]
-    raw = bounds_from_times(kind, cells)
+    raw = bounds_from_times(kind, columns)
     low, high = (
         np.asarray(b.cast(pa.int32()).cast(pa.int64()) if kind == DATE else b.cast(pa.int64()))
         for b in (raw.min.fill_null(0), raw.max.fill_null(0))
@@ -139,7 +144,7 @@ def bounded(schema, kind, texts, at, zone):
     usual = (at > -20_000 * (1 if kind == DATE else 86_400_000_000)) & (
         at < 60_000 * (1 if kind == DATE else 86_400_000_000)
     )
-    direct = any(isinstance(form, Cell | Same) for form in forms.values())
+    direct = any(isinstance(form, Truncation | Same) for form in forms.values())
     assert known[usual].all() or not direct
     assert set(raw.null_count.to_pylist()) <= {0, None}
 

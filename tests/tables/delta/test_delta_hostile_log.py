@@ -109,7 +109,7 @@ def test_settings_may_stand_anywhere_in_a_line(tmp_path):
             '{"metaData":{"schemaString":'
             + json.dumps(json.dumps(delta_schema("x INT, x INT")))
             + "}}\n",
-            "two columns of one name",
+            "two columns 'x'; expected distinct names",
         ),
         ("{" + '"a":{' * 100_000 + "\n", "JSON"),
     ],

@@ -15,6 +15,7 @@ import pytest
 import skipstone as ss
 from skipstone.bindings.tables.delta import cache, snapshot
 from skipstone.bindings.tables.delta.log import version_at
+from skipstone.bindings.tables.delta.segment import segment
 from tests.support.tables.delta_log import (
     Log,
     Written,
@@ -232,6 +233,12 @@ def test_a_damaged_log_is_an_error_that_names_it(tmp_path, damage, message):
     damage(log)
     with pytest.raises(ss.SourceError, match=message):
         ss.scan_delta(log.folder)
+
+
+def test_a_missing_commit_after_a_checkpoint_is_named():
+    names = [f"{5:020}.checkpoint.parquet", *(f"{v:020}.json" for v in (5, 6, 8))]
+    with pytest.raises(ss.SourceError, match=r"lacks the commit of version 7; .* of version 5"):
+        segment(names, 8, "t/_delta_log")
 
 
 def test_no_table(tmp_path):

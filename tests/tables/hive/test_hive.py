@@ -224,7 +224,7 @@ def test_a_table_sees_one_state_of_a_file(tmp_path):
     write(path, {"x": list(range(100))})
     with pytest.raises(
         ss.SourceError,
-        match=r"a\.parquet: was \d+ bytes when it was planned, and is \d+; scan the table again",
+        match=r"a\.parquet: the file had \d+ bytes when it was planned, and has \d+ now; ",
     ):
         plan.to_arrow()
 

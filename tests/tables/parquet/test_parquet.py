@@ -217,7 +217,9 @@ def test_file_gone_after_planning(tmp_path):
     pq.write_table(pa.table({"x": [1]}), tmp_path / "t.parquet")
     plan = ss.scan_parquet(tmp_path).plan()
     (tmp_path / "t.parquet").unlink()
-    with pytest.raises(ss.StaleFile, match=r"t\.parquet: was removed after it was planned"):
+    with pytest.raises(
+        ss.StaleFile, match=r"t\.parquet: the file was removed after it was planned"
+    ):
         plan.to_arrow()
 
 
