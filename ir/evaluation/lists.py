@@ -76,7 +76,7 @@ class _Lists:
 
     def rows_of(self, at: Ints) -> Ints:
         """Return the rows of items, given by their positions."""
-        if len(at) * FEW < len(self.valid):
+        if len(at) * ITEMS_PER_LOOKUP < len(self.parts[0]):
             return np.searchsorted(self.stops, at, side="right")
         return np.repeat(np.arange(len(self.valid)), self.stops - self.starts)[at]
 
