@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Result = TypeVar("Result")
 BATCH_ROWS: Final = 1 << 16
-GROUP_BYTES: Final = 1 << 26  # of tasks that are read together
-MOST_FILES: Final = 256  # that are read together
+# The most bytes, and the most files, that are read together.
+GROUP_BYTES: Final = 1 << 26
+MAX_FILES: Final = 256
 # The first Julian day, in microseconds since 1970. Spark writes earlier days as negative numbers,
 # and also days that are so late that their number overflows. Arrow misreads both; it always reads
 # the late ones as days before the first.
@@ -108,10 +109,10 @@ def files_at_once() -> int:
 
         limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     except (ImportError, OSError):
-        return MOST_FILES
+        return MAX_FILES
     if limit == resource.RLIM_INFINITY:
-        return MOST_FILES
-    return max(1, min(MOST_FILES, limit // (4 * (threads() + 1))))
+        return MAX_FILES
+    return max(1, min(MAX_FILES, limit // (4 * (threads() + 1))))
 
 
 def together(sized: Iterable[tuple[T, float]], limit: float) -> Iterator[list[T]]:

@@ -15,6 +15,7 @@ from skipstone.ir.errors import SourceError, clip
 
 # What Delta and Iceberg call the parts of lists and maps -> Arrow's attribute with their type.
 PARTS: Final = {"element": "value_type", "key": "key_type", "value": "item_type"}
+FIELD_ID: Final = b"PARQUET:field_id"  # pyarrow's key of a Parquet column's id
 
 
 def file_names(schema: pa.Schema, fields: list[pa.Field], path: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""A thread-safe memory of recently used values, bounded by their bytes."""
+"""A thread-safe LRU cache, bounded by bytes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ V = TypeVar("V")
 
 
 class Recent(Generic[K, V]):
-    """Values by key, as many of the most recently used ones as fit.
+    """An LRU cache of as many values as fit into a number of bytes.
 
     Args:
         max_bytes: The largest sum of their sizes.

@@ -74,9 +74,9 @@ class Target:
             yield from self.asks(path, random.Random(1), path == self.summary[0])
 
     def mutant(self, r, undo):
-        # Plain Python reads small footers unless SMALL is 0; the compiled loop reads large ones.
-        undo.callback(setattr, footers, "SMALL", footers.SMALL)
-        footers.SMALL = r.choice((0, footers.SMALL))
+        # Plain Python reads small footers, unless COMPILE_BYTES is 0.
+        undo.callback(setattr, footers, "COMPILE_BYTES", footers.COMPILE_BYTES)
+        footers.COMPILE_BYTES = r.choice((0, footers.COMPILE_BYTES))
         summed = r.random() < 0.15
         path, data = self.summary if summed else r.choice(self.files)
         at = len(data) - 8 - struct.unpack("<I", data[-8:-4])[0]

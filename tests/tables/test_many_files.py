@@ -12,7 +12,7 @@ import skipstone as ss
 from skipstone.bindings.tables import read
 from skipstone.bindings.tables.delta.read_files import FileReader
 from skipstone.bindings.tables.parquet import read_groups
-from skipstone.bindings.tables.read import MOST_FILES, files_at_once
+from skipstone.bindings.tables.read import MAX_FILES, files_at_once
 from tests.support.tables.pages import compile_loops
 
 FILES = 120
@@ -81,7 +81,7 @@ def test_zeros_of_partitions_keep_their_sign(where, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("limit", "threads", "files"), [(1024, 3, 64), (64, 1, 8), (8, 63, 1), (1 << 20, 3, MOST_FILES)]
+    ("limit", "threads", "files"), [(1024, 3, 64), (64, 1, 8), (8, 63, 1), (1 << 20, 3, MAX_FILES)]
 )
 def test_how_many_files_are_open_at_once(limit, threads, files, monkeypatch):
     resource = pytest.importorskip("resource")
@@ -92,7 +92,7 @@ def test_how_many_files_are_open_at_once(limit, threads, files, monkeypatch):
 
 def test_systems_without_a_limit(monkeypatch):
     monkeypatch.setitem(sys.modules, "resource", None)
-    assert files_at_once() == MOST_FILES
+    assert files_at_once() == MAX_FILES
 
 
 @pytest.mark.parametrize("where", [None, "k % 3 = 1", "k < 100", "f > 5", "extra IS NULL"])

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -39,7 +39,7 @@ from skipstone.bindings.tables.read import (
     read_files_in_order,
 )
 from skipstone.bindings.tables.row_ranges import RowRanges
-from skipstone.bindings.tables.table_columns import PARTS, variants, with_parts
+from skipstone.bindings.tables.table_columns import FIELD_ID, PARTS, variants, with_parts
 from skipstone.ir import compute as pc
 from skipstone.ir.arrow import arrow_of, python_array
 from skipstone.ir.errors import SourceError, clip, describe_error
@@ -49,8 +49,6 @@ if TYPE_CHECKING:
     from skipstone.bindings.plans.pages import FilePages
     from skipstone.bindings.plans.plan import Plan
     from skipstone.bindings.tables.delta.table import DeltaTable
-
-FIELD_ID: Final = b"PARQUET:field_id"
 
 
 @dataclass(frozen=True, slots=True)

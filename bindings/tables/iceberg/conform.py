@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 
 from skipstone.bindings.tables.iceberg.fields import arrow_of
 from skipstone.bindings.tables.parquet.pages.read_pages import MatchedColumns
-from skipstone.bindings.tables.table_columns import PARTS, variants, with_parts
+from skipstone.bindings.tables.table_columns import FIELD_ID, PARTS, variants, with_parts
 from skipstone.ir import compute as pc
 from skipstone.ir.arrow import repeated
-
-FIELD_ID: Final = b"PARQUET:field_id"
 
 
 def conform(

@@ -9,8 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from skipstone.bindings.plans.table_protocol import DatasetFile
-from skipstone.bindings.tables.iceberg.conform import FIELD_ID, default_of
+from skipstone.bindings.tables.iceberg.conform import default_of
 from skipstone.bindings.tables.parquet.heads import schema_of
+from skipstone.bindings.tables.table_columns import FIELD_ID
 from skipstone.ir.errors import SourceError, describe_error
 
 if TYPE_CHECKING:

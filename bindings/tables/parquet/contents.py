@@ -19,7 +19,7 @@ from skipstone.bindings.tables.files import UNKNOWN, Files, Ints
 from skipstone.bindings.tables.identity import identity_of
 from skipstone.bindings.tables.parquet.blooms import FileBlooms
 from skipstone.bindings.tables.parquet.file_schemas import common_schema
-from skipstone.bindings.tables.parquet.footer import IN_MEMORY
+from skipstone.bindings.tables.parquet.footer import MEMORY_PER_BYTE
 from skipstone.bindings.tables.parquet.footer_cache import FooterCache
 from skipstone.bindings.tables.parquet.footer_groups import FooterPart
 from skipstone.bindings.tables.parquet.footers import FooterMap
@@ -80,7 +80,7 @@ class Contents:
         self.footers = FooterMap(footers)
         blocks = {id(f.block): f.block for f in footers}.values()
         nbytes = sum(block.nbytes for block in blocks)
-        self.nbytes = GROUP_BYTES * len(self.groups) + IN_MEMORY * nbytes
+        self.nbytes = GROUP_BYTES * len(self.groups) + MEMORY_PER_BYTE * nbytes
         self._statistics: dict[str, tuple[Statistics, FileBlooms]] = {}
 
     def statistics_in(self, timezone: str, cache: FooterCache) -> Statistics:

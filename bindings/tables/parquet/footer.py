@@ -36,12 +36,13 @@ FIRST_FETCH, LOCAL_FETCH = 1 << 16, 1 << 13
 MAX_LAYOUT: Final = 1 << 26  # bytes; longer footers are left to pyarrow
 SMALL_FOOTER: Final = 1 << 14  # bytes, below which several footers are searched for pages together
 # Total bytes of footers in a process that Python searches for pages before a loop takes over: up to
-# `NO_LOOP_BYTES` no loop is loaded from disk, up to `FEW` none is compiled. 1 KB takes 0.2 ms.
-NO_LOOP_BYTES, FEW, MAX_PYTHON = 1 << 16, 1 << 19, 1 << 20
+# `LOAD_BYTES` no loop is loaded from disk, up to `COMPILE_BYTES` none is compiled. Python takes
+# 0.2 ms for 1 KB.
+LOAD_BYTES, COMPILE_BYTES, MAX_PYTHON = 1 << 16, 1 << 19, 1 << 20
 _read_by_python = 0
-# Bytes of a parsed footer: some, and so many for each byte of its data, most of them for the slots
-# of its column chunks; and those of all footers that are kept for the next reader.
-KEPT_BYTES, IN_MEMORY, MAX_KEPT = 1 << 12, 4, 1 << 24
+# Memory of a parsed footer: `KEPT_BYTES`, and `MEMORY_PER_BYTE` for each byte of its data, mostly
+# for the slots of its column chunks; and of all footers that are kept for the next reader.
+KEPT_BYTES, MEMORY_PER_BYTE, MAX_KEPT = 1 << 12, 4, 1 << 24
 _recent: Final = Recent[FileIdentity, "ParsedFooter"](MAX_KEPT)
 READ_ERRORS: Final = (OSError, pa.ArrowException, ValueError)  # how pyarrow refuses a footer
 # Parquet's types by number.
@@ -133,10 +134,10 @@ class ParsedFooter:
         if (
             page_layout.is_compiled()
             or (
-                (_read_by_python > NO_LOOP_BYTES or "llvmlite.binding" in sys.modules)
+                (_read_by_python > LOAD_BYTES or "llvmlite.binding" in sys.modules)
                 and page_layout.load_from_disk()
             )
-            or (_read_by_python > FEW and page_layout.compiled_or_start())
+            or (_read_by_python > COMPILE_BYTES and page_layout.compiled_or_start())
         ):
             return self._slots_of_pages()
         if _read_by_python > MAX_PYTHON:
@@ -318,7 +319,7 @@ def footer_of(ranges: Ranges, heads: Heads) -> ParsedFooter:
     if found is None:
         found, _ = read_footer(ranges.source, heads, ranges=ranges)
         if identity is not None:
-            _recent.put(identity, found, KEPT_BYTES + IN_MEMORY * len(found.data))
+            _recent.put(identity, found, KEPT_BYTES + MEMORY_PER_BYTE * len(found.data))
     return found
 
 

@@ -45,10 +45,10 @@ FETCH_THREADS: Final = 25
 # Storage is slow if a footer takes this many seconds, averaged over a batch of this many files.
 # With many threads a file in memory takes three times as long, because they wait for the GIL.
 SLOW_SECONDS, BATCH_FILES = 0.001, 16
-# Bytes of footers. Below NO_LOOP_BYTES no loop is loaded from disk, which takes 50 ms. Below SMALL
-# none is compiled, as Numba alone takes 0.4 s to import. At LARGE, Python would take more than a
-# second.
-NO_LOOP_BYTES, SMALL, LARGE = 1 << 16, 1 << 20, 1 << 22
+# Bytes of footers. Below `LOAD_BYTES` no loop is loaded from disk, which takes 50 ms. Below
+# `COMPILE_BYTES` none is compiled, as Numba alone takes 0.4 s to import. From `WAIT_BYTES` on, the
+# loop is waited for: Python would take more than a second.
+LOAD_BYTES, COMPILE_BYTES, WAIT_BYTES = 1 << 16, 1 << 20, 1 << 22
 GROUP: Final = 8  # full blocks that are parsed together, by all threads
 OPEN_BLOCKS: Final = 4  # left open, so that plans of small tables decompress nothing; 2 MB each
 _asked = 0  # bytes that Python has read, or could have
@@ -187,9 +187,9 @@ def is_worth_loop(nbytes: int) -> bool:
     global _asked
     _asked += nbytes
     return nbytes > 0 and (
-        nbytes >= LARGE
-        or (_asked >= NO_LOOP_BYTES and load_from_disk())
-        or (_asked >= SMALL and compiled_or_start())
+        nbytes >= WAIT_BYTES
+        or (_asked >= LOAD_BYTES and load_from_disk())
+        or (_asked >= COMPILE_BYTES and compiled_or_start())
     )
 
 
@@ -240,7 +240,7 @@ class _Reading:
     def _end_block(self, footers: Sequence[bytes | Exception]) -> None:
         """Add a full block, which stays open until it is parsed, or closed by the next group."""
         self._blocks.append(FooterBlock(footers))
-        if not is_compiled() and self._size * len(self._files) // self._done >= LARGE:
+        if not is_compiled() and self._size * len(self._files) // self._done >= WAIT_BYTES:
             load()
         if len(self._blocks) % GROUP == 0:
             group = self._blocks[-GROUP:]
@@ -272,11 +272,11 @@ class _Reading:
             SourceError: a footer cannot be read, and such files are not kept.
         """
         unparsed = [block for block in self._blocks if not block.is_parsed]
-        if self._size >= SMALL:
+        if self._size >= COMPILE_BYTES:
             compiled_or_start()
         # They wait for the loop only if Python would take long.
         nbytes = sum(block.nbytes for block in unparsed)
-        loop = is_compiled() or nbytes >= LARGE or (nbytes >= NO_LOOP_BYTES and load_from_disk())
+        loop = is_compiled() or nbytes >= WAIT_BYTES or (nbytes >= LOAD_BYTES and load_from_disk())
         self._parse(unparsed, loop=loop)
         first = 0
         for block in self._blocks:

@@ -19,7 +19,7 @@ from skipstone.bindings.plans.work import Meter
 from skipstone.bindings.tables.files import Files
 from skipstone.bindings.tables.parquet.footer import READ_ERRORS, ParsedFooter, read_footer
 from skipstone.bindings.tables.parquet.footer_blocks import FooterBlock
-from skipstone.bindings.tables.parquet.footers import LARGE, Footer
+from skipstone.bindings.tables.parquet.footers import WAIT_BYTES, Footer
 
 MAGIC_BYTES: Final = 4  # before the first row group
 MIN_FOOTER_BYTES: Final = 12  # after the last row group: the shortest footer
@@ -95,7 +95,7 @@ def read_metadata_file(
         meter: Counts what is read.
     """
     parsed = None if time is None else _read(path, filesystem, meter)
-    if parsed is not None and len(parsed.data) >= LARGE:
+    if parsed is not None and len(parsed.data) >= WAIT_BYTES:
         parsed.lay_out()
     metadata = None if parsed is None else parsed.metadata
     if (

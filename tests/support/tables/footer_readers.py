@@ -41,7 +41,7 @@ def reader(name):
     with pytest.MonkeyPatch.context() as m:
         for module in (footer_module, blocks, sources, groups):
             m.setattr(module, "is_compiled", lambda: name == "loop")
-        m.setattr(sources, "SMALL", 1 << 60 if name == "pyarrow" else 0)
+        m.setattr(sources, "COMPILE_BYTES", 1 << 60 if name == "pyarrow" else 0)
         yield
 
 

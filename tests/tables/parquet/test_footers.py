@@ -287,8 +287,8 @@ def test_few_footers_need_no_loop(tmp_path, monkeypatch):
     loads, requests = [], []
     monkeypatch.setattr(sources, "load_from_disk", lambda: loads.append(1))
     monkeypatch.setattr(sources, "compiled_or_start", lambda: requests.append(1))
-    while sources._asked < sources.SMALL:
-        assert bool(loads) == (sources._asked >= sources.NO_LOOP_BYTES)
+    while sources._asked < sources.COMPILE_BYTES:
+        assert bool(loads) == (sources._asked >= sources.LOAD_BYTES)
         with ss.config.override(keep_footers=False):
             assert ss.scan_parquet(tmp_path).plan("x = 3").row_groups == expected
     assert len(requests) == 1

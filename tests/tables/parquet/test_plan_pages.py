@@ -278,7 +278,7 @@ def test_page_indexes_are_read_together(tmp_path, monkeypatch, small, requests):
     A small file is read whole.
     """
     if not small:
-        monkeypatch.setattr(byte_ranges, "LEAST", 0)
+        monkeypatch.setattr(byte_ranges, "MIN_READ", 0)
         monkeypatch.setattr(byte_ranges.Ranges, "_widened", lambda self, span: span)
     path, reads = sorted_file(tmp_path), []
     plain = sorted_file(tmp_path, "plain.parquet", write_page_index=False)

@@ -7,7 +7,7 @@ import pytest
 
 import skipstone as ss
 from skipstone.bindings.tables.parquet.pages import ranges
-from skipstone.bindings.tables.parquet.pages.ranges import LEAST, REMOTE_GAP, Ranges
+from skipstone.bindings.tables.parquet.pages.ranges import MIN_READ, REMOTE_GAP, Ranges
 from tests.support.effort import LONG
 from tests.support.tables import pages
 from tests.support.tables.page_indexes import (
@@ -18,11 +18,11 @@ from tests.support.tables.page_indexes import (
 
 REMOTE = pafs.PyFileSystem(pafs.FSSpecHandler(fsspec.filesystem("file")))
 # Bytes between ranges that are joined, least bytes of a read, most bytes that are kept.
-COSTS = [(0, 0, 0), (100, 300, 1 << 24), (2_000, 500, 3_000), (REMOTE_GAP, LEAST, 1 << 24)]
+COSTS = [(0, 0, 0), (100, 300, 1 << 24), (2_000, 500, 3_000), (REMOTE_GAP, MIN_READ, 1 << 24)]
 
 
 def set_costs(monkeypatch, costs):
-    for name, value in zip(("REMOTE_GAP", "LEAST", "MOST_KEPT"), costs, strict=True):
+    for name, value in zip(("REMOTE_GAP", "MIN_READ", "MAX_KEPT"), costs, strict=True):
         monkeypatch.setattr(ranges, name, value)
 
 
@@ -80,8 +80,8 @@ def file_of(size, local=False):
 def test_a_short_read_takes_what_follows():
     source, found = file_of(LARGE)
     found.read([(100, 110)])
-    found.read([(100 + LEAST - 5, 100 + LEAST), (105, 200)])
-    assert source.read == [(100, 100 + LEAST)]
+    found.read([(100 + MIN_READ - 5, 100 + MIN_READ), (105, 200)])
+    assert source.read == [(100, 100 + MIN_READ)]
     found.read([(LARGE - 10, LARGE)])
     assert source.read[1:] == [(LARGE - 10, LARGE)]
 
@@ -102,23 +102,23 @@ def test_long_reads_are_not_kept_unless_asked():
 
 
 def test_what_is_kept_is_bounded(monkeypatch):
-    monkeypatch.setattr(ranges, "MOST_KEPT", 2 * LEAST)
+    monkeypatch.setattr(ranges, "MAX_KEPT", 2 * MIN_READ)
     _, found = file_of(8 * LARGE)
     starts = range(0, 8 * LARGE, 2 * REMOTE_GAP)
     for start in starts:
         found.read([(start, start + 10)])
-    assert found._kept.nbytes == 2 * LEAST
+    assert found._kept.nbytes == 2 * MIN_READ
     _, found = file_of(8 * LARGE)
-    found.read([(start, start + LEAST) for start in starts])
-    assert found._kept.nbytes == 2 * LEAST
+    found.read([(start, start + MIN_READ) for start in starts])
+    assert found._kept.nbytes == 2 * MIN_READ
 
 
-@pytest.mark.parametrize("step", [REMOTE_GAP + 20, REMOTE_GAP + LEAST - 5, 2 * REMOTE_GAP])
+@pytest.mark.parametrize("step", [REMOTE_GAP + 20, REMOTE_GAP + MIN_READ - 5, 2 * REMOTE_GAP])
 def test_many_places_are_not_widened(step):
     """The headers of a large file's pages, for example; nor do widened reads join."""
     source, found = file_of(8 * LARGE)
     spans = [(start, start + 10) for start in range(0, 8 * LARGE - step, step)]
-    assert len(spans) > ranges.FEW
+    assert len(spans) > ranges.FEW_SPANS
     found.read(spans, keep=True)
     assert sorted(source.read) == spans
     source.read.clear()
@@ -127,7 +127,7 @@ def test_many_places_are_not_widened(step):
     few = [(start + 20, stop + 20) for start, stop in spans[:3]]
     found.read(few)
     assert sorted(source.read) == [
-        (start, min(start + LEAST, limit))
+        (start, min(start + MIN_READ, limit))
         for (start, _), limit in zip(few, [few[1][0], few[2][0], LARGE * 8], strict=True)
     ]
 

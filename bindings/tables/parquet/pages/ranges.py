@@ -15,11 +15,11 @@ from skipstone.kernels.run.pool import ContextPool
 # Gaps up to this many bytes are read and thrown away, because a request costs as much. Storage of
 # objects answers in some 20 ms and gives some 50 MB/s to each request.
 LOCAL_GAP, REMOTE_GAP = 1 << 12, 1 << 20
-# A short read of a remote file takes so many bytes, and a file of up to REMOTE_GAP bytes is read
-# whole: what is asked for next, such as the page behind a header, is often among them. If many
-# places of a file are asked for at once, each read takes only its own bytes.
-LEAST, FEW = 1 << 18, 16
-MOST_KEPT: Final = 1 << 24  # bytes of a remote file that are kept without being asked for
+# A short read of a remote file takes `MIN_READ` bytes, and a file of up to `REMOTE_GAP` is read
+# whole: what is asked for next, such as the page behind a header, is often among them. If more than
+# `FEW_SPANS` places of a file are asked for at once, each read takes only its own bytes.
+MIN_READ, FEW_SPANS = 1 << 18, 16
+MAX_KEPT: Final = 1 << 24  # bytes of a remote file that are kept without being asked for
 IN_FLIGHT: Final = 8  # requests to remote storage at once, for each file
 
 Span = tuple[int, int]  # start and stop, in bytes
@@ -110,7 +110,7 @@ class Ranges:
         joined = self._widened(join_near(missing, REMOTE_GAP))
         read = Pieces(joined, self._read_remote(joined))
         for piece in read:
-            room = MOST_KEPT - self._kept.nbytes
+            room = MAX_KEPT - self._kept.nbytes
             if keep or piece[1].nbytes <= min(REMOTE_GAP, room):
                 self._kept.add([piece])
         return [
@@ -123,13 +123,13 @@ class Ranges:
 
     def _widened(self, spans: list[Span]) -> list[Span]:
         """Return the ranges to read of a remote file for ascending ranges; none overlap."""
-        if not spans or len(spans) > FEW:
+        if not spans or len(spans) > FEW_SPANS:
             return spans
         if self.size <= REMOTE_GAP:
             return [(0, max(self.size, spans[-1][1]))]
         limits = [start for start, _ in spans[1:]] + [self.size]
         return [
-            (start, max(stop, min(start + LEAST, limit)))
+            (start, max(stop, min(start + MIN_READ, limit)))
             for (start, stop), limit in zip(spans, limits, strict=True)
         ]
 
