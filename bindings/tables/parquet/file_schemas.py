@@ -337,12 +337,12 @@ def _field_leaves(field: pa.Field, above: Path) -> Iterator[tuple[Path | None, p
     if isinstance(field.type, pa.BaseExtensionType) and pa.types.is_nested(
         _storage_type(field.type)
     ):
-        yield None, field.type, _width(field.type)
+        yield None, field.type, width_of(field.type)
     elif pa.types.is_struct(field.type):
         for i in range(field.type.num_fields):
             yield from _field_leaves(field.type.field(i), path)
     elif pa.types.is_nested(field.type):
-        yield None, field.type, _width(field.type)
+        yield None, field.type, width_of(field.type)
     else:
         yield path, field.type, 1
 
@@ -354,11 +354,11 @@ def _storage_type(t: pa.DataType) -> pa.DataType:
     return t
 
 
-def _width(t: pa.DataType) -> int:
+def width_of(t: pa.DataType) -> int:
     """Return the number of Parquet columns that a type takes."""
     t = _storage_type(t)
     if pa.types.is_map(t):
-        return _width(t.key_type) + _width(t.item_type)
+        return width_of(t.key_type) + width_of(t.item_type)
     if pa.types.is_struct(t):
-        return sum(_width(t.field(i).type) for i in range(t.num_fields))
-    return _width(t.value_type) if pa.types.is_nested(t) else 1
+        return sum(width_of(t.field(i).type) for i in range(t.num_fields))
+    return width_of(t.value_type) if pa.types.is_nested(t) else 1

@@ -58,6 +58,38 @@ def test_int96_timestamps_are_instants_in_microseconds(tmp_path):
     assert both(ss.scan_parquet(tmp_path / "*.parquet"), "t < '1980-01-01'") == 1
 
 
+def test_int96_timestamps_in_lists_and_maps(tmp_path):
+    """As nanoseconds, the year 3000 would overflow."""
+    late, time = dt.datetime(3000, 1, 1), pa.timestamp("us")
+    rows = pa.table(
+        {
+            "l": pa.array([[late, None], None], pa.list_(time)),
+            "s": pa.array(
+                [[{"a": 1, "t": late}], []], pa.list_(pa.struct({"a": "int8", "t": time}))
+            ),
+            "m": pa.array([[("k", late)], None], pa.map_(pa.string(), time)),
+            "n": pa.array([{"l": [late]}, None], pa.struct({"l": pa.list_(time)})),
+            "t": pa.array([late, None], time),
+        }
+    )
+    pq.write_table(rows, tmp_path / "a.parquet", use_deprecated_int96_timestamps=True)
+    pq.write_table(rows.select(["t"]), tmp_path / "b.parquet", use_deprecated_int96_timestamps=True)
+    table = ss.scan_parquet(tmp_path / "*.parquet")
+    late = late.replace(tzinfo=dt.UTC)
+    assert table.plan("t IS NOT NULL").to_arrow().to_pylist() == [
+        {
+            "l": [late, None],
+            "s": [{"a": 1, "t": late}],
+            "m": [("k", late)],
+            "n": {"l": [late]},
+            "t": late,
+        },
+        {"l": None, "s": None, "m": None, "n": None, "t": late},
+    ]
+    for where in ("m['k'] = t", "m['k'] = TIMESTAMP '3000-01-01 00:00:00Z'"):
+        assert both(table, where, timezone="America/New_York") == 1, where
+
+
 def test_required_fields_of_structs_that_are_null(tmp_path):
     """Spark writes such fields for `named_struct('x', 1)`, and reads all fields as nullable."""
     time, x = pa.field("t", pa.timestamp("us")), pa.field("x", pa.int32(), nullable=False)
