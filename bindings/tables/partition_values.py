@@ -66,9 +66,7 @@ def partition_values(
     if pa.types.is_string(arrow_type):
         return texts, absent
     if pa.types.is_binary(arrow_type):
-        # Spark reads the bytes of the text. A text beyond ASCII may stand for other bytes.
-        readable = pc.string_is_ascii(texts)
-        return cast_or_null(null_where(pc.invert(readable), texts), arrow_type), absent
+        return cast_or_null(texts, arrow_type), absent
     empty = pc.or_kleene(absent, pc.equal(texts, EMPTY))
     # Few texts are distinct, so each is cast once.
     coded = pc.dictionary_encode(texts).unify_dictionaries()

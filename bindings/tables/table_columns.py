@@ -65,8 +65,8 @@ def to_table_columns(
 def to_table_type(values: pa.Array, arrow_type: pa.DataType) -> pa.Array:
     """Cast values to another type.
 
-    Fields of structs are matched by name as columns are. Arrow's cast would make a field NULL if
-    its name differs in case.
+    Fields of structs, also those in lists and maps, are matched by name as columns are. Arrow's
+    cast would make a field NULL if its name differs in case.
     """
     if values.type == arrow_type:
         return values
@@ -79,24 +79,26 @@ def to_table_type(values: pa.Array, arrow_type: pa.DataType) -> pa.Array:
         return pc.cast(
             pc.cast(pc.cast(values, pa.timestamp(arrow_type.unit)), pa.int64()), arrow_type
         )
+    if any(is_(arrow_type) and is_(values.type) for is_ in (pa.types.is_list, pa.types.is_map)):
+        return with_parts(
+            values,
+            arrow_type,
+            lambda part, name: to_table_type(part, getattr(arrow_type, PARTS[name])),
+        )
     if not (pa.types.is_struct(arrow_type) and pa.types.is_struct(values.type)):
         # Integers that become floats are rounded to the nearest, as Spark's casts do.
         return pc.cast(values, arrow_type, safe=not pa.types.is_floating(arrow_type))
     wanted = [arrow_type.field(i) for i in range(arrow_type.num_fields)]
     names = file_names(pa.schema(list(values.type)), wanted, "a file")
-    children = dict(zip((f.name for f in values.type), values.flatten(), strict=True))
+    # A required field is not NULL where its struct is, unlike in `values.flatten()`.
+    children = {f.name: values.field(i) for i, f in enumerate(values.type)}
     fields = [
         to_table_type(children[names[f.name]], f.type)
         if f.name in names
         else pa.nulls(len(values), f.type)
         for f in wanted
     ]
-    return pc.cast(
-        pa.StructArray.from_arrays(
-            fields, fields=[f.with_nullable(True) for f in wanted], mask=pc.is_null(values)
-        ),
-        arrow_type,
-    )
+    return pa.StructArray.from_arrays(fields, fields=wanted, mask=pc.is_null(values))
 
 
 def variants(values: pa.Array, arrow_type: pa.DataType) -> pa.Array:

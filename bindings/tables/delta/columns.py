@@ -288,9 +288,12 @@ def partition_raw(texts: Given, arrow_type: pa.DataType, timezone: str) -> Colum
     """Return the statistics of a partition column: all rows of a file have one value, or NULL.
 
     A text that is not a value of the type is unknown. An empty text is a value of STRING and BINARY
-    to Spark, and NULL to other readers, so whether it is NULL is unknown.
+    to Spark, and NULL to other readers, so whether it is NULL is unknown. A text of BINARY beyond
+    ASCII is its UTF-8 bytes to Spark, and a byte for each character to other readers.
     """
     values, empty = partition_values(texts, arrow_type, timezone)
+    if pa.types.is_binary(arrow_type):
+        values = null_where(pc.invert(pc.string_is_ascii(texts)), values)
     unreadable = pc.and_(pc.is_null(values), pc.invert(empty))
     if pa.types.is_string(arrow_type) or pa.types.is_binary(arrow_type):
         unreadable = pc.or_(unreadable, fill(pc.equal(texts, scalar_of("", pa.string())), False))

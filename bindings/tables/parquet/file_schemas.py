@@ -224,25 +224,21 @@ def _common_schema(schemas: tuple[FileSchema, ...]) -> pa.Schema:
                 f"{f.example}: lacks the column {lacking[0]!r}, and the table has columns whose "
                 "names differ in case alone; give such columns other names"
             )
-    everywhere = set.intersection(*({name.lower() for name in f.schema.names} for f in schemas))
-    united = pa.schema(
-        [
-            field if field.name.lower() in everywhere else field.with_nullable(True)
-            for field in merged
-        ]
-    )
-    return with_notes(united, (f.schema for f in schemas))
+    return with_notes(merged, (f.schema for f in schemas))
 
 
 def _with_shared_types(fields: Iterable[pa.Field], others: Iterable[pa.Field]) -> pa.Schema:
-    """Return fields with types that other files can also have.
+    """Return fields as other files can also have them; those that these lack are nullable.
 
     Dictionaries become plain values where the other file has plain values. Instants in several
     zones become instants in UTC.
     """
-    types = {f.name: f for f in others}
+    same = {f.name: f for f in others}
     return pa.schema(
-        [f.with_type(_shared_type(f, types[f.name])) if f.name in types else f for f in fields]
+        [
+            f.with_type(_shared_type(f, same[f.name])) if f.name in same else f.with_nullable(True)
+            for f in fields
+        ]
     )
 
 
@@ -263,16 +259,42 @@ def _has_zone(t: pa.DataType) -> bool:
     return pa.types.is_timestamp(t) and t.tz is not None
 
 
-def _spelled_like(schema: pa.Schema, merged: pa.Schema) -> pa.Schema:
-    """Return a schema with names in the case of `merged`, where one name matches, as in Spark."""
-    counts = Counter(name.lower() for name in schema.names)
-    known, spellings = set(merged.names), {name.lower(): name for name in merged.names}
+def _spelled_like(given: Iterable[pa.Field], merged: Iterable[pa.Field]) -> pa.Schema:
+    """Return fields with names in the case of `merged`, where one name matches, as in Spark.
+
+    The same holds for the fields of structs, also in lists and maps.
+    """
+    given, known = list(given), {f.name: f for f in merged}
+    counts = Counter(f.name.lower() for f in given)
+    spellings = {name.lower(): name for name in known}
     fields = []
-    for f in schema:
+    for f in given:
         other = spellings.get(f.name.lower())
-        alone = f.name not in known and other is not None and counts[f.name.lower()] == 1
-        fields.append(f.with_name(other) if alone else f)
+        if f.name not in known and other is not None and counts[f.name.lower()] == 1:
+            f = f.with_name(other)
+        like = known.get(f.name)
+        fields.append(f if like is None else f.with_type(_type_spelled_like(f.type, like.type)))
     return pa.schema(fields)
+
+
+def _type_spelled_like(t: pa.DataType, merged: pa.DataType) -> pa.DataType:
+    if t == merged:
+        return t
+    if pa.types.is_struct(t) and pa.types.is_struct(merged):
+        return pa.struct(list(_spelled_like(t, merged)))
+    if pa.types.is_list(t) and pa.types.is_list(merged):
+        return pa.list_(_part_spelled_like(t.value_field, merged.value_field))
+    if pa.types.is_map(t) and pa.types.is_map(merged):
+        key, item = (
+            _part_spelled_like(getattr(t, part), getattr(merged, part))
+            for part in ("key_field", "item_field")
+        )
+        return pa.map_(key, item, t.keys_sorted)
+    return t
+
+
+def _part_spelled_like(field: pa.Field, merged: pa.Field) -> pa.Field:
+    return field.with_type(_type_spelled_like(field.type, merged.type))
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
@@ -315,12 +337,12 @@ def _field_leaves(field: pa.Field, above: Path) -> Iterator[tuple[Path | None, p
     if isinstance(field.type, pa.BaseExtensionType) and pa.types.is_nested(
         _storage_type(field.type)
     ):
-        yield None, field.type, _width(field.type)
+        yield None, field.type, width_of(field.type)
     elif pa.types.is_struct(field.type):
         for i in range(field.type.num_fields):
             yield from _field_leaves(field.type.field(i), path)
     elif pa.types.is_nested(field.type):
-        yield None, field.type, _width(field.type)
+        yield None, field.type, width_of(field.type)
     else:
         yield path, field.type, 1
 
@@ -332,11 +354,11 @@ def _storage_type(t: pa.DataType) -> pa.DataType:
     return t
 
 
-def _width(t: pa.DataType) -> int:
+def width_of(t: pa.DataType) -> int:
     """Return the number of Parquet columns that a type takes."""
     t = _storage_type(t)
     if pa.types.is_map(t):
-        return _width(t.key_type) + _width(t.item_type)
+        return width_of(t.key_type) + width_of(t.item_type)
     if pa.types.is_struct(t):
-        return sum(_width(t.field(i).type) for i in range(t.num_fields))
-    return _width(t.value_type) if pa.types.is_nested(t) else 1
+        return sum(width_of(t.field(i).type) for i in range(t.num_fields))
+    return width_of(t.value_type) if pa.types.is_nested(t) else 1

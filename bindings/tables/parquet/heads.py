@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
 import pyarrow as pa
@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from skipstone.bindings.tables.parquet.calendar import is_julian
 from skipstone.bindings.tables.parquet.declared_types import with_spark_types
-from skipstone.bindings.tables.parquet.file_schemas import FileSchema
+from skipstone.bindings.tables.parquet.file_schemas import FileSchema, width_of
 from skipstone.bindings.tables.parquet.pages.leaf_types import LeafType, leaf_types
 from skipstone.ir.cached import cached_property
 from skipstone.kernels.run import forks
@@ -222,21 +222,40 @@ def schema_of(metadata: pq.FileMetaData) -> pa.Schema:
     schema = with_spark_types(metadata.schema.to_arrow_schema())
     if not any(_has_nanoseconds(f.type) for f in schema):
         return schema
-    columns = (metadata.schema.column(i) for i in range(metadata.num_columns))
-    int96 = {c.path for c in columns if c.physical_type == "INT96"}
-    if not int96:
+    stored = [metadata.schema.column(i).physical_type for i in range(metadata.num_columns)]
+    # The positions are certain only if all types take as many Parquet columns as expected.
+    if "INT96" not in stored or sum(width_of(f.type) for f in schema) != len(stored):
         return schema
-    return pa.schema([_in_microseconds(f, f.name, int96) for f in schema], schema.metadata)
+    kinds = iter(stored)
+    return pa.schema(
+        [f.with_type(_in_microseconds(f.type, kinds)) for f in schema], schema.metadata
+    )
 
 
 def _has_nanoseconds(t: pa.DataType) -> bool:
     if pa.types.is_struct(t):
         return any(_has_nanoseconds(f.type) for f in t)
-    return bool(t == pa.timestamp("ns"))
+    if pa.types.is_map(t):
+        return _has_nanoseconds(t.key_type) or _has_nanoseconds(t.item_type)
+    return _has_nanoseconds(t.value_type) if pa.types.is_list(t) else bool(t == pa.timestamp("ns"))
 
 
-def _in_microseconds(f: pa.Field, path: str, int96: set[str]) -> pa.Field:
-    if pa.types.is_struct(f.type):
-        inner = [_in_microseconds(child, f"{path}.{child.name}", int96) for child in f.type]
-        return f.with_type(pa.struct(inner))
-    return f.with_type(pa.timestamp("us", "UTC")) if path in int96 else f
+def _in_microseconds(t: pa.DataType, stored: Iterator[str]) -> pa.DataType:
+    """Return a type with TIMESTAMP in place of INT96.
+
+    Args:
+        t: The type as Arrow reads it.
+        stored: Parquet's types of its columns; they are consumed.
+    """
+
+    def below(f: pa.Field) -> pa.Field:
+        return f.with_type(_in_microseconds(f.type, stored))
+
+    if pa.types.is_struct(t):
+        return pa.struct([below(f) for f in t])
+    if pa.types.is_list(t):
+        return pa.list_(below(t.value_field))
+    if pa.types.is_map(t):
+        return pa.map_(below(t.key_field), below(t.item_field), t.keys_sorted)
+    kinds = [next(stored) for _ in range(width_of(t))]
+    return pa.timestamp("us", "UTC") if t == pa.timestamp("ns") and kinds == ["INT96"] else t

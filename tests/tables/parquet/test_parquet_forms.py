@@ -58,6 +58,64 @@ def test_int96_timestamps_are_instants_in_microseconds(tmp_path):
     assert both(ss.scan_parquet(tmp_path / "*.parquet"), "t < '1980-01-01'") == 1
 
 
+def test_int96_timestamps_in_lists_and_maps(tmp_path):
+    """As nanoseconds, the year 3000 would overflow."""
+    late, time = dt.datetime(3000, 1, 1), pa.timestamp("us")
+    rows = pa.table(
+        {
+            "l": pa.array([[late, None], None], pa.list_(time)),
+            "s": pa.array(
+                [[{"a": 1, "t": late}], []], pa.list_(pa.struct({"a": "int8", "t": time}))
+            ),
+            "m": pa.array([[("k", late)], None], pa.map_(pa.string(), time)),
+            "n": pa.array([{"l": [late]}, None], pa.struct({"l": pa.list_(time)})),
+            "t": pa.array([late, None], time),
+        }
+    )
+    pq.write_table(rows, tmp_path / "a.parquet", use_deprecated_int96_timestamps=True)
+    pq.write_table(rows.select(["t"]), tmp_path / "b.parquet", use_deprecated_int96_timestamps=True)
+    table = ss.scan_parquet(tmp_path / "*.parquet")
+    late = late.replace(tzinfo=dt.UTC)
+    assert table.plan("t IS NOT NULL").to_arrow().to_pylist() == [
+        {
+            "l": [late, None],
+            "s": [{"a": 1, "t": late}],
+            "m": [("k", late)],
+            "n": {"l": [late]},
+            "t": late,
+        },
+        {"l": None, "s": None, "m": None, "n": None, "t": late},
+    ]
+    for where in ("m['k'] = t", "m['k'] = TIMESTAMP '3000-01-01 00:00:00Z'"):
+        assert both(table, where, timezone="America/New_York") == 1, where
+
+
+def test_required_fields_of_structs_that_are_null(tmp_path):
+    """Spark writes such fields for `named_struct('x', 1)`, and reads all fields as nullable."""
+    time, x = pa.field("t", pa.timestamp("us")), pa.field("x", pa.int32(), nullable=False)
+    noon = dt.datetime(2024, 1, 1, 12)
+    for name, kind, rows in [
+        ("a", pa.struct([x, time]), [{"x": 1, "t": noon}, None]),
+        ("b", pa.struct([time]), [{"t": None}]),
+    ]:
+        column = pa.array(rows, kind)
+        pq.write_table(
+            pa.table({"s": column}),
+            tmp_path / f"{name}.parquet",
+            use_deprecated_int96_timestamps=True,
+        )
+    first = ss.scan_parquet(tmp_path / "a.parquet")
+    assert not first.schema.field("s").type.field("x").nullable
+    assert first.plan().to_arrow().column("s").to_pylist() == [
+        {"x": 1, "t": noon.replace(tzinfo=dt.UTC)},
+        None,
+    ]
+    assert [both(first, w) for w in ("s IS NULL", "s.x = 1", "s.x IS NULL")] == [1, 1, 1]
+    table = ss.scan_parquet(tmp_path / "*.parquet")
+    assert table.schema.field("s").type.field("x").nullable
+    assert [both(table, w) for w in ("s IS NULL", "s.x = 1", "s.x IS NULL")] == [1, 1, 2]
+
+
 class Point(pa.ExtensionType):
     def __init__(self):
         super().__init__(pa.struct([("x", pa.float64()), ("y", pa.float64())]), "tests.point")
@@ -94,6 +152,34 @@ def test_names_in_another_case_are_one_column(tmp_path):
     table = ss.scan_parquet(tmp_path / "*.parquet")
     assert table.plan().to_arrow().to_pylist() == [{"A": 1, "b": 1}, {"A": 2, "b": None}]
     assert [both(table, w) for w in ("A = 1", "a = 2", "b IS NULL")] == [1, 1, 1]
+
+
+def test_names_of_fields_in_another_case_are_one_field(tmp_path):
+    pairs = pa.map_(pa.string(), pa.struct([("X", pa.int64())]))
+    small = pa.map_(pa.string(), pa.struct([("x", pa.int64())]))
+    for name, rows in {
+        "a": {
+            "s": [{"X": 1, "l": [{"Y": 1}]}],
+            "l": [[{"X": 1, "y": 1}, None]],
+            "m": pa.array([[("k", {"X": 1})]], pairs),
+        },
+        "b": {
+            "s": [{"x": 2, "l": [{"y": 2}]}],
+            "l": [[{"x": 2, "Y": 2}]],
+            "m": pa.array([[("k", {"x": 2})]], small),
+        },
+    }.items():
+        pq.write_table(pa.table(rows), tmp_path / f"{name}.parquet")
+    table = ss.scan_parquet(tmp_path / "*.parquet")
+    assert table.plan().to_arrow().to_pylist() == [
+        {
+            "s": {"X": 1, "l": [{"Y": 1}]},
+            "l": [{"X": 1, "y": 1}, None],
+            "m": [("k", {"X": 1})],
+        },
+        {"s": {"X": 2, "l": [{"Y": 2}]}, "l": [{"X": 2, "y": 2}], "m": [("k", {"X": 2})]},
+    ]
+    assert [both(table, w) for w in ("s.X = 1", "s.x = 2", "s.x IS NULL")] == [1, 1, 0]
 
 
 def test_columns_that_differ_in_case_alone(tmp_path):
