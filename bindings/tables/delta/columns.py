@@ -6,7 +6,7 @@ Source: Delta's PROTOCOL.md, "Per-file Statistics". Comments say where writers d
 from __future__ import annotations
 
 import decimal
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -40,6 +40,7 @@ from skipstone.kernels.pack.columns import ColumnStatistics
 if TYPE_CHECKING:
     from skipstone.bindings.tables.delta.snapshot import Snapshot
 
+STATS_COLUMNS: Final = "delta.dataSkippingStatsColumns"
 MILLISECOND, MINUTE = 1_000, 60_000_000  # in microseconds
 EXACT: Final = 15  # digits of any decimal that a float64 preserves
 # Delta once ended cut texts with this character, though greater ones may follow (delta#3430).
@@ -57,7 +58,10 @@ class LogColumns(Mapping[Path, ColumnStatistics]):
     """
 
     def __init__(self, snapshot: Snapshot, timezone: str) -> None:
-        self._leaves = {leaf.path: leaf for leaf in snapshot.fields.leaves}
+        leaves = snapshot.fields.leaves
+        self._leaves = {leaf.path: leaf for leaf in leaves}
+        named = STATS_COLUMNS in dict(snapshot.metadata["configuration"])
+        self._mistaken = mistaken_columns(leaves) if named else frozenset()
         self._partitions = snapshot.fields.partitions
         self._snapshot, self._timezone = snapshot, timezone
         self._decoded: dict[Path, ColumnStatistics] = {}
@@ -117,6 +121,8 @@ class LogColumns(Mapping[Path, ColumnStatistics]):
     def _raw(self, leaf: LeafField) -> ColumnStatistics:
         if leaf.path[0] in self._partitions and len(leaf.path) == 1:
             return partition_raw(self.texts(leaf.path[0]), leaf.type, self._timezone)
+        if leaf.path in self._mistaken:
+            return ColumnStatistics(row_count=self.rows())
         low = self._concatenated(
             leaf.type, lambda s: _bounds(child(s, ("minValues", *leaf.physical)), leaf, high=False)
         )
@@ -150,6 +156,33 @@ class LogColumns(Mapping[Path, ColumnStatistics]):
             for p, s in zip(parts, self._snapshot.stats, strict=True)
         ]
         return pa.chunked_array([c for p in whole for c in chunks_of(p)], arrow_type)
+
+
+def mistaken_columns(leaves: Iterable[LeafField]) -> frozenset[Path]:
+    """Return the columns that Delta may have mistaken for others when it wrote statistics.
+
+    If a table names the columns of its statistics, Delta 4.4 takes the names of some for the
+    physical names of others: after `a` and `b` were renamed to each other, it writes the bounds of
+    one as those of the other.
+    """
+    levels = {
+        leaf.path: [
+            (_lower(leaf.path[:n]), _lower(leaf.physical[:n])) for n in range(1, len(leaf.path) + 1)
+        ]
+        for leaf in leaves
+    }
+    names, physical = (
+        {pair[side] for pairs in levels.values() for pair in pairs} for side in (0, 1)
+    )
+    return frozenset(
+        path
+        for path, pairs in levels.items()
+        if any(own != stored and (own in physical or stored in names) for own, stored in pairs)
+    )
+
+
+def _lower(path: Path) -> Path:
+    return tuple(name.lower() for name in path)
 
 
 def child(structs: Given, path: Sequence[str]) -> Given | None:

@@ -14,7 +14,7 @@ from skipstone.bindings.plans.table_protocol import CompleteTable, DataSize
 from skipstone.bindings.plans.work import Meter, Work
 from skipstone.bindings.statistics.coerce_inputs import KEYS
 from skipstone.bindings.statistics.statistics import Statistics
-from skipstone.bindings.tables.delta.columns import LogColumns
+from skipstone.bindings.tables.delta.columns import STATS_COLUMNS, LogColumns
 from skipstone.bindings.tables.delta.generated import statistics_of
 from skipstone.bindings.tables.delta.log import SnapshotRequest
 from skipstone.bindings.tables.delta.snapshot import MAPPING, Snapshot, logical_rows, sum_of
@@ -28,7 +28,6 @@ from skipstone.ir.node import Path, show_path
 from skipstone.ir.types import Kind, leaves_of
 
 Mask = npt.NDArray[np.bool_]
-STATS_COLUMNS: Final = "delta.dataSkippingStatsColumns"
 INDEXED_COLUMNS: Final = "delta.dataSkippingNumIndexedCols"
 
 

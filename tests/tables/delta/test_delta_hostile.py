@@ -215,6 +215,35 @@ def test_fields_whose_names_were_swapped(tmp_path):
     assert found(log, "st.a = 2") == [1]
 
 
+@pytest.mark.parametrize(
+    ("physical", "named", "files"),
+    [
+        ("ba", "a,c", 2),  # Delta writes the bounds of one as those of the other
+        ("ca", "a,c", 2),
+        ("bA", "a,c", 2),
+        ("ba", None, 1),
+        ("uv", "a,c", 1),
+        ("ab", "a,c", 1),
+    ],
+)
+def test_statistics_of_named_columns_that_were_swapped(physical, named, files, tmp_path):
+    described = delta_schema("x BIGINT, a INT, b INT")
+    for f, name in zip(described["fields"], ("x", *physical), strict=True):
+        f["metadata"]["delta.columnMapping.physicalName"] = name
+    configuration = {"delta.columnMapping.mode": "name"}
+    if named is not None:
+        configuration["delta.dataSkippingStatsColumns"] = named
+    log = Log(tmp_path / "t", described, configuration=configuration, features=("columnMapping",))
+    for x, a, b in ((1, 1, 2), (5, 7, 8)):
+        columns = [pa.array([x]), pa.array([a], pa.int32()), pa.array([b], pa.int32())]
+        log.add(Written(pa.table(columns, ["x", *physical])))
+    table = ss.scan_delta(log.folder)
+    assert len(table.plan("a = 7").files) == files
+    assert len(table.plan("b = 2").files) == files
+    assert len(table.plan("x = 1").files) == 1
+    assert found(log, "a = 7") == [5]
+
+
 def test_ids_identify_columns_where_files_have_them(tmp_path):
     described = delta_schema("x BIGINT, st STRUCT<a: INT>, y INT")
     log = Log(tmp_path / "t", described, mapping="id")
