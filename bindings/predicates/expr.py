@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from reprlib import repr as short
 from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 import numpy as np
@@ -365,9 +366,7 @@ def from_filters(filters: Sequence[Filter] | Sequence[Sequence[Filter]]) -> Node
         [filters] if filters and filters[0] and isinstance(filters[0][0], str) else filters
     )
     if not all(groups):
-        raise PredicateSyntaxError(
-            "a list of filters is empty; expected (column, operator, value) tuples"
-        )
+        raise PredicateSyntaxError("a list of filters is empty; expected (column, operator, value)")
     ands = [
         Node(Op.AND, tuple(map(_filter, group))) if len(group) > 1 else _filter(group[0])
         for group in groups
@@ -382,7 +381,7 @@ def _filter(f: Any) -> Node:
         and isinstance(f[0], str)
         and isinstance(f[1], str)
     ):
-        raise PredicateSyntaxError(f"filter {f!r}; expected (column, operator, value)")
+        raise PredicateSyntaxError(f"filter {short(f)}; expected (column, operator, value)")
     name, word, value = f
     left, word = col(name), " ".join(word.lower().split())
     if word in OPERATORS:
@@ -391,10 +390,10 @@ def _filter(f: Any) -> Node:
         try:
             check_members(value, word)
         except PredicateError as e:
-            raise PredicateSyntaxError(f"filter {f!r}: {e}") from None
+            raise PredicateSyntaxError(f"filter {short(f)}: {e}") from None
         test = left.isin(value)
         return test.node if word == "in" else (~test).node
     raise PredicateSyntaxError(
-        f"filter {f!r} has the operator {word!r}; "
+        f"filter {short(f)} has the operator {word!r:.100}; "
         f"expected one of {', '.join(OPERATORS)}, in, not in"
     )

@@ -118,6 +118,7 @@ class UnityCatalog:
             except urllib.error.HTTPError as e:
                 if pause is None or e.code not in BUSY:
                     raise
+                e.close()
                 time.sleep(pause)
         raise AssertionError
 

@@ -210,7 +210,7 @@ TREES = {
     "iceberg members":       (NONE,    lambda: ice.In("x", list(range(-50_000, 0)))),
     "iceberg name":          (UNKNOWN, lambda: ice.EqualTo(".".join("a" * 100_000), 1)),
     "filters":               (NONE,    lambda: [[("x", "=", -i)] for i in range(N)]),
-    "nested filters":        (DEEP,    lambda: nested(lambda z: [z], [("x", "=", 1)])),
+    "nested filters":        (SYNTAX,  lambda: nested(lambda z: [z], [("x", "=", 1)])),
     "a literal":             ([2, 2],  lambda: lit(True)),
 }  # fmt: skip
 
