@@ -22,6 +22,7 @@ import time
 import weakref
 from collections.abc import Callable
 from importlib import _bootstrap
+from types import FrameType
 from typing import Any, Final
 
 # Seconds that a fork waits for a compile in another thread.
@@ -78,6 +79,8 @@ class _Fork(threading.local):
     interrupted = False
     pandas = False  # pandas was imported, so `_wait_for_arrow` has run
     end = 0.0
+    caller: FrameType | None = None  # the frame that forks, and its instruction
+    instruction = 0
 
 
 _fork = _Fork()
@@ -85,6 +88,8 @@ _fork = _Fork()
 
 def _before() -> None:
     _fork.interrupted, _fork.nested = False, compiling._is_owned()  # type: ignore[attr-defined]
+    _fork.caller = sys._getframe().f_back
+    _fork.instruction = -1 if _fork.caller is None else _fork.caller.f_lasti
     _insist(_wait_for_compiler, COMPILE_WAIT)
     # Both steps import modules, so they must end before the import lock is taken.
     _insist(_wait_for_arrow, 0)
@@ -209,8 +214,10 @@ def release_imports() -> None:
 def _after_in_parent() -> None:
     _insist(release_imports, 0)
     _insist(_release_compiler, 0)
+    caller, _fork.caller = _fork.caller, None
     if _fork.interrupted:
-        threading.Thread(target=_interrupt, args=(_thread.get_ident(),), daemon=True).start()
+        arguments = _thread.get_ident(), caller, _fork.instruction
+        threading.Thread(target=_interrupt, args=arguments, daemon=True).start()
 
 
 def _release_compiler() -> None:
@@ -218,16 +225,21 @@ def _release_compiler() -> None:
         compiling.release()
 
 
-def _interrupt(thread: int) -> None:
-    """Interrupt the thread that forked, the main thread, once it has left its fork hooks."""
-    while _in_hooks(thread):
+def _interrupt(thread: int, caller: FrameType | None, instruction: int) -> None:
+    """Interrupt the thread that forked, the main thread, once the fork has returned.
+
+    Before, CPython drops what is raised: in hooks, and since 3.12 while it warns about threads.
+    """
+    while _is_forking(thread, caller, instruction):
         time.sleep(POLL)
     signal.pthread_kill(thread, signal.SIGINT)  # a real signal also ends a sleep
 
 
-def _in_hooks(thread: int) -> bool:
+def _is_forking(thread: int, caller: FrameType | None, instruction: int) -> bool:
     frame = sys._current_frames().get(thread)
     while frame is not None:
+        if frame is caller:
+            return frame.f_lasti == instruction
         if frame.f_code.co_filename == __file__:
             return True
         frame = frame.f_back
@@ -236,6 +248,7 @@ def _in_hooks(thread: int) -> bool:
 
 def _after_in_child() -> None:
     global _broken
+    _fork.caller = None
     _insist(release_imports, 0)
     if not _fork.nested:
         _broken = _broken or not compiling.acquire(blocking=False)  # False: another thread compiles
