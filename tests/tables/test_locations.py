@@ -212,12 +212,14 @@ def test_hostile_sources(name, entry):
         pytest.fail(f"{table!r} was opened")
 
 
-@pytest.mark.filterwarnings("ignore:unclosed file")
 @pytest.mark.parametrize("entry", ENTRIES)
 @pytest.mark.parametrize("name", THERE)
 def test_existing_sources(name, entry, here):
+    source = THERE[name](here)
     with one_line():
-        ENTRIES[entry](THERE[name](here))
+        ENTRIES[entry](source)
+    if name == "open file":
+        source.close()
 
 
 @pytest.mark.filterwarnings("ignore:No preferred file implementation")
