@@ -19,8 +19,9 @@ from skipstone.ir.arrow import booleans_of, int64_of
 from skipstone.ir.node import Node, Path, columns_of
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
-CHUNK: Final = 1 << 15  # rows
-MIN_THREADED_ROWS: Final = 8 * CHUNK  # starting threads takes some 100 us
+# Rows that are judged at once. With fewer, threads wait for the GIL between short steps in NumPy.
+CHUNK: Final = 1 << 17
+MIN_THREADED_ROWS: Final = 2 * CHUNK  # starting threads takes some 100 us
 # With at least so many rows per distinct value, the values are judged instead of the rows.
 MIN_ROWS_PER_VALUE: Final = 4
 
