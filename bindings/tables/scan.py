@@ -80,7 +80,7 @@ def scan(
 
 @dataclass(frozen=True, slots=True)
 class TableLocation:
-    """Where a table lies, and its format: arguments of `open_table`."""
+    """The location and the format of a table, which `open_table` takes."""
 
     source: Any
     format: str

@@ -21,6 +21,7 @@ from skipstone.ir.node import Node, Path, columns_of
 Mask: TypeAlias = npt.NDArray[np.bool_]
 # Rows that are judged at once. With fewer, threads wait for the GIL between short steps in NumPy.
 CHUNK: Final = 1 << 17
+MAX_UNDIVIDED_ROWS: Final = 1 << 15  # for more, it pays to look for few distinct values
 MIN_THREADED_ROWS: Final = 2 * CHUNK  # starting threads takes some 100 us
 # With at least so many rows per distinct value, the values are judged instead of the rows.
 MIN_ROWS_PER_VALUE: Final = 4
@@ -44,7 +45,7 @@ Judge: TypeAlias = Callable[[pa.RecordBatch], Truth]
 
 def in_parts(n: Node, batch: pa.RecordBatch, judge: Judge) -> Truth:
     """Judge rows by a condition that depends on nothing but the row, part by part."""
-    if batch.num_rows <= CHUNK:
+    if batch.num_rows <= MAX_UNDIVIDED_ROWS:
         return judge(batch)
     paths = list(columns_of(n))
     found = by_values(paths[0], batch, judge) if len(paths) == 1 else None

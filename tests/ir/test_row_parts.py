@@ -66,6 +66,7 @@ def test_conditions(text, ansi, monkeypatch):
     expected = alone(node, batch)
     for chunk, few in ((1 << 20, 4), (9, 1 << 20), (9, 1)):
         monkeypatch.setattr(parts, "CHUNK", chunk)
+        monkeypatch.setattr(parts, "MAX_UNDIVIDED_ROWS", chunk)
         monkeypatch.setattr(parts, "MIN_THREADED_ROWS", 2 * chunk)
         monkeypatch.setattr(parts, "MIN_ROWS_PER_VALUE", few)
         truth = judge(node, batch, {})

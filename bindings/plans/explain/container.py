@@ -50,7 +50,7 @@ class SeenStatistics:
 
 @dataclass(frozen=True, slots=True)
 class ConjunctExplanation:
-    """What one conjunct decided about a container.
+    """The verdict of one conjunct on a container, with its reason.
 
     Attributes:
         text: The conjunct as SQL.

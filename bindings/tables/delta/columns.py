@@ -163,7 +163,8 @@ def mistaken_columns(leaves: Iterable[LeafField]) -> frozenset[Path]:
 
     If a table names the columns of its statistics, Delta 4.4 takes the names of some for the
     physical names of others: after `a` and `b` were renamed to each other, it writes the bounds of
-    one as those of the other.
+    one as those of the other. Such bounds stay in the log if the property is removed later; then
+    they are believed, as Delta believes them.
     """
     levels = {
         leaf.path: [

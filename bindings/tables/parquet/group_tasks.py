@@ -20,12 +20,13 @@ Floats = npt.NDArray[np.float64]
 # has more. Polars splits the work of a unit among threads; Arrow decodes a unit in one thread.
 ARROW_ROWS, POLARS_ROWS, UNIT_BYTES = 1 << 21, 1 << 23, 1 << 26
 LOCATED: Final = 1 << 6  # footers whose pages are located in one call
-# The most column chunks of a file with several row groups that are read together: each costs 20 us,
-# even if it is tiny.
-UNIT_CHUNKS: Final = 1024
-# A file with many row groups is read as a whole by Arrow, not by pages, if the column chunks have
-# at most so many bytes. Where rows are judged, pages save more: most of them may not be read.
-MANY_GROUPS, TINY_BYTES, TINY_JUDGED_BYTES = 4, 1 << 15, 1 << 12
+# The most column chunks of a file with several row groups that are read together, as each takes
+# 20 us, but always `UNIT_GROUPS` row groups: to open the file again also takes time by its columns.
+UNIT_CHUNKS, UNIT_GROUPS = 1024, 64
+# Arrow reads a file whole, not by pages, if it has so many row groups, and a column chunk at most
+# `TINY_BYTES`. Where rows are judged, pages save more, as most of them may not be read: there a row
+# group may have at most `TINY_JUDGED_BYTES`.
+MANY_GROUPS, TINY_BYTES, TINY_JUDGED_BYTES = 4, 1 << 15, 1 << 14
 
 
 class GroupTask(NamedTuple):
@@ -93,8 +94,8 @@ def _split(
         yield task, max(task.parsed.rows.item(task.groups[0]) / limit, nbytes.item() / UNIT_BYTES)
         return
     rows = np.maximum(task.parsed.rows[task.groups], 0)
-    least = 0 if columns is None else len(columns) / UNIT_CHUNKS
-    sizes = np.maximum(np.maximum(rows / limit, nbytes / UNIT_BYTES), least).tolist()
+    by_chunks = 0 if columns is None else min(len(columns) / UNIT_CHUNKS, 1 / UNIT_GROUPS)
+    sizes = np.maximum(np.maximum(rows / limit, nbytes / UNIT_BYTES), by_chunks).tolist()
     first, size = 0, 0.0
     for i, own in enumerate(sizes):
         if i > first and size + own > 1:
@@ -125,8 +126,8 @@ def has_many_tiny_groups(task: GroupTask, columns: Collection[str]) -> bool:
     """Return True if pages cost more than they save."""
     if task.parsed is None or len(task.groups) < MANY_GROUPS or not columns:
         return False
-    most = TINY_JUDGED_BYTES if task.filtered else TINY_BYTES
-    return bool(_nbytes(task, columns).mean() < most * len(columns))
+    most = TINY_JUDGED_BYTES if task.filtered else TINY_BYTES * len(columns)
+    return bool(_nbytes(task, columns).mean() < most)
 
 
 def count_groups(tasks: Sequence[GroupTask]) -> int:

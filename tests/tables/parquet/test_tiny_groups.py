@@ -39,11 +39,12 @@ def path(tmp_path_factory):
     return path
 
 
-@pytest.mark.parametrize("chunks", [8, 1024])
+@pytest.mark.parametrize("chunks", [8, 1024])  # 2 row groups in a unit, and all
 @pytest.mark.parametrize("pages", [False, True])
 @pytest.mark.parametrize(("where", "columns"), QUESTIONS)
 def test_rows_keep_their_order(path, where, columns, pages, chunks, monkeypatch):
     monkeypatch.setattr(group_tasks, "UNIT_CHUNKS", chunks)
+    monkeypatch.setattr(group_tasks, "UNIT_GROUPS", 1)
     if pages:
         monkeypatch.setattr(group_tasks, "MANY_GROUPS", N)
     expected = pl.scan_parquet(path)
@@ -61,5 +62,14 @@ def test_rows_keep_their_order(path, where, columns, pages, chunks, monkeypatch)
 def test_small_chunks_are_joined_once_decoded(path, few, monkeypatch):
     monkeypatch.setattr(decoders, "FEW_ROWS", few)
     monkeypatch.setattr(group_tasks, "MANY_GROUPS", N)
+    counts = []
+    inner = decoders.PolarsColumns.select
+
+    def counted(self, names, keep):
+        counts.append(self._frame.n_chunks())
+        return inner(self, names, keep)
+
+    monkeypatch.setattr(decoders.PolarsColumns, "select", counted)
     got = ss.scan_parquet(path).plan(columns=["id", "s"]).to_arrow(reader="polars")
-    assert got.num_rows == N and got.column("id").num_chunks == 1
+    assert got.equals(pq.read_table(path, columns=["id", "s"]))
+    assert (max(counts) == 1) is (few > 0)

@@ -32,7 +32,8 @@ POLARS_FROM: Final = 1 << 18
 IMPORT_FROM: Final = 1 << 26
 # Rows are gathered by position if at most one in so many is kept.
 SPARSE: Final = 64
-# Chunks of fewer rows than this, on average, are joined: each costs 20 us to hand over.
+# Chunks of fewer rows than this, on average, are joined: Polars takes 20 us to hand over each, and
+# joins and filters take 0.5 ms for each batch.
 FEW_ROWS: Final = 1 << 14
 _decoded = 0
 

@@ -8,12 +8,12 @@ how text begins, ends, or what it contains.
 from __future__ import annotations
 
 import functools
-import math
 import operator
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 from skipstone.ir.like import decode
@@ -121,18 +121,24 @@ def _float_test(n: Node, kind: DType, schema: pa.Schema) -> Expr | None:
     if one is None:
         return None
     if n.op is Op.IN and isinstance(n.value, tuple):
-        members = [v for v in n.value if isinstance(v, float) and not math.isnan(v)]
+        members = [v for v in n.value if isinstance(v, float) and _is_number(v, kind)]
         if len(members) < len(n.value):
             return None
         others = pl.Series([v for v in members if v], dtype=_polars_type(kind))
         found = one.is_in(pl.lit(others).implode())
         return found if len(others) == len(members) else found | _compared(Op.EQ, one, 0.0, kind)
-    if n.op not in COMPARE or n.args[1].op is not Op.LITERAL:
+    if n.op not in COMPARE or n.args[1].op is not Op.LITERAL or n.args[1].dtype != kind:
         return None
     value = n.args[1].value
-    if not isinstance(value, float) or math.isnan(value):
+    if not isinstance(value, float) or not _is_number(value, kind):
         return None
     return _compared(n.op, one, value, kind)
+
+
+def _is_number(value: float, kind: DType) -> bool:
+    """Return True if a value is not NaN, and a column of the type can hold it."""
+    with np.errstate(over="ignore"):
+        return value == (float(np.float32(value)) if kind.bits == 32 else value)
 
 
 def _compared(op: Op, column: Expr, value: float, kind: DType) -> Expr:

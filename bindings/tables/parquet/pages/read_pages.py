@@ -17,6 +17,7 @@ from skipstone.bindings.tables.char_columns import holds_char
 from skipstone.bindings.tables.parquet.footer import ParsedFooter, locate_pages_together
 from skipstone.bindings.tables.parquet.heads import Heads, common_head
 from skipstone.bindings.tables.parquet.pages.chunk_pages import Chunk
+from skipstone.bindings.tables.parquet.pages.decoders import FEW_ROWS
 from skipstone.bindings.tables.parquet.pages.filtering import filtered_by_decoder, keep_matching
 from skipstone.bindings.tables.parquet.pages.known_rows import KnownRows, may_be_kept
 from skipstone.bindings.tables.parquet.pages.leaf_types import LeafType
@@ -30,7 +31,6 @@ from skipstone.ir.node import Node, columns_of
 from skipstone.ir.session import Session
 from skipstone.kernels.config import config
 
-FEW_ROWS: Final = 1 << 14  # a batch; joins and filters take 0.5 ms for each batch besides
 # Errors of files that cannot be read by pages.
 UNREADABLE: Final = (OSError, pa.ArrowException, ValueError, IndexError)
 
