@@ -19,21 +19,19 @@ from skipstone.kernels.run import compiler, forks
 from skipstone.kernels.run.launch import Launch
 
 
-class _ArrayKey(weakref.ref[npt.NDArray[Any]]):
-    """A host array as a dict key, equal only to itself.
+class _IdentityKey(weakref.ref[Any]):
+    """A host array or a launch as a dict key, equal only to itself.
 
-    Once the array is gone, the key is not equal to a new array at the same address.
+    Once the object is gone, the key is not equal to a new object at the same address.
     """
 
     __slots__ = ("_id",)
 
     _id: int
 
-    def __new__(
-        cls, values: npt.NDArray[Any], gone: Callable[[_ArrayKey], None] | None = None
-    ) -> Self:
-        out = super().__new__(cls, values, gone)
-        out._id = id(values)
+    def __new__(cls, of: object, gone: Callable[[_IdentityKey], None] | None = None) -> Self:
+        out = super().__new__(cls, of, gone)
+        out._id = id(of)
         return out
 
     def __hash__(self) -> int:
@@ -41,12 +39,14 @@ class _ArrayKey(weakref.ref[npt.NDArray[Any]]):
 
     def __eq__(self, other: object) -> bool:
         return self is other or (
-            isinstance(other, _ArrayKey) and (mine := self()) is not None and mine is other()
+            isinstance(other, _IdentityKey) and (mine := self()) is not None and mine is other()
         )
 
 
 # host array -> its copy on the device
-Copies: TypeAlias = dict[_ArrayKey, DeviceArray]
+Copies: TypeAlias = dict[_IdentityKey, DeviceArray]
+# the arrays, planes and sets of a launch on the device
+Inputs: TypeAlias = tuple[list[DeviceArray], list[DeviceArray], list[DeviceArray]]
 
 
 class Resident:
@@ -63,6 +63,7 @@ class Resident:
     def __init__(self, device: Device) -> None:
         self._device, self.usable = device, True
         self._copies: Copies = {}
+        self._inputs: dict[_IdentityKey, Inputs] = {}
         self._lock, self._process = forks.lock(), os.getpid()
         weakref.finalize(self, _drop, device, self._process, self._copies).atexit = False
 
@@ -87,9 +88,7 @@ class Resident:
         """The device's name, for messages."""
         return self._device.name
 
-    def inputs(
-        self, launch: Launch
-    ) -> tuple[list[DeviceArray], list[DeviceArray], list[DeviceArray]]:
+    def inputs(self, launch: Launch) -> Inputs:
         """Return the arrays, planes and sets of a launch on the device; planes in words of 32.
 
         Raises:
@@ -98,10 +97,22 @@ class Resident:
         """
         for guard in launch.guards:
             guard.verify()
+        # A release during this call replaces the dict, so what is kept here goes with it.
+        kept = self._inputs
+        if (found := kept.get(_IdentityKey(launch))) is not None and os.getpid() == self._process:
+            return found
         arrays, planes, sets = (
             self._copies_of(inputs) for inputs in (launch.arrays, launch.planes, launch.sets)
         )
-        return arrays, [p.view(np.uint32) for p in planes], sets
+        out = arrays, [p.view(np.uint32) for p in planes], sets
+        owner = weakref.ref(self)  # a callback that held the dict would make a cycle
+
+        def forget(gone: _IdentityKey) -> None:
+            if (there := owner()) is not None:
+                there._inputs.pop(gone, None)
+
+        kept[_IdentityKey(launch, forget)] = out
+        return out
 
     def ready(self, text: str) -> bool:
         """Return True if the device has a text's function; else compile it in the background."""
@@ -118,18 +129,18 @@ class Resident:
     def _copy(self, values: npt.NDArray[Any]) -> DeviceArray:
         device = self.device
         with self._lock:
-            if (found := self._copies.get(_ArrayKey(values))) is not None:
+            if (found := self._copies.get(_IdentityKey(values))) is not None:
                 return found
             copies, process = self._copies, self._process
 
-            def forget(gone: _ArrayKey) -> None:
+            def forget(gone: _IdentityKey) -> None:
                 # Without the lock: the collector may run this while its own thread holds it, or a
                 # thread that another one waits for.
                 if gone in copies:
                     _settle(device, process)
                     copies.pop(gone, None)  # another thread may have released it
 
-            return copies.setdefault(_ArrayKey(values, forget), device.upload(values))
+            return copies.setdefault(_IdentityKey(values, forget), device.upload(values))
 
     @property
     def nbytes(self) -> int:
@@ -141,6 +152,7 @@ class Resident:
 
         A device that failed may be used again.
         """
+        self._inputs = {}
         _drop(self._device, self._process, self._copies)
         self.usable = True
 

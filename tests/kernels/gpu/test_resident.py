@@ -4,6 +4,7 @@ Every test runs on an emulated device, and on a card if there is one.
 """
 
 import copy
+import dataclasses
 import gc
 import pickle
 import random
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 
 import skipstone as ss
+from skipstone.ir.lower import Program
 from skipstone.kernels.gpu import gpu
 from skipstone.kernels.gpu.resident import Resident
 from tests.support.cuda.resident import SCHEMA, small
@@ -147,6 +149,26 @@ def test_copies_do_not_wait_for_the_collector(where):
         copies = weakref.ref(next(iter(stats._resident._copies.values())))
         del stats
         assert copies() is None
+    finally:
+        gc.enable()
+
+
+def test_inputs_of_a_launch_are_found_once_and_go_with_it(where):
+    host, resident = small(), Resident(where)
+    program = Program(ss.PruningPredicate("x > 7", SCHEMA).program.can_match)
+    launch = dataclasses.replace(host.launch(program))  # statistics keep their own launches
+    found = resident.inputs(launch)
+    assert resident.inputs(launch) is found
+    there = weakref.ref(found[0][0])
+    del found
+    gc.disable()
+    try:
+        resident.release()
+        assert there() is None
+        resident.inputs(launch)
+        assert len(resident._inputs) == 1
+        del launch
+        assert not resident._inputs
     finally:
         gc.enable()
 
