@@ -9,12 +9,16 @@ RoaringFormatSpec, "64-bit extension".
 
 from __future__ import annotations
 
+import contextlib
 import struct
 import zlib
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, Self
 
 import numpy as np
+import pyarrow as pa
 
+from skipstone.bindings.tables.parquet.pages.ranges import Ranges
 from skipstone.bindings.tables.row_ranges import Longs, RowRanges
 from skipstone.ir.errors import SourceError, describe_error
 
@@ -52,26 +56,50 @@ def unframed(whole: bytes, size: int, name: str) -> bytes:
     return data
 
 
-def framed(source: Any, offset: Any, size: Any, name: str) -> bytes:
-    """Read a framed vector from a file.
+class VectorFiles:
+    """Files that hold deletion vectors; each stays open until the `with` block ends.
 
-    Args:
-        source: The file; it must be seekable.
-        offset: The position of the frame in bytes.
-        size: The vector's length in bytes, from the table's metadata.
-        name: A name of the vector for error messages.
-
-    Raises:
-        SourceError: the file is too short, or the frame does not match the vector.
+    One file holds the vectors of many data files. One thread uses an object of this class.
     """
-    end = source.seek(0, 2)
-    if not 0 <= offset <= end or not 4 <= size <= end - offset - FRAME:
-        raise SourceError(
-            f"{name} is damaged: the table says that {size} bytes lie at {offset}; "
-            f"the file has {end} bytes"
-        )
-    source.seek(offset)
-    return unframed(bytes(source.read(size + FRAME)), size, name)
+
+    def __init__(self) -> None:
+        self._stack = contextlib.ExitStack()
+        self._opened: dict[str, Ranges] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def framed(
+        self, path: str, open_file: Callable[[], Any], offset: Any, size: Any, name: str
+    ) -> bytes:
+        """Read a framed vector.
+
+        Args:
+            path: The path of its file.
+            open_file: Opens the file, which must be seekable.
+            offset: The position of the frame in bytes.
+            size: The vector's length in bytes, from the table's metadata.
+            name: A name of the vector for error messages.
+
+        Raises:
+            SourceError: the file is too short, or the frame does not match the vector.
+            OSError: the file cannot be read.
+        """
+        ranges = self._opened.get(path)
+        if ranges is None:
+            source = self._stack.enter_context(open_file())
+            native = source if isinstance(source, pa.NativeFile) else pa.PythonFile(source, "r")
+            local = path.startswith(("/", "file:"))
+            ranges = self._opened[path] = Ranges(native, local)
+        if not 0 <= offset <= ranges.size or not 4 <= size <= ranges.size - offset - FRAME:
+            raise SourceError(
+                f"{name} is damaged: the table says that {size} bytes lie at {offset}; "
+                f"the file has {ranges.size} bytes"
+            )
+        return unframed(ranges.read_at(size + FRAME, offset), size, name)
 
 
 def rows_of(data: bytes, count: int, name: str) -> RowRanges:

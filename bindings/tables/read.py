@@ -300,10 +300,7 @@ def batches_of(
             times = (
                 part for part in leaf_values(batch.column(name)) if pa.types.is_timestamp(part.type)
             )
-            if any(
-                t.null_count < len(t) and pc.min(t.cast(pa.int64())).as_py() < FIRST_JULIAN_DAY
-                for t in times
-            ):
+            if any(map(is_misread, times)):
                 raise SourceError(
                     f"{path}: its INT96 column {name!r} holds timestamps after the year 285,000 or "
                     "before -4713, which Arrow misreads; write it as TIMESTAMP_MICROS "
@@ -316,6 +313,12 @@ def batches_of(
             f"{path}: Arrow read {remaining} rows fewer than the footer counts; expected all of "
             f"them. Read other columns than {', '.join(columns)}, or read it by Spark"
         )
+
+
+def is_misread(times: pa.Array | pa.ChunkedArray) -> bool:
+    """Return True if Arrow misread a time of type INT96: it lies before the first Julian day."""
+    least = pc.min(pc.cast(times, pa.int64())).as_py()
+    return least is not None and least < FIRST_JULIAN_DAY
 
 
 def _has_dictionary(t: pa.DataType) -> bool:

@@ -23,6 +23,7 @@ from skipstone.ir.rows import judge, unjudged
 from skipstone.ir.session import CannotJudge
 from skipstone.kernels.pack.planes import Mask, both_of, mask_of
 from skipstone.kernels.pack.rows import RowSource, has_lanes
+from skipstone.kernels.run.pool import ContextPool, threads
 from skipstone.kernels.run.prepare import prepare
 from skipstone.kernels.run.run import run
 
@@ -45,7 +46,7 @@ class Judged(NamedTuple):
         return self.true if self.may_raise is None else self.true | self.may_raise
 
 
-def joined(parts: Sequence[Judged]) -> Judged:
+def _joined(parts: Sequence[Judged]) -> Judged:
     """Join the masks of parts, in order."""
     if len(parts) == 1:
         return parts[0]
@@ -90,6 +91,17 @@ class Conjunct(NamedTuple):
             truth = judge(self.node, rows, {})
             found = Judged(truth.true, truth.may_raise if truth.may_raise.any() else None)
         return found if found.may_raise is None else self._by_bounds(rows, found, found.may_raise)
+
+    def judge_all(self, batches: Sequence[pa.RecordBatch]) -> Judged:
+        """Judge the rows of batches, in order; several are judged concurrently.
+
+        Raises:
+            UnsupportedForm: as in `judge`.
+        """
+        if self.program is not None or len(batches) == 1 or threads() == 1:
+            return _joined([self.judge(rows) for rows in batches])  # kernels use several threads
+        with ContextPool(threads(), "skipstone-judge") as pool:
+            return _joined(list(pool.map(self.judge, batches)))
 
     def _by_bounds(self, rows: pa.RecordBatch, found: Judged, open_: Mask) -> Judged:
         """Judge rows without a known value by the bounds of the value.

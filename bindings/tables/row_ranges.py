@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 Longs = npt.NDArray[np.int64]
+# Up to this number, ranges are set one by one.
+MAX_SLICES: Final = 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,7 +79,14 @@ class RowRanges:
         """
         a = int(np.searchsorted(self.stops, first, "right"))
         b = int(np.searchsorted(self.starts, first + n, "left"))
-        steps = np.zeros(n + 1, np.int32)
-        steps[np.maximum(self.starts[a:b] - first, 0)] += 1
-        steps[np.minimum(self.stops[a:b] - first, n)] -= 1
-        return np.cumsum(steps[:-1]) > 0
+        starts = np.maximum(self.starts[a:b] - first, 0)
+        lengths = np.minimum(self.stops[a:b] - first, n) - starts
+        out = np.zeros(n, np.bool_)
+        if len(lengths) <= MAX_SLICES:
+            for start, length in zip(starts.tolist(), lengths.tolist(), strict=True):
+                out[start : start + length] = True
+            return out
+        # The number of a row is the start of its range plus its place in it.
+        before = np.cumsum(lengths) - lengths
+        out[np.repeat(starts - before, lengths) + np.arange(int(lengths.sum()))] = True
+        return out

@@ -17,7 +17,7 @@ from skipstone.bindings.tables.bitmaps import (
     MAGIC,
     rows_of,
 )
-from skipstone.bindings.tables.iceberg.removed import deleted_positions
+from skipstone.bindings.tables.iceberg.removed import deleted_positions, numbers_by_path
 from skipstone.bindings.tables.row_ranges import RowRanges
 from tests.support.tables.delta_log import Log, Written, base85, delta_schema
 
@@ -159,6 +159,31 @@ def test_vectors_that_lead_elsewhere(tmp_path, fields):
 @pytest.mark.parametrize("places", [[1, None], [-1, 2], [2**63 - 1, 0]])
 def test_position_deletes_without_a_number(places):
     with pytest.raises(ss.SourceError, match="whose number is missing or negative"):
-        deleted_positions(
-            pa.array(["a", "a"]), pa.array(places, pa.int64()), "a", "deletes.parquet"
-        )
+        deleted_positions(pa.array(places, pa.int64()), "a", "deletes.parquet")
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_position_deletes_are_found_by_path(seed):
+    r = np.random.default_rng(seed)
+    names = [None, "", "a", "b", "c/é"]
+    paths = [names[i] for i in r.integers(0, len(names), 200)]
+    if seed % 2:
+        paths.sort(key=str)
+    numbers = [None if v < 3 else int(v) for v in r.integers(0, 50, 200)]
+    found = numbers_by_path(pa.array(paths, pa.string()), pa.array(numbers, pa.int64()))
+    assert {path: rows.to_pylist() for path, rows in found.items()} == {
+        name: [v for p, v in zip(paths, numbers, strict=True) if p == name] for name in names[1:]
+    }
+    empty = pa.array([], pa.string()), pa.array([], pa.int64())
+    assert numbers_by_path(*empty) == {}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_masks_of_row_ranges(seed):
+    r = np.random.default_rng(seed)
+    rows = r.random(300) < r.choice([0.02, 0.5, 0.97])
+    ranges = RowRanges.at(np.flatnonzero(rows))
+    for first, n in [(0, 300), (0, 1), (40, 0), (17, 100), (299, 1), (250, 200), (400, 50)]:
+        expected = np.append(rows, np.zeros(200, np.bool_))[first : first + n]
+        assert ranges.mask(first, n)[: len(expected)].tolist() == expected.tolist()
+        assert not ranges.mask(first, n)[len(expected) :].any()

@@ -15,7 +15,7 @@ from skipstone.bindings.spark.session.types import carried_type
 from skipstone.bindings.tables.delta.table import DeltaTable
 from skipstone.bindings.tables.iceberg.files import IcebergFiles
 from skipstone.bindings.tables.iceberg.manifest import require_parquet
-from skipstone.bindings.tables.iceberg.read_files import partition_of
+from skipstone.bindings.tables.iceberg.partition import partition_of
 from skipstone.bindings.tables.parquet.declared_types import FIELD, meaning_of, noted_paths
 from skipstone.bindings.tables.parquet.file_schemas import FileSchema
 from skipstone.bindings.tables.parquet.table import ParquetTable
@@ -282,7 +282,8 @@ def _iceberg(files: IcebergFiles, kept: list[int], columns: Sequence[str]) -> Na
         path, kind = manifest.paths[row].as_py(), manifest.formats[row].as_py()
         ((_, deletes),) = files.deletes.of_files(manifest, [row])
         # A file may lack the columns of its partition; their values are those of the partition.
-        values = dict(partition_of(files, manifest, row, set(columns)))
+        spec = files.table.specs[manifest.spec]
+        values = dict(partition_of(spec, manifest, row, set(columns)))
         require_parquet(path, kind)
         problem = "deletes" if deletes else why_unlisted(path)
         if not problem and any(isinstance(v, str) for v in values.values()):

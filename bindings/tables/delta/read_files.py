@@ -5,6 +5,7 @@ Rows are live ones; columns have the table's logical names and types.
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from skipstone.bindings.location import is_local
+from skipstone.bindings.tables.bitmaps import VectorFiles
 from skipstone.bindings.tables.char_columns import padded
 from skipstone.bindings.tables.delta.fields import TableFields, physical_name
 from skipstone.bindings.tables.delta.replay import absolute
@@ -115,7 +117,9 @@ class FileReader(Reader):
         return read_files_in_order(self._read_together, tasks, sizes)
 
     def _read_together(self, tasks: Sequence[FileTask]) -> list[pa.RecordBatch]:
-        by_pages = read_by_pages(self._open, tasks, self.wanted, self.fields.schema)
+        with VectorFiles() as vectors:
+            opener = functools.partial(self._open, vectors=vectors)
+            by_pages = read_by_pages(opener, tasks, self.wanted, self.fields.schema)
         out = []
         for task, rows in zip(tasks, by_pages, strict=True):
             out += list(self.read(task)) if rows is None else rows
@@ -123,13 +127,18 @@ class FileReader(Reader):
 
     def judge_pages(self, tasks: Sequence[FileTask]) -> Iterator[FilePages]:
         """Yield the row ranges of each file that remain after page pruning."""
-        schema = self.fields.schema
-        return judge_files_in_order(
-            lambda task: judge_file(self._open, task, task.action["path"], self.wanted, schema),
-            tasks,
-        )
 
-    def _open(self, task: FileTask, heads: Heads) -> tuple[pa.NativeFile, FileRead]:
+        def judge(task: FileTask) -> FilePages:
+            with VectorFiles() as vectors:
+                opener = functools.partial(self._open, vectors=vectors)
+                path, schema = task.action["path"], self.fields.schema
+                return judge_file(opener, task, path, self.wanted, schema)
+
+        return judge_files_in_order(judge, tasks)
+
+    def _open(
+        self, task: FileTask, heads: Heads, vectors: VectorFiles
+    ) -> tuple[pa.NativeFile, FileRead]:
         """Open a file and read its footer."""
         action, needed = task.action, self.wanted.needed(task.filtered)
         fs, path = self._locate(action["path"])
@@ -139,7 +148,8 @@ class FileReader(Reader):
         parsed = footer_of(ranges, heads)
         deleted = None
         if (vector := action["deletionVector"]) is not None:
-            deleted = deleted_rows(vector, self.fs, self.root, int(parsed.rows.sum()))
+            rows = int(parsed.rows.sum())
+            deleted = deleted_rows(vector, self.fs, self.root, vectors, rows)
         own, missing, convert = heads.once(
             parsed.head, task.filtered, lambda file: self._columns_of(file, needed)
         )
@@ -181,7 +191,9 @@ class FileReader(Reader):
                 file = parquet_file(source, local=is_local(fs))
                 deleted = None
                 if (vector := action["deletionVector"]) is not None:
-                    deleted = deleted_rows(vector, self.fs, self.root, file.metadata.num_rows)
+                    rows = file.metadata.num_rows
+                    with VectorFiles() as vectors:
+                        deleted = deleted_rows(vector, self.fs, self.root, vectors, rows)
                 fields = [f for f in self.fields.described if f["name"] in needed]
                 own = self._columns_of(file.schema_arrow, needed).own
                 start = 0

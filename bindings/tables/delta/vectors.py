@@ -13,7 +13,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from skipstone.bindings.tables.bitmaps import framed, rows_of
+from skipstone.bindings.tables.bitmaps import VectorFiles, rows_of
 from skipstone.bindings.tables.delta.replay import absolute, unquoted
 from skipstone.bindings.tables.row_ranges import RowRanges
 from skipstone.ir.errors import SourceError, clip, describe_error
@@ -22,20 +22,23 @@ Z85: Final = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+
 UUID_LENGTH: Final = 20  # characters of a UUID in Z85
 
 
-def deleted_rows(vector: Mapping[str, Any], fs: pafs.FileSystem, root: str, rows: int) -> RowRanges:
+def deleted_rows(
+    vector: Mapping[str, Any], fs: pafs.FileSystem, root: str, files: VectorFiles, rows: int
+) -> RowRanges:
     """Read the deleted rows of a file.
 
     Args:
         vector: storageType, pathOrInlineDv, offset, sizeInBytes, cardinality.
         fs: The file system of the table.
         root: The table's folder.
+        files: The open files of vectors.
         rows: The number of rows in the file.
 
     Raises:
         SourceError: the vector is missing or damaged, or names rows that the file does not have.
     """
     try:
-        found = _deleted(vector, fs, root)
+        found = _deleted(vector, fs, root, files)
     except (ValueError, IndexError, TypeError, KeyError, AttributeError, struct.error) as e:
         raise SourceError(
             f"the deletion vector {clip(str(vector))} cannot be read ({describe_error(e)})"
@@ -48,17 +51,21 @@ def deleted_rows(vector: Mapping[str, Any], fs: pafs.FileSystem, root: str, rows
     return found
 
 
-def _deleted(vector: Mapping[str, Any], fs: pafs.FileSystem, root: str) -> RowRanges:
+def _deleted(
+    vector: Mapping[str, Any], fs: pafs.FileSystem, root: str, files: VectorFiles
+) -> RowRanges:
     kind, where = vector["storageType"], vector["pathOrInlineDv"]
     name = f"the deletion vector {clip(kind)}:{clip(where)}"
     if kind == "i":
         data = z85(where, name)[: vector["sizeInBytes"]]
     else:
-        data = _stored(vector, fs, root, name)
+        data = _stored(vector, fs, root, files, name)
     return rows_of(data, vector["cardinality"], name)
 
 
-def _stored(vector: Mapping[str, Any], fs: pafs.FileSystem, root: str, name: str) -> bytes:
+def _stored(
+    vector: Mapping[str, Any], fs: pafs.FileSystem, root: str, files: VectorFiles, name: str
+) -> bytes:
     where, size = vector["pathOrInlineDv"], vector["sizeInBytes"]
     if vector["storageType"] == "u":
         prefix, last = where[:-UUID_LENGTH], where[-UUID_LENGTH:]
@@ -76,8 +83,8 @@ def _stored(vector: Mapping[str, Any], fs: pafs.FileSystem, root: str, name: str
             f"{name} is stored as {vector['storageType']!r}; expected 'u', 'i' or 'p'"
         )
     try:
-        with fs.open_input_file(path) as f:
-            return framed(f, vector["offset"] or 0, size, f"{clip(path)}: {name}")
+        offset, named = vector["offset"] or 0, f"{clip(path)}: {name}"
+        return files.framed(path, lambda: fs.open_input_file(path), offset, size, named)
     except SourceError:
         raise
     except (OSError, pa.ArrowException) as e:

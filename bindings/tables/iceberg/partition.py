@@ -5,7 +5,7 @@ Source: Iceberg's specification, "Partitioning" and "Scan Planning".
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -237,6 +237,32 @@ def partition_raw(f: SpecField, files: Manifest) -> ColumnStatistics:
     return constant_statistics(
         values, absent if known is None else pc.and_(absent, arrow_of(known))
     )
+
+
+def partition_of(
+    spec: Spec, manifest: Manifest, row: int, needed: Collection[str]
+) -> Iterator[tuple[str, pa.Scalar | str]]:
+    """Yield the names and values of needed columns that a file's partition determines.
+
+    A string in place of a value says why it cannot be read.
+
+    Args:
+        spec: The manifest's partition spec.
+        manifest: The manifest of the file.
+        row: The file's position in it.
+        needed: The names of the columns.
+    """
+    for name in needed:
+        field = spec.exact((name,))
+        if field is None:
+            continue
+        values, known = partition_values(field, manifest)
+        if values is not None and known is not None and not known[row]:
+            yield name, pa.nulls(1, field.type)[0]
+        elif values is None or not values[row].is_valid:
+            yield name, f"{manifest.path}: the partition value of {name} cannot be read"
+        else:
+            yield name, values[row]
 
 
 def partition_values(f: SpecField, files: Manifest) -> tuple[pa.Array | None, Mask | None]:

@@ -5,12 +5,14 @@ Rows are live ones; columns are found by id and have the table's types.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from skipstone.bindings.tables.bitmaps import VectorFiles
 from skipstone.bindings.tables.iceberg.conform import (
     columns_by_id,
     columns_of,
@@ -21,11 +23,12 @@ from skipstone.bindings.tables.iceberg.conform import (
 )
 from skipstone.bindings.tables.iceberg.deletes import FILE_PATH, FILE_POSITION, Delete
 from skipstone.bindings.tables.iceberg.fields import TableFields, field_of, path_to
-from skipstone.bindings.tables.iceberg.manifest import Manifest, require_parquet
-from skipstone.bindings.tables.iceberg.partition import partition_values
+from skipstone.bindings.tables.iceberg.manifest import require_parquet
+from skipstone.bindings.tables.iceberg.partition import partition_of
 from skipstone.bindings.tables.iceberg.removed import (
     deleted_positions,
     equal_rows,
+    numbers_by_path,
     vector_positions,
 )
 from skipstone.bindings.tables.parquet.footer import footer_of
@@ -92,7 +95,8 @@ def tasks_of(files: IcebergFiles, wanted: RowSelection, plan: Plan) -> Tasks:
         filtered = bool(plan.verdicts[i] == Verdict.MAYBE)
         manifest, row = files.at(i)
         ((_, deletes),) = files.deletes.of_files(manifest, [row])
-        partition = dict(partition_of(files, manifest, row, wanted.needed(filtered)))
+        spec = files.table.specs[manifest.spec]
+        partition = dict(partition_of(spec, manifest, row, wanted.needed(filtered)))
         each.append(
             FileTask(
                 manifest.paths[row].as_py(),
@@ -110,32 +114,6 @@ def tasks_of(files: IcebergFiles, wanted: RowSelection, plan: Plan) -> Tasks:
         wanted, files.table.files_io, fields, None if mapping is None else mapping.root
     )
     return Tasks(reader, each, [[i] for i in kept], files.sizes[kept].tolist())
-
-
-def partition_of(
-    files: IcebergFiles, manifest: Manifest, row: int, needed: set[str]
-) -> Iterator[tuple[str, pa.Scalar | str]]:
-    """Yield the names and values of needed columns that a file's partition determines.
-
-    A string in place of a value says why it cannot be read.
-
-    Args:
-        files: The files of the plan.
-        manifest: The manifest of the file.
-        row: The file's position in it.
-        needed: The names of the columns.
-    """
-    for name in needed:
-        field = files.table.specs[manifest.spec].exact((name,))
-        if field is None:
-            continue
-        values, known = partition_values(field, manifest)
-        if values is not None and known is not None and not known[row]:
-            yield name, pa.nulls(1, field.type)[0]
-        elif values is None or not values[row].is_valid:
-            yield name, f"{manifest.path}: the partition value of {name} cannot be read"
-        else:
-            yield name, values[row]
 
 
 class FileReader(Reader):
@@ -164,7 +142,9 @@ class FileReader(Reader):
 
     def _read_together(self, tasks: Sequence[FileTask]) -> list[pa.RecordBatch]:
         schema = _schema(self.fields.iceberg.fields)
-        by_pages = read_by_pages(self._open, tasks, self.wanted, schema)
+        with VectorFiles() as vectors:
+            opener = functools.partial(self._open, vectors=vectors)
+            by_pages = read_by_pages(opener, tasks, self.wanted, schema)
         out = []
         for task, rows in zip(tasks, by_pages, strict=True):
             out += list(self.read(task)) if rows is None else rows
@@ -181,11 +161,17 @@ class FileReader(Reader):
     def judge_pages(self, tasks: Sequence[FileTask]) -> Iterator[FilePages]:
         """Yield the row ranges of each file that remain after page pruning."""
         schema = _schema(self.fields.iceberg.fields)
-        return judge_files_in_order(
-            lambda task: judge_file(self._open, task, task.path, self.wanted, schema), tasks
-        )
 
-    def _open(self, task: FileTask, heads: Heads) -> tuple[pa.NativeFile, FileRead]:
+        def judge(task: FileTask) -> FilePages:
+            with VectorFiles() as vectors:
+                opener = functools.partial(self._open, vectors=vectors)
+                return judge_file(opener, task, task.path, self.wanted, schema)
+
+        return judge_files_in_order(judge, tasks)
+
+    def _open(
+        self, task: FileTask, heads: Heads, vectors: VectorFiles
+    ) -> tuple[pa.NativeFile, FileRead]:
         """Open a file and read its footer.
 
         Raises:
@@ -204,7 +190,7 @@ class FileReader(Reader):
             raise ValueError("read by row groups")
         ranges = Ranges(source, _is_local(task.path), identity)
         parsed = footer_of(ranges, heads)
-        deleted = self._deleted_by_position(task) if task.deletes else None
+        deleted = self._deleted_by_position(task, vectors) if task.deletes else None
         needed = self.wanted.needed(task.filtered)
         fields = self.fields.iceberg.fields
         own, missing, convert = heads.once(
@@ -223,7 +209,8 @@ class FileReader(Reader):
             SourceError: the file, or a delete that applies to it, cannot be read.
         """
         needed = self.wanted.needed(task.filtered)
-        deleted = self._deleted_by_position(task)
+        with VectorFiles() as vectors:
+            deleted = self._deleted_by_position(task, vectors)
         wanted = [f for f in self.fields.iceberg.fields if f.name in needed]
         by_value = [d for d in task.deletes if d.equality]
         compared = {
@@ -302,21 +289,24 @@ class FileReader(Reader):
 
     # Deletes.
 
-    def _deleted_by_position(self, task: FileTask) -> RowRanges:
+    def _deleted_by_position(self, task: FileTask, vectors: VectorFiles) -> RowRanges:
         """Return the rows of a file that were deleted by position."""
         path, parts = task.path, []
         for d in task.deletes:
             if d.vector:
-                parts.append(vector_positions(self.storage, d, task.rows))
+                parts.append(vector_positions(self.storage, d, vectors, task.rows))
             elif not d.equality:
                 if d.format.upper() == "PUFFIN":
                     raise SourceError(
                         f"{d.path}: the manifest lacks the offset of the deletion vector of {path}"
                     )
-                parts.append(deleted_positions(*self._positions(d), path, d.path))
+                found = self._positions(d).get(path)
+                if found is not None:
+                    parts.append(deleted_positions(found, path, d.path))
         return RowRanges.union(parts)
 
-    def _positions(self, d: Delete) -> tuple[pa.Array, pa.Array]:
+    def _positions(self, d: Delete) -> Mapping[str, pa.Array]:
+        """Return the row numbers of a position delete file, by data file."""
         from pyiceberg.types import LongType, NestedField, StringType
 
         fields = (
@@ -324,11 +314,10 @@ class FileReader(Reader):
             NestedField(FILE_POSITION, "pos", LongType()),
         )
 
-        def load() -> tuple[pa.Array, pa.Array]:
-            found = pa.Table.from_batches(
-                self.batches(d.path, d.format, fields, _required), _schema(fields)
-            )
-            return found.column(0).combine_chunks(), found.column(1).combine_chunks()
+        def load() -> Mapping[str, pa.Array]:
+            batches = self.batches(d.path, d.format, fields, _required)
+            found = pa.Table.from_batches(batches, _schema(fields))
+            return numbers_by_path(*(column.combine_chunks() for column in found.columns))
 
         return self._load_once(d.path, load)  # type: ignore[no-any-return]
 

@@ -13,42 +13,66 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skipstone.bindings.tables.bitmaps import FRAME, framed, rows_of
+from skipstone.bindings.tables.bitmaps import FRAME, VectorFiles, rows_of
 from skipstone.bindings.tables.iceberg.deletes import Delete
 from skipstone.bindings.tables.row_ranges import RowRanges
 from skipstone.ir import compute as pc
-from skipstone.ir.arrow import int64_of
+from skipstone.ir.arrow import arrow_of, int64_of
 from skipstone.ir.errors import MAX_PATH, SourceError, clip, describe_error
 
 Mask = npt.NDArray[np.bool_]
 MAX_ROW: Final = (1 << 63) - 2
 
 
-def deleted_positions(paths: pa.Array, numbers: pa.Array, path: str, name: str) -> RowRanges:
-    """Return the rows of one data file that a position delete file names.
+def numbers_by_path(paths: pa.Array, numbers: pa.Array) -> dict[str, pa.Array]:
+    """Return the row numbers of a position delete file, by the data file that they belong to.
 
     Args:
         paths: The delete file's column of data files.
         numbers: Its column of row numbers.
+
+    Example:
+        >>> found = numbers_by_path(pa.array(["b", "a", "b"]), pa.array([5, 0, 2]))
+        >>> {path: rows.to_pylist() for path, rows in found.items()}
+        {'b': [5, 2], 'a': [0]}
+    """
+    encoded = paths.dictionary_encode()
+    known = encoded.dictionary.to_pylist()
+    codes = int64_of(pc.fill_null(encoded.indices, len(known)))
+    if (np.diff(codes) < 0).any():  # the specification says that they are sorted by path
+        order = np.argsort(codes, kind="stable")
+        codes, numbers = codes[order], pc.take(numbers, arrow_of(order))
+    starts = np.searchsorted(codes, np.arange(len(known) + 1)).tolist()
+    return {
+        path: numbers.slice(start, stop - start)
+        for path, start, stop in zip(known, starts[:-1], starts[1:], strict=True)
+    }
+
+
+def deleted_positions(found: pa.Array, path: str, name: str) -> RowRanges:
+    """Return the rows of one data file that a position delete file names.
+
+    Args:
+        found: The row numbers.
         path: The data file.
         name: The delete file, for errors.
 
     Raises:
         SourceError: a row number is missing, negative or too large.
     """
-    found = pc.filter(numbers, pc.equal(paths, path))
     least, most = pc.min_max(found).values()
     if found.null_count or (len(found) and not 0 <= least.as_py() <= most.as_py() <= MAX_ROW):
         raise SourceError(f"{name}: it deletes a row of {path} whose number is missing or negative")
     return RowRanges.at(int64_of(found))
 
 
-def vector_positions(storage: Any, d: Delete, rows: int) -> RowRanges:
+def vector_positions(storage: Any, d: Delete, files: VectorFiles, rows: int) -> RowRanges:
     """Return the rows that a deletion vector names.
 
     Args:
         storage: pyiceberg's FileIO.
         d: The vector.
+        files: The open files of vectors.
         rows: The rows of its data file; -1 is unknown.
 
     Raises:
@@ -56,8 +80,8 @@ def vector_positions(storage: Any, d: Delete, rows: int) -> RowRanges:
     """
     name = f"{clip(d.path, MAX_PATH)}: the deletion vector of {clip(str(d.target), MAX_PATH)}"
     try:
-        with storage.new_input(d.path).open() as f:
-            data = framed(f, d.offset, d.length - FRAME, name)
+        open_file = storage.new_input(d.path).open
+        data = files.framed(d.path, open_file, d.offset, d.length - FRAME, name)
     except SourceError:
         raise
     except (OSError, ValueError, pa.ArrowException) as e:

@@ -146,6 +146,11 @@ class Head:
         """True if Spark wrote the file in the Julian calendar."""
         return is_julian(self.metadata.metadata or {})
 
+    @cached_property
+    def has_julian_int96(self) -> bool:
+        """True if Spark wrote the file's times of type INT96 in the Julian calendar."""
+        return is_julian(self.metadata.metadata or {}, int96=True)
+
 
 def common_head(heads: Sequence[Head]) -> Head:
     """Return the head of files that are alike; the orders of columns count only if all say them."""

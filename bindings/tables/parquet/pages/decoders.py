@@ -15,12 +15,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from skipstone.bindings.plans.readers import ReaderName, has_polars
+from skipstone.bindings.tables.parquet.pages.leaf_types import INT96
 from skipstone.bindings.tables.parquet.pages.page_file import Mask, PageFile
+from skipstone.bindings.tables.read import is_misread
 from skipstone.ir import compute as pc
 from skipstone.ir.arrow import arrow_of
 from skipstone.ir.errors import describe_error
 from skipstone.kernels import logs
 from skipstone.kernels.decode.page_layout import are_sound
+from skipstone.kernels.run.pool import ContextPool, threads
 
 if TYPE_CHECKING:
     from polars import DataFrame, Expr
@@ -35,6 +38,8 @@ SPARSE: Final = 64
 # Chunks of fewer rows than this, on average, are joined: Polars takes 20 us to hand over each, and
 # joins and filters take 0.5 ms for each batch.
 FEW_ROWS: Final = 1 << 14
+# From so many bytes on, Arrow decodes a file in several threads.
+PARALLEL_BYTES: Final = 1 << 22
 _decoded = 0
 
 
@@ -61,10 +66,10 @@ class ArrowColumns:
     @staticmethod
     def of(file: PageFile, dictionaries: Collection[str] = ()) -> ArrowColumns:
         """Decode a file; return text columns as dictionaries where that is asked for."""
-        opened = pq.ParquetFile(
-            pa.BufferReader(file.data), read_dictionary=list(dictionaries), pre_buffer=False
-        )
-        found = opened.read(columns=list(file.names), use_threads=False)
+        found = _by_arrow(file, dictionaries)
+        for name in file.int96:
+            at = file.names.index(name)
+            found = found.set_column(at, name, _in_utc(found.column(name)))
         return ArrowColumns(found if file.keep is None else pc.filter(found, arrow_of(file.keep)))
 
     def select(self, names: Sequence[str], keep: Mask | None) -> pa.Table:
@@ -128,7 +133,7 @@ def decode(
     out: dict[int, Decoded] = {}
     rest = []
     for i, file in enumerate(files):
-        if own := [name for name in file.names if name in dictionaries]:
+        if (own := [name for name in file.names if name in dictionaries]) or file.int96:
             out[i] = ArrowColumns.of(file, own)
         else:
             rest.append(i)
@@ -137,6 +142,43 @@ def decode(
         out.update(zip(rest, _by_polars([files[i] for i in rest]), strict=True))
     _decoded += size
     return [out[i] if i in out else ArrowColumns.of(file) for i, file in enumerate(files)]
+
+
+def _by_arrow(file: PageFile, dictionaries: Collection[str]) -> pa.Table:
+    """Decode a file by Arrow; times of type INT96 have no zone yet."""
+
+    def opened(metadata: pq.FileMetaData | None) -> pq.ParquetFile:
+        return pq.ParquetFile(
+            pa.BufferReader(file.data),
+            metadata=metadata,
+            read_dictionary=list(dictionaries),
+            pre_buffer=False,
+            coerce_int96_timestamp_unit="us",
+        )
+
+    def read(groups: Sequence[int]) -> pa.Table:
+        part = opened(whole.metadata)
+        return part.read_row_groups(list(groups), list(file.names), use_threads=False)
+
+    whole = opened(None)
+    parts = min(threads(), whole.num_row_groups)
+    if parts < 2 or file.unpacked < PARALLEL_BYTES:
+        return whole.read(list(file.names), use_threads=False)
+    edges = [whole.num_row_groups * i // parts for i in range(parts + 1)]
+    with ContextPool(parts, "skipstone-decode") as pool:
+        each = pool.map(read, map(range, edges[:-1], edges[1:]))
+        return pa.concat_tables(list(each))
+
+
+def _in_utc(times: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return values of type INT96 as TIMESTAMP.
+
+    Raises:
+        ValueError: Arrow misread one.
+    """
+    if is_misread(times):
+        raise ValueError("a column of type INT96 holds times that Arrow misreads")
+    return pc.cast(times, INT96)
 
 
 def _by_polars(files: Sequence[PageFile]) -> Sequence[Decoded]:

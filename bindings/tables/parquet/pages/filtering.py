@@ -110,13 +110,13 @@ def filtered_by_decoder(rows: PagedRowGroups, wanted: RowSelection) -> list[pa.R
         not groups
         or not tested <= rows.leaves.keys()
         or not rows.whole.isdisjoint(wanted.columns)
+        or any(leaf.is_int96 for leaf in rows.leaves.values())
         or not all(g.ranges.local for g in groups)
         or not _have_equal_constants(groups, wanted.columns)
         or not uses_polars(_nbytes_within(windows, rows.leaves), rows.reader)
     ):
         return None
-    schema = pa.schema([(name, leaf.arrow) for name, leaf in rows.leaves.items()])
-    condition, rest = split(predicate, schema)
+    condition, rest = split(predicate, rows.decoder_schema)
     if condition is None or not _is_worth_it(rows, wanted, tested):
         return None
     judged = [] if rest is None else [path[0] for path in columns_of(rest)]

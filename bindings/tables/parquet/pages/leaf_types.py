@@ -15,7 +15,7 @@ from skipstone.bindings.tables.parquet.pages import thrift_writer as t
 REQUIRED, OPTIONAL = 0, 1
 # Parquet's types by name, with their numbers.
 PHYSICAL: Final = {
-    "BOOLEAN": 0, "INT32": 1, "INT64": 2, "FLOAT": 4, "DOUBLE": 5,
+    "BOOLEAN": 0, "INT32": 1, "INT64": 2, "INT96": 3, "FLOAT": 4, "DOUBLE": 5,
     "BYTE_ARRAY": 6, "FIXED_LEN_BYTE_ARRAY": 7,
 }  # fmt: skip
 UNITS: Final = {"milliseconds": ("ms", 1), "microseconds": ("us", 2), "nanoseconds": ("ns", 3)}
@@ -31,6 +31,7 @@ INTEGERS: Final = {
     (True, 32): (pa.int32(), 17), (True, 64): (pa.int64(), 18),
 }  # fmt: skip
 TEXTS: Final = pa.dictionary(pa.int32(), pa.string())
+INT96: Final = pa.timestamp("us", "UTC")  # as Spark reads it
 
 
 class LeafType(NamedTuple):
@@ -47,6 +48,14 @@ class LeafType(NamedTuple):
     element: t.Fields
     arrow: pa.DataType
     physical: int
+
+    @property
+    def is_int96(self) -> bool:
+        """True if it holds timestamps of type INT96, which only Arrow decodes rightly.
+
+        Polars reads them in nanoseconds, in which the year 3000 overflows to 1830.
+        """
+        return self.physical == PHYSICAL["INT96"]
 
 
 def leaf_types(metadata: pq.FileMetaData, columns: pa.Schema) -> dict[str, LeafType]:
@@ -106,6 +115,8 @@ def _known_type(leaf: Any) -> tuple[pa.DataType, t.Fields] | None:
             return pa.int32(), {}
         case "INT64", "None":
             return pa.int64(), {}
+        case "INT96", "None":
+            return INT96, {}
         case "FLOAT", "None":
             return pa.float32(), {}
         case "DOUBLE", "None":

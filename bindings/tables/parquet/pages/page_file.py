@@ -96,6 +96,7 @@ class PageFile(NamedTuple):
         unpacked: The approximate bytes of all columns after decompression.
         mask: The name of a further column that is true for the rows to return; None: all rows.
         keep: That mask, shape (rows,).
+        int96: The columns of type INT96.
     """
 
     data: bytes
@@ -104,6 +105,7 @@ class PageFile(NamedTuple):
     unpacked: int
     mask: str | None
     keep: Mask | None
+    int96: frozenset[str]
 
     def view(self, group: int, column: int) -> memoryview:
         """Return the bytes of the pages of a column, given by its number, in a row group."""
@@ -146,6 +148,7 @@ def read_pages(
             int(np.maximum(8 * values, unpacked).sum()),
             mask,
             keep,
+            frozenset(name for name, leaf in columns if leaf.is_int96),
         )
 
 

@@ -136,11 +136,8 @@ def _is_open(parsed: ParsedFooter) -> bool:
 def _leaves_of(file: FileRead, fields: Sequence[pa.Field]) -> dict[str, LeafType]:
     """Return the types of those columns of a file whose pages can be judged."""
     types, names = file.parsed.head.leaf_types, file.own_names
-    return {
-        f.name: types[names[f.name]]
-        for f in fields
-        if f.name in names and names[f.name] in types
-    }  # fmt: skip
+    found = {f.name: types.get(names.get(f.name, "")) for f in fields}
+    return {name: leaf for name, leaf in found.items() if leaf is not None and not leaf.is_int96}
 
 
 def _read_indexes(groups: Sequence[RowGroup]) -> None:

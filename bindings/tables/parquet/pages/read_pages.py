@@ -273,14 +273,19 @@ def _filter(
 
 def _leaves_of(file: FileRead, fields: Sequence[pa.Field]) -> dict[str, LeafType]:
     """Return the types of those columns of a file that can be read by pages."""
-    types, names, julian = file.parsed.head.leaf_types, file.own_names, file.parsed.head.julian
-    return {
-        f.name: types[names[f.name]]
-        for f in fields
-        if names.get(f.name) in types
-        and not holds_char(f)  # its values are padded
-        and not (julian and pa.types.is_temporal(f.type))
-    }
+    head, names = file.parsed.head, file.own_names
+    out = {}
+    for f in fields:
+        leaf = head.leaf_types.get(names.get(f.name, ""))
+        if leaf is None or holds_char(f):  # its values are padded
+            continue
+        if leaf.is_int96:
+            is_as_stored = f.type == leaf.arrow and not head.has_julian_int96
+        else:
+            is_as_stored = not (head.julian and pa.types.is_temporal(f.type))
+        if is_as_stored:
+            out[f.name] = leaf
+    return out
 
 
 def row_groups_of(file: FileRead, leaves: Mapping[str, LeafType]) -> list[RowGroup] | None:

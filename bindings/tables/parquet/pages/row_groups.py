@@ -44,12 +44,11 @@ from skipstone.bindings.tables.parquet.pages.wanted_pages import (
     wanted_pages,
 )
 from skipstone.bindings.tables.parquet.pages.windows import windows_of
-from skipstone.bindings.tables.row_filter import Conjunct, Judged, joined
+from skipstone.bindings.tables.row_filter import Conjunct
 from skipstone.ir import compute as pc
 from skipstone.ir.arrow import arrow_of, repeated
 from skipstone.ir.errors import SourceError
 from skipstone.ir.node import Node, columns_of
-from skipstone.kernels.run.pool import ContextPool, threads
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -171,7 +170,8 @@ class PagedRowGroups:
     def _judge_pages(self, predicate: PruningPredicate, windows: list[Window]) -> list[Window]:
         """Return what page statistics leave of windows; the same list if that is all of them."""
         paths = columns_of(predicate.node)
-        names = [path[0] for path in paths if len(path) == 1 and path[0] in self.leaves]
+        stored = [path[0] for path in paths if len(path) == 1 and path[0] in self.leaves]
+        names = [name for name in stored if not self.leaves[name].is_int96]  # it has no bounds
         segments = segments_in(windows, predicate.schema, names, self._head, self.leaves)
         if segments is None:
             return windows
@@ -209,7 +209,7 @@ class PagedRowGroups:
             where = self.candidates.positions
         n = len(self.candidates) if where is None else len(where)
         found = self._values(names, where, coded=True)
-        truth = joined(_judged(part, batches_of_rows(found, n)))
+        truth = part.judge_all(batches_of_rows(found, n))
         self.candidates.keep(truth.to_keep, where)
         if truth.may_raise is None or where is None:
             return truth.may_raise
@@ -221,7 +221,13 @@ class PagedRowGroups:
         """Split a condition into what the decoder can judge of it and the rest; see `split`."""
         if not uses_polars(8 * self.candidates.count, self.reader):
             return None, node
-        return split(node, pa.schema([(name, leaf.arrow) for name, leaf in self.leaves.items()]))
+        return split(node, self.decoder_schema)
+
+    @property
+    def decoder_schema(self) -> pa.Schema:
+        """The columns of which Polars' decoder can judge conditions."""
+        leaves = self.leaves.items()
+        return pa.schema([(name, leaf.arrow) for name, leaf in leaves if not leaf.is_int96])
 
     def filter_while_decoding(self, condition: Expression, names: Sequence[str]) -> bool:
         """Let the decoder of columns leave out the rows for which a condition is not TRUE.
@@ -322,7 +328,7 @@ class PagedRowGroups:
             is_text = leaf.physical == BYTE_ARRAY and leaf.arrow == self.types[one.name]
             one.text = (is_coded_text or (text and is_text)) and not self._is_sparse
             values = tuple(part.values for _, part, _ in one.parts)
-            key = one.name if one.text else (one.placement.key, values)
+            key = one.name if one.text else (one.placement.key, values, leaf.is_int96)
             together.setdefault(key, []).append(one)
         self._decode(list(together.values()))
 
@@ -386,14 +392,6 @@ class PagedRowGroups:
     def of(self, groups: Sequence[RowGroup]) -> PagedRowGroups:
         """Return some of the row groups, with nothing read of them."""
         return PagedRowGroups(self._head, self.leaves, self.types, groups, self.reader, self.whole)
-
-
-def _judged(part: Conjunct, batches: Sequence[pa.RecordBatch]) -> list[Judged]:
-    """Judge batches; kernels use several threads themselves."""
-    if part.program is not None or len(batches) == 1 or threads() == 1:
-        return [part.judge(rows) for rows in batches]
-    with ContextPool(threads(), "skipstone-judge") as pool:
-        return list(pool.map(part.judge, batches))
 
 
 def _rows(windows: Sequence[Window]) -> int:

@@ -1,0 +1,111 @@
+"""Timestamps of type INT96, which Spark writes unless told otherwise, are read by pages."""
+
+import datetime as dt
+import struct
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import skipstone as ss
+from skipstone.bindings.tables.parquet.pages import whole_columns
+
+SECOND = 10**6
+DAY = 86_400 * SECOND
+FIRST, LAST = -62_135_596_800 * SECOND, 253_402_300_799 * SECOND  # the years 1 to 9999
+CONDITIONS = [
+    None,
+    "t IS NULL",
+    "t >= TIMESTAMP '2262-04-12 00:00:00Z'",
+    "t < TIMESTAMP '1677-09-21 00:00:00Z' AND id % 3 = 0",
+    "t BETWEEN TIMESTAMP '1970-01-01 00:00:00Z' AND TIMESTAMP '1970-01-03 00:00:00Z'",
+    "year(t) = 1970 AND hour(t) < 5 OR id < 100",
+    "id BETWEEN 7000 AND 7100",
+    "id = 4321 OR t IN (TIMESTAMP '1970-01-01 00:00:00Z', TIMESTAMP '1970-01-02 00:00:00Z')",
+    "t <=> NULL OR NOT (t > TIMESTAMP '1900-01-01 00:00:00Z')",
+]
+
+
+def times(seed: int, n: int) -> pa.Array:
+    """Return times of all years, many of them equal, with NULLs."""
+    r = np.random.default_rng(seed)
+    near, far = r.integers(0, 200, n) * DAY // 24, r.integers(FIRST, LAST, n)
+    values = np.where(r.random(n) < 0.8, near, far)
+    return pa.array(values, mask=r.random(n) < 0.1).cast(pa.timestamp("us"))
+
+
+@pytest.mark.parametrize("reader", ["arrow", "polars"])
+@pytest.mark.parametrize("codec", ["none", "snappy"])
+def test_the_same_rows_as_of_int64(tmp_path, monkeypatch, reader, codec):
+    def refused(*_):
+        raise AssertionError("it was read by row groups")
+
+    monkeypatch.setattr(whole_columns, "read_whole", refused)
+    for i in range(3):
+        stored = times(i, 9_000)
+        rows = pa.table({"id": np.arange(9_000) + 3_000 * i, "t": stored, "u": stored})
+        for name, int96 in (("int96", True), ("int64", False)):
+            (tmp_path / name).mkdir(exist_ok=True)
+            own = rows if int96 else rows.set_column(1, "t", _utc(stored))
+            own = own.set_column(2, "u", _utc(stored).cast(pa.string()))
+            pq.write_table(
+                own,
+                tmp_path / name / f"{i}.parquet",
+                use_deprecated_int96_timestamps=int96,
+                data_page_size=1_000,
+                row_group_size=4_000,
+                compression=codec,
+                use_dictionary=i < 2,
+                write_page_index=i > 0,
+            )
+    tables = [ss.scan_parquet(tmp_path / name) for name in ("int96", "int64")]
+    assert tables[0].schema == tables[1].schema
+    for where in CONDITIONS:
+        for columns in (["id", "t"], ["t"], ["id"], ["u", "t"]):
+            found, expected = (
+                table.plan(where, timezone="America/New_York", columns=columns) for table in tables
+            )
+            assert found.to_arrow(reader=reader).equals(expected.to_arrow()), (where, columns)
+            assert found.count() == expected.count(), where
+
+
+def _utc(values: pa.Array) -> pa.Array:
+    return values.cast(pa.int64()).cast(pa.timestamp("us", "UTC"))
+
+
+@pytest.mark.parametrize(
+    ("notes", "expected"),
+    [
+        ({}, 6),
+        ({"org.apache.spark.version": "3.5.1"}, 6),
+        ({"org.apache.spark.version": "3.5.1", "org.apache.spark.legacyDateTime": ""}, 6),
+        ({"org.apache.spark.version": "3.5.1", "org.apache.spark.legacyINT96": ""}, 1),
+        ({"org.apache.spark.version": "2.4.8"}, 1),
+    ],
+)
+def test_the_julian_calendar_of_int96(tmp_path, notes, expected):
+    """The sixth of January 1000 was the first in the Julian calendar."""
+    stored = pa.array([dt.datetime(1000, 1, 6), dt.datetime(2024, 1, 1)], pa.timestamp("us"))
+    notes = notes | {"org.apache.spark.timeZone": "UTC"}
+    pq.write_table(
+        pa.table({"t": stored}).replace_schema_metadata(notes),
+        tmp_path / "a.parquet",
+        use_deprecated_int96_timestamps=True,
+    )
+    plan = ss.scan_parquet(tmp_path / "a.parquet").plan("year(t) < 1500", timezone="UTC")
+    assert plan.to_arrow()["t"].to_pylist() == [dt.datetime(1000, 1, expected, tzinfo=dt.UTC)]
+
+
+def test_times_that_arrow_misreads(tmp_path):
+    """Spark writes times after the year 285,000 as negative days."""
+    path = tmp_path / "a.parquet"
+    stored = pa.array([0, DAY], pa.timestamp("us"))
+    plain = {"compression": "none", "use_dictionary": False}
+    pq.write_table(pa.table({"t": stored}), path, use_deprecated_int96_timestamps=True, **plain)
+    second = struct.pack("<qi", 0, 2_440_589)
+    data = path.read_bytes()
+    assert data.count(second) == 1
+    path.write_bytes(data.replace(second, struct.pack("<qi", 0, -30_000_000)))
+    with pytest.raises(ss.SourceError, match="INT96 column 't' holds timestamps after the year"):
+        ss.scan_parquet(path).plan().to_arrow()
