@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import struct
+import threading
 import zlib
 from collections.abc import Callable
 from typing import Any, Final, Self
@@ -21,6 +22,7 @@ import pyarrow as pa
 from skipstone.bindings.tables.parquet.pages.ranges import Ranges
 from skipstone.bindings.tables.row_ranges import Longs, RowRanges
 from skipstone.ir.errors import SourceError, describe_error
+from skipstone.kernels.run import forks
 
 MAGIC: Final = 1681511377
 FRAME: Final = 8  # bytes around a vector: its length before, a checksum after
@@ -59,12 +61,13 @@ def unframed(whole: bytes, size: int, name: str) -> bytes:
 class VectorFiles:
     """Files that hold deletion vectors; each stays open until the `with` block ends.
 
-    One file holds the vectors of many data files. One thread uses an object of this class.
+    One file holds the vectors of many data files. Threads may share an object of this class.
     """
 
     def __init__(self) -> None:
         self._stack = contextlib.ExitStack()
         self._opened: dict[str, Ranges] = {}
+        self._lock, self._locks = forks.lock(), dict[str, threading.Lock]()
 
     def __enter__(self) -> Self:
         return self
@@ -88,18 +91,21 @@ class VectorFiles:
             SourceError: the file is too short, or the frame does not match the vector.
             OSError: the file cannot be read.
         """
-        ranges = self._opened.get(path)
-        if ranges is None:
-            source = self._stack.enter_context(open_file())
-            native = source if isinstance(source, pa.NativeFile) else pa.PythonFile(source, "r")
-            local = path.startswith(("/", "file:"))
-            ranges = self._opened[path] = Ranges(native, local)
-        if not 0 <= offset <= ranges.size or not 4 <= size <= ranges.size - offset - FRAME:
-            raise SourceError(
-                f"{name} is damaged: the table says that {size} bytes lie at {offset}; "
-                f"the file has {ranges.size} bytes"
-            )
-        return unframed(ranges.read_at(size + FRAME, offset), size, name)
+        with self._lock:
+            lock = self._locks.setdefault(path, forks.lock())
+        with lock:  # other files are read meanwhile
+            ranges = self._opened.get(path)
+            if ranges is None:
+                source = self._stack.enter_context(open_file())
+                native = source if isinstance(source, pa.NativeFile) else pa.PythonFile(source, "r")
+                local = path.startswith(("/", "file:"))
+                ranges = self._opened[path] = Ranges(native, local)
+            if not 0 <= offset <= ranges.size or not 4 <= size <= ranges.size - offset - FRAME:
+                raise SourceError(
+                    f"{name} is damaged: the table says that {size} bytes lie at {offset}; "
+                    f"the file has {ranges.size} bytes"
+                )
+            return unframed(ranges.read_at(size + FRAME, offset), size, name)
 
 
 def rows_of(data: bytes, count: int, name: str) -> RowRanges:

@@ -8,15 +8,17 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from skipstone.kernels.config import Config, config
 from skipstone.kernels.run import forks
 
 T = TypeVar("T")
+Result = TypeVar("Result")
+REQUESTS: Final = 16  # requests to storage at once, most of which wait
 _lock = forks.lock()
 _pool: ContextPool | None = None
 _size = 0
@@ -59,6 +61,22 @@ def threads() -> int:
         SkipstoneError: `SKIPSTONE_THREADS` is not a positive integer.
     """
     return config.threads
+
+
+def map_requests(
+    work: Callable[[T], Result], items: Sequence[T], *, local: bool = False
+) -> list[Result]:
+    """Return what work returns for each item; several items wait for remote storage at once.
+
+    Args:
+        work: The work, which mostly waits.
+        items: The items.
+        local: True if nothing waits; the items are then worked on one after another.
+    """
+    if local or len(items) < 2:
+        return [work(item) for item in items]
+    with ContextPool(min(REQUESTS, len(items)), "skipstone-requests") as pool:
+        return list(pool.map(work, items))
 
 
 def _submit(work: Callable[[], None], times: int, helpers: list[Future[None]]) -> None:

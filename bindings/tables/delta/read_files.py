@@ -119,7 +119,8 @@ class FileReader(Reader):
     def _read_together(self, tasks: Sequence[FileTask]) -> list[pa.RecordBatch]:
         with VectorFiles() as vectors:
             opener = functools.partial(self._open, vectors=vectors)
-            by_pages = read_by_pages(opener, tasks, self.wanted, self.fields.schema)
+            schema, local = self.fields.schema, is_local(self.fs)
+            by_pages = read_by_pages(opener, tasks, self.wanted, schema, local=local)
         out = []
         for task, rows in zip(tasks, by_pages, strict=True):
             out += list(self.read(task)) if rows is None else rows

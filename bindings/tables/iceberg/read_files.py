@@ -6,6 +6,7 @@ Rows are live ones; columns are found by id and have the table's types.
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -131,7 +132,7 @@ class FileReader(Reader):
     ) -> None:
         self.wanted, self.storage, self.fields, self.mapping = wanted, storage, fields, mapping
         self._loaded: dict[Any, Any] = {}
-        self._lock = forks.lock()
+        self._lock, self._locks = forks.lock(), dict[Any, threading.Lock]()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return FileReader, (self.wanted, self.storage, self.fields, self.mapping)
@@ -144,7 +145,8 @@ class FileReader(Reader):
         schema = _schema(self.fields.iceberg.fields)
         with VectorFiles() as vectors:
             opener = functools.partial(self._open, vectors=vectors)
-            by_pages = read_by_pages(opener, tasks, self.wanted, schema)
+            local = all(_is_local(task.path) for task in tasks)
+            by_pages = read_by_pages(opener, tasks, self.wanted, schema, local=local)
         out = []
         for task, rows in zip(tasks, by_pages, strict=True):
             out += list(self.read(task)) if rows is None else rows
@@ -340,6 +342,8 @@ class FileReader(Reader):
 
     def _load_once(self, key: Any, load: Any) -> Any:
         with self._lock:
+            lock = self._locks.setdefault(key, forks.lock())
+        with lock:  # other keys are loaded meanwhile
             if key not in self._loaded:
                 self._loaded[key] = load()
             return self._loaded[key]

@@ -57,6 +57,7 @@ from skipstone.ir.errors import SourceError, StaleFile, UnsupportedForm, describ
 from skipstone.ir.node import columns_of
 from skipstone.ir.outcome import Verdict
 from skipstone.kernels import logs
+from skipstone.kernels.run.pool import map_requests
 
 if TYPE_CHECKING:
     from skipstone.bindings.plans.pages import FilePages
@@ -285,10 +286,12 @@ class GroupReader(Reader):
         local = is_local(self.filesystem)
         with contextlib.ExitStack() as open_files:
             files = []
-            for task in tasks:
+            for task, source in zip(
+                tasks, map_requests(self._open, tasks, local=local), strict=True
+            ):
                 assert task.parsed is not None
                 identity = identity_in(self.filesystem, task.path)
-                ranges = Ranges(open_files.enter_context(self._open(task)), local, identity)
+                ranges = Ranges(open_files.enter_context(source), local, identity)
                 files.append(
                     FileRead(
                         task.path,

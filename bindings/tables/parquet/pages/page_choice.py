@@ -20,6 +20,7 @@ from skipstone.bindings.tables.parquet.pages.page_checks import (
 )
 from skipstone.bindings.tables.parquet.pages.page_file import ChunkPart
 from skipstone.bindings.tables.parquet.pages.ranges import Ranges
+from skipstone.kernels.run.pool import map_requests
 from skipstone.kernels.run.recent import Recent
 
 Ints = npt.NDArray[np.int64]
@@ -102,7 +103,7 @@ PageRows = Sequence[tuple[int, int]]  # the rows of pages that were read, in the
 
 
 def look_up(wanted: Sequence[tuple[RowGroup, str]], *, judged: bool = False) -> None:
-    """Read the page indexes of columns of row groups, together where requests are slow.
+    """Read what tells where the pages of remote columns lie, several files at once.
 
     Args:
         wanted: Row groups and their columns.
@@ -111,27 +112,31 @@ def look_up(wanted: Sequence[tuple[RowGroup, str]], *, judged: bool = False) -> 
     Raises:
         OSError: a file cannot be read.
     """
-    by_file: dict[int, list[tuple[RowGroup, str, Chunk]]] = {}
+    by_file: dict[int, list[tuple[RowGroup, str]]] = {}
     for g, name in wanted:
-        chunk = g.chunks[name]
-        if not g.ranges.local and name not in g.pages and chunk.offset_index is not None:
-            by_file.setdefault(id(g.ranges), []).append((g, name, chunk))
-    for of_file in by_file.values():
-        indexes = [
-            span
-            for _, _, c in of_file
-            for span in (c.offset_index, c.column_index if judged else None)
-            if span is not None
-        ]
-        ranges = of_file[0][0].ranges
-        ranges.read(indexes, keep=True)
-        listed = [pages_of(c, ranges) for _, _, c in of_file]
-        ranges.read(
-            [s for found in listed if found is not None for s in header_spans(found, found.last)],
-            keep=True,
-        )
-        for g, name, _ in of_file:
-            g.pages_of(name)
+        if not g.ranges.local and name not in g.pages:
+            by_file.setdefault(id(g.ranges), []).append((g, name))
+    map_requests(lambda of_file: _look_up_in(of_file, judged=judged), list(by_file.values()))
+
+
+def _look_up_in(wanted: Sequence[tuple[RowGroup, str]], *, judged: bool) -> None:
+    """Read what tells where the pages of columns of one remote file lie.
+
+    These are page indexes, and the whole chunk where there is none, as headers lie all over it.
+    """
+    ranges = wanted[0][0].ranges
+    chunks = [g.chunks[name] for g, name in wanted]
+    spans = [c.offset_index or (c.start, c.stop) for c in chunks]
+    if judged:
+        spans += [c.column_index for c in chunks if c.offset_index and c.column_index]
+    ranges.read(spans, keep=True)
+    listed = [pages_of(c, ranges) for c in chunks if c.offset_index is not None]
+    ranges.read(
+        [s for found in listed if found is not None for s in header_spans(found, found.last)],
+        keep=True,
+    )
+    for g, name in wanted:
+        g.pages_of(name)
 
 
 class Window(NamedTuple):

@@ -30,7 +30,7 @@ from skipstone.bindings.tables.parquet.pages.leaf_types import (
 )
 from skipstone.bindings.tables.parquet.pages.ranges import Ranges, Span
 from skipstone.bindings.tables.parquet.thrift import STRUCT
-from skipstone.kernels.run.pool import run_chunks
+from skipstone.kernels.run.pool import map_requests, run_chunks
 
 Mask = npt.NDArray[np.bool_]
 MAGIC: Final = b"PAR1"
@@ -181,8 +181,10 @@ def _read_into(groups: Sequence[GroupPart], buffer: memoryview) -> None:
             for _, view in views:
                 view.release()
 
-    files = 1 if at >= PARALLEL_BYTES else len(each)
-    run_chunks(read, len(each), files)
+    if not all(ranges.local for ranges, _ in each):
+        map_requests(lambda i: read(i, i + 1), range(len(each)))
+        return
+    run_chunks(read, len(each), 1 if at >= PARALLEL_BYTES else len(each))
 
 
 def _unused(names: Sequence[str]) -> str:

@@ -146,10 +146,10 @@ def _read_indexes(groups: Sequence[RowGroup]) -> None:
     Without an offset index, columns in remote storage count as one page: their headers lie between
     all of their bytes.
     """
-    look_up([(g, name) for g in groups for name in g.chunks], judged=True)
     for g in groups:
         if not g.ranges.local:
             g.pages |= {name: None for name, c in g.chunks.items() if c.offset_index is None}
+    look_up([(g, name) for g in groups for name in g.chunks], judged=True)
 
 
 def _remaining(

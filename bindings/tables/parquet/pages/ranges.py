@@ -21,6 +21,7 @@ LOCAL_GAP, REMOTE_GAP = 1 << 12, 1 << 20
 MIN_READ, FEW_SPANS = 1 << 18, 16
 MAX_KEPT: Final = 1 << 24  # bytes of a remote file that are kept without being asked for
 IN_FLIGHT: Final = 8  # requests to remote storage at once, for each file
+PART: Final = 1 << 23  # the most bytes of one request to remote storage
 
 Span = tuple[int, int]  # start and stop, in bytes
 Piece = tuple[int, memoryview]  # where it starts in the file, and its bytes
@@ -134,10 +135,28 @@ class Ranges:
         ]
 
     def _read_remote(self, spans: Sequence[Span]) -> list[memoryview]:
-        if len(spans) <= 1:
+        """Read ranges concurrently, long ones in parts."""
+        parts = [
+            (at, min(at + PART, stop)) for start, stop in spans for at in range(start, stop, PART)
+        ]
+        if len(parts) <= 1:
             return [self._read(span) for span in spans]
-        with ContextPool(min(IN_FLIGHT, len(spans)), "skipstone-ranges") as pool:
-            return list(pool.map(self._read, spans))
+        with ContextPool(min(IN_FLIGHT, len(parts)), "skipstone-ranges") as pool:
+            read = zip(parts, pool.map(self._read, parts), strict=True)
+            return [self._joined(span, read) for span in spans]
+
+    @staticmethod
+    def _joined(span: Span, read: Iterator[tuple[Span, memoryview]]) -> memoryview:
+        """Return the bytes of a range, which the next parts hold."""
+        start, stop = span
+        if stop - start <= PART:
+            return next(read)[1] if stop > start else memoryview(b"")
+        out = memoryview(bytearray(stop - start))
+        for (first, last), data in read:
+            out[first - start : last - start] = data
+            if last == stop:
+                break
+        return out
 
     def read_into(self, wanted: Sequence[tuple[Span, memoryview]]) -> None:
         """Read ranges, each into a buffer of its size.

@@ -30,6 +30,7 @@ from skipstone.ir.errors import UnsupportedForm
 from skipstone.ir.node import Node, columns_of
 from skipstone.ir.session import Session
 from skipstone.kernels.config import config
+from skipstone.kernels.run.pool import map_requests
 
 # Errors of files that cannot be read by pages.
 UNREADABLE: Final = (OSError, pa.ArrowException, ValueError, IndexError)
@@ -90,7 +91,12 @@ Open = Callable[[Task, Heads], tuple[pa.NativeFile, FileRead]]
 
 
 def read_by_pages(
-    open_file: Open[Task], tasks: Sequence[Task], wanted: RowSelection, schema: pa.Schema
+    open_file: Open[Task],
+    tasks: Sequence[Task],
+    wanted: RowSelection,
+    schema: pa.Schema,
+    *,
+    local: bool,
 ) -> list[list[pa.RecordBatch] | None]:
     """Return the wanted rows of files; None for those that cannot be read by pages.
 
@@ -101,25 +107,28 @@ def read_by_pages(
         tasks: The tasks.
         wanted: The rows and columns to return.
         schema: The table's columns.
+        local: True if the files are local; of others, several are opened at once.
 
     Raises:
         UnsupportedForm: the rows cannot be judged here.
     """
     heads = Heads()
     out: list[list[pa.RecordBatch] | None] = [None] * len(tasks)
+
+    def opened_or_none(task: Task) -> tuple[pa.NativeFile, FileRead] | None:
+        try:
+            return open_file(task, heads)
+        except UNREADABLE:
+            return None  # the format's own reader raises the error
+
     with contextlib.ExitStack() as stack:
-        files: list[FileRead | None] = []
-        for task in tasks:
-            try:
-                source, file = open_file(task, heads)
-                stack.enter_context(source)
-            except UNREADABLE:
-                files.append(None)  # the format's own reader raises the error
-                continue
-            files.append(file)
-        opened = {i: one for i, one in enumerate(files) if one is not None}
+        opened: dict[int, FileRead] = {}
+        for i, one in enumerate(map_requests(opened_or_none, tasks, local=local)):
+            if one is not None:
+                stack.enter_context(one[0])
+                opened[i] = one[1]
         alike = groups_of(opened, lambda i: (id(opened[i].parsed.head), tasks[i].filtered))
-        apart = len(alike) > 1 or len(opened) < len(files)
+        apart = len(alike) > 1 or len(opened) < len(tasks)
         locate_pages_together(file.parsed for file in opened.values())
         for numbers in alike:
             filtered = tasks[numbers[0]].filtered
