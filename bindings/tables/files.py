@@ -6,7 +6,7 @@ import fnmatch
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,7 @@ from skipstone.bindings.location import (
 )
 from skipstone.bindings.plans.work import Meter
 from skipstone.bindings.tables.detect import name_in, refuse_other_formats, without_metadata
+from skipstone.bindings.tables.etags import etag_of_file, etags_of
 from skipstone.bindings.tables.partitions import Texts, partition_texts
 from skipstone.ir import compute as pc
 from skipstone.ir.arrow import numbers_of, python_array
@@ -206,11 +207,12 @@ def list_files(
         return _list_each(each_path(where), filesystem, base_path, meter, ignore_format)
     fs, path = resolve(where, filesystem)
     base, root = None if base_path is None else resolve(base_path, filesystem)[1], None
-    beside, info = None, info_at(fs, path, where)
-    if info.type == pafs.FileType.File:
+    beside, listed = None, _list_remote_folder(fs, path, meter)
+    info = info_at(fs, path, where) if listed is None else None
+    if info is not None and info.type == pafs.FileType.File:
         infos, etags = [info], etag_of_file(fs, path)
-    elif info.type == pafs.FileType.Directory:
-        infos, etags = list_folder(fs, path, meter)
+    elif info is None or info.type == pafs.FileType.Directory:
+        infos, etags = listed or list_folder(fs, path, meter)
         base, root = base or _as_listed(path, infos), path
         if not is_local(fs):
             names = (name_in(i.path, path) for i in infos)
@@ -314,26 +316,20 @@ def list_folder(
     return files, etags
 
 
-def etags_of(fs: pafs.FileSystem, path: str) -> dict[str, str]:
-    """Return etags by path without slashes around it.
+def _list_remote_folder(
+    fs: pafs.FileSystem, path: str, meter: Meter
+) -> tuple[list[pafs.FileInfo], dict[str, str]] | None:
+    """List a folder of remote storage; None if it seems to be something else.
 
-    File systems of fsspec may have etags. pyarrow's own file systems do not show any.
+    To ask first what it is would take two requests, one after the other.
     """
-    handler = fs.handler if isinstance(fs, pafs.PyFileSystem) else None
-    if not isinstance(handler, pafs.FSSpecHandler):
-        return {}
-    return _tags(handler.fs.find(path, detail=True))
-
-
-def etag_of_file(fs: pafs.FileSystem, path: str) -> dict[str, str]:
-    """Return the etag of one file, as `etags_of` does. A folder is not listed for it."""
-    handler = fs.handler if isinstance(fs, pafs.PyFileSystem) else None
-    return _tags({path: handler.fs.info(path)}) if isinstance(handler, pafs.FSSpecHandler) else {}
-
-
-def _tags(entries: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    tags = {name.strip("/"): info.get("ETag") or info.get("etag") for name, info in entries.items()}
-    return {name: str(tag) for name, tag in tags.items() if tag}
+    if is_local(fs) or path.endswith(".parquet") or any(ch in path for ch in "*?["):
+        return None
+    try:
+        found = list_folder(fs, path, meter)
+    except SourceError:
+        return None
+    return found if found[0] else None
 
 
 def _list_glob(
@@ -347,9 +343,10 @@ def _list_glob(
     parts = pattern.split("/")
     first = next(i for i, p in enumerate(parts) if any(ch in p for ch in "*?["))
     start = "/".join(parts[:first]) or "/"
-    if info_at(fs, start, start).type != pafs.FileType.Directory:
+    listed = _list_remote_folder(fs, start, meter)
+    if listed is None and info_at(fs, start, start).type != pafs.FileType.Directory:
         raise SourceError(f"{shown(pattern)}: the folder {shown(start)} does not exist")
-    infos, etags = list_folder(fs, start, meter)
+    infos, etags = listed or list_folder(fs, start, meter)
     return (
         [
             f

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from skipstone.bindings.tables.files import UNKNOWN
-from skipstone.ir.errors import StaleFile
+from skipstone.ir.errors import SourceError, StaleFile
 
 
 def check_unchanged(
@@ -69,6 +69,24 @@ def check_opened(source: pa.NativeFile, path: str, size: int, time: int) -> None
     changed = _time_of(source)
     if UNKNOWN not in (time, changed) and abs(changed - time // 10**9) > 1:
         raise StaleFile(f"{path}: the file was changed after it was planned; scan the table again")
+
+
+def check_row_counts(path: str, listed: Sequence[int] | None, found: Sequence[int]) -> None:
+    """Raise an error if row groups are not those of `_metadata`, which may be outdated.
+
+    Args:
+        path: The file.
+        listed: The rows of its row groups as `_metadata` lists them; None: it does not list them.
+        found: The rows of its row groups.
+
+    Raises:
+        SourceError: they differ.
+    """
+    if listed is not None and list(found) != list(listed):
+        raise SourceError(
+            f"{path}: its row groups differ from those in _metadata; write _metadata again, "
+            "or scan with use_metadata=False"
+        )
 
 
 def _time_of(source: pa.NativeFile) -> int:

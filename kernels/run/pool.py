@@ -18,7 +18,8 @@ from skipstone.kernels.run import forks
 
 T = TypeVar("T")
 Result = TypeVar("Result")
-REQUESTS: Final = 16  # requests to storage at once, most of which wait
+# Requests to storage at once, most of which wait; Arrow's client of S3 makes at most 25.
+REQUESTS: Final = 25
 _lock = forks.lock()
 _pool: ContextPool | None = None
 _size = 0

@@ -139,10 +139,10 @@ def test_delta_files_of_two_verdicts_are_read_together(refused, tmp_path, monkey
         deltalake.write_deltalake(str(tmp_path), part, mode="append")
     inner = FileReader._open
 
-    def opened(self, task, heads):
+    def opened(self, task, heads, vectors):
         if refused and sum(task.action["path"].encode()) % 3 == 0:
             raise ValueError("it is read by row groups")
-        return inner(self, task, heads)
+        return inner(self, task, heads, vectors)
 
     monkeypatch.setattr(FileReader, "_open", opened)
     table = ss.scan_delta(tmp_path)

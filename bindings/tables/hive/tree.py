@@ -20,11 +20,10 @@ from skipstone.bindings.tables.files import (
     is_hidden_path,
     list_folder,
 )
-from skipstone.bindings.tables.parquet.footers import FETCH_THREADS
 from skipstone.bindings.tables.partitions import Texts, pair_of
 from skipstone.ir.errors import SourceError, counted, describe_error
 from skipstone.kernels.pack.planes import Mask
-from skipstone.kernels.run.pool import ContextPool
+from skipstone.kernels.run.pool import REQUESTS, ContextPool
 
 Folder = tuple[str, Texts]
 # Returns a mask of the folders to keep. The folders lie at one level, so that all have texts of the
@@ -74,7 +73,7 @@ class Tree:
         self.root, self._filesystem, self._meter = root, filesystem, meter
         # Listing a local folder is mostly work in Python, where more threads wait for each other.
         local = isinstance(filesystem, pafs.LocalFileSystem)
-        self._threads, self._together = (2, LOCAL_FOLDERS) if local else (FETCH_THREADS, 1)
+        self._threads, self._together = (2, LOCAL_FOLDERS) if local else (REQUESTS, 1)
         self._listings: dict[str, _Listing] = {}
         self.entries: tuple[str, ...] = ()
         self.names: frozenset[str] = frozenset()

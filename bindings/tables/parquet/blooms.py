@@ -13,7 +13,6 @@ from skipstone.bindings.plans.work import Meter
 from skipstone.bindings.statistics.membership import Blooms, none_of, same_axis
 from skipstone.bindings.statistics.statistics import Statistics
 from skipstone.bindings.tables.parquet.file_schemas import BloomLocation, StoredType
-from skipstone.bindings.tables.parquet.footers import FETCH_THREADS
 from skipstone.bindings.tables.parquet.groups import RowGroups
 from skipstone.bindings.tables.parquet.thrift import ThriftError, sized_struct
 from skipstone.ir.cached import cached_property
@@ -21,7 +20,7 @@ from skipstone.ir.node import Node, Op, Path
 from skipstone.ir.session import Session
 from skipstone.ir.simplify import is_in
 from skipstone.ir.types import DType, leaves_of
-from skipstone.kernels.run.pool import ContextPool
+from skipstone.kernels.run.pool import REQUESTS, ContextPool
 
 MAX_HEADER: Final = 64  # bytes; a header has about 20
 MAX_BITSET: Final = 128 << 20  # bytes; the format recommends this limit
@@ -109,7 +108,7 @@ class FileBlooms:
             if (path, i) not in self._bitsets:
                 by_file.setdefault(int(self._groups.file[i]), []).append(i)
         if by_file:
-            with ContextPool(min(FETCH_THREADS, len(by_file)), "skipstone-blooms") as readers:
+            with ContextPool(min(REQUESTS, len(by_file)), "skipstone-blooms") as readers:
                 list(readers.map(lambda f: self._read_file(path, f, by_file[f]), by_file))
         return [self._bitsets[path, i] for i in which]
 

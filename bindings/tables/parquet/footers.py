@@ -37,11 +37,10 @@ from skipstone.kernels.decode.footer_layout import (
     load,
     load_from_disk,
 )
-from skipstone.kernels.run.pool import ContextPool, run_chunks
+from skipstone.kernels.run.pool import REQUESTS, ContextPool, run_chunks
 
 # Most of the time of a fetch is spent waiting for storage. pyarrow's client of S3 opens at most 25
 # connections, or as many as Arrow has threads for I/O.
-FETCH_THREADS: Final = 25
 # Storage is slow if a footer takes this many seconds, averaged over a batch of this many files.
 # With many threads a file in memory takes three times as long, because they wait for the GIL.
 SLOW_SECONDS, BATCH_FILES = 0.001, 16
@@ -293,20 +292,20 @@ def _iter_batches(
     files: Sequence[File], filesystem: pafs.FileSystem
 ) -> Generator[list[tuple[bytes | Exception, int]]]:
     """Yield footers in the files' order: one by one while storage is quick, else in parallel."""
-    at, quick = 0, True
+    at, quick, size = 0, True, BATCH_FILES if is_local(filesystem) else 1
     read = functools.partial(_read_footer, filesystem=filesystem)
     while quick and at < len(files):
-        start, batch = time.perf_counter(), files[at : at + BATCH_FILES]
+        start, batch = time.perf_counter(), files[at : at + size]
         footers = [read(file) for file in batch]
         quick = time.perf_counter() - start < SLOW_SECONDS * len(batch)
-        at += len(batch)
+        at, size = at + len(batch), BATCH_FILES
         yield footers
     if at == len(files):
         return
-    with ContextPool(FETCH_THREADS, "skipstone-footers") as readers:
+    with ContextPool(REQUESTS, "skipstone-footers") as readers:
         try:
             # Several files at a time: handing over a task takes as long as reading a footer.
-            step = max(1, min(BATCH_FILES, (len(files) - at) // (4 * FETCH_THREADS)))
+            step = max(1, min(BATCH_FILES, (len(files) - at) // (4 * REQUESTS)))
             batches = (files[i : i + step] for i in range(at, len(files), step))
             yield from readers.map(lambda batch: [read(file) for file in batch], batches)
         finally:

@@ -50,7 +50,7 @@ from skipstone.bindings.tables.table_columns import (
     to_table_columns,
     to_table_type,
 )
-from skipstone.bindings.tables.unchanged import check_opened, check_unchanged
+from skipstone.bindings.tables.unchanged import check_opened, check_row_counts, check_unchanged
 from skipstone.ir import compute as pc
 from skipstone.ir.arrow import arrow_of
 from skipstone.ir.errors import SourceError, StaleFile, UnsupportedForm, describe_error
@@ -245,7 +245,7 @@ class GroupReader(Reader):
             return task
         with self._open(task) as source:
             parsed, _ = read_footer(source)
-        _check_row_counts(task, parsed.rows.tolist())
+        check_row_counts(task.path, task.rows, parsed.rows.tolist())
         return task._replace(parsed=parsed)
 
     @contextlib.contextmanager
@@ -286,9 +286,8 @@ class GroupReader(Reader):
         local = is_local(self.filesystem)
         with contextlib.ExitStack() as open_files:
             files = []
-            for task, source in zip(
-                tasks, map_requests(self._open, tasks, local=local), strict=True
-            ):
+            sources = map_requests(self._open, tasks, local=local)
+            for task, source in zip(tasks, sources, strict=True):
                 assert task.parsed is not None
                 identity = identity_in(self.filesystem, task.path)
                 ranges = Ranges(open_files.enter_context(source), local, identity)
@@ -351,7 +350,7 @@ class GroupReader(Reader):
                 )
                 if task.rows is not None:
                     counts = map(reader.metadata.row_group, range(reader.metadata.num_row_groups))
-                    _check_row_counts(task, [g.num_rows for g in counts])
+                    check_row_counts(path, task.rows, [g.num_rows for g in counts])
                 own = (
                     schema_of(reader.metadata) if task.parsed is None else task.parsed.head.columns
                 )
@@ -392,12 +391,3 @@ def _whole(task: GroupTask) -> FilePages:
 
     rows = task.rows or [] if task.parsed is None else task.parsed.rows.tolist()
     return whole(task.path, rows, task.groups)
-
-
-def _check_row_counts(task: GroupTask, rows: list[int]) -> None:
-    """Raise an error if the row groups are not those of `_metadata`, which may be outdated."""
-    if task.rows is not None and rows != task.rows:
-        raise SourceError(
-            f"{task.path}: its row groups differ from those in _metadata; write _metadata again, "
-            "or scan with use_metadata=False"
-        )

@@ -1,9 +1,14 @@
 """Files in object stores: few requests, and pieces of a file that are read once."""
 
+import threading
+
 import fsspec
 import numpy as np
+import pyarrow as pa
 import pyarrow.fs as pafs
+import pyarrow.parquet as pq
 import pytest
+from fsspec.implementations.local import LocalFileSystem
 
 import skipstone as ss
 from skipstone.bindings.tables.parquet.pages import ranges
@@ -153,3 +158,42 @@ def test_ranges_outside_of_the_file(span, size):
     if start < 0 or start > stop or stop > size:
         with pytest.raises((OSError, ValueError)):
             file_of(size)[1].read([(start, stop)])
+
+
+@pytest.mark.parametrize("part", [1, 7, 1000, 10**6])
+def test_long_reads_go_in_parts(part, monkeypatch):
+    monkeypatch.setattr(ranges, "PART", part)
+    set_costs(monkeypatch, (0, 0, 0))
+    source, found = file_of(5000)
+    spans = [(4000, 4100), (0, 3000), (3500, 3500), (3501, 3502)]
+    assert [bytes(piece) for piece in found.read(spans)] == [source.data[a:b] for a, b in spans]
+    assert max(b - a for a, b in source.read) <= part
+    assert sum(b - a for a, b in source.read) == 3101
+
+
+class Waiting(LocalFileSystem):
+    """Opens files only once several wait to be opened, after `begin`."""
+
+    protocol = "waiting"
+    cachable = False
+    barrier = None
+
+    def begin(self, together):
+        self.barrier = threading.Barrier(together, timeout=20)
+
+    def _open(self, path, *args, **kwargs):
+        if self.barrier is not None and path.endswith(".parquet"):
+            self.barrier.wait()
+        return super()._open(path, *args, **kwargs)
+
+
+@pytest.mark.parametrize("where", [None, "x % 2 = 0"])
+def test_several_files_are_opened_at_once(where, tmp_path):
+    for i in range(8):
+        pq.write_table(pa.table({"x": [i, i + 1]}), tmp_path / f"{i}.parquet")
+    files = Waiting()
+    remote = pafs.PyFileSystem(pafs.FSSpecHandler(files))
+    plan = ss.scan_parquet(str(tmp_path), filesystem=remote).plan(where)
+    files.begin(8)
+    expected = [v for i in range(8) for v in (i, i + 1) if where is None or v % 2 == 0]
+    assert sorted(plan.to_arrow()["x"].to_pylist()) == sorted(expected)
