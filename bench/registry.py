@@ -11,6 +11,7 @@ from bench.power.power import power
 from bench.report.report import Options, Report
 from bench.rows.computed import computed
 from bench.rows.kinds import kinds
+from bench.rows.remote import remote
 from bench.rows.rows import rows
 from bench.spark.driver import driver
 from bench.spark.shards import shards
@@ -63,6 +64,7 @@ WORKLOADS: Final[Mapping[str, Callable[[Options], Report]]] = {
     "rows": rows,
     "computed": computed,
     "kinds": kinds,
+    "remote": remote,
     "handover": handover,
     "requests": requests,
     "gpu": gpu,

@@ -25,6 +25,8 @@ REFUSED: Final = (OSError, pa.ArrowException, ValueError)  # what file systems r
 URI: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://|(file):/")
 # The schemes of Spark and Hadoop, and those of pyarrow for the same stores.
 SCHEME_ALIASES: Final = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
+# The variables that name another S3 server than Amazon's, as Amazon's own clients read them.
+ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 # The URI schemes of pyarrow's file systems, by their `type_name`.
 SCHEMES: Final = {
     "local": ("file",),
@@ -281,9 +283,7 @@ def _check_s3_host(options: Mapping[str, Sequence[str]]) -> None:
     """Raise OSError if S3's host name cannot be resolved; pyarrow would try for 6 s first."""
     # Without a region in the URI, pyarrow asks us-east-1 for the bucket's region.
     region = options.get("region", ["us-east-1"])[0]
-    own_endpoint = "endpoint_override" in options or any(
-        name in os.environ for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3")
-    )
+    own_endpoint = "endpoint_override" in options or any(name in os.environ for name in ENDPOINTS)
     if own_endpoint or region.startswith("cn-") or "iso" in region:  # other host names
         return
     host = f"s3.{region}.amazonaws.com"

@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow.fs as pafs
 
 from skipstone.bindings.location import (
+    ENDPOINTS,
     KNOWN,
     REFUSED,
     SCHEME_ALIASES,
@@ -137,6 +138,19 @@ def for_pyiceberg(where: Any, options: Mapping[str, str] | None) -> dict[str, st
     return _renamed(where, options, lambda option: option.iceberg)
 
 
+def with_s3_endpoint(where: Any, options: Mapping[str, str]) -> dict[str, str]:
+    """Return pyiceberg's options with the S3 server that the environment names.
+
+    pyiceberg itself asks Amazon's servers unless an option names others.
+    """
+    scheme = scheme_of(path_text(where)) or ""
+    endpoint = _first_set(*ENDPOINTS)
+    if endpoint is None or STORES.get(SCHEME_ALIASES.get(scheme, scheme)) is not S3:
+        return dict(options)
+    region = _first_set("AWS_REGION", "AWS_DEFAULT_REGION") or "us-east-1"
+    return {"s3.endpoint": endpoint, "s3.region": region, **options}
+
+
 def _renamed(
     where: Any, options: Mapping[str, str] | None, name_of: Callable[[Option], str]
 ) -> dict[str, str]:
@@ -206,15 +220,21 @@ def _value(name: str, parse: Callable[[str], Any], text: str) -> Any:
         raise SourceError(f"storage_options[{name!r}]: {reason}") from None
 
 
+def _first_set(*names: str) -> str | None:
+    """Return the value of the first environment variable that is set and not empty."""
+    return next((value for name in names if (value := os.environ.get(name))), None)
+
+
 def _s3(uri: str, keywords: dict[str, Any]) -> pafs.FileSystem:
     if (profile := keywords.pop("profile", None)) is not None:
         keywords = _of_profile(profile) | keywords
     allow_http, endpoint = keywords.pop("allow_http", False), keywords.get("endpoint_override")
     if allow_http and endpoint is not None and "://" not in endpoint:
         keywords["scheme"] = "http"
-    in_environment = any(os.environ.get(n) for n in ("AWS_REGION", "AWS_DEFAULT_REGION"))
-    elsewhere = any(os.environ.get(n) for n in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"))
-    if "region" not in keywords and endpoint is None and not in_environment and not elsewhere:
+    if endpoint is None and (elsewhere := _first_set(*ENDPOINTS)):
+        endpoint = keywords["endpoint_override"] = elsewhere  # Arrow reads it for plain URIs only
+    in_environment = _first_set("AWS_REGION", "AWS_DEFAULT_REGION") is not None
+    if "region" not in keywords and endpoint is None and not in_environment:
         keywords["region"] = pafs.resolve_s3_region(uri.split("://", 1)[1].split("/")[0])
     return pafs.S3FileSystem(**keywords)
 

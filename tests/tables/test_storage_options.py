@@ -15,6 +15,7 @@ from skipstone.bindings.storage import (
     for_deltalake,
     for_pyiceberg,
     plain_s3,
+    with_s3_endpoint,
 )
 from tests.support.tables import s3
 from tests.support.tables.iceberg_tables import make
@@ -195,6 +196,34 @@ def test_names_of_other_clients():
         "s3.endpoint": "http://h:9",
         "other": "stays",
     }
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({}, None),
+        ({"AWS_ENDPOINT_URL": "http://h:9"}, "http://h:9"),
+        ({"AWS_ENDPOINT_URL": "http://h:9", "AWS_ENDPOINT_URL_S3": "http://h:8"}, "http://h:8"),
+        ({"AWS_ENDPOINT_URL": "http://h:9", "AWS_ENDPOINT_URL_S3": ""}, "http://h:9"),
+    ],
+)
+def test_a_server_that_the_environment_names(variables, expected, monkeypatch):
+    for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_REGION", "eu-north-1")
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    keys = {"aws_access_key_id": "a", "aws_secret_access_key": SECRET}
+    assert endpoint_of(filesystem_with(URI, keys)) == expected
+    assert endpoint_of(filesystem_with(URI, {**keys, "endpoint": "http://h:7"})) == "http://h:7"
+    found = {} if expected is None else {"s3.endpoint": expected, "s3.region": "eu-north-1"}
+    assert with_s3_endpoint(URI, {}) == with_s3_endpoint("s3a://b/t", {}) == found
+    assert with_s3_endpoint(URI, {"s3.endpoint": "http://h:7"})["s3.endpoint"] == "http://h:7"
+    assert with_s3_endpoint("gs://b/t", {}) == with_s3_endpoint("/t", {}) == {}
+
+
+def endpoint_of(filesystem):
+    return filesystem.__reduce__()[1][0]["endpoint_override"] or None
 
 
 def test_a_profile(tmp_path, monkeypatch):

@@ -14,6 +14,7 @@ from typing import Final
 import pyarrow.fs as pafs
 
 from skipstone.bindings.location import (
+    ENDPOINTS,
     KNOWN,
     REFUSED,
     Location,
@@ -145,7 +146,7 @@ def locate(
 
 def _address(uri: str) -> str:
     """Return what tells a table in a store from others: a path does not name account or server."""
-    servers = (os.environ.get(name) for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"))
+    servers = map(os.environ.get, ENDPOINTS)
     return "@".join([uri.rstrip("/"), *filter(None, servers)])
 
 

@@ -340,10 +340,10 @@ def scan_iceberg(
         table = table_in_catalog(source, catalog, options_of(storage_options))
     elif isinstance(source, str | bytes | os.PathLike):
         options = options_of(storage_options)
-        if options:
-            from skipstone.bindings.storage import for_pyiceberg
+        if options or "://" in path_text(source):
+            from skipstone.bindings.storage import for_pyiceberg, with_s3_endpoint
 
-            options = for_pyiceberg(source, options)
+            options = with_s3_endpoint(source, for_pyiceberg(source, options))
         where = existing_location(path_text(source), options)
         try:
             from skipstone.bindings.tables.iceberg.variants import open_metadata
