@@ -19,7 +19,7 @@ from bench.report.bandwidth import BANDWIDTH
 from bench.report.compare import compare
 from bench.report.report import OWN, Options, Report, WrongAnswer
 from bench.report.results import FOLDER, as_json, load, machine, save
-from bench.rows import computed, kinds, rows
+from bench.rows import computed, kinds, remote, rows
 from bench.rows.compete import Rows
 from bench.rows.data import Data, layouts
 from bench.statistics import gpu
@@ -209,6 +209,17 @@ def test_computed_in_small() -> None:
     report = computed.measured(300_000, Options(rounds=1, only=("decimal / int", "lower, LIKE")))
     assert [row[""] for row in report.rows] == ["decimal / int", "lower, LIKE"]
     assert all(row["/DuckDB"] > 0 for row in report.rows) and len(report.requirements) == 1
+
+
+def test_remote_in_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for package in ("polars", "deltalake", "ministack"):
+        pytest.importorskip(package)
+    monkeypatch.setattr(remote, "FOLDER", tmp_path)
+    monkeypatch.setattr(remote, "ROWS", 200)
+    report = remote.remote(Options(containers=800, rounds=1))
+    asked = {f"{name}, {format}" for name in remote.questions(800) for format in remote.ENGINES}
+    assert {t.group for t in report.timings} == asked
+    assert len(report.timings) == 3 * len(asked) and len(report.requirements) == 2
 
 
 def test_kinds_in_small(tmp_path: Path) -> None:

@@ -343,8 +343,11 @@ def scan_iceberg(
         if options or "://" in path_text(source):
             from skipstone.bindings.storage import for_pyiceberg, with_s3_endpoint
 
-            options = with_s3_endpoint(source, for_pyiceberg(source, options))
-        where = existing_location(path_text(source), options)
+            options = for_pyiceberg(source, options)
+            where = existing_location(path_text(source), options)
+            options = with_s3_endpoint(source, options)
+        else:
+            where = existing_location(path_text(source), options)
         try:
             from skipstone.bindings.tables.iceberg.variants import open_metadata
 
