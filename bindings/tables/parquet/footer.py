@@ -324,12 +324,15 @@ def footer_of(ranges: Ranges, heads: Heads) -> ParsedFooter:
 
 
 def footer_bytes(
-    source: pa.NativeFile, *, local: bool = False, ranges: Ranges | None = None
+    source: pa.NativeFile, *, local: bool = False, ranges: Ranges | None = None, expected: int = 0
 ) -> tuple[bytes, int]:
-    """Read a file's footer; arguments, errors and results as for `read_footer`, but not parsed."""
+    """Read a file's footer; arguments, errors and results as for `read_footer`, but not parsed.
+
+    `expected` bytes at the end of the file probably hold it.
+    """
     local, read_at = (local, source.read_at) if ranges is None else (ranges.local, ranges.read_at)
     size = source.size()
-    first = min(size, LOCAL_FETCH if local else FIRST_FETCH)
+    first = min(size, max(LOCAL_FETCH if local else FIRST_FETCH, expected))
     end = read_at(first, size - first)
     length = int.from_bytes(end[-8:-4], "little")
     if end[-4:] != MAGIC or not 0 < length <= size - 8:

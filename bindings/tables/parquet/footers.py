@@ -44,6 +44,7 @@ from skipstone.kernels.run.pool import REQUESTS, ContextPool, run_chunks
 # Storage is slow if a footer takes this many seconds, averaged over a batch of this many files.
 # With many threads a file in memory takes three times as long, because they wait for the GIL.
 SLOW_SECONDS, BATCH_FILES = 0.001, 16
+MAX_EXPECTED: Final = 1 << 23  # the most bytes that are fetched because a footer may be as long
 # Bytes of footers. Below `LOAD_BYTES` no loop is loaded from disk, which takes 50 ms. Below
 # `COMPILE_BYTES` none is compiled, as Numba alone takes 0.4 s to import. From `WAIT_BYTES` on, the
 # loop is waited for: Python would take more than a second.
@@ -302,6 +303,9 @@ def _iter_batches(
         yield footers
     if at == len(files):
         return
+    # Footers of one table are alike: a second request for the start of each is saved.
+    longest = max((len(found) + 8 for found, _ in footers if isinstance(found, bytes)), default=0)
+    read = functools.partial(read, expected=min(longest + longest // 8, MAX_EXPECTED))
     with ContextPool(REQUESTS, "skipstone-footers") as readers:
         try:
             # Several files at a time: handing over a task takes as long as reading a footer.
@@ -312,8 +316,16 @@ def _iter_batches(
             readers.shutdown(wait=False, cancel_futures=True)
 
 
-def _read_footer(file: File, filesystem: pafs.FileSystem) -> tuple[bytes | Exception, int]:
-    """Return a footer, or why it cannot be read, and the bytes that were read from storage."""
+def _read_footer(
+    file: File, filesystem: pafs.FileSystem, expected: int = 0
+) -> tuple[bytes | Exception, int]:
+    """Return a footer, or why it cannot be read, and the bytes that were read from storage.
+
+    Args:
+        file: The file.
+        filesystem: Its file system.
+        expected: The bytes that its footer probably takes.
+    """
     path, size = file
     local = is_local(filesystem)
     try:
@@ -325,7 +337,7 @@ def _read_footer(file: File, filesystem: pafs.FileSystem) -> tuple[bytes | Excep
         ):
             return found
         with filesystem.open_input_file(path) as source:
-            return footer_bytes(source, local=local)
+            return footer_bytes(source, local=local, expected=expected)
     except READ_ERRORS as e:
         return e, 0
 

@@ -1,6 +1,8 @@
 """Files in object stores: few requests, and pieces of a file that are read once."""
 
 import threading
+from collections import Counter
+from pathlib import Path
 
 import fsspec
 import numpy as np
@@ -11,6 +13,7 @@ import pytest
 from fsspec.implementations.local import LocalFileSystem
 
 import skipstone as ss
+from skipstone.bindings.tables.parquet import footers
 from skipstone.bindings.tables.parquet.pages import ranges
 from skipstone.bindings.tables.parquet.pages.ranges import MIN_READ, REMOTE_GAP, Ranges
 from tests.support.effort import LONG
@@ -197,3 +200,32 @@ def test_several_files_are_opened_at_once(where, tmp_path):
     files.begin(8)
     expected = [v for i in range(8) for v in (i, i + 1) if where is None or v % 2 == 0]
     assert sorted(plan.to_arrow()["x"].to_pylist()) == sorted(expected)
+
+
+class Counted(LocalFileSystem):
+    """Notes the reads of each file."""
+
+    protocol = "counted"
+    cachable = False
+
+    def __init__(self):
+        super().__init__()
+        self.reads = []
+
+    def _open(self, path, *args, **kwargs):
+        file = super()._open(path, *args, **kwargs)
+        inner = file.f.read
+        file.read = lambda size=-1: (self.reads.append(path), inner(size))[1]
+        return file
+
+
+def test_long_footers_are_read_at_once_if_the_first_one_was_long(tmp_path, monkeypatch):
+    monkeypatch.setattr(footers, "SLOW_SECONDS", 0)
+    columns = {f"c{i}": [1.5] for i in range(2_000)}
+    for i in range(4):
+        pq.write_table(pa.table(columns), tmp_path / f"{i}.parquet")
+    files = Counted()
+    remote = pafs.PyFileSystem(pafs.FSSpecHandler(files))
+    assert ss.scan_parquet(str(tmp_path), filesystem=remote).plan("c7 < 1").files == ()
+    counts = Counter(Path(path).stem for path in files.reads)
+    assert counts == {"0": 2, "1": 1, "2": 1, "3": 1}
