@@ -29,7 +29,7 @@ from skipstone.bindings.location import (
 )
 from skipstone.bindings.plans.work import Meter
 from skipstone.bindings.tables.detect import name_in, refuse_other_formats, without_metadata
-from skipstone.bindings.tables.etags import etag_of_file, etags_of
+from skipstone.bindings.tables.identity import etag_of_file, etags_of
 from skipstone.bindings.tables.partitions import Texts, partition_texts
 from skipstone.ir import compute as pc
 from skipstone.ir.arrow import numbers_of, python_array

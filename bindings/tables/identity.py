@@ -2,7 +2,8 @@
 
 The system's record of a file says when the file was last changed, and no program can set that time.
 This is relied on only for file systems that are known to keep such records on this machine. Network
-file systems answer from caches, and those over object stores make the records up.
+file systems answer from caches, and those over object stores make the records up. File systems of
+fsspec may have entity tags instead.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import functools
 import os
 import sys
 import time
-from typing import Final, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
 
 import pyarrow.fs as pafs
 
@@ -127,3 +129,25 @@ def trusted_in(mounts: str) -> frozenset[int]:
         if major.isdecimal() and minor.isdecimal():
             kinds.setdefault(os.makedev(int(major), int(minor)), set()).add(kind)
     return frozenset(device for device, own in kinds.items() if own <= TRUSTED)
+
+
+def etags_of(fs: pafs.FileSystem, path: str) -> dict[str, str]:
+    """Return etags by path without slashes around it.
+
+    File systems of fsspec may have etags. pyarrow's own file systems do not show any.
+    """
+    handler = fs.handler if isinstance(fs, pafs.PyFileSystem) else None
+    if not isinstance(handler, pafs.FSSpecHandler):
+        return {}
+    return _tags(handler.fs.find(path, detail=True))
+
+
+def etag_of_file(fs: pafs.FileSystem, path: str) -> dict[str, str]:
+    """Return the etag of one file, as `etags_of` does. A folder is not listed for it."""
+    handler = fs.handler if isinstance(fs, pafs.PyFileSystem) else None
+    return _tags({path: handler.fs.info(path)}) if isinstance(handler, pafs.FSSpecHandler) else {}
+
+
+def _tags(entries: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    tags = {name.strip("/"): info.get("ETag") or info.get("etag") for name, info in entries.items()}
+    return {name: str(tag) for name, tag in tags.items() if tag}
