@@ -19,7 +19,7 @@ from skipstone.bindings.tables.parquet.pages.page_checks import (
     without_dictionary,
 )
 from skipstone.bindings.tables.parquet.pages.page_file import ChunkPart
-from skipstone.bindings.tables.parquet.pages.ranges import Ranges
+from skipstone.bindings.tables.parquet.pages.ranges import MIN_READ, Ranges
 from skipstone.kernels.run.pool import map_requests
 from skipstone.kernels.run.recent import Recent
 
@@ -122,15 +122,17 @@ def look_up(wanted: Sequence[tuple[RowGroup, str]], *, judged: bool = False) -> 
 def _look_up_in(wanted: Sequence[tuple[RowGroup, str]], *, judged: bool) -> None:
     """Read what tells where the pages of columns of one remote file lie.
 
-    These are page indexes, and the whole chunk where there is none, as headers lie all over it.
+    These are page indexes, and the whole chunk where there is none, as headers lie all over it. A
+    short chunk is read as well, because to read its last header would take as much.
     """
     ranges = wanted[0][0].ranges
     chunks = [g.chunks[name] for g, name in wanted]
-    spans = [c.offset_index or (c.start, c.stop) for c in chunks]
-    if judged:
-        spans += [c.column_index for c in chunks if c.offset_index and c.column_index]
-    ranges.read(spans, keep=True)
-    listed = [pages_of(c, ranges) for c in chunks if c.offset_index is not None]
+    indexed = [c for c in chunks if c.offset_index is not None]
+    spans = [c.offset_index for c in indexed if c.offset_index]
+    spans += [c.column_index for c in indexed if c.column_index and judged]
+    whole = [c for c in chunks if c.offset_index is None or c.nbytes <= MIN_READ]
+    ranges.read([*spans, *((c.start, c.stop) for c in whole)], keep=True)
+    listed = [pages_of(c, ranges) for c in indexed]
     ranges.read(
         [s for found in listed if found is not None for s in header_spans(found, found.last)],
         keep=True,
