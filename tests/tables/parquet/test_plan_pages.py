@@ -11,6 +11,7 @@ import pytest
 
 import skipstone as ss
 from skipstone.bindings import hooks
+from skipstone.bindings.tables.parquet.pages import page_choice
 from skipstone.bindings.tables.parquet.pages import ranges as byte_ranges
 from skipstone.ir.errors import SourceError, StaleFile
 from tests.support.effort import LONG
@@ -278,7 +279,8 @@ def test_page_indexes_are_read_together(tmp_path, monkeypatch, small, requests):
     A small file is read whole.
     """
     if not small:
-        monkeypatch.setattr(byte_ranges, "MIN_READ", 0)
+        for module in (byte_ranges, page_choice):
+            monkeypatch.setattr(module, "MIN_READ", 0)
         monkeypatch.setattr(byte_ranges.Ranges, "_widened", lambda self, span: span)
     path, reads = sorted_file(tmp_path), []
     plain = sorted_file(tmp_path, "plain.parquet", write_page_index=False)
