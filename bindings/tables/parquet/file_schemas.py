@@ -23,6 +23,7 @@ from skipstone.ir.types import DType, leaves_of
 
 # A column's type in a file, Parquet's type, and the bytes of a value of fixed length.
 StoredType = tuple[DType, str, int]
+ENUM: Final = b"skipstone.enum"  # a key of the Arrow fields of columns that are ENUM in their file
 DIGITS: Final = {8: 3, 16: 5, 32: 10, 64: 19}  # of the largest number of so many bits
 
 
@@ -298,11 +299,28 @@ def _part_spelled_like(field: pa.Field, merged: pa.Field) -> pa.Field:
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
-    """Return a schema without metadata and view types.
+    """Return a schema without metadata and view types; ENUM becomes STRING, as in Spark.
 
     Arrow's filters and sorts do not accept views yet (pyarrow 26).
     """
-    return pa.schema([field.with_type(without_views(field.type)) for field in schema])
+    fields = map(_with_text, schema)
+    return pa.schema([field.with_type(without_views(field.type)) for field in fields])
+
+
+def _with_text(field: pa.Field) -> pa.Field:
+    """Return a field with STRING in place of ENUM."""
+    t = field.type
+    if pa.types.is_struct(t):
+        return field.with_type(pa.struct([_with_text(f) for f in t]))
+    if pa.types.is_list(t):
+        return field.with_type(pa.list_(_with_text(t.value_field)))
+    if pa.types.is_map(t):
+        key, item = _with_text(t.key_field), _with_text(t.item_field)
+        return field.with_type(pa.map_(key, item, t.keys_sorted))
+    if ENUM not in (field.metadata or {}):
+        return field
+    kept = {key: value for key, value in field.metadata.items() if key != ENUM}
+    return field.with_type(pa.string()).with_metadata(kept or None)
 
 
 def without_views(t: pa.DataType) -> pa.DataType:

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from skipstone.bindings.tables.parquet.calendar import is_julian
 from skipstone.bindings.tables.parquet.declared_types import with_spark_types
-from skipstone.bindings.tables.parquet.file_schemas import FileSchema, width_of
+from skipstone.bindings.tables.parquet.file_schemas import ENUM, FileSchema, width_of
 from skipstone.bindings.tables.parquet.pages.leaf_types import LeafType, leaf_types
 from skipstone.ir.cached import cached_property
 from skipstone.kernels.run import forks
@@ -222,45 +222,50 @@ def schema_of(metadata: pq.FileMetaData) -> pa.Schema:
     """Return the columns of a file, with notes on those that mean more in Spark.
 
     Columns of type INT96 become TIMESTAMP in microseconds, as in Spark. As nanoseconds, the year
-    3000 would overflow to 1830.
+    3000 would overflow to 1830. Arrow reads ENUM as BINARY and Spark as STRING; such columns stay
+    BINARY here, and `plain_schema` makes them STRING.
     """
     schema = with_spark_types(metadata.schema.to_arrow_schema())
-    if not any(_has_nanoseconds(f.type) for f in schema):
+    if not any(_may_differ(f.type) for f in schema):
         return schema
-    stored = [metadata.schema.column(i).physical_type for i in range(metadata.num_columns)]
+    columns = map(metadata.schema.column, range(metadata.num_columns))
+    stored = [(c.physical_type, c.converted_type) for c in columns]
+    differs = any(physical == "INT96" or kind == "ENUM" for physical, kind in stored)
     # The positions are certain only if all types take as many Parquet columns as expected.
-    if "INT96" not in stored or sum(width_of(f.type) for f in schema) != len(stored):
+    if not differs or sum(width_of(f.type) for f in schema) != len(stored):
         return schema
     kinds = iter(stored)
-    return pa.schema(
-        [f.with_type(_in_microseconds(f.type, kinds)) for f in schema], schema.metadata
-    )
+    return pa.schema([_as_in_spark(f, kinds) for f in schema], schema.metadata)
 
 
-def _has_nanoseconds(t: pa.DataType) -> bool:
+def _may_differ(t: pa.DataType) -> bool:
     if pa.types.is_struct(t):
-        return any(_has_nanoseconds(f.type) for f in t)
+        return any(_may_differ(f.type) for f in t)
     if pa.types.is_map(t):
-        return _has_nanoseconds(t.key_type) or _has_nanoseconds(t.item_type)
-    return _has_nanoseconds(t.value_type) if pa.types.is_list(t) else bool(t == pa.timestamp("ns"))
+        return _may_differ(t.key_type) or _may_differ(t.item_type)
+    if pa.types.is_list(t):
+        return _may_differ(t.value_type)
+    return bool(t == pa.timestamp("ns") or t == pa.binary())
 
 
-def _in_microseconds(t: pa.DataType, stored: Iterator[str]) -> pa.DataType:
-    """Return a type with TIMESTAMP in place of INT96.
+def _as_in_spark(field: pa.Field, stored: Iterator[tuple[str, str]]) -> pa.Field:
+    """Return a field with TIMESTAMP in place of INT96, and with ENUM marked as text.
 
     Args:
-        t: The type as Arrow reads it.
-        stored: Parquet's types of its columns; they are consumed.
+        field: The field as Arrow reads it.
+        stored: The physical and the converted type of each of its columns; they are consumed.
     """
-
-    def below(f: pa.Field) -> pa.Field:
-        return f.with_type(_in_microseconds(f.type, stored))
-
+    t = field.type
     if pa.types.is_struct(t):
-        return pa.struct([below(f) for f in t])
+        return field.with_type(pa.struct([_as_in_spark(f, stored) for f in t]))
     if pa.types.is_list(t):
-        return pa.list_(below(t.value_field))
+        return field.with_type(pa.list_(_as_in_spark(t.value_field, stored)))
     if pa.types.is_map(t):
-        return pa.map_(below(t.key_field), below(t.item_field), t.keys_sorted)
+        key, item = (_as_in_spark(f, stored) for f in (t.key_field, t.item_field))
+        return field.with_type(pa.map_(key, item, t.keys_sorted))
     kinds = [next(stored) for _ in range(width_of(t))]
-    return pa.timestamp("us", "UTC") if t == pa.timestamp("ns") and kinds == ["INT96"] else t
+    if t == pa.timestamp("ns") and [physical for physical, _ in kinds] == ["INT96"]:
+        return field.with_type(pa.timestamp("us", "UTC"))
+    if t == pa.binary() and kinds == [("BYTE_ARRAY", "ENUM")]:
+        return field.with_metadata({**(field.metadata or {}), ENUM: b""})
+    return field

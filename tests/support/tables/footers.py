@@ -12,6 +12,8 @@ from typing import Any
 TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = range(1, 13)
 # FileMetaData, RowGroup, ColumnChunk, ColumnMetaData
 ROW_GROUPS, CREATED_BY, COLUMN_ORDERS, COLUMNS, META_DATA, STATISTICS = 4, 6, 7, 1, 3, 12
+# FileMetaData, SchemaElement
+SCHEMA, NAME, CONVERTED_TYPE, LOGICAL_TYPE = 2, 4, 6, 10
 # Statistics
 OLD_MAX, OLD_MIN, NULLS, MAX, MIN, MAX_EXACT, MIN_EXACT = 1, 2, 3, 5, 6, 7, 8
 KINDS = {OLD_MAX: BINARY, OLD_MIN: BINARY, NULLS: I64, MAX: BINARY, MIN: BINARY}
@@ -130,6 +132,26 @@ def restate(path: Path, statistics: dict[int, Any], column: int = 0) -> None:
             said.pop(field, None)
             if value is not None:
                 said[field] = KINDS.get(field, TRUE), value
+    write_footer(path, footer)
+
+
+def annotate(path: Path, name: str, converted: int | None, logical: int | None) -> None:
+    """Change the annotations of all columns of a name; None removes one.
+
+    Args:
+        path: The file.
+        name: The last part of the columns' paths.
+        converted: The number of the ConvertedType.
+        logical: The number of the LogicalType, one without parameters.
+    """
+    footer = read_footer(path)
+    for element in footer[SCHEMA][1][1]:
+        if element[NAME][1] == name.encode():
+            element.pop(CONVERTED_TYPE, None), element.pop(LOGICAL_TYPE, None)
+            if converted is not None:
+                element[CONVERTED_TYPE] = I32, converted
+            if logical is not None:
+                element[LOGICAL_TYPE] = STRUCT, {logical: (STRUCT, {})}
     write_footer(path, footer)
 
 

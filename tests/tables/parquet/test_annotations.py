@@ -1,0 +1,102 @@
+"""Annotations of Parquet's types that Arrow reads as another type than Spark."""
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import skipstone as ss
+from tests.support.tables.footers import annotate
+
+ENUM = 4  # in ConvertedType and in LogicalType
+# How writers annotate: Avro's and Protobuf's by parquet-mr write both.
+FORMS = {"both": (ENUM, ENUM), "converted": (ENUM, None), "logical": (None, ENUM)}
+WORDS = ["red", "green", None, "über", "blue", "red"]
+
+
+def write_enums(path, form="both", **options):
+    words = pa.array(WORDS)
+    rows = pa.table(
+        {
+            "id": range(6),
+            "e": words,
+            "st": pa.StructArray.from_arrays([words], ["e"]),
+            "l": pa.array([[word] for word in WORDS]),
+            "m": pa.array([[(word or "-", word)] for word in WORDS], pa.map_("string", "string")),
+            "b": pa.array([None if w is None else w.encode() for w in WORDS]),
+        }
+    )
+    pq.write_table(rows, path, store_schema=False, row_group_size=2, **options)
+    for name in ("e", "element", "key", "value"):
+        annotate(path, name, *FORMS[form])
+    return path
+
+
+#     condition                              rows that Spark returns
+CASES = [
+    ("e = 'red'",                            [0, 5]),
+    ("e IN ('blue', 'green')",               [1, 4]),
+    ("e LIKE 'r%'",                          [0, 5]),
+    ("e > 'red'",                            [3]),
+    ("length(e) = 4",                        [3, 4]),
+    ("upper(e) = 'ÜBER'",                    [3]),
+    ("coalesce(e, 'none') = 'none'",         [2]),
+    ("CAST(e AS INT) IS NULL",               [0, 1, 2, 3, 4, 5]),
+    ("e IS NULL",                            [2]),
+    ("st.e RLIKE '^b'",                      [4]),
+    ("length(st.e) = 4",                     [3, 4]),
+    ("array_contains(l, 'green')",           [1]),
+    ("m['red'] = 'red'",                     [0, 5]),
+    ("hex(b) = '726564'",                    [0, 5]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("where", "rows"), CASES)
+def test_enums_are_text(tmp_path, where, rows, form):
+    table = ss.scan_parquet(write_enums(tmp_path / "a.parquet", form))
+    plan = table.plan(where, ansi=False)
+    assert plan.to_arrow()["id"].to_pylist() == rows and plan.count() == len(rows)
+    assert plan.unpruned().to_arrow()["id"].to_pylist() == rows
+    for reader in ("arrow", "polars"):
+        got = plan.to_arrow(reader=reader)
+        assert got["e"].to_pylist() == [WORDS[k] for k in rows]
+        assert got["l"].to_pylist() == [[WORDS[k]] for k in rows]
+
+
+def test_types_of_enums(tmp_path):
+    write_enums(tmp_path / "a.parquet")
+    for scan in (ss.scan_parquet, ss.scan_hive):
+        table = scan(tmp_path)
+        assert table.schema.equals(
+            pa.schema(
+                [
+                    ("id", pa.int64()),
+                    ("e", pa.string()),
+                    ("st", pa.struct([("e", pa.string())])),
+                    ("l", pa.list_(pa.string())),
+                    ("m", pa.map_(pa.string(), pa.string())),
+                    ("b", pa.binary()),
+                ]
+            )
+        )
+        assert table.plan().to_arrow().schema.equals(table.schema)
+
+
+def test_bounds_of_enums_prune(tmp_path):
+    table = ss.scan_parquet(write_enums(tmp_path / "a.parquet", write_page_index=True))
+    plan = table.plan("e = 'blue'")
+    assert list(plan.row_groups.values()) == [[2]]
+    assert table.plan("st.e > 'red'").row_groups == {table.all_files[0]: [1]}
+    assert table.plan("e > 'a'").min("e") == "blue"
+    assert table.plan(order_by="e DESC", limit=1).to_arrow()["id"].to_pylist() == [3]
+    assert table.check().ok
+
+
+def test_enums_beside_text_and_saved_footers(tmp_path):
+    write_enums(tmp_path / "a.parquet")
+    pq.write_table(pq.read_table(tmp_path / "a.parquet", columns=["id", "b"]).append_column(
+        "e", pa.array(WORDS)), tmp_path / "b.parquet")  # fmt: skip
+    ss.scan_parquet(tmp_path).save_stats()
+    for table in (ss.scan_parquet(tmp_path, stats=False), ss.scan_parquet(tmp_path)):
+        assert table.schema.field("e").type == pa.string()
+        assert table.plan("e LIKE 'ü%'").to_arrow()["id"].to_pylist() == [3, 3]
