@@ -11,7 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from skipstone.bindings.tables.parquet.calendar import is_julian
-from skipstone.bindings.tables.parquet.declared_types import with_spark_types
+from skipstone.bindings.tables.parquet.declared_types import (
+    noted_paths,
+    with_lost_type,
+    with_spark_types,
+)
 from skipstone.bindings.tables.parquet.file_schemas import ENUM, FileSchema, width_of
 from skipstone.bindings.tables.parquet.pages.leaf_types import LeafType, leaf_types
 from skipstone.ir.cached import cached_property
@@ -230,7 +234,8 @@ def schema_of(metadata: pq.FileMetaData) -> pa.Schema:
         return schema
     columns = map(metadata.schema.column, range(metadata.num_columns))
     stored = [(c.physical_type, c.converted_type) for c in columns]
-    differs = any(physical == "INT96" or kind == "ENUM" for physical, kind in stored)
+    own = ("INT96", "FIXED_LEN_BYTE_ARRAY")
+    differs = any(physical in own or kind == "ENUM" for physical, kind in stored)
     # The positions are certain only if all types take as many Parquet columns as expected.
     if not differs or sum(width_of(f.type) for f in schema) != len(stored):
         return schema
@@ -245,11 +250,13 @@ def _may_differ(t: pa.DataType) -> bool:
         return _may_differ(t.key_type) or _may_differ(t.item_type)
     if pa.types.is_list(t):
         return _may_differ(t.value_type)
-    return bool(t == pa.timestamp("ns") or t == pa.binary())
+    return bool(t in (pa.timestamp("ns"), pa.binary(), pa.null()))
 
 
 def _as_in_spark(field: pa.Field, stored: Iterator[tuple[str, str]]) -> pa.Field:
-    """Return a field with TIMESTAMP in place of INT96, and with ENUM marked as text.
+    """Return a field with TIMESTAMP in place of INT96, ENUM marked as text, and INTERVAL noted.
+
+    parquet-mr annotates INTERVAL as a type without values, and Arrow believes it.
 
     Args:
         field: The field as Arrow reads it.
@@ -259,13 +266,18 @@ def _as_in_spark(field: pa.Field, stored: Iterator[tuple[str, str]]) -> pa.Field
     if pa.types.is_struct(t):
         return field.with_type(pa.struct([_as_in_spark(f, stored) for f in t]))
     if pa.types.is_list(t):
-        return field.with_type(pa.list_(_as_in_spark(t.value_field, stored)))
+        parts = [_as_in_spark(t.value_field, stored)]
+        changed = field.with_type(pa.list_(*parts))
+        return with_lost_type(changed) if noted_paths(parts) else changed
     if pa.types.is_map(t):
-        key, item = (_as_in_spark(f, stored) for f in (t.key_field, t.item_field))
-        return field.with_type(pa.map_(key, item, t.keys_sorted))
+        parts = [_as_in_spark(f, stored) for f in (t.key_field, t.item_field)]
+        changed = field.with_type(pa.map_(*parts, t.keys_sorted))
+        return with_lost_type(changed) if noted_paths(parts) else changed
     kinds = [next(stored) for _ in range(width_of(t))]
     if t == pa.timestamp("ns") and [physical for physical, _ in kinds] == ["INT96"]:
         return field.with_type(pa.timestamp("us", "UTC"))
+    if t == pa.null() and [physical for physical, _ in kinds] == ["FIXED_LEN_BYTE_ARRAY"]:
+        return with_lost_type(field)
     if t == pa.binary() and kinds == [("BYTE_ARRAY", "ENUM")]:
         return field.with_metadata({**(field.metadata or {}), ENUM: b""})
     return field

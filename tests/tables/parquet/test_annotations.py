@@ -11,6 +11,7 @@ ENUM = 4  # in ConvertedType and in LogicalType
 # How writers annotate: Avro's and Protobuf's by parquet-mr write both.
 FORMS = {"both": (ENUM, ENUM), "converted": (ENUM, None), "logical": (None, ENUM)}
 WORDS = ["red", "green", None, "über", "blue", "red"]
+INTERVAL, UNKNOWN = 21, 11  # in ConvertedType; in LogicalType
 
 
 def write_enums(path, form="both", **options):
@@ -100,3 +101,39 @@ def test_enums_beside_text_and_saved_footers(tmp_path):
     for table in (ss.scan_parquet(tmp_path, stats=False), ss.scan_parquet(tmp_path)):
         assert table.schema.field("e").type == pa.string()
         assert table.plan("e LIKE 'ü%'").to_arrow()["id"].to_pylist() == [3, 3]
+
+
+@pytest.mark.parametrize("n", [6, 50_000])
+def test_intervals_that_arrow_reads_as_null(tmp_path, n):
+    """parquet-mr annotates INTERVAL as UNKNOWN, whose values are all NULL."""
+    values = pa.array([None if k % 3 == 1 else b"%012d" % k for k in range(n)], pa.binary(12))
+    rows = {
+        "id": range(n),
+        "iv": values,
+        "st": pa.StructArray.from_arrays([values], ["iv"]),
+        "l": pa.array([[value] for value in values.to_pylist()], pa.list_(pa.binary(12))),
+    }
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table(rows), path, store_schema=False, row_group_size=n // 2)
+    for name in ("iv", "element"):
+        annotate(path, name, None, UNKNOWN)
+    table = ss.scan_parquet(path)
+    for where in ("iv IS NOT NULL", "iv IS NULL", "st.iv IS NOT NULL", "l[0] IS NULL"):
+        plan = table.plan(where, columns=["id"])
+        assert plan.row_groups == {str(path): [0, 1]}
+        for read in (plan.to_arrow, plan.count):
+            with pytest.raises(ss.UnsupportedForm):
+                read()
+    for column in ("iv", "st", "l"):
+        with pytest.raises(ss.UnsupportedForm, match="INTERVAL"):
+            table.plan("id = 5", columns=[column]).to_arrow()
+    assert table.plan("id >= 4", columns=["id"]).to_arrow().num_rows == n - 4
+    annotate(path, "iv", INTERVAL, None)  # as DuckDB writes it: bytes that Arrow reads
+    assert ss.scan_parquet(path).plan("iv IS NULL", columns=["id"]).count() == len(range(1, n, 3))
+
+
+def test_columns_of_no_type_are_null(tmp_path):
+    pq.write_table(pa.table({"id": [1, 2], "x": pa.nulls(2)}), tmp_path / "a.parquet")
+    table = ss.scan_parquet(tmp_path)
+    assert table.plan("x IS NULL").to_arrow()["id"].to_pylist() == [1, 2]
+    assert table.plan("x IS NOT NULL").files == ()

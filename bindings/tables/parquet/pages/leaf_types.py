@@ -136,7 +136,7 @@ def _known_type(leaf: Any) -> tuple[pa.DataType, t.Fields] | None:
             return _decimal(leaf, logical)
         case "BYTE_ARRAY", "String":
             return pa.string(), {CONVERTED: t.i32(UTF8), LOGICAL: _union(1)}
-        case "BYTE_ARRAY", "None":
+        case "BYTE_ARRAY", "None" | "Enum":
             return pa.binary(), {}
     return None
 
