@@ -51,7 +51,7 @@ def questions(rows: int) -> dict[str, Asked]:
 
 
 def remote(options: Options) -> Report:
-    """Rows from S3, of Parquet and Delta tables of 200 objects, beside Polars and Arrow."""
+    """Rows from S3, of Parquet and Delta tables of 200 objects, beside three engines."""
     files = min(FILES, max(options.containers // ROWS, 4))
     source = made(FOLDER / f"remote-{files}", partial(_write, files)) / "remote"
     with tempfile.TemporaryDirectory() as folder, slow_store(Path(folder), [source]):
@@ -121,14 +121,17 @@ ENGINES: Final[dict[str, dict[str, Callable[[Asked], int]]]] = {
     PARQUET: {
         OWN: partial(_own, partial(ss.scan_parquet, ignore_table_format=True)),
         "Polars": partial(_polars, "scan_parquet", f"{TABLE}/*.parquet"),
-        "Arrow": partial(_dataset, _files),
+        "pyarrow": partial(_dataset, _files),
     },
     DELTA: {
         OWN: partial(_own, ss.scan_delta),
         "Polars": partial(_polars, "scan_delta", TABLE),
-        "Arrow": partial(_dataset, _delta),
+        "deltalake": partial(_dataset, _delta),
     },
 }
+
+
+NAMES: Final = tuple(dict.fromkeys(name for engines in ENGINES.values() for name in engines))
 
 
 def measured(rows: int, files: int, options: Options) -> Report:
@@ -150,7 +153,7 @@ def measured(rows: int, files: int, options: Options) -> Report:
                 {
                     "": group,
                     "rows": f"{counts[OWN]:,}",
-                    **{engine: 1e3 * t.median for engine, t in times.items()},
+                    **{e: 1e3 * times[e].median if e in times else "" for e in NAMES},
                     "/best": ratios[group],
                 }
             )
