@@ -21,7 +21,7 @@ from skipstone.bindings.tables.row_filter import matching_rows
 from skipstone.ir import compute as pc
 from skipstone.ir.errors import SourceError, UnsupportedForm
 from skipstone.ir.node import Node, columns_of
-from skipstone.kernels.run.pool import ContextPool, threads
+from skipstone.kernels.run.pool import REQUESTS, ContextPool, threads
 
 if TYPE_CHECKING:
     from skipstone.bindings.plans.pages import FilePages
@@ -33,6 +33,8 @@ BATCH_ROWS: Final = 1 << 16
 # The most bytes, and the most files, that are read together.
 GROUP_BYTES: Final = 1 << 26
 MAX_FILES: Final = 256
+# The first group of a plan with a limit has this share of a full one.
+FIRST_SHARE: Final = 64
 # The first Julian day, in microseconds since 1970. Spark writes earlier days as negative numbers,
 # and also days that are so late that their number overflows. Arrow misreads both; it always reads
 # the late ones as days before the first.
@@ -44,6 +46,9 @@ def read_in_order(
     tasks: Iterable[T],
     track: Track,
     count: Callable[[T], int] = lambda task: 1,
+    *,
+    workers: int = 0,
+    alone: bool = False,
 ) -> Iterator[Result]:
     """Run `read` on tasks in several threads and yield the results in the order of the tasks.
 
@@ -54,8 +59,15 @@ def read_in_order(
         tasks: The tasks.
         track: Reports the progress.
         count: Returns how many of the progress's units a task is.
+        workers: The number of threads; 0: as many as share work.
+        alone: True to read the first task before the others, as its results may be enough.
     """
-    ahead, tasks = threads() + 1, iter(tasks)
+    workers = workers or threads()
+    ahead, tasks = workers + 1, iter(tasks)
+    if alone:
+        for task in itertools.islice(tasks, 1):
+            yield from read(task)
+            track.step(count(task))
     few = list(itertools.islice(tasks, 2))
     if len(few) < 2:  # nothing can be read ahead, so no thread is started
         with track:
@@ -65,7 +77,7 @@ def read_in_order(
                 yield from results
         return
     tasks = itertools.chain(few, tasks)
-    with track, ContextPool(threads(), "skipstone-read") as readers:
+    with track, ContextPool(workers, "skipstone-read") as readers:
         waiting: deque[tuple[Future[list[Result]], int]] = deque()
 
         def first() -> list[Result]:
@@ -87,19 +99,33 @@ def read_in_order(
 
 
 def read_files_in_order(
-    read: Callable[[list[T]], list[Result]], tasks: Sequence[T], sizes: Sequence[int]
+    read: Callable[[list[T]], list[Result]],
+    tasks: Sequence[T],
+    sizes: Sequence[int],
+    *,
+    limited: bool,
 ) -> Iterator[Result]:
-    """Run `read` on groups of files of some megabytes, as `read_in_order` does."""
+    """Run `read` on groups of files of some megabytes, as `read_in_order` does.
+
+    Args:
+        read: Reads a group.
+        tasks: The files.
+        sizes: Their bytes.
+        limited: True if the first rows may be enough.
+    """
     track = Track("reading", len(tasks), "files")
     least = GROUP_BYTES / files_at_once()
     sized = zip(tasks, (max(size, least) for size in sizes), strict=True)
-    return read_in_order(read, together(sized, GROUP_BYTES), track, len)
+    groups = together(sized, GroupSize.of(GROUP_BYTES, limited=limited))
+    return read_in_order(read, groups, track, len, alone=limited)
 
 
-def judge_files_in_order(judge: Callable[[T], Result], tasks: Sequence[T]) -> Iterator[Result]:
+def judge_files_in_order(
+    judge: Callable[[T], Result], tasks: Sequence[T], *, local: bool
+) -> Iterator[Result]:
     """Run `judge` on files in several threads and yield the results in the order of the files."""
-    track = Track("pages", len(tasks), "files")
-    return read_in_order(lambda task: [judge(task)], tasks, track)
+    track, workers = Track("pages", len(tasks), "files"), 0 if local else REQUESTS
+    return read_in_order(lambda task: [judge(task)], tasks, track, workers=workers)
 
 
 def files_at_once() -> int:
@@ -115,19 +141,37 @@ def files_at_once() -> int:
     return max(1, min(MAX_FILES, limit // (4 * (threads() + 1))))
 
 
-def together(sized: Iterable[tuple[T, float]], limit: float) -> Iterator[list[T]]:
+@dataclass(slots=True)
+class GroupSize:
+    """The largest size of the next group of tasks; groups grow up to a full size."""
+
+    full: float
+    next: float
+
+    @classmethod
+    def of(cls, full: float, *, limited: bool) -> GroupSize:
+        """Return full sizes, or sizes that begin small if the first rows may be enough."""
+        return cls(full, full / FIRST_SHARE if limited else full)
+
+    def grow(self) -> None:
+        """Double the size for the next group."""
+        self.next = min(2 * self.next, self.full)
+
+
+def together(sized: Iterable[tuple[T, float]], largest: GroupSize) -> Iterator[list[T]]:
     """Yield neighbouring tasks in groups that do not exceed a size, except alone.
 
     Args:
         sized: The tasks, and the size of each.
-        limit: The largest size of a group.
+        largest: The largest size of each group.
     """
     group: list[T] = []
     size = 0.0
     for task, own in sized:
-        if group and size + own > limit:
+        if group and size + own > largest.next:
             yield group
             group, size = [], 0.0
+            largest.grow()
         group.append(task)
         size += own
     if group:
@@ -144,6 +188,7 @@ class RowSelection:
         lenient: True if rows that cannot be judged here are returned, for the caller to judge.
         reader: Decodes the files, where it can.
         pages: The rows that page statistics have judged so far, and those that remained.
+        limited: True if the first rows may be enough, as the plan has a limit.
     """
 
     columns: tuple[str, ...]
@@ -151,12 +196,14 @@ class RowSelection:
     lenient: bool = False
     reader: ReaderName = "auto"
     pages: PageHistory = field(default_factory=PageHistory, compare=False)
+    limited: bool = False
 
     @staticmethod
     def of(plan: Plan, lenient: bool = False, reader: ReaderName = "auto") -> RowSelection:
         """Return the rows and columns that a plan reads."""
         condition = None if plan.predicate is None else plan.predicate.node
-        return RowSelection(tuple(plan.columns), condition, lenient, reader)
+        limited = plan.cut is not None and not plan.order
+        return RowSelection(tuple(plan.columns), condition, lenient, reader, limited=limited)
 
     def needed(self, filtered: bool) -> set[str]:
         """Return the columns to read from a file; `filtered` if its rows are to be judged."""

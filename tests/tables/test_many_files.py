@@ -11,8 +11,11 @@ import pytest
 import skipstone as ss
 from skipstone.bindings.tables import read
 from skipstone.bindings.tables.delta.read_files import FileReader
+from skipstone.bindings.tables.iceberg.read_files import FileReader as IcebergReader
 from skipstone.bindings.tables.parquet import read_groups
+from skipstone.bindings.tables.parquet.read_groups import GroupReader
 from skipstone.bindings.tables.read import MAX_FILES, files_at_once
+from tests.support.tables.iceberg_tables import make
 from tests.support.tables.pages import compile_loops
 
 FILES = 120
@@ -150,3 +153,80 @@ def test_delta_files_of_two_verdicts_are_read_together(refused, tmp_path, monkey
     assert len({row["i"] for row in every}) == 12
     rows = table.plan("k < 1000").to_arrow().to_pylist()
     assert rows == [row for row in every if row["k"] < 1000]
+
+
+def opened_by(monkeypatch, kind, name):
+    """Return a list that gets an item for each file that a reader opens."""
+    counts, inner = [], getattr(kind, name)
+
+    def counted(*args, **options):
+        counts.append(1)
+        return inner(*args, **options)
+
+    monkeypatch.setattr(kind, name, counted)
+    return counts
+
+
+@pytest.mark.parametrize("reader", ["arrow", "polars"])
+@pytest.mark.parametrize(("limit", "most"), [(1, 4), (7, 4), (60, 60), (10_000, FILES)])
+def test_a_limit_reads_few_files(limit, most, reader, folder, monkeypatch):
+    table = ss.scan_hive(folder)
+    every = table.plan("k % 10 = 3").to_arrow().to_pylist()
+    files = opened_by(monkeypatch, GroupReader, "_open")
+    with ss.config.override(keep_matches=False):
+        rows = table.plan("k % 10 = 3", limit=limit).to_arrow(reader=reader).to_pylist()
+    assert rows == every[:limit]
+    assert len(files) <= most
+
+
+@pytest.mark.parametrize("format", ["delta", "iceberg"])
+def test_a_limit_reads_few_files_of_lakes(format, tmp_path, monkeypatch):
+    parts = [pa.table({"k": range(i, i + 50)}) for i in range(0, 2_000, 50)]
+    if format == "delta":
+        for part in parts:
+            deltalake.write_deltalake(str(tmp_path), part, mode="append")
+        table, kind = ss.scan_delta(tmp_path), FileReader
+    else:
+        lake = make(str(tmp_path / "lake"), parts[0].schema)
+        for i, part in enumerate(parts):
+            pq.write_table(part, tmp_path / f"{i}.parquet")
+        lake.add_files([str(tmp_path / f"{i}.parquet") for i in range(len(parts))])
+        table, kind = ss.scan_iceberg(lake), IcebergReader
+    every = table.plan("k % 10 = 3").to_arrow().to_pylist()
+    files = opened_by(monkeypatch, kind, "_open")
+    assert table.plan("k % 10 = 3", limit=8).to_arrow().to_pylist() == every[:8]
+    assert len(files) <= 4
+
+
+def test_a_limit_reads_few_row_groups(tmp_path, monkeypatch):
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"k": range(400_000)}), path, row_group_size=4_000)
+    counts, inner = [], read_groups.read_files
+
+    def counted(files, *args, **options):
+        counts.extend(len(file.groups) for file in files)
+        return inner(files, *args, **options)
+
+    monkeypatch.setattr(read_groups, "read_files", counted)
+    plan = ss.scan_parquet(path).plan("k % 1000 = 3", limit=5)
+    assert plan.to_arrow()["k"].to_pylist() == [3, 1003, 2003, 3003, 4003]
+    assert sum(counts) <= 16  # of 100
+
+
+@pytest.mark.parametrize("where", [None, "k % 10 = 3"])
+def test_files_of_saved_statistics_are_read_together(where, folder, tmp_path, monkeypatch):
+    ss.scan_hive(folder).save_stats(tmp_path / "saved")
+    expected = ss.scan_hive(folder).plan(where).to_arrow()
+    saved = ss.scan_hive(folder, stats=tmp_path / "saved")
+    assert saved.work["footers"] == 0
+    files, together = opened_by(monkeypatch, GroupReader, "_open"), []
+    inner = read_groups.read_files
+
+    def counted(files, *args, **options):
+        together.append(len(files))
+        return inner(files, *args, **options)
+
+    monkeypatch.setattr(read_groups, "read_files", counted)
+    assert saved.plan(where).to_arrow().equals(expected)
+    assert len(files) == sum(together) == FILES
+    assert len(together) == -(-FILES // files_at_once())

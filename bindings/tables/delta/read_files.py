@@ -114,7 +114,8 @@ class FileReader(Reader):
     def read_all(self, tasks: Sequence[FileTask]) -> Iterator[pa.RecordBatch]:
         """Yield the selected rows of all tasks, in order; several are read concurrently."""
         sizes = [int(task.action["size"] or 0) for task in tasks]
-        return read_files_in_order(self._read_together, tasks, sizes)
+        limited = self.wanted.limited
+        return read_files_in_order(self._read_together, tasks, sizes, limited=limited)
 
     def _read_together(self, tasks: Sequence[FileTask]) -> list[pa.RecordBatch]:
         with VectorFiles() as vectors:
@@ -135,7 +136,7 @@ class FileReader(Reader):
                 path, schema = task.action["path"], self.fields.schema
                 return judge_file(opener, task, path, self.wanted, schema)
 
-        return judge_files_in_order(judge, tasks)
+        return judge_files_in_order(judge, tasks, local=is_local(self.fs))
 
     def _open(
         self, task: FileTask, heads: Heads, vectors: VectorFiles

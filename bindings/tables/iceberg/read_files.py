@@ -139,7 +139,8 @@ class FileReader(Reader):
 
     def read_all(self, tasks: Sequence[FileTask]) -> Iterator[pa.RecordBatch]:
         """Yield the selected rows of all tasks, in order; several are read concurrently."""
-        return read_files_in_order(self._read_together, tasks, [t.size for t in tasks])
+        sizes, limited = [t.size for t in tasks], self.wanted.limited
+        return read_files_in_order(self._read_together, tasks, sizes, limited=limited)
 
     def _read_together(self, tasks: Sequence[FileTask]) -> list[pa.RecordBatch]:
         schema = _schema(self.fields.iceberg.fields)
@@ -169,7 +170,8 @@ class FileReader(Reader):
                 opener = functools.partial(self._open, vectors=vectors)
                 return judge_file(opener, task, task.path, self.wanted, schema)
 
-        return judge_files_in_order(judge, tasks)
+        local = all(_is_local(task.path) for task in tasks)
+        return judge_files_in_order(judge, tasks, local=local)
 
     def _open(
         self, task: FileTask, heads: Heads, vectors: VectorFiles

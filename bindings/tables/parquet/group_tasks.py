@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from skipstone.bindings.progress import Track
+from skipstone.bindings.tables.files import UNKNOWN
 from skipstone.bindings.tables.parquet.footer import ParsedFooter, locate_pages_together
+from skipstone.bindings.tables.parquet.pages.ranges import Ranges
 from skipstone.bindings.tables.partitions import Texts
-from skipstone.bindings.tables.read import files_at_once, together
+from skipstone.bindings.tables.read import GroupSize, files_at_once, together
+from skipstone.ir import compute as pc
+from skipstone.ir.arrow import arrow_of
+from skipstone.ir.errors import SourceError
+from skipstone.ir.outcome import Verdict
 from skipstone.kernels.decode import footer_loops as at
+
+if TYPE_CHECKING:
+    from skipstone.bindings.plans.plan import Plan
+    from skipstone.bindings.tables.parquet.table import ParquetTable
 
 Floats = npt.NDArray[np.float64]
 # The most rows, and compressed bytes of their columns, that are read together, unless one row group
@@ -41,6 +51,7 @@ class GroupTask(NamedTuple):
         parsed: The file's footer; None if it was not read.
         rows: The row counts that `_metadata` has for each row group of the file; None if the counts
             come from the file's own footer.
+        ranges: Reads the file, if it is open.
     """
 
     path: str
@@ -51,10 +62,59 @@ class GroupTask(NamedTuple):
     folder: tuple[str, Texts]
     parsed: ParsedFooter | None
     rows: list[int] | None
+    ranges: Ranges | None = None
+
+
+def tasks_in(table: ParquetTable, plan: Plan) -> tuple[list[GroupTask], list[list[int]], list[int]]:
+    """Return the tasks that read a plan, the containers that each of them reads, and their bytes.
+
+    Raises:
+        SourceError: the plan keeps a file whose footer could not be read.
+    """
+    all_groups, files = table.groups, table.groups.files
+    kept, file = plan.kept, all_groups.file[plan.kept]
+    filtered = plan.verdicts[kept] == Verdict.MAYBE
+    # One task for the row groups of a file that have one verdict.
+    is_first = np.ones(len(kept), np.bool_)
+    is_first[1:] = (np.diff(file) != 0) | np.diff(filtered)
+    starts = np.flatnonzero(is_first)
+    stops = np.append(starts[1:], len(kept))[: len(starts)]
+    nbytes = np.where(all_groups.nbytes == UNKNOWN, files.sizes[all_groups.file], all_groups.nbytes)
+    sizes = np.add.reduceat(nbytes[kept], starts).tolist() if len(kept) else []
+    positions, numbers, owners = kept.tolist(), all_groups.group[kept].tolist(), file[starts]
+    each, containers = [], []
+    for path, size, time, folder, first, stop, judged in zip(
+        pc.take(files.paths, arrow_of(owners)).to_pylist(),
+        files.sizes[owners].tolist(),
+        files.times[owners].tolist(),
+        files.folder[owners].tolist(),
+        starts.tolist(),
+        stops.tolist(),
+        filtered[starts].tolist(),
+        strict=True,
+    ):
+        if path in table.unreadable:
+            raise SourceError(
+                f'{table.unreadable[path]}; on_error="keep" kept it, and it may hold matching '
+                "rows: leave it out of the scan by a glob such as folder/*.parquet"
+            ) from table.unreadable[path]
+        parsed = table.footers.get(path)
+        rows = None if parsed is not None else all_groups.rows_of(int(file[first])).tolist()
+        each.append(
+            GroupTask(
+                path, size, time, numbers[first:stop], judged, files.folders[folder], parsed, rows
+            )
+        )
+        containers.append(positions[first:stop])
+    return each, containers, sizes
 
 
 def units_of(
-    tasks: Iterable[GroupTask], columns: Collection[str] | None, rows: int = ARROW_ROWS
+    tasks: Iterable[GroupTask],
+    columns: Collection[str] | None,
+    rows: int = ARROW_ROWS,
+    *,
+    limited: bool = False,
 ) -> Iterator[list[GroupTask]]:
     """Return neighbouring row groups that are read together.
 
@@ -64,14 +124,15 @@ def units_of(
         tasks: The tasks.
         columns: The names of the columns that are read; None: only their statistics are.
         rows: The most rows to read together.
+        limited: True if the first rows may be enough; then the first units are small.
     """
-    least = 1 / files_at_once()
+    least, largest = 1 / files_at_once(), GroupSize.of(1, limited=limited)
     parts = (
         (part, max(size, least))
         for task in _with_pages_located(tasks)
-        for part, size in _split(task, columns, rows)
+        for part, size in _split(task, columns, rows, largest)
     )
-    return together(parts, 1)
+    return together(parts, largest)
 
 
 def _with_pages_located(tasks: Iterable[GroupTask]) -> Iterator[GroupTask]:
@@ -83,11 +144,11 @@ def _with_pages_located(tasks: Iterable[GroupTask]) -> Iterator[GroupTask]:
 
 
 def _split(
-    task: GroupTask, columns: Collection[str] | None, limit: int
+    task: GroupTask, columns: Collection[str] | None, limit: int, largest: GroupSize
 ) -> Iterator[tuple[GroupTask, float]]:
-    """Yield a task in parts that fit into one unit, with their sizes; a unit has the size 1."""
+    """Yield a task in parts that fit into one unit, with their sizes; a full unit has size 1."""
     if task.parsed is None:
-        yield task, 1.0  # alone, so that threads share such files
+        yield task, task.size / UNIT_BYTES if task.size != UNKNOWN else 1.0
         return
     nbytes = _nbytes(task, columns)  # first: it also finds how many rows there are
     if len(task.groups) == 1:
@@ -98,7 +159,7 @@ def _split(
     sizes = np.maximum(np.maximum(rows / limit, nbytes / UNIT_BYTES), by_chunks).tolist()
     first, size = 0, 0.0
     for i, own in enumerate(sizes):
-        if i > first and size + own > 1:
+        if i > first and size + own > largest.next:
             yield task._replace(groups=task.groups[first:i]), size
             first, size = i, 0.0
         size += own

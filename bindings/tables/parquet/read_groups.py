@@ -7,16 +7,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.fs as pafs
 
 from skipstone.bindings.location import is_local
 from skipstone.bindings.tables.char_columns import padded
-from skipstone.bindings.tables.files import UNKNOWN
 from skipstone.bindings.tables.identity import identity_in
 from skipstone.bindings.tables.parquet.declared_types import why_not_judged, why_not_read
-from skipstone.bindings.tables.parquet.footer import read_footer
+from skipstone.bindings.tables.parquet.footer import footer_of
 from skipstone.bindings.tables.parquet.group_tasks import (
     ARROW_ROWS,
     POLARS_ROWS,
@@ -24,10 +22,11 @@ from skipstone.bindings.tables.parquet.group_tasks import (
     GroupTask,
     count_groups,
     has_many_tiny_groups,
+    tasks_in,
     track_of,
     units_of,
 )
-from skipstone.bindings.tables.parquet.heads import schema_of
+from skipstone.bindings.tables.parquet.heads import Heads, schema_of
 from skipstone.bindings.tables.parquet.pages.decoders import uses_polars
 from skipstone.bindings.tables.parquet.pages.ranges import Ranges
 from skipstone.bindings.tables.parquet.pages.read_pages import (
@@ -51,11 +50,8 @@ from skipstone.bindings.tables.table_columns import (
     to_table_type,
 )
 from skipstone.bindings.tables.unchanged import check_opened, check_row_counts, check_unchanged
-from skipstone.ir import compute as pc
-from skipstone.ir.arrow import arrow_of
 from skipstone.ir.errors import SourceError, StaleFile, UnsupportedForm, describe_error
 from skipstone.ir.node import columns_of
-from skipstone.ir.outcome import Verdict
 from skipstone.kernels import logs
 from skipstone.kernels.run.pool import map_requests
 
@@ -76,41 +72,7 @@ def tasks_of(table: ParquetTable, wanted: RowSelection, plan: Plan) -> Tasks:
     Raises:
         SourceError: the plan keeps a file whose footer could not be read.
     """
-    all_groups, files = table.groups, table.groups.files
-    kept, file = plan.kept, all_groups.file[plan.kept]
-    filtered = plan.verdicts[kept] == Verdict.MAYBE
-    # One task for the row groups of a file that have one verdict.
-    is_first = np.ones(len(kept), np.bool_)
-    is_first[1:] = (np.diff(file) != 0) | np.diff(filtered)
-    starts = np.flatnonzero(is_first)
-    stops = np.append(starts[1:], len(kept))[: len(starts)]
-    nbytes = np.where(all_groups.nbytes == UNKNOWN, files.sizes[all_groups.file], all_groups.nbytes)
-    sizes = np.add.reduceat(nbytes[kept], starts).tolist() if len(kept) else []
-    positions, numbers, owners = kept.tolist(), all_groups.group[kept].tolist(), file[starts]
-    each, containers = [], []
-    for path, size, time, folder, first, stop, judged in zip(
-        pc.take(files.paths, arrow_of(owners)).to_pylist(),
-        files.sizes[owners].tolist(),
-        files.times[owners].tolist(),
-        files.folder[owners].tolist(),
-        starts.tolist(),
-        stops.tolist(),
-        filtered[starts].tolist(),
-        strict=True,
-    ):
-        if path in table.unreadable:
-            raise SourceError(
-                f'{table.unreadable[path]}; on_error="keep" kept it, and it may hold matching '
-                "rows: leave it out of the scan by a glob such as folder/*.parquet"
-            ) from table.unreadable[path]
-        parsed = table.footers.get(path)
-        rows = None if parsed is not None else all_groups.rows_of(int(file[first])).tolist()
-        each.append(
-            GroupTask(
-                path, size, time, numbers[first:stop], judged, files.folders[folder], parsed, rows
-            )
-        )
-        containers.append(positions[first:stop])
+    each, containers, sizes = tasks_in(table, plan)
     reader = GroupReader(
         wanted,
         table.filesystem,
@@ -142,9 +104,11 @@ class GroupReader(Reader):
     def read_all(self, tasks: Sequence[GroupTask]) -> Iterator[pa.RecordBatch]:
         """Yield the wanted rows of all tasks, in order; several are read concurrently."""
         polars = uses_polars(UNIT_BYTES, self.wanted.reader)
-        units = units_of(tasks, self._columns, POLARS_ROWS if polars else ARROW_ROWS)
+        limited = self.wanted.limited
+        rows = POLARS_ROWS if polars else ARROW_ROWS
+        units = units_of(tasks, self._columns, rows, limited=limited)
         track = track_of("reading", tasks)
-        return read_in_order(self._read_together, units, track, count_groups)
+        return read_in_order(self._read_together, units, track, count_groups, alone=limited)
 
     def read(self, task: GroupTask) -> Iterator[pa.RecordBatch]:
         """Yield the wanted rows of a task's row groups.
@@ -162,6 +126,26 @@ class GroupReader(Reader):
 
     def _read_together(self, tasks: Sequence[GroupTask]) -> list[pa.RecordBatch]:
         """Return the wanted rows of tasks: by pages if that is possible, else by row groups."""
+        if all(task.parsed is not None for task in tasks):
+            return self._read_parsed(tasks)
+        heads, local = Heads(), is_local(self.filesystem)
+        parsed = map_requests(
+            lambda task: self._with_footer_if_any(task, heads), tasks, local=local
+        )
+        units = units_of(parsed, self._columns)
+        return [batch for unit in units for batch in self._read_parsed(unit)]
+
+    def _with_footer_if_any(self, task: GroupTask, heads: Heads) -> GroupTask:
+        """Return a task with its file's footer; without it if Arrow has to say what is wrong."""
+        try:
+            return self._with_footer(task, heads)
+        except StaleFile:
+            raise
+        except (OSError, pa.ArrowException, ValueError):
+            return task
+
+    def _read_parsed(self, tasks: Sequence[GroupTask]) -> list[pa.RecordBatch]:
+        """Return the wanted rows of tasks whose files' footers were read."""
         alike = groups_of(tasks, lambda task: (id(task.parsed and task.parsed.head), task.filtered))
         if len(alike) == 1:
             return [batch for own in self._read_alike(tasks, apart=False) for batch in own]
@@ -225,7 +209,9 @@ class GroupReader(Reader):
         try:
             if not tasks[0].filtered or self.wanted.predicate is None:
                 return [_whole(task) for task in tasks]
-            with self._opened([self._with_footer(task) for task in tasks]) as opened:
+            heads, local = Heads(), is_local(self.filesystem)
+            parsed = map_requests(lambda task: self._with_footer(task, heads), tasks, local=local)
+            with self._opened(parsed) as opened:
                 files, fields, filtered = opened
                 return judge_pages(files, fields, self.wanted.predicate if filtered else None)
         except SourceError:
@@ -235,18 +221,18 @@ class GroupReader(Reader):
         except (UnsupportedForm, pa.ArrowException, ValueError, IndexError):
             return [_whole(task) for task in tasks]
 
-    def _with_footer(self, task: GroupTask) -> GroupTask:
-        """Return a task with its file's footer.
+    def _with_footer(self, task: GroupTask, heads: Heads) -> GroupTask:
+        """Return a task with its file's footer. The file stays open.
 
         Raises:
             SourceError: the file is not the file that was planned.
         """
         if task.parsed is not None:
             return task
-        with self._open(task) as source:
-            parsed, _ = read_footer(source)
+        ranges = self._ranges_of(task)
+        parsed = footer_of(ranges, heads)
         check_row_counts(task.path, task.rows, parsed.rows.tolist())
-        return task._replace(parsed=parsed)
+        return task._replace(parsed=parsed, ranges=ranges)
 
     @contextlib.contextmanager
     def _opened(
@@ -286,11 +272,13 @@ class GroupReader(Reader):
         local = is_local(self.filesystem)
         with contextlib.ExitStack() as open_files:
             files = []
-            sources = map_requests(self._open, tasks, local=local)
-            for task, source in zip(tasks, sources, strict=True):
+            opened = map_requests(
+                lambda task: task.ranges or self._ranges_of(task), tasks, local=local
+            )
+            for task, ranges in zip(tasks, opened, strict=True):
                 assert task.parsed is not None
-                identity = identity_in(self.filesystem, task.path)
-                ranges = Ranges(open_files.enter_context(source), local, identity)
+                if task.ranges is None:
+                    open_files.enter_context(ranges.source)
                 files.append(
                     FileRead(
                         task.path,
@@ -319,6 +307,11 @@ class GroupReader(Reader):
             folder: {name: values[i] for name, values in columns.items()}
             for i, folder in enumerate(folders)
         }
+
+    def _ranges_of(self, task: GroupTask) -> Ranges:
+        """Open a task's file; errors as for `_open`."""
+        identity = identity_in(self.filesystem, task.path)  # of the file as it was before
+        return Ranges(self._open(task), is_local(self.filesystem), identity)
 
     def _open(self, task: GroupTask) -> pa.NativeFile:
         """Open a task's file.
