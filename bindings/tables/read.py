@@ -188,7 +188,7 @@ class RowSelection:
         lenient: True if rows that cannot be judged here are returned, for the caller to judge.
         reader: Decodes the files, where it can.
         pages: The rows that page statistics have judged so far, and those that remained.
-        limited: True if the first rows may be enough, as the plan has a limit.
+        limit: The number of rows that are enough; None: all of them are needed.
     """
 
     columns: tuple[str, ...]
@@ -196,14 +196,15 @@ class RowSelection:
     lenient: bool = False
     reader: ReaderName = "auto"
     pages: PageHistory = field(default_factory=PageHistory, compare=False)
-    limited: bool = False
+    limit: int | None = None
 
     @staticmethod
     def of(plan: Plan, lenient: bool = False, reader: ReaderName = "auto") -> RowSelection:
         """Return the rows and columns that a plan reads."""
         condition = None if plan.predicate is None else plan.predicate.node
-        limited = plan.cut is not None and not plan.order
-        return RowSelection(tuple(plan.columns), condition, lenient, reader, limited=limited)
+        # A caller that judges rows itself may need more of them.
+        limit = None if plan.cut is None or plan.order or lenient else plan.cut.limit
+        return RowSelection(tuple(plan.columns), condition, lenient, reader, limit=limit)
 
     def needed(self, filtered: bool) -> set[str]:
         """Return the columns to read from a file; `filtered` if its rows are to be judged."""

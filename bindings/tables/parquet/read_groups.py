@@ -104,7 +104,7 @@ class GroupReader(Reader):
     def read_all(self, tasks: Sequence[GroupTask]) -> Iterator[pa.RecordBatch]:
         """Yield the wanted rows of all tasks, in order; several are read concurrently."""
         polars = uses_polars(UNIT_BYTES, self.wanted.reader)
-        limited = self.wanted.limited
+        limited = self.wanted.limit is not None
         rows = POLARS_ROWS if polars else ARROW_ROWS
         units = units_of(tasks, self._columns, rows, limited=limited)
         track = track_of("reading", tasks)

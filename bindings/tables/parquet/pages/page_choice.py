@@ -159,6 +159,26 @@ class Window(NamedTuple):
         return np.ones(self.rows, np.bool_) if live is None else live[self.first : self.stop]
 
 
+def count_rows(windows: Sequence[Window]) -> int:
+    """Return the number of rows of windows."""
+    return sum(w.rows for w in windows)
+
+
+def first_rows(windows: Sequence[Window], n: int) -> list[Window]:
+    """Return windows that hold the first n rows that are not deleted, and few others."""
+    out = []
+    for w in windows:
+        if n <= 0:
+            break
+        stop, live = w.first + n, w.rows
+        if w.group.live is not None:
+            counts = np.cumsum(w.live())
+            stop, live = w.first + int(np.searchsorted(counts, n)) + 1, int(counts[-1])
+        out.append(Window(w.group, w.first, min(stop, w.stop)))
+        n -= live
+    return out
+
+
 def pages_to_read(windows: Sequence[Window], name: str, candidates: Mask) -> tuple[Part, PageRows]:
     """Return the pages of a row group's column that hold candidate rows of its windows."""
     g, chunk = windows[0].group, windows[0].group.chunks[name]

@@ -209,6 +209,8 @@ def read_files(
     found = None
     if wanted.predicate is not None and filtered:
         found = _filter(rows, groups, fields, wanted, wanted.predicate)
+    elif wanted.limit is not None:
+        rows.keep_first(wanted.limit)
     if found is None:
         found = _wanted_columns(rows, fields, wanted)
     if not apart or not found:

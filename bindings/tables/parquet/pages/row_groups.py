@@ -31,6 +31,8 @@ from skipstone.bindings.tables.parquet.pages.leaf_types import PHYSICAL, TEXTS, 
 from skipstone.bindings.tables.parquet.pages.page_choice import (
     RowGroup,
     Window,
+    count_rows,
+    first_rows,
 )
 from skipstone.bindings.tables.parquet.pages.page_history import PageHistory
 from skipstone.bindings.tables.parquet.pages.page_segments import segments_in
@@ -105,7 +107,7 @@ class PagedRowGroups:
     def candidates(self) -> CandidateRows:
         """The rows of all windows, and which no test has ruled out yet."""
         if self._candidates is None:
-            n, mask = _rows(self._windows), None
+            n, mask = count_rows(self._windows), None
             if any(w.group.live is not None for w in self._windows):
                 mask = np.concatenate([w.live() for w in self._windows])
             self._candidates = CandidateRows(n, mask)
@@ -127,6 +129,10 @@ class PagedRowGroups:
     def is_stored(self, name: str) -> bool:
         """Return True if the files have a column."""
         return name in self.leaves or name in self.whole
+
+    def keep_first(self, n: int) -> None:
+        """Leave the first n rows that are not deleted; nothing may have been read before."""
+        self._open(first_rows(self._windows, n))
 
     def keep_known(self, matches: Mapping[int, Matches]) -> None:
         """Leave only rows that are known to match; nothing may have been read or pruned before.
@@ -158,14 +164,14 @@ class PagedRowGroups:
                 return
             if history.is_new and len(windows) > 2 * PROBED:
                 few = windows[:: len(windows) // PROBED]
-                history.add(_rows(few), _rows(self._judge_pages(predicate, few)))
+                history.add(count_rows(few), count_rows(self._judge_pages(predicate, few)))
                 if not history.helps:
                     return
         remaining = self._judge_pages(predicate, windows)
         if remaining is not windows:
             self._open(remaining)
         if history is not None:
-            history.add(_rows(windows), _rows(remaining))
+            history.add(count_rows(windows), count_rows(remaining))
 
     def _judge_pages(self, predicate: PruningPredicate, windows: list[Window]) -> list[Window]:
         """Return what page statistics leave of windows; the same list if that is all of them."""
@@ -392,7 +398,3 @@ class PagedRowGroups:
     def of(self, groups: Sequence[RowGroup]) -> PagedRowGroups:
         """Return some of the row groups, with nothing read of them."""
         return PagedRowGroups(self._head, self.leaves, self.types, groups, self.reader, self.whole)
-
-
-def _rows(windows: Sequence[Window]) -> int:
-    return sum(w.rows for w in windows)

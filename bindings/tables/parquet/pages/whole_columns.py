@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from skipstone.bindings.tables.parquet.pages.decoders import ArrowColumns
 from skipstone.bindings.tables.parquet.pages.wanted_pages import CandidateGroup
-from skipstone.bindings.tables.read import batches_of, parquet_file
+from skipstone.bindings.tables.read import BATCH_ROWS, batches_of, parquet_file
 from skipstone.ir import compute as pc
 from skipstone.ir.arrow import arrow_of
 from skipstone.ir.node import Node, Path, columns_of
@@ -84,8 +84,12 @@ def _batches(candidates: CandidateGroup, schema: pa.Schema) -> list[pa.RecordBat
     keep = None if candidates.is_whole else candidates.in_row_group()
     own = {name: g.own_names[name] for name in schema.names}
     paths = dict.fromkeys(path for name, at in own.items() for path in g.inner.get(name, [at]))
-    out, start = [], 0
-    for batch in batches_of(file, g.path, list(paths), [g.number], max(g.rows, 1)):
+    # Rows beyond the last window are not decoded.
+    last, out, start = max(w.stop for w in candidates.windows), [], 0
+    rows = g.rows if last == g.rows else min(g.rows, BATCH_ROWS)
+    for batch in batches_of(file, g.path, list(paths), [g.number], max(rows, 1)):
+        if start >= last:
+            break
         stop = start + batch.num_rows
         part = None if keep is None else keep[start:stop]
         start = stop
