@@ -35,10 +35,11 @@ class Asked:
 
     Attributes:
         columns: The columns to return; none: all of them.
-        where: The condition for Spark; "" returns the first rows by `order`.
+        where: The condition for Spark; "": all rows match.
         polars: Return the condition for Polars, given the module; None: Polars is not asked.
         duckdb: The condition for DuckDB where it is written differently.
-        order: The order, for the first ten rows.
+        order: The order of the rows.
+        limit: The number of rows to return; 0: all.
         lake: The folder.
     """
 
@@ -47,6 +48,7 @@ class Asked:
     polars: Callable[[Any], Any] | None = lambda pl: pl.lit(True)
     duckdb: str = ""
     order: str = ""
+    limit: int = 0
     lake: str = "file"
 
 
@@ -93,7 +95,14 @@ QUESTIONS: Final = {
     "many columns, few rows": Asked(
         (), "id BETWEEN 3000 AND 3100", lambda pl: pl.col("id").is_between(3000, 3100), lake="wide"
     ),
-    "first rows": Asked(("id", "f"), order="f DESC"),
+    "first rows": Asked(("id", "f"), order="f DESC", limit=10),
+    "ten rows": Asked((), limit=10),
+    "ten rows that match": Asked(
+        ("id", "url"), "x < 5000", lambda pl: pl.col("x") < 5000, limit=10
+    ),
+    "ten rows of small files": Asked(
+        (), "k < 5", lambda pl: pl.col("k") < 5, limit=10, lake="small"
+    ),
 }  # fmt: skip
 
 
@@ -145,7 +154,7 @@ def _write_files(folder: Path, files: int, rows: int, columns: int) -> None:
 
 def _own(folder: Path, q: Asked) -> pa.Table:
     scan: Any = ss.scan_hive if q.lake == "folders" else ss.scan_parquet
-    first = {"order_by": q.order, "limit": 10} if q.order else {}
+    first = {name: value for name, value in (("order_by", q.order), ("limit", q.limit)) if value}
     with ss.config.override(keep_matches=False), warnings.catch_warnings():
         warnings.simplefilter("ignore", ss.SkipstoneWarning)  # no statistics bound lists
         table = scan(str(folder / q.lake))
@@ -156,17 +165,20 @@ def _polars(folder: Path, q: Asked) -> pa.Table:
     import polars as pl
 
     frame = pl.scan_parquet(folder / q.lake, hive_partitioning=q.lake == "folders")
-    if q.order:
-        frame = frame.sort(q.order.split()[0], descending=True, nulls_last=True).head(10)
     assert q.polars is not None
-    frame = frame.filter(q.polars(pl))
+    frame = frame.filter(q.polars(pl)) if q.where else frame
+    if q.order:
+        frame = frame.sort(q.order.split()[0], descending=True, nulls_last=True)
+    if q.limit:
+        frame = frame.head(q.limit)
     found: Any = (frame.select(q.columns) if q.columns else frame).collect(engine="streaming")
     return found.to_arrow()
 
 
 def _duckdb(con: Any, folder: Path, q: Asked) -> pa.Table:
     source = f"read_parquet('{folder / q.lake}/**/*.parquet', hive_partitioning = true)"
-    tail = f"ORDER BY {q.order} NULLS LAST LIMIT 10" if q.order else ""
+    tail = f"ORDER BY {q.order} NULLS LAST" if q.order else ""
+    tail += f" LIMIT {q.limit}" if q.limit else ""
     where = q.duckdb or q.where or "true"
     query = f"SELECT {', '.join(q.columns) or '*'} FROM {source} WHERE {where} {tail}"
     return con.sql(query).to_arrow_table()

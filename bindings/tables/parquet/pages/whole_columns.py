@@ -86,17 +86,16 @@ def _batches(candidates: CandidateGroup, schema: pa.Schema) -> list[pa.RecordBat
     paths = dict.fromkeys(path for name, at in own.items() for path in g.inner.get(name, [at]))
     # Rows beyond the last window are not decoded.
     last, out, start = max(w.stop for w in candidates.windows), [], 0
-    rows = g.rows if last == g.rows else min(g.rows, BATCH_ROWS)
+    rows = last if last == g.rows else min(last, BATCH_ROWS)
     for batch in batches_of(file, g.path, list(paths), [g.number], max(rows, 1)):
-        if start >= last:
-            break
         stop = start + batch.num_rows
         part = None if keep is None else keep[start:stop]
-        start = stop
         if part is not None and not part.all():
-            if not part.any():
-                continue
             batch = pc.filter(batch, arrow_of(part))
-        columns = [g.convert(name, batch.column(at)) for name, at in own.items()]
-        out.append(pa.RecordBatch.from_arrays(columns, schema=schema))
+        if batch.num_rows:
+            columns = [g.convert(name, batch.column(at)) for name, at in own.items()]
+            out.append(pa.RecordBatch.from_arrays(columns, schema=schema))
+        if stop >= last:
+            break
+        start = stop
     return out
