@@ -62,22 +62,32 @@ def read_in_order(
         workers: The number of threads; 0: as many as share work.
         alone: True to read the first task before the others, as its results may be enough.
     """
-    workers = workers or threads()
-    ahead, tasks = workers + 1, iter(tasks)
-    if alone:
-        for task in itertools.islice(tasks, 1):
-            yield from read(task)
-            track.step(count(task))
-    few = list(itertools.islice(tasks, 2))
-    if len(few) < 2:  # nothing can be read ahead, so no thread is started
-        with track:
-            for task in few:
+    with track:
+        tasks = iter(tasks)
+        if alone:
+            for task in itertools.islice(tasks, 1):
                 results = read(task)
                 track.step(count(task))
                 yield from results
-        return
-    tasks = itertools.chain(few, tasks)
-    with track, ContextPool(workers, "skipstone-read") as readers:
+        few = list(itertools.islice(tasks, 2))
+        if len(few) == 2:
+            every = itertools.chain(few, tasks)
+            yield from _read_ahead(read, every, track, count, workers or threads())
+        for task in few if len(few) < 2 else ():  # nothing can be read ahead: no thread is started
+            results = read(task)
+            track.step(count(task))
+            yield from results
+
+
+def _read_ahead(
+    read: Callable[[T], list[Result]],
+    tasks: Iterable[T],
+    track: Track,
+    count: Callable[[T], int],
+    workers: int,
+) -> Iterator[Result]:
+    """Run `read` on tasks in several threads; the arguments are as for `read_in_order`."""
+    with ContextPool(workers, "skipstone-read") as readers:
         waiting: deque[tuple[Future[list[Result]], int]] = deque()
 
         def first() -> list[Result]:
@@ -89,7 +99,7 @@ def read_in_order(
         try:
             for task in tasks:
                 waiting.append((readers.submit(read, task), count(task)))
-                if len(waiting) > ahead:
+                if len(waiting) > workers + 1:
                     yield from first()
             while waiting:
                 yield from first()

@@ -1,5 +1,6 @@
 """Many small files are read together, but never more than a process may open."""
 
+import os
 import subprocess
 import sys
 
@@ -16,6 +17,7 @@ from skipstone.bindings.tables.parquet import read_groups
 from skipstone.bindings.tables.parquet.read_groups import GroupReader
 from skipstone.bindings.tables.read import MAX_FILES, files_at_once
 from tests.support.tables.iceberg_tables import make
+from tests.support.tables.lazy import OLD
 from tests.support.tables.pages import compile_loops
 
 FILES = 120
@@ -29,7 +31,9 @@ def folder(tmp_path_factory):
     for i in range(FILES):
         (folder / f"day={i}" / f"p=x{i % 3}").mkdir(parents=True)
         table = pa.table({"k": range(i, i + 50), "s": [f"s{j}" for j in range(50)]})
-        pq.write_table(table, folder / f"day={i}" / f"p=x{i % 3}" / "a.parquet")
+        path = folder / f"day={i}" / f"p=x{i % 3}" / "a.parquet"
+        pq.write_table(table, path)
+        os.utime(path, (OLD, OLD))
     return str(folder)
 
 

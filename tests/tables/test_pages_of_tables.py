@@ -14,6 +14,7 @@ import skipstone as ss
 from skipstone.bindings.tables.delta import read_files as delta
 from skipstone.bindings.tables.iceberg import read_files as iceberg
 from skipstone.bindings.tables.parquet import read_groups
+from tests.support.tables.lazy import OLD
 from tests.support.tables.pages import CONDITIONS, compile_loops, table
 
 DATA = table(1, 3000).add_column(0, "part", pa.array([i % 3 for i in range(3000)], pa.int32()))
@@ -155,3 +156,21 @@ def test_pages_of_plans_leave_every_matching_row(kind, tmp_path):
         assert len(rows) == len(set(rows)) == plan.sizes.pages.rows
         left += len(rows) < (plan.sizes.scan.rows or 0)
     assert left > 5
+
+
+def test_pages_of_saved_statistics_of_two_schemas(tmp_path):
+    """Files are judged by their own schemas, whose footers are read only now."""
+    x, y = list(range(4_000)), [-v for v in range(4_000)]
+    for i, names in enumerate((("x", "y"), ("y", "x"), ("y", "z", "x"), ("x",))):
+        columns = {name: {"x": x, "y": y, "z": y}[name] for name in names}
+        path = tmp_path / "t" / f"{i}.parquet"
+        path.parent.mkdir(exist_ok=True)
+        pq.write_table(pa.table(columns), path, data_page_size=1_000, write_page_index=True)
+        os.utime(path, (OLD, OLD))
+    ss.scan_parquet(tmp_path / "t").save_stats(tmp_path / "saved")
+    for where in ("x BETWEEN 100 AND 120", "y < -3900 AND x > 10", "x = 7 OR y IS NULL"):
+        expected = ss.scan_parquet(tmp_path / "t", stats=False).plan(where)
+        saved = ss.scan_parquet(tmp_path / "t", stats=tmp_path / "saved")
+        assert saved.work["footers"] == 0
+        assert saved.plan(where).pages == expected.pages, where
+        assert saved.plan(where).to_arrow().equals(expected.to_arrow()), where

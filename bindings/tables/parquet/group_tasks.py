@@ -22,6 +22,7 @@ from skipstone.ir.outcome import Verdict
 from skipstone.kernels.decode import footer_loops as at
 
 if TYPE_CHECKING:
+    from skipstone.bindings.plans.pages import FilePages
     from skipstone.bindings.plans.plan import Plan
     from skipstone.bindings.tables.parquet.table import ParquetTable
 
@@ -189,6 +190,14 @@ def has_many_tiny_groups(task: GroupTask, columns: Collection[str]) -> bool:
         return False
     most = TINY_JUDGED_BYTES if task.filtered else TINY_BYTES * len(columns)
     return bool(_nbytes(task, columns).mean() < most)
+
+
+def whole_of(task: GroupTask) -> FilePages:
+    """Return all rows of a task."""
+    from skipstone.bindings.tables.parquet.pages.plan_pages import whole
+
+    rows = task.rows or [] if task.parsed is None else task.parsed.rows.tolist()
+    return whole(task.path, rows, task.groups)
 
 
 def count_groups(tasks: Sequence[GroupTask]) -> int:

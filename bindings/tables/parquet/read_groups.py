@@ -25,6 +25,7 @@ from skipstone.bindings.tables.parquet.group_tasks import (
     tasks_in,
     track_of,
     units_of,
+    whole_of,
 )
 from skipstone.bindings.tables.parquet.heads import Heads, schema_of
 from skipstone.bindings.tables.parquet.pages.decoders import uses_polars
@@ -194,9 +195,30 @@ class GroupReader(Reader):
 
     def _judge_together(self, tasks: Sequence[GroupTask]) -> list[FilePages]:
         """Return the row ranges that remain after page pruning."""
+        heads, local = Heads(), is_local(self.filesystem)
+        tasks = map_requests(lambda task: self._to_judge(task, heads), tasks, local=local)
         alike = groups_of(tasks, lambda task: (id(task.parsed and task.parsed.head), task.filtered))
         each = {id(task): p for t in alike for task, p in zip(t, self._judge_alike(t), strict=True)}
         return [each[id(task)] for task in tasks]
+
+    def _to_judge(self, task: GroupTask, heads: Heads) -> GroupTask:
+        """Return a task with its file's footer if its pages are to be judged, and if it has one.
+
+        Raises:
+            SourceError: the file cannot be read, or is not the file that was planned.
+        """
+        from skipstone.bindings.tables.parquet.pages.plan_pages import unreadable
+
+        if not task.filtered or self.wanted.predicate is None:
+            return task
+        try:
+            return self._with_footer(task, heads)
+        except SourceError:
+            raise
+        except OSError as e:
+            raise unreadable(task.path, e) from e
+        except (pa.ArrowException, ValueError, IndexError):
+            return task
 
     def _judge_alike(self, tasks: Sequence[GroupTask]) -> list[FilePages]:
         """Return the row ranges that remain after page pruning, for alike tasks.
@@ -206,20 +228,18 @@ class GroupReader(Reader):
         """
         from skipstone.bindings.tables.parquet.pages.plan_pages import judge_pages, unreadable
 
+        first, predicate = tasks[0], self.wanted.predicate
+        if not first.filtered or predicate is None or first.parsed is None:
+            return [whole_of(task) for task in tasks]
         try:
-            if not tasks[0].filtered or self.wanted.predicate is None:
-                return [_whole(task) for task in tasks]
-            heads, local = Heads(), is_local(self.filesystem)
-            parsed = map_requests(lambda task: self._with_footer(task, heads), tasks, local=local)
-            with self._opened(parsed) as opened:
-                files, fields, filtered = opened
-                return judge_pages(files, fields, self.wanted.predicate if filtered else None)
+            with self._opened(tasks) as (files, fields, filtered):
+                return judge_pages(files, fields, predicate if filtered else None)
         except SourceError:
             raise
         except OSError as e:
-            raise unreadable(tasks[0].path, e) from e
+            raise unreadable(first.path, e) from e
         except (UnsupportedForm, pa.ArrowException, ValueError, IndexError):
-            return [_whole(task) for task in tasks]
+            return [whole_of(task) for task in tasks]
 
     def _with_footer(self, task: GroupTask, heads: Heads) -> GroupTask:
         """Return a task with its file's footer. The file stays open.
@@ -376,11 +396,3 @@ class GroupReader(Reader):
         if problem := why_not_read(fields, own) or ("" if self.wanted.lenient else why):
             raise UnsupportedForm(f"{task.path}: {problem}")
         return task.filtered and not why
-
-
-def _whole(task: GroupTask) -> FilePages:
-    """Return all rows of a task."""
-    from skipstone.bindings.tables.parquet.pages.plan_pages import whole
-
-    rows = task.rows or [] if task.parsed is None else task.parsed.rows.tolist()
-    return whole(task.path, rows, task.groups)

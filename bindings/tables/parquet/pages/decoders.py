@@ -38,7 +38,8 @@ SPARSE: Final = 64
 # Chunks of fewer rows than this, on average, are joined: Polars takes 20 us to hand over each, and
 # joins and filters take 0.5 ms for each batch.
 FEW_ROWS: Final = 1 << 14
-# From so many bytes on, Arrow decodes a file in several threads.
+# From so many bytes on, Arrow decodes columns of type INT96 in several threads: Polars decodes the
+# other columns of as many rows in several, too.
 PARALLEL_BYTES: Final = 1 << 22
 _decoded = 0
 
@@ -162,7 +163,7 @@ def _by_arrow(file: PageFile, dictionaries: Collection[str]) -> pa.Table:
 
     whole = opened(None)
     parts = min(threads(), whole.num_row_groups)
-    if parts < 2 or file.unpacked < PARALLEL_BYTES:
+    if not file.int96 or parts < 2 or file.unpacked < PARALLEL_BYTES:
         return whole.read(list(file.names), use_threads=False)
     edges = [whole.num_row_groups * i // parts for i in range(parts + 1)]
     with ContextPool(parts, "skipstone-decode") as pool:
