@@ -71,8 +71,9 @@ def read_in_order(
                 yield from results
         few = list(itertools.islice(tasks, 2))
         if len(few) == 2:
-            every = itertools.chain(few, tasks)
-            yield from _read_ahead(read, every, track, count, workers or threads())
+            every, workers = itertools.chain(few, tasks), workers or threads()
+            ahead = 1 if alone else workers + 1  # where few rows are enough, so are few tasks
+            yield from _read_ahead(read, every, track, count, workers, ahead)
         for task in few if len(few) < 2 else ():  # nothing can be read ahead: no thread is started
             results = read(task)
             track.step(count(task))
@@ -85,8 +86,12 @@ def _read_ahead(
     track: Track,
     count: Callable[[T], int],
     workers: int,
+    ahead: int,
 ) -> Iterator[Result]:
-    """Run `read` on tasks in several threads; the arguments are as for `read_in_order`."""
+    """Run `read` on tasks in several threads, at most `ahead` of them before they are needed.
+
+    The other arguments are as for `read_in_order`.
+    """
     with ContextPool(workers, "skipstone-read") as readers:
         waiting: deque[tuple[Future[list[Result]], int]] = deque()
 
@@ -99,7 +104,7 @@ def _read_ahead(
         try:
             for task in tasks:
                 waiting.append((readers.submit(read, task), count(task)))
-                if len(waiting) > workers + 1:
+                if len(waiting) > ahead:
                     yield from first()
             while waiting:
                 yield from first()

@@ -172,7 +172,7 @@ def opened_by(monkeypatch, kind, name):
 
 
 @pytest.mark.parametrize("reader", ["arrow", "polars"])
-@pytest.mark.parametrize(("limit", "most"), [(1, 4), (7, 4), (60, 60), (10_000, FILES)])
+@pytest.mark.parametrize(("limit", "most"), [(1, 4), (7, 4), (60, 28), (10_000, FILES)])
 def test_a_limit_reads_few_files(limit, most, reader, folder, monkeypatch):
     table = ss.scan_hive(folder)
     every = table.plan("k % 10 = 3").to_arrow().to_pylist()
