@@ -229,10 +229,10 @@ def _s3(uri: str, keywords: dict[str, Any]) -> pafs.FileSystem:
     if (profile := keywords.pop("profile", None)) is not None:
         keywords = _of_profile(profile) | keywords
     allow_http, endpoint = keywords.pop("allow_http", False), keywords.get("endpoint_override")
-    if allow_http and endpoint is not None and "://" not in endpoint:
-        keywords["scheme"] = "http"
     if endpoint is None and (elsewhere := _first_set(*ENDPOINTS)):
         endpoint = keywords["endpoint_override"] = elsewhere  # Arrow reads it for plain URIs only
+    if allow_http and endpoint is not None and "://" not in endpoint:
+        keywords["scheme"] = "http"
     in_environment = _first_set("AWS_REGION", "AWS_DEFAULT_REGION") is not None
     if "region" not in keywords and endpoint is None and not in_environment:
         keywords["region"] = pafs.resolve_s3_region(uri.split("://", 1)[1].split("/")[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -120,6 +121,35 @@ class Report:
                 n,
             )
         )
+
+    def compete(
+        self, group: str, rows: int, times: Mapping[str, Timing], engines: Sequence[str]
+    ) -> float:
+        """Add a row and the spreads of engines that answered one question in the same rounds.
+
+        Args:
+            group: The question.
+            rows: The number of rows that all returned.
+            times: The time of each engine, Skipstone's included.
+            engines: The engines of all questions, in order.
+
+        Returns:
+            Skipstone's time divided by that of the fastest other engine.
+        """
+        own = times[OWN]
+        best = min((t for engine, t in times.items() if engine != OWN), key=lambda t: t.median)
+        self.rows.append(
+            {
+                "": group,
+                "rows": f"{rows:,}",
+                **{e: 1e3 * times[e].median if e in times else "" for e in engines},
+                "/best": own.times(best),
+            }
+        )
+        for engine, t in times.items():
+            beside = None if engine == OWN else own
+            self.time(f"{group}: {engine}", t, own=beside, engine=engine, group=group)
+        return own.times(best)
 
     def leave_out(self, engine: str, why: str, group: str = "") -> None:
         """Add an absent peer."""

@@ -214,19 +214,7 @@ def measured(folder: Path, rows: int, folders: int, options: Options) -> Report:
         for engine in runs:
             equal(f"{engine}, {name}", [counts[engine]], [counts["DuckDB"]])
         times = interleave(runs, options.rounds or ROUNDS)
-        best = min((t for engine, t in times.items() if engine != OWN), key=lambda t: t.median)
-        ratios[name] = times[OWN].times(best)
-        report.rows.append(
-            {
-                "": name,
-                "rows": f"{counts[OWN]:,}",
-                **{e: 1e3 * times[e].median if e in times else "" for e in ENGINES},
-                "/best": ratios[name],
-            }
-        )
-        for engine, timing in times.items():
-            own = None if engine == OWN else times[OWN]
-            report.time(f"{name}: {engine}", timing, own=own, engine=engine, group=name)
+        ratios[name] = report.compete(name, counts[OWN], times, ENGINES)
     if ratios:
         slowest = max(ratios, key=lambda name: ratios[name])
         text = f"the slowest of {len(ratios)} questions ({slowest}), times the best engine's time"

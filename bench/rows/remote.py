@@ -146,20 +146,8 @@ def measured(rows: int, files: int, options: Options) -> Report:
             counts = {engine: run() for engine, run in runs.items()}
             equal(f"{name}, {format}", list(counts.values()), [counts[OWN]] * len(counts))
             times = interleave(runs, options.rounds or ROUNDS)
-            best = min((t for engine, t in times.items() if engine != OWN), key=lambda t: t.median)
             group = f"{name}, {format}"
-            ratios[group] = times[OWN].times(best)
-            report.rows.append(
-                {
-                    "": group,
-                    "rows": f"{counts[OWN]:,}",
-                    **{e: 1e3 * times[e].median if e in times else "" for e in NAMES},
-                    "/best": ratios[group],
-                }
-            )
-            for engine, timing in times.items():
-                own = None if engine == OWN else times[OWN]
-                report.time(f"{group}: {engine}", timing, own=own, engine=engine, group=group)
+            ratios[group] = report.compete(group, counts[OWN], times, NAMES)
     for format in ENGINES:
         of_format = {group: r for group, r in ratios.items() if group.endswith(format)}
         if of_format:

@@ -13,7 +13,7 @@ import contextlib
 import struct
 import threading
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any, Final, Self
 
 import numpy as np
@@ -66,8 +66,8 @@ class VectorFiles:
 
     def __init__(self) -> None:
         self._stack = contextlib.ExitStack()
-        self._opened: dict[str, Ranges] = {}
-        self._lock, self._locks = forks.lock(), dict[str, threading.Lock]()
+        self._opened: dict[Hashable, Ranges] = {}
+        self._lock, self._locks = forks.lock(), dict[Hashable, threading.Lock]()
 
     def __enter__(self) -> Self:
         return self
@@ -76,30 +76,37 @@ class VectorFiles:
         self._stack.close()
 
     def framed(
-        self, path: str, open_file: Callable[[], Any], offset: Any, size: Any, name: str
+        self,
+        key: Hashable,
+        open_file: Callable[[], Any],
+        offset: Any,
+        size: Any,
+        name: str,
+        *,
+        local: bool,
     ) -> bytes:
         """Read a framed vector.
 
         Args:
-            path: The path of its file.
+            key: What tells its file from files of all file systems.
             open_file: Opens the file, which must be seekable.
             offset: The position of the frame in bytes.
             size: The vector's length in bytes, from the table's metadata.
             name: A name of the vector for error messages.
+            local: True if the file is a local one.
 
         Raises:
             SourceError: the file is too short, or the frame does not match the vector.
             OSError: the file cannot be read.
         """
         with self._lock:
-            lock = self._locks.setdefault(path, forks.lock())
+            lock = self._locks.setdefault(key, forks.lock())
         with lock:  # other files are read meanwhile
-            ranges = self._opened.get(path)
+            ranges = self._opened.get(key)
             if ranges is None:
                 source = self._stack.enter_context(open_file())
                 native = source if isinstance(source, pa.NativeFile) else pa.PythonFile(source, "r")
-                local = path.startswith(("/", "file:"))
-                ranges = self._opened[path] = Ranges(native, local)
+                ranges = self._opened[key] = Ranges(native, local)
             if not 0 <= offset <= ranges.size or not 4 <= size <= ranges.size - offset - FRAME:
                 raise SourceError(
                     f"{name} is damaged: the table says that {size} bytes lie at {offset}; "

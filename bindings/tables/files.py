@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import fnmatch
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +35,7 @@ from skipstone.ir import compute as pc
 from skipstone.ir.arrow import numbers_of, python_array
 from skipstone.ir.errors import SourceError, describe_error
 from skipstone.kernels.decode.arrays import longs, ranks, texts
+from skipstone.kernels.run.pool import map_requests
 
 Ints = npt.NDArray[np.int64]
 Where: TypeAlias = "Location | Iterable[Location]"
@@ -207,11 +208,15 @@ def list_files(
         return _list_each(each_path(where), filesystem, base_path, meter, ignore_format)
     fs, path = resolve(where, filesystem)
     base, root = None if base_path is None else resolve(base_path, filesystem)[1], None
-    beside, listed = None, _list_remote_folder(fs, path, meter)
-    info = info_at(fs, path, where) if listed is None else None
-    if info is not None and info.type == pafs.FileType.File:
+    beside = None
+    asked: list[Callable[[], Any]] = [
+        lambda: info_at(fs, path, where),
+        lambda: _list_remote_folder(fs, path, meter),
+    ]
+    info, listed = map_requests(lambda ask: ask(), asked, local=is_local(fs))
+    if info.type == pafs.FileType.File:
         infos, etags = [info], etag_of_file(fs, path)
-    elif info is None or info.type == pafs.FileType.Directory:
+    elif info.type == pafs.FileType.Directory:
         infos, etags = listed or list_folder(fs, path, meter)
         base, root = base or _as_listed(path, infos), path
         if not is_local(fs):
@@ -321,7 +326,7 @@ def _list_remote_folder(
 ) -> tuple[list[pafs.FileInfo], dict[str, str]] | None:
     """List a folder of remote storage; None if it seems to be something else.
 
-    To ask first what it is would take two requests, one after the other.
+    What the path names is asked at the same time, as an object and a folder may have one name.
     """
     if is_local(fs) or path.endswith(".parquet") or any(ch in path for ch in "*?["):
         return None

@@ -70,14 +70,15 @@ def read_in_order(
                 track.step(count(task))
                 yield from results
         few = list(itertools.islice(tasks, 2))
-        if len(few) == 2:
+        if len(few) < 2:  # nothing can be read ahead, so no thread is started
+            for task in few:
+                results = read(task)
+                track.step(count(task))
+                yield from results
+        else:
             every, workers = itertools.chain(few, tasks), workers or threads()
             ahead = 1 if alone else workers + 1  # where few rows are enough, so are few tasks
             yield from _read_ahead(read, every, track, count, workers, ahead)
-        for task in few if len(few) < 2 else ():  # nothing can be read ahead: no thread is started
-            results = read(task)
-            track.step(count(task))
-            yield from results
 
 
 def _read_ahead(

@@ -199,3 +199,17 @@ def test_requests_for_footers_and_rows(many, scan):
         ]
         of_rows = Counter(request.split()[0] for request in seen[before:])
         assert of_rows == {"HEAD": 4, "GET": 4}
+
+
+def test_an_object_and_a_folder_of_one_name(lake, tmp_path):
+    """Spark's client asks for the object first, and then reads it alone."""
+    fs, bucket = pafs.FileSystem.from_uri(f"s3://{lake}")
+    for name, x in (("both", 1), ("both/a.parquet", 2), ("folder/a.parquet", 3)):
+        pq.write_table(pa.table({"x": [x]}), tmp_path / "a.parquet")
+        with fs.open_output_stream(f"{bucket}/{name}") as out:
+            out.write((tmp_path / "a.parquet").read_bytes())
+    found = {
+        name: ss.scan_parquet(f"s3://{lake}/{name}").plan().to_arrow()["x"].to_pylist()
+        for name in ("both", "both/a.parquet", "folder", "folder/*.parquet")
+    }
+    assert found == {"both": [1], "both/a.parquet": [2], "folder": [3], "folder/*.parquet": [3]}

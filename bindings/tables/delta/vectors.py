@@ -5,6 +5,7 @@ Source: Delta's PROTOCOL.md, "Deletion Vector Format".
 
 from __future__ import annotations
 
+import functools
 import struct
 import uuid
 from collections.abc import Mapping
@@ -13,6 +14,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.fs as pafs
 
+from skipstone.bindings.location import is_local
 from skipstone.bindings.tables.bitmaps import VectorFiles, rows_of
 from skipstone.bindings.tables.delta.replay import absolute, unquoted
 from skipstone.bindings.tables.row_ranges import RowRanges
@@ -84,7 +86,9 @@ def _stored(
         )
     try:
         offset, named = vector["offset"] or 0, f"{clip(path)}: {name}"
-        return files.framed(path, lambda: fs.open_input_file(path), offset, size, named)
+        key, local = (fs.type_name, path), is_local(fs)
+        opened = functools.partial(fs.open_input_file, path)
+        return files.framed(key, opened, offset, size, named, local=local)
     except SourceError:
         raise
     except (OSError, pa.ArrowException) as e:

@@ -81,7 +81,8 @@ def vector_positions(storage: Any, d: Delete, files: VectorFiles, rows: int) -> 
     name = f"{clip(d.path, MAX_PATH)}: the deletion vector of {clip(str(d.target), MAX_PATH)}"
     try:
         open_file = storage.new_input(d.path).open
-        data = files.framed(d.path, open_file, d.offset, d.length - FRAME, name)
+        size, local = d.length - FRAME, d.path.startswith(("/", "file:"))
+        data = files.framed(d.path, open_file, d.offset, size, name, local=local)
     except SourceError:
         raise
     except (OSError, ValueError, pa.ArrowException) as e:

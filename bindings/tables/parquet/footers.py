@@ -39,12 +39,12 @@ from skipstone.kernels.decode.footer_layout import (
 )
 from skipstone.kernels.run.pool import REQUESTS, ContextPool, run_chunks
 
-# Most of the time of a fetch is spent waiting for storage. pyarrow's client of S3 opens at most 25
-# connections, or as many as Arrow has threads for I/O.
 # Storage is slow if a footer takes this many seconds, averaged over a batch of this many files.
 # With many threads a file in memory takes three times as long, because they wait for the GIL.
 SLOW_SECONDS, BATCH_FILES = 0.001, 16
-MAX_EXPECTED: Final = 1 << 23  # the most bytes that are fetched because a footer may be as long
+# The most bytes that are fetched because another footer was as long: a second request for those
+# that are longer costs less than more bytes of all others.
+MAX_EXPECTED: Final = 1 << 20
 # Bytes of footers. Below `LOAD_BYTES` no loop is loaded from disk, which takes 50 ms. Below
 # `COMPILE_BYTES` none is compiled, as Numba alone takes 0.4 s to import. From `WAIT_BYTES` on, the
 # loop is waited for: Python would take more than a second.

@@ -69,6 +69,10 @@ class GroupTask(NamedTuple):
 def tasks_in(table: ParquetTable, plan: Plan) -> tuple[list[GroupTask], list[list[int]], list[int]]:
     """Return the tasks that read a plan, the containers that each of them reads, and their bytes.
 
+    Args:
+        table: The table.
+        plan: A plan of it.
+
     Raises:
         SourceError: the plan keeps a file whose footer could not be read.
     """
