@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, Final, TypeAlias
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -50,6 +50,28 @@ WAYS_OUT: Final = {
     "https": "check the address and the network",
 }
 OWN_CLIENT: Final = "or pass storage_options= or filesystem="
+
+
+@dataclass(frozen=True, slots=True)
+class ListedFolder(os.PathLike[str]):
+    """A folder of remote storage, with what was found out about it.
+
+    Attributes:
+        text: Its URI.
+        filesystem, root: Its file system, whose connections are open, and its path there.
+        entries: What lies directly in it.
+    """
+
+    text: str
+    filesystem: pafs.FileSystem
+    root: str
+    entries: Sequence[pafs.FileInfo]
+
+    def __fspath__(self) -> str:
+        return self.text
+
+    def __str__(self) -> str:
+        return self.text
 
 
 def path_text(where: Any) -> str:
@@ -144,6 +166,11 @@ def scheme_of(where: str) -> str | None:
     return None if match is None else (match[1] or match[2]).lower()
 
 
+def is_glob(path: str) -> bool:
+    """Return True if a path has wildcards."""
+    return any(ch in path for ch in "*?[")
+
+
 def is_unity(where: Any) -> bool:
     """Return True for the URI of a table in Unity Catalog, `uc://catalog.schema.table`."""
     return isinstance(where, str) and scheme_of(where) == UNITY
@@ -210,6 +237,8 @@ def resolve(
             file system cannot be reached within seconds.
         BackendMissing: as for `filesystem_of`.
     """
+    if filesystem is None and isinstance(where, ListedFolder):
+        return where.filesystem, where.root
     text = path_text(where)
     scheme = scheme_of(text)
     if filesystem is None and not text.strip():
@@ -224,7 +253,9 @@ def resolve(
         return fs, _path_on(text, scheme, fs).rstrip("/") or "/"
     if scheme is None:
         return pafs.LocalFileSystem(), os.path.abspath(os.path.expanduser(text))
-    return _from_uri(text, scheme)
+    from skipstone.bindings.uris import filesystem_at
+
+    return filesystem_at(text, scheme)
 
 
 def _path_on(text: str, scheme: str | None, filesystem: Any) -> str:
@@ -253,55 +284,6 @@ def _path_on(text: str, scheme: str | None, filesystem: Any) -> str:
 def _protocols(fs: Any) -> tuple[str, ...]:
     """Return the protocols of a file system of fsspec's."""
     return (fs.protocol,) if isinstance(fs.protocol, str) else tuple(fs.protocol)
-
-
-def _from_uri(text: str, scheme: str) -> tuple[pafs.FileSystem, str]:
-    """Return the file system and path of a URI.
-
-    Raises:
-        SourceError: the file system is unknown or cannot be reached.
-    """
-    name = SCHEME_ALIASES.get(scheme, scheme)
-    if name in HTTP:
-        from skipstone.bindings.web import web_files
-
-        return web_files(name), text
-    uri = f"{name}{text[len(scheme) :]}"
-    options = parse_qs(urlsplit(uri).query)
-    try:
-        if name == "s3":
-            _check_s3_host(options)
-        fs, path = pafs.FileSystem.from_uri(uri)
-        if name == "gs" and "retry_limit_seconds" not in options:
-            _check_gs(uri, path)
-    except REFUSED as e:
-        raise unreachable(text, e) from e
-    return fs, path.rstrip("/") or "/"
-
-
-def _check_s3_host(options: Mapping[str, Sequence[str]]) -> None:
-    """Raise OSError if S3's host name cannot be resolved; pyarrow would try for 6 s first."""
-    # Without a region in the URI, pyarrow asks us-east-1 for the bucket's region.
-    region = options.get("region", ["us-east-1"])[0]
-    own_endpoint = "endpoint_override" in options or any(name in os.environ for name in ENDPOINTS)
-    if own_endpoint or region.startswith("cn-") or "iso" in region:  # other host names
-        return
-    host = f"s3.{region}.amazonaws.com"
-    try:
-        socket.getaddrinfo(host, 443)
-    except OSError as e:
-        raise OSError(f"the name {host} cannot be resolved: {e.strerror}") from e
-
-
-def _check_gs(uri: str, path: str) -> None:
-    """Raise OSError within seconds if Google's storage is silent; pyarrow tries 15 minutes."""
-    sign = "&" if urlsplit(uri).query else "?"
-    quick, _ = pafs.FileSystem.from_uri(f"{uri}{sign}retry_limit_seconds=1")
-    try:
-        quick.get_file_info(path)
-    except OSError as e:
-        if "UNAVAILABLE" in str(e) or "Retry policy" in str(e):
-            raise
 
 
 def unreachable(where: str, e: Exception) -> SourceError:
@@ -344,6 +326,8 @@ def info_at(fs: pafs.FileSystem, path: str, where: Any) -> pafs.FileInfo:
     Raises:
         SourceError: the file system raises an error.
     """
+    if isinstance(where, ListedFolder) and where.root == path:
+        return pafs.FileInfo(path, pafs.FileType.Directory)
     try:
         return fs.get_file_info(path)
     except REFUSED as e:

@@ -36,6 +36,7 @@ SHARED = {
     "progress",
     "store_options",
     "storage",
+    "uris",
     "web",
 }  # modules of bindings that every room may import
 # Package or module -> where it may be imported. Generated kernels import numba too, but they are

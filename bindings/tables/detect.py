@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow.fs as pafs
@@ -12,7 +12,10 @@ from skipstone.bindings.location import (
     KNOWN,
     REFUSED,
     FileSystemLike,
+    ListedFolder,
     info_at,
+    is_glob,
+    is_local,
     path_text,
     resolve,
     scheme_of,
@@ -20,6 +23,7 @@ from skipstone.bindings.location import (
     unreachable,
 )
 from skipstone.ir.errors import SourceError
+from skipstone.kernels.run.pool import ask_together
 
 FORMATS: Final = ("parquet", "hive", "delta", "iceberg")
 OPENED_BY: Final = {"deltalake": "delta", "pyiceberg": "iceberg"}  # package -> format of its tables
@@ -43,6 +47,18 @@ def check_format(format: str | None) -> None:
 def format_of(where: Any, filesystem: FileSystemLike | None = None) -> str:
     """Return the format of the table at a location: "parquet", "hive", "delta" or "iceberg".
 
+    Args, errors: As for `find_format`.
+
+    Example:
+        >>> format_of("/lake/t/metadata/00001.metadata.json")
+        'iceberg'
+    """
+    return find_format(where, filesystem)[0]
+
+
+def find_format(where: Any, filesystem: FileSystemLike | None = None) -> tuple[str, Any]:
+    """Return the format of the table at a location, and what opens it with fewer requests.
+
     A folder with `_delta_log` is a Delta table. A folder with `metadata/*.metadata.json` is an
     Iceberg table. A folder with subfolders `key=value` is a Hive-partitioned table. Tables of
     deltalake and pyiceberg are what they are. Everything else counts as Parquet files: a list, a
@@ -52,34 +68,44 @@ def format_of(where: Any, filesystem: FileSystemLike | None = None) -> str:
         where: A path or URI, or a table that another package has open.
         filesystem: The file system of the path; None finds it from the location.
 
+    Returns:
+        "parquet", "hive", "delta" or "iceberg"; and the location, with what a listing found if it
+        is a folder of Parquet files in remote storage.
+
     Raises:
         SourceError: the location is malformed, or its storage cannot be reached.
-
-    Example:
-        >>> format_of("/lake/t/metadata/00001.metadata.json")
-        'iceberg'
     """
     if not isinstance(where, str | bytes | os.PathLike):
-        return OPENED_BY.get((type(where).__module__ or "").partition(".")[0], "parquet")
+        return OPENED_BY.get((type(where).__module__ or "").partition(".")[0], "parquet"), where
     text = path_text(where)
     if text.endswith(".metadata.json"):
-        return "iceberg"
+        return "iceberg", where
     scheme = scheme_of(text)
     if filesystem is None and scheme is not None and scheme not in KNOWN:
-        return "delta"  # only the package deltalake can reach such storage
+        return "delta", where  # only the package deltalake can reach such storage
     fs, root = resolve(text, filesystem)
-    if info_at(fs, root, text).type != pafs.FileType.Directory:
-        return "parquet"
-    if is_delta(fs, root):
-        return "delta"
-    if metadata_files(fs, root):
-        return "iceberg"
+    asks: list[Callable[[], Any]] = [
+        lambda: info_at(fs, root, text),
+        lambda: is_delta(fs, root),
+        lambda: metadata_files(fs, root),
+    ]
+    remote = not is_local(fs) and not isinstance(fs, pafs.PyFileSystem)
+    if remote and not (text.endswith(".parquet") or is_glob(text)):
+        asks = ask_together(asks)
+    info, has_log, metadata = asks
+    if info().type != pafs.FileType.Directory:
+        return "parquet", where
+    if has_log():
+        return "delta", where
+    if metadata():
+        return "iceberg", where
     try:
         entries = fs.get_file_info(pafs.FileSelector(root))
     except REFUSED as e:
         raise unreachable(text, e) from e
     folders = (i.base_name for i in entries if i.type == pafs.FileType.Directory)
-    return "hive" if any("=" in name for name in folders) else "parquet"
+    found = "hive" if any("=" in name for name in folders) else "parquet"
+    return found, ListedFolder(text, fs, root, entries) if remote else where
 
 
 def is_delta(fs: pafs.FileSystem, root: str) -> bool:

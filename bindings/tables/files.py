@@ -16,11 +16,13 @@ import pyarrow.fs as pafs
 from skipstone.bindings.location import (
     REFUSED,
     FileSystemLike,
+    ListedFolder,
     Location,
     each_path,
     filesystem_of,
     in_folder,
     info_at,
+    is_glob,
     is_local,
     missing,
     resolve,
@@ -211,7 +213,7 @@ def list_files(
     beside = None
     asked: list[Callable[[], Any]] = [
         lambda: info_at(fs, path, where),
-        lambda: _list_remote_folder(fs, path, meter),
+        lambda: _list_remote_folder(fs, path, where, meter),
     ]
     info, listed = map_requests(lambda ask: ask(), asked, local=is_local(fs))
     if info.type == pafs.FileType.File:
@@ -226,7 +228,7 @@ def list_files(
             infos = without_metadata(infos, path)
         else:
             refuse_other_formats(fs, path, (i.path for i in infos))
-    elif any(ch in path for ch in "*?["):
+    elif is_glob(path):
         infos, start, etags = _list_glob(fs, path, meter)
         base = base or start
     else:
@@ -322,14 +324,17 @@ def list_folder(
 
 
 def _list_remote_folder(
-    fs: pafs.FileSystem, path: str, meter: Meter
+    fs: pafs.FileSystem, path: str, where: Location, meter: Meter
 ) -> tuple[list[pafs.FileInfo], dict[str, str]] | None:
     """List a folder of remote storage; None if it seems to be something else.
 
     What the path names is asked at the same time, as an object and a folder may have one name.
     """
-    if is_local(fs) or path.endswith(".parquet") or any(ch in path for ch in "*?["):
+    if is_local(fs) or path.endswith(".parquet") or is_glob(path):
         return None
+    if isinstance(where, ListedFolder) and all(i.is_file for i in where.entries):
+        meter.count("folders")
+        return (list(where.entries), {}) if where.entries else None
     try:
         found = list_folder(fs, path, meter)
     except SourceError:
@@ -346,9 +351,9 @@ def _list_glob(
         The files, the folder before the first wildcard, and the etags by path.
     """
     parts = pattern.split("/")
-    first = next(i for i, p in enumerate(parts) if any(ch in p for ch in "*?["))
+    first = next(i for i, part in enumerate(parts) if is_glob(part))
     start = "/".join(parts[:first]) or "/"
-    listed = _list_remote_folder(fs, start, meter)
+    listed = _list_remote_folder(fs, start, start, meter)
     if listed is None and info_at(fs, start, start).type != pafs.FileType.Directory:
         raise SourceError(f"{shown(pattern)}: the folder {shown(start)} does not exist")
     infos, etags = listed or list_folder(fs, start, meter)

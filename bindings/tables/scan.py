@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
-from skipstone.bindings.location import chosen_filesystem, is_unity
+from skipstone.bindings.location import ListedFolder, chosen_filesystem, is_unity
 from skipstone.bindings.progress import overriding
-from skipstone.bindings.tables.detect import check_format, format_of
+from skipstone.bindings.tables.detect import check_format, find_format
 from skipstone.bindings.tables.table import Table
 from skipstone.ir.errors import SourceError
 from skipstone.kernels.settings import ProgressSetting
@@ -121,7 +121,9 @@ def find_table(
     if format is None:
         named = isinstance(source, str | bytes | os.PathLike)
         filesystem = chosen_filesystem(source, None, storage_options) if named else None
-        format = format_of(source, filesystem)
+        format, source = find_format(source, filesystem)
+        if isinstance(source, ListedFolder):  # its file system was made with the options
+            storage_options = None
     return TableLocation(source, format, storage_options)
 
 

@@ -37,7 +37,7 @@ from skipstone.kernels.decode.footer_layout import (
     load,
     load_from_disk,
 )
-from skipstone.kernels.run.pool import REQUESTS, ContextPool, run_chunks
+from skipstone.kernels.run.pool import REQUESTS, ContextPool, map_requests, run_chunks
 
 # Storage is slow if a footer takes this many seconds, averaged over a batch of this many files.
 # With many threads a file in memory takes three times as long, because they wait for the GIL.
@@ -292,14 +292,18 @@ class _Reading:
 def _iter_batches(
     files: Sequence[File], filesystem: pafs.FileSystem
 ) -> Generator[list[tuple[bytes | Exception, int]]]:
-    """Yield footers in the files' order: one by one while storage is quick, else in parallel."""
-    at, quick, size = 0, True, BATCH_FILES if is_local(filesystem) else 1
+    """Yield footers in the files' order: one by one while local storage is quick, else at once."""
     read = functools.partial(_read_footer, filesystem=filesystem)
+    at, quick = 0, is_local(filesystem)
     while quick and at < len(files):
-        start, batch = time.perf_counter(), files[at : at + size]
+        start, batch = time.perf_counter(), files[at : at + BATCH_FILES]
         footers = [read(file) for file in batch]
         quick = time.perf_counter() - start < SLOW_SECONDS * len(batch)
-        at, size = at + len(batch), BATCH_FILES
+        at += len(batch)
+        yield footers
+    if not is_local(filesystem):
+        footers = map_requests(read, files[:REQUESTS])
+        at = len(footers)
         yield footers
     if at == len(files):
         return

@@ -17,6 +17,7 @@ import pyarrow as pa
 from skipstone.bindings.tables.parquet.pages.columns import as_type, is_same
 from skipstone.bindings.tables.parquet.pages.decoders import matching, uses_polars
 from skipstone.bindings.tables.parquet.pages.page_choice import (
+    MAX_AHEAD,
     PAGE_ROWS,
     RowGroup,
     Window,
@@ -24,7 +25,12 @@ from skipstone.bindings.tables.parquet.pages.page_choice import (
 )
 from skipstone.bindings.tables.parquet.pages.polars_filter import Expression, split
 from skipstone.bindings.tables.parquet.pages.row_groups import PagedRowGroups
-from skipstone.bindings.tables.parquet.pages.wanted_pages import page_file, wanted_together
+from skipstone.bindings.tables.parquet.pages.wanted_pages import (
+    page_file,
+    read_wanted,
+    wanted_pages,
+    wanted_together,
+)
 from skipstone.bindings.tables.read import BATCH_ROWS, RowSelection
 from skipstone.bindings.tables.row_filter import conjuncts, matches
 from skipstone.ir import compute as pc
@@ -70,6 +76,26 @@ def keep_matching(rows: PagedRowGroups, predicate: Node, *, lenient: bool) -> No
             open_ = raising if open_ is None else open_ | raising
     if open_ is not None and not lenient and (lost := int((open_ & rows.candidates.mask).sum())):
         raise unjudged(predicate, lost)
+
+
+def read_ahead(rows: PagedRowGroups, names: Iterable[str]) -> None:
+    """Read pages of remote files together if they are short, before it is known which are needed.
+
+    A request for each column of the condition, and one for the others, would take longer.
+
+    Args:
+        rows: The row groups.
+        names: The columns that may be needed.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    stored = [name for name in names if name in rows.leaves]
+    groups = [] if len(stored) < 2 else rows.candidate_groups()
+    if all(g.windows[0].group.ranges.local for g in groups):
+        return
+    if _nbytes_within(rows.windows, stored) <= MAX_AHEAD:
+        read_wanted(wanted_pages(groups, stored))
 
 
 def _without_decodable(rows: PagedRowGroups, predicate: Node) -> Node | None:

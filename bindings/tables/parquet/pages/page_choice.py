@@ -19,7 +19,7 @@ from skipstone.bindings.tables.parquet.pages.page_checks import (
     without_dictionary,
 )
 from skipstone.bindings.tables.parquet.pages.page_file import ChunkPart
-from skipstone.bindings.tables.parquet.pages.ranges import MIN_READ, Ranges
+from skipstone.bindings.tables.parquet.pages.ranges import FEW_SPANS, MIN_READ, Ranges, Span
 from skipstone.kernels.run.pool import map_requests
 from skipstone.kernels.run.recent import Recent
 
@@ -29,6 +29,10 @@ Mask = npt.NDArray[np.bool_]
 PAGE_ROWS, PAGE_BYTES = 1 << 14, 1 << 20
 # Pages are looked up if at most this share of them seems to hold a candidate row.
 MAX_NEEDED: Final = 7 / 8
+# The most bytes of a remote file that are read before it is known that they are needed: pages, and
+# indexes of pages. A further request would take as long.
+MAX_AHEAD, MAX_INDEXES = 1 << 23, 1 << 20
+MAX_FOLLOWING: Final = 1 << 24  # the most bytes of pages that are kept until they are decoded
 
 # The bytes that a known page takes, and those of all that are kept for the next reader of the file.
 PAGE_NBYTES, MAX_KEPT = 1 << 9, 1 << 24
@@ -102,43 +106,87 @@ Part = tuple[Ranges, ChunkPart, "tuple[Pages, Ints] | None"]
 PageRows = Sequence[tuple[int, int]]  # the rows of pages that were read, in the row group
 
 
-def look_up(wanted: Sequence[tuple[RowGroup, str]], *, judged: bool = False) -> None:
+# Returns where the pages to read next lie, among the pages of a column that an index lists.
+PageSpans = Callable[[RowGroup, str, Pages], Sequence[Span]]
+
+
+def look_up(
+    wanted: Sequence[tuple[RowGroup, str]],
+    *,
+    judged: bool = False,
+    next_pages: PageSpans | None = None,
+) -> None:
     """Read what tells where the pages of remote columns lie, several files at once.
 
     Args:
         wanted: Row groups and their columns.
         judged: True if the condition tests them, so that their statistics are read as well.
+        next_pages: The pages that are read next; if they are short, they are read now.
 
     Raises:
         OSError: a file cannot be read.
     """
     by_file: dict[int, list[tuple[RowGroup, str]]] = {}
     for g, name in wanted:
-        if not g.ranges.local and name not in g.pages:
+        if not g.ranges.local and (name not in g.pages or next_pages is not None):
             by_file.setdefault(id(g.ranges), []).append((g, name))
-    map_requests(lambda of_file: _look_up_in(of_file, judged=judged), list(by_file.values()))
+    map_requests(
+        lambda of_file: _look_up_in(of_file, judged=judged, next_pages=next_pages),
+        list(by_file.values()),
+    )
 
 
-def _look_up_in(wanted: Sequence[tuple[RowGroup, str]], *, judged: bool) -> None:
+def _look_up_in(
+    wanted: Sequence[tuple[RowGroup, str]], *, judged: bool, next_pages: PageSpans | None
+) -> None:
     """Read what tells where the pages of columns of one remote file lie.
 
     These are page indexes, and the whole chunk where there is none, as headers lie all over it. A
     short chunk is read as well, because to read its last header would take as much.
     """
     ranges = wanted[0][0].ranges
+    known = [(g, name, g.pages[name]) for g, name in wanted if name in g.pages]
+    wanted = [(g, name) for g, name in wanted if name not in g.pages]
+    indexed = [(g, name) for g, name in wanted if g.chunks[name].offset_index is not None]
     chunks = [g.chunks[name] for g, name in wanted]
-    indexed = [c for c in chunks if c.offset_index is not None]
-    spans = [c.offset_index for c in indexed if c.offset_index]
-    spans += [c.column_index for c in indexed if c.column_index and judged]
-    whole = [c for c in chunks if c.offset_index is None or c.nbytes <= MIN_READ]
-    ranges.read([*spans, *((c.start, c.stop) for c in whole)], keep=True)
-    listed = [pages_of(c, ranges) for c in indexed]
+    short = [(c.start, c.stop) for c in chunks if c.offset_index and c.nbytes <= MIN_READ]
+    whole = [(c.start, c.stop) for c in chunks if c.offset_index is None]
     ranges.read(
-        [s for found in listed if found is not None for s in header_spans(found, found.last)],
-        keep=True,
+        [*_index_spans(indexed, judged=judged), *whole, *(short if judged else ())], keep=True
     )
+    listed = [(g, name, pages_of(g.chunks[name], ranges)) for g, name in indexed]
+    headers = [s for _, _, found in listed if found for s in header_spans(found, found.last)]
+    following: list[Span] = []
+    if next_pages is not None:
+        following = [
+            s for g, name, found in known + listed if found for s in next_pages(g, name, found)
+        ]
+    if sum(stop - start for start, stop in following) > MAX_FOLLOWING:
+        following = []
+    ranges.read([*headers, *short, *following], keep=True, exact=bool(following))
     for g, name in wanted:
         g.pages_of(name)
+
+
+def _index_spans(wanted: Sequence[tuple[RowGroup, str]], *, judged: bool) -> list[Span]:
+    """Return the page indexes to read of columns of one file.
+
+    If the columns are judged, the same request brings their statistics, the indexes of the other
+    columns, which are asked for next, and the ends of the chunks, which probably hold the header of
+    the last page.
+    """
+    chunks = [g.chunks[name] for g, name in wanted]
+    spans = [c.offset_index for c in chunks if c.offset_index is not None]
+    if not judged:
+        return spans
+    spans += [c.column_index for c in chunks if c.column_index is not None]
+    groups = {id(g): g for g, _ in wanted}.values()
+    others = [c.offset_index for g in groups for c in g.chunks.values() if c.offset_index]
+    if sum(stop - start for start, stop in others) <= MAX_INDEXES:
+        spans += others
+    if len(chunks) <= FEW_SPANS:
+        spans += [(c.stop - MIN_READ, c.stop) for c in chunks if c.nbytes > MIN_READ]
+    return spans
 
 
 class Window(NamedTuple):

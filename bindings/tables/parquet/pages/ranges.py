@@ -89,12 +89,15 @@ class Ranges:
         self.size = int(source.size())
         self._kept = Pieces()
 
-    def read(self, spans: Sequence[Span], *, keep: bool = False) -> list[memoryview]:
+    def read(
+        self, spans: Sequence[Span], *, keep: bool = False, exact: bool = False
+    ) -> list[memoryview]:
         """Read ranges.
 
         Args:
             spans: Ranges in any order, none of them past the end of the file.
             keep: True to keep what is read of a remote file, however long it is.
+            exact: True if what follows short ranges is not worth reading.
 
         Returns:
             The bytes of each range, which may share memory.
@@ -108,7 +111,9 @@ class Ranges:
             return [read[span] for span in spans]
         found = [self._kept.find(span) for span in spans]
         missing = [span for span, data in zip(spans, found, strict=True) if data is None]
-        joined = self._widened(join_near(missing, REMOTE_GAP))
+        joined = join_near(missing, REMOTE_GAP)
+        if not exact:
+            joined = self._widened(joined)
         read = Pieces(joined, self._read_remote(joined))
         for piece in read:
             room = MAX_KEPT - self._kept.nbytes

@@ -18,7 +18,11 @@ from skipstone.bindings.tables.parquet.footer import ParsedFooter, locate_pages_
 from skipstone.bindings.tables.parquet.heads import Heads, common_head
 from skipstone.bindings.tables.parquet.pages.chunk_pages import Chunk
 from skipstone.bindings.tables.parquet.pages.decoders import FEW_ROWS
-from skipstone.bindings.tables.parquet.pages.filtering import filtered_by_decoder, keep_matching
+from skipstone.bindings.tables.parquet.pages.filtering import (
+    filtered_by_decoder,
+    keep_matching,
+    read_ahead,
+)
 from skipstone.bindings.tables.parquet.pages.known_rows import KnownRows, may_be_kept
 from skipstone.bindings.tables.parquet.pages.leaf_types import LeafType
 from skipstone.bindings.tables.parquet.pages.page_choice import RowGroup
@@ -268,6 +272,7 @@ def _filter(
     known = KnownRows(groups, predicate if kept else None, rows.leaves)
     if not known.matches:
         rows.prune(bound, wanted.pages)
+        read_ahead(rows, wanted.needed(True))
         found = filtered_by_decoder(rows, wanted)
         if found is None:
             keep_matching(rows, predicate, lenient=wanted.lenient)

@@ -6,7 +6,6 @@ Columns of the condition come first; of the others, only pages with a candidate 
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -43,6 +42,7 @@ from skipstone.bindings.tables.parquet.pages.wanted_pages import (
     candidate_groups,
     is_coded,
     page_file,
+    page_files,
     wanted_pages,
 )
 from skipstone.bindings.tables.parquet.pages.windows import windows_of
@@ -355,11 +355,7 @@ class PagedRowGroups:
         sparse = self._is_sparse
         mask = self.candidates.mask if sparse else None
         keeps = [of[0].placement.keep(mask) for of in wanted]
-        with contextlib.ExitStack() as stack:
-            files = [
-                stack.enter_context(page_file(columns, self.leaves, keep, self.path))
-                for columns, keep in zip(wanted, keeps, strict=True)
-            ]
+        with page_files(wanted, self.leaves, keeps, self.path) as files:
             coded = {
                 columns[0].name
                 for columns, file in zip(wanted, files, strict=True)

@@ -12,11 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from skipstone.bindings.tables.parquet.pages.candidate_rows import CandidateRows
+from skipstone.bindings.tables.parquet.pages.chunk_pages import Pages
 from skipstone.bindings.tables.parquet.pages.leaf_types import LeafType
 from skipstone.bindings.tables.parquet.pages.page_checks import is_as_listed, is_dictionary_coded
 from skipstone.bindings.tables.parquet.pages.page_choice import (
     PageRows,
     Part,
+    RowGroup,
     Window,
     is_one_page,
     look_up,
@@ -25,8 +27,10 @@ from skipstone.bindings.tables.parquet.pages.page_choice import (
     runs_of,
 )
 from skipstone.bindings.tables.parquet.pages.page_file import GroupPart, PageFile, read_pages
+from skipstone.bindings.tables.parquet.pages.ranges import Ranges, Span
 from skipstone.bindings.tables.parquet.pages.windows import Placement
 from skipstone.ir.errors import SourceError
+from skipstone.kernels.run.pool import map_requests
 
 Mask = npt.NDArray[np.bool_]
 
@@ -104,6 +108,20 @@ def wanted_pages(groups: Sequence[CandidateGroup], names: Sequence[str]) -> list
     return _wanted(groups, _chosen(groups, names))
 
 
+def read_wanted(columns: Sequence[WantedColumn]) -> None:
+    """Read and keep the pages of columns of remote files, all at once.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    by_file: dict[int, tuple[Ranges, list[Span]]] = {}
+    for column in columns:
+        for ranges, part, _ in column.parts:
+            if part.chunk is None and not ranges.local:
+                by_file.setdefault(id(ranges), (ranges, []))[1].extend(part.spans)
+    map_requests(lambda of: of[0].read(of[1], keep=True, exact=True), list(by_file.values()))
+
+
 def wanted_together(groups: Sequence[CandidateGroup], names: Sequence[str]) -> list[WantedColumn]:
     """Return the pages of columns that hold candidate rows, the same rows for each column.
 
@@ -124,14 +142,21 @@ def _chosen(
 ) -> dict[str, list[tuple[Part, PageRows]]]:
     """Return for each column the pages to read of each row group, and their rows."""
     each = [(g, None if g.is_whole else g.candidates) for g in groups]
+    by_group = {id(g.windows[0].group): (g, c) for g, c in each if c is not None}
+
+    def next_pages(group: RowGroup, name: str, pages: Pages) -> Sequence[Span]:
+        g, candidates = by_group[id(group)]
+        needed = pages.needed([(w.first, w.stop) for w in g.windows], candidates)
+        return pages.spans(needed) if len(needed) < len(pages) else ()
+
     look_up(
         [
             (g.windows[0].group, name)
-            for g, candidates in each
-            if candidates is not None
+            for g, candidates in by_group.values()
             for name in names
-            if needs_pages(g.windows, name, candidates)
-        ]
+            if name in g.windows[0].group.pages or needs_pages(g.windows, name, candidates)
+        ],
+        next_pages=next_pages,
     )
     return {name: [_pages_to_read(g, name, candidates) for g, candidates in each] for name in names}
 
@@ -200,6 +225,29 @@ def page_file(
                 if listed is not None and not is_as_listed(*listed, file.view(g, i)):
                     raise SourceError(f"{path}: the offset index of {c.name} is wrong")
         yield file
+
+
+@contextlib.contextmanager
+def page_files(
+    wanted: Sequence[Sequence[WantedColumn]],
+    leaves: Mapping[str, LeafType],
+    keeps: Sequence[Mask | None],
+    path: str,
+) -> Iterator[list[PageFile]]:
+    """Read the pages of several groups of columns, each into a file; remote ones at once.
+
+    Args:
+        wanted: The columns of each file.
+        keeps: The mask of the rows to return of each.
+        leaves, path: As for `page_file`, which also names the errors.
+    """
+    local = all(part[0].local for columns in wanted for part in columns[0].parts)
+    with contextlib.ExitStack() as stack:
+        yield map_requests(
+            lambda i: stack.enter_context(page_file(wanted[i], leaves, keeps[i], path)),
+            range(len(wanted)),
+            local=local,
+        )
 
 
 def is_coded(column: WantedColumn, file: PageFile) -> bool:

@@ -1,0 +1,61 @@
+"""Open the file systems of URIs; those that do not answer are noticed within seconds."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from urllib.parse import parse_qs, urlsplit
+
+import pyarrow.fs as pafs
+
+from skipstone.bindings.location import ENDPOINTS, HTTP, REFUSED, SCHEME_ALIASES, unreachable
+
+
+def filesystem_at(text: str, scheme: str) -> tuple[pafs.FileSystem, str]:
+    """Return the file system and path of a URI.
+
+    Raises:
+        SourceError: the file system is unknown or cannot be reached.
+    """
+    name = SCHEME_ALIASES.get(scheme, scheme)
+    if name in HTTP:
+        from skipstone.bindings.web import web_files
+
+        return web_files(name), text
+    uri = f"{name}{text[len(scheme) :]}"
+    options = parse_qs(urlsplit(uri).query)
+    try:
+        if name == "s3":
+            _check_s3_host(options)
+        fs, path = pafs.FileSystem.from_uri(uri)
+        if name == "gs" and "retry_limit_seconds" not in options:
+            _check_gs(uri, path)
+    except REFUSED as e:
+        raise unreachable(text, e) from e
+    return fs, path.rstrip("/") or "/"
+
+
+def _check_s3_host(options: Mapping[str, Sequence[str]]) -> None:
+    """Raise OSError if S3's host name cannot be resolved; pyarrow would try for 6 s first."""
+    # Without a region in the URI, pyarrow asks us-east-1 for the bucket's region.
+    region = options.get("region", ["us-east-1"])[0]
+    own_endpoint = "endpoint_override" in options or any(name in os.environ for name in ENDPOINTS)
+    if own_endpoint or region.startswith("cn-") or "iso" in region:  # other host names
+        return
+    host = f"s3.{region}.amazonaws.com"
+    try:
+        socket.getaddrinfo(host, 443)
+    except OSError as e:
+        raise OSError(f"the name {host} cannot be resolved: {e.strerror}") from e
+
+
+def _check_gs(uri: str, path: str) -> None:
+    """Raise OSError within seconds if Google's storage is silent; pyarrow tries 15 minutes."""
+    sign = "&" if urlsplit(uri).query else "?"
+    quick, _ = pafs.FileSystem.from_uri(f"{uri}{sign}retry_limit_seconds=1")
+    try:
+        quick.get_file_info(path)
+    except OSError as e:
+        if "UNAVAILABLE" in str(e) or "Retry policy" in str(e):
+            raise
