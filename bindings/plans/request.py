@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -13,8 +14,10 @@ from skipstone.bindings.filters.option import enabled
 from skipstone.bindings.predicates.predicate import Condition, PruningPredicate
 from skipstone.ir.errors import PredicateError, unknown_column
 from skipstone.ir.functions.build import REGISTERED
+from skipstone.ir.node import Op
 from skipstone.ir.session import Session
-from skipstone.ir.types import leaves_of
+from skipstone.ir.types import Kind, leaves_of
+from skipstone.ir.zones import zone_of
 from skipstone.kernels.run.bounded_cache import BoundedCache
 
 if TYPE_CHECKING:
@@ -139,6 +142,10 @@ def check_columns(columns: list[str] | None, names: list[str]) -> list[str]:
     return columns or names
 
 
+MENTIONS_NOW: Final = re.compile(
+    r"\b(?:now|curdate|current_date|current_timestamp|localtimestamp|unix_timestamp)\b",
+    re.IGNORECASE,
+)
 # The predicates of the latest texts, with their schemas, so that no other schema gets the same id.
 MAX_KEPT_TEXT: Final = 1 << 12  # characters
 _recent: Final = BoundedCache[Hashable, tuple[pa.Schema, PruningPredicate]](128)
@@ -183,3 +190,41 @@ def predicate_over(
 def same_columns(schema: pa.Schema, other: pa.Schema) -> bool:
     """Return True if two schemas have the same columns, metadata such as collations included."""
     return schema.equals(other) and leaves_of(schema) == leaves_of(other)
+
+
+def may_have_unused_parts(predicate: PruningPredicate) -> bool:
+    """Return False if all parts of a condition can prune, which takes no further imports to say."""
+    return (
+        predicate.has_unknown
+        or predicate.always_true
+        or (isinstance(predicate.source, str) and '"' in predicate.source)
+        or any(
+            n.op is Op.COLUMN and n.dtype is not None and n.dtype.kind is Kind.OTHER
+            for n in predicate.node.walk()
+        )
+    )
+
+
+def at_plan_time(where: Condition | None, schema: pa.Schema, timezone: str) -> Condition | None:
+    """Return a condition with the present time in place of functions that return it.
+
+    The caller thus plans, reads and shows the rows of one moment. A `PruningPredicate` may be kept
+    for long, so that in its text these functions remain unknown.
+
+    Args:
+        where: The condition.
+        schema: The table's columns.
+        timezone: The session's time zone, which decides what day it is.
+
+    Raises:
+        PredicateError: the condition is a text that cannot be read.
+    """
+    if not isinstance(where, str) or MENTIONS_NOW.search(where) is None:
+        return where
+    try:
+        zone_of(timezone)
+    except ValueError:
+        return where  # the predicate raises the error
+    from skipstone.bindings.predicates.current_time import at_moment
+
+    return at_moment(where, schema.names, timezone)

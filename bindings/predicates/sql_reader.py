@@ -108,6 +108,10 @@ class Reader:
                 return self.call("rlike", e.this, e.expression)
             case exp.Column():
                 return self.column(e)
+            case exp.CurrentDate():  # a function, unless a column has this name
+                return Node(Op.COLUMN, value=Name(("current_date",)))
+            case exp.CurrentTimestamp():
+                return Node(Op.COLUMN, value=Name(("current_timestamp",)))
             case exp.Identifier() if parameter(e.name.lower()) in self.parameters:
                 return self.column(exp.column(e.copy()))
             case exp.Bracket() if len(e.expressions) == 1:

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from skipstone.bindings import hooks
 from skipstone.bindings.filters.option import enabled
-from skipstone.bindings.plans.request import PlanRequest
+from skipstone.bindings.plans.request import PlanRequest, at_plan_time, may_have_unused_parts
 from skipstone.bindings.predicates.predicate import PruningPredicate
 from skipstone.ir.errors import UnknownColumn
-from skipstone.ir.node import Node, Op
+from skipstone.ir.node import Node
 from skipstone.ir.session import Session
-from skipstone.ir.types import Kind
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -104,7 +103,8 @@ class Table(ABC):
 
         Args:
             where: The condition: SQL text, an expression, filters, or a PruningPredicate over this
-                table's schema. None keeps everything.
+                table's schema. None keeps everything. In text, `now()`, `current_date()` and the
+                like are the time of this call.
             columns: The top-level columns to read; None reads all.
             limit: The number of matching rows that suffice; any will do. Fully matched containers
                 are kept until their live rows suffice. If they never do, all that may match are
@@ -141,8 +141,9 @@ class Table(ABC):
             >>> plan.row_groups[path], plan.to_arrow().num_rows
             ([9], 5)
         """
+        condition = at_plan_time(where, self.schema, timezone)
         request = PlanRequest(
-            where, columns, limit, order_by, stats_skipping, footers, dynamic,
+            condition, columns, limit, order_by, stats_skipping, footers, dynamic,
             enabled(dynamic_filtering, self.dynamic_filtering), timezone, ansi, case_sensitive,
         )  # fmt: skip
         before, start = self.work, time.perf_counter()
@@ -155,7 +156,7 @@ class Table(ABC):
         plan.work = self.work - before
         # A PruningPredicate or a tree of nodes comes from a program, which can ask `plan.unused`.
         if plan.predicate is not None and not isinstance(where, PruningPredicate | Node):
-            if _may_have_unused_parts(plan.predicate):
+            if may_have_unused_parts(plan.predicate):
                 from skipstone.bindings.plans.explain.unused import warn_unused
 
                 warn_unused(plan.predicate)
@@ -381,16 +382,3 @@ class Table(ABC):
         """Return the names of the first columns, for `repr`."""
         more = ", ..." if len(self.schema) > 6 else ""
         return f"columns: {', '.join(self.schema.names[:6])}{more}"
-
-
-def _may_have_unused_parts(predicate: PruningPredicate) -> bool:
-    """Return False if all parts of a condition can prune, which takes no further imports to say."""
-    return (
-        predicate.has_unknown
-        or predicate.always_true
-        or (isinstance(predicate.source, str) and '"' in predicate.source)
-        or any(
-            n.op is Op.COLUMN and n.dtype is not None and n.dtype.kind is Kind.OTHER
-            for n in predicate.node.walk()
-        )
-    )

@@ -94,17 +94,18 @@ FAMILIES: Final = (
     (
         "current_date curdate",
         "its value changes with time",
-        "write its value, such as DATE '2024-01-31'",
+        "plan(where=text) knows it; here, write its value, such as DATE '2024-01-31'",
     ),
     (
         "current_timestamp now",
         "its value changes with time",
-        "write its value, such as TIMESTAMP '2024-01-31 12:00:00'",
+        "plan(where=text) knows it; here, write its value, such as TIMESTAMP '2024-01-31 12:00:00'",
     ),
     (
         "localtimestamp",
         "its value changes with time",
-        "write its value, such as TIMESTAMP_NTZ '2024-01-31 12:00:00'",
+        "plan(where=text) knows it; here, write its value, such as "
+        "TIMESTAMP_NTZ '2024-01-31 12:00:00'",
     ),
     (
         "current_time localtime",
@@ -151,7 +152,7 @@ def explain_function(name: str) -> tuple[str, str]:
 
     Example:
         >>> explain_function("now")[1]
-        "write its value, such as TIMESTAMP '2024-01-31 12:00:00'"
+        "plan(where=text) knows it; here, write its value, such as TIMESTAMP '2024-01-31 12:00:00'"
         >>> explain_function("soundex")
         ('the function soundex is not understood', '')
     """
