@@ -302,15 +302,17 @@ def evaluate_rows(call: Call, f: Function, args: tuple[Values, ...]) -> Values:
     valid, may_raise = YES, NO
     for a in args:
         valid, may_raise = valid & a.valid, may_raise | a.may_raise
+    use = valid & ~may_raise
+    found = None
     if f.column is not None and max(map(len, args)) > 1:
         found = f.column(call, *map(_argument, args))
-        if found is not None:
-            lanes, lost = found if isinstance(found, tuple) else (found, NO)
-            return Values(call.dtype, lanes, valid, may_raise | (valid & (lost == VALUE_UNKNOWN)))
-    use = valid & ~may_raise
-    data, bad, not_known = _points(call, f, [_with_fillers(a, use) for a in args])
-    if not (call.dtype.kind is Kind.DECIMAL and data.dtype == np.int64):  # of any precision
-        data = np.asarray(data, lane_type_of(call.dtype))
+    if found is not None:
+        data, lost = found if isinstance(found, tuple) else (found, NO)
+        bad, not_known = np.asarray(lost) > 0, np.asarray(lost) == VALUE_UNKNOWN
+    else:
+        data, bad, not_known = _points(call, f, [_with_fillers(a, use) for a in args])
+        if not (call.dtype.kind is Kind.DECIMAL and data.dtype == np.int64):  # of any precision
+            data = np.asarray(data, lane_type_of(call.dtype))
     if not bad.any():
         return Values(call.dtype, data, valid, may_raise)
     policy = f.policy(call)

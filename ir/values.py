@@ -107,7 +107,7 @@ def from_array(array: pa.Array) -> Values:
         array = pc.cast(array, pa.large_string())
         if (bad := malformed(array)).any():
             may_raise, array = bad, pc.if_else(arrow_of(bad), scalar_of("", array.type), array)
-    return Values(dtype, _lanes(array, dtype), valid, may_raise)
+    return Values(dtype, lanes_of(array, dtype), valid, may_raise)
 
 
 def from_lists(array: pa.Array) -> Values:
@@ -203,7 +203,8 @@ def _is_malformed(raw: bytes | None) -> bool:
         return True
 
 
-def _lanes(array: pa.Array, dtype: DType) -> Data | pa.Array:
+def lanes_of(array: pa.Array, dtype: DType) -> Data | pa.Array:
+    """Return the values of an Arrow array as rows store them; NULL is 0 or empty."""
     match dtype.kind:
         case Kind.STRING:
             return _from_zero(array)
@@ -249,7 +250,8 @@ def _from_zero(texts: pa.Array) -> pa.Array:
 
 def _digits(words: npt.NDArray[np.uint64], dtype: DType) -> Data:
     low, high = np.ascontiguousarray(words[:, 0]).view(np.int64), words[:, 1].view(np.int64)
-    if dtype.precision <= 18 or bool((high == low >> 62).all()):
+    # Digits of 63 bits: the upper word repeats their sign.
+    if dtype.precision <= 18 or bool(((high == low >> 63) & (high == low >> 62)).all()):
         return low
     return np.asarray(high.astype(object) * 2**64 + words[:, 0].astype(object))
 

@@ -15,15 +15,18 @@ from fractions import Fraction
 from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
 
+from skipstone.ir import compute as pc
 from skipstone.ir import types as ty
+from skipstone.ir.arrow import arrow_of, booleans_of, int64_of
 from skipstone.ir.coercion.literals import from_text, is_no_value, to_float
 from skipstone.ir.function import VALUE_UNKNOWN, Call
 from skipstone.ir.functions.arithmetic import exact, half_up, reach, rounded, towards_zero
 from skipstone.ir.interval import Interval, unknown
 from skipstone.ir.session import CannotJudge
 from skipstone.ir.types import DType, Kind
-from skipstone.ir.values import NO, Data, lane_type_of
+from skipstone.ir.values import NO, Data, lane_type_of, lanes_of
 from skipstone.ir.zones import DAY, shifts_of
 
 MICROS: Final = 10**6
@@ -233,6 +236,70 @@ def text_to(call: Call, a: Data) -> Any:
                 1 if _is_null(call, raw.decode("utf-8", "replace")) else VALUE_UNKNOWN,
             )
     return out, bad
+
+
+def _plain_text(call: Call) -> str | None:
+    """Return what text looks like that Arrow casts as Spark does; None: not known of the type."""
+    to = call.dtype
+    match to.kind:
+        case Kind.INT:
+            return "-?[0-9]{1,18}"
+        case Kind.FLOAT:
+            return r"-?[0-9]{1,17}(\.[0-9]{1,17})?([eE]-?[0-9]{1,2})?"
+        case Kind.DECIMAL if to.precision > to.scale:
+            fraction = rf"(\.[0-9]{{1,{to.scale}}})?" if to.scale else ""
+            return rf"-?[0-9]{{1,{to.precision - to.scale}}}{fraction}"
+        case Kind.DATE:
+            return _PLAIN_DATE
+        case Kind.TIMESTAMP if to.unit == "us" and (not to.zoned or call.session.timezone == "UTC"):
+            return _PLAIN_DATE + r"[ T]([01][0-9]|2[0-3])(:[0-5][0-9]){2}(\.[0-9]{1,6})?"
+    return None
+
+
+_PLAIN_DATE: Final = "[1-9][0-9]{3}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
+_ARROW_TYPES: Final = {
+    Kind.INT: pa.int64(),
+    Kind.DATE: pa.date32(),
+    Kind.TIMESTAMP: pa.timestamp("us"),
+}
+
+
+def text_column_to(call: Call, a: Any) -> Any:
+    """Cast a column of text to another type, plain text by Arrow and distinct others one by one."""
+    pattern = _plain_text(call)
+    if pattern is None or not isinstance(a, pa.Array):
+        return None
+    to = call.dtype
+    arrow = _ARROW_TYPES.get(to.kind)
+    if to.kind is Kind.FLOAT:
+        arrow = pa.float64() if to.bits == 64 else pa.float32()
+    elif to.kind is Kind.DECIMAL:
+        arrow = pa.decimal128(to.precision, to.scale)
+    plain = booleans_of(pc.match_substring_regex(a, pattern=rf"\A(?:{pattern})\z"))
+    try:
+        cast = pc.cast(a if plain.all() else pc.filter(a, arrow_of(plain)), arrow)
+    except pa.ArrowInvalid:  # a month lacks the day
+        plain, cast = np.zeros(len(a), np.bool_), pa.array([], arrow)
+    if to.kind is Kind.INT and to.bits < 64:
+        inside = int64_of(cast) >> (to.bits - 1)
+        within = (inside == 0) | (inside == -1)
+        plain[plain] = within
+        cast = pc.filter(cast, arrow_of(within))
+    values = lanes_of(cast, to)
+    if plain.all():
+        return values
+    others = pc.dictionary_encode(pc.filter(a, arrow_of(~plain)))
+    found, bad = text_to(call, _texts(others.dictionary))
+    which = int64_of(others.indices)
+    out, lost = np.empty(len(a), found.dtype), np.zeros(len(a), np.uint8)
+    out[plain], out[~plain], lost[~plain] = values, found[which], bad[which]
+    return out, lost
+
+
+def _texts(texts: pa.Array) -> Data:
+    out = np.empty(len(texts), object)
+    out[:] = [text.encode() for text in texts.to_pylist()]
+    return out
 
 
 def _is_null(call: Call, text: str) -> bool:

@@ -38,6 +38,7 @@ from skipstone.ir.functions.cast_values import (
     show_wall,
     text_bytes,
     text_bytes_interval,
+    text_column_to,
     text_to,
     to_boolean,
     to_boolean_interval,
@@ -102,7 +103,7 @@ def _null_or_unknown(call: Call) -> Policy:
 
 
 _FLOAT_TEXT: Final = _rule(to_text(show_float), bad="unknown")
-_TEXT_TO: Final = _rule(text_to, bad=_null_or_unknown)
+_TEXT_TO: Final = _rule(text_to, bad=_null_or_unknown, column=text_column_to)
 RULES: Final[dict[tuple[Kind, Kind], Function]] = {
     (_INT, _INT): _rule(_integer, monotone=True, bad=_fails, saturates=True),
     (_INT, _FLOAT): _rule(number_to_float, monotone=True),

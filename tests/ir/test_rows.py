@@ -15,6 +15,7 @@ from skipstone.ir import types as ty
 from skipstone.ir.node import Node, Op, literal
 from skipstone.ir.rows import evaluate_rows, matching_rows
 from skipstone.ir.simplify import is_in
+from skipstone.ir.values import from_array
 
 T, F, N = True, False, None
 NAN, INF = float("nan"), float("inf")
@@ -144,3 +145,16 @@ def test_unsupported_forms_are_named():
             ss.PruningPredicate("x = 3 OR hash(x) = 2", schema).node,
             pa.record_batch([pa.array([1])], schema=schema),
         )
+
+
+@pytest.mark.parametrize("high", [-2, -1, 0, 1, 2])
+@pytest.mark.parametrize("low", [0, 1, 2**62 - 1, 2**62, 2**63 - 1, 2**63, 3 * 2**62, 2**64 - 1])
+def test_decimals_of_two_words(high, low):
+    """The upper word must repeat the sign of the lower one where that alone is kept."""
+    digits = high * 2**64 + low
+    array = pa.array([D(digits), D(5)], pa.decimal128(30, 0))
+    assert [int(v) for v in from_array(array).points] == [digits, 5]
+    rows = pa.record_batch({"d": array})
+    for text in (f"d + 1 = {digits + 1}", f"abs(d) = {abs(digits)}"):
+        node = ss.PruningPredicate(text, rows.schema).node
+        assert evaluate_rows(node, rows).to_pylist() == [True, digits == 5], text
