@@ -132,8 +132,18 @@ def _shift(op: Callable[[Data, Data], Data], unsigned: bool = False) -> Function
     return Function(_shift_signature, point)
 
 
+ONE: Final = np.uint64(1)
+PAIRS, NIBBLES = np.uint64(0x5555555555555555), np.uint64(0x3333333333333333)
+BYTES, EACH_BYTE = np.uint64(0x0F0F0F0F0F0F0F0F), np.uint64(0x0101010101010101)
+
+
 def _bit_count(call: Call, a: Data) -> Data:
-    return map_elements(lambda v: (v & WORD).bit_count(), a, to=np.int64)
+    v = np.ascontiguousarray(a, np.int64).view(np.uint64)
+    # Counts of 2, 4 and 8 bits, side by side; the product adds up the bytes in the highest one.
+    v = v - (v >> ONE & PAIRS)
+    v = (v & NIBBLES) + (v >> np.uint64(2) & NIBBLES)
+    v = (v + (v >> np.uint64(4))) & BYTES
+    return (v * EACH_BYTE >> np.uint64(56)).astype(np.int64)
 
 
 FUNCTIONS: Final = {

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from skipstone.ir import compute as pc
-from skipstone.ir.arrow import int64_of
+from skipstone.ir.arrow import arrow_of, fill, int64_of
 from skipstone.ir.function import Call
 from skipstone.ir.like import decode, fits
 from skipstone.ir.types import Kind
@@ -22,6 +22,7 @@ from skipstone.ir.values import Data
 
 Column: TypeAlias = Callable[..., Any]
 MAX_LENGTH: Final = 2**31 - 1
+MAX_RESULT: Final = 1 << 16  # characters; longer results are not computed here
 
 
 def numbers(found: pa.Array) -> Data:
@@ -129,6 +130,70 @@ def position(call: Call, a: Any, part: Any) -> Any:
     if shown is None or not _is_text(a) or not is_ascii(a):
         return None
     return numbers(pc.find_substring(a, pattern=shown)) + 1
+
+
+def repeat(call: Call, a: Any, n: Any) -> Any:
+    """Repeat texts a number of times that all rows share."""
+    if not _is_text(a) or isinstance(n, np.ndarray):
+        return None
+    n = max(int(n), 0)
+    longest = pc.max(pc.binary_length(a)).as_py() or 0
+    return pc.binary_repeat(a, n) if longest * n <= MAX_RESULT else None
+
+
+def pad(left: bool) -> Column:
+    """Return a function that pads texts with one character to a size that all rows share."""
+    kernel = pc.utf8_lpad if left else pc.utf8_rpad
+
+    def column(call: Call, a: Any, size: Any, by: Any = b" ") -> Any:
+        shown = _decoded(by)
+        if not _is_text(a) or call.dtype.kind is Kind.BINARY or isinstance(size, np.ndarray):
+            return None
+        if shown is None or len(shown) != 1 or not 0 <= int(size) <= MAX_RESULT:
+            return None
+        return kernel(pc.utf8_slice_codeunits(a, 0, int(size)), int(size), shown)
+
+    return column
+
+
+def split_part(call: Call, a: Any, by: Any, n: Any) -> Any:
+    """Return a part of texts, counted from the start or the end; empty text if there is none."""
+    shown = _decoded(by)
+    if not _is_text(a) or not shown or isinstance(n, np.ndarray) or not n:
+        return None
+    parts, n = pc.split_pattern(a, pattern=shown), int(n)
+    ends = int64_of(parts.offsets)
+    starts, stops = ends[:-1], ends[1:]
+    which = starts + (n - 1) if n > 0 else stops + n
+    found = pc.take(parts.values, arrow_of(which, (starts <= which) & (which < stops)))
+    return fill(found, "")
+
+
+def translate(call: Call, a: Any, old: Any, new: Any) -> Any:
+    """Replace characters of ASCII texts by others; none is removed."""
+    before, after = _decoded(old), _decoded(new)
+    if not _is_text(a) or before is None or after is None or len(after) < len(before):
+        return None
+    if not (before.isascii() and after.isascii() and is_ascii(a)) or a.null_count:
+        return None
+    table = np.arange(256, dtype=np.uint8)
+    for character, other in reversed(list(zip(before, after, strict=False))):  # the first counts
+        table[ord(character)] = ord(other)
+    _, offsets, data = a.buffers()
+    if data is None:
+        return a
+    held = [None, offsets, pa.py_buffer(table[np.frombuffer(data, np.uint8)])]
+    return pa.Array.from_buffers(a.type, len(a), held, offset=a.offset)
+
+
+def first_code_point(call: Call, a: Any) -> Any:
+    """Return the number of the first character of ASCII texts; 0 for empty text."""
+    if not _is_text(a) or not is_ascii(a) or a.buffers()[2] is None:
+        return None
+    _, offsets, data = a.buffers()
+    ends = np.frombuffer(offsets, np.int64, len(a) + 1, a.offset * 8)
+    found = np.append(np.frombuffer(data, np.uint8), 0)[ends[:-1]]
+    return np.where(ends[1:] > ends[:-1], found, 0).astype(np.int64)
 
 
 def tested(kernel: Column) -> Column:

@@ -21,7 +21,6 @@ from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import DType, Kind
 from skipstone.ir.values import Data
 
-MAX_RESULT: Final = 1 << 16  # characters; longer results are not computed here
 S, I = ty.STRING, ty.INT32
 
 
@@ -90,11 +89,15 @@ def _replace(text: str, search: str, by: str = "") -> str | None:
     if not search:
         return text
     more = text.count(search) * (len(by) - len(search))
-    return text.replace(search, by) if more <= 0 or len(text) + more <= MAX_RESULT else None
+    return (
+        text.replace(search, by)
+        if more <= 0 or len(text) + more <= text_columns.MAX_RESULT
+        else None
+    )
 
 
 def _repeat(text: str, n: int) -> str | None:
-    return text * max(n, 0) if len(text) * n <= MAX_RESULT else None
+    return text * max(n, 0) if len(text) * n <= text_columns.MAX_RESULT else None
 
 
 def _right(text: str, n: int) -> str:
@@ -125,7 +128,7 @@ def _stripped(left: bool, right: bool) -> Callable[[str, str], str]:
 
 def _padded(left: bool) -> Callable[..., Any]:
     def pad(text: Any, size: int, by: Any = None) -> Any:
-        if size > MAX_RESULT:
+        if size > text_columns.MAX_RESULT:
             return None
         if by is None:
             by = b"\0" if isinstance(text, bytes) else " "
@@ -229,23 +232,27 @@ FUNCTIONS: Final = {
     "trim_of": _characters(_stripped(True, True), S, S),
     "ltrim_of": _characters(_stripped(True, False), S, S),
     "rtrim_of": _characters(_stripped(False, True), S, S),
-    "lpad": _characters_or_bytes(_padded(True), S, I, S, least=2),
-    "rpad": _characters_or_bytes(_padded(False), S, I, S, least=2),
-    "translate": _characters(_translated, S, S, S),
+    "lpad": replace(
+        _characters_or_bytes(_padded(True), S, I, S, least=2), column=text_columns.pad(True)
+    ),
+    "rpad": replace(
+        _characters_or_bytes(_padded(False), S, I, S, least=2), column=text_columns.pad(False)
+    ),
+    "translate": replace(_characters(_translated, S, S, S), column=text_columns.translate),
     "substring_index": Function(
         _typed_signature((S, S, I), S, 3), lambda call, *data: map_elements(_before, *data)
     ),
     "find_in_set": _number(_in_set, (S, S), I),
     "replace": replace(_characters(_replace, S, S, S, least=2), column=text_columns.replace),
-    "repeat": _characters(_repeat, S, I),
+    "repeat": replace(_characters(_repeat, S, I), column=text_columns.repeat),
     "right": _characters(_right, S, I),
-    "split_part": _characters(_split_part, S, S, I),
+    "split_part": replace(_characters(_split_part, S, S, I), column=text_columns.split_part),
     "instr": replace(_number(_position, (S, S), I), column=text_columns.position),
     "locate": replace(
         _number(lambda part, text: _position(text, part), (S, S), I),
         column=lambda call, part, text: text_columns.position(call, text, part),
     ),
-    "ascii": _number(_first_code_point, (S,), I),
+    "ascii": replace(_number(_first_code_point, (S,), I), column=text_columns.first_code_point),
     "&": _bits(np.bitwise_and),
     "|": _bits(np.bitwise_or),
     "^": _bits(np.bitwise_xor),
