@@ -265,8 +265,10 @@ class Selection:
         texts = [clip(part.text) for part in self.unused_parts]
         more = f", and {len(texts) - 3} more" if len(texts) > 3 else ""
         unused = f", unused: {', '.join(texts[:3])}{more}" if texts else ""
-        skipping = f"skipping={self.skipping!r}"
-        return f"Plan({files},{finer}{folders} {skipping}{unused})"
+        from skipstone.bindings.plans.explain.as_text import PRUNES_BY
+
+        pruned_by = f"pruned by: {PRUNES_BY[self.kind]}"
+        return f"Plan({files},{finer}{folders} {pruned_by}{unused})"
 
 
 def _limit_containers(

@@ -213,6 +213,18 @@ def test_times_and_work_are_of_this_plan_alone(folder):
     assert again.work["bloom filters"] == 0 and again.work.bytes == 0
 
 
+def test_steps_add_up_to_the_time_of_planning(table):
+    (line,) = re.findall("planned in (.*)", table.plan("k = 7").explain())
+    whole, *steps = [float(ms.replace(",", "")) for ms in re.findall(r"([\d,.]+) ms", line)]
+    assert abs(whole - sum(steps)) <= 0.05 * (1 + len(steps)) + 1e-9  # each is rounded to 0.1 ms
+    assert "and other work" in line
+
+
+def test_bloom_filters_are_named_as_such(table):
+    text = table.plan("k = 7").explain()
+    assert "─ value lists and bloom filters " in text and "membership" not in text
+
+
 def test_json_says_what_text_says(table):
     plan = table.plan("p = 1 AND x >= 150")
     place = "p=1/part.parquet:5"

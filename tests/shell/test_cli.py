@@ -262,7 +262,7 @@ def test_a_delta_table_is_planned_from_its_log(tmp_path):
         False,
     )
     assert "20" in run("plan", folder, "-w", "x >= 5", "--files").stdout
-    assert "statistics  2 → 1" in run("explain", folder, "-w", "x >= 15").stdout
+    assert "statistics           2 → 1" in run("explain", folder, "-w", "x >= 15").stdout
     assert json.loads(run("stats", folder, "--json").stdout)["files"] == 2
 
 

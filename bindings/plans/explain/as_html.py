@@ -6,7 +6,12 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from skipstone.bindings.html import document, escape
-from skipstone.bindings.plans.explain.as_text import conjunct_rows, phase_rows, summary
+from skipstone.bindings.plans.explain.as_text import (
+    PHASE_NAMES,
+    conjunct_rows,
+    phase_rows,
+    summary,
+)
 from skipstone.ir.errors import counted
 
 if TYPE_CHECKING:
@@ -69,7 +74,8 @@ def _body(e: Explanation) -> Iterator[str]:
 
 def _container(one: ContainerExplanation) -> Iterator[str]:
     group = "" if one.row_group is None else f", row group {one.row_group}"
-    outcome = "kept" if one.pruned_by is None else f"pruned by {one.pruned_by}"
+    by = one.pruned_by
+    outcome = "kept" if by is None else f"pruned by {PHASE_NAMES.get(by, by)}"
     yield f"<h2>{escape(one.path)}{group}</h2>"
     yield (
         f'<div>{escape(outcome)}: <span class="{one.verdict}">{one.verdict}</span>, '

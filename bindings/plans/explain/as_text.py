@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
+from skipstone.bindings.plans.explain.phases import MEMBERSHIP
 from skipstone.ir.errors import clip, counted
 
 if TYPE_CHECKING:
@@ -50,12 +51,17 @@ PRUNES_BY: Final = {
     "limit": "the limit",
     "filteredLimit": "the condition and the limit",
 }
+# The name of a phase -> its name for display.
+PHASE_NAMES: Final = {"membership": MEMBERSHIP}
 
 
 def summary(e: Explanation) -> Iterator[str]:
     """Yield lines about the whole plan: what it keeps, in what time, and what was read."""
     total, scan = e.sizes.total, e.sizes.scan
-    parts = [f"{e.kept:,} of {counted(e.containers, e.unit)}"] if e.unit != "files" else []
+    parts = []
+    if e.unit != "files":
+        the, listed = ("the ", " listed") if e.skipped_folders else ("", "")
+        parts.append(f"{e.kept:,} of {the}{counted(e.containers, e.unit)}{listed}")
     parts += [
         f"{_of(kept, all_, what)}{_share(kept, all_)}"
         for what, kept, all_ in (
@@ -69,13 +75,9 @@ def summary(e: Explanation) -> Iterator[str]:
         yield "no row can match: the condition is never TRUE, whatever the statistics say"
     if scan.logical_rows != scan.rows:
         yield f"live rows: {number(scan.logical_rows)} of {number(total.logical_rows)}"
-    yield f"prunes by {PRUNES_BY[e.kind]} (Delta calls it {e.kind})"
+    yield f"prunes by {PRUNES_BY[e.kind]}"
     if e.seconds:
-        steps = ", ".join(
-            f"{name} {milliseconds(s)}" for name, s in e.seconds.items() if name != "total"
-        )
-        whole = e.seconds.get("total")
-        yield f"planned in {'unknown time' if whole is None else milliseconds(whole)}: {steps}"
+        yield _times(e.seconds)
     counts = "".join(f", {counted(n, name)}" for name, n in e.work.counts.items())
     now = f"{counted(e.work.bytes, 'bytes')}{counts}"
     yield f"this plan read {now}; the scan and all plans: {e.table_work}"
@@ -91,6 +93,16 @@ def summary(e: Explanation) -> Iterator[str]:
     yield from (f"kept, but unreadable: {error}" for error in e.unreadable.values())
 
 
+def _times(seconds: Mapping[str, float]) -> str:
+    """Return how long planning took, by steps that add up to the whole."""
+    steps = {name: s for name, s in seconds.items() if name != "total"}
+    whole = seconds.get("total")
+    if whole is not None:
+        steps["listing, opening and other work"] = max(0.0, whole - sum(steps.values()))
+    shown = ", ".join(f"{name} {milliseconds(s)}" for name, s in steps.items())
+    return f"planned in {'unknown time' if whole is None else milliseconds(whole)}: {shown}"
+
+
 def _of(kept: int | None, total: int | None, what: str) -> str:
     if total is not None:
         return f"{number(kept)} of {counted(total, what)}"
@@ -101,8 +113,9 @@ def phase_rows(e: Explanation) -> list[Row]:
     """Return the phases as rows of a table, with a heading."""
     if not e.phases:
         return []
+    judged = "before → after" if e.unit == "files" else e.unit  # another column holds the files
     return [
-        ("", e.unit, "files", "bytes", "rows", "time", ""),
+        ("", judged, "files", "bytes", "rows", "time", ""),
         *(_phase_row(p) for p in e.phases),
     ]
 
@@ -110,7 +123,15 @@ def phase_rows(e: Explanation) -> list[Row]:
 def _phase_row(p: Phase) -> Row:
     time = "" if p.seconds is None else milliseconds(p.seconds)
     change = f"{p.containers_in:,} → {p.containers_out:,}"
-    return p.name, change, number(p.files), number(p.bytes), number(p.rows), time, p.note
+    return (
+        PHASE_NAMES.get(p.name, p.name),
+        change,
+        number(p.files),
+        number(p.bytes),
+        number(p.rows),
+        time,
+        p.note,
+    )
 
 
 def conjunct_rows(e: Explanation) -> list[Row]:
@@ -186,7 +207,7 @@ def _container(one: ContainerExplanation) -> Iterator[str]:
     group = "" if one.row_group is None else f", row group {one.row_group}"
     yield f"container {one.path}{group}"
     if one.pruned_by is not None:
-        outcome = f"pruned by {one.pruned_by}"
+        outcome = f"pruned by {PHASE_NAMES.get(one.pruned_by, one.pruned_by)}"
     else:
         outcome = (
             "kept, every row matches" if one.verdict == "ALWAYS" else "kept, rows are filtered"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -14,6 +14,8 @@ from skipstone.ir.outcome import Verdict
 if TYPE_CHECKING:
     from skipstone.bindings.plans.plan import Plan
     from skipstone.bindings.plans.table_protocol import Mask
+
+MEMBERSHIP: Final = "value lists and bloom filters"  # the phase "membership", for display
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,7 @@ def _note(plan: Plan, name: str, masks: Mapping[str, Mask]) -> str:
         case "partition" if plan.table.skipped_folders:
             return f"{counted(plan.table.skipped_folders, 'folders')} not listed"
         case "statistics" if timed := [n for n in ("membership", "footers") if n in masks]:
-            return f"the time includes {timed[0]}"
+            return f"the time includes {MEMBERSHIP if timed[0] == 'membership' else timed[0]}"
         case "limit":
             assert plan.cut is not None
             cut = plan.cut

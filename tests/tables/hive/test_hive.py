@@ -89,7 +89,10 @@ def test_sizes_of_unlisted_folders_are_unknown(tmp_path):
         plan.sizes.scan.files,
         plan.sizes.scan.rows,
     ) == (2, 20, 1, 5)
-    assert repr(plan) == "Plan(1 file, 1 of 4 row groups, 2 folders not listed, skipping='data')"
+    by = "partition values and column statistics"
+    shown = f"1 file, 1 of 4 row groups, 2 folders not listed, pruned by: {by}"
+    assert repr(plan) == f"Plan({shown})"
+    assert "keeps 1 of the 4 row groups listed, 1 file, " in plan.explain()
     assert ss.scan_hive(tmp_path).plan("x < 5").sizes.total.rows == 60
     assert ss.scan_hive(tmp_path).plan("year = 2021").count() == 20
 

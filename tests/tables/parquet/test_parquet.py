@@ -306,7 +306,8 @@ def test_table_and_plan_are_values(wide):
     p = ss.PruningPredicate("i > 8", wide.schema)
     assert p.prune(again).tolist() == p.prune(wide.statistics).tolist() == [False, True]
     assert "1 file, 2 row groups" in repr(wide)
-    assert repr(wide.plan(where="i > 8")) == "Plan(1 of 1 file, 1 of 2 row groups, skipping='data')"
+    shown = "Plan(1 of 1 file, 1 of 2 row groups, pruned by: column statistics)"
+    assert repr(wide.plan(where="i > 8")) == shown
 
 
 def test_files_without_row_groups_are_not_scanned(tmp_path):
