@@ -112,7 +112,8 @@ def check_arity(args: tuple[Node, ...], least: int, most: int | None = None) -> 
     most = least if most is None else most
     if not least <= len(args) <= most:
         expected = str(least) if least == most else f"{least} to {most}"
-        raise CannotJudge(f"expected {expected} arguments, got {len(args)}")
+        noun = "argument" if expected == "1" else "arguments"
+        raise CannotJudge(f"expected {expected} {noun}, got {len(args)}")
 
 
 def text_literal(a: Node) -> str:

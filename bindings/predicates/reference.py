@@ -34,6 +34,7 @@ from skipstone.ir.functions import (
 )
 from skipstone.ir.functions import numbers as numbers_
 from skipstone.ir.functions.build import ALIASES, SYNONYMS
+from skipstone.ir.functions.clocks import TAKES_FORMAT
 
 SCHEMA: Final = pa.schema(
     [
@@ -185,6 +186,13 @@ def _lines() -> Iterator[str]:
             " that it is computed only for containers that hold a single value. *Rows* means that"
             " it does not prune, and `to_arrow()` judges rows by it."
         ),
+        "",
+        *_wrapped(
+            "`plan` evaluates `date_format` as Spark does under its default"
+            " `spark.sql.legacy.timeParserPolicy`. Under another policy, `sks.prune` and"
+            " `sks.enable` do not use it, and functions of `skipstone.spark` that take a condition"
+            " as text refuse any condition with `date_format`."
+        ),
     )
     also: dict[str, list[str]] = {}
     for alias, name in SYNONYMS.items():
@@ -210,16 +218,19 @@ def _lines() -> Iterator[str]:
     )
     yield from ("", "Rewritten into the above:", "")
     yield from _wrapped(", ".join(f"`{a}`" for a in rest) + ".")
+    formatted = ", ".join(f"`{name}`" for name in sorted(TAKES_FORMAT))
+    yield from ("", *_wrapped(f"These are understood without a format: {formatted}."))
     yield from (
         "",
         "## Rows",
         "",
         *_wrapped(
-            "`plan.to_arrow()` judges rows by all of these forms and functions. It refuses a"
-            " condition that it cannot judge exactly as Spark does, and names the part; planning"
-            " still prunes by the rest. It also refuses rows for which Spark raises an error, or"
-            " whose result is not certain. Of random conditions of Spark's grammar that Spark"
-            " answers, it refuses about one in ten (`python -m tests.fuzz.refusals"
+            "`plan.to_arrow()` judges rows by these forms and functions. It refuses a condition"
+            " that it cannot judge exactly as Spark does, and names the part; planning still prunes"
+            " by the rest. It also refuses rows for which Spark raises an error, or whose result is"
+            " not certain: of `pow(f, 3) > 8`, the rows where `f` is a fraction, because the last"
+            " digit of Java's powers is not certain. Of random conditions of Spark's grammar that"
+            " Spark answers, it refuses about one in ten (`python -m tests.fuzz.refusals"
             " --conditions 5000 --spark`). Most of these hold one of:"
         ),
         "",

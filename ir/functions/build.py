@@ -52,6 +52,8 @@ def build(name: str, args: tuple[Node, ...], session: Session) -> Node:
     if unsupported is not None:
         return unsupported
     try:
+        if name in clocks.TAKES_FORMAT and len(args) == 2:
+            raise CannotJudge(f"{name} with a format is not supported")
         if name in ALIASES:
             return ALIASES[name](args, session)
         return plain_call(name, args, session)

@@ -19,6 +19,11 @@ MICROS: Final = {
     "hour": 3600 * 10**6, "day": DAY, "dayofyear": DAY, "week": 7 * DAY,
 }  # fmt: skip
 MONTHS: Final = {"month": 1, "quarter": 3, "year": 12}
+# Functions that are understood without their second argument, a format.
+TAKES_FORMAT: Final = frozenset([
+    "to_date", "to_timestamp", "to_timestamp_ntz", "to_unix_timestamp", "try_to_date",
+    "try_to_timestamp", "unix_timestamp",
+])  # fmt: skip
 
 Make = Callable[[str, tuple[Node, ...], Session], Node]
 Cast = Callable[..., Node]  # node, type, session[, name]

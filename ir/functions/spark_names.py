@@ -89,6 +89,7 @@ _NAMES: Final = (
 SPARK_NAMES: Final = frozenset(_NAMES.split())
 
 _LATER: Final = "filter by it after reading"
+_ELSEWHERE: Final = "rows can be filtered by Spark or another engine"
 # What a function does, and what to write instead.
 FAMILIES: Final = (
     (
@@ -153,8 +154,12 @@ def explain_function(name: str) -> tuple[str, str]:
     Example:
         >>> explain_function("now")[1]
         "plan(where=text) knows it; here, write its value, such as TIMESTAMP '2024-01-31 12:00:00'"
-        >>> explain_function("soundex")
-        ('the function soundex is not understood', '')
+        >>> explain_function("soundex")[0]
+        "Skipstone does not know Spark's function soundex"
+        >>> explain_function("mine")
+        ('the function mine is not understood', '')
     """
+    if name in SPARK_NAMES and name not in _BY_NAME:
+        return f"Skipstone does not know Spark's function {name}", _ELSEWHERE
     why, hint = _BY_NAME.get(name, ("", ""))
     return f"the function {name} is not understood{f': {why}' if why else ''}", hint

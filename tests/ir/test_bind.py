@@ -211,7 +211,10 @@ DECLINED = [
     ("l = 1",                                   "null tests only"),
     ("l[s] = 1",                                "expected an integer, got STRING"),
     ("a = 1",                                   "null tests only"),
-    ("hash(i) = 1",                             "the function hash is not understood"),
+    ("hash(i) = 1",                             "Skipstone does not know Spark's function hash"),
+    ("to_date(s, 'yyyy') = d",                  "to_date with a format is not supported"),
+    ("unix_timestamp(s, 'yyyy') = 5",           "unix_timestamp with a format is not supported"),
+    ("upper(s, s) = 'A'",                       "expected 1 argument, got 2"),
     ("i = 2147483647 + 1",                      "Spark raises an error"),           # overflows INT
     ("i",                                       "expected a BOOLEAN condition"),
     ("i LIKE 'a%'",                             "LIKE expects STRING"),

@@ -121,7 +121,7 @@ REASONS = [
     ("x % 2 = 0",                  "the bounds overlap the condition", "clustered by `x`"),
     ("n > 5",                      "no bounds of n",                   "40 row groups"),
     ("n IS NULL",                  "no null counts of n",              "written by parquet-cpp"),
-    ("soundex(s) = 'a'",           "the form is not understood",       "the function soundex"),
+    ("soundex(s) = 'a'",           "the form is not understood",       "by Spark or another"),
 ]  # fmt: skip
 
 
