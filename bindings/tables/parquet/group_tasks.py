@@ -101,7 +101,7 @@ def tasks_in(table: ParquetTable, plan: Plan) -> tuple[list[GroupTask], list[lis
         if path in table.unreadable:
             raise SourceError(
                 f'{table.unreadable[path]}; on_error="keep" kept it, and it may hold matching '
-                "rows: leave it out of the scan by a glob such as folder/*.parquet"
+                "rows: scan a list of the other files"
             ) from table.unreadable[path]
         parsed = table.footers.get(path)
         rows = None if parsed is not None else all_groups.rows_of(int(file[first])).tolist()
