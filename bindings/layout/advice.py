@@ -27,6 +27,8 @@ class Estimate:
         files: The files that a query reads, on average.
         shares: By query, the share of the table, as for `share`.
         runnable: Whether there is a statement that makes this layout.
+        partition_bytes: The mean bytes of the partitions that this layout would make; None if it
+            makes none, or if the table's size is unknown.
     """
 
     label: str
@@ -39,6 +41,7 @@ class Estimate:
     files: float
     shares: tuple[float, ...]
     runnable: bool = True
+    partition_bytes: int | None = None
 
     @property
     def pruned(self) -> float:

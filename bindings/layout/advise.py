@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -168,6 +169,7 @@ def _report(
             files=_mean(j.file_shares, workload) * table.num_files,
             shares=tuple(j.shares.tolist()),
             runnable=runnable,
+            partition_bytes=_partition_bytes(j.layout, rows, total.bytes),
         )
         candidates.append(estimate)
         if best is None and runnable and j.mean < MAX_ADVISED_SHARE * current.share:
@@ -206,6 +208,13 @@ def _label(layout: Layout) -> str:
     if layout.kind == "partition" or not layout.partition_by:
         return layout.label
     return f"{layout.label} within {', '.join(map(show_path, layout.partition_by))}"
+
+
+def _partition_bytes(layout: Layout, rows: Rows | None, size: int | None) -> int | None:
+    """Return the mean bytes of the partitions that a layout makes; None: none, or unknown."""
+    if layout.kind != "partition" or rows is None or size is None:
+        return None
+    return size // max(1, math.prod(len(rows.columns[p].values) for p in layout.partition_by))
 
 
 def _mean(values: Any, workload: Workload) -> float:

@@ -25,6 +25,8 @@ SMALL_SHARE, LARGE_SHARE = 0.75, 1.8
 CUT_LENGTHS: Final = (16, 32, 64)
 MIN_CUT_SHARE: Final = 0.1  # the least share of bounds of such a length that is reported
 ROW_GROUP_ROWS: Final = 1 << 20
+# Partitions of fewer bytes, on average, are reported: each has at least one file of its own.
+MIN_PARTITION_BYTES: Final = 32 << 20
 
 
 def problems_of(plan: Plan, leaves: Sequence[Leaf], target: int) -> list[str]:
@@ -110,7 +112,7 @@ def _files(plan: Plan, target: int) -> list[str]:
         fewer = max(1, round(int(small.sum()) / target))
         out.append(
             f"{len(small):,} of {len(sizes):,} files are smaller than {shown_bytes(smallest)}"
-            f", {shown_bytes(np.median(small))} in the middle: {fewer:,} of "
+            f", median {shown_bytes(np.median(small))}: {fewer:,} of "
             f"{shown_bytes(target)} would hold them, with less to list and to open"
         )
     if len(large):

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skipstone.bindings.html import escape
-from skipstone.bindings.layout.problems import shown_bytes
+from skipstone.bindings.layout.problems import MIN_PARTITION_BYTES, shown_bytes
 from skipstone.ir.errors import counted
 
 if TYPE_CHECKING:
@@ -40,8 +40,19 @@ def headline(advice: Advice) -> str:
     queries = "the workload's queries" if advice.has_workload else "searches for one value"
     return (
         f"{advice.best.label[0].upper()}{advice.best.label[1:]}: {queries} would read about "
-        f"{_share(advice.best)} of the table instead of {_share(now)}."
+        f"{_share(advice.best)} of the table instead of {_share(now)}.{_warning(advice.best)}"
     )
+
+
+def _small_partitions(e: Estimate) -> str:
+    """Return the mean size of a layout's partitions if they are small; else ""."""
+    size = e.partition_bytes
+    return "" if size is None or size >= MIN_PARTITION_BYTES else shown_bytes(size)
+
+
+def _warning(e: Estimate) -> str:
+    small = _small_partitions(e)
+    return f" Its partitions would be small, {small} on average." if small else ""
 
 
 def _share(estimate: Estimate) -> str:
@@ -79,11 +90,11 @@ def sections(advice: Advice) -> Iterator[Section]:
 def _layouts(advice: Advice) -> Section:
     return Section(
         f"Layouts, predicted from {advice.source}",
-        ("layout", "bytes read", "of all", advice.unit, "files"),
+        ("layout", "bytes", "of all", advice.unit, "files"),
         [
             (
-                e.label + ("" if e.runnable else " (no statement for this format)"),
-                "unknown" if e.bytes is None else shown_bytes(e.bytes),
+                _named(e),
+                "unknown" if advice.bytes is None else shown_bytes(e.share * advice.bytes),
                 f"{e.share:.1%}",
                 f"{e.containers:,.1f}",
                 f"{e.files:,.1f}",
@@ -91,11 +102,19 @@ def _layouts(advice: Advice) -> Section:
             for e in (advice.current, *advice.candidates[:MAX_ROWS])
         ],
         [
-            "Bytes are those of all queries together; the other columns are means of a query.",
+            "What a query reads, on average.",
             *_more(len(advice.candidates) - MAX_ROWS, "layouts"),
         ],
         numbers=4,
     )
+
+
+def _named(e: Estimate) -> str:
+    """Return a layout's label, with what speaks against it."""
+    notes = [] if e.runnable else ["no statement for this format"]
+    if small := _small_partitions(e):
+        notes.append(f"small partitions, {small} on average")
+    return f"{e.label} ({'; '.join(notes)})" if notes else e.label
 
 
 def _workload(advice: Advice) -> Section:

@@ -136,6 +136,22 @@ def test_what_was_not_used_is_shown(table):
         assert "nosuch" in text
 
 
+def test_small_partitions_are_named(table):
+    advice = table.advise(["country = 'at'"], sample=True)
+    (found,) = [c for c in advice.candidates if c.label == "partition by country"]
+    assert found.partition_bytes == advice.bytes // len(ROWS["country"].unique())
+    shown = [line for line in str(advice).splitlines() if line.startswith("partition by country")]
+    assert all("small partitions, " in line for line in shown) and shown
+    assert all(c.partition_bytes is None for c in advice.candidates if c.kind != "partition")
+
+
+def test_sizes_are_those_of_one_query(table):
+    once, twice = table.advise(["user = 17"]), table.advise(["user = 17"] * 10)
+    assert 10 * once.current.bytes == pytest.approx(twice.current.bytes, rel=1e-3)
+    rows = [next(r for r in str(a).splitlines() if "as it is" in r) for a in (once, twice)]
+    assert rows[0] == rows[1]
+
+
 def test_the_report_in_all_forms(table):
     advice = table.advise(["user = 17 AND country <> '<b>'"])
     found = json.loads(advice.to_json())
