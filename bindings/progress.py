@@ -15,7 +15,7 @@ from contextvars import copy_context
 from types import TracebackType
 from typing import Any, Final, Self, TypeAlias, TypeVar, cast
 
-from skipstone.kernels.config import config
+from skipstone.kernels.config import SETTINGS, config
 from skipstone.kernels.settings import ProgressEvent, ProgressSetting, needs_two
 
 FIRST_EVENT_SECONDS: Final = 0.5  # work before the first event
@@ -138,7 +138,10 @@ def _takes_any(function: Callable[..., object]) -> bool:
 
 def overriding(progress: ProgressSetting) -> AbstractContextManager[None]:
     """Return a context in which `config.progress` is as an argument says; None changes nothing."""
-    return nullcontext() if progress is None else config.override(progress=progress)
+    if progress is None:
+        return nullcontext()
+    SETTINGS["progress"].checked(progress, "progress")
+    return config.override(progress=progress)
 
 
 def under_current_settings(items: Iterator[T], progress: ProgressSetting = None) -> Iterator[T]:

@@ -126,6 +126,8 @@ def warn_caller(message: str) -> None:
 
 
 MAX_PATH = 1000  # characters of a path that messages show
+MAX_NAMES = 8  # columns that a message lists
+MIN_LIKENESS = 0.6  # of a column that a message suggests, as `difflib` measures it
 
 
 def printable(text: str) -> str:
@@ -177,10 +179,30 @@ def describe_error(e: BaseException) -> str:
     return f"{type(e).__name__}: {said}" if said else type(e).__name__
 
 
+def _nearest_first(name: str, names: list[str]) -> list[tuple[float, str]]:
+    """Return the names with their likeness to a name, from 0 to 2, the likest first.
+
+    A name that contains this one as a word has more than 1.
+    """
+    import difflib
+
+    wanted = name.lower()
+    matcher = difflib.SequenceMatcher(b=wanted)
+    found = []
+    for other in names:
+        matcher.set_seq1(other.lower())
+        is_part = wanted in re.split(r"[\W_]+", other.lower())
+        found.append((matcher.ratio() + is_part, other))
+    return sorted(found, key=lambda pair: -pair[0])
+
+
 def unknown_column(
     name: str, known: Iterable[str], by: str = "predicate", whose: str = "the schema has"
 ) -> UnknownColumn:
-    """Return the error for a name that matches no column, with the nearest name as a hint.
+    """Return the error for a name that matches no column, with the nearest names.
+
+    The hint prefers a name of which this is a part, such as dep_delay for delay, to one that
+    differs in some letters, such as day.
 
     Args:
         name: The name.
@@ -188,14 +210,12 @@ def unknown_column(
         by: Who used the name: "predicate", "order_by", ...
         whose: Who has the columns, with the verb: "the rows have".
     """
-    names = list(known)
-    name = clip(name)
-    more = f" and {len(names) - 8:,} more" if len(names) > 8 else ""
-    shown = ", ".join(map(repr, names[:8])) + more
-    import difflib
-
-    near = difflib.get_close_matches(name.lower(), [n.lower() for n in names], n=1)
-    hint = next((n for n in names if near and n.lower() == near[0]), None)
+    names, name = list(known), clip(name)
+    near = _nearest_first(name, names)
+    more = f" and {len(names) - MAX_NAMES:,} more" if len(names) > MAX_NAMES else ""
+    listed = names if len(names) <= MAX_NAMES else [n for _, n in near[:MAX_NAMES]]
+    shown = ", ".join(map(repr, listed)) + more
+    hint = near[0][1] if near and near[0][0] >= MIN_LIKENESS else None
     if hint is None and (last := name.rpartition(".")[2]) in names:  # after an alias of the table
         hint = last
     tail = f" Did you mean {hint!r}?" if hint else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from typing import Final, Literal
 
-from skipstone.ir.errors import DynamicFilterError
+from skipstone.ir.errors import DynamicFilterError, SkipstoneError
 
 Side = Literal["left", "right"]
 
@@ -51,11 +51,15 @@ ALIASES: Final = {
 }
 
 
-def kind_of(how: str) -> str:
+def kind_of(how: str, error: type[SkipstoneError] = DynamicFilterError) -> str:
     """Return the kind of a join by any of Spark's names for it.
 
+    Args:
+        how: The name.
+        error: The class of the error.
+
     Raises:
-        DynamicFilterError: the name is not a kind of join.
+        SkipstoneError: the name is not a kind of join.
 
     Example:
         >>> kind_of("left_semi"), kind_of("FULL OUTER"), kind_of("not_in")
@@ -64,9 +68,11 @@ def kind_of(how: str) -> str:
     folded = how.lower().replace("_", "").replace(" ", "") if isinstance(how, str) else ""
     kind = ALIASES.get(folded, folded)
     if kind not in LEFT:
-        raise DynamicFilterError(
-            f"the join is {how!r}; expected one of {', '.join(map(repr, LEFT))}"
-        )
+        import difflib
+
+        if near := difflib.get_close_matches(folded, LEFT, n=1):
+            raise error(f"how is {how!r}; did you mean {near[0]!r}?")
+        raise error(f"how is {how!r}; expected one of {', '.join(map(repr, LEFT))}")
     return kind
 
 

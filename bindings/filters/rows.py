@@ -84,8 +84,15 @@ def _table_of(rows: Any) -> pa.Table:
     )
 
 
-def select_columns(table: pa.Table, names: Sequence[str]) -> pa.Table:
+def select_columns(
+    table: pa.Table, names: Sequence[str], by: str = "a key", whose: str = "these rows have"
+) -> pa.Table:
     """Return columns by name; an exact name is preferred, otherwise case is ignored.
+
+    Args:
+        table: The rows.
+        names: The names.
+        by, whose: As in `unknown_column`.
 
     Raises:
         UnknownColumn: no column has a name.
@@ -97,7 +104,7 @@ def select_columns(table: pa.Table, names: Sequence[str]) -> pa.Table:
             i for i, n in enumerate(table.column_names) if n.lower() == name.lower()
         ]
         if not at:
-            raise unknown_column(name, table.column_names, "a key", "these rows have")
+            raise unknown_column(name, table.column_names, by, whose)
         if len(at) > 1:
             raise AmbiguousColumn(
                 f"{name!r} fits {len(at)} columns: {', '.join(table.column_names[i] for i in at)}"

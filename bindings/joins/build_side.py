@@ -105,7 +105,8 @@ class BuildSide:
                 keys, schema, threshold, max_values, null_safe=null_safe,
                 timezone=session.timezone, ansi=session.ansi,
             )  # fmt: skip
-            collector.add(select_columns(self.rows, list(self.on.values())).rename_columns(keys))
+            found = select_columns(self.rows, list(self.on.values()), "on=", "the dimension has")
+            collector.add(found.rename_columns(keys))
             self.filter.report(collector.finish())
 
 
@@ -113,11 +114,11 @@ def build_sides(dim: Any, on: Any, how: Any, where: Any, columns: Any) -> list[B
     """Return the build sides that the arguments of `join` describe.
 
     Raises:
-        PredicateError: there is not one entry for each dimension, or a "right" or "full" join is
-            not the last one.
+        PredicateError: `how` is no kind of join, there is not one entry for each dimension, or a
+            "right" or "full" join is not the last one.
     """
     if not isinstance(dim, list | tuple):
-        return [BuildSide(dim, pairs_of(on), kind_of(how), where, columns)]
+        return [BuildSide(dim, pairs_of(on), kind_of(how, PredicateError), where, columns)]
     n = len(dim)
     if isinstance(on, str):
         ons: list[Any] = [on] * n
@@ -136,7 +137,7 @@ def build_sides(dim: Any, on: Any, how: Any, where: Any, columns: Any) -> list[B
             f"how, where_dim and columns_dim have {len(hows)}, {len(wheres)} and {len(chosen)} "
             f"entries; expected {n}, one for each dimension"
         )
-    kinds = [kind_of(h) for h in hows]
+    kinds = [kind_of(h, PredicateError) for h in hows]
     if any(k in ("right", "full") for k in kinds[:-1]):
         raise PredicateError(
             f"the joins are {', '.join(kinds)}; expected 'right' and 'full' only as the last join"
@@ -165,4 +166,6 @@ def read_side(
         rows = pa.Table.from_batches(
             [matching_rows(node, b) for b in rows.combine_chunks().to_batches()], rows.schema
         )
-    return rows if columns is None else select_columns(rows, columns)
+    if columns is None:
+        return rows
+    return select_columns(rows, columns, "a join", "one of its sides has")

@@ -249,7 +249,12 @@ def _join_with(
         for name in build.on
     ]
     right_keys = [
-        resolved(name, right.schema.names, case_sensitive=session.case_sensitive)
+        resolved(
+            name,
+            right.schema.names,
+            case_sensitive=session.case_sensitive,
+            side="the dimension",
+        )
         for name in build.on.values()
     ]
     for field in (*map(left.schema.field, left_keys), *map(right.schema.field, right_keys)):

@@ -32,8 +32,10 @@ def pairs_of(on: object) -> dict[str, str]:
     return dict(given) if isinstance(given, Mapping) else {name: name for name in given}
 
 
-def resolved(name: str, names: Sequence[str], *, case_sensitive: bool) -> str:
-    """Return the column that a key's name means.
+def resolved(
+    name: str, names: Sequence[str], *, case_sensitive: bool, side: str = "the left side"
+) -> str:
+    """Return the column of a side of the join that a key's name means.
 
     Raises:
         UnknownColumn: no column has the name.
@@ -41,10 +43,10 @@ def resolved(name: str, names: Sequence[str], *, case_sensitive: bool) -> str:
     """
     same = [n for n in names if n == name or (not case_sensitive and n.lower() == name.lower())]
     if not same:
-        raise unknown_column(name, names, "on=", "the rows have")
+        raise unknown_column(name, names, "on=", f"{side} has")
     if len(same) > 1:
         raise AmbiguousColumn(
-            f"on= names {name!r}; the rows have {', '.join(map(repr, same))}. "
+            f"on= names {name!r}; {side} has {', '.join(map(repr, same))}. "
             "Only a case-sensitive session tells them apart; set case_sensitive=True"
         )
     return same[0]

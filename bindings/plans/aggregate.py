@@ -53,9 +53,10 @@ def extreme(plan: Plan, column: str, *, descending: bool) -> Any:
             f"the plan has a limit of {plan.cut.limit} rows, and min and max depend on which rows "
             "these are; plan without a limit"
         )
-    key = SortKey(
-        _ordered_column(column, plan.table.schema, plan.settings), descending, nulls_first=False
+    path = _ordered_column(
+        column, plan.table.schema, plan.settings, "max()" if descending else "min()"
     )
+    key = SortKey(path, descending, nulls_first=False)
     plan.table.check_unchanged(plan.kept)
     best, unread = _best_exact_bound(plan, key)
     unread = best_first(plan.statistics, key, unread)
@@ -78,7 +79,7 @@ def extreme(plan: Plan, column: str, *, descending: bool) -> Any:
     return best if value is None else value
 
 
-def _ordered_column(column: str, schema: pa.Schema, settings: Session) -> Path:
+def _ordered_column(column: str, schema: pa.Schema, settings: Session, by: str) -> Path:
     """Return the column that a name means.
 
     A column of exactly this name is preferred. Otherwise case is ignored, unless the session is
@@ -87,7 +88,8 @@ def _ordered_column(column: str, schema: pa.Schema, settings: Session) -> Path:
     leaves = leaves_of(schema)
     for case_sensitive in (True, False):
         try:
-            bound = bind_scalar(col(column).node, leaves, Session(case_sensitive=case_sensitive))
+            session = Session(case_sensitive=case_sensitive)
+            bound = bind_scalar(col(column).node, leaves, session, by)
         except UnknownColumn:
             if not case_sensitive or settings.case_sensitive:
                 raise

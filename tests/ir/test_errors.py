@@ -35,6 +35,23 @@ def test_a_name_after_an_alias_of_the_table():
     assert str(unknown_column("t.x", ["x", "y"])).endswith("has 'x', 'y'. Did you mean 'x'?")
 
 
+FLIGHTS = [
+    "year", "day", "dep_time", "sched_dep_time", "dep_delay", "arr_time", "sched_arr_time",
+    "arr_delay", "carrier", "flight", "tailnum", "origin", "dest", "air_time",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("delay", "dep_delay"), ("dst", "dest"), ("DEST", "dest"), ("ay", "day"), ("zz", None)],
+)
+def test_the_nearest_columns_are_listed(name, hint):
+    text = str(unknown_column(name, FLIGHTS))
+    assert text.endswith("and 6 more." if hint is None else f"Did you mean {hint!r}?")
+    assert hint is None or text.partition("the schema has ")[2].startswith(f"{hint!r}, ")
+    assert text.count(", ") == 7
+
+
 def test_an_unknown_column_among_many():
     error = unknown_column("nope", [f"c{k}" for k in range(10)])
     known = ", ".join(f"'c{k}'" for k in range(8))

@@ -215,7 +215,7 @@ def test_kinds():
     assert set(LEFT) == set(RIGHT)
     for name in ("left_semi", "LEFT ANTI", "fullouter", "not_in"):
         DynamicFilter(how=name)
-    with pytest.raises(ss.DynamicFilterError, match="the join is 'cross'"):
+    with pytest.raises(ss.DynamicFilterError, match="how is 'cross'"):
         DynamicFilter(how="cross")
     with pytest.raises(ss.DynamicFilterError, match="the operator"):
         DynamicFilter(op="<>")

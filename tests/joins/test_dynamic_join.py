@@ -267,7 +267,9 @@ CASES = [
     ({"on": []}, ss.PredicateError, "expected names of keys"),
     ({"on": 5}, ss.PredicateError, "on is 5"),
     ({"on": "k", "how": "not in", "null_safe": True}, ss.PredicateError, "NOT IN compares by ="),
-    ({"on": "k", "how": "cross"}, ss.DynamicFilterError, "the join is 'cross'"),
+    ({"on": "k", "how": "cross"}, ss.PredicateError, "how is 'cross'; expected one of 'inner'"),
+    ({"on": "k", "how": "iner"}, ss.PredicateError, "how is 'iner'; did you mean 'inner'"),
+    ({"on": {"k": "ss"}}, ss.UnknownColumn, "on= names 'ss'; the dimension has 'k', 's'"),
     ({"on": {"k": "s"}}, ss.UnsupportedForm, "Spark"),
 ]
 
@@ -304,7 +306,7 @@ def test_a_name_that_two_columns_have(tmp_path):
         ss.scan_parquet(str(tmp_path)),
         [pa.table({"x": [1, 2], "K": [7, 8]}), pa.table({"K": [7, 8]})],
     )
-    with pytest.raises(ss.AmbiguousColumn, match="'K'; the rows have 'k', 'K'"):
+    with pytest.raises(ss.AmbiguousColumn, match="'K'; the left side has 'k', 'K'"):
         ss.join(table, dims, on=["x", "K"])
     assert ss.join(table, [], on=[], wait=0.1).num_rows == 2
     assert ss.join(table, dims, on=["x", "K"], case_sensitive=True).num_rows == 2

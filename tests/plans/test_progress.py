@@ -369,3 +369,10 @@ def test_bars_at_once_share_a_display(eager, monkeypatch, capsys):
     for bar in (one, one, two):
         bar.close()
     assert (bars.RichBar._open, bars.RichBar._display) == (0, None)
+
+
+@pytest.mark.parametrize("scan", [ss.scan, ss.scan_parquet])
+def test_the_argument_is_named(scan, tmp_path):
+    pq.write_table(pa.table({"x": [1]}), tmp_path / "t.parquet")
+    with pytest.raises(ss.SkipstoneError, match=r"^progress is 'yes'; expected "):
+        scan(tmp_path, progress="yes")

@@ -217,7 +217,9 @@ NAMERS = [
         "order_by names 'pirce'; the schema has",
     ),
     (lambda t: ss.DynamicFilterCollector(["pirce"], t.schema), "columns= names 'pirce'"),
-    (lambda t: ss.join(t, t, on="pirce"), "on= names 'pirce'; the rows have"),
+    (lambda t: t.plan().min("pirce"), r"min\(\) names 'pirce'; the schema has"),
+    (lambda t: t.plan().max("pirce"), r"max\(\) names 'pirce'; the schema has"),
+    (lambda t: ss.join(t, t, on="pirce"), "on= names 'pirce'; the left side has"),
 ]
 
 

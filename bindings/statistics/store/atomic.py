@@ -21,9 +21,12 @@ def replacing(path: str) -> Iterator[IO[bytes]]:
     """
     path = os.path.abspath(path)
     temporary = f"{path}.{secrets.token_hex(4)}.tmp"
-    handle = os.open(
-        temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666
-    )
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    try:
+        handle = os.open(temporary, flags, 0o666)
+    except OSError as e:
+        e.filename = path  # the file that the caller asked for
+        raise
     try:
         with os.fdopen(handle, "w+b") as f:
             yield f

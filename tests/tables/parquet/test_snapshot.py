@@ -384,3 +384,11 @@ def test_a_save_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
     assert [p.name for p in tmp_path.iterdir() if p.is_file()] == [SNAPSHOT_NAME]
     monkeypatch.undo()
     assert served(ss.scan_parquet(tmp_path, stats=path)) == (6, 0)
+
+
+def test_a_place_that_does_not_exist_is_named(tmp_path):
+    years(tmp_path)
+    asked = str(tmp_path / "no" / "saved")
+    with pytest.raises(FileNotFoundError) as found:
+        ss.scan_parquet(tmp_path).save_stats(asked)
+    assert found.value.filename == asked and ".tmp" not in str(found.value)
