@@ -19,12 +19,13 @@ from skipstone.ir.values import Data, Values
 if TYPE_CHECKING:
     from skipstone.ir.interval import Interval
 
-# The meaning of a row for which `point` returns no proper value.
-#   never    it cannot occur
-#   null     NULL
-#   raise    Spark raises an error
-#   unknown  the value is not known here
-#   keep     the value is right, but the order breaks there: integers that wrap
+# What a function makes of a row that its `point` marks as bad.
+#   never    no row is ever bad
+#   null     the row's value is NULL
+#   raise    Spark raises an error for the row
+#   unknown  Spark has a value, which is not known here
+#   keep     the value that `point` returned is right, but it breaks the order of a monotone
+#            function: integers that wrap around
 Policy: TypeAlias = Literal["never", "null", "raise", "unknown", "keep"]
 
 
@@ -66,8 +67,8 @@ class Function:
         monotone: The function is monotone in each argument, whatever the others are. A result that
             is `bad` may break the order.
         bad: The meaning of a bad result.
-        saturates: Bad results carry the bound that they ran into, so that an interval may end
-            there.
+        saturates: A bad result is the end of the type that it overflowed, so it can serve as the
+            end of an interval: a BIGINT that is too great for an INT counts as the greatest INT.
         interval: (call, intervals) -> interval; replaces the corners.
         rows: (call, values) -> values; replaces `point` for functions that are not strict. A
             strict function is NULL if any argument is NULL.

@@ -12,10 +12,8 @@ from skipstone.ir import compute as pc
 from skipstone.ir.node import Node
 from skipstone.ir.session import CannotJudge
 
-MAX_TOKENS: Final = (
-    # Tokens of a pattern. Arrow's regular expressions fail at some ten thousand.
-    2_000
-)
+# Tokens of a pattern. Arrow's regular expressions fail at some ten thousand.
+MAX_TOKENS: Final = 2_000
 # Characters of a pattern from its first wildcard on. Each may cost nanoseconds per character of
 # text.
 MAX_CHARACTERS: Final = 10_000

@@ -117,7 +117,9 @@ def _refuted_counts(
         elif f.values and not may_hold_value[i]:
             yield RefutedClaim(i, "null_count", f.nulls + f.values, f.nulls, LOST)
         elif counts[i] >= 0 and counts[i] != f.nulls:
-            # Nothing else than a LIMIT with an order counts the values that are left.
+            # A count that is too low may lose rows: a plan with ORDER BY and LIMIT subtracts it
+            # from the number of rows, and may then think that it has enough. Any other use of a
+            # count asks only whether it is 0 or all rows, which the tests above have covered.
             effect = LOST if counts[i] < f.nulls else NONE
             yield RefutedClaim(i, "null_count", int(counts[i]), f.nulls, effect)
         if f.nans and not may_hold_nan[i]:

@@ -54,7 +54,10 @@ def lanes_of(
         pair = read(0, n)
         read = lambda first, stop: pair  # noqa: E731
     lane_type = _guess(read, dtype, n)
+    # Each turn writes all bounds in `lane_type`. It ends if that was the right type; else the next
+    # turn uses the type that the bounds turned out to need.
     while True:
+        # A side whose lanes already have the column's own type is checked, and not written again.
         stays = [lanes is not None and lane_type == dtype.lane_type for lanes in in_place]
         out = [
             lanes if stay else np.empty(n, lane_type) if there else None
@@ -69,6 +72,7 @@ def lanes_of(
             low, high = (lanes if count else None for lanes, count in zip(out, known, strict=True))
             return lane_type, low, high
         lane_type = fits
+        # Lanes from which bounds were dropped cannot stay: the next turn writes them anew.
         low, high = (None if drop else lanes for drop, lanes in zip(dropped, in_place, strict=True))
         in_place = (low, high)
 

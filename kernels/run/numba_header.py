@@ -17,12 +17,19 @@ from numba.extending import intrinsic
 JIT = dict(_nrt=False, forceinline=True, nogil=True, boundscheck=False, error_model="numpy")
 
 
+# Each intrinsic is compiled in two steps. Numba calls it with the types of its arguments and a
+# typing `context`. The `codegen` that it returns writes LLVM instructions: `target` is Numba's
+# context for the processor, `builder` appends instructions, `args` are the values as LLVM has them.
+
+
 def vector(target, builder, array, value, i, lane, lanes):
+    """Return a pointer to the vector of `lanes` values of type `lane` from the i-th value on."""
     data = target.make_array(array)(target, builder, value).data
     return builder.bitcast(builder.gep(data, [i]), ir.VectorType(lane, lanes).as_pointer())
 
 
 def splat(builder, value, lanes):
+    """Return a vector whose `lanes` values are all the same one."""
     i32 = ir.IntType(32)
     one = ir.Constant(ir.VectorType(value.type, lanes), ir.Undefined)
     one = builder.insert_element(one, value, i32(0))
@@ -30,7 +37,7 @@ def splat(builder, value, lanes):
 
 
 def comparison(sign):
-    """Compare LANES values from the i-th on with one: a bit each."""
+    """Return a function that compares LANES values from the i-th on with one: a bit each."""
 
     @intrinsic
     def compare(context, array, i, value):
@@ -70,8 +77,12 @@ def fetch(context, array, i):
 
 
 @intrinsic
-def spread(context, match, full, verdicts, i):
-    """Write 64 verdicts from the i-th on: a bit of each word adds one."""
+def store_verdicts(context, match, full, verdicts, i):
+    """Write the 64 verdicts from the i-th on, a byte each, from two words of 64 bits.
+
+    A verdict is the sum of its bit in `match` (some row may match) and its bit in `full` (every
+    row matches): 0 is NEVER, 1 is MAYBE, 2 is ALWAYS.
+    """
 
     def codegen(target, builder, signature, args):
         bits, bytes = ir.VectorType(ir.IntType(1), 64), ir.VectorType(ir.IntType(8), 64)

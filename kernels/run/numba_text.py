@@ -222,7 +222,7 @@ def _judge_word(kernel: _Kernel) -> list[str]:
         "    continue",
         *(f"o{i}[k] = v{i}" for i in outs),
         "if verdicts.size:",
-        f"    spread({_verdict_words(kernel.roots)}, verdicts, k << 6)",
+        f"    store_verdicts({_verdict_words(kernel.roots)}, verdicts, k << 6)",
     ]
 
 
@@ -240,7 +240,7 @@ def _judge_many(kernel: _Kernel) -> list[str]:
         "    for w in range(k, stop):",
         *_indent(2, [*POSITION, *_load_planes(kernel), *_judge_lanes(kernel)]),
         *(f"        v{i} = {text}" for i, text in enumerate(kernel.outs)),
-        f"        spread({verdicts}, verdicts, (np.int64(rows[j]) * words + w) << 6)",
+        f"        store_verdicts({verdicts}, verdicts, (np.int64(rows[j]) * words + w) << 6)",
     ]
 
 

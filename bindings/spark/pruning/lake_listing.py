@@ -39,8 +39,8 @@ class LakeListing:
         table: The version that the scan reads.
         paths: The files.
         sizes: Their sizes in bytes, int64, shape (n,).
-        row: The position of each file in the table, int64, shape (n,); -1 is unknown, and such a
-            file stays.
+        row: The position of each file among the table's files, int64, shape (n,). It is -1 for a
+            file that the table does not list in the same state; such a file is always read.
         partitioned: The partition columns.
     """
 
@@ -57,7 +57,7 @@ class LakeListing:
         return len(self.paths)
 
     def partition_mask(self, predicate: PruningPredicate) -> Mask:
-        """Return True for each file: the conditions on partitions have been applied."""
+        """Return True for each file: Spark has applied the conditions on partitions."""
         return np.ones(len(self), np.bool_)
 
     def filtered_partitions(self, filters: DynamicFilters) -> Mask:
@@ -148,7 +148,8 @@ class LakeListing:
 def delta_listing(text: str, partitioned: pa.Schema) -> LakeListing:
     """Return the files of a scan of a Delta table.
 
-    A file is judged only if the log's entry has the same path, size, time and deletion vector.
+    A file is judged by the log's statistics only if the log's entry for its path has the size, the
+    time and the deletion vector that Spark's scan has. Any other file is read.
 
     Args:
         text: As `DeltaFiles.java` writes it.
@@ -230,7 +231,13 @@ def _found(names: pa.Array, among: pa.Array | pa.ChunkedArray) -> Ints:
 
 
 def _where_equal(row: Ints, own: Ints, listed: pa.ChunkedArray | Ints) -> Ints:
-    """Return the positions at which a listed number is that of the scan; -1 elsewhere."""
+    """Return the positions of files whose number in the table is that in the scan; -1 elsewhere.
+
+    Args:
+        row: The position of each file of the scan in the table; -1 is unknown.
+        own: The number that the scan has for each of its files, such as its size.
+        listed: The number that the table has for each of its files.
+    """
     if isinstance(listed, pa.ChunkedArray):
         listed = np.asarray(listed.fill_null(UNKNOWN), np.int64)
     same = np.zeros(len(row), np.bool_)

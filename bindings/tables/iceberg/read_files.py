@@ -59,6 +59,10 @@ if TYPE_CHECKING:
     from skipstone.bindings.tables.iceberg.files import IcebergFiles
 
 
+class NotReadByPages(ValueError):
+    """A file has to be read by row groups."""
+
+
 @dataclass(frozen=True, slots=True)
 class FileTask:
     """A data file to read.
@@ -179,11 +183,12 @@ class FileReader(Reader):
         """Open a file and read its footer.
 
         Raises:
-            ValueError: the file is read by row groups: rows are deleted by values, or its columns
-                have neither ids nor a name mapping.
+            NotReadByPages: `read` has to read it: rows are deleted by values, or the file is not
+                Parquet or not open to Arrow.
+            ValueError: the file's columns have neither ids nor a name mapping.
         """
         if task.kind.upper() != "PARQUET" or any(d.equality for d in task.deletes):
-            raise ValueError("read by row groups")
+            raise NotReadByPages
         from skipstone.bindings.tables.iceberg.file_io import LocalInput  # needs pyiceberg
 
         found = self.storage.new_input(task.path)
@@ -191,7 +196,7 @@ class FileReader(Reader):
         source = found.open()
         if not isinstance(source, pa.NativeFile):
             source.close()
-            raise ValueError("read by row groups")
+            raise NotReadByPages
         ranges = Ranges(source, _is_local(task.path), identity)
         parsed = footer_of(ranges, heads)
         deleted = self._deleted_by_position(task, vectors) if task.deletes else None

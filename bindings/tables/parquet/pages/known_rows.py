@@ -20,9 +20,10 @@ from skipstone.ir.node import MAX_HASHED, Node, Op, columns_of
 from skipstone.kernels.run.recent import Recent
 
 Mask = npt.NDArray[np.bool_]
-# The bytes of an entry besides its rows, of a node of its condition, of a value in a list, and of
-# all entries.
-ENTRY_BYTES, NODE_BYTES, VALUE_BYTES, MAX_KEPT = 1 << 9, 1 << 8, 1 << 6, 1 << 25
+# Memory is counted by estimates. An entry takes ENTRY_BYTES and its rows; its condition takes
+# NODE_BYTES for each node, and VALUE_BYTES for each value of a list.
+ENTRY_BYTES, NODE_BYTES, VALUE_BYTES = 1 << 9, 1 << 8, 1 << 6
+MAX_KEPT: Final = 1 << 25  # bytes of all entries together
 # Rows are kept by their numbers if at most one in so many matches, else as bits.
 SPARSE: Final = 32
 
@@ -74,8 +75,9 @@ class _Key(NamedTuple):
         file: The file.
         group: The number of the row group.
         node: The bound condition.
-        columns: What each column that it tests is to the row group: its name, and its position in
-            the file or its constant value.
+        columns: For each column that the condition tests its name, and where its values come from:
+            the column's position in the file, or the value that all rows share if the file lacks
+            the column, such as a partition value.
     """
 
     file: FileIdentity
@@ -120,7 +122,8 @@ class KnownRows:
         leaves: Table column -> its type in the files; columns that the files lack are not there.
 
     Attributes:
-        matches: `id` of a row group -> its rows that match; deleted ones may be among them.
+        matches: Row group -> its rows that match, which may include deleted ones. The key is the
+            `id()` of the `RowGroup` object.
         unknown: The row groups whose rows are not known yet.
     """
 
