@@ -55,7 +55,7 @@ class Config:
             Default: `skipstone` in the user's cache directory.
         statistics_cache_dir: The folder that keeps the statistics of tables whose logs were read,
             for other processes; None keeps nothing. Variable: SKIPSTONE_STATISTICS_CACHE_DIR.
-            `skipstone.cache_dir` is the same setting.
+            `skipstone.cache_dir` is an older name of it.
         compile: Whether kernels are compiled in the background. Variable: SKIPSTONE_COMPILE.
         keep_footers: Whether a scan of local Parquet files reuses the footers that an earlier
             scan of the process has read, if no file has changed since. Variable:

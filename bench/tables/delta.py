@@ -38,7 +38,7 @@ import skipstone as ss
 ss.scan_delta, ss.PruningPredicate
 import skipstone.bindings.tables.delta.disk, skipstone.bindings.predicates.sql, sqlglot
 path, folder, first, second = sys.argv[1:]
-ss.cache_dir = folder or None
+ss.config.statistics_cache_dir = folder or None
 def used():  # private memory, without mapped files
     if sys.platform != "linux":
         return 0

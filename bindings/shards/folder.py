@@ -120,8 +120,8 @@ class ShardFolder:
     def mapped(self, name: str, key: str) -> str:
         """Return the path at which a file can be mapped; download a remote file once.
 
-        Copies stay in `skipstone.cache_dir`, or else in the user's cache directory. Both may be
-        emptied at any time.
+        Copies stay in `config.statistics_cache_dir`, or else in the user's cache directory. Both
+        may be emptied at any time.
 
         Args:
             name: The file.

@@ -59,7 +59,7 @@ class Shards(ShardFiles):
 
         Args:
             where: A path or URI. Each machine that needs remote files downloads them once, into
-                `skipstone.cache_dir` or else the user's cache directory.
+                `config.statistics_cache_dir` or else the user's cache directory.
             filesystem: Any pyarrow file system, for settings that a URI cannot express.
 
         Raises:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 folder_option = click.option(
     "--statistics-dir",
-    help="The folder of kept statistics, as ss.cache_dir names it; by default "
+    help="The folder of kept statistics, as ss.config.statistics_cache_dir names it; by default "
     "SKIPSTONE_STATISTICS_CACHE_DIR.",
     metavar="FOLDER",
 )

@@ -128,8 +128,8 @@ class Table(ABC):
         Raises:
             PredicateError: the condition is malformed or names an unknown column.
             SourceError: a folder cannot be listed, or a footer or manifest cannot be read.
-            StatisticsError: the table's file in `skipstone.cache_dir` is damaged. It is removed, so
-                the next scan reads the log.
+            StatisticsError: the table's file in `config.statistics_cache_dir` is damaged. It is
+                removed, so the next scan reads the log.
 
         Source: Delta Lake, `filesForScan`.
 

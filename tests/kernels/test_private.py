@@ -96,7 +96,7 @@ def test_tables_are_not_kept_below_a_folder_of_others(tmp_path, monkeypatch):
     (tmp_path / "a").chmod(0o777)
     tables.forget()
     monkeypatch.setattr(disk, "_open", lambda *_: pytest.fail("it was read"))
-    with pytest.warns(RuntimeWarning, match=r"keeps nothing in skipstone\.cache_dir"):
+    with pytest.warns(RuntimeWarning, match=r"keeps nothing in config\.statistics_cache_dir"):
         assert ss.scan_delta(folder).num_files == 2
     tables.forget()
     with warnings.catch_warnings():

@@ -39,7 +39,7 @@ def cache_folder(*names: str) -> str | None:
         _warned.add(reason)
         logs.fallback(f"skipstone keeps no statistics in {folder}: {reason}")
         warnings.warn(
-            f"skipstone keeps nothing in skipstone.cache_dir = {folder!r}: {reason}. "
+            f"skipstone keeps nothing in config.statistics_cache_dir = {folder!r}: {reason}. "
             "Choose a folder of your own, below folders that only you or root can change.",
             RuntimeWarning,
             stacklevel=2,
