@@ -77,7 +77,8 @@ def highlights(results: Mapping[str, Any]) -> str:
     checked = [q for found in results.values() for q in found["requirements"]]
     met = sum(q["met"] for q in checked)
     told = (
-        f"{met} of {len(checked)} requirements of the benchmarks are met; "
+        "A requirement is a bound that the benchmarks set for a figure, such as at most half of "
+        f"another engine's time. {met} of {len(checked)} are met; "
         "[docs/figures.md](docs/figures.md) lists all figures, those that miss included."
     )
     in_spark = "All queries of TPC-H and TPC-DS in Spark, with `sks.enable(spark)`:"
