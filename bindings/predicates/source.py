@@ -107,7 +107,9 @@ def _way_out(given: object) -> str:
             return "; for all rows, give None"
     if package in DATA:
         return "; a mask of rows is computed from data: write the condition itself"
-    return "; write it as SQL text" if package in ("polars", "duckdb", "sqlalchemy") else ""
+    if package == "polars":
+        return "; write it as SQL text, or skipstone.polars.scan(...).filter(expression)"
+    return "; write it as SQL text" if package in ("duckdb", "sqlalchemy") else ""
 
 
 def is_column(value: object) -> bool:

@@ -96,7 +96,11 @@ MISTAKES = [
     (lambda: of(True), ss.PredicateError, "for all rows, give None"),
     (lambda: of(np.array([True])), ss.PredicateError, "from ndarray; .*a mask of rows"),
     (lambda: of(pd.Series([1])), ss.PredicateError, "from Series; .*write the condition itself"),
-    (lambda: of(pl.col("x") > 3), ss.PredicateError, "write it as SQL text$"),
+    (
+        lambda: of(pl.col("x") > 3),
+        ss.PredicateError,
+        r"or skipstone\.polars\.scan\(",
+    ),
     (lambda: of("s = abc"), ss.UnknownColumn, "Write text in single quotes: 'abc'"),
     (lambda: of("s IN (abc, 'b')"), ss.UnknownColumn, "Write text in single quotes: 'abc'"),
     (lambda: of("x == None"), ss.UnknownColumn, "Did you mean NULL. Write column IS NULL"),
