@@ -79,12 +79,22 @@ def _raise_if_unjudged(predicate: Node, truth: Truth) -> None:
 
 def unjudged(predicate: Node, rows: int) -> UnsupportedForm:
     """Return the error for a number of rows for which Spark may raise an error."""
+    called = {
+        n.value[0] for n in predicate.walk() if n.op is Op.CALL and isinstance(n.value, tuple)
+    }
+    if "pow" in called:
+        why = (
+            "pow is certain here only for whole numbers, because the last digit of Java's other "
+            "powers is not; or Spark raises an error for another part. Write x * x for pow(x, 2)"
+        )
+    else:
+        why = (
+            "Spark raises an error for them in ANSI mode (overflow, division by zero, a failed "
+            "cast), or its result is not known here (text that is not UTF-8, the clock of a time "
+            "before 1970 or after 2200). Guard the expression (TRY_CAST, nullif)"
+        )
     return UnsupportedForm(
-        f"cannot filter {rows} rows by {show(predicate):.300}: "
-        "Spark raises an error for them in ANSI mode (overflow, division by zero, "
-        "a failed cast), or its result is not known here (text that is not UTF-8, the clock of a "
-        "time before 1970 or after 2200). "
-        f"Guard the expression (TRY_CAST, nullif). {FILTER_ELSEWHERE}."
+        f"cannot filter {rows} rows by {show(predicate):.300}: {why}. {FILTER_ELSEWHERE}."
     )
 
 

@@ -1,4 +1,4 @@
-"""Save Delta tables on disk for other processes, in the folder that `skipstone.cache_dir` names.
+"""Save Delta tables on disk for other processes, in the folder `config.statistics_cache_dir`.
 
 A version is one file, which is renamed into its place when it is complete. It holds the log's
 entries for each file as Arrow tables, and the statistics as kernels read them. It is memory-mapped,
@@ -171,7 +171,7 @@ def _open(path: str, request: SnapshotRequest, location: LogLocation) -> DeltaTa
 
 
 def _folder(request: SnapshotRequest) -> str | None:
-    """Return the folder for the versions of a table; None if `cache_dir` is not set."""
+    """Return the folder for the versions of a table; None if `statistics_cache_dir` is not set."""
     key = repr((request.uri, sorted(request.options)))
     return cache_folder("delta", hashlib.sha256(key.encode()).hexdigest()[:32])
 

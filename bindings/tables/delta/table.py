@@ -144,7 +144,7 @@ def scan_delta(
 
     Returns:
         The table. Only its log has been read; if this process, or one with the same
-        `skipstone.cache_dir`, has read the table before, only the newer part of the log.
+        `config.statistics_cache_dir`, has read the table before, only the newer part of the log.
 
     Raises:
         SourceError: there is no such table or version, a part of the log is missing or damaged,

@@ -53,8 +53,8 @@ GROUP: Final = 8  # full blocks that are parsed together, by all threads
 OPEN_BLOCKS: Final = 4  # left open, so that plans of small tables decompress nothing; 2 MB each
 _asked = 0  # bytes that Python has read, or could have
 WAY_OUT: Final = (
-    'leave it out by a glob such as folder/*.parquet, or plan to read it by on_error="keep" '
-    "(--keep-unreadable)"
+    "scan a list of the other files, or plan to read it by scan_parquet(..., "
+    'on_error="keep") (--keep-unreadable)'
 )
 
 # How names of files end that people have beside Parquet.
