@@ -35,6 +35,7 @@ from skipstone.ir.node import (
     Node,
     Op,
     Path,
+    Reason,
     flatten_chain,
     is_parameter,
     literal,
@@ -163,7 +164,8 @@ class _Binder:
     def is_null(self, arg: Node) -> Node:
         if is_condition(arg):
             return Node(Op.IS_NULL, (self.predicate(arg),))
-        return is_null(self.scalar(arg))
+        scalar = self.scalar(arg)
+        return _whole(is_null(scalar), Node(Op.IS_NULL, (arg,)), (scalar,))
 
     def compare(self, op: Op, a: Node, b: Node) -> Node:
         if op is Op.NE:
@@ -235,15 +237,16 @@ class _Binder:
         """Return the condition that a column equals a member of IN that is not a literal."""
         if member.op in TERMS and member.dtype and _same_equality(member.dtype, column.dtype):
             return compare(Op.EQ, column, member, self.session)
-        if member.op is Op.UNKNOWN:
-            return member
-        return unknown(show(member), "a member of IN is not a literal")
+        text, reason = f"{show(column)} = {show(member)}", member.value
+        if isinstance(reason, Reason):
+            return unknown(text, reason.why, reason.hint)
+        return unknown(text, "a member of IN is not a literal")
 
     def like(self, n: Node) -> Node:
         subject, pattern = map(self.scalar, n.args)
         for side in (subject, pattern):
             if side.op is Op.UNKNOWN:
-                return side
+                return _whole(side, n, (subject, pattern))
         if pattern.op is not Op.LITERAL:
             return unknown(show(n), "a pattern of LIKE must be a literal")
         if pattern.value is None or subject.dtype == ty.NULL:
@@ -282,7 +285,8 @@ class _Binder:
             case Op.CAST:
                 assert n.dtype
                 inner = char.as_value(self.scalar(n.args[0]))
-                return cast(inner, n.dtype, self.session, str(n.value or "cast"))
+                how = str(n.value or "cast")
+                return _whole(cast(inner, n.dtype, self.session, how), n, (inner,))
             case Op.CALL if n.value == char.PLAIN:
                 return char.as_value(self.scalar(n.args[0]))
             case Op.CALL if n.args and n.args[-1].op is Op.LAMBDA:
@@ -291,7 +295,7 @@ class _Binder:
                 args = tuple(map(self.scalar, n.args))
                 if n.value == "string":
                     args = tuple(map(char.as_value, args))
-                return build(str(n.value), args, self.session)
+                return _whole(build(str(n.value), args, self.session), n, args)
         self.check_columns(n)
         if n.op is Op.UNKNOWN:
             return Node(n.op, (), n.value)
@@ -361,6 +365,20 @@ class _Binder:
                 if dtype.kind is Kind.OTHER and not dtype.name.startswith("struct"):
                     return dtype
         return None
+
+
+def _whole(bound: Node, n: Node, args: tuple[Node, ...]) -> Node:
+    """Let UNKNOWN stand for a whole form, not for the argument that is not understood.
+
+    Args:
+        bound: What became of the form.
+        n: The form: a call, a cast or a test.
+        args: Its arguments, bound.
+    """
+    reason = bound.value
+    if not isinstance(reason, Reason) or all(a.op is not Op.UNKNOWN for a in args):
+        return bound
+    return unknown(show(Node(n.op, args, n.value, n.dtype)), reason.why, reason.hint)
 
 
 def _same_equality(a: DType, b: DType | None) -> bool:

@@ -346,3 +346,21 @@ def test_breadth():
     assert ss.PruningPredicate(
         " OR ".join(f"c{i} BETWEEN {i + 1} AND {i + 2}" for i in range(1000)), schema
     ).prune(stats, "numpy").tolist() == [False, True]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "i > (rand() * 10)",
+        "upper(soundex(s)) = 'B'",
+        "i = 2 OR i = (ln(i) + 1)",
+        "CASE WHEN ln(i) > 1 THEN i ELSE 3 END = 3",
+        "NOT upper(soundex(s)) LIKE 'a%'",
+        "soundex(s) IS NULL",
+        "(CAST(soundex(s) AS INT) + 1) > i",
+    ],
+)
+def test_what_is_not_understood_is_shown_whole(text):
+    """So that two conditions that differ around such a part are not equal."""
+    schema = pa.schema([("i", pa.int64()), ("s", pa.string())])
+    assert ss.PruningPredicate(text, schema).expr == text
