@@ -7,9 +7,11 @@ import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
+import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeSet;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.InputFileName;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.Join;
@@ -73,10 +75,13 @@ public class Scans {
     if (plan.children().isEmpty()) leaf(plan);
     joined |= plan instanceof Join;
     List inner = new ArrayList();
-    // Rows pass a projection one by one, so conditions above it hold for the rows below.
-    if (plan instanceof Project) inner = passed((Project) plan, above);
+    // Rows pass a projection one by one, so conditions above it hold for the rows below. What
+    // rand() and monotonically_increasing_id() return for a row depends on all rows below; Spark
+    // moves no condition below them either.
+    boolean steady = isSteady(plan);
+    if (plan instanceof Project && steady) inner = passed((Project) plan, above);
     if (plan instanceof Filter) {
-      inner = new ArrayList(above);
+      if (steady) inner = new ArrayList(above);
       inner.add(((Filter) plan).condition());
     }
     AttributeSet below = plan instanceof Project ? plan.references()
@@ -85,6 +90,16 @@ public class Scans {
     while (children.hasNext()) walk((LogicalPlan) children.next(), inner, below);
     scala.collection.Iterator subqueries = plan.subqueries().iterator();
     while (subqueries.hasNext()) walk((LogicalPlan) subqueries.next(), new ArrayList(), null);
+  }
+
+  // Return true if what a plan's expressions return for a row does not depend on other rows.
+  private static boolean isSteady(LogicalPlan plan) {
+    for (scala.collection.Iterator i = plan.expressions().iterator(); i.hasNext(); ) {
+      Expression e = (Expression) i.next();
+      if (e instanceof Alias) e = ((Alias) e).child();
+      if (!e.deterministic() && !(e instanceof InputFileName)) return false;
+    }
+    return true;
   }
 
   private void leaf(LogicalPlan plan) {

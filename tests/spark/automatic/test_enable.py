@@ -68,6 +68,14 @@ QUERIES = [
     ("SELECT k, row_number() OVER (ORDER BY k) FROM t WHERE k < 10", [1]),
     ("SELECT * FROM t TABLESAMPLE (100 PERCENT) WHERE k < 10", [12]),
     ("SELECT * FROM t WHERE k < 12 ORDER BY k LIMIT 3", [2]),
+    ("SELECT k, r FROM (SELECT k, rand(4) r FROM t) WHERE k > 60", [12]),
+    ("SELECT k FROM (SELECT k FROM t WHERE rand(42) < 0.5) WHERE k > 60", [12]),
+    (
+        "WITH n AS (SELECT k, monotonically_increasing_id() i FROM t) "
+        "SELECT a.k, b.k FROM n a JOIN n b USING (i) WHERE a.k = 77",
+        [12],
+    ),
+    ("SELECT * FROM (SELECT k, input_file_name() f FROM t) WHERE k > 110", [1]),
 ]
 
 
