@@ -110,6 +110,7 @@ def _why_not(file: DatasetFile, schema: pa.Schema) -> str:
     if file.metadata is None:
         return ""
     own, key_values = schema_of(file.metadata), file.metadata.metadata or {}
+    arrow = file.metadata.schema.to_arrow_schema()
     int96 = _int96_columns(file.metadata)
     in_any_case: dict[str, list[str]] = {}
     for name in own.names:
@@ -131,6 +132,8 @@ def _why_not(file: DatasetFile, schema: pa.Schema) -> str:
             return f"the column {f.name} of type {mine.type} is {f.type} in the table"
         if f.name in int96:
             return f"the column {f.name} of type INT96 holds timestamps of Spark"
+        if _has_times(f.type) and mine.type != (stored := arrow.field(f.name).type):
+            return f"the column {f.name} of type {stored} is {f.type} in Spark's schema"
         if _may_be_misread(f.type):
             # pyarrow 26 reads no row where a list's pages hold one value each, and it does not join
             # dictionaries of several row groups within structs (bindings/tables/read.py).

@@ -74,6 +74,59 @@ def _parse(text: bytes) -> SparkFields | None:
         return _Unreadable()
 
 
+def with_spark_times(schema: pa.Schema, arrow: pa.Schema) -> pa.Schema:
+    """Return a file's schema with the kinds of time that Spark's own schema declares.
+
+    Spark reads a TIMESTAMP without a zone as instants in UTC if its schema says so, and an INT96 as
+    a TIMESTAMP_NTZ. pyarrow writes such files: it keeps Spark's schema of the file that it read,
+    and reads INT96 as times without a zone. The numbers stay the same.
+
+    Args:
+        schema: The schema, in which INT96 is TIMESTAMP.
+        arrow: The same as Arrow reads it, in which INT96 has no zone.
+    """
+    kinds = _declared_times((schema.metadata or {}).get(SCHEMA, b""))
+    if not kinds:
+        return schema
+    fields = [_with_time(f, a.type, kinds.get(f.name)) for f, a in zip(schema, arrow, strict=True)]
+    return pa.schema(fields, schema.metadata)
+
+
+@lru_cache(64)
+def _declared_times(text: bytes) -> Mapping[str, Any]:
+    """Return the declared types of columns by name; none if no time is among them."""
+    if b'"timestamp' not in text:
+        return {}
+    try:
+        return {str(f["name"]): f["type"] for f in json.loads(text)["fields"]}
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return {}  # `with_spark_types` notes that it cannot be read
+
+
+def _with_time(field: pa.Field, arrow: pa.DataType, kind: Any) -> pa.Field:
+    t = field.type
+    if pa.types.is_timestamp(t):
+        if kind == "timestamp" and t.tz is None and t.unit != "ns":  # Spark reads no nanoseconds
+            return field.with_type(pa.timestamp(t.unit, "UTC"))
+        if kind == "timestamp_ntz" and t.tz is not None and arrow.tz is None:
+            return field.with_type(pa.timestamp(t.unit))
+        return field
+    if not isinstance(kind, Mapping):
+        return field
+    if pa.types.is_struct(t):
+        below = {str(f["name"]): f["type"] for f in kind.get("fields", ())}
+        inner = [_with_time(f, a.type, below.get(f.name)) for f, a in zip(t, arrow, strict=True)]
+        return field.with_type(pa.struct(inner))
+    if pa.types.is_list(t):
+        item = _with_time(t.value_field, arrow.value_type, kind.get("elementType"))
+        return field.with_type(pa.list_(item))
+    if pa.types.is_map(t):
+        key = _with_time(t.key_field, arrow.key_type, kind.get("keyType"))
+        item = _with_time(t.item_field, arrow.item_type, kind.get("valueType"))
+        return field.with_type(pa.map_(key, item, t.keys_sorted))
+    return field
+
+
 class _Unreadable(dict[str, "Mapping[str, Any] | None"]):
     """The columns of a schema that cannot be read: it has every name, and None for each."""
 

@@ -14,6 +14,7 @@ from skipstone.bindings.tables.parquet.calendar import is_julian
 from skipstone.bindings.tables.parquet.declared_types import (
     noted_paths,
     with_lost_type,
+    with_spark_times,
     with_spark_types,
 )
 from skipstone.bindings.tables.parquet.file_schemas import ENUM, FileSchema, width_of
@@ -225,11 +226,16 @@ def parse_footer(footer: bytes) -> pq.FileMetaData:
 def schema_of(metadata: pq.FileMetaData) -> pa.Schema:
     """Return the columns of a file, with notes on those that mean more in Spark.
 
-    Columns of type INT96 become TIMESTAMP in microseconds, as in Spark. As nanoseconds, the year
+    Columns of type INT96 become TIMESTAMP in microseconds, as in Spark, or the kind of time that
+    Spark's own schema declares. As nanoseconds, the year
     3000 would overflow to 1830. Arrow reads ENUM as BINARY and Spark as STRING; such columns stay
     BINARY here, and `plain_schema` makes them STRING.
     """
-    schema = with_spark_types(metadata.schema.to_arrow_schema())
+    arrow = metadata.schema.to_arrow_schema()
+    return with_spark_times(_typed(with_spark_types(arrow), metadata), arrow)
+
+
+def _typed(schema: pa.Schema, metadata: pq.FileMetaData) -> pa.Schema:
     if not any(_may_differ(f.type) for f in schema):
         return schema
     columns = map(metadata.schema.column, range(metadata.num_columns))

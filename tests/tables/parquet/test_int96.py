@@ -10,6 +10,7 @@ import pytest
 
 import skipstone as ss
 from skipstone.bindings.tables.parquet.pages import whole_columns
+from tests.support.spark.automatic import settings
 
 SECOND = 10**6
 DAY = 86_400 * SECOND
@@ -109,3 +110,43 @@ def test_times_that_arrow_misreads(tmp_path):
     path.write_bytes(data.replace(second, struct.pack("<qi", 0, -30_000_000)))
     with pytest.raises(ss.SourceError, match="INT96 column 't' holds timestamps after the year"):
         ss.scan_parquet(path).plan().to_arrow()
+
+
+@pytest.mark.parametrize("int96", [True, False], ids=["int96", "int64"])
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
+def test_files_that_pyarrow_rewrote_as_spark_reads_them(spark, tmp_path, zone, int96):
+    """pyarrow keeps Spark's schema of a file, and reads its INT96 as times without a zone."""
+    made, again = tmp_path / "made", tmp_path / "again"
+    again.mkdir()
+    with settings(spark, {"spark.sql.session.timeZone": zone}):
+        for i in range(3):
+            rows = spark.range(24 * i, 24 * i + 24, 1, 1).selectExpr(
+                "id",
+                "TIMESTAMP '2024-06-10 01:30:00' + MAKE_DT_INTERVAL(0, CAST(id AS INT)) AS t",
+                "TIMESTAMP_NTZ '2024-06-10 01:30:00' + MAKE_DT_INTERVAL(0, CAST(id AS INT)) AS n",
+            )
+            nested = rows.selectExpr("*", "NAMED_STRUCT('t', t, 'n', n) AS s", "ARRAY(t) AS l")
+            nested.write.mode("append").parquet(str(made))
+        for i, file in enumerate(sorted(made.glob("*.parquet"))):
+            pq.write_table(
+                pq.read_table(file).drop_columns(["l"] if int96 else []),
+                again / f"{i}.parquet",
+                use_deprecated_int96_timestamps=int96,
+                coerce_timestamps=None if int96 else "us",
+                row_group_size=10,
+            )
+        for where in (
+            "t > TIMESTAMP '2024-06-11 03:00:00'",
+            "n > TIMESTAMP_NTZ '2024-06-11 03:00:00'",
+            "t = n",
+            "hour(t) = 3",
+            "s.t < TIMESTAMP '2024-06-10 07:00:00' AND s.n >= TIMESTAMP_NTZ '2024-06-10 03:30:00'",
+        ):
+            wanted = sorted(r.id for r in spark.read.parquet(str(again)).where(where).collect())
+            plan = ss.scan(again).plan(where, timezone=zone, columns=["id", "t", "n"])
+            assert sorted(plan.to_arrow()["id"].to_pylist()) == wanted, where
+        types = plan.to_arrow().schema.types[1:]
+        assert [t.tz for t in types] == ["UTC", None]
+        if not int96:
+            with pytest.raises(ss.UnsupportedForm, match="in Spark's schema"):
+                plan.to_dataset()
