@@ -144,11 +144,12 @@ def _report(
     total, n = plan.sizes.total, len(plan.verdicts)
     format = _format(table)
     current, shares = _current(table, workload, total.bytes, n)
+    files = table.all_files
 
     def statements(layout: Layout) -> tuple[Statement, ...]:
         per_group = max(1, round((total.rows or n) / max(n, 1)))
         return statements_for(
-            layout, format, path=table.path, name=name, files=table.all_files,
+            layout, format, path=table.path, name=name, files=files,
             rows_per_group=per_group,
             file_bytes=max(1, min(target, (total.bytes or target) // max(table.num_files, 1))),
             kinds={path: leaf.dtype.kind for path, leaf in leaves_of(table.schema).items()},

@@ -143,6 +143,10 @@ class PlannedTable(Protocol):
         """Return path -> row group indices of some containers; an empty list means a whole file."""
         ...
 
+    def full_path(self, path: str) -> str:
+        """Return a file's path as plans name it, of the path that the format has of it."""
+        ...
+
     def tasks(self, plan: Plan, *, lenient: bool = False, reader: ReaderName = "auto") -> Tasks:
         """Return how to read the matching rows, in table order.
 
@@ -220,6 +224,10 @@ class CompleteTable:
 
     def check_unchanged(self, containers: Positions) -> None:
         """Do nothing: no file is ever replaced in place."""
+
+    def full_path(self, path: str) -> str:
+        """Return the path itself: the format has no other form of it."""
+        return path
 
     def total(self: PlannedTable, planned: Mask) -> DataSize:
         """Return how much data the planned containers hold: these are all."""

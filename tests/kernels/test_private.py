@@ -111,12 +111,13 @@ def test_a_commit_that_was_rewritten_with_its_size_and_time(tmp_path, monkeypatc
     last = folder / "_delta_log" / f"{2:020}.json"
     os.utime(last, (1e9, 1e9))
     whole = last.read_text()
-    (path,) = ss.scan_delta(folder).plan("x >= 10").files
+    (full,) = ss.scan_delta(folder).plan("x >= 10").files
+    path = os.path.basename(full)
     last.write_text(whole.replace(path, "q" * len(path)))
     os.utime(last, (1e9, 1e9))
     if on_disk:
         tables.forget()
-    assert "q" * len(path) in ss.scan_delta(folder).all_files
+    assert f"{folder}/{'q' * len(path)}" in ss.scan_delta(folder).all_files
 
 
 def test_a_remote_commit_is_identified_by_time_and_size(tmp_path):

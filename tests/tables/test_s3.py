@@ -102,6 +102,19 @@ def test_scan_finds_the_format(lake, where, kind, rows):
     assert table.plan("x >= 5").to_arrow().num_rows == rows
 
 
+def test_files_of_delta_tables_are_spelled_as_those_of_parquet_tables(lake, address):
+    plain = ss.scan_parquet(f"s3://{lake}/plain").all_files
+    assert plain == (f"{lake}/plain/a b.parquet",)
+    options = {"AWS_ENDPOINT_URL": address, "aws_bucket_key_enabled": "true"}  # for deltalake's own
+    for given in (None, options):
+        table = ss.scan_delta(f"s3://{lake}/delta", storage_options=given)
+        plan = table.plan("x < 10")
+        (path,) = plan.files
+        assert path.startswith(f"{lake}/delta/part-") and path in table.all_files
+        assert pq.read_table(path, filesystem=s3.client(address)).num_rows == 10
+        assert path in plan.explain(container=path)
+
+
 def test_tables_of_one_path_on_two_servers_are_told_apart(lake, address, monkeypatch):
     """Or of two accounts: what is kept of one is not taken for the other."""
     monkeypatch.delenv("AWS_ENDPOINT_URL")

@@ -96,7 +96,8 @@ def explain_containers(plan: Plan, container: str) -> tuple[ContainerExplanation
 
     Args:
         plan: The plan.
-        container: The file's path, or the end of it, and possibly `:` and a row group.
+        container: The file's path, in full or in the table, or the end of it, and possibly `:` and
+            a row group.
 
     Raises:
         PredicateError: no file of the plan, or several, have that path, or the file has no such
@@ -133,9 +134,11 @@ def _find(plan: Plan, container: str) -> list[tuple[int, str, int | None]]:
     name, _, number = container.rpartition(":")
     whole = container in paths or not number.isdecimal()
     named, group = (container, None) if whole else (name, int(number))
-    fitting = [p for p in paths if p == named] or [
-        p for p in paths if p.endswith("/" + named.lstrip("/"))
-    ]
+    for wanted in (named, plan.table.full_path(named)):
+        if fitting := [p for p in paths if p == wanted]:
+            break
+    else:
+        fitting = [p for p in paths if p.endswith("/" + named.lstrip("/"))]
     if len(fitting) != 1:
         what = "several files of the plan end so" if fitting else "the plan has no such file"
         some = fitting or paths

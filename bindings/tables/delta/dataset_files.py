@@ -30,8 +30,7 @@ def dataset_files(table: DeltaTable, plan: Plan) -> Iterator[DatasetFile]:
     assert isinstance(reader, FileReader)
     wanted = [table.schema.field(c) for c in plan.columns if c in physical]
     for task in tasks.each:
-        path = task.action["path"]
-        fs, path_there = reader._locate(path)
+        fs, path = reader._locate(task.action["path"])
         if task.action["deletionVector"] is not None:
             yield DatasetFile(path, fs, None, problem="rows of the file are deleted")
             return
@@ -51,7 +50,7 @@ def dataset_files(table: DeltaTable, plan: Plan) -> Iterator[DatasetFile]:
                 )
             values[f.name] = value[0]
         try:
-            metadata = pq.read_metadata(path_there, filesystem=fs)
+            metadata = pq.read_metadata(path, filesystem=fs)
         except (OSError, ValueError) as e:
             raise SourceError(f"{path}: reading the footer failed ({describe_error(e)})") from e
-        yield DatasetFile(path_there, fs, metadata, None, values)
+        yield DatasetFile(path, fs, metadata, None, values)

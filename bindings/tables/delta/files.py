@@ -15,6 +15,7 @@ from skipstone.bindings.plans.work import Meter, Work
 from skipstone.bindings.statistics.coerce_inputs import KEYS
 from skipstone.bindings.statistics.statistics import Statistics
 from skipstone.bindings.tables.delta.columns import STATS_COLUMNS, LogColumns
+from skipstone.bindings.tables.delta.full_paths import full_paths
 from skipstone.bindings.tables.delta.generated import statistics_of
 from skipstone.bindings.tables.delta.log import SnapshotRequest
 from skipstone.bindings.tables.delta.snapshot import MAPPING, Snapshot, logical_rows, sum_of
@@ -136,8 +137,29 @@ class DeltaFiles(Table, CompleteTable):
 
     @property
     def all_files(self) -> tuple[str, ...]:
-        """The paths of all files, in table order."""
-        return tuple(self.files.column("path").to_pylist())
+        """The full paths of all files, in table order."""
+        return tuple(self._full(self.files.column("path")).to_pylist())
+
+    def full_path(self, path: str) -> str:
+        """Return a file's path as plans name it.
+
+        Args:
+            path: The path as the log has it: relative to the table, or absolute.
+
+        Example:
+            >>> import deltalake, pyarrow as pa, tempfile, skipstone as ss
+            >>> folder = tempfile.mkdtemp()
+            >>> deltalake.write_deltalake(folder, pa.table({"x": [5, 3, 9]}))
+            >>> table = ss.scan_delta(folder)
+            >>> [table.full_path(table.files["path"][0].as_py())] == list(table.all_files)
+            True
+        """
+        whole: str = self._full(pa.chunked_array([[path]], pa.string()))[0].as_py()
+        return whole
+
+    def _full(self, paths: pa.ChunkedArray) -> pa.ChunkedArray:
+        s = self.snapshot
+        return full_paths(paths, s.fs, s.root, s.uri)
 
     @property
     def statistics(self) -> Statistics:
@@ -253,12 +275,14 @@ class DeltaFiles(Table, CompleteTable):
     def get_specific_files_with_stats(self, paths: Sequence[str]) -> pa.Table:
         """Return the rows of `with_stats` that have one of these paths.
 
+        Args:
+            paths: Paths as `files` has them, or as plans do.
+
         Source: Delta Lake, `getSpecificFilesWithStats`.
         """
-        return pc.filter(
-            self.with_stats,
-            pc.is_in(self.files.column("path"), value_set=python_array(list(paths), pa.string())),
-        )
+        own, wanted = self.files.column("path"), python_array(list(paths), pa.string())
+        named = [pc.is_in(found, value_set=wanted) for found in (own, self._full(own))]
+        return pc.filter(self.with_stats, pc.or_(*named))
 
     @property
     def files_and_num_records(self) -> pa.Table:
@@ -353,5 +377,6 @@ class DeltaFiles(Table, CompleteTable):
         )
 
     def row_groups_of(self, kept: npt.NDArray[np.int64]) -> dict[str, list[int]]:
-        """Return path -> an empty list for the kept files: each is read whole."""
-        return {path: [] for path in pc.take(self.files.column("path"), arrow_of(kept)).to_pylist()}
+        """Return full path -> an empty list for the kept files: each is read whole."""
+        paths = pc.take(self.files.column("path"), arrow_of(kept))
+        return {path: [] for path in self._full(paths).to_pylist()}

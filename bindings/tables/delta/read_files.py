@@ -18,6 +18,7 @@ from skipstone.bindings.location import is_local
 from skipstone.bindings.tables.bitmaps import VectorFiles
 from skipstone.bindings.tables.char_columns import padded
 from skipstone.bindings.tables.delta.fields import TableFields, physical_name
+from skipstone.bindings.tables.delta.full_paths import full_paths
 from skipstone.bindings.tables.delta.replay import absolute
 from skipstone.bindings.tables.delta.vectors import deleted_rows
 from skipstone.bindings.tables.identity import identity_in
@@ -85,6 +86,7 @@ def tasks_of(table: DeltaTable, wanted: RowSelection, plan: Plan) -> Tasks:
         wanted,
         snapshot.fs,
         snapshot.root,
+        snapshot.uri,
         snapshot.fields,
         plan.timezone,
         table.column_mapping_mode == "id",
@@ -99,6 +101,7 @@ class FileReader(Reader):
     Attributes:
         wanted: The columns to return and the rows to select.
         fs, root: The table's file system and folder.
+        uri: The table, as it was named.
         fields: The table's columns.
         timezone: The zone of partition values that name none.
         by_id: True if files identify columns by id.
@@ -107,6 +110,7 @@ class FileReader(Reader):
     wanted: RowSelection
     fs: pafs.FileSystem
     root: str
+    uri: str
     fields: TableFields
     timezone: str
     by_id: bool
@@ -133,7 +137,8 @@ class FileReader(Reader):
         def judge(task: FileTask) -> FilePages:
             with VectorFiles() as vectors:
                 opener = functools.partial(self._open, vectors=vectors)
-                path, schema = task.action["path"], self.fields.schema
+                schema, own = self.fields.schema, pa.chunked_array([[task.action["path"]]])
+                path = full_paths(own, self.fs, self.root, self.uri)[0].as_py()
                 return judge_file(opener, task, path, self.wanted, schema)
 
         return judge_files_in_order(judge, tasks, local=is_local(self.fs))

@@ -4,7 +4,6 @@ import datetime as dt
 import decimal
 import json
 import math
-import os
 from urllib.parse import unquote
 
 import deltalake
@@ -94,9 +93,7 @@ def test_a_plan_reads_the_same_rows_as_a_full_filter(tmp_path, seed):
         .equals(other.cast(everything.select(names).schema).sort_by(key))
     )
     assert table.version == theirs.version()
-    assert sorted(table.all_files) == sorted(
-        f"{os.path.relpath(deltalake_path(u), tmp_path / 't')}" for u in theirs.file_uris()
-    )
+    assert sorted(table.all_files) == sorted(map(deltalake_path, theirs.file_uris()))
     for where in WHERE:
         plan = table.plan(where)
         assert rows_of(plan.to_arrow()) == rows_of(plan.unpruned().to_arrow()), where

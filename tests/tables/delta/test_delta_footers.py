@@ -94,8 +94,8 @@ def test_a_file_that_lacks_a_column_or_cannot_be_read(tmp_path):
     )
     pq.write_table(pa.table({"x": pa.array([1], pa.int32())}), log.folder / "old.parquet")
     table = ss.scan_delta(log.folder)
-    assert table.plan("y = 5").files == ("torn.parquet",)
-    assert table.plan("y IS NULL").files == ("old.parquet",)
+    assert table.plan("y = 5").files == (f"{log.folder}/torn.parquet",)
+    assert table.plan("y IS NULL").files == (f"{log.folder}/old.parquet",)
     (log.folder / "torn.parquet").write_bytes(b"PAR1")
     assert (
         ss.scan_delta(log.folder, version=1).plan("y = 7").files == ()
@@ -103,7 +103,7 @@ def test_a_file_that_lacks_a_column_or_cannot_be_read(tmp_path):
     from skipstone.bindings.tables.delta import cache
 
     cache.forget()
-    assert ss.scan_delta(log.folder).plan("y = 7").files == ("torn.parquet",)
+    assert ss.scan_delta(log.folder).plan("y = 7").files == (f"{log.folder}/torn.parquet",)
 
 
 def test_column_mapping_is_left_alone(tmp_path):
