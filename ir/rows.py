@@ -37,8 +37,8 @@ from skipstone.ir.values import (
 )
 
 FILTER_ELSEWHERE: Final = (
-    "Filter the rows elsewhere: plan.to_spark(spark) does; to_arrow, to_polars and to_duckdb "
-    "return them unfiltered with filter=False"
+    "Filter the rows elsewhere: plan.to_spark(spark) does, if the plan was made with the session's "
+    "time zone; to_arrow, to_polars and to_duckdb return them unfiltered with filter=False"
 )
 
 

@@ -97,6 +97,20 @@ def is_fixed(zone: dt.tzinfo) -> bool:
     return isinstance(zone, dt.timezone)
 
 
+def same_zone(a: str, b: str) -> bool:
+    """Return True if two names certainly mean the same zone, such as "UTC" and "Etc/UTC".
+
+    Regions with other names differ, because the tz databases of two programs may differ about them.
+    """
+    if a == b:
+        return True
+    try:
+        first, second = zone_of(a), zone_of(b)
+    except ValueError:
+        return False
+    return is_fixed(first) and is_fixed(second) and first == second
+
+
 def first_of(zone: dt.tzinfo) -> int:
     """Return the first time for which a region's offset is trusted, microseconds since 1970."""
     return REVISED.get(getattr(zone, "key", ""), FIRST_TRUSTED)

@@ -272,15 +272,17 @@ class Reading(Selection, ABC):
     def to_spark(self, spark: Any, *, how: Literal["auto", "native", "python"] = "auto") -> Any:
         """Return the matching rows as a Spark DataFrame, with the plan's order and limit.
 
-        Spark applies the condition to the rows in any case.
+        Spark applies the condition to the rows in any case. If a part of it depends on the time
+        zone, the plan must be made with the session's.
 
         Args:
             spark: The session, classic or of Spark Connect.
             how: See `skipstone.spark.read`.
 
         Raises:
-            UnsupportedForm: `how` is "native", and Spark would read a file differently; or the
-                condition cannot be expressed in Spark.
+            UnsupportedForm: `how` is "native", and Spark would read a file differently; the
+                condition cannot be expressed in Spark; or it would mean something else under the
+                session's settings.
             SourceError: partition values without a zone were read in another zone than the
                 session's.
             BackendMissing: PySpark or pandas is not installed.
