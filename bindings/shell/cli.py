@@ -6,11 +6,13 @@ Tables are imported by the commands, so that help takes no time.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import time
 import warnings
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final, Literal
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
 
@@ -32,6 +34,12 @@ keep_unreadable_option = click.option(
     is_flag=True,
     help="Keep files whose footers cannot be read, instead of failing.",
 )
+at_option = click.option(
+    "--at",
+    help="The version of a Delta table, a number or a time; or the snapshot of an Iceberg table, "
+    "its id or the name of a branch or tag.",
+    metavar="VERSION",
+)
 catalog_option = click.option(
     "--catalog",
     help="The catalog of an Iceberg table, by its name in pyiceberg's configuration; "
@@ -45,6 +53,35 @@ storage_option_option = click.option(
     "may be repeated.",
     metavar="NAME=VALUE",
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """How the shell's options say that a table is opened.
+
+    Attributes:
+        at: The version; None is the newest.
+        catalog: The name of a catalog.
+        storage_option: Options NAME=VALUE.
+    """
+
+    at: str | None
+    catalog: str | None
+    storage_option: Sequence[str]
+
+
+def opening_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of `Opening` to a command, which gets them as `opening`."""
+
+    @functools.wraps(command)
+    def whole(
+        *, at: str | None, catalog: str | None, storage_option: Sequence[str], **others: Any
+    ) -> None:
+        command(opening=Opening(at, catalog, storage_option), **others)
+
+    return at_option(catalog_option(storage_option_option(whole)))
+
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 limit_option = click.option(
     "--limit", type=click.IntRange(min=0), help="The number of matching rows to plan for."
@@ -100,17 +137,15 @@ def app(context: click.Context) -> None:
 @keep_unreadable_option
 @json_option
 @click.option("--files", is_flag=True, help="List the files and row groups to read.")
-@catalog_option
-@storage_option_option
+@opening_options
 def plan(
     paths: Sequence[str], where: str | None, limit: int | None, order_by: str | None, timezone: str,
-    keep_unreadable: bool, as_json: bool, files: bool, catalog: str | None,
-    storage_option: Sequence[str],
+    keep_unreadable: bool, as_json: bool, files: bool, opening: Opening,
 ) -> None:  # fmt: skip
     """Show which files and row groups must be read for a condition."""
     from skipstone.bindings.shell.show import plan_json, show_plan
 
-    table, scanned = _scan(paths, keep_unreadable, catalog, storage_option, quiet=as_json)
+    table, scanned = _scan(paths, keep_unreadable, opening, quiet=as_json)
     start = time.perf_counter()
     with _no_warnings():
         result = table.plan(where=where, limit=limit, order_by=order_by, timezone=timezone)
@@ -141,17 +176,16 @@ def plan(
 )
 @json_option
 @click.option("--html", "as_html", is_flag=True, help="Print a page of HTML.")
-@catalog_option
-@storage_option_option
+@opening_options
 def explain(
     paths: Sequence[str], where: str, limit: int | None, order_by: str | None, timezone: str,
     keep_unreadable: bool, pages: bool, program: bool, container: str | None, as_json: bool,
-    as_html: bool, catalog: str | None, storage_option: Sequence[str],
+    as_html: bool, opening: Opening,
 ) -> None:  # fmt: skip
     """Explain what must be read for a condition, by phase, why, and what would prune more."""
     if as_json and as_html:
         raise click.BadParameter("expected one of --json and --html")
-    table, _ = _scan(paths, keep_unreadable, catalog, storage_option, quiet=as_json or as_html)
+    table, _ = _scan(paths, keep_unreadable, opening, quiet=as_json or as_html)
     with _no_warnings():
         result = table.plan(where=where, limit=limit, order_by=order_by, timezone=timezone)
     shown_as: Literal["json", "html", "text"] = "json" if as_json else "html" if as_html else "text"
@@ -175,16 +209,15 @@ def explain(
 )  # fmt: skip
 @timezone_option
 @keep_unreadable_option
-@catalog_option
-@storage_option_option
+@opening_options
 def draw_map(
     paths: Sequence[str], column: Sequence[str], where: str | None, output: str | None,
-    timezone: str, keep_unreadable: bool, catalog: str | None, storage_option: Sequence[str],
+    timezone: str, keep_unreadable: bool, opening: Opening,
 ) -> None:  # fmt: skip
     """Draw the ranges of columns in all containers, and which of them a condition prunes."""
     from skipstone.bindings.shell.map import draw
 
-    table, _ = _scan(paths, keep_unreadable, catalog, storage_option)
+    table, _ = _scan(paths, keep_unreadable, opening)
     draw(table, list(column), where, output, timezone)
 
 
@@ -204,18 +237,16 @@ def draw_map(
 @timezone_option
 @keep_unreadable_option
 @json_option
-@catalog_option
-@storage_option_option
+@opening_options
 def advise(
     paths: Sequence[str], queries: str | None, sample: bool, sample_rows: int, name: str | None,
-    html: str | None, timezone: str, keep_unreadable: bool, as_json: bool, catalog: str | None,
-    storage_option: Sequence[str],
+    html: str | None, timezone: str, keep_unreadable: bool, as_json: bool, opening: Opening,
 ) -> None:  # fmt: skip
     """Recommend columns to cluster a table by, and predict what its queries would read."""
     from skipstone.bindings.layout.advise import ROWS
     from skipstone.bindings.shell.advise import print_advice
 
-    table, _ = _scan(paths, keep_unreadable, catalog, storage_option, quiet=as_json)
+    table, _ = _scan(paths, keep_unreadable, opening, quiet=as_json)
     rows = sample_rows or (ROWS if sample else 0)
     print_advice(
         table, queries, sample=rows, name=name, timezone=timezone, as_json=as_json, html=html
@@ -226,16 +257,12 @@ def advise(
 @paths_argument
 @keep_unreadable_option
 @json_option
-@catalog_option
-@storage_option_option
-def stats(
-    paths: Sequence[str], keep_unreadable: bool, as_json: bool, catalog: str | None,
-    storage_option: Sequence[str],
-) -> None:  # fmt: skip
+@opening_options
+def stats(paths: Sequence[str], keep_unreadable: bool, as_json: bool, opening: Opening) -> None:
     """Show which statistics exist for each column, and how many files have page indexes."""
     from skipstone.bindings.shell.show import show_stats
 
-    table, _ = _scan(paths, keep_unreadable, catalog, storage_option, quiet=as_json)
+    table, _ = _scan(paths, keep_unreadable, opening, quiet=as_json)
     show_stats(table, as_json)
 
 
@@ -251,17 +278,16 @@ def stats(
 )  # fmt: skip
 @timezone_option
 @json_option
-@catalog_option
-@storage_option_option
+@opening_options
 def check(
     paths: Sequence[str], column: Sequence[str], sample: int | None, timezone: str, as_json: bool,
-    catalog: str | None, storage_option: Sequence[str],
+    opening: Opening,
 ) -> None:  # fmt: skip
     """Read rows, compare them with their statistics, and report those that are wrong.
 
     The exit code is 1 if one is.
     """
-    table, _ = _scan(paths, False, catalog, storage_option, quiet=as_json)
+    table, _ = _scan(paths, False, opening, quiet=as_json)
     found = table.check(list(column) or None, sample=sample, timezone=timezone)
     print(found.to_json() if as_json else found)
     if not found.ok:
@@ -295,11 +321,7 @@ def _no_warnings() -> Iterator[None]:
 
 
 def _scan(
-    paths: Sequence[str],
-    keep_unreadable: bool,
-    catalog: str | None,
-    storage_option: Sequence[str],
-    quiet: bool = False,
+    paths: Sequence[str], keep_unreadable: bool, opening: Opening, quiet: bool = False
 ) -> tuple[SomeTable, float]:
     """Scan a table and return it with the seconds that it took.
 
@@ -307,9 +329,9 @@ def _scan(
     """
     from skipstone.bindings.progress import overriding
 
-    start, options = time.perf_counter(), _options(storage_option)
+    start = time.perf_counter()
     with overriding(False if quiet else None):
-        table = _scan_now(paths, keep_unreadable, catalog, options)
+        table = _scan_now(paths, keep_unreadable, opening)
     return table, time.perf_counter() - start
 
 
@@ -324,9 +346,7 @@ def _options(given: Sequence[str]) -> dict[str, str]:
     return {name: value for name, _, value in (option.partition("=") for option in given)}
 
 
-def _scan_now(
-    paths: Sequence[str], keep_unreadable: bool, catalog: str | None, options: dict[str, str]
-) -> SomeTable:
+def _scan_now(paths: Sequence[str], keep_unreadable: bool, opening: Opening) -> SomeTable:
     from skipstone.bindings.tables.scan import find_table, open_table
 
     for path in paths[1:]:
@@ -334,6 +354,7 @@ def _scan_now(
             raise click.BadParameter(
                 f"{path!r} is not a path; give a condition by --where, in quotes"
             )
+    catalog, options = opening.catalog, _options(opening.storage_option)
     if catalog is not None and len(paths) > 1:
         raise click.BadParameter("expected the name of one table with --catalog")
     source = paths[0] if len(paths) == 1 else list(paths)
@@ -342,6 +363,7 @@ def _scan_now(
         found.source,
         # The commands show totals of all files, so folders of partitions are listed whole.
         "parquet" if found.format == "hive" else found.format,
+        version=opening.at,
         catalog=catalog,
         storage_options=found.storage_options,
         partition_schema=found.partition_schema,

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, Never, TypeAlias, cast
 
-from skipstone.bindings.location import ListedFolder, chosen_filesystem, is_unity
+from skipstone.bindings.location import (
+    FileSystemLike,
+    ListedFolder,
+    chosen_filesystem,
+    is_unity,
+    shown,
+)
 from skipstone.bindings.progress import overriding
-from skipstone.bindings.tables.detect import check_format, find_format
+from skipstone.bindings.tables.detect import check_format, find_format, format_of
 from skipstone.bindings.tables.table import Table
 from skipstone.ir.errors import SourceError
 from skipstone.kernels.settings import ProgressSetting
@@ -29,9 +36,14 @@ def scan(
     source: Any,
     *,
     format: str | None = None,
+    version: int | str | datetime.datetime | None = None,
     catalog: Any = None,
     storage_options: Mapping[str, str] | None = None,
+    filesystem: FileSystemLike | None = None,
+    partition_schema: Mapping[str, pa.DataType] | pa.Schema | None = None,
+    on_error: Literal["raise", "keep"] = "raise",
     progress: ProgressSetting = None,
+    **others: Never,
 ) -> ParquetTable | HiveTable | DeltaTable | IcebergTable:
     """Open a table of any format.
 
@@ -42,19 +54,25 @@ def scan(
         format: "parquet", "hive", "delta" or "iceberg". None detects it: a folder `_delta_log`
             means Delta, `metadata/*.metadata.json` means Iceberg, folders `key=value` mean Hive,
             everything else is Parquet. A catalog knows the format.
+        version: The version of a Delta table: its number, or a time, which means the last version
+            at or before it. The snapshot of an Iceberg table: its id, or the name of a branch or
+            tag. None is the newest.
         catalog: As for `scan_iceberg`; `source` is then the table's name in it. Hive's metastore
             and AWS Glue also have Delta and Parquet tables.
         storage_options: As for `scan_parquet`. For Unity Catalog also its `databricks_host` and
             `databricks_token`, which environment variables of these names in capitals give, too.
+        filesystem, partition_schema, on_error: Of Parquet and Hive tables, as for `scan_parquet`.
         progress: As `skipstone.config.progress`, for this call.
+        others: No further options: an error names the function that has them.
 
     Returns:
         The table that `scan_parquet`, `scan_hive`, `scan_delta` or `scan_iceberg` returns. These
         functions have more options. An open table is returned as it is.
 
     Raises:
-        SourceError: nothing exists at `source`, it cannot be read, or `format` or a storage
-            option is unknown.
+        SourceError: nothing exists at `source`, it cannot be read, there is no such version, the
+            format lacks an option, or `format` or a storage option is unknown.
+        TypeError: only another function has an option.
 
     Example:
         >>> import pyarrow as pa, pyarrow.parquet as pq, tempfile, os
@@ -64,18 +82,62 @@ def scan(
         >>> scan(folder).partition_columns
         ('day',)
     """
+    for keyword in others:
+        raise _unexpected(keyword)
     check_format(format)
+    own = {
+        "filesystem": filesystem is not None,
+        "partition_schema": partition_schema is not None,
+        "on_error": on_error != "raise",
+    }
+    given = [name for name, is_given in own.items() if is_given]
     if isinstance(source, Table):
+        for name in ["version"] * (version is not None) + given:
+            raise SourceError(f"{source!r} is open already; {name}= applies to a location")
         return cast("SomeTable", source)
-    found = find_table(source, format, catalog=catalog, storage_options=storage_options)
+    if filesystem is None or catalog is not None or is_unity(source):
+        found = find_table(source, format, catalog=catalog, storage_options=storage_options)
+    else:
+        filesystem = chosen_filesystem(source, filesystem, storage_options)
+        found = TableLocation(source, format or format_of(source, filesystem), None)
+    if given and found.format not in ("parquet", "hive"):
+        if found.format != "catalog" or given != ["on_error"]:
+            known = "that its catalog describes" if catalog is not None else found.format
+            raise SourceError(
+                f"{given[0]}= applies to Parquet and Hive tables; {shown(source)} is read as "
+                f"{known}"
+            )
     with overriding(progress):
         return open_table(
             found.source,
             found.format,
+            version=version,
             catalog=catalog,
             storage_options=found.storage_options,
-            partition_schema=found.partition_schema,
+            filesystem=filesystem,
+            partition_schema=found.partition_schema or partition_schema,
+            on_error=on_error,
         )
+
+
+def _unexpected(keyword: str) -> TypeError:
+    """Return the error for a keyword that `scan` lacks; it names the functions that have it."""
+    import inspect
+
+    from skipstone.bindings.tables.delta.table import scan_delta
+    from skipstone.bindings.tables.hive.table import scan_hive
+    from skipstone.bindings.tables.iceberg.table import scan_iceberg
+    from skipstone.bindings.tables.parquet.table import scan_parquet
+
+    having = [
+        f.__name__
+        for f in (scan_delta, scan_hive, scan_iceberg, scan_parquet)
+        if keyword in inspect.signature(f).parameters
+    ]
+    if not having:
+        return TypeError(f"scan() got an unexpected keyword argument {keyword!r}")
+    do = "does" if len(having) == 1 else "do"
+    return TypeError(f"scan() takes no {keyword}=; {' and '.join(having)} {do}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,12 +193,13 @@ def open_table(
     source: Any,
     format: str,
     *,
-    version: int | str | None = None,
+    version: int | str | datetime.datetime | None = None,
     catalog: Any = None,
     storage_options: Mapping[str, str] | None = None,
+    filesystem: FileSystemLike | None = None,
     infer_types: bool = True,
     base_path: str | None = None,
-    partition_schema: Mapping[str, pa.DataType] | None = None,
+    partition_schema: Mapping[str, pa.DataType] | pa.Schema | None = None,
     on_error: Literal["raise", "keep"] = "raise",
 ) -> SomeTable:
     """Open a table of a given format. Options that the format lacks are ignored.
@@ -144,15 +207,14 @@ def open_table(
     Args:
         source: As for `scan`.
         format: One of `FORMATS`, or "catalog" for a table of whatever format in a catalog.
-        version: The version of a Delta table, or the id of an Iceberg snapshot; None is the newest.
-        catalog, storage_options: As for `scan`.
+        version, catalog, storage_options, filesystem: As for `scan`.
         infer_types: True to infer the types of Hive's partition columns.
         base_path: The table's folder if `source` lists the folders of its partitions.
         partition_schema: The types of partition columns by name, where they are known.
         on_error: "keep" keeps Parquet files whose footers cannot be read.
 
     Raises:
-        SourceError: as `scan`.
+        SourceError: as `scan`; a version is given, and the format has none.
     """
     match format:
         case "catalog":
@@ -164,18 +226,20 @@ def open_table(
         case "iceberg":
             from skipstone.bindings.tables.iceberg.table import scan_iceberg
 
-            try:
-                snapshot = None if version is None else int(version)
-            except ValueError as e:
-                raise SourceError(
-                    f"version is {version!r}; expected the id of an Iceberg snapshot, a number"
-                ) from e
+            # Of a time, scan_iceberg says what it expects.
+            snapshot = cast("int | str | None", version)
             return scan_iceberg(source, snapshot, catalog=catalog, storage_options=storage_options)
+    if version is not None:
+        raise SourceError(
+            f"version= applies to Delta and Iceberg tables; {shown(source)} is read as {format}"
+        )
+    match format:
         case "hive":
             from skipstone.bindings.tables.hive.table import scan_hive
 
             return scan_hive(
                 source,
+                filesystem=filesystem,
                 storage_options=storage_options,
                 infer_types=infer_types,
                 partition_schema=partition_schema,
@@ -185,6 +249,7 @@ def open_table(
 
     return scan_parquet(
         source,
+        filesystem=filesystem,
         storage_options=storage_options,
         base_path=base_path,
         partition_schema=partition_schema,
@@ -194,7 +259,7 @@ def open_table(
 
 def _in_catalog(
     name: Any,
-    version: int | str | None,
+    version: int | str | datetime.datetime | None,
     catalog: Any,
     storage_options: Mapping[str, str] | None,
     on_error: Literal["raise", "keep"],

@@ -28,7 +28,8 @@ def table_of(
         table: The table: a path, its URI, a list of paths, or a table of deltalake or pyiceberg.
         format: "parquet", "hive", "delta" or "iceberg". None detects it: a folder `_delta_log`,
             Iceberg's metadata, folders `key=value`.
-        version: The version of a Delta table, or the id of an Iceberg snapshot; None is the newest.
+        version: The version of a Delta table, or the id of an Iceberg snapshot, or the name of one
+            of its branches or tags; None is the newest.
         infer_types: True to infer the types of partition folders.
 
     Raises:

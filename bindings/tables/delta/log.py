@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import numbers
 import os
 import re
 import time
@@ -160,7 +161,7 @@ def version_at(
 
     Args:
         listed: The files in the log's folder.
-        version: The request, as for `locate`.
+        version: The request, as for `locate`; a number may be text.
         fs: The file system that holds the log.
         uri: The table, for errors.
 
@@ -175,12 +176,13 @@ def version_at(
         )
     if version is None:
         return available[-1]
-    if isinstance(version, int) and not isinstance(version, bool):
+    if isinstance(version, str) and version.isascii() and version.isdecimal():
+        version = int(version)  # no time: a time names its zone
+    if isinstance(version, numbers.Integral) and not isinstance(version, bool):
         if not 0 <= version <= available[-1]:
-            raise SourceError(
-                f"{uri}: there is no version {version}; the newest is {available[-1]}"
-            )
-        return version
+            some = f"{available[0]} to {available[-1]}" if available[1:] else f"{available[0]}"
+            raise SourceError(f"{uri}: there is no version {version}; there are {some}")
+        return int(version)
     try:
         when = datetime.datetime.fromisoformat(version) if isinstance(version, str) else version
     except ValueError:

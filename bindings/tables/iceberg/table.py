@@ -24,6 +24,7 @@ from skipstone.bindings.tables.iceberg.listing import listed_size, read_list
 from skipstone.bindings.tables.iceberg.located import existing_location, metadata_file
 from skipstone.bindings.tables.iceberg.manifest import Manifest, read_manifests
 from skipstone.bindings.tables.iceberg.partition import Spec, may_match
+from skipstone.bindings.tables.iceberg.refs import snapshot_of
 from skipstone.bindings.tables.table import Table
 from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import BackendMissing, SourceError, counted, describe_error
@@ -281,7 +282,7 @@ def _read_manifest_list(source: Any, snapshot: Any, files_io: FileIO) -> Sequenc
 
 def scan_iceberg(
     source: Any,
-    snapshot_id: int | None = None,
+    snapshot_id: int | str | None = None,
     *,
     catalog: Any = None,
     storage_options: Mapping[str, str] | None = None,
@@ -292,7 +293,8 @@ def scan_iceberg(
         source: pyiceberg's table, as a catalog loads it; or the path or URI of a metadata file, or
             of a table's folder, if its `metadata/version-hint.text` names the current one. With
             `catalog`, the table's name there, such as "db.events".
-        snapshot_id: The snapshot; None is the current one. Its columns are those of its own schema.
+        snapshot_id: The snapshot: its id, or the name of a branch or tag; None is the current one.
+            Its columns are those of its own schema; a branch has the table's.
         catalog: A pyiceberg catalog; the name of one that pyiceberg's configuration
             describes (`.pyiceberg.yaml` or variables PYICEBERG_CATALOG__NAME__...); or its
             properties, such as {"type": "rest", "uri": ...}, with its "name" if it matters.
@@ -303,8 +305,8 @@ def scan_iceberg(
         The table. Only its metadata and manifest list have been read.
 
     Raises:
-        SourceError: there is no such metadata file, table or snapshot, it is damaged or of a
-            version that pyiceberg does not read, or the catalog cannot be reached.
+        SourceError: there is no such metadata file, table, snapshot, branch or tag, it is damaged
+            or of a version that pyiceberg does not read, or the catalog cannot be reached.
         BackendMissing: pyiceberg is not installed, or a package that the catalog needs.
 
     Source: Iceberg's specification, "Scan Planning".
@@ -363,15 +365,4 @@ def scan_iceberg(
             f"scan_iceberg was given a {type(source).__name__}; expected a pyiceberg table, "
             "or the path of a metadata file"
         )
-    if snapshot_id is None:
-        found = IcebergTable(table, table.current_snapshot(), table.schema())
-        return log_opened(found, "iceberg", source)
-    snapshot = table.snapshot_by_id(snapshot_id)
-    if snapshot is None:
-        known = ", ".join(str(s.snapshot_id) for s in table.metadata.snapshots[-8:]) or "none"
-        raise SourceError(
-            f"{table.location()}: there is no snapshot {snapshot_id}; the latest ones are {known}"
-        )
-    schemas = table.schemas()
-    found = IcebergTable(table, snapshot, schemas.get(snapshot.schema_id, table.schema()))
-    return log_opened(found, "iceberg", source)
+    return log_opened(IcebergTable(table, *snapshot_of(table, snapshot_id)), "iceberg", source)
