@@ -194,6 +194,14 @@ def _lines() -> Iterator[str]:
             " as text refuse any condition with `date_format`."
         ),
     )
+    yield from (
+        "",
+        *_wrapped(
+            "In the text of a plan, `now()`, `current_timestamp`, `current_date`, `curdate()`,"
+            " `localtimestamp()` and `unix_timestamp()` are the time at which `plan` is called; its"
+            " `timezone` decides what day it is. A `PruningPredicate` does not know the time."
+        ),
+    )
     also: dict[str, list[str]] = {}
     for alias, name in SYNONYMS.items():
         also.setdefault(name, []).append(alias)
