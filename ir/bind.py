@@ -13,6 +13,7 @@ from typing import Final
 
 from skipstone.ir import types as ty
 from skipstone.ir.coercion import char
+from skipstone.ir.coercion.coerce import same_equality, types_differ
 from skipstone.ir.coercion.pullback import Span
 from skipstone.ir.coercion.thresholds import against_span
 from skipstone.ir.comparisons import (
@@ -207,7 +208,7 @@ class _Binder:
         if char.is_char(column):
             column, members = char.in_list(column, members, self.session, literals=not rest)
         types = [*distinct_types(members), *(m.dtype for m in given if m.dtype is not None)]
-        if column.dtype != ty.NULL and _types_differ(column, types, bool(rest)):
+        if column.dtype != ty.NULL and types_differ(column, types, bool(rest)):
             # Spark casts all members to one type. Expressions that differ in their own types may be
             # equal in that type.
             every = [Node(Op.LITERAL, value=v, dtype=t) for t, v in n.value]
@@ -235,7 +236,7 @@ class _Binder:
 
     def expression_member(self, column: Node, member: Node) -> Node:
         """Return the condition that a column equals a member of IN that is not a literal."""
-        if member.op in TERMS and member.dtype and _same_equality(member.dtype, column.dtype):
+        if member.op in TERMS and member.dtype and same_equality(member.dtype, column.dtype):
             return compare(Op.EQ, column, member, self.session)
         text, reason = f"{show(column)} = {show(member)}", member.value
         if isinstance(reason, Reason):
@@ -379,33 +380,6 @@ def _whole(bound: Node, n: Node, args: tuple[Node, ...]) -> Node:
     if not isinstance(reason, Reason) or all(a.op is not Op.UNKNOWN for a in args):
         return bound
     return unknown(show(Node(n.op, args, n.value, n.dtype)), reason.why, reason.hint)
-
-
-def _same_equality(a: DType, b: DType | None) -> bool:
-    """Return True if values of two types that differ remain different in their common type."""
-    assert b is not None
-    return (
-        a == b
-        or {a.kind, b.kind} <= {Kind.INT, Kind.DECIMAL}
-        or (a.kind is b.kind and a.kind is not Kind.TIMESTAMP)
-    )
-
-
-def _types_differ(column: Node, types: list[DType], expressions: bool) -> bool:
-    """Return True if IN has to cast a scalar and its members to compare them.
-
-    If all members are literals, only strings need the cast: other literals are points on the
-    scalar's axis.
-    """
-    assert column.dtype is not None
-    if column.dtype.element is not None:
-        return True
-    return any(
-        t.kind is not Kind.NULL
-        and (Kind.STRING in (t.kind, column.dtype.kind) or expressions)
-        and not _same_equality(t, column.dtype)
-        for t in types
-    )
 
 
 def is_condition(n: Node) -> bool:

@@ -17,6 +17,7 @@ from skipstone.ir.coercion.literals import (
     to_float,
     to_float32,
 )
+from skipstone.ir.node import Node
 from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import DType, Kind
 from skipstone.ir.zones import DAY, to_local
@@ -177,3 +178,30 @@ def cast_literal(
         case Kind.STRING, _, bytes():
             return from_text(axis.decode("utf-8", "replace"), to, session)
     raise CannotJudge(f"Spark does not cast {source} to {to} here")
+
+
+def same_equality(a: DType, b: DType | None) -> bool:
+    """Return True if values of two types that differ remain different in their common type."""
+    assert b is not None
+    return (
+        a == b
+        or {a.kind, b.kind} <= {Kind.INT, Kind.DECIMAL}
+        or (a.kind is b.kind and a.kind is not Kind.TIMESTAMP)
+    )
+
+
+def types_differ(column: Node, types: list[DType], expressions: bool) -> bool:
+    """Return True if IN has to cast a scalar and its members to compare them.
+
+    If all members are literals, only strings need the cast: other literals are points on the
+    scalar's axis.
+    """
+    assert column.dtype is not None
+    if column.dtype.element is not None:
+        return True
+    return any(
+        t.kind is not Kind.NULL
+        and (Kind.STRING in (t.kind, column.dtype.kind) or expressions)
+        and not same_equality(t, column.dtype)
+        for t in types
+    )
