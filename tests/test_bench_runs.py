@@ -216,10 +216,11 @@ def test_remote_in_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         pytest.importorskip(package)
     monkeypatch.setattr(remote, "FOLDER", tmp_path)
     monkeypatch.setattr(remote, "ROWS", 200)
+    monkeypatch.setattr(remote, "LARGE_ROWS", 400)
     report = remote.remote(Options(containers=800, rounds=1))
     asked = {f"{name}, {format}" for name in remote.questions(800) for format in remote.ENGINES}
     assert {t.group for t in report.timings} == asked
-    assert len(report.timings) == 3 * len(asked) and len(report.requirements) == 2
+    assert len(report.timings) == 3 * len(asked) and len(report.requirements) == 3
 
 
 def test_kinds_in_small(tmp_path: Path) -> None:

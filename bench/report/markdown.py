@@ -32,6 +32,7 @@ SHOWN: Final = {
     ("rows", "iceberg"): "read rows of an Iceberg table of 256 files",
     ("remote", "scattered rows, Parquet"): "read rows of 200 Parquet objects in S3",
     ("remote", "scattered rows, Delta"): "read rows of 200 Delta objects in S3",
+    ("remote", "a lookup, large Parquet"): "look up rows of 6 large Parquet objects in S3",
     ("files", "paths to the number of matching rows"): "count rows in tiny row groups",
 }
 SHOWN_PEERS: Final = ("pyarrow", "Polars", "DuckDB", "DataFusion", "deltalake", "pyiceberg")

@@ -9,6 +9,7 @@ from skipstone.bindings.predicates.sql import parse
 from skipstone.bindings.spark.pruning.column import from_column
 from skipstone.bindings.spark.session.session import settings_of
 from skipstone.ir.errors import PredicateError, UnsupportedForm
+from skipstone.ir.functions.spark_names import SPARK_NAMES
 from skipstone.ir.node import Name, Node, Op, columns_of
 from skipstone.ir.session import Session, Settings
 from skipstone.ir.text import show, show_value
@@ -36,7 +37,7 @@ def condition_of(spark: Any, predicate: PruningPredicate) -> Column | str:
         if not differing or _means_the_same(source, predicate, settings):
             return source
     text = sql_of(predicate.node)
-    if _means_the_same(text, predicate, settings):
+    if _has_sparks_names(text) and _means_the_same(text, predicate, settings):
         return text
     problem = f"the condition {predicate.expr[:300]} cannot be passed to Spark: "
     if differing:
@@ -51,6 +52,12 @@ def condition_of(spark: Any, predicate: PruningPredicate) -> Column | str:
         f"{problem}its text would mean something else in this session, or Skipstone does not "
         "understand a part of it. Give the condition as SQL text or as a Column."
     )
+
+
+def _has_sparks_names(text: str) -> bool:
+    """Return True if Spark knows all functions of a text; some forms become our own functions."""
+    names = [str(n.value) for n in parse(text)[0].walk() if n.op is Op.CALL]
+    return all(name in SPARK_NAMES or not name.isidentifier() for name in names)
 
 
 def _differing(a: Settings, b: Settings) -> list[str]:

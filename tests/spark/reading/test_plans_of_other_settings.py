@@ -10,6 +10,7 @@ import pytest
 
 import skipstone as ss
 from skipstone import ir
+from skipstone.bindings.predicates.sql import parse
 from skipstone.ir.zones import same_zone
 from skipstone.spark import read
 from tests.support.spark.session import QUIET
@@ -150,6 +151,16 @@ def test_other_settings_are_named(session, table):
         table.plan("hour(t) = abs(x)", ansi=False, timezone="Asia/Tokyo").to_spark(
             session(case="false", zone="UTC")
         )
+
+
+def test_trees_whose_functions_are_our_own(session, table):
+    """Only the text of a condition has Spark's names for all of its functions."""
+    spark = session(zone="UTC")
+    for text in ("unix_timestamp(t) > 5", "trim('a' FROM s) = '3'"):
+        assert table.plan(text).to_spark(spark).count() in (1, 10)
+        with pytest.raises(ss.UnsupportedForm, match="Give the condition as SQL text"):
+            table.plan(parse(text)[0]).to_spark(spark)
+    assert table.plan(parse("x % 2 = 1 AND s LIKE '3%'")[0]).to_spark(spark).count() == 1
 
 
 def test_partition_values_under_another_name_of_the_zone(session, tmp_path):
