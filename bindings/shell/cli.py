@@ -145,9 +145,9 @@ def plan(
     """Show which files and row groups must be read for a condition."""
     from skipstone.bindings.shell.show import plan_json, show_plan
 
-    table, scanned = _scan(paths, keep_unreadable, opening, quiet=as_json)
+    table, scanned = _scan(paths, keep_unreadable, opening, quiet=as_json, whole=False)
     start = time.perf_counter()
-    with _no_warnings():
+    with _no_warnings(), _bars(as_json):
         result = table.plan(where=where, limit=limit, order_by=order_by, timezone=timezone)
     planned = time.perf_counter() - start
     if as_json:
@@ -185,8 +185,9 @@ def explain(
     """Explain what must be read for a condition, by phase, why, and what would prune more."""
     if as_json and as_html:
         raise click.BadParameter("expected one of --json and --html")
-    table, _ = _scan(paths, keep_unreadable, opening, quiet=as_json or as_html)
-    with _no_warnings():
+    quiet = as_json or as_html
+    table, _ = _scan(paths, keep_unreadable, opening, quiet=quiet, whole=False)
+    with _no_warnings(), _bars(quiet):
         result = table.plan(where=where, limit=limit, order_by=order_by, timezone=timezone)
     shown_as: Literal["json", "html", "text"] = "json" if as_json else "html" if as_html else "text"
     print(result.explain(pages=pages, program=program, container=container, format=shown_as))
@@ -320,18 +321,29 @@ def _no_warnings() -> Iterator[None]:
         yield
 
 
+def _bars(quiet: bool) -> contextlib.AbstractContextManager[object]:
+    """Show no progress if `quiet`."""
+    from skipstone.bindings.progress import overriding
+
+    return overriding(False if quiet else None)
+
+
 def _scan(
-    paths: Sequence[str], keep_unreadable: bool, opening: Opening, quiet: bool = False
+    paths: Sequence[str],
+    keep_unreadable: bool,
+    opening: Opening,
+    quiet: bool = False,
+    whole: bool = True,
 ) -> tuple[SomeTable, float]:
     """Scan a table and return it with the seconds that it took.
 
-    It reads footers, or a Delta log, or a manifest list. If `quiet`, it shows no progress.
+    It reads footers, or a Delta log, or a manifest list. If `quiet`, it shows no progress. If
+    `whole`, it lists all partition folders, whose files the command shows; else a plan of the table
+    lists those that its condition admits.
     """
-    from skipstone.bindings.progress import overriding
-
     start = time.perf_counter()
-    with overriding(False if quiet else None):
-        table = _scan_now(paths, keep_unreadable, opening)
+    with _bars(quiet):
+        table = _scan_now(paths, keep_unreadable, opening, whole)
     return table, time.perf_counter() - start
 
 
@@ -346,7 +358,9 @@ def _options(given: Sequence[str]) -> dict[str, str]:
     return {name: value for name, _, value in (option.partition("=") for option in given)}
 
 
-def _scan_now(paths: Sequence[str], keep_unreadable: bool, opening: Opening) -> SomeTable:
+def _scan_now(
+    paths: Sequence[str], keep_unreadable: bool, opening: Opening, whole: bool
+) -> SomeTable:
     from skipstone.bindings.tables.scan import find_table, open_table
 
     for path in paths[1:]:
@@ -361,8 +375,7 @@ def _scan_now(paths: Sequence[str], keep_unreadable: bool, opening: Opening) -> 
     found = find_table(source, catalog=catalog, storage_options=options or None)
     return open_table(
         found.source,
-        # The commands show totals of all files, so folders of partitions are listed whole.
-        "parquet" if found.format == "hive" else found.format,
+        "parquet" if whole and found.format == "hive" else found.format,
         version=opening.at,
         catalog=catalog,
         storage_options=found.storage_options,

@@ -26,6 +26,7 @@ def plan_json(plan: Plan, scanned: float, planned: float) -> str:
             "unused": [asdict(part) for part in plan.unused_parts],
             "files": list(plan.files),
             **(_groups(plan) if plan.table.unit == "row groups" else {}),
+            "folders_not_listed": plan.table.skipped_folders,
             "sizes": _sizes(plan),
             "unreadable": {p: str(e) for p, e in plan.table.unreadable.items()},
             "seconds": {"scan": round(scanned, 6), "plan": round(planned, 6)},
@@ -44,20 +45,20 @@ def _sizes(plan: Plan) -> dict[str, Any]:
 def _groups(plan: Plan) -> dict[str, Any]:
     return {
         "row_groups": plan.row_groups,
-        "row_groups_total": len(plan.verdicts),
+        "row_groups_total": None if plan.table.skipped_folders else len(plan.verdicts),
         "row_groups_kept": len(plan.kept),
     }
 
 
 def show_plan(plan: Plan, scanned: float, planned: float, files: bool) -> None:
     """Print a plan as a table, and if `files` the files to read."""
-    size = plan.sizes
+    size, unlisted = plan.sizes, plan.table.skipped_folders
     if plan.predicate:
         click.echo(plan.predicate.expr)
     rows: list[tuple[str, int | None, int | None]] = [
         ("files", size.total.files, size.scan.files),
         *(
-            [("row groups", len(plan.verdicts), len(plan.kept))]
+            [("row groups", None if unlisted else len(plan.verdicts), len(plan.kept))]
             if plan.table.unit == "row groups"
             else []
         ),
@@ -70,13 +71,15 @@ def show_plan(plan: Plan, scanned: float, planned: float, files: bool) -> None:
     print_table(
         ("", "total", "kept", "kept %"),
         [
-            (name, _number(total), _number(kept), share)
+            (name, "not listed" if unlisted else _number(total), _number(kept), share)
             for (name, total, kept), share in zip(rows, shares, strict=True)
         ],
         left=("",),
     )
     work = plan.table.work
     counts = "".join(f", {counted(n, name)}" for name, n in work.counts.items())
+    if unlisted:
+        click.echo(f"{counted(unlisted, 'folders')} not listed")
     click.echo(
         f"scanned in {scanned * 1e3:.0f} ms, planned in {planned * 1e3:.1f} ms{counts}, "
         f"{counted(work.bytes, 'bytes')} read"
