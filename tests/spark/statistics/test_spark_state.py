@@ -53,7 +53,7 @@ def test_the_state_is_cached_by_its_name(spark, log):
         r["path"]: r["verdict"]
         for r in with_verdict(df, "x = 25 OR p = 'q1'", schema=table.schema).collect()
     }
-    assert [found[path] for path in table.all_files] == table.plan(
+    assert [found[path] for path in table.files["path"].to_pylist()] == table.plan(
         "x = 25 OR p = 'q1'"
     ).verdicts.tolist()
     name = f"`{table.name.replace('`', '``')}`"
