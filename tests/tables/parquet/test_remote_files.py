@@ -15,7 +15,12 @@ from fsspec.implementations.local import LocalFileSystem
 import skipstone as ss
 from skipstone.bindings.tables.parquet import footers
 from skipstone.bindings.tables.parquet.pages import ranges
-from skipstone.bindings.tables.parquet.pages.ranges import MIN_READ, REMOTE_GAP, Ranges
+from skipstone.bindings.tables.parquet.pages.ranges import (
+    MIN_READ,
+    REMOTE_GAP,
+    Pieces,
+    Ranges,
+)
 from tests.support.effort import LONG
 from tests.support.tables import pages
 from tests.support.tables.page_indexes import (
@@ -229,3 +234,23 @@ def test_long_footers_are_read_at_once_if_the_first_ones_were_long(tmp_path, mon
     assert ss.scan_parquet(str(tmp_path), filesystem=remote).plan("c7 < 1").files == ()
     counts = Counter(Path(path).stem for path in files.reads)
     assert counts == {"0": 2, "1": 2, "2": 1, "3": 1}
+
+
+def test_pieces_do_not_hide_one_another():
+    """A short piece within a long one that came later, or before it, or beside it."""
+    data = memoryview(bytes(range(200)))
+    r = np.random.default_rng(5)
+    for _ in range(200):
+        pieces, spans = Pieces(), []
+        for _ in range(12):
+            start, stop = sorted(r.integers(0, 201, 2).tolist())
+            spans.append((start, stop))
+            pieces.add(start, data[start:stop])
+        starts = [start for start, _ in pieces]
+        stops = [start + piece.nbytes for start, piece in pieces]
+        assert starts == sorted(set(starts)) and stops == sorted(set(stops))
+        assert pieces.nbytes == sum(piece.nbytes for _, piece in pieces)
+        for start, stop in spans:
+            assert pieces[start, stop] == data[start:stop]
+            middle = (start + stop) // 2
+            assert pieces[start, middle] == data[start:middle]

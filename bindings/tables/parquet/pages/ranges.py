@@ -40,18 +40,27 @@ class Pieces:
     """
 
     def __init__(self, spans: Sequence[Span] = (), data: Iterable[memoryview] = ()) -> None:
-        self._pieces: list[Piece] = []  # changed in single steps, as threads may look
+        self._pieces: list[Piece] = []  # replaced, not changed, as threads may look
         self.nbytes = 0
-        self.add((start, piece) for (start, _), piece in zip(spans, data, strict=True))
+        for (start, _), piece in zip(spans, data, strict=True):
+            self.add(start, piece)
 
     def __iter__(self) -> Iterator[Piece]:
         return iter(self._pieces)
 
-    def add(self, pieces: Iterable[Piece]) -> None:
-        """Add pieces."""
-        for piece in pieces:
-            bisect.insort(self._pieces, piece, key=_position)
-            self.nbytes += piece[1].nbytes
+    def add(self, start: int, data: memoryview) -> None:
+        """Add a piece, unless another one holds it; pieces that it holds go.
+
+        As no piece holds another, the last one that starts before a place reaches farthest.
+        """
+        stop, known = start + data.nbytes, self._pieces
+        if self.find((start, stop)) is not None:
+            return
+        first = last = bisect.bisect_left(known, start, key=_position)
+        while last < len(known) and known[last][0] + known[last][1].nbytes <= stop:
+            last += 1
+        self.nbytes += data.nbytes - sum(held.nbytes for _, held in known[first:last])
+        self._pieces = [*known[:first], (start, data), *known[last:]]
 
     def __getitem__(self, span: Span) -> memoryview:
         found = self.find(span)
@@ -60,7 +69,7 @@ class Pieces:
         return found
 
     def find(self, span: Span) -> memoryview | None:
-        """Return the bytes of a range; None unless the nearest piece before its start has them."""
+        """Return the bytes of a range; None if no piece has all of them."""
         start, stop = span
         i = bisect.bisect_right(self._pieces, start, key=_position) - 1
         if i < 0:
@@ -118,7 +127,7 @@ class Ranges:
         for piece in read:
             room = MAX_KEPT - self._kept.nbytes
             if keep or piece[1].nbytes <= min(REMOTE_GAP, room):
-                self._kept.add([piece])
+                self._kept.add(*piece)
         return [
             read[span] if data is None else data for span, data in zip(spans, found, strict=True)
         ]
