@@ -65,7 +65,11 @@ def threads() -> int:
 
 
 def map_requests(
-    work: Callable[[T], Result], items: Sequence[T], *, local: bool = False
+    work: Callable[[T], Result],
+    items: Sequence[T],
+    *,
+    local: bool = False,
+    at_once: int = REQUESTS,
 ) -> list[Result]:
     """Return what work returns for each item; several items wait for remote storage at once.
 
@@ -73,10 +77,11 @@ def map_requests(
         work: The work, which mostly waits.
         items: The items.
         local: True if nothing waits; the items are then worked on one after another.
+        at_once: The most items at once; few if each makes several requests itself.
     """
     if local or len(items) < 2:
         return [work(item) for item in items]
-    with ContextPool(min(REQUESTS, len(items)), "skipstone-requests") as pool:
+    with ContextPool(min(at_once, len(items)), "skipstone-requests") as pool:
         return list(pool.map(work, items))
 
 

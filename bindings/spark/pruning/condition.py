@@ -37,7 +37,7 @@ def condition_of(spark: Any, predicate: PruningPredicate) -> Column | str:
         if not differing or _means_the_same(source, predicate, settings):
             return source
     text = sql_of(predicate.node)
-    if _has_sparks_names(text) and _means_the_same(text, predicate, settings):
+    if _means_the_same(text, predicate, settings) and _has_sparks_names(text):
         return text
     problem = f"the condition {predicate.expr[:300]} cannot be passed to Spark: "
     if differing:

@@ -6,7 +6,7 @@ import contextlib
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,7 @@ from skipstone.ir.errors import SourceError
 from skipstone.kernels.run.pool import map_requests
 
 Mask = npt.NDArray[np.bool_]
+GROUPS_AT_ONCE: Final = 4  # of columns of remote files, each of which makes requests for each file
 
 
 class CandidateGroup(NamedTuple):
@@ -247,6 +248,7 @@ def page_files(
             lambda i: stack.enter_context(page_file(wanted[i], leaves, keeps[i], path)),
             range(len(wanted)),
             local=local,
+            at_once=GROUPS_AT_ONCE,
         )
 
 
