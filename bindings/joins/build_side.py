@@ -13,6 +13,7 @@ from skipstone.bindings.filters.filter import DynamicFilter
 from skipstone.bindings.filters.kinds import Needs, kind_of, needs_of
 from skipstone.bindings.filters.rows import select_columns, table_of
 from skipstone.bindings.joins.names import pairs_of, resolved
+from skipstone.bindings.plans.request import at_plan_time
 from skipstone.bindings.predicates.predicate import PruningPredicate
 from skipstone.bindings.tables.table import Table
 from skipstone.ir.errors import PredicateError
@@ -162,7 +163,8 @@ def read_side(
         return plan.to_arrow()
     rows = table_of(table)
     if where is not None:
-        node = PruningPredicate(where, rows.schema, **settings).node
+        asked = at_plan_time(where, rows.schema, session.timezone)
+        node = PruningPredicate(asked, rows.schema, **settings).node
         rows = pa.Table.from_batches(
             [matching_rows(node, b) for b in rows.combine_chunks().to_batches()], rows.schema
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +14,7 @@ from skipstone.bindings.filters.option import enabled
 from skipstone.bindings.predicates.predicate import Condition, PruningPredicate
 from skipstone.ir.errors import PredicateError, unknown_column
 from skipstone.ir.functions.build import REGISTERED
-from skipstone.ir.node import Op
+from skipstone.ir.node import Node, Op
 from skipstone.ir.session import Session
 from skipstone.ir.types import Kind, leaves_of
 from skipstone.ir.zones import zone_of
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from skipstone.bindings.filters.scan import DynamicFilters
     from skipstone.bindings.plans.table_protocol import Refinement
 
+T = TypeVar("T")
 Dynamic: TypeAlias = (
     "Sequence[DynamicFilter | DynamicFilterData] | DynamicFilter | DynamicFilterData | None"
 )
@@ -205,7 +206,7 @@ def may_have_unused_parts(predicate: PruningPredicate) -> bool:
     )
 
 
-def at_plan_time(where: Condition | None, schema: pa.Schema, timezone: str) -> Condition | None:
+def at_plan_time(where: T, schema: pa.Schema, timezone: str) -> T | str | Node:
     """Return a condition with the present time in place of functions that return it.
 
     The caller thus plans, reads and shows the rows of one moment. A `PruningPredicate` may be kept

@@ -85,7 +85,9 @@ def _value(n: Node, micros: int, timezone: str, columns: Collection[str]) -> Nod
         case "now" | "current_timestamp":
             return _written(f"{EPOCH + micros * MICROSECOND}+00:00", ty.TIMESTAMP)
         case "unix_timestamp":
-            return Node(Op.CAST, (literal(micros // 1_000_000, ty.INT32),), "cast", ty.INT64)
+            seconds = micros // 1_000_000
+            written = literal(seconds, ty.INT32 if seconds < 2**31 else ty.INT64)  # since 2038
+            return Node(Op.CAST, (written,), "cast", ty.INT64)
         case "localtimestamp":
             return _written(str(_local(micros, timezone)), ty.TIMESTAMP_NTZ)
         case "current_date" | "curdate":

@@ -57,7 +57,7 @@ storage_option_option = click.option(
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """How the shell's options say that a table is opened.
+    """The options of the shell that say how a table is opened.
 
     Attributes:
         at: The version; None is the newest.

@@ -45,6 +45,12 @@ def test_functions_become_literals(text, timezone, expected):
     assert ss.PruningPredicate(found, schema, timezone=timezone) == same
 
 
+def test_seconds_after_2038_are_no_int():
+    assert at_moment("x < unix_timestamp()", NAMES, "UTC", 2**31 * 1_000_000) == (
+        "x < CAST(2147483648 AS BIGINT)"
+    )
+
+
 def test_a_text_without_them_is_returned_as_it_is():
     text = "ts > TIMESTAMP '2024-01-01 00:00:00' AND s = 'now()'"
     assert at_moment(text, NAMES, "UTC") is text
@@ -84,6 +90,13 @@ def test_the_last_week(recent):
     assert plan.unused == ()
     assert "now" not in plan.predicate.expr
     assert recent.plan("ts >= now() - INTERVAL 7 DAYS").count() == 7
+
+
+def test_both_sides_of_a_join(recent):
+    days = recent.plan("ts >= now() - INTERVAL 7 DAYS", columns=["d"]).to_arrow()
+    for dimension in (days, days.to_pandas()):
+        found = ss.join(recent, dimension, "d", where_dim="d >= current_date() - 2")
+        assert found.num_rows == 3
 
 
 def test_a_plan_keeps_its_moment(recent, monkeypatch):

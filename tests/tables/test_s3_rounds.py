@@ -1,4 +1,4 @@
-"""How many requests to S3 wait for one another: each wait takes some 20 ms, however large it is."""
+"""Few requests to S3 wait for one another: each wait takes some 20 ms, for few bytes too."""
 
 import threading
 import time

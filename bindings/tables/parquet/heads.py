@@ -226,10 +226,10 @@ def parse_footer(footer: bytes) -> pq.FileMetaData:
 def schema_of(metadata: pq.FileMetaData) -> pa.Schema:
     """Return the columns of a file, with notes on those that mean more in Spark.
 
-    Columns of type INT96 become TIMESTAMP in microseconds, as in Spark, or the kind of time that
-    Spark's own schema declares. As nanoseconds, the year
-    3000 would overflow to 1830. Arrow reads ENUM as BINARY and Spark as STRING; such columns stay
-    BINARY here, and `plain_schema` makes them STRING.
+    Columns of type INT96 become TIMESTAMP in microseconds, as in Spark; as nanoseconds, the year
+    3000 would overflow to 1830. All times then become of the kind that Spark's own schema declares.
+    Arrow reads ENUM as BINARY and Spark as STRING; such columns stay BINARY here, and
+    `plain_schema` makes them STRING.
     """
     arrow = metadata.schema.to_arrow_schema()
     return with_spark_times(_typed(with_spark_types(arrow), metadata), arrow)
