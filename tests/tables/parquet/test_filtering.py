@@ -42,6 +42,7 @@ LITERALS = {
     "edge": ("0", "-0.0D", "1.5", "DOUBLE('Infinity')", "DOUBLE('-Infinity')", "DOUBLE('NaN')"),
     "f": ("0", "0.1", "16777217", "FLOAT('0.1')", "1e300", "FLOAT('NaN')"),
     "ends": ("-9223372036854775808", "9223372036854775807", "0"),
+    "b": ("true", "false", "NULL"),
 }
 FORMS = (
     "{c} = {a}",
@@ -61,6 +62,8 @@ FORMS = (
     "({c} = {a}) IS NULL OR {c} = {b}",
     "NOT ({c} < {a} AND {c} > {b})",
     "{c} = {c} AND {c} <> {a}",
+    "({c} > {a}) <=> true OR {c} = {b}",
+    "NOT (({c} = {a}) <=> true)",
 )
 PATTERNS = (
     "text%", "%3", "%t%", "", "%", "%%", "text _", "t%3", "%ü%", "\\\\%%", "%\\\\_%", "text 3",
@@ -79,6 +82,7 @@ def conditions():
         for form in FORMS:
             for a, b in zip(literals, (*literals[1:], literals[0]), strict=True):
                 yield form.format(c=column, a=a, b=b)
+    yield from ("b", "NOT b", "b AND d > 1", "d IS NULL OR b", "NOT (b <=> true) AND edge < 0")
     for column in ("s", "u", "c"):
         for pattern in PATTERNS:
             yield f"{column} LIKE '{pattern}'"
@@ -110,8 +114,8 @@ def test_expressions_are_true_for_the_same_rows():
     [
         "d + 1 = 2",
         "edge > d",
+        "b = (i > 0)",
         "d IN (1, DOUBLE('NaN'))",
-        "b",
         "z = X'03'",
         "s LIKE 't%3'",
         "s LIKE 'text _'",
@@ -164,6 +168,8 @@ def answer(paths, where, columns, reader):
         ("k < 0", False),
         ("d + 1 > 3", False),
         ("d > 2", True),
+        ("b", True),
+        ("d IS NOT NULL AND NOT b", True),
         ("edge >= 0", True),
         ("edge < 0 OR f > 0.1", True),
         ("NOT (edge <= -0.0D)", True),

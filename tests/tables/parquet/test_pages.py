@@ -2,6 +2,8 @@
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +20,8 @@ from skipstone.bindings.tables.parquet.page_locations import (
 )  # fmt: skip
 from skipstone.bindings.tables.parquet.pages import page_file, wanted_pages
 from skipstone.bindings.tables.parquet.pages.page_history import FIRST_ROWS, TRY_EVERY, PageHistory
+from skipstone.bindings.tables.parquet.pages.ranges import Ranges
+from skipstone.bindings.tables.parquet.pages.row_groups import PagedRowGroups
 from skipstone.kernels.decode import footer_layout, footer_loops, page_layout
 from tests.support.effort import LONG
 from tests.support.tables.page_indexes import (
@@ -287,3 +291,48 @@ def test_dictionaries_that_no_page_uses_are_not_read(tmp_path, monkeypatch):
             found = rows([path], f"k IN ({', '.join(map(str, keys))})", ["s"], reader)
             assert found.column("s").to_pylist() == [f"{k:032}" for k in keys]
             assert used[-1] is expected, keys
+
+
+@pytest.mark.parametrize("reader", ["arrow", "polars", "auto"])
+@pytest.mark.parametrize("where", [None, "k > 0", "k % 3 = 0", "k % 300 = 0", "s = 'text 3'"])
+def test_columns_of_many_bytes_are_read_in_rounds(reader, where, tmp_path, monkeypatch):
+    paths = [str(tmp_path / f"{i}.parquet") for i in range(3)]
+    for i, path in enumerate(paths):
+        pq.write_table(table(i), path, row_group_size=1000, write_page_index=True)
+    columns = [name for name in table(0, 1).column_names if name not in ("d", "edge", "f")]
+    expected = rows(paths, where, columns, reader)  # NaN is not equal to itself
+    counts, inner = [], PagedRowGroups._decode_round
+
+    def counted(self, wanted, reader):
+        counts.append(sum(map(len, wanted)))
+        inner(self, wanted, reader)
+
+    monkeypatch.setattr(PagedRowGroups, "_decode_round", counted)
+    for limit in (1, 3000, 20_000):
+        monkeypatch.setattr(wanted_pages, "ROUND_BYTES", limit)
+        counts.clear()
+        assert rows(paths, where, columns, reader).equals(expected)
+        if limit == 1:
+            assert counts == [1] * len(counts)
+            assert len(counts) > 10
+
+
+def test_threads_share_an_open_file(tmp_path):
+    """Columns of one file are read in several threads; the file has one position."""
+    path = str(tmp_path / "bytes")
+    data = np.random.default_rng(1).bytes(1 << 22)
+    Path(path).write_bytes(data)
+    with pa.OSFile(path) as source:
+        shared = Ranges(source, local=True)
+
+        def differ(first, last):
+            for start in range(first * 1000, last * 1000, 1000):
+                into = bytearray(1000)
+                shared.read_start(start, memoryview(into))
+                if into != data[start : start + 1000]:
+                    wrong.append(start)
+
+        wrong = []
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(differ, range(0, 4000, 1000), range(1000, 5000, 1000)))
+    assert not wrong

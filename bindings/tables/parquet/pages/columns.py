@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
+from skipstone.bindings.tables.parquet.pages.page_choice import Window
 from skipstone.bindings.tables.table_columns import to_table_type
+from skipstone.ir import compute as pc
+from skipstone.ir.arrow import arrow_of, repeated
 
+Ints = npt.NDArray[np.int64]
 # Minimum rows for which a batch is judged by itself; smaller ones are joined first.
 BATCH_FROM: Final = 1 << 17
 
@@ -28,6 +34,28 @@ def is_same(a: pa.Scalar, b: pa.Scalar) -> bool:
         return True
     exact = not (pa.types.is_floating(a.type) or pa.types.is_nested(a.type))
     return exact and bool(a.equals(b))
+
+
+def constant(
+    windows: Sequence[Window], name: str, arrow_type: pa.DataType, rows: Ints | None
+) -> pa.Array:
+    """Return a column that the files of windows lack.
+
+    Args:
+        windows: The windows.
+        name: The column.
+        arrow_type: Its type.
+        rows: The rows of the windows to return; None: all of them.
+    """
+    values = [w.group.constants[name] for w in windows]
+    counts = np.array([w.rows for w in windows])
+    if rows is not None:
+        counts = np.diff(np.searchsorted(rows, np.cumsum([0, *counts])))
+    if not values or all(is_same(v, values[0]) for v in values[1:]):
+        value = values[0] if values else pa.nulls(1, arrow_type)[0]
+        return repeated(value, int(counts.sum()))
+    distinct = pa.concat_arrays([repeated(v, 1) for v in values])
+    return pc.take(distinct, arrow_of(np.repeat(np.arange(len(values)), counts)))
 
 
 def batches_of_rows(

@@ -1,8 +1,8 @@
 """Conditions as Polars expressions, for its decoder to filter rows while it decodes.
 
-Only tests on which Polars and Spark agree for every value: comparisons of integers, decimals,
-dates, timestamps and text with equal types on both sides, comparisons of floats with literals, and
-how text begins, ends, or what it contains.
+Only tests on which Polars and Spark agree for every value: null tests, comparisons of booleans,
+integers, decimals, dates, timestamps and text with equal types on both sides, comparisons of floats
+with literals, and how text begins, ends, or what it contains.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ COMPARE: Final[Mapping[Op, Any]] = {
     Op.EQ: operator.eq,
     Op.NE: operator.ne,
 }
-KINDS: Final = (Kind.INT, Kind.DECIMAL, Kind.DATE, Kind.TIMESTAMP, Kind.STRING)
+KINDS: Final = (Kind.BOOL, Kind.INT, Kind.DECIMAL, Kind.DATE, Kind.TIMESTAMP, Kind.STRING)
 
 
 @functools.lru_cache(maxsize=256)
@@ -65,19 +65,21 @@ def split(node: Node, schema: pa.Schema) -> tuple[Expr | None, Node | None]:
 
 def _expression(n: Node, schema: pa.Schema) -> Expr | None:
     """Return a condition as an expression, TRUE, FALSE and NULL for the same rows; None: none."""
-    if n.op in (Op.AND, Op.OR, Op.NOT):
+    if n.op in (Op.AND, Op.OR, Op.NOT, Op.IS_TRUE):
         inner = [_expression(arg, schema) for arg in n.args]
         known = [e for e in inner if e is not None]
         if len(known) < len(inner):
             return None
         if n.op is Op.NOT:
             return ~known[0]
+        if n.op is Op.IS_TRUE:
+            return known[0].fill_null(False)
         return functools.reduce(operator.and_ if n.op is Op.AND else operator.or_, known)
     columns = [arg for arg in n.args if arg.op is Op.COLUMN]
     kind = columns[0].dtype if columns else None
-    if kind is not None and kind.kind is Kind.FLOAT:
+    if kind is not None and kind.kind is Kind.FLOAT and n.op is not Op.IS_NULL:
         return _float_test(n, kind, schema)
-    if kind is None or kind.kind not in KINDS:
+    if kind is None or kind.kind not in (*KINDS, Kind.FLOAT):
         return None
     if n.op is Op.IN and isinstance(n.value, tuple):
         return _in(columns[0], n.value, kind, schema)
@@ -206,6 +208,8 @@ def _value(value: object, kind: DType) -> int | str | Decimal | None:
             return None
     if not isinstance(value, int):
         return None
+    if kind.kind is Kind.BOOL:
+        return bool(value) if value in (0, 1) else None
     if kind.kind is Kind.DECIMAL:
         fits = abs(value) < 10**kind.precision
         return Decimal(value).scaleb(-kind.scale, EXACT) if fits else None
@@ -218,6 +222,8 @@ def _polars_type(kind: DType) -> DataType:
     import polars as pl
 
     match kind.kind:
+        case Kind.BOOL:
+            return pl.Boolean()
         case Kind.INT:
             return pl.Int32() if kind.bits == 32 else pl.Int64()
         case Kind.DECIMAL:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import operator
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
@@ -81,6 +82,8 @@ class Pieces:
 class Ranges:
     """Byte ranges of an open file. Short reads of remote files are kept, with what follows them.
 
+    Several threads may read them.
+
     Args:
         source: The file.
         local: True if requests cost little.
@@ -97,6 +100,7 @@ class Ranges:
         self.source, self.local, self.identity = source, local, identity
         self.size = int(source.size())
         self._kept = Pieces()
+        self._lock = threading.Lock()  # the position of a local file
 
     def read(
         self, spans: Sequence[Span], *, keep: bool = False, exact: bool = False
@@ -191,8 +195,10 @@ class Ranges:
         Raises:
             OSError: the file cannot be read, or is shorter.
         """
-        self.source.seek(start)
-        if self.source.readinto(into) != len(into):
+        with self._lock:
+            self.source.seek(start)
+            count = self.source.readinto(into)
+        if count != len(into):
             raise OSError(f"expected {len(into)} bytes at {start}")
 
     def _read(self, span: Span) -> memoryview:

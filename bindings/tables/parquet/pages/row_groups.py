@@ -18,7 +18,7 @@ from skipstone.bindings.plans.readers import ReaderName
 from skipstone.bindings.predicates.predicate import PruningPredicate
 from skipstone.bindings.tables.parquet.heads import Head
 from skipstone.bindings.tables.parquet.pages.candidate_rows import CandidateRows
-from skipstone.bindings.tables.parquet.pages.columns import as_type, batches_of_rows, is_same
+from skipstone.bindings.tables.parquet.pages.columns import as_type, batches_of_rows, constant
 from skipstone.bindings.tables.parquet.pages.decoders import (
     Decoded,
     decode,
@@ -43,20 +43,22 @@ from skipstone.bindings.tables.parquet.pages.wanted_pages import (
     is_coded,
     page_file,
     page_files,
+    rounds_of,
+    unpacked,
     wanted_pages,
 )
 from skipstone.bindings.tables.parquet.pages.windows import windows_of
 from skipstone.bindings.tables.row_filter import Conjunct
-from skipstone.ir import compute as pc
-from skipstone.ir.arrow import arrow_of, repeated
 from skipstone.ir.errors import SourceError
 from skipstone.ir.node import Node, columns_of
+from skipstone.kernels.run.pool import map_requests, run_chunks
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 BYTE_ARRAY: Final = PHYSICAL["BYTE_ARRAY"]
 # The share of candidate rows below which decoders return only those.
 SPARSE: Final = 0.5
+ROUNDS_AT_ONCE: Final = 2  # that are read of remote files
 # The number of row groups whose pages are judged first, to learn whether the others' are worth
 # judging.
 PROBED: Final = 4
@@ -286,7 +288,7 @@ class PagedRowGroups:
             if self.is_stored(name):
                 by_file.setdefault(id(self._read[name].values), []).append(name)
             else:
-                out[name] = self._constant(name, rows)
+                out[name] = constant(self._windows, name, self.types[name], rows)
         for together in by_file.values():
             read = self._read[together[0]]
             keep = None
@@ -299,18 +301,6 @@ class PagedRowGroups:
                 is_judged = coded and pa.types.is_dictionary(values.type)
                 out[name] = values if is_judged else as_type(values, self.types[name])
         return out
-
-    def _constant(self, name: str, rows: Ints | None) -> pa.Array:
-        """Return a column that the files lack, of some rows of the windows."""
-        values = [w.group.constants[name] for w in self._windows]
-        counts = np.array([w.rows for w in self._windows])
-        if rows is not None:
-            counts = np.diff(np.searchsorted(rows, np.cumsum([0, *counts])))
-        if not values or all(is_same(v, values[0]) for v in values[1:]):
-            value = values[0] if values else pa.nulls(1, self.types[name])[0]
-            return repeated(value, int(counts.sum()))
-        distinct = pa.concat_arrays([repeated(v, 1) for v in values])
-        return pc.take(distinct, arrow_of(np.repeat(np.arange(len(values)), counts)))
 
     def fetch(self, names: Sequence[str], *, text: bool = False) -> None:
         """Read columns, as far as rows are candidates.
@@ -352,6 +342,20 @@ class PagedRowGroups:
 
     def _decode(self, wanted: Sequence[Sequence[WantedColumn]]) -> None:
         """Decode columns; those whose decoded rows are the same are decoded together."""
+        rounds, reader = rounds_of(wanted), self.reader
+        if len(rounds) > 1:
+            reader = "polars" if uses_polars(unpacked(wanted), reader) else "arrow"
+
+        def work(first: int, stop: int) -> None:
+            for one in rounds[first:stop]:
+                self._decode_round(one, reader)
+
+        if all(w.group.ranges.local for w in self._windows):
+            run_chunks(work, len(rounds), 1)
+        else:
+            map_requests(lambda i: work(i, i + 1), range(len(rounds)), at_once=ROUNDS_AT_ONCE)
+
+    def _decode_round(self, wanted: Sequence[Sequence[WantedColumn]], reader: ReaderName) -> None:
         sparse = self._is_sparse
         mask = self.candidates.mask if sparse else None
         keeps = [of[0].placement.keep(mask) for of in wanted]
@@ -361,7 +365,7 @@ class PagedRowGroups:
                 for columns, file in zip(wanted, files, strict=True)
                 if columns[0].text and is_coded(columns[0], file)
             }
-            decoded = decode(files, self.reader, coded)
+            decoded = decode(files, reader, coded)
         for columns, keep, values in zip(wanted, keeps, decoded, strict=True):
             placement = columns[0].placement
             expected = placement.rows if keep is None else int(np.count_nonzero(keep))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -34,6 +34,7 @@ from skipstone.kernels.run.pool import map_requests
 
 Mask = npt.NDArray[np.bool_]
 GROUPS_AT_ONCE: Final = 4  # of columns of remote files, each of which makes requests for each file
+ROUND_BYTES: Final = 1 << 24  # the most bytes of pages that are read before they are decoded
 
 
 class CandidateGroup(NamedTuple):
@@ -250,6 +251,38 @@ def page_files(
             local=local,
             at_once=GROUPS_AT_ONCE,
         )
+
+
+def rounds_of(wanted: Sequence[Sequence[WantedColumn]]) -> list[list[Sequence[WantedColumn]]]:
+    """Return the groups of columns to read before they are decoded, round by round.
+
+    A round has at most `ROUND_BYTES`, or one column; groups of more bytes are divided. Memory for
+    pages is then bounded and used again, and some columns are read while others are decoded.
+
+    Args:
+        wanted: Groups of columns.
+    """
+    rounds: list[list[Sequence[WantedColumn]]] = [[]]
+    room = ROUND_BYTES
+    for columns in wanted:
+        first = 0
+        for i, column in enumerate(columns):
+            nbytes = sum(part.nbytes for _, part, _ in column.parts)
+            if nbytes > room and (rounds[-1] or i > first):
+                if i > first:
+                    rounds[-1].append(columns[first:i])
+                rounds.append([])
+                first, room = i, ROUND_BYTES
+            room -= nbytes
+        if first < len(columns):
+            rounds[-1].append(columns[first:])
+    return rounds if rounds[-1] else rounds[:-1]
+
+
+def unpacked(wanted: Iterable[Sequence[WantedColumn]]) -> int:
+    """Return the approximate bytes of columns after decompression."""
+    parts = [part for columns in wanted for c in columns for _, part, _ in c.parts]
+    return sum(max(8 * part.values, part.unpacked) for part in parts)
 
 
 def is_coded(column: WantedColumn, file: PageFile) -> bool:
