@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import as_completed
 from typing import Any, Final
 
 import pyarrow.fs as pafs
@@ -23,7 +24,7 @@ from skipstone.bindings.location import (
     unreachable,
 )
 from skipstone.ir.errors import SourceError
-from skipstone.kernels.run.pool import ask_together
+from skipstone.kernels.run.pool import ContextPool, ask_together
 
 FORMATS: Final = ("parquet", "hive", "delta", "iceberg")
 OPENED_BY: Final = {"deltalake": "delta", "pyiceberg": "iceberg"}  # package -> format of its tables
@@ -84,28 +85,83 @@ def find_format(where: Any, filesystem: FileSystemLike | None = None) -> tuple[s
     if filesystem is None and scheme is not None and scheme not in KNOWN:
         return "delta", where  # only the package deltalake can reach such storage
     fs, root = resolve(text, filesystem)
-    asks: list[Callable[[], Any]] = [
-        lambda: info_at(fs, root, text),
-        lambda: is_delta(fs, root),
-        lambda: metadata_files(fs, root),
-    ]
     remote = not is_local(fs) and not isinstance(fs, pafs.PyFileSystem)
     if remote and not (text.endswith(".parquet") or is_glob(text)):
-        asks = ask_together(asks)
-    info, has_log, metadata = asks
-    if info().type != pafs.FileType.Directory:
+        found, entries = _find_remote(fs, root, text)
+        return found, where if entries is None else ListedFolder(text, fs, root, entries)
+    if info_at(fs, root, text).type != pafs.FileType.Directory:
         return "parquet", where
-    if has_log():
+    if is_delta(fs, root):
         return "delta", where
-    if metadata():
+    if metadata_files(fs, root):
         return "iceberg", where
+    return _kind_of(_entries(fs, root, text)), where
+
+
+def _find_remote(
+    fs: pafs.FileSystem, root: str, text: str
+) -> tuple[str, Sequence[pafs.FileInfo] | None]:
+    """Return what `format_of` does, and what lies in a folder of Parquet files; None: no folder.
+
+    Listing a folder takes one request that says at once whether it exists.
+
+    Raises:
+        SourceError: the storage cannot be reached.
+    """
+    has_log, metadata = ask_together(
+        [lambda: _has_remote_log(fs, root), lambda: metadata_files(fs, root)]
+    )
+    if has_log():
+        return "delta", None
+    if metadata():
+        return "iceberg", None
+    entries = _entries(fs, root, text)
+    if not entries and info_at(fs, root, text).type != pafs.FileType.Directory:
+        return "parquet", None
+    return _kind_of(entries), entries
+
+
+def _has_remote_log(fs: pafs.FileSystem, root: str) -> bool:
+    """Return True if a remote folder has a Delta log.
+
+    Its listing says so with one request if there is none; a long log takes many, of which its last
+    checkpoint saves all but the first.
+    """
+    log = f"{root.rstrip('/')}/{LOG}"
+    pool = ContextPool(2, "skipstone-requests")
+    listed = pool.submit(lambda: bool(_entries(fs, log, root)))
+    pointed = pool.submit(lambda: info_at(fs, f"{log}/_last_checkpoint", root))
+    pool.shutdown(wait=False)
+    for one in as_completed([listed, pointed]):
+        if one is pointed and pointed.result().type == pafs.FileType.File:
+            return True
+        if one is listed:
+            break
+    return listed.result()
+
+
+def _entries(fs: pafs.FileSystem, folder: str, text: str) -> list[pafs.FileInfo]:
+    """Return what lies directly in a folder; nothing if it does not exist.
+
+    Args:
+        fs, folder: The folder.
+        text: The location, for messages.
+
+    Raises:
+        SourceError: the storage cannot be reached.
+    """
     try:
-        entries = fs.get_file_info(pafs.FileSelector(root))
+        return list(fs.get_file_info(pafs.FileSelector(folder, allow_not_found=True)))
+    except NotADirectoryError:
+        return []
     except REFUSED as e:
         raise unreachable(text, e) from e
+
+
+def _kind_of(entries: Iterable[pafs.FileInfo]) -> str:
+    """Return the format of a folder that is neither a Delta nor an Iceberg table."""
     folders = (i.base_name for i in entries if i.type == pafs.FileType.Directory)
-    found = "hive" if any("=" in name for name in folders) else "parquet"
-    return found, ListedFolder(text, fs, root, entries) if remote else where
+    return "hive" if any("=" in name for name in folders) else "parquet"
 
 
 def is_delta(fs: pafs.FileSystem, root: str) -> bool:
@@ -128,12 +184,7 @@ def metadata_files(fs: pafs.FileSystem, root: str) -> Mapping[str, int]:
         SourceError: the storage cannot be reached.
     """
     folder = f"{root.rstrip('/')}/metadata"
-    try:
-        entries = fs.get_file_info(pafs.FileSelector(folder, allow_not_found=True))
-    except NotADirectoryError:
-        return {}
-    except REFUSED as e:
-        raise unreachable(folder, e) from e
+    entries = _entries(fs, folder, folder)
     times = {i.base_name: i.mtime_ns or 0 for i in entries}
     return {n: t for n, t in times.items() if n == HINT or n.endswith(".metadata.json")}
 

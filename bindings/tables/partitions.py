@@ -236,6 +236,24 @@ def partition_column(
     return values
 
 
+def values_of_folders(
+    folders: Iterable[tuple[str, Texts]], fields: Sequence[pa.Field], timezone: str
+) -> dict[str, dict[str, pa.Scalar]]:
+    """Return the values of partition columns, column -> value, by the path of each folder.
+
+    Args:
+        folders: Path and texts of each folder; folders may repeat.
+        fields: The columns.
+        timezone, errors: As for `partition_column`.
+    """
+    distinct = dict(folders)
+    columns = {f.name: partition_column(list(distinct.items()), f, timezone) for f in fields}
+    return {
+        path: {name: values[i] for name, values in columns.items()}
+        for i, path in enumerate(distinct)
+    }
+
+
 def _spelled(text: str | None, arrow_type: pa.DataType) -> str | None:
     """Return a text as Arrow's casts accept it: ASCII digits, decimals without an exponent."""
     if text is None or not (pa.types.is_integer(arrow_type) or pa.types.is_decimal(arrow_type)):

@@ -71,6 +71,35 @@ def check_opened(source: pa.NativeFile, path: str, size: int, time: int) -> None
         raise StaleFile(f"{path}: the file was changed after it was planned; scan the table again")
 
 
+def is_as_listed(source: pa.NativeFile, size: int, time: int) -> bool:
+    """Return True if an open file has the size and time of change that were listed.
+
+    Args:
+        source: The open file.
+        size, time: As for `check_opened`, and known.
+    """
+    changed = _time_of(source)
+    return source.size() == size and changed != UNKNOWN and abs(changed - time // 10**9) <= 1
+
+
+def check_looked_up(info: pafs.FileInfo, source: pa.NativeFile) -> None:
+    """Raise an error if a file is not the one that is open.
+
+    Args:
+        info: What its file system says of it now.
+        source: The open file.
+
+    Raises:
+        StaleFile: the file was replaced or removed.
+    """
+    if info.type != pafs.FileType.File:
+        raise StaleFile(
+            f"{info.path}: the file was removed after it was planned; scan the table again"
+        )
+    time = UNKNOWN if info.mtime_ns is None else info.mtime_ns
+    check_opened(source, info.path, info.size, time)
+
+
 def check_row_counts(path: str, listed: Sequence[int] | None, found: Sequence[int]) -> None:
     """Raise an error if row groups are not those of `_metadata`, which may be outdated.
 

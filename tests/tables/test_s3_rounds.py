@@ -69,7 +69,7 @@ QUESTIONS = [
 
 @pytest.mark.parametrize(("where", "columns"), QUESTIONS)
 def test_rounds_of_a_lookup(where, columns, address, monkeypatch):
-    """Listing takes three, footers two, rows three: the size, the page indexes, the pages."""
+    """Listing takes two, footers two, rows two: the page indexes, the pages."""
     rounds = Rounds()
     with s3.counted(address, rounds) as (between, _):
         for name, value in s3.environment(between).items():
@@ -79,5 +79,5 @@ def test_rounds_of_a_lookup(where, columns, address, monkeypatch):
         rounds.spans.clear()
         rows = table.plan(where, columns=columns).to_arrow()
     assert rows.num_rows in (1, 501)
-    assert opened <= 6
-    assert rounds.count() <= 4
+    assert opened <= 4
+    assert rounds.count() <= 2

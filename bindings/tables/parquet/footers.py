@@ -17,6 +17,7 @@ from skipstone.bindings.location import is_local
 from skipstone.bindings.plans.work import Meter
 from skipstone.bindings.progress import Track
 from skipstone.bindings.tables.files import UNKNOWN, Ints
+from skipstone.bindings.tables.open_objects import open_object
 from skipstone.bindings.tables.parquet.footer import (
     LOCAL_FETCH,
     READ_ERRORS,
@@ -340,7 +341,7 @@ def _read_footer(
             and (found := _pread(path, size)) is not None
         ):
             return found
-        with filesystem.open_input_file(path) as source:
+        with open_object(filesystem, path) as source:
             return footer_bytes(source, local=local, expected=expected)
     except READ_ERRORS as e:
         return e, 0

@@ -13,6 +13,7 @@ import pyarrow.fs as pafs
 from skipstone.bindings.location import is_local
 from skipstone.bindings.tables.char_columns import padded
 from skipstone.bindings.tables.identity import identity_in
+from skipstone.bindings.tables.open_objects import find_open, looked_up
 from skipstone.bindings.tables.parquet.declared_types import why_not_judged, why_not_read
 from skipstone.bindings.tables.parquet.footer import footer_of
 from skipstone.bindings.tables.parquet.group_tasks import (
@@ -36,7 +37,7 @@ from skipstone.bindings.tables.parquet.pages.read_pages import (
     joined,
     read_files,
 )
-from skipstone.bindings.tables.partitions import partition_column
+from skipstone.bindings.tables.partitions import values_of_folders
 from skipstone.bindings.tables.read import (
     Reader,
     RowSelection,
@@ -289,15 +290,19 @@ class GroupReader(Reader):
             from skipstone.bindings.tables.parquet.pages.whole_columns import inner_paths
 
             inner = inner_paths(self.wanted.predicate, self.wanted.columns, own_names, own)
-        local = is_local(self.filesystem)
+        fs = self.filesystem
+        known = find_open(fs, [(t.path, t.size, t.time) for t in tasks if t.ranges is None])
         with contextlib.ExitStack() as open_files:
+            open_files.enter_context(looked_up(fs, known))
             files = []
             opened = map_requests(
-                lambda task: task.ranges or self._ranges_of(task), tasks, local=local
+                lambda t: t.ranges or self._ranges_of(t, known.get(t.path)),
+                tasks,
+                local=is_local(fs),
             )
             for task, ranges in zip(tasks, opened, strict=True):
                 assert task.parsed is not None
-                if task.ranges is None:
+                if task.ranges is None and task.path not in known:
                     open_files.enter_context(ranges.source)
                 files.append(
                     FileRead(
@@ -317,19 +322,13 @@ class GroupReader(Reader):
         self, tasks: Iterable[GroupTask], fields: Iterable[pa.Field]
     ) -> dict[str, dict[str, pa.Scalar]]:
         """Return the partition values of the folders of tasks: column -> value, by folder."""
-        folders = {task.folder[0]: task.folder for task in tasks}
-        columns = {
-            f.name: partition_column(list(folders.values()), f, self.timezone)
-            for f in fields
-            if f.name in self.partition_columns
-        }
-        return {
-            folder: {name: values[i] for name, values in columns.items()}
-            for i, folder in enumerate(folders)
-        }
+        partitions = [f for f in fields if f.name in self.partition_columns]
+        return values_of_folders([task.folder for task in tasks], partitions, self.timezone)
 
-    def _ranges_of(self, task: GroupTask) -> Ranges:
-        """Open a task's file; errors as for `_open`."""
+    def _ranges_of(self, task: GroupTask, source: pa.NativeFile | None = None) -> Ranges:
+        """Open a task's file, unless it is open; errors as for `_open`."""
+        if source is not None:
+            return Ranges(source, local=False)
         identity = identity_in(self.filesystem, task.path)  # of the file as it was before
         return Ranges(self._open(task), is_local(self.filesystem), identity)
 
