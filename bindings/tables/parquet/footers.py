@@ -17,7 +17,6 @@ from skipstone.bindings.location import is_local
 from skipstone.bindings.plans.work import Meter
 from skipstone.bindings.progress import Track
 from skipstone.bindings.tables.files import UNKNOWN, Ints
-from skipstone.bindings.tables.open_objects import open_object
 from skipstone.bindings.tables.parquet.footer import (
     LOCAL_FETCH,
     READ_ERRORS,
@@ -341,8 +340,13 @@ def _read_footer(
             and (found := _pread(path, size)) is not None
         ):
             return found
+        if local:
+            with filesystem.open_input_file(path) as source:
+                return footer_bytes(source, local=True, expected=expected)
+        from skipstone.bindings.tables.open_objects import open_object
+
         with open_object(filesystem, path) as source:
-            return footer_bytes(source, local=local, expected=expected)
+            return footer_bytes(source, local=False, expected=expected)
     except READ_ERRORS as e:
         return e, 0
 

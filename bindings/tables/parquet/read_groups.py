@@ -13,7 +13,6 @@ import pyarrow.fs as pafs
 from skipstone.bindings.location import is_local
 from skipstone.bindings.tables.char_columns import padded
 from skipstone.bindings.tables.identity import identity_in
-from skipstone.bindings.tables.open_objects import find_open, looked_up
 from skipstone.bindings.tables.parquet.declared_types import why_not_judged, why_not_read
 from skipstone.bindings.tables.parquet.footer import footer_of
 from skipstone.bindings.tables.parquet.group_tasks import (
@@ -291,9 +290,13 @@ class GroupReader(Reader):
 
             inner = inner_paths(self.wanted.predicate, self.wanted.columns, own_names, own)
         fs = self.filesystem
-        known = find_open(fs, [(t.path, t.size, t.time) for t in tasks if t.ranges is None])
         with contextlib.ExitStack() as open_files:
-            open_files.enter_context(looked_up(fs, known))
+            known: Mapping[str, pa.NativeFile] = {}
+            if not is_local(fs):
+                from skipstone.bindings.tables.open_objects import find_open, looked_up
+
+                known = find_open(fs, [(t.path, t.size, t.time) for t in tasks if not t.ranges])
+                open_files.enter_context(looked_up(fs, known))
             files = []
             opened = map_requests(
                 lambda t: t.ranges or self._ranges_of(t, known.get(t.path)),

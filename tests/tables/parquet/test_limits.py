@@ -6,7 +6,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import skipstone as ss
-from skipstone.bindings.tables.parquet.pages import row_groups
+from skipstone.bindings.tables import identity
+from skipstone.bindings.tables.parquet.pages import read_pages, row_groups
 from skipstone.bindings.tables.parquet.pages.page_choice import first_rows
 from tests.support.effort import LONG
 from tests.support.tables import pages
@@ -17,7 +18,10 @@ LIMITS = [0, 1, 17, 600, 1_499, 1_500, 1_501, 2_900, 5_000]
 
 @pytest.mark.parametrize("seed", range(40 if LONG else 4))
 @pytest.mark.parametrize("reader", ["arrow", "polars"])
-def test_the_first_rows_of_any_pages(seed, reader, tmp_path):
+def test_the_first_rows_of_any_pages(seed, reader, tmp_path, monkeypatch):
+    """Rows are judged in parts, which grow until there are enough matches."""
+    if seed % 2:
+        monkeypatch.setattr(read_pages, "LOCAL_PART", 90)
     rows = pages.table(seed)
     nested = pa.array([None if i % 7 == 0 else [i, i + 1] for i in range(len(rows))])
     rows = rows.append_column("list", nested)
@@ -33,8 +37,11 @@ def test_the_first_rows_of_any_pages(seed, reader, tmp_path):
                 assert str(found.to_pylist()) == str(expected.to_pylist()), (where, limit)
 
 
+@pytest.mark.parametrize("part", [1 << 16, 300])
+@pytest.mark.parametrize("where", [None, "x % 7 = 3", "x > 4500 AND x < 9000"])
 @pytest.mark.parametrize("seed", range(3))
-def test_deleted_rows_do_not_count(seed, tmp_path):
+def test_deleted_rows_do_not_count(seed, where, part, tmp_path, monkeypatch):
+    monkeypatch.setattr(read_pages, "LOCAL_PART", part)
     r = np.random.default_rng(seed)
     log = Log(tmp_path / "t", delta_schema("x LONG"), features=("deletionVectors",))
     for i in range(3):
@@ -42,10 +49,10 @@ def test_deleted_rows_do_not_count(seed, tmp_path):
         rows = pa.table({"x": np.arange(4_000) + 4_000 * i})
         log.add(Written(rows, dead=gone, path=f"{i}.parquet"))
     table = ss.scan_delta(log.folder)
-    every = table.plan().to_arrow()["x"].to_pylist()
-    assert len(every) == table.plan().count() < 12_000
-    for limit in (1, 5, 999, 1_000, 2_500, 6_000, 12_000):
-        assert table.plan(limit=limit).to_arrow()["x"].to_pylist() == every[:limit]
+    every = table.plan(where).to_arrow()["x"].to_pylist()
+    assert len(every) == table.plan(where).count() < 12_000
+    for limit in (1, 5, 249, 999, 1_000, 2_500, 6_000, 12_000):
+        assert table.plan(where, limit=limit).to_arrow()["x"].to_pylist() == every[:limit]
 
 
 def test_only_the_first_pages_are_decoded(tmp_path, monkeypatch):
@@ -61,6 +68,37 @@ def test_only_the_first_pages_are_decoded(tmp_path, monkeypatch):
     monkeypatch.setattr(row_groups, "decode", counted)
     assert ss.scan_parquet(path).plan(limit=7).to_arrow()["x"].to_pylist() == list(range(7))
     assert sum(decoded) < 20_000
+
+
+FIRST, SECOND, ROWS = 1 << 16, 1 << 18, 400_000  # the rows of the first parts, and all
+PARTS = [
+    (range(0, ROWS, 500), 5, [FIRST]),
+    (range(100_000, ROWS, 500), 5, [FIRST, SECOND]),
+    ([ROWS - 1], 5, [FIRST, SECOND, ROWS - FIRST - SECOND]),
+]
+
+
+@pytest.mark.parametrize(("matching", "limit", "expected"), PARTS)
+def test_only_the_first_parts_are_judged(matching, limit, expected, tmp_path, monkeypatch):
+    path, judged, values = tmp_path / "a.parquet", [], np.arange(ROWS) % 997 * 2
+    values[list(matching)] = 777  # no page can be ruled out
+    pq.write_table(pa.table({"x": values, "y": np.arange(ROWS)}), path)
+    monkeypatch.setattr(identity, "UNSETTLED", 0)
+    monkeypatch.setenv("SKIPSTONE_KEEP_MATCHES", "1")
+    inner = row_groups.PagedRowGroups.filter
+
+    def counted(self, part):
+        judged.append(len(self.candidates))
+        return inner(self, part)
+
+    monkeypatch.setattr(row_groups.PagedRowGroups, "filter", counted)
+    plan = ss.scan_parquet(path).plan("x = 777", limit=limit)
+    rows = plan.to_arrow()
+    assert rows["y"].to_pylist() == list(matching)[:limit]
+    assert list(dict.fromkeys(judged)) == expected
+    judged.clear()
+    assert plan.to_arrow().equals(rows)
+    assert (not judged) is (len(rows) < limit)  # all rows were judged, and are known
 
 
 def test_rows_that_the_caller_judges_are_not_cut(tmp_path):

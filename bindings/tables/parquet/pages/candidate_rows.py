@@ -61,6 +61,12 @@ class CandidateRows:
         self.mask[rows] = True
         self._positions, self.count = rows, len(rows)
 
+    def keep_first(self, n: int) -> None:
+        """Remove all rows but the first n."""
+        if n < self.count:
+            first = np.flatnonzero(self.mask)[:n]
+            self.keep_only(first)
+
     def keep(self, passed: Mask, where: Ints | None) -> None:
         """Remove the rows that have not passed a test.
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from skipstone.bindings.tables.parquet.pages import thrift_writer as t
+
+if TYPE_CHECKING:
+    from skipstone.bindings.tables.parquet.heads import Head
 
 REQUIRED, OPTIONAL = 0, 1
 # Parquet's types by name, with their numbers.
@@ -96,6 +99,32 @@ def leaf_types(metadata: pq.FileMetaData, columns: pa.Schema) -> dict[str, LeafT
             out[field.name] = LeafType(
                 at[0], {**element, **fields}, arrow, PHYSICAL[leaf.physical_type]
             )
+    return out
+
+
+def leaves_among(
+    fields: Iterable[pa.Field], own_names: Mapping[str, str], head: Head
+) -> dict[str, LeafType]:
+    """Return those columns of a table that can be read by pages: name -> type in the files.
+
+    Args:
+        fields: The table's columns.
+        own_names: Table column -> its name in the files, for those that the files have.
+        head: The head of the files' footers.
+    """
+    from skipstone.bindings.tables.char_columns import holds_char
+
+    out = {}
+    for f in fields:
+        leaf = head.leaf_types.get(own_names.get(f.name, ""))
+        if leaf is None or holds_char(f):  # its values are padded
+            continue
+        if leaf.is_int96:
+            is_as_stored = f.type == leaf.arrow and not head.has_julian_int96
+        else:
+            is_as_stored = not (head.julian and pa.types.is_temporal(f.type))
+        if is_as_stored:
+            out[f.name] = leaf
     return out
 
 

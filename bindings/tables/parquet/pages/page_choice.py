@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -33,6 +33,7 @@ MAX_NEEDED: Final = 7 / 8
 # indexes of pages. A further request would take as long.
 MAX_AHEAD, MAX_INDEXES = 1 << 23, 1 << 20
 MAX_FOLLOWING: Final = 1 << 24  # the most bytes of pages that are kept until they are decoded
+GROWTH: Final = 4  # each part of windows, in rows, times the one before
 
 # The bytes that a known page takes, and those of all that are kept for the next reader of the file.
 PAGE_NBYTES, MAX_KEPT = 1 << 9, 1 << 24
@@ -210,6 +211,47 @@ class Window(NamedTuple):
 def count_rows(windows: Sequence[Window]) -> int:
     """Return the number of rows of windows."""
     return sum(w.rows for w in windows)
+
+
+def count_by_window(windows: Sequence[Window], positions: Ints | None) -> list[int]:
+    """Return how many rows of each window are among some.
+
+    Args:
+        windows: The windows.
+        positions: The rows, ascending, counted through all windows; None: all of them.
+    """
+    stops = np.cumsum([0, *(w.rows for w in windows)])
+    if positions is not None:
+        stops = np.searchsorted(positions, stops)
+    counts: list[int] = np.diff(stops).tolist()
+    return counts
+
+
+def windows_over(groups: Sequence[RowGroup]) -> list[Window]:
+    """Return a window over all rows of each row group that has any."""
+    return [Window(g, 0, g.rows) for g in groups if g.rows]
+
+
+def in_parts(windows: Sequence[Window], first: int) -> Iterator[list[Window]]:
+    """Yield windows in parts: of `first` rows, then each of `GROWTH` times as many as the last.
+
+    Example:
+        >>> [[(w.first, w.stop) for w in part] for part in in_parts([Window(None, 0, 70)], 10)]
+        [[(0, 10)], [(10, 50)], [(50, 70)]]
+    """
+    part: list[Window] = []
+    room = size = first
+    for group, start, stop in windows:
+        while start < stop:
+            end = min(stop, start + room)
+            part.append(Window(group, start, end))
+            start, room = end, room - (end - start)
+            if not room:
+                yield part
+                part = []
+                room = size = size * GROWTH
+    if part:
+        yield part
 
 
 def first_rows(windows: Sequence[Window], n: int) -> list[Window]:

@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 
 from skipstone.bindings.predicates.predicate import PruningPredicate
-from skipstone.bindings.tables.char_columns import holds_char
 from skipstone.bindings.tables.parquet.footer import ParsedFooter, locate_pages_together
 from skipstone.bindings.tables.parquet.heads import Heads, common_head
 from skipstone.bindings.tables.parquet.pages.chunk_pages import Chunk
@@ -24,8 +23,14 @@ from skipstone.bindings.tables.parquet.pages.filtering import (
     read_ahead,
 )
 from skipstone.bindings.tables.parquet.pages.known_rows import KnownRows, may_be_kept
-from skipstone.bindings.tables.parquet.pages.leaf_types import LeafType
-from skipstone.bindings.tables.parquet.pages.page_choice import RowGroup
+from skipstone.bindings.tables.parquet.pages.leaf_types import LeafType, leaves_among
+from skipstone.bindings.tables.parquet.pages.page_choice import (
+    RowGroup,
+    count_by_window,
+    count_rows,
+    in_parts,
+    windows_over,
+)
 from skipstone.bindings.tables.parquet.pages.ranges import Ranges
 from skipstone.bindings.tables.parquet.pages.row_groups import PagedRowGroups
 from skipstone.bindings.tables.read import BATCH_ROWS, RowSelection
@@ -36,6 +41,10 @@ from skipstone.ir.session import Session
 from skipstone.kernels.config import config
 from skipstone.kernels.run.pool import map_requests
 
+# Rows are judged in parts if there are so many times more of them than are wanted; the first part
+# has so many rows. Each part of remote files takes some rounds of requests.
+FEW_LIMITS: Final = 8
+LOCAL_PART, REMOTE_PART = 1 << 16, 1 << 18
 # Errors of files that cannot be read by pages.
 UNREADABLE: Final = (OSError, pa.ArrowException, ValueError, IndexError)
 
@@ -197,7 +206,7 @@ def read_files(
     first = files[0]
     if first.parsed.page_locations is None:
         return None
-    leaves = _leaves_of(first, fields)
+    leaves = leaves_among(fields, first.own_names, first.parsed.head)
     whole = {f.name for f in fields if f.name in first.own_names and f.name not in leaves}
     groups: list[RowGroup] = []
     file_of: dict[int, int] = {}
@@ -220,7 +229,8 @@ def read_files(
     if not apart or not found:
         return [found, *([] for _ in files[1:])]
     counts = np.zeros(len(files), np.int64)
-    for window, count in zip(rows.windows, rows.matches_by_window(), strict=True):
+    by_window = count_by_window(rows.windows, rows.candidates.positions)
+    for window, count in zip(rows.windows, by_window, strict=True):
         counts[file_of[id(window.group)]] += count
     table, stops = pa.Table.from_batches(found), np.cumsum(counts).tolist()
     return [
@@ -272,6 +282,8 @@ def _filter(
     known = KnownRows(groups, predicate if kept else None, rows.leaves)
     if not known.matches:
         rows.prune(bound, wanted.pages)
+        if wanted.limit is not None and count_rows(rows.windows) > FEW_LIMITS * wanted.limit:
+            return _first_matches(rows, groups, fields, wanted, known)
         read_ahead(rows, wanted.needed(True))
         found = filtered_by_decoder(rows, wanted)
         if found is None:
@@ -279,7 +291,7 @@ def _filter(
         known.add(groups, rows.windows, rows.candidates.mask)
         return found
     if unknown := known.unknown:
-        others = rows.of(unknown)
+        others = rows.of(windows_over(unknown))
         others.prune(bound, wanted.pages)
         keep_matching(others, predicate, lenient=False)
         known.add(unknown, others.windows, others.candidates.mask)
@@ -287,21 +299,44 @@ def _filter(
     return None
 
 
-def _leaves_of(file: FileRead, fields: Sequence[pa.Field]) -> dict[str, LeafType]:
-    """Return the types of those columns of a file that can be read by pages."""
-    head, names = file.parsed.head, file.own_names
-    out = {}
-    for f in fields:
-        leaf = head.leaf_types.get(names.get(f.name, ""))
-        if leaf is None or holds_char(f):  # its values are padded
-            continue
-        if leaf.is_int96:
-            is_as_stored = f.type == leaf.arrow and not head.has_julian_int96
-        else:
-            is_as_stored = not (head.julian and pa.types.is_temporal(f.type))
-        if is_as_stored:
-            out[f.name] = leaf
-    return out
+def _first_matches(
+    rows: PagedRowGroups,
+    groups: Sequence[RowGroup],
+    fields: Sequence[pa.Field],
+    wanted: RowSelection,
+    known: KnownRows,
+) -> list[pa.RecordBatch]:
+    """Leave only the first rows that match, as many as are wanted; return their wanted columns.
+
+    Rows are judged in parts, until there are enough.
+
+    Args:
+        rows: The row groups to filter.
+        groups: The same row groups, before page statistics ruled out rows of them.
+        fields: The table's columns that are needed.
+        wanted: The rows and columns to return.
+        known: Learns the rows that match, if all are judged.
+    """
+    predicate, room = wanted.predicate, wanted.limit
+    assert predicate is not None
+    assert room is not None
+    local = all(w.group.ranges.local for w in rows.windows)
+    found: list[pa.RecordBatch] = []
+    mask, done = np.zeros(count_rows(rows.windows), np.bool_), 0
+    for windows in in_parts(rows.windows, LOCAL_PART if local else REMOTE_PART):
+        part = rows.of(windows)
+        read_ahead(part, wanted.needed(True))
+        keep_matching(part, predicate, lenient=wanted.lenient)
+        part.candidates.keep_first(room)
+        found += _wanted_columns(part, fields, wanted)
+        mask[done : done + len(part.candidates)] = part.candidates.mask
+        done, room = done + len(part.candidates), room - part.candidates.count
+        if not room:
+            break
+    else:
+        known.add(groups, rows.windows, mask)
+    rows.candidates.keep(mask, None)
+    return found
 
 
 def row_groups_of(file: FileRead, leaves: Mapping[str, LeafType]) -> list[RowGroup] | None:

@@ -32,6 +32,7 @@ from skipstone.bindings.tables.parquet.pages.page_choice import (
     Window,
     count_rows,
     first_rows,
+    windows_over,
 )
 from skipstone.bindings.tables.parquet.pages.page_history import PageHistory
 from skipstone.bindings.tables.parquet.pages.page_segments import segments_in
@@ -99,7 +100,7 @@ class PagedRowGroups:
         self._head, self.leaves, self.types, self.reader = head, leaves, types, reader
         self.whole = frozenset(whole)
         self._read: dict[str, _Read] = {}
-        self._windows = [Window(g, 0, g.rows) for g in groups if g.rows]
+        self._windows = windows_over(groups)
         self._candidates: CandidateRows | None = None
 
     def _open(self, windows: list[Window]) -> None:
@@ -119,14 +120,6 @@ class PagedRowGroups:
     def windows(self) -> Sequence[Window]:
         """The ranges of rows that pages leave, ascending."""
         return self._windows
-
-    def matches_by_window(self) -> list[int]:
-        """Return the number of candidate rows in each window."""
-        stops = np.cumsum([0, *(w.rows for w in self._windows)])
-        if self.candidates.positions is not None:
-            stops = np.searchsorted(self.candidates.positions, stops)
-        counts: list[int] = np.diff(stops).tolist()
-        return counts
 
     def is_stored(self, name: str) -> bool:
         """Return True if the files have a column."""
@@ -393,8 +386,10 @@ class PagedRowGroups:
     def sample(self, count: int) -> PagedRowGroups:
         """Return some of the row groups, spread over all."""
         groups = list({id(w.group): w.group for w in self._windows}.values())
-        return self.of(groups[:: max(len(groups) // count, 1)])
+        return self.of(windows_over(groups[:: max(len(groups) // count, 1)]))
 
-    def of(self, groups: Sequence[RowGroup]) -> PagedRowGroups:
-        """Return some of the row groups, with nothing read of them."""
-        return PagedRowGroups(self._head, self.leaves, self.types, groups, self.reader, self.whole)
+    def of(self, windows: Sequence[Window]) -> PagedRowGroups:
+        """Return some ranges of rows, with nothing read of them."""
+        part = PagedRowGroups(self._head, self.leaves, self.types, (), self.reader, self.whole)
+        part._open(list(windows))
+        return part
