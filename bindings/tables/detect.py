@@ -111,11 +111,16 @@ def _find_remote(
     has_log, metadata = ask_together(
         [lambda: _has_remote_log(fs, root), lambda: metadata_files(fs, root)]
     )
-    if has_log():
-        return "delta", None
-    if metadata():
-        return "iceberg", None
-    entries = _entries(fs, root, text)
+    try:
+        if has_log():
+            return "delta", None
+        if metadata():
+            return "iceberg", None
+        entries = _entries(fs, root, text)
+    except SourceError:
+        if info_at(fs, root, text).type != pafs.FileType.File:  # which needs no listing
+            raise
+        return "parquet", None
     if not entries and info_at(fs, root, text).type != pafs.FileType.Directory:
         return "parquet", None
     return _kind_of(entries), entries

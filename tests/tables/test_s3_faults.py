@@ -230,6 +230,19 @@ def test_an_object_of_the_same_size_that_is_replaced(lake, tmp_path):
         assert len(seen) - before <= 2
 
 
+def test_an_object_where_listing_is_denied(lake, tmp_path, monkeypatch):
+    """Its name does not say that it is Parquet; access to it is enough."""
+    write(tmp_path / "rows", range(10))
+    pafs.copy_files(str(tmp_path / "rows"), "lake/rows", pafs.LocalFileSystem(), s3.client(lake))
+    deny = lambda method, path, times: 403 if "list-type" in path else None
+    with s3.counted(lake, deny) as (between, _):
+        for name, value in s3.environment(between).items():
+            monkeypatch.setenv(name, value)
+        assert ss.scan("s3://lake/rows").plan("x = 5").count() == 1
+        with pytest.raises(ss.SourceError, match=r"AccessDenied|ACCESS_DENIED"):
+            ss.scan("s3://lake/t")
+
+
 def test_objects_that_stay_open(lake, tmp_path):
     """Rows come from the object that was listed, or not at all, however often it is replaced."""
     fs = s3.client(lake)
