@@ -15,12 +15,13 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from skipstone.bindings.location import is_local
 from skipstone.bindings.tables.files import UNKNOWN
 from skipstone.bindings.tables.unchanged import check_looked_up, is_as_listed
 from skipstone.kernels.run import forks
 from skipstone.kernels.run.pool import ContextPool
 
+# The kinds of file systems where opening takes a request, and reading an open file no connection.
+KEPT: Final = ("abfs", "gcs", "s3")
 MAX_OPEN: Final = 25  # of each file system: as many as are opened at once
 # By the `id` of a file system, which has no hash: its open objects by path.
 _open: dict[int, dict[str, pa.NativeFile]] = {}
@@ -29,13 +30,13 @@ _lock = forks.lock()
 
 @contextlib.contextmanager
 def open_object(filesystem: pafs.FileSystem, path: str) -> Iterator[pa.NativeFile]:
-    """Open a file, and keep it open after the `with` block if it lies in remote storage.
+    """Open a file, and keep it open after the `with` block if it lies in an object store.
 
     Raises:
         OSError: it cannot be opened.
     """
     source = filesystem.open_input_file(path)
-    if _is_kept(filesystem):
+    if filesystem.type_name in KEPT:
         with _lock:
             own = _open.get(id(filesystem))
             if own is None:
@@ -47,13 +48,6 @@ def open_object(filesystem: pafs.FileSystem, path: str) -> Iterator[pa.NativeFil
         return
     with source:
         yield source
-
-
-def _is_kept(filesystem: pafs.FileSystem) -> bool:
-    """Return True if opening a file takes requests, and if reading it takes no connection."""
-    return not is_local(filesystem) and not isinstance(
-        filesystem, pafs.PyFileSystem | pafs.SubTreeFileSystem | pafs.HadoopFileSystem
-    )
 
 
 def find_open(
