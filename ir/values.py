@@ -170,7 +170,7 @@ def malformed(texts: pa.Array) -> Mask:
 
     Spark's reading of their characters is not known here.
     """
-    if _is_ascii(texts):
+    if is_ascii(texts):
         return np.zeros(len(texts), np.bool_)
     try:
         texts.validate(full=True)
@@ -185,8 +185,11 @@ def malformed(texts: pa.Array) -> Mask:
         )
 
 
-def _is_ascii(texts: pa.Array) -> bool:
-    """Return True if all bytes of texts are ASCII, which is UTF-8; Arrow takes longer to see it."""
+def is_ascii(texts: pa.Array) -> bool:
+    """Return True if all texts are ASCII, which is UTF-8; Arrow takes ten times as long to see it.
+
+    False also if there are none, or if they are not text.
+    """
     large = pa.types.is_large_string(texts.type)
     if not len(texts) or not (large or pa.types.is_string(texts.type)):
         return False

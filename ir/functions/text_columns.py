@@ -18,7 +18,7 @@ from skipstone.ir.arrow import arrow_of, fill, int64_of
 from skipstone.ir.function import Call
 from skipstone.ir.like import decode, fits
 from skipstone.ir.types import Kind
-from skipstone.ir.values import Data
+from skipstone.ir.values import Data, is_ascii
 
 Column: TypeAlias = Callable[..., Any]
 MAX_LENGTH: Final = 2**31 - 1
@@ -34,11 +34,6 @@ def numbers(found: pa.Array) -> Data:
 
 def _is_text(a: object) -> bool:
     return isinstance(a, pa.Array)
-
-
-def is_ascii(texts: pa.Array) -> bool:
-    """Return True if all texts are ASCII."""
-    return bool(pc.all(pc.string_is_ascii(texts)).as_py() in (True, None))
 
 
 def of_one(kernel: Callable[[pa.Array], pa.Array]) -> Column:
