@@ -107,7 +107,7 @@ REFUSED: Final = (
     (
         "casts between intervals and text",
         "`CAST(s AS INTERVAL DAY) = INTERVAL '1' DAY`",
-        "not read",
+        "the text is not parsed",
     ),
 )
 # Heading -> the modules whose functions it lists.
@@ -164,9 +164,10 @@ def _lines() -> Iterator[str]:
         "",
         *_wrapped(
             "A condition is Spark SQL text, an expression of `ss.col`, a pyarrow or pyiceberg"
-            " expression, filter lists or a PySpark Column. It has Spark SQL's meaning. A"
-            " part that is not listed here does not prune; the rest of the condition still does,"
-            " and `explain()` names the part. Skipstone writes this page from the tables it uses."
+            " expression, filter lists or a PySpark Column, and means what it means in Spark SQL."
+            " If a part is not listed on this page, `explain()` names it, and it does not prune;"
+            " the rest of the condition still does. This page is generated from Skipstone's tables"
+            " of functions."
         ),
         "",
         "## Forms",
@@ -181,25 +182,25 @@ def _lines() -> Iterator[str]:
         "## Functions",
         "",
         *_wrapped(
-            "*Order* means that the function keeps the order of its arguments, so bounds pass"
-            " through it. *Range* means that it has a rule of its own for bounds. *Value* means"
-            " that it is computed only for containers that hold a single value. *Rows* means that"
-            " it does not prune, and `to_arrow()` judges rows by it."
+            "The last column says how conditions on a function prune. *Order*: the function is"
+            " monotone, so applying it to bounds gives bounds. *Range*: a special rule computes"
+            " bounds. *Value*: it is computed only for containers that hold a single value. *Rows*:"
+            " it does not prune, but `to_arrow()` filters rows by it."
         ),
         "",
         *_wrapped(
             "`plan` evaluates `date_format` as Spark does under its default"
             " `spark.sql.legacy.timeParserPolicy`. Under another policy, `sks.prune` and"
-            " `sks.enable` do not use it, and functions of `skipstone.spark` that take a condition"
-            " as text refuse any condition with `date_format`."
+            " `sks.enable` ignore conditions with `date_format`, and functions of"
+            " `skipstone.spark` that take a condition as text refuse them."
         ),
     )
     yield from (
         "",
         *_wrapped(
-            "In the text of a plan, `now()`, `current_timestamp`, `current_date`, `curdate()`,"
-            " `localtimestamp()` and `unix_timestamp()` are the time at which `plan` is called; its"
-            " `timezone` decides what day it is. A `PruningPredicate` does not know the time."
+            "In `plan(where=text)`, `now()`, `current_timestamp`, `current_date`, `curdate()`,"
+            " `localtimestamp()` and `unix_timestamp()` are the time of the call; its `timezone`"
+            " decides what day it is. A `PruningPredicate` does not know the time."
         ),
     )
     also: dict[str, list[str]] = {}
@@ -233,12 +234,12 @@ def _lines() -> Iterator[str]:
         "## Rows",
         "",
         *_wrapped(
-            "`plan.to_arrow()` judges rows by these forms and functions. It refuses a condition"
-            " that it cannot judge exactly as Spark does, and names the part; planning still prunes"
-            " by the rest. It also refuses rows for which Spark raises an error, or whose result is"
-            " not certain: of `pow(f, 3) > 8`, the rows where `f` is a fraction, because the last"
-            " digit of Java's powers is not certain. Of random conditions of Spark's grammar that"
-            " Spark answers, it refuses about one in ten (`python -m tests.fuzz.refusals"
+            "`plan.to_arrow()` filters rows by these forms and functions. If it cannot judge a"
+            " condition exactly as Spark does, it raises an error that names the part; planning"
+            " still prunes by the rest. It also raises an error if Spark would raise one for a row,"
+            " or if a row's result is not certain. For example, `pow(f, 3) > 8` fails on rows where"
+            " `f` is a fraction, because the last digit of Java's powers is not certain. It refuses"
+            " about one in ten random conditions that Spark answers (`python -m tests.fuzz.refusals"
             " --conditions 5000 --spark`). Most of these hold one of:"
         ),
         "",
