@@ -256,27 +256,27 @@ def _limits(
     rows: Rows | None, used: Sequence[Leaf], judged: Sequence[JudgedLayout], n: int,
     workload: Workload, format: str,
 ) -> list[str]:  # fmt: skip
-    """Return sentences on what the predictions do not know."""
+    """Return sentences on what the predictions assume and leave out."""
     if rows is None:
         return ["the table has no files"]
     out = []
     if rows.source == "statistics":
         out.append(
-            "Within a container, values are taken to lie evenly between its bounds, independently "
-            "of other columns. Skewed or correlated columns differ: sample rows to see them."
+            "Within a container, values are assumed to be spread evenly between its bounds, and to "
+            "be independent of other columns. Sample rows of skewed or correlated columns."
         )
     if rows.fraction < 1:
         out.append(
             "Bounds of containers are estimated from some of their rows, and moved outwards by the "
-            "mean distance between these."
+            "mean distance between these rows."
         )
     missing = [show_path(x.path) for x in used if x.dtype.ordered and x.path not in rows.columns]
     if missing:
-        out.append(f"No bounds are known of {', '.join(missing)}: only a sample can judge them.")
+        out.append(f"No bounds are known for {', '.join(missing)}: only a sample can judge them.")
     fewer = min((j.containers for j in judged), default=n)
     if fewer < n:
         out.append(
-            f"Layouts were cut into {fewer:,} containers instead of {n:,}, so that queries would "
+            f"Layouts were cut into {fewer:,} containers instead of {n:,}, so queries would "
             "read less than predicted."
         )
     if workload.full_reads:
@@ -286,11 +286,11 @@ def _limits(
         )
     if format in REWRITTEN_BY_DUCKDB:
         out.append(
-            "Bloom filters, which DuckDB writes into a rewrite, are counted only if rows are "
-            "sampled: searches for single values may read less in any order."
+            "DuckDB writes Bloom filters when it rewrites the table. They are counted only if rows "
+            "are sampled: searches for single values may read less than predicted."
             if rows.drawn
-            else "Searches for single values count the Bloom filters that DuckDB writes of columns "
+            else "Searches for single values use the Bloom filters that DuckDB writes for columns "
             "with repeated values. Spark writes none unless parquet.bloom.filter.enabled is set."
         )
-    out.append("Sizes after a rewrite are taken to be as now; other orders compress otherwise.")
+    out.append("Sizes are assumed to stay the same after a rewrite; orders compress differently.")
     return out

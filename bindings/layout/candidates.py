@@ -117,10 +117,10 @@ def judge(
 
 
 def complementary(single: Sequence[JudgedLayout], weights: npt.NDArray[np.float64]) -> list[Path]:
-    """Return columns that prune different queries, the one that prunes most alone first.
+    """Return columns that prune different queries; the first is the one that prunes most by itself.
 
-    Each next one leaves least to read if every query could use the best of the columns so far.
-    Columns that go together, such as the dates of an order, add nothing to each other.
+    Each further column is the one that leaves least to read if every query uses the best of the
+    columns so far. Correlated columns, such as the dates of an order, add nothing to each other.
 
     Args:
         single: Layouts by one column each.

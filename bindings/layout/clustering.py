@@ -55,7 +55,7 @@ class ColumnClustering:
         return self.unknown / self.containers if self.containers else 0.0
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the figures under Snowflake's names, with `unknown_partition_count` besides."""
+        """Return the figures under Snowflake's names, and `unknown_partition_count`."""
         return {
             "cluster_by_keys": self.column,
             "total_partition_count": self.containers,

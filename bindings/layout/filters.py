@@ -1,8 +1,8 @@
-"""Predict which searched values the Bloom filters of a rewrite would rule out.
+"""Predict which searched values the Bloom filters of a rewritten table would rule out.
 
 DuckDB writes a filter for a column of a row group if its distinct values are at most a fifth of its
-rows, so that it has a dictionary. A filter answers searches for single values in any order of rows;
-then an order only has to serve the ranges.
+rows, so that it has a dictionary. A filter answers searches for single values in any order of rows,
+so the order then only has to serve range conditions.
 
 Source: DuckDB 2.0 writes filters up to 409 distinct values in 2,048 rows and 24,576 in 122,880.
 """
@@ -186,11 +186,10 @@ def _likely(
     span: npt.NDArray[np.int64],
     sampled: npt.NDArray[np.int64],
 ) -> npt.NDArray[np.float64]:
-    """Return how likely each container holds each value, though no sampled row of it does.
+    """Return the probability that a container holds a value although none of its sampled rows does.
 
-    A container holds some of the distinct values between its bounds; a value that more rows have
-    than others is more often among them. If it were there, the sample would probably show it where
-    values repeat.
+    A container holds some of the distinct values between its bounds; frequent values are more
+    likely among them. If values repeat, the sample would probably show a value that is there.
 
     Args:
         searched: The values.

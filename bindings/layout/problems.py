@@ -63,8 +63,8 @@ def _statistics(plan: Plan, leaf: Leaf) -> list[str]:
     uncounted = int((nulls < 0).sum())
     if uncounted and leaf.nullable:
         out.append(
-            f"{name}: no NULL counts in {uncounted:,} of {n:,} {unit}, so that none of them can be "
-            "known to match in full"
+            f"{name}: no NULL counts in {uncounted:,} of {n:,} {unit}, so none of them can be "
+            "fully matched"
         )
     if leaf.dtype.kind is Kind.STRING and (cut := _cut_at(plan, leaf)):
         length, share = cut
@@ -118,7 +118,7 @@ def _files(plan: Plan, target: int) -> list[str]:
     if len(large):
         out.append(
             f"{len(large):,} of {len(sizes):,} files are larger than {shown_bytes(largest)}:"
-            " what prunes by files reads much around a match"
+            " engines that prune by files read many rows around a match"
         )
     if plan.table.unit == "row groups" and len(plan.verdicts) < 2 * len(sizes):
         rows = plan.table.logical_rows()

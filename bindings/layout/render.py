@@ -36,7 +36,7 @@ def headline(advice: Advice) -> str:
         return "The workload has no condition on this table that can be used."
     now = advice.current
     if advice.best is None:
-        return f"Keep the layout: no other one tried would read clearly less than {_share(now)}."
+        return f"Keep the layout: no other candidate would read clearly less than {_share(now)}."
     queries = "the workload's queries" if advice.has_workload else "searches for one value"
     return (
         f"{advice.best.label[0].upper()}{advice.best.label[1:]}: {queries} would read about "
@@ -66,7 +66,10 @@ def sections(advice: Advice) -> Iterator[Section]:
     if advice.queries:
         yield _workload(advice)
     if advice.unread:
-        yield Section("Not used of the workload", lines=[f"{t}: {why}" for t, why in advice.unread])
+        yield Section(
+            "Parts of the workload that were not used",
+            lines=[f"{t}: {why}" for t, why in advice.unread],
+        )
     if len(advice.clustering):
         yield Section(
             "Clustering now",
@@ -110,7 +113,7 @@ def _layouts(advice: Advice) -> Section:
 
 
 def _named(e: Estimate) -> str:
-    """Return a layout's label, with what speaks against it."""
+    """Return a layout's label, with any drawback."""
     notes = [] if e.runnable else ["no statement for this format"]
     if small := _small_partitions(e):
         notes.append(f"small partitions, {small} on average")
@@ -122,7 +125,7 @@ def _workload(advice: Advice) -> Section:
     return Section(
         "Workload"
         if advice.has_workload
-        else "No workload: columns by how well a search for one value could use them",
+        else "No workload: columns ranked by searches for one value",
         ("condition", "times", "now", *(("then",) if best else ())),
         [
             (

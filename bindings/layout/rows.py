@@ -57,7 +57,7 @@ class Rows:
     """Some rows that stand for all of a table.
 
     Attributes:
-        columns: By path, the columns that could be had.
+        columns: By path, the columns for which rows could be read or drawn.
         count: The number of rows.
         fraction: The share of the table's rows that these are, from 0 to 1.
         complete: True if these are all rows of the table.
@@ -145,9 +145,10 @@ def _encoded(array: pa.Array) -> RowColumn | None:
 def draw_rows(plan: Plan, leaves: Sequence[Leaf], wanted: int) -> Rows:
     """Draw rows from the statistics: even and independent within each container's bounds.
 
-    A container gives rows in proportion to its own. Values of a column without known bounds are
-    drawn from all known bounds of that column. Text is drawn from the bounds that lie between those
-    of its container, as text between two others cannot be made up.
+    A container gives rows in proportion to its number of rows. If it has no known bounds for a
+    column, values are drawn from all known bounds of that column. Text is drawn from other
+    containers' bounds that lie between those of its container, because text between two bounds
+    cannot be made up.
 
     Args:
         plan: A plan of the whole table.

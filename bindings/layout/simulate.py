@@ -1,4 +1,4 @@
-"""Lay rows out, cut them into containers, and judge these by a workload's conditions."""
+"""Arrange rows in a layout, cut them into containers, and judge these by a workload."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Predict how well rows compress in an order: values that repeat from row to row take no room.
 
-Rows of one order lie together if the table is sorted by the order's number, and then its customer,
-its address and its time repeat. A sample has few neighbours, but it has pairs of rows whose keys
-are equal; these tell which columns follow from the keys.
+If a table is sorted by the number of an order, the rows of one order are neighbours, so its
+customer, address and time repeat. A sample has few neighbours, but it has pairs of rows with equal
+keys, which show which columns depend on the keys.
 """
 
 from __future__ import annotations

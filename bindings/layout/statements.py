@@ -46,7 +46,7 @@ def statements_for(
     file_bytes: int,
     kinds: Mapping[Path, Kind] | None = None,
 ) -> tuple[Statement, ...]:
-    """Return statements that rewrite a table in a layout; none if its engines cannot make it.
+    """Return statements that rewrite a table in a layout; none if no engine of its format can.
 
     Args:
         layout: The layout; its `partition_by` is how the table is, or will be, partitioned.

@@ -193,7 +193,7 @@ class Reader:
         if isinstance(e, self.compared) and (
             isinstance(left, self.loose) or isinstance(right, (*self.loose, *self.compared))
         ):
-            return "Spark groups tests beside a comparison in another way; write parentheses"
+            return "Spark groups tests next to a comparison differently; write parentheses"
         if isinstance(e, self.bits) and any(
             type(a) in self.bits and type(a) is not type(e) for a in (left, right)
         ):

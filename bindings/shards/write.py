@@ -199,7 +199,7 @@ def commit(
     )
     if gone := manifest.files - folder.names():
         raise StatisticsError(
-            f"{folder.at(min(gone))} is gone: another save to the same folder has ended meanwhile, "
+            f"{folder.at(min(gone))} is gone: another save to the same folder has ended since, "
             "or the folder is not shared by all machines that write to it; "
             f"{SAVE_AGAIN}, one after the other, to a shared folder"
         )

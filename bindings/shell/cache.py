@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 folder_option = click.option(
     "--statistics-dir",
-    help="The folder of kept statistics, as ss.config.statistics_cache_dir names it; by default "
+    help="The folder of saved statistics, as ss.config.statistics_cache_dir names it; by default "
     "SKIPSTONE_STATISTICS_CACHE_DIR.",
     metavar="FOLDER",
 )
@@ -89,12 +89,12 @@ def _described(cache: Cache) -> dict[str, Any]:
 
 @app.command("clear", short_help="Remove what the caches hold.")
 @click.option("--kernels", is_flag=True, help="Only compiled kernels.")
-@click.option("--statistics", is_flag=True, help="Only kept statistics.")
+@click.option("--statistics", is_flag=True, help="Only saved statistics.")
 @folder_option
 def clear(kernels: bool, statistics: bool, statistics_dir: str | None) -> None:
-    """Remove compiled kernels and kept statistics; both are made again when they are needed.
+    """Remove compiled kernels and saved statistics; both are recreated when needed.
 
-    Only files that Skipstone made are removed. Other processes may use the caches meanwhile.
+    Only files that Skipstone made are removed. Other processes may keep using the caches.
     """
     from skipstone.bindings.shell.cache_files import clear as clear_cache
 

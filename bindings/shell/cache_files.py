@@ -1,8 +1,8 @@
 """The files of both caches: kernels with parsed conditions, and statistics of tables.
 
 Only files with names that Skipstone gives are counted and removed, and only those of this user.
-Everything may be removed at any time: another process makes again what it misses, and keeps using
-what it has open.
+Everything may be removed at any time: other processes recreate what is missing, and keep using the
+files that they have open.
 """
 
 from __future__ import annotations
@@ -90,10 +90,10 @@ def find_kernels(root: str) -> Cache:
 
 
 def find_statistics(folder: str | None, root: str) -> Cache:
-    """Return the kept statistics.
+    """Return the saved statistics.
 
     Args:
-        folder: The folder of kept statistics; None if none is set.
+        folder: The folder of saved statistics; None if none is set.
         root: The cache folder, which holds copies of remote shards if none is set.
     """
     cache = Cache("statistics", folder, _problem(root if folder is None else folder))

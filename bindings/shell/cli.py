@@ -167,22 +167,22 @@ def plan(
 @order_option
 @timezone_option
 @keep_unreadable_option
-@click.option("--pages", is_flag=True, help="Read the statistics of pages, and show what remains.")
-@click.option("--program", is_flag=True, help="Print the program that the condition became.")
+@click.option("--pages", is_flag=True, help="Read page statistics, and show which pages remain.")
+@click.option("--program", is_flag=True, help="Print the lowered program: the test of statistics.")
 @click.option(
     "--container",
     help="Show what each conjunct saw in one file, or in one of its row groups.",
     metavar="FILE[:ROW_GROUP]",
 )
 @json_option
-@click.option("--html", "as_html", is_flag=True, help="Print a page of HTML.")
+@click.option("--html", "as_html", is_flag=True, help="Print an HTML page.")
 @opening_options
 def explain(
     paths: Sequence[str], where: str, limit: int | None, order_by: str | None, timezone: str,
     keep_unreadable: bool, pages: bool, program: bool, container: str | None, as_json: bool,
     as_html: bool, opening: Opening,
 ) -> None:  # fmt: skip
-    """Explain what must be read for a condition, by phase, why, and what would prune more."""
+    """Explain what a condition must read after each phase, why, and what would prune more."""
     if as_json and as_html:
         raise click.BadParameter("expected one of --json and --html")
     quiet = as_json or as_html
@@ -226,15 +226,15 @@ def draw_map(
 @paths_argument
 @click.option(
     "--queries", metavar="FILE",
-    help="A workload: a condition in each line, or SELECT statements with semicolons.",
+    help="A file with one condition per line, or with SELECT statements and semicolons.",
 )  # fmt: skip
-@click.option("--sample", is_flag=True, help="Read a sample of rows instead of statistics alone.")
+@click.option("--sample", is_flag=True, help="Predict from a sample of rows, not from statistics.")
 @click.option(
     "--sample-rows", type=click.IntRange(min=0), default=0,
     help="How many rows to sample; implies --sample.", show_default=False,
 )  # fmt: skip
 @click.option("--name", help="The table's name in queries and in Spark.")
-@click.option("--html", help="Write the report as a page.", metavar="FILE")
+@click.option("--html", help="Write the report to an HTML file.", metavar="FILE")
 @timezone_option
 @keep_unreadable_option
 @json_option
@@ -284,9 +284,9 @@ def check(
     paths: Sequence[str], column: Sequence[str], sample: int | None, timezone: str, as_json: bool,
     opening: Opening,
 ) -> None:  # fmt: skip
-    """Read rows, compare them with their statistics, and report those that are wrong.
+    """Compare statistics with the rows that they describe, and report those that are wrong.
 
-    The exit code is 1 if one is.
+    Exits with code 1 if any statistic is wrong.
     """
     table, _ = _scan(paths, False, opening, quiet=as_json)
     found = table.check(list(column) or None, sample=sample, timezone=timezone)
@@ -295,7 +295,7 @@ def check(
         raise click.exceptions.Exit(1)
 
 
-@app.command("demo", short_help="Make real data, plan over it, compare with full reads.")
+@app.command("demo", short_help="Write sample data, plan over it, compare with full reads.")
 @click.option("--folder", default="demo-data", help="The folder for the data.")
 @click.option(
     "--scale",
@@ -304,7 +304,7 @@ def check(
     type=click.FloatRange(min=0, min_open=True),
 )
 def demo(folder: str, scale: float) -> None:
-    """Make real data (flights of 2013, TPC-H), plan over it, and compare with full reads."""
+    """Write sample data (flights of 2013, TPC-H), plan over it, and compare with full reads."""
     from skipstone.bindings.shell.demo import run
 
     run(folder, scale)
@@ -366,7 +366,7 @@ def _scan_now(
     for path in paths[1:]:
         if set("=<>") & set(path) and "/" not in path and not os.path.exists(path):
             raise click.BadParameter(
-                f"{path!r} is not a path; give a condition by --where, in quotes"
+                f"{path!r} is not a path; give a condition with --where, in quotes"
             )
     catalog, options = opening.catalog, _options(opening.storage_option)
     if catalog is not None and len(paths) > 1:

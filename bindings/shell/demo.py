@@ -188,7 +188,7 @@ def _empty_folder(root: Path, name: str) -> Path:
     except OSError as e:
         raise SourceError(
             f"{root}: the folder for the data cannot be made ({describe_error(e)}); "
-            "name another one by --folder"
+            "name another one with --folder"
         ) from e
     return staging
 

@@ -107,14 +107,14 @@ def split_table(table: pa.Table | pa.RecordBatch) -> tuple[dict[str, dict[str, A
 
 AS_DICT: Final = 'expected arrays by statistic by column, such as {"x": {"min": [1], "max": [5]}}'
 PROVIDER: Final = ("num_containers", "min_values", "max_values", "null_counts", "row_counts")
-# What makes statistics of objects that are given by mistake, by the name of their type.
+# Type of an object that callers often pass by mistake -> how to make statistics of it.
 WAYS_OUT: Final = {
-    "dict": "make them by Statistics.from_dict(columns, schema)",
-    "Table": "make them by Statistics.from_arrow(table, schema)",
-    "RecordBatch": "make them by Statistics.from_arrow(table, schema)",
-    "DataFrame": "make them by Statistics.from_arrow(pyarrow.table(frame), schema)",
-    "str": "load a saved file by Statistics.load(path)",
-    "PosixPath": "load a saved file by Statistics.load(path)",
+    "dict": "make them with Statistics.from_dict(columns, schema)",
+    "Table": "make them with Statistics.from_arrow(table, schema)",
+    "RecordBatch": "make them with Statistics.from_arrow(table, schema)",
+    "DataFrame": "make them with Statistics.from_arrow(pyarrow.table(frame), schema)",
+    "str": "load a saved file with Statistics.load(path)",
+    "PosixPath": "load a saved file with Statistics.load(path)",
 }
 
 

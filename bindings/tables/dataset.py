@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from skipstone.bindings.plans.table_protocol import DatasetFile
 
 OTHERWISE: Final = (
-    "Read the plan by to_arrow(), to_batches() or an engine that takes Arrow streams, such as "
+    "Read the plan with to_arrow(), to_batches() or an engine that takes Arrow streams, such as "
     'duckdb.sql("FROM plan")'
 )
 

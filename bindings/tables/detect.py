@@ -209,8 +209,8 @@ def refuse_other_formats(fs: pafs.FileSystem, root: str, inside: Iterable[str]) 
     Args:
         fs: The file system.
         root: The folder.
-        inside: The paths of all files below the folder, or of what lies directly in it, with a
-            slash behind folders.
+        inside: The paths of all files below the folder, or of what lies directly in it; folders end
+            with a slash.
 
     Raises:
         SourceError: the folder is such a table, or a partition folder of a Delta or Hudi table.
@@ -261,7 +261,7 @@ def _is_metadata(name: str) -> bool:
 
 def _wrong_format(folder: str, root: str, kind: str, call: str | None) -> SourceError:
     relation = "is" if folder == root else f"is a partition folder of {shown(root)},"
-    way_out = f"use {call}" if call else f"Skipstone does not read {kind}: read it by Spark"
+    way_out = f"use {call}" if call else f"Skipstone does not read {kind}: read it with Spark"
     return SourceError(
         f"{shown(folder)} {relation} the folder of a {kind} table, with files that the table may "
         f"have removed or replaced; {way_out}, or take all files with ignore_table_format=True"

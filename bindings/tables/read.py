@@ -36,8 +36,8 @@ MAX_FILES: Final = 256
 # The first group of a plan with a limit has this share of a full one.
 FIRST_SHARE: Final = 64
 # The first Julian day, in microseconds since 1970. Spark writes earlier days as negative numbers,
-# and also days that are so late that their number overflows. Arrow misreads both; it always reads
-# the late ones as days before the first.
+# and so do late days whose number overflows. Arrow misreads both; it always reads the late ones as
+# days before the first.
 FIRST_JULIAN_DAY: Final = -210_866_803_200_000_000
 
 
@@ -159,7 +159,7 @@ def files_at_once() -> int:
 
 @dataclass(slots=True)
 class GroupSize:
-    """The largest size of the next group of tasks; groups grow up to a full size."""
+    """The largest allowed size of the next group of tasks, which doubles up to a full size."""
 
     full: float
     next: float
@@ -175,7 +175,7 @@ class GroupSize:
 
 
 def together(sized: Iterable[tuple[T, float]], largest: GroupSize) -> Iterator[list[T]]:
-    """Yield neighbouring tasks in groups that do not exceed a size, except alone.
+    """Yield neighbouring tasks in groups up to a size; a task that exceeds it forms its own group.
 
     Args:
         sized: The tasks, and the size of each.
@@ -368,14 +368,14 @@ def batches_of(
                 raise SourceError(
                     f"{path}: its INT96 column {name!r} holds timestamps after the year 285,000 or "
                     "before -4713, which Arrow misreads; write it as TIMESTAMP_MICROS "
-                    "(spark.sql.parquet.outputTimestampType), or read it by Spark"
+                    "(spark.sql.parquet.outputTimestampType), or read it with Spark"
                 )
         remaining -= batch.num_rows
         yield rebase_batch(batch, file.metadata.metadata or {}, int96, path)
     if columns and remaining:  # pyarrow 26 reads no row where a list's pages hold one value each
         raise SourceError(
             f"{path}: Arrow read {remaining} rows fewer than the footer counts; expected all of "
-            f"them. Read other columns than {', '.join(columns)}, or read it by Spark"
+            f"them. Read other columns than {', '.join(columns)}, or read it with Spark"
         )
 
 

@@ -177,7 +177,7 @@ def find_table(
         table = table_in_unity(source, storage_options)
         if format not in (None, table.format):
             raise SourceError(
-                f"format is {format!r}, but {source} is {table.format!r} by its catalog"
+                f"format is {format!r}, but {source} is {table.format!r} according to its catalog"
             )
         return TableLocation(table.location, table.format, table.options, table.partition_schema)
     if format is None:

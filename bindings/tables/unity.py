@@ -52,8 +52,8 @@ class UnityTable:
         location: The URI of its folder.
         format: "delta", "parquet", or "hive" for Parquet files in partition folders.
         partition_schema: The types of a Hive table's partition columns.
-        options: Storage options that reach it: the caller's, else credentials of the catalog. These
-            end after a time that the catalog sets, mostly an hour.
+        options: Storage options that reach it: the caller's, else credentials from the catalog,
+            which expire after a time that the catalog sets, usually an hour.
     """
 
     location: str
@@ -68,8 +68,8 @@ def table_in_unity(uri: str, storage_options: Mapping[str, str] | None = None) -
     Args:
         uri: `uc://catalog.schema.table`.
         storage_options: The catalog's `databricks_host` and `databricks_token`, which environment
-            variables of these names in capitals give otherwise, and options of the table's storage.
-            If these hold credentials, the catalog is asked for none.
+            variables of these names in capitals can also give, and options of the table's storage.
+            If these hold credentials, none are requested from the catalog.
 
     Raises:
         SourceError: the name is malformed, no catalog is named, it cannot be reached or refuses the
@@ -107,7 +107,7 @@ def delta_in_unity(
     """
     table = table_in_unity(uri, storage_options)
     if table.format != "delta":
-        raise SourceError(f"{shown(uri)} is a table of Parquet files; open it by scan")
+        raise SourceError(f"{shown(uri)} is a table of Parquet files; open it with scan")
     return table.location, table.options
 
 
@@ -132,8 +132,8 @@ def _format(info: Mapping[str, Any], name: str) -> str:
     """Return the format of a table's files.
 
     Raises:
-        SourceError: it is no table of files, its rows or columns are hidden from some users, or the
-            format is not read here.
+        SourceError: it is not a table of files, its rows or columns are hidden from some users, or
+            the format is not supported here.
     """
     if info.get("table_type") not in TABLES:
         kind = clip(str(info.get("table_type")))
@@ -142,13 +142,13 @@ def _format(info: Mapping[str, Any], name: str) -> str:
     if info.get("row_filter") or masked:
         raise SourceError(
             f"uc://{name} has a row filter or column masks, which no reader of its files applies; "
-            "query it by an engine that the catalog trusts"
+            "query it with an engine that the catalog trusts"
         )
     files = str(info.get("data_source_format"))
     if files not in FORMATS:
         raise SourceError(
             f"uc://{name} is a table of {clip(files)} files; expected DELTA or PARQUET (open "
-            "Iceberg tables by scan_iceberg(name, catalog=...) and Unity Catalog's REST endpoint)"
+            "Iceberg tables with scan_iceberg(name, catalog=...) and Unity Catalog's REST endpoint)"
         )
     return FORMATS[files]
 
@@ -170,7 +170,7 @@ def _partitions(info: Mapping[str, Any], name: str) -> dict[str, pa.DataType]:
             raise SourceError(
                 f"uc://{name}: the column {clip(str(column.get('name')))!r} is of type CHAR, and "
                 "files may hold its values without the spaces that Spark adds; open the table's "
-                "folder by scan_parquet to see them as they are"
+                "folder with scan_parquet to see them as they are"
             )
         if column.get("partition_index") is None:
             continue
@@ -178,7 +178,7 @@ def _partitions(info: Mapping[str, Any], name: str) -> dict[str, pa.DataType]:
         if kind not in PARTITION_TYPES:
             raise SourceError(
                 f"uc://{name}: the partition column {clip(str(column.get('name')))!r} is of type "
-                f"{clip(str(kind))}; open the table's folder by scan_hive with partition_schema="
+                f"{clip(str(kind))}; open the table's folder with scan_hive and partition_schema="
             )
         out[str(column.get("name"))] = PARTITION_TYPES[kind]
     return out

@@ -63,7 +63,7 @@ class UnityCatalog:
         parts = urlsplit(url)
         if parts.scheme not in ("https", "http") or not parts.hostname:
             raise SourceError(
-                f"uc://{name}: {shown(host)} is no address of a Unity Catalog; expected a URL, "
+                f"uc://{name}: {shown(host)} is not the address of a Unity Catalog; expected a URL "
                 "such as https://example.cloud.databricks.com"
             )
         allowed = (_setting(given, PLAIN_HTTP) or "").lower() in ("true", "1", "yes")

@@ -134,7 +134,7 @@ def wider(a: DType, b: DType, session: Session) -> DType:
     if ty.NULL in (a, b):
         return b if a == ty.NULL else a
     if a != b and {a.kind, b.kind} != {Kind.INT}:
-        raise CannotJudge(f"elements of {a} beside {b} are not understood")
+        raise CannotJudge(f"elements of {a} together with {b} are not understood")
     return common_type(a, b, session)
 
 

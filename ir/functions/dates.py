@@ -277,7 +277,7 @@ def _add_micros_signature(args: tuple[Node, ...], session: Session) -> Signature
     check_arity(args, 2)
     t = args[0].dtype
     if t is None or t.kind is not Kind.TIMESTAMP or t.unit != "us":
-        raise CannotJudge(f"expected a timestamp beside an interval, got {t}")
+        raise CannotJudge(f"expected a timestamp with an interval, got {t}")
     return (t, ty.INT64), t
 
 

@@ -59,7 +59,7 @@ def _of_key(
         given, own = args[1].dtype, args[0].dtype
         assert given is not None and own is not None
         if given != key and given != ty.NULL and {given.kind, key.kind} != {Kind.INT}:
-            raise CannotJudge(f"a key of {given} beside keys of {key} is not understood")
+            raise CannotJudge(f"a key of {given} in a map with keys of {key} is not understood")
         to = key if cast_key or given == ty.NULL else given
         return (own, to), _comparable(value) if returns is None else returns
 

@@ -85,7 +85,7 @@ def _snappy(block: bytes, most: int) -> bytes:
     else:
         raise ValueError("it does not start with its size")
     if size >= most:
-        raise ValueError(f"by its header it takes {size} bytes unpacked")
+        raise ValueError(f"according to its header, it takes {size} bytes unpacked")
     out: bytes = pa.decompress(block[:-4], size, "snappy", asbytes=True)
     if zlib.crc32(out) != int.from_bytes(block[-4:], "big"):
         raise ValueError("its checksum differs")

@@ -314,8 +314,6 @@ def test_of_two_saves_at_once_one_raises(tmp_path, monkeypatch):
         inner(*args)
 
     monkeypatch.setattr(write, "commit", commit)
-    with pytest.raises(
-        ss.StatisticsError, match="another save to the same folder has ended meanwhile"
-    ):
+    with pytest.raises(ss.StatisticsError, match="another save to the same folder has ended since"):
         mine.save_shards(tmp_path, rows=30)
     matches(ss.PruningPredicate("x = 5", SCHEMA), other, ss.Shards.open(tmp_path))

@@ -205,7 +205,7 @@ def test_missing_path():
 
 #   arguments                              what the error says
 MISTAKES = [
-    (["plan", "{data}", "x=1"],             "'x=1' is not a path; give a condition by --where"),
+    (["plan", "{data}", "x=1"],             "'x=1' is not a path; give a condition with --where"),
     (["plan", "{data}", "-w", "WHERE x=1"], "does not begin with WHERE; write x=1"),
     (["plan", "{data}", "-w", "s = 'it's'"], "is never closed"),
     (["plan", "{data}", "-w", "q = abc"],   "text stands in single quotes: --where"),

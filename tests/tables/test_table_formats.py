@@ -14,8 +14,8 @@ from skipstone.ir.errors import SourceError
 MARKS = [
     ("_delta_log/00000000000000000000.json", "Delta", "use scan_delta"),
     ("metadata/v1.metadata.json", "Iceberg", "use scan_iceberg"),
-    (".hoodie/hoodie.properties", "Hudi", "read it by Spark"),
-    (".hoodie_partition_metadata", "Hudi", "read it by Spark"),
+    (".hoodie/hoodie.properties", "Hudi", "read it with Spark"),
+    (".hoodie_partition_metadata", "Hudi", "read it with Spark"),
 ]
 
 

@@ -79,7 +79,7 @@ def test_parquet_files(unity, tmp_path):
     pq.write_table(pa.table({"x": range(5)}), tmp_path / "a.parquet")
     table = ss.scan(unity.add(NAME, str(tmp_path), data_source_format="PARQUET"))
     assert table.plan("x > 3").count() == 1
-    with pytest.raises(ss.SourceError, match="Parquet files; open it by scan"):
+    with pytest.raises(ss.SourceError, match="Parquet files; open it with scan"):
         ss.scan_delta(f"uc://{NAME}")
 
 
@@ -175,7 +175,7 @@ WRONG = [
     ({"table_type": "VIEW"}, "is a VIEW"),
     ({"table_type": None}, "is a None"),
     ({"data_source_format": "CSV"}, "is a table of CSV files"),
-    ({"data_source_format": "ICEBERG"}, "open Iceberg tables by scan_iceberg"),
+    ({"data_source_format": "ICEBERG"}, "open Iceberg tables with scan_iceberg"),
     ({"data_source_format": None}, "is a table of None files"),
     ({"storage_location": ""}, "names no storage_location"),
     ({"storage_location": 5}, "names no storage_location"),
@@ -254,8 +254,8 @@ def test_other_answers(unity, monkeypatch):
 HOSTS = [
     ("http://127.0.0.1:1", "cannot be asked"),
     ("http://lake.example", "unencrypted"),
-    ("ftp://lake.example", "no address"),
-    ("https://", "no address"),
+    ("ftp://lake.example", "not the address"),
+    ("https://", "not the address"),
     ("no host", "cannot be asked"),
 ]
 
@@ -304,5 +304,5 @@ def test_what_takes_no_names_of_unity(unity, delta):
             call(uri)
     with pytest.raises(ss.SourceError, match="omit catalog="):
         ss.scan(uri, catalog="lake")
-    with pytest.raises(ss.SourceError, match="is 'delta' by its catalog"):
+    with pytest.raises(ss.SourceError, match="is 'delta' according to its catalog"):
         ss.scan(uri, format="parquet")

@@ -1,4 +1,4 @@
-"""Say why the statistics of containers decide nothing about a conjunct."""
+"""Explain why the statistics of containers decide nothing about a conjunct."""
 
 from __future__ import annotations
 
@@ -79,10 +79,10 @@ def undecided_reasons(
         name = show_path(path)
         if path in null_tests:
             text = f"no null counts of {name}"
-            hint = "Parquet's footers count the NULLs among the elements of lists and maps alone"
+            hint = "Parquet's footers count only the NULLs among the elements of lists and maps"
         else:
             text = f"{name} is {dtype}, whose values no statistics bound"
-            hint = "a column of single values beside it, such as its size, would prune"
+            hint = "a separate column of single values, such as its size, would prune"
         if not _knows_nulls(stats, path).any():
             yield UndecidedReason(KeptBecause.UNBOUNDED, text, hint), rest
             return
@@ -124,7 +124,7 @@ def _nested(part: Node) -> list[tuple[Path, DType]]:
 
 
 def _null_tests(part: Node) -> set[Path]:
-    """Return the columns whose null counts alone decide: they are only tested for NULL."""
+    """Return the columns that are only tested for NULL, so that their null counts decide."""
     tested = {n.args[0] for n in part.walk() if n.op is Op.IS_NULL and n.args[0].op is Op.COLUMN}
     uses = [n for n in part.walk() if n.op is Op.COLUMN]
     within = [n.args[0] for n in part.walk() if n.op is Op.IS_NULL]
@@ -134,7 +134,7 @@ def _null_tests(part: Node) -> set[Path]:
 
 
 def _knows_bounds(stats: Statistics, path: Path) -> Mask:
-    """Return the containers that have a usable bound of a column, or hold no value of it."""
+    """Return the mask of containers that have a usable bound of a column, or no value in it."""
     leaf, raw = stats.leaf(path), stats.raw(path)
     known = np.zeros(stats.num_containers, np.bool_)
     if leaf is not None:
@@ -155,7 +155,7 @@ def _knows_nulls(stats: Statistics, path: Path) -> Mask:
 
 
 def _unbounded(part: Node) -> UndecidedReason | None:
-    """Return the first scalar of a conjunct that has no bounds of its own; None: all have some."""
+    """Return the reason if a scalar of a conjunct cannot be bounded; None if all can."""
     for n in part.walk():
         if n.op is Op.LIKE and isinstance(n.args[1].value, bytes) and isinstance(n.value, str):
             pattern = decode(n.args[1].value.decode("utf-8", "replace"), n.value)

@@ -171,7 +171,7 @@ class _Reader:
     def as_AttributeReference(self, tree: Tree) -> Node:
         name = self.columns.get(tree["id"])
         if name is None:
-            return opaque(tree["parts"][0], "statistics say nothing of it")
+            return opaque(tree["parts"][0], "statistics say nothing about it")
         return Node(Op.COLUMN, value=Name((name,)))
 
     def as_GetStructField(self, tree: Tree) -> Node:
@@ -181,7 +181,7 @@ class _Reader:
             and isinstance(found.value, Name)
             and found.value.parts in self.fields
         )
-        return found if known else self.opaque(tree, "statistics say nothing of the field")
+        return found if known else self.opaque(tree, "statistics say nothing about the field")
 
     def as_Literal(self, tree: Tree) -> Node:
         dtype = _interval_type(tree["type"]) or type_named(tree["type"])

@@ -293,7 +293,7 @@ class _JoinPruner:
         if files < 2:
             return 0.0
         if self._cost(build) > MAX_SHARE * nbytes:
-            scan.note_join("the build side of a join is too large beside it")
+            scan.note_join("the build side of a join is too large compared with it")
             return 0.0
         apart = 1 - min(scan.spread(name) for name in names)
         if apart <= 0:

@@ -177,7 +177,7 @@ class _Source:
         if invalid := context.why_invalid(options, self.frame.schema.jsonValue()):
             raise NotPruned(invalid)
         if why := other_meaning(self.spark, conditions):
-            raise NotPruned(f"{why}, so Spark reads conditions in another way")
+            raise NotPruned(f"{why}, so Spark reads conditions differently")
         if any(name.lower() == "_metadata" for name in self.frame.columns):
             raise NotPruned(
                 "it has a column named _metadata, which hides Spark's metadata of files"

@@ -61,7 +61,7 @@ class Tree:
 
     Attributes:
         root: The folder.
-        entries: The paths of all that lies in it, hidden or not, with a slash behind folders.
+        entries: The paths of everything in it, hidden or not; folders end with a slash.
         names: The names of the files that lie directly in it, hidden or not.
         columns: Partition columns, outermost first, spelled as in the first folder of each level.
 
@@ -117,7 +117,8 @@ class Tree:
             were skipped.
 
         Raises:
-            SourceError: folders of one level have different columns, or files beside them.
+            SourceError: folders of one level have different columns, or there are files next to
+                them.
         """
         level: list[Folder] = [(self.root, {})]
         num_skipped = 0
@@ -134,7 +135,7 @@ class Tree:
         return level, num_skipped
 
     def _of_each(self, work: Callable[[T], Result], folders: Sequence[T]) -> list[Result]:
-        """Return the results of work on each folder, in several threads."""
+        """Run work on each folder in several threads, and return the results."""
         size, out = self._together, list[Result]()
         parts = [folders[i : i + size] for i in range(0, len(folders), size)]
         with (
@@ -159,7 +160,7 @@ class Tree:
         """Return the partition folders in a folder.
 
         Raises:
-            SourceError: there are files beside them.
+            SourceError: there are files next to them.
         """
         stray = [*listing.files]
         stray += [
@@ -170,7 +171,7 @@ class Tree:
         ]
         if stray:
             raise SourceError(
-                f"{stray[0]} lies beside folders of the partition column {column}; expected files "
+                f"{stray[0]} lies next to folders of the partition column {column}; expected files "
                 f"at one depth, {counted(len(self.columns), 'folders')} below {self.root}: move it"
             )
         return listing.folders

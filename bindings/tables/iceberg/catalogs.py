@@ -58,8 +58,8 @@ def table_in_catalog(name: Any, catalog: Any, options: Mapping[str, str]) -> Any
         raise
     except (NoSuchIcebergTableError, NoSuchPropertyException) as e:
         raise NotIceberg(
-            f"{whose}: {shown!r} is no Iceberg table ({describe_error(e)}); open tables of other "
-            "formats by their locations, such as ss.scan('s3://lake/t')",
+            f"{whose}: {shown!r} is not an Iceberg table ({describe_error(e)}); open tables of "
+            "other formats by their locations, such as ss.scan('s3://lake/t')",
             found,
         ) from e
     except (NoSuchTableError, NoSuchNamespaceError) as e:
@@ -98,7 +98,7 @@ def open_catalog(catalog: Any, options: Mapping[str, str]) -> Any:
         catalog, options: As for `table_in_catalog`.
 
     Raises:
-        SourceError: `catalog` is none, or options are given with one that is open.
+        SourceError: `catalog` is not a catalog, or options are given for one that is already open.
     """
     from pyiceberg.catalog import Catalog, load_catalog
 
@@ -125,7 +125,7 @@ def _is_names(name: Any) -> bool:
 
 
 def _for_files(options: Mapping[str, str]) -> dict[str, str]:
-    """Return storage options by pyiceberg's names; tables of catalogs mostly lie in S3."""
+    """Return storage options by pyiceberg's names; tables of catalogs are usually in S3."""
     if not options:
         return {}
     from skipstone.bindings.storage import for_pyiceberg

@@ -57,7 +57,7 @@ class Entry(NamedTuple):
     """A metastore's entry of a table.
 
     Attributes:
-        kind: Hive's type of the table; "" if the metastore tells none.
+        kind: Hive's type of the table; "" if the metastore gives none.
         parameters: The table's properties.
         options: Those of its serialization, in which Spark keeps a location.
         location: Its folder.
@@ -173,8 +173,8 @@ def _located(entry: Entry, properties: Mapping[str, Any], whose: str) -> Metasto
         return MetastoreTable(root, "hive", options, None, schema)
     if parameters.get(PROJECTION, "").lower() == "true":
         raise SourceError(
-            f"{whose} has projected partitions, which no catalog lists; open its folder by "
-            "scan_hive with partition_schema="
+            f"{whose} has projected partitions, which no catalog lists; open its folder with "
+            "scan_hive and partition_schema="
         )
     partitions = list(entry.partitions())
     if not partitions:
@@ -199,7 +199,7 @@ def _refuse_other_rows(entry: Entry, whose: str) -> None:
         if re.search(r"(?<!var)char\(", kind.lower()):
             raise SourceError(
                 f"{whose}: the column {clip(name)!r} is of type {clip(kind)}, and files may hold "
-                "its values without the spaces that Spark adds; open the table's folder by "
+                "its values without the spaces that Spark adds; open the table's folder with "
                 "scan_parquet to see them as they are"
             )
 
@@ -241,7 +241,7 @@ def _type(name: str, text: str, whose: str) -> pa.DataType:
         return pa.decimal128(int(found[1]), int(found[2]))
     raise SourceError(
         f"{whose}: the partition column {clip(name)!r} is of type {clip(text)}; open the table's "
-        "folder by scan_hive with partition_schema="
+        "folder with scan_hive and partition_schema="
     )
 
 
@@ -260,6 +260,6 @@ def _folder(
     if len(values) != len(keys) or [(k.lower(), v) for k, v in found] != expected:
         raise SourceError(
             f"{whose} has a partition at {shown(folder)}, whose name does not give its values "
-            f"{clip(str(list(values)))}; open its folders by scan_parquet, one by one"
+            f"{clip(str(list(values)))}; open its folders with scan_parquet, one by one"
         )
     return folder

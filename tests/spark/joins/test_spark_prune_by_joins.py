@@ -240,7 +240,7 @@ def test_dataframes_that_stay_unpruned(spark, lake):
     large = spark.sql(
         "SELECT a.id FROM fact a JOIN fact b ON a.i = b.i WHERE a.id % 2 = 0 AND b.id % 3 = 0"
     )
-    assert "too large beside it" in str(pruned(prune(large)))
+    assert "too large compared with it" in str(pruned(prune(large)))
 
 
 @SPARK_4

@@ -99,14 +99,14 @@ def test_sizes_of_unlisted_folders_are_unknown(tmp_path):
 
 #     another file in the tree                           error
 DEPTHS = [
-    ("year=2022/part.parquet", "lies beside .* column month; .* 2 folders below .*: move it"),
+    ("year=2022/part.parquet", "lies next to .* column month; .* 2 folders below .*: move it"),
     ("year=2022/month=1/day=1/part.parquet", "more partition columns than year, month; .*: move"),
     (
         "year=2022/day=1/part.parquet",
         "the partition column day; expected month.* scan it by itself",
     ),
-    ("other/part.parquet", "lies beside folders of the partition column year"),
-    ("part.parquet", "lies beside folders of the partition column year"),
+    ("other/part.parquet", "lies next to folders of the partition column year"),
+    ("part.parquet", "lies next to folders of the partition column year"),
 ]
 
 

@@ -153,9 +153,9 @@ def test_tables_that_are_refused(lake, name, words):
 
 
 def test_formats_that_a_catalog_contradicts(lake):
-    with pytest.raises(ss.SourceError, match="is no Iceberg table"):
+    with pytest.raises(ss.SourceError, match="is not an Iceberg table"):
         ss.scan("db.plain", catalog=lake[0], format="iceberg")
-    with pytest.raises(ss.SourceError, match="is no Iceberg table"):
+    with pytest.raises(ss.SourceError, match="is not an Iceberg table"):
         ss.scan_iceberg("db.plain", catalog=lake[0])
     with pytest.raises(ss.SourceError, match="a catalog knows the format"):
         ss.scan("db.plain", catalog=lake[0], format="parquet")

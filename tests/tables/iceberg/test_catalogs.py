@@ -137,7 +137,7 @@ def test_hive(sql, tmp_path_factory):
         )  # fmt: skip
         with catalog._client as client:
             client.create_table(Table(dbName="db", tableName="plain", sd=columns, parameters={}))
-        with pytest.raises(ss.SourceError, match=r"'db\.plain' is no Iceberg table") as found:
+        with pytest.raises(ss.SourceError, match=r"'db\.plain' is not an Iceberg table") as found:
             ss.scan_iceberg("db.plain", catalog=described)
         assert len(str(found.value).splitlines()) == 1
         with pytest.raises(ss.SourceError, match=r"has no table 'db\.none'"):
