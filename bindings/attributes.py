@@ -1,4 +1,4 @@
-"""Say what to write instead of attributes that other libraries have: `column.isnull()`."""
+"""Suggest what to write instead of attributes of other libraries, such as `column.isnull()`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ MEANT: Final[Mapping[str, Mapping[str, str]]] = {
 
 
 def explain_attribute(owner: object, kind: str, name: str) -> None:
-    """Raise the error for an attribute that another library has; return if it is of none.
+    """Raise an error with a hint if an attribute belongs to another library; otherwise return.
 
     Args:
         owner: The object.

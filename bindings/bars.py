@@ -51,7 +51,7 @@ def _is_there(package: str) -> bool:
 
 
 class RichBar:
-    """A bar by rich. Bars that run at once are lines of one display, as rich has one at a time."""
+    """A bar by rich. Concurrent bars share one display, because rich allows only one."""
 
     _display: Progress | None = None
     _open = 0
@@ -93,7 +93,7 @@ def _new_display() -> Progress:
         TimeRemainingColumn,
     )
 
-    # Without a thread of its own, which a fork would lose: events come often enough.
+    # Without rich's refresh thread, which a fork would lose: events come often enough.
     display = Progress(
         TextColumn("{task.description}"),
         BarColumn(),

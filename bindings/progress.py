@@ -86,7 +86,7 @@ class Track(AbstractContextManager["Track"]):
 def _sink_of(
     setting: ProgressSetting,
 ) -> tuple[Callable[[ProgressEvent], object] | None, Callable[[], None] | None]:
-    """Return what takes the events of one piece of work, and what ends it."""
+    """Return the function that receives the events of some work, and the one that ends it."""
     if setting is False or (setting is None and not in_notebook()):
         return None, None
     if callable(setting):
@@ -107,7 +107,7 @@ def in_notebook() -> bool:
 def reporting(
     progress: ProgressSetting | FooterProgress,
 ) -> Iterator[FooterProgress | None]:
-    """Report the progress of a `with` block as an argument `progress=` says.
+    """Report the progress of a `with` block according to an argument `progress=`.
 
     Args:
         progress: The argument; None leaves it to `config.progress`.
@@ -116,7 +116,7 @@ def reporting(
         The argument, if it is a function of (files whose footer is known, files).
 
     Raises:
-        SkipstoneError: the argument is not a possible one.
+        SkipstoneError: the argument is invalid.
     """
     if callable(progress) and (needs_two(progress) or _takes_any(progress)):
         yield cast("FooterProgress", progress)
@@ -137,7 +137,7 @@ def _takes_any(function: Callable[..., object]) -> bool:
 
 
 def overriding(progress: ProgressSetting) -> AbstractContextManager[None]:
-    """Return a context in which `config.progress` is as an argument says; None changes nothing."""
+    """Return a context that sets `config.progress` to an argument; None changes nothing."""
     if progress is None:
         return nullcontext()
     SETTINGS["progress"].checked(progress, "progress")

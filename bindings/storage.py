@@ -91,10 +91,10 @@ def filesystem_with(where: Any, options: Mapping[str, str] | None) -> pafs.FileS
 
 
 def plain_s3(where: Any, options: Mapping[str, str] | None) -> pafs.FileSystem | None:
-    """Return pyarrow's file system if options say only what all clients of S3 read alike.
+    """Return pyarrow's file system if all S3 clients read the given options alike.
 
-    These are keys, a token, the region, an endpoint, or no signature. Other clients read the rest
-    in ways of their own, such as roles, addresses with the bucket and times.
+    These options are keys, a token, the region, an endpoint, or no signature. Other clients read
+    the rest differently, such as roles, addresses with the bucket and times.
 
     Args:
         where, options: As for `filesystem_with`.

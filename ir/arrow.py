@@ -29,7 +29,7 @@ TEXTS: Final[dict[type, tuple[pa.DataType, ...]]] = {
     str: (pa.string(), pa.large_string()),
     bytes: (pa.binary(), pa.large_binary()),
 }
-# Converting so many values without pandas takes less time than importing pandas.
+# Converting up to this many values without pandas takes less time than importing pandas.
 MAX_WITHOUT_PANDAS: Final = 1 << 16
 # It holds each value of DECIMAL(38, s), and raises where it would round a longer one.
 WIDE: Final = Context(prec=100, traps=[Inexact])
@@ -82,7 +82,7 @@ def dtype_of(number: pa.DataType) -> np.dtype[Any]:
 
 
 def known_of(array: pa.Array) -> Mask | None:
-    """Return the mask of values that are not NULL; None: all are. The array has its own bitmap."""
+    """Return the mask of non-NULL values, from the bitmap of an array; None if no value is NULL."""
     if array.null_count == 0:
         return None
     return _bits(array.buffers()[0], array.offset, len(array))

@@ -369,7 +369,7 @@ class _Binder:
 
 
 def _whole(bound: Node, n: Node, args: tuple[Node, ...]) -> Node:
-    """Let UNKNOWN stand for a whole form, not for the argument that is not understood.
+    """Replace a whole form by UNKNOWN if one of its arguments is not understood.
 
     Args:
         bound: What became of the form.

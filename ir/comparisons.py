@@ -114,7 +114,7 @@ def _days_as_date(n: Node, other: Node, session: Session) -> Node:
 
 
 def _null_if_malformed(lit: Node, beside: Node, session: Session) -> Node:
-    """Return NULL for text that holds no value of the type beside it, without ANSI mode."""
+    """Return NULL for text that is not a value of the other side's type, without ANSI mode."""
     if session.ansi or lit.op is not Op.LITERAL or lit.dtype != ty.STRING or not beside.dtype:
         return lit
     try:
@@ -126,7 +126,7 @@ def _null_if_malformed(lit: Node, beside: Node, session: Session) -> Node:
 
 
 def _same_as_null(n: Node, null: Node, session: Session) -> Node:
-    """Compare a scalar by <=> with a NULL, whose type may make a NULL of a text or a number."""
+    """Compare a scalar with NULL by <=>; a cast to the type of that NULL may make it NULL."""
     a, b = n.dtype, null.dtype
     if a and b and a != b and Kind.NULL not in (a.kind, b.kind):
         first, second = (b, a) if a.kind is Kind.STRING else (a, b)
@@ -146,7 +146,7 @@ def _compare_with_itself(op: Op, term: Node) -> Node:
 
 
 def _compare_terms(op: Op, a: Node, b: Node, session: Session) -> Node:
-    """Compare two columns or expressions: the sign of their difference with 0."""
+    """Compare two columns or expressions by the sign of their difference."""
     sign = build("compare", (a, b), session)
     if sign.op is Op.UNKNOWN:
         return sign

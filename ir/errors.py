@@ -118,7 +118,7 @@ PACKAGE = f"{__name__.split('.')[0]}."
 
 
 def warn_caller(message: str) -> None:
-    """Warn at the line of the program that called Skipstone, through however many of our calls."""
+    """Warn at the line of the program that called Skipstone, however deep our own calls are."""
     level, frame = 1, sys._getframe(0)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(PACKAGE):
         level, frame = level + 1, frame.f_back
@@ -154,7 +154,7 @@ def counted(n: int | None, what: str) -> str:
 
 
 def without_secrets(text: str) -> str:
-    """Return a text without the passwords and the values of queries of the URLs in it.
+    """Return a text without the passwords and query values of the URLs in it.
 
     Example:
         >>> without_secrets("https://me:secret@host/t.parquet?sig=secret&v=1")
@@ -180,9 +180,9 @@ def describe_error(e: BaseException) -> str:
 
 
 def _nearest_first(name: str, names: list[str]) -> list[tuple[float, str]]:
-    """Return the names with their likeness to a name, from 0 to 2, the likest first.
+    """Return the names with their similarity to a name, from 0 to 2, the most similar first.
 
-    A name that contains this one as a word has more than 1.
+    The similarity of a name that contains this one as a word is above 1.
     """
     import difflib
 
@@ -201,14 +201,14 @@ def unknown_column(
 ) -> UnknownColumn:
     """Return the error for a name that matches no column, with the nearest names.
 
-    The hint prefers a name of which this is a part, such as dep_delay for delay, to one that
+    The hint prefers a name that contains this one, such as dep_delay for delay, to a name that
     differs in some letters, such as day.
 
     Args:
         name: The name.
         known: The names of the columns.
         by: Who used the name: "predicate", "order_by", ...
-        whose: Who has the columns, with the verb: "the rows have".
+        whose: The owner of the columns, with the verb, such as "the rows have".
     """
     names, name = list(known), clip(name)
     near = _nearest_first(name, names)

@@ -172,10 +172,10 @@ def _conjunct(n: Node) -> Iterable[_Term]:
 
 
 def membership_paths(n: Node, guaranteed: Iterable[LiteralGuarantee] = ()) -> tuple[Path, ...]:
-    """Return the columns with an `=` or IN leaf anywhere, in order of first mention, and others.
+    """Return the columns with an `=` or IN leaf, by first mention, then those of guarantees.
 
-    `contained` is called for these columns. `guaranteed` has the guarantees of the predicate, which
-    may name more of them.
+    `contained` is called for these columns. `guaranteed` are the guarantees of the predicate, which
+    may name further columns.
     """
     seen = {
         leaf.args[0].value: None

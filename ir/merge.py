@@ -21,7 +21,7 @@ Tested = tuple[Node, ValueSet] | None
 
 
 def merge(n: Node) -> Node:
-    """Return a predicate that equals a bound one on every row, but that statistics decide better.
+    """Return a predicate that equals a bound one on every row, but prunes more.
 
     Besides the forms of bound predicates it may hold BOTH: two predicates that are equal on every
     row. Each bounds the outcomes in its own way, so only the outcomes that both allow are possible.

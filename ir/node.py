@@ -248,7 +248,7 @@ WORDS: Final = frozenset((
 
 
 def show_path(path: Path) -> str:
-    """Return a path as calls and answers name columns; parts that are not identifiers are quoted.
+    """Return a path as a dotted name; parts that are not identifiers are quoted.
 
     Example:
         >>> show_path(("a", "b.c"))

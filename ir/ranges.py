@@ -105,7 +105,7 @@ def value_set_of(n: Node) -> ValueSet | None:
 
 
 def _single_values(values: tuple[Any, ...], dtype: DType) -> tuple[Range, ...]:
-    """Return the ranges that hold only some values, which ascend."""
+    """Return the ranges that hold exactly some values, given in ascending order."""
     highest = None if dtype.kind is Kind.FLOAT else dtype.highest
     if highest is None:
         return union((_cut_before(v, dtype), after(v, dtype)) for v in values)

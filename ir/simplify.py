@@ -122,7 +122,7 @@ LOGIC = frozenset({Op.AND, Op.OR, Op.NOT, Op.IS_NULL, Op.IS_TRUE, Op.BOTH})
 
 def is_in(column: Node, values: list[object] | tuple[object, ...]) -> Node:
     """Return membership in a set of axis values, sorted and distinct; for one value, equality."""
-    # Sorted first, because values mostly arrive in order, and a set would scatter them.
+    # Sorted first, because values usually arrive in order, and a set would scatter them.
     distinct = tuple(dict.fromkeys(sorted(values)))  # type: ignore[type-var]
     if len(distinct) == 1:
         return Node(Op.EQ, (column, Node(Op.LITERAL, value=distinct[0], dtype=column.dtype)))

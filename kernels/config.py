@@ -1,8 +1,8 @@
 """`skipstone.config`: every setting, read from the environment and changeable in code.
 
-A setting has the value of the innermost `override`, else the value that the program set, else that
-of its environment variable, else its default. Variables are read at each use, so a program may also
-change `os.environ`.
+The innermost `override` takes precedence, then the value that the program set, then the environment
+variable, then the default. Variables are read at each use, so a program may also change
+`os.environ`.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ class Config:
     block. Each value is checked when it is set, and a variable when it is read.
 
     Attributes:
-        threads: The number of threads that share work, the caller's included. Variable:
+        threads: The number of threads that share work, including the calling thread. Variable:
             SKIPSTONE_THREADS. Default: one for each CPU that the process may use.
-        kernel_cache_dir: The folder that keeps compiled kernels. Variable: SKIPSTONE_CACHE_DIR.
+        kernel_cache_dir: The folder for compiled kernels. Variable: SKIPSTONE_CACHE_DIR.
             Default: `skipstone` in the user's cache directory.
-        statistics_cache_dir: The folder that keeps the statistics of tables whose logs were read,
-            for other processes; None keeps nothing. Variable: SKIPSTONE_STATISTICS_CACHE_DIR.
-            `skipstone.cache_dir` is an older name of it.
+        statistics_cache_dir: The folder in which the statistics of tables whose logs were read
+            are saved for other processes; None saves nothing. Variable:
+            SKIPSTONE_STATISTICS_CACHE_DIR. `skipstone.cache_dir` is an older name for it.
         compile: Whether kernels are compiled in the background. Variable: SKIPSTONE_COMPILE.
         keep_footers: Whether a scan of local Parquet files reuses the footers that an earlier
             scan of the process has read, if no file has changed since. Variable:
@@ -137,7 +137,7 @@ class Config:
                 dynamic_filtering, progress: The values, as for the attributes.
 
         Raises:
-            SkipstoneError: a value is not a possible one; nothing is changed then.
+            SkipstoneError: a value is invalid; then no setting changes.
         """
         given = {
             "threads": threads,
@@ -161,10 +161,10 @@ class Config:
             overridden.reset(token)
 
     def reset(self, *names: str) -> None:
-        """Forget what the program set: the environment or the default applies again.
+        """Remove the values that the program set: the environment or the default applies again.
 
         Args:
-            names: The settings; none: all.
+            names: The settings; all of them if none is named.
 
         Raises:
             SkipstoneError: no setting has one of the names.

@@ -54,13 +54,13 @@ class _InvalidValue(Exception):
 
 
 class Setting(Generic[T, Given]):
-    """One setting: an attribute of `Config` that checks what it is given.
+    """One setting: an attribute of `Config` that checks its values.
 
     Args:
         variable: The environment variable.
         parse: Returns a variable's text as a value.
         check: Returns what a program gave as a value.
-        default: Returns the value if nothing was said.
+        default: Returns the value if neither the program nor the environment sets one.
         error: The class of errors about it.
         nullable: Whether None is a value. Otherwise, setting None resets the setting.
     """
@@ -107,7 +107,7 @@ class Setting(Generic[T, Given]):
             otherwise: What else could be given, for errors.
 
         Raises:
-            SkipstoneError: the value is not a possible one.
+            SkipstoneError: the value is invalid.
         """
         try:
             return self._check(value)

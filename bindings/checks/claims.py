@@ -1,4 +1,4 @@
-"""What the statistics of containers claim about a column, and which claims its rows refute."""
+"""Compare the claims of statistics about a column with its rows, and find the wrong ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The true figures of containers: what statistics would say if they were computed from the rows."""
+"""The true statistics of containers, computed from their rows."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class RowFigures:
 
     Attributes:
         rows: The number of rows.
-        columns: The figures of each column, in the order asked for.
+        columns: The figures of each column, in the requested order.
     """
 
     rows: int = 0

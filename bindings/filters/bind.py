@@ -47,7 +47,7 @@ def bind_filter(f: DynamicFilter, schema: pa.Schema, session: Session) -> BoundK
     """Bind a filter's keys to the columns that they are compared with.
 
     A key that fits no column is left out, with a warning. If the join needs rows with a match, the
-    other keys still filter, because such a row also matches by them alone. Otherwise the filter is
+    other keys still filter, because such a row also matches by those keys. Otherwise the filter is
     not used.
 
     Raises:

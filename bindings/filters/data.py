@@ -131,7 +131,7 @@ class DynamicFilterData:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash that is equal for equal keys, in whatever order and batches they came."""
+        """A hash that is equal for equal keys, regardless of their order and batches."""
         return self.state.fingerprint()
 
     @property
@@ -150,9 +150,9 @@ class DynamicFilterData:
         return self._fields.null_safe
 
     def only(self, names: tuple[str, ...]) -> DynamicFilterData:
-        """Return the filter of some of the key columns alone.
+        """Return the filter restricted to some of the key columns.
 
-        It is weaker: each row with a match also has a match by these columns alone.
+        It is weaker: every row that matches by all columns also matches by these.
         """
         if names not in self._parts:
             at = [self.fields.index(name) for name in names]

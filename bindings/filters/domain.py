@@ -1,9 +1,9 @@
-"""The keys of one column alone: a set, ranges or nothing, whichever the limits allow.
+"""The keys of a single column, stored as a set, as ranges or not at all, as the limits allow.
 
 Ranges lie in buckets. Two integer keys share a bucket at level t if they differ only in their
 lowest t bits. Two byte keys share one if their first `MAX_SHARED_BYTES - t` bytes are equal. The
-level is the least one that gives few enough buckets. So it depends on the keys alone, not on their
-order or their parts.
+level is the least one that gives few enough buckets. It therefore depends only on the keys, not on
+their order or on how they are divided.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def union_domains(a: Domain, b: Domain, dtype: DType, limits: Limits, share: int
 
 
 def _within_limits(d: Domain, dtype: DType, limits: Limits, share: int) -> Domain:
-    """Return a domain as it is if its limits allow that, else as ranges, else as all values.
+    """Return a domain unchanged if the limits allow it, else as ranges, else as all values.
 
     Args:
         d: A domain whose ends are ascending.

@@ -34,8 +34,8 @@ class DynamicFilter:
         how: The kind of the join: "inner", "semi", "left", "right", "full", "anti" or "not in", or
             Spark's name for it.
         side: The side of the join on which the scan is: "left" or "right".
-        op: How the scan's column is compared with the key: "="; or with a single key "<", "<=", ">"
-            or ">=". NULL is a key if the filter was collected as null-safe.
+        op: How the scan's column is compared with the key: "="; or, with a single key, "<", "<=",
+            ">" or ">=". NULL counts as a key if the filter was collected as null-safe.
         builders: The number of parts that the keys arrive in; None if it is not known yet, and
             `expect` will set it.
         awaitable: True if `wait` waits for the keys; False if it returns immediately.
@@ -87,9 +87,9 @@ class DynamicFilter:
             self.report(data)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Pickle the filter with the keys that it has by now.
+        """Pickle the filter with the keys that have arrived so far.
 
-        A copy is a filter of its own: later keys do not reach it, so plans do not wait for them.
+        The copy is independent: later keys do not reach it, so plans do not wait for them.
         """
         with self._lock:
             state = dict(self.__dict__, _parts=dict(self._parts), _warned=set(self._warned))

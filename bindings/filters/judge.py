@@ -159,10 +159,10 @@ def _evaluate_comparison(condition: Expr, bound: BoundFilter, stats: Statistics)
 
 
 def predicate_of(bound: BoundFilter, i: int, schema: pa.Schema) -> PruningPredicate:
-    """Return the predicate that one column alone has a value of its domain.
+    """Return the predicate that a single column has a value of its domain.
 
-    It is cached in the filter: making it of a million keys takes as long as evaluating it ten
-    times.
+    It is cached in the filter, because building it from a million keys takes as long as evaluating
+    it ten times.
     """
     cache, key = bound.data.predicates, (i, bound.terms[i], schema)
     if key not in cache:

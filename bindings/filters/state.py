@@ -63,7 +63,7 @@ class CollectedKeys:
         return domain_of(_column(self.rows, i), self.dtypes[i], Limits(None, None, 1, True), 1)
 
     def only(self, at: list[int]) -> CollectedKeys:
-        """Return the keys of some columns alone."""
+        """Return the keys restricted to some columns."""
         rows = self.rows
         if rows is not None:
             names = [str(i) for i in range(len(at))]
@@ -84,7 +84,7 @@ class CollectedKeys:
         return self.rows
 
     def fingerprint(self) -> str:
-        """Return a hash that is equal for equal keys, in whatever order they came."""
+        """Return a hash that is equal for equal keys, regardless of their order."""
         flags = (
             self.dtypes, self.has_rows, self.null_dropped, self.all_null_row, bool(self.failure),
             self.as_text, self.rows is None,

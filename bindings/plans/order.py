@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     Positions = npt.NDArray[np.int64]
 
-# With at least so many rows for each wanted one, leaving out most of them before sorting pays.
+# If there are at least this many rows for each requested one, it pays to drop most before sorting.
 MIN_ROWS_PER_WANTED: Final = 16
 
 
@@ -119,7 +119,7 @@ def first_rows(rows: pa.Table, keys: Sequence[SortKey], k: int | None) -> pa.Tab
 
 
 def _contenders(rows: pa.Table, key: SortKey, k: int) -> pa.Table:
-    """Leave out rows that k others certainly come before, by the first key; the order stays."""
+    """Drop rows that certainly come after k others by the first key; keep the others' order."""
     values = plain(whole(value_of(rows, key.path)))
     if k == 0 or values.null_count > len(values) - k:
         return rows

@@ -83,13 +83,13 @@ def frame_of_plan(plan: Plan) -> LazyFrame:
 
 
 def narrowed(plan: Plan, condition: Node | None, columns: list[str], limit: int | None) -> Plan:
-    """Return a plan of at least the rows of a plan that match another condition.
+    """Narrow a plan by a further condition; the result may keep rows that do not match it.
 
     Args:
         plan: A plan without an order and a limit.
         condition: An unbound condition; parts of it may be UNKNOWN.
         columns: Names of the columns that reading returns.
-        limit: The number of rows that suffice; without a condition only.
+        limit: The number of rows that are needed; only without a condition.
     """
     verdicts, predicate = plan.verdicts, plan.predicate
     if condition is not None:
@@ -109,14 +109,14 @@ def narrowed(plan: Plan, condition: Node | None, columns: list[str], limit: int 
 
 
 def without_unjudged(plan: Plan) -> Plan:
-    """Return a plan of at least the rows of a plan, which filters no row by an unknown form."""
+    """Drop the conjuncts that cannot filter rows from a plan's condition; it may keep more rows."""
     if plan.predicate is None:
         return plan
     return plan._judged(_filter_of_rows(plan.predicate), plan.verdicts, plan.columns)
 
 
 def _filter_of_rows(asked: PruningPredicate, own: tuple[Node, ...] = ()) -> PruningPredicate:
-    """Return some conjuncts and the plain conjuncts of a condition as one predicate."""
+    """Join `own` and the conjuncts of a condition that can filter rows into one predicate."""
     plain = [c for c in conjuncts_of(asked.node) if NOT_ON_ROWS.isdisjoint(n.op for n in c.walk())]
     parts = tuple(dict.fromkeys([*own, *plain])) or (TRUE,)
     return asked.part(Node(Op.AND, parts) if len(parts) > 1 else parts[0])

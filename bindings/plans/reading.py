@@ -109,7 +109,7 @@ class Reading(Selection, ABC):
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Return the matching rows as an Arrow stream, for every library that reads those.
 
-        The library reports errors as its own, with the message of ours.
+        The library raises its own class of error, with our message.
 
         Args:
             requested_schema: A capsule of the schema that the library prefers.

@@ -41,7 +41,7 @@ class PlanRequest:
     Attributes:
         where: The condition; None keeps everything.
         columns: The top-level columns to read; None reads all.
-        limit: The number of matching rows that suffice; None means no limit.
+        limit: The number of matching rows that are needed; None means no limit.
         order_by: The order of the rows; None means table order.
         stats_skipping: Whether to prune by statistics; if False, only by partition values.
         footers: The most files whose footers are read because a Delta log lacks bounds.
@@ -194,7 +194,7 @@ def same_columns(schema: pa.Schema, other: pa.Schema) -> bool:
 
 
 def may_have_unused_parts(predicate: PruningPredicate) -> bool:
-    """Return False if all parts of a condition can prune, which takes no further imports to say."""
+    """Return False if all parts of a condition can certainly prune; this check imports nothing."""
     return (
         predicate.has_unknown
         or predicate.always_true
@@ -207,10 +207,10 @@ def may_have_unused_parts(predicate: PruningPredicate) -> bool:
 
 
 def at_plan_time(where: T, schema: pa.Schema, timezone: str) -> T | str | Node:
-    """Return a condition with the present time in place of functions that return it.
+    """Replace functions that return the current time by the time of this call.
 
-    The caller thus plans, reads and shows the rows of one moment. A `PruningPredicate` may be kept
-    for long, so that in its text these functions remain unknown.
+    The caller then plans, reads and displays the rows of one moment. In the text of a
+    `PruningPredicate`, which may be kept for long, these functions remain unknown.
 
     Args:
         where: The condition.

@@ -73,7 +73,7 @@ class Selection:
         self.table, self.predicate, self.statistics = table, predicate, statistics
         self.verdicts, self.columns = verdicts, columns
         self.cut: Cut | None = None
-        # Wall-clock seconds of each step of planning, and what was read meanwhile.
+        # Wall-clock seconds of each step of planning, and what was read during them.
         self.seconds: dict[str, float] = {}
         self.work = Work()
         self._pages: PlanPages | None = None
@@ -161,7 +161,7 @@ class Selection:
     def unused(self) -> tuple[str, ...]:
         """The conjuncts that can never prune, whatever the statistics are, as SQL text.
 
-        Only rows are filtered by them.
+        They only filter rows.
 
         Source: Delta Lake, `DeltaScan.unusedFilters`.
         """
@@ -191,7 +191,7 @@ class Selection:
     def sizes(self) -> Sizes:
         """Sizes of the whole table, of the containers left by partition filters, and of those read.
 
-        Once `Plan.pages` was asked for, they count pages, too.
+        Once `Plan.pages` has been used, they count pages, too.
 
         Source: Delta Lake, `DeltaScan` (total, partition, scanned).
         """

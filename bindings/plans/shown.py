@@ -1,4 +1,4 @@
-"""A plan as people see it: its explanation, and its map."""
+"""Display a plan: its explanation, and its map."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class Shown(Reading):
     ) -> str:
         """Return a report: which data is read and why, and what would prune more.
 
-        It says what each phase leaves, what each conjunct prunes alone and in order, and why
-        containers are kept, with a hint for each reason. Times are those of this plan, measured
-        while it was made.
+        The report shows what remains after each phase, what each conjunct prunes alone and in
+        order, and why containers are kept, with a hint for each reason. Times were measured while
+        this plan was made.
 
         Args:
-            pages: Whether to say what pages leave, which reads their statistics (see `pages`). If
-                `pages` was asked for before, the report says it anyway.
-            program: Whether to say how the condition was lowered to a program over statistics.
+            pages: Whether to include page pruning, which reads page statistics (see `pages`). If
+                `pages` has been used before, the report includes it anyway.
+            program: Whether to show how the condition was lowered to a program over statistics.
             container: A file, by its path or the end of it, or `FILE:ROW_GROUP`: what each conjunct
                 saw there, and its verdict.
             format: "text"; "json"; or "html", a page that loads nothing from the network.

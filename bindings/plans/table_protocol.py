@@ -30,7 +30,7 @@ Refinement: TypeAlias = "Callable[[PruningPredicate, npt.NDArray[np.uint8]], npt
 
 @dataclass(frozen=True, slots=True)
 class DataSize:
-    """How much data a set of containers holds. A number is None (unknown) if any container's is.
+    """How much data a set of containers holds; a number is None if it is unknown for any of them.
 
     Attributes:
         files: Files with at least one of the containers; None where folders were not listed.
@@ -70,7 +70,7 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class DatasetFile:
-    """A file of a plan, as pyarrow.dataset needs it described.
+    """The description of a plan's file that pyarrow.dataset needs.
 
     Attributes:
         path, filesystem: Where it is.
@@ -144,7 +144,7 @@ class PlannedTable(Protocol):
         ...
 
     def full_path(self, path: str) -> str:
-        """Return a file's path as plans name it, of the path that the format has of it."""
+        """Return a file's path as plans name it, given the path that the format stores."""
         ...
 
     def tasks(self, plan: Plan, *, lenient: bool = False, reader: ReaderName = "auto") -> Tasks:
@@ -152,7 +152,7 @@ class PlannedTable(Protocol):
 
         Args:
             plan: The plan.
-            lenient: Whether to return rows that cannot be filtered here, too.
+            lenient: Whether to also return rows that cannot be filtered here.
         """
         ...
 
@@ -214,9 +214,9 @@ class PlannedTable(Protocol):
 
 
 class CompleteTable:
-    """The methods of a `PlannedTable` that has all files listed, readable and never replaced.
+    """Default methods of tables whose files are all listed, readable and never replaced.
 
-    Tables inherit them, and override those that differ.
+    Tables inherit these methods, and override those that differ.
     """
 
     unreadable: Mapping[str, SourceError] = MappingProxyType({})

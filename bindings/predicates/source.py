@@ -125,7 +125,7 @@ _WORD: Final = re.compile(r"[^\W\d]\w*")
 
 
 def _meant(text: str, position: int) -> str:
-    """Return what an unknown name in a text may have meant, where that is a value."""
+    """Return a hint if an unknown name in a text stands where a value would; otherwise ""."""
     word = _WORD.match(text, position)
     if word is None or _VALUE.search(text, max(0, position - 20), position) is None:
         return ""

@@ -1,4 +1,4 @@
-"""Say what is wrong with a text that is not a condition, where, and what to write instead."""
+"""Explain why a text is not a condition: what is wrong, where, and what to write instead."""
 
 from __future__ import annotations
 

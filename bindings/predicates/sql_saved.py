@@ -1,14 +1,14 @@
 """Save parsed texts on disk, so that a later process can do without sqlglot.
 
-Importing sqlglot takes 0.1 s, a quarter of the first answer of a process. Of a text whose literals
-are marks (`sql_cache.py`), the tree is saved in `parses` below `config.kernel_cache_dir`. A later
-process reads it until something imports sqlglot; after that, parsing is as fast as reading.
+Importing sqlglot takes 0.1 s, a quarter of the time to a process's first answer. The tree of a text
+whose literals are marks (`sql_cache.py`) is saved in `parses` below `config.kernel_cache_dir`. A
+later process reads it until something imports sqlglot; after that, parsing is as fast as reading.
 
 A file's name is the digest of the text and of the state of all sources that decide how it is
 parsed: sqlglot's and our own. So an update or an edit makes new files. A file begins with a digest
-of the rest; a damaged file counts as missing. Nothing is saved once a program may have changed
-sqlglot's dialect: if others imported it first, or if its classes are no longer those of the first
-text.
+of the rest; a damaged file counts as missing. Nothing is saved if a program may have changed
+sqlglot's dialect: if the program imported sqlglot first, or if its classes have changed since the
+first text.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ MAX_FILES: Final = 1_000  # if the folder has more, the oldest half is removed
 DIGEST: Final = 32  # bytes
 # What decides how a text is parsed, relative to the package.
 OWN_SOURCES: Final = ("bindings/predicates", "ir")
-# Sources that changed later than so many ns before this module was imported may not be those that
-# this process runs: nothing is saved or read.
+# If a source changed within this many ns before this module was imported, or later, this process
+# may run an older version of it: nothing is saved or read.
 SETTLED: Final = 10 * 10**9
 IMPORTED: Final = time.time_ns()
 
@@ -112,7 +112,7 @@ def _folder() -> Path | None:
 def _state_of_sources() -> str | None:
     """Return names, sizes and times of all sources that decide how a text is parsed.
 
-    None if some of them are no files, cannot be listed, or have just changed.
+    None if some of them are not files, cannot be listed, or have just changed.
     """
     sqlglot = PathFinder.find_spec("sqlglot")
     own = Path(sys.modules["skipstone"].__file__ or "").parent

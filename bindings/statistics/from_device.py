@@ -113,7 +113,7 @@ class DeviceBounds(Mapping[Path, ColumnStatistics]):
         )
 
     def release(self) -> None:
-        """Free repaired copies once no kernel reads them; they are made again when needed."""
+        """Free repaired copies once no kernel reads them; they are recreated when needed."""
         _drop_columns(self._columns, self._resident)
 
 
@@ -183,7 +183,7 @@ def _by_column(given: Any) -> tuple[dict[str, dict[str, Any]], Any]:
     """Return statistics by column and key, and the row counts of a frame.
 
     Raises:
-        StatisticsError: `given` is no mapping or frame, or the frame has no statistics.
+        StatisticsError: `given` is neither a mapping nor a frame, or the frame has no statistics.
     """
     if isinstance(given, Mapping):
         return {name: dict(statistics) for name, statistics in given.items()}, None

@@ -102,7 +102,7 @@ def files_from_listing(
 def _in_listed_order(
     infos: Iterable[pafs.FileInfo], root: str | None, base: str | None, etags: Mapping[str, str]
 ) -> Files:
-    """Do as `files_from_listing`, but keep the listing's order; a root of None hides no folder."""
+    """Return `files_from_listing` in the listing's order; a root of None hides no folder."""
     hidden_folders: dict[str, bool] = {}
     rows: list[tuple[str, int | None, int | None]] = []
     folder_of_row: list[str] = []
@@ -328,7 +328,7 @@ def _list_remote_folder(
 ) -> tuple[list[pafs.FileInfo], dict[str, str]] | None:
     """List a folder of remote storage; None if it seems to be something else.
 
-    What the path names is asked at the same time, as an object and a folder may have one name.
+    What the path names is requested at the same time: an object and a folder may share a name.
     """
     if is_local(fs) or path.endswith(".parquet") or is_glob(path):
         return None

@@ -1,9 +1,9 @@
 """Identify the content of local files without reading it, so that what was read can be used again.
 
 The system's record of a file says when the file was last changed, and no program can set that time.
-This is relied on only for file systems that are known to keep such records on this machine. Network
-file systems answer from caches, and those over object stores make the records up. File systems of
-fsspec may have entity tags instead.
+Skipstone relies on this only for file systems that are known to keep such records on this machine.
+Network file systems answer from caches, and file systems over object stores invent the records.
+File systems of fsspec may have entity tags instead.
 """
 
 from __future__ import annotations

@@ -120,7 +120,7 @@ def _parse_timestamps(words: pa.Array, kind: pa.TimestampType, timezone: str) ->
     bare = _with_far_years(
         cast_or_null(unzoned, pa.timestamp("us")).combine_chunks(), unzoned, "us"
     )
-    # Arrow also reads a zone behind minutes, and offsets of more than 18 hours; Spark does not.
+    # Arrow also reads a zone after minutes, and offsets of more than 18 hours; Spark does not.
     readable = fill(pc.match_substring_regex(words, _ZONED), False)
     absolute = cast_or_null(null_where(pc.invert(readable), words), kind).combine_chunks()
     zone = zone_of(timezone)
@@ -169,7 +169,7 @@ def clock_of(text: str, unit: Literal["D", "us"]) -> int | None:
 
 
 def is_clock(text: str) -> bool:
-    """Return True if Spark takes a text for a time; at the ends of the range, some zones do."""
+    """Return True if Spark accepts a text as a time, in some zone at the ends of the range."""
     count = _count(text, "us")
     return count is not None and abs(count) < 2**63 + DAY
 

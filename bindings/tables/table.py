@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from skipstone.bindings.predicates.predicate import Condition
     from skipstone.bindings.views.map import Map
 
-# Where a Delta log lacks bounds, a plan reads footers of so few files: a read needs them anyway.
+# If a Delta log lacks bounds, a plan reads the footers of up to this many files, which reading the
+# rows needs anyway.
 MAX_FOOTERS: Final = 64
 
 
@@ -95,25 +96,26 @@ class Table(ABC):
     ) -> Plan:
         """Decide which files and row groups to read.
 
-        Parquet: footers are read, and the bloom filters of columns with an `=` or IN test, in row
-        groups whose bounds admit a value. Hive: folders that the condition rules out are not
-        listed, and only the files in the others have footers read. Delta: the log decides. Iceberg:
-        a manifest is read only if its partitions in the manifest list may match the condition and
-        the join keys that are known already; files of other manifests count in `sizes.total` alone.
+        Parquet: footers are read, and so are the bloom filters of columns with an `=` or IN test,
+        in row groups whose bounds admit a value. Hive: folders that the condition rules out are not
+        listed, and footers are read only in the others. Delta: the log decides. Iceberg: a manifest
+        is read only if its partitions in the manifest list may match the condition and the join
+        keys that are already known; files of other manifests count only in `sizes.total`.
 
         Args:
             where: The condition: SQL text, an expression, filters, or a PruningPredicate over this
                 table's schema. None keeps everything. In text, `now()`, `current_date()` and the
                 like are the time of this call.
             columns: The top-level columns to read; None reads all.
-            limit: The number of matching rows that suffice; any will do. Fully matched containers
-                are kept until their live rows suffice. If they never do, all that may match are
-                kept.
+            limit: The number of matching rows that are needed; any will do, unless `order_by` is
+                given. Fully matched containers are kept until they have enough live rows. If they
+                never have, all containers that may match are kept.
             order_by: The order of the rows, as after ORDER BY in Spark SQL: "x DESC NULLS LAST, y".
                 With a limit, only containers that may hold one of the first rows are kept.
-            stats_skipping: True to use column statistics. False: only partition values decide.
-            footers: The most files whose footers are read because a Delta log lacks bounds. If more
-                files that may match lack bounds, no footer is read. Other formats ignore it.
+            stats_skipping: True to use column statistics; False to use only partition values.
+            footers: The largest number of files whose footers are read because a Delta log lacks
+                their bounds. If more files that may match lack bounds, no footer is read. Other
+                formats ignore it.
             dynamic: Filters from joins: `DynamicFilterData` from a collector, or a `DynamicFilter`,
                 which may still be pending. Rows that they rule out are not read; a limit chooses
                 among the others.
@@ -369,7 +371,7 @@ class Table(ABC):
         return hooks.html("HTML of table", self)
 
     def _above(self, message: str) -> str:
-        """Return the way out if an unknown column is the one whose partition folder was scanned."""
+        """Return a hint if an unknown column is the one whose partition folder was scanned."""
         named = re.search(r" names '([^'`]+)'; ", message)
         if named is None or f"/{named[1]}=" not in f"{self.path}":
             return ""

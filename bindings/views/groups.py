@@ -1,4 +1,4 @@
-"""What became of each container of a plan: the conjunct that pruned it, or why it is kept."""
+"""Group the containers of a plan by the conjunct that pruned them, or why they are kept."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DECISIONS: Final[dict[Decision, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Containers of which a plan decided the same, for the same reason.
+    """Containers for which a plan made the same decision for the same reason.
 
     Attributes:
         text: Why, for display; the conjunct as SQL if one pruned them.

@@ -29,7 +29,7 @@ class Map:
     """A picture of which containers a plan reads, over the ranges of some columns.
 
     Making it reads no data: bounds come from the plan's statistics, which it judges once more for
-    each conjunct. Its size has a bound, however many containers there are: marks stand for many.
+    each conjunct. Its size is bounded: if there are many containers, each mark stands for many.
 
     Attributes:
         plan: The plan.
@@ -136,7 +136,7 @@ def map_of_plan(plan: Plan, columns: Sequence[str] = ()) -> Map:
 
 
 def has_browser() -> bool:
-    """Return True if a browser with a window can be opened: not in a terminal over a network."""
+    """Return True if a browser window can be opened, unlike in a terminal over a network."""
     if sys.platform in ("darwin", "win32"):
         return True
     return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

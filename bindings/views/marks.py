@@ -81,7 +81,7 @@ def marks_of(
         at: The containers to draw, ascending.
         group: The group of each of these.
         ends: Arrays of positions of these containers: low and high of one column, or of several.
-        limit: The most marks wanted. Up to so many containers have a mark of their own.
+        limit: The largest number of marks. Up to this many containers get one mark each.
     """
     if len(at) <= limit:
         order = np.lexsort([*reversed(ends)]) if len(at) else at

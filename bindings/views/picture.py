@@ -1,4 +1,4 @@
-"""The data of a map: marks, depth and strip as plain lists, whose size has a bound."""
+"""The data of a map: marks, depth and strip as plain lists of bounded size."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The HTML that notebooks show of plans, tables, statistics and predicates.
 
-It is small and cheap: it reads no file, judges nothing again, and its size has a bound.
+It is cheap and of bounded size: it reads no file, and judges nothing again.
 """
 
 from __future__ import annotations
@@ -245,7 +245,7 @@ def _nested(field: pa.Field) -> str:
 
 
 def _end(array: Any, side: str, dtype: DType | None) -> str:
-    """Return the least or the greatest of some bounds as text; "" if it cannot be told."""
+    """Return the least or the greatest of some bounds as text; "" if it is unknown."""
     if array is None:
         return ""
     try:

@@ -55,7 +55,7 @@ def without_padding(n: Node) -> Node:
 
 
 def same_length(a: Node, b: Node, session: Session) -> tuple[Node, Node]:
-    """Pad both sides of a comparison, if one is a CHAR column and the other one too or a literal.
+    """Pad both sides of a comparison of a CHAR column with another one or with a literal.
 
     Other expressions are compared as they are.
     """
@@ -71,7 +71,8 @@ def in_list(
 ) -> tuple[Node, list[Member]]:
     """Pad a CHAR column and the members of its IN list to one length.
 
-    Spark pads none of them if a member is no literal, a plain NULL or of another type than STRING.
+    Spark pads none of them if a member is not a literal, is a plain NULL, or has a type other than
+    STRING.
 
     Args:
         column: The column.

@@ -39,7 +39,7 @@ def common_type(column: DType, lit: DType, session: Session, digits: int | None 
     Args:
         column: The column's type.
         lit: The literal's type.
-        session: Its ANSI mode decides about strings, and about integers beside FLOAT.
+        session: Its ANSI mode decides how strings are compared, and integers with FLOAT.
         digits: Digits of an integer literal; None takes those of its type, as IN does.
 
     Raises:

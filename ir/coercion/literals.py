@@ -171,7 +171,7 @@ def instant_of(wall: int, to: DType, session: Session) -> int:
 
 
 _DATE = re.compile(r"\+?(\d{4,7})(?:-(\d{1,2})(?:-(\d{1,2}))?)?", re.ASCII)
-# Spark reads a zone only behind seconds.
+# Spark reads a zone only after seconds.
 _TIME = re.compile(
     r"[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,6}))?"
     r"\s*(Z|(?:UTC|GMT|UT)?[+-][\d:]+|UTC|GMT|UT|[A-Z][A-Za-z_]+(?:/[A-Z][A-Za-z_]+)+)?)?",
@@ -306,8 +306,8 @@ def is_no_value(text: str, to: DType) -> bool:
     return False
 
 
-# Whatever Spark reads as a date or a time, with digits in their places and any text behind them.
-# Source: Spark, `SparkDateTimeUtils.stringToDate` and `parseTimestampString`.
+# Whatever Spark reads as a date or a time: digits in their places, and any text after them. Source:
+# Spark, `SparkDateTimeUtils.stringToDate` and `parseTimestampString`.
 _DATED = re.compile(r"[+-]?\d{4,7}(?:-(\d{1,2})(?:-(\d{1,2})([ T].*)?)?)?", re.ASCII | re.DOTALL)
 _CLOCK = re.compile(r"(?:T\d|\d{1,2}:).*", re.ASCII | re.DOTALL)
 _BLANK = "".join(map(chr, (*range(0x21), 0x7F)))

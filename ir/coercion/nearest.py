@@ -25,7 +25,7 @@ EXAMPLES: Final = {
 
 
 def nearest_literal(text: str, to: DType) -> str:
-    """Return what to write instead of a text that is no literal of a type; "" if unknown.
+    """Return what to write instead of a text that is not a literal of a type; "" if unknown.
 
     Example:
         >>> from skipstone.ir.types import INT32, TIMESTAMP

@@ -22,7 +22,7 @@ from skipstone.ir.types import DType, Kind, from_arrow
 from skipstone.ir.values import TEXT, Mask, Values, from_array, malformed
 
 Ints = npt.NDArray[np.int64]
-# If a mask holds for fewer than one in so many items, their rows are looked up one by one.
+# If a mask holds for fewer than one in this many items, their rows are looked up one by one.
 ITEMS_PER_LOOKUP: Final = 16
 
 
@@ -143,7 +143,7 @@ def _size(call: Call, lists: _Lists) -> Values:
 
 
 def _equal(items: pa.Array, value: object) -> Mask | None:
-    """Return a mask of the items that equal a value; None if Spark's equality is another one."""
+    """Return a mask of the items that equal a value; None for types without a simple equality."""
     dtype = from_arrow(items.type)
     if not dtype.ordered or dtype.kind is Kind.FLOAT:
         return None

@@ -23,7 +23,7 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 CHUNK: Final = 1 << 17
 MAX_UNDIVIDED_ROWS: Final = 1 << 15  # for more, it pays to look for few distinct values
 MIN_THREADED_ROWS: Final = 2 * CHUNK  # starting threads takes some 100 us
-# With at least so many rows per distinct value, the values are judged instead of the rows.
+# With at least this many rows per distinct value, the values are judged instead of the rows.
 MIN_ROWS_PER_VALUE: Final = 4
 
 

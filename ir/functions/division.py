@@ -26,7 +26,7 @@ from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import Kind
 from skipstone.ir.values import Data
 
-# Up to so many steps, a long division is faster than Python's integers.
+# Up to this many steps, a long division is faster than Python's integers.
 MAX_STEPS: Final = 4
 
 

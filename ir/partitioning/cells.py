@@ -4,8 +4,8 @@ A condition made here tests a partition value alone. It is NULL if that value is
 is TRUE if some row may give the test the requested outcome, so its negation means that no row can.
 It never relies on which rows exist.
 
-Two kinds of rows lie in other partitions than the transform says. The conditions include those
-partitions:
+Two kinds of rows may lie in partitions other than the one that the transform gives. The conditions
+include those partitions:
 
 - Periods below zero. Iceberg's writers up to 0.10.0, and others since, cut towards zero, so the
   last second of 1969 may lie under day 0 instead of day -1. Java widens in the same way; pyiceberg

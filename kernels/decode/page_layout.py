@@ -46,7 +46,7 @@ OFFSET, FIRST_ROW, SIZE = 2, 3, at.BYTES
 ENCODING, START, STOP = range(at.WIDTH, at.WIDTH + 3)
 PAGE_WIDTH: Final = at.WIDTH + 3
 PAGE_ROWS: Final = 1 << 14  # most writers start a new page after 20,000 rows, or 1 MB
-HEADER_BYTES: Final = 1 << 8  # nearly every header fits in so many
+HEADER_BYTES: Final = 1 << 8  # nearly every header fits in this many bytes
 FEW_PAGES: Final = 1 << 6  # that Python looks at in some 10 ms; loading a loop takes 2 to 30 ms
 _seen_by_python = 0
 

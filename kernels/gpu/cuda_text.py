@@ -54,9 +54,9 @@ TILE: Final = 8
 # lanes. Up to this number they do not reduce the number of lanes: words of one test take at most 32
 # registers.
 LOAD_AHEAD: Final = 64
-# A lane keeps its own words of at most this many masks. More masks take so many registers that few
-# lanes fit on a multiprocessor. Then words are joined one by one: some 15 % more instructions, and
-# a third to a half of the registers.
+# A lane keeps its own words of at most this many masks. With more, each lane takes so many
+# registers that few lanes fit on a multiprocessor. Then words are joined one by one: some 15 % more
+# instructions, and a third to a half of the registers.
 MAX_MASKS: Final = 8
 # Largest number of masks that are unrolled; longer texts take seconds to compile.
 MAX_TESTS: Final = 128

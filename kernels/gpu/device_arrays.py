@@ -136,7 +136,7 @@ class ExternalArray:
 def _null_mask(
     known: npt.NDArray[np.bool_] | None, others: npt.NDArray[np.bool_] | None = None
 ) -> npt.NDArray[np.bool_] | None:
-    """Return the mask of values that are not known, or are among others; None: none is."""
+    """Return the mask of values that are unknown, or that `others` marks; None if none is."""
     if known is None:
         return others
     return ~known if others is None else ~known | others

@@ -167,7 +167,7 @@ class _Library:
         self._call("nvrtcVersion", *map(ctypes.byref, numbers))
         self.version: tuple[int, int] = (numbers[0].value, numbers[1].value)
         size = os.path.getsize(path) if os.path.exists(path) else 0
-        # Patch releases keep the version, and mostly change the size.
+        # Patch releases keep the version, but usually change the size.
         self.identity = f"{self.version[0]}.{self.version[1]} {size}"
         count = ctypes.c_int()
         self._call("nvrtcGetNumSupportedArchs", ctypes.byref(count))

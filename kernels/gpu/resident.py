@@ -92,7 +92,7 @@ class Resident:
         """Return the arrays, planes and sets of a launch on the device; planes in words of 32.
 
         Raises:
-            DeviceError: there is no room, or the device is lost.
+            DeviceError: the device is out of memory, or lost.
             StatisticsError: the file that holds the statistics is damaged.
         """
         for guard in launch.guards:

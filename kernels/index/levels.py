@@ -32,7 +32,7 @@ PART: Final = 1 << 18  # containers of a task of the pool
 
 
 class Level(Packed):
-    """Statistics of blocks of another source's containers, host memory; computed at first use."""
+    """Statistics of blocks, each a group of another source's containers; computed at first use."""
 
     def __init__(self, finer: Packed, blocks: Blocks) -> None:
         super().__init__(finer.files)
@@ -53,7 +53,7 @@ class Level(Packed):
 
 
 class Coarse(Packed):
-    """Another source's containers with two-byte bounds, if these are narrower, in host memory.
+    """The containers of another source with bounds of two bytes, where these are narrower.
 
     kernels/index/coarse.py explains the codes.
     """

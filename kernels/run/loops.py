@@ -21,8 +21,8 @@ from skipstone.kernels.run import compile_cache, compiler, objects
 from skipstone.kernels.run.compile_cache import Kernel
 from skipstone.kernels.run.native import ArgumentType, ArrayType, Native
 
-# Bytes or values that Python reads in some 20 ms; once it has read so many in a process, loops are
-# compiled in the background.
+# Bytes or values that Python reads in some 20 ms; once it has read this many in a process, loops
+# are compiled in the background.
 PLAIN_SIZE: Final = 1 << 14
 _plain_size = 0
 _not_on_disk: set[Loop] = set()  # loops that were not on disk

@@ -2,8 +2,8 @@
 
 Numba (0.60 to 0.68) infers types within `warnings.catch_warnings`, some 240 times for a kernel of
 two comparisons. Before Python 3.14 that replaces the filters and the printer of the whole process.
-If another thread enters or leaves such a block meanwhile, its warnings are lost, or all later ones
-of the process.
+If another thread enters or leaves such a block at the same time, its warnings are lost, or all
+later warnings of the process.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ TILE: Final = 1 << 16
 # Minimum runs of a set for which containers are tested in the order of their lower bounds.
 SORTED_FROM: Final = 1 << 14
 CHUNK: Final = 1 << 18  # containers of a task of the pool
-# Up to so many containers, packing masks and unpacking them takes as long as judging them.
+# Up to this many containers, packing and unpacking masks takes as long as judging the containers.
 MAX_UNPACKED: Final = 1 << 12
 
 

@@ -2,7 +2,7 @@
 
 Importing Numba takes 0.2 s, and llvmlite 0.04 s, so a new process that finds its loops here is
 ready sooner. A file holds the machine code of one function for one processor. It begins with a
-digest of the rest; a damaged file is made again.
+digest of the rest; a damaged file is rebuilt.
 """
 
 from __future__ import annotations

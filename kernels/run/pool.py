@@ -46,8 +46,8 @@ def set_threads(count: int | None) -> None:
     """Set the number of threads that share work in this process: the setting `config.threads`.
 
     Args:
-        count: The number of threads, the caller's included. None: as `SKIPSTONE_THREADS` says, or
-            one for each CPU that the process may use.
+        count: The number of threads, including the calling thread. None: the number in
+            `SKIPSTONE_THREADS`, or one for each CPU that the process may use.
 
     Raises:
         SkipstoneError: the count is not a positive integer.
@@ -74,7 +74,7 @@ def map_requests(
     """Return what work returns for each item; several items wait for remote storage at once.
 
     Args:
-        work: The work, which mostly waits.
+        work: The work, which spends most of its time waiting.
         items: The items.
         local: True if nothing waits; the items are then worked on one after another.
         at_once: The most items at once; few if each makes several requests itself.
@@ -178,7 +178,7 @@ def run_chunks(
 
 
 def _wait_for_all(helpers: list[Future[None]]) -> list[BaseException]:
-    """Wait until no helper runs, whatever happens meanwhile, and return the errors of the helpers.
+    """Wait until no helper runs, whatever happens in the meantime, and return the helpers' errors.
 
     After that the caller's arrays are no longer used. Ctrl-C also waits for the chunks that have
     begun.

@@ -1,7 +1,7 @@
 """Skipstone finds the files and row groups that can hold a matching row, from statistics.
 
-There are three floors: `bindings` meets the world, `kernels` makes machine code, `ir` says what a
-predicate means. Names are imported at first use.
+There are three floors: `ir` defines what a predicate means, `kernels` turns that into machine code,
+and `bindings` connects both to Python, tables and Spark. Names are imported at first use.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 import types
 from typing import TYPE_CHECKING, Any
 
-# Its fork hooks must exist before any thread imports the rest, since a fork may come meanwhile.
+# Its fork hooks must exist before any thread imports the rest, because a fork may come in between.
 from skipstone.kernels.run import forks as _forks  # noqa: F401
 from skipstone.kernels.run.first_import import first_import
 
@@ -201,8 +201,8 @@ class _Package(types.ModuleType):
     def cache_dir(self) -> str | None:
         """The setting `config.statistics_cache_dir`.
 
-        A folder that keeps the statistics of tables whose logs were read, for other processes.
-        None, the default, keeps nothing.
+        A folder in which the statistics of tables whose logs were read are saved for other
+        processes. None, the default, saves nothing.
         """
         from skipstone.bindings.statistics.store.folder import cache_dir
 

@@ -45,15 +45,15 @@ class Explanation:
         dynamic: Lines about dynamic filters.
         seconds: Wall-clock seconds of each step of planning, measured while the plan was made;
             "total" is what the call of `plan` took. Empty for plans made from other plans.
-        work: What the call of `plan` read. Plans of other threads that used the table meanwhile
-            are counted, too.
+        work: What the call of `plan` read. Concurrent plans of the same table in other threads are
+            counted, too.
         table_work: What the scan and all plans have read so far.
         skipped_folders: Folders that were not listed.
         unreadable: Path -> error of the files that could not be read, and are kept.
-        pages: The row ranges that remain after page pruning, as in `Plan.pages`; None: not asked
-            for.
-        stories: The containers that were asked for.
-        program: How the condition was lowered; None: not asked for.
+        pages: The row ranges that remain after page pruning, as in `Plan.pages`; None if not
+            requested.
+        stories: The explanations of the requested containers.
+        program: How the condition was lowered; None if not requested.
     """
 
     condition: str | None
@@ -91,7 +91,7 @@ def explanation_of(
 
     Args:
         plan: The plan.
-        program: Whether to say how the condition was lowered.
+        program: Whether to show how the condition was lowered.
         container: The file, or `FILE:ROW_GROUP`, to explain; None: no file.
 
     Raises:

@@ -103,7 +103,7 @@ def _compares_nested(part: Node) -> bool:
 def warn_unused(predicate: PruningPredicate) -> None:
     """Warn in one line about the parts of a condition that can never prune, if there are any.
 
-    As Python's filters have it, a message is shown once for each place that plans by it.
+    Under Python's default warning filters, a message is shown once for each calling line.
     """
     if parts := unused_parts(predicate):
         message = ". ".join(map(str, parts[:MAX_PARTS]))

@@ -23,10 +23,9 @@ _LOCK: Final = forks.lock()
 def enable_new_sessions() -> None:
     """Call `enable` for the active session, and for each that `SparkSession.builder` returns.
 
-    It is for places that run before a session exists, or that many programs share: a startup file
-    of IPython, a library, `sitecustomize`. Each session is enabled once, so `disable` stays in
-    effect. A client of Spark Connect is left alone. If `enable` fails, the session works without
-    it.
+    Use it in code that runs before a session exists, or that many programs share: a startup file of
+    IPython, a library, `sitecustomize`. Each session is enabled once, so `disable` stays in effect.
+    Spark Connect clients are left alone. If `enable` fails, the session works without it.
 
     Raises:
         BackendMissing: PySpark is not installed, or too old.

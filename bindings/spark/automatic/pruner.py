@@ -31,8 +31,8 @@ MAX_TOLD: Final = 100  # texts of warnings
 class Pruner:
     """Prunes optimised plans, as a Java `Function` that several threads may call.
 
-    It sees the plan that Spark runs, after all other rules. So each scan is judged by the
-    conditions above it, and gets a file list of its own.
+    It sees the plan that Spark runs, after all other rules. It therefore judges each scan by the
+    conditions above that scan, and gives each scan its own file list.
 
     Args:
         spark: The session that the rule was installed in.

@@ -55,7 +55,7 @@ class SessionReport:
         failed: Plans that stayed as they were because of an error; `error` is the last one, or "".
         late: Plans that stayed as they were because the time limit passed.
         skipped: Plans that stayed as they were because too many others were still at work, or
-            because the last ones failed or were late: queries are then left alone for 30 s.
+            because the latest ones failed or were late: queries are then left alone for 30 s.
     """
 
     queries: tuple[QueryReport, ...]

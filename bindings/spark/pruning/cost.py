@@ -110,7 +110,7 @@ def boolean(text: str | None, key: str, otherwise: bool) -> bool:
 
 
 def spread(low: pa.Array, high: pa.Array, nbytes: npt.NDArray[np.int64]) -> float:
-    """Return the share of a table's bytes that may hold one of its own values, on average.
+    """Return the average share of a table's bytes that may hold a given value of the column.
 
     It is 1 if the values are in no order, and small if the containers' ranges do not overlap.
 
@@ -143,7 +143,7 @@ def spread(low: pa.Array, high: pa.Array, nbytes: npt.NDArray[np.int64]) -> floa
 
 
 class JoinSavings:
-    """The savings by keys of earlier joins, as a share of the expected ones. Threads may share it.
+    """How much the keys of earlier joins saved, as a share of what was expected. Thread-safe.
 
     A join is known by its tables and columns: the next query's condition may be another one.
     """

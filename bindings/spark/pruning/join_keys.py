@@ -129,7 +129,7 @@ def collect_keys(
     max_rows: int,
     settings: Settings,
 ) -> DynamicFilterData:
-    """Collect the keys of the build side: in a Spark job, unless they are there already.
+    """Collect the keys of the build side: in a Spark job, unless they are already in memory.
 
     If there are at most `max_rows` distinct rows, they come to the driver as they are, and without
     a shuffle if Spark estimates the whole side to be small. Otherwise each task makes a filter of

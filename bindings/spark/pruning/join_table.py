@@ -52,7 +52,7 @@ class JoinRequest:
         where: A condition on the probe side.
         threshold, max_rows: Limits on the filter's size.
         null_safe: True if keys are compared by `<=>`.
-        join: A function that joins the rows read of the probe side with the build side.
+        join: A function that joins the rows that were read from the probe side with the build side.
     """
 
     on: Mapping[str, str]
@@ -170,7 +170,7 @@ def _decided_by_where(
     names: Mapping[str, str],
     partition_columns: Collection[str],
 ) -> str:
-    """Return why the condition leaves nothing for the keys to prune; "" if it does not."""
+    """Return why the condition leaves nothing for the keys to prune; "" if they can prune."""
     if where is None or needs_of(request.kind, request.side) is not Needs.MATCHED:
         return ""
     if set(names) <= set(partition_columns) and fixes_columns(where, names):

@@ -182,7 +182,7 @@ def _base(folder: str, texts: Texts) -> str | None:
 
 
 def _has_escaped_unicode(folder: tuple[str, Texts]) -> bool:
-    """Return True if Spark decodes a folder's name, byte by byte, to another value."""
+    """Return True if Spark decodes a folder's name, byte by byte, to a different value."""
     return any(
         text is not None and text != HIVE_NULL and "%" in text and not unescaped(text).isascii()
         for text in folder[1].values()

@@ -221,7 +221,7 @@ def _schema(plan: Plan, columns: Sequence[str]) -> pa.Schema:
 
 
 def _notes(plan: Plan) -> dict[str, dict[str, Any]]:
-    """Return the metadata of columns, besides their types, that Spark uses."""
+    """Return the metadata of columns that Spark uses in addition to their types."""
     if not isinstance(plan.table, DeltaTable):
         return {}
     found = {f["name"]: f.get("metadata") or {} for f in plan.table.snapshot.fields.described}

@@ -42,11 +42,12 @@ class Setting(NamedTuple):
 
 _NUMBER: Final = r"(?<![\w`.])\.?\d"
 _EXPONENT: Final = r"(?<![\w`.])\.?\d[\d.]*e[-+]?\d"
-# A minus sign behind an operand, or before both, as PySpark shows it; a negative number has none.
+# Operators. A minus sign counts if it follows an operand, or precedes both in parentheses, as
+# PySpark shows subtractions; the sign of a negative number does not.
 _ARITHMETIC: Final = r"[+*/%]|[\w)`\]]\s*-|-\(|\b(?:div|mod|pmod|try_\w+)\b"
 _LEGACY: Final = "spark.sql.legacy."
 # Source: Spark, `SQLConf`. tests/spark/session/test_text_meaning.py has rows that most of them
-# change; the others are here for what Spark's documentation says of them.
+# change; the others are listed because of Spark's documentation.
 SETTINGS: Final = (
     Setting("spark.sql.parser.escapedStringLiterals", "false"),
     Setting("spark.sql.ansi.doubleQuotedIdentifiers", "false", ansi="true"),
@@ -70,11 +71,11 @@ SETTINGS: Final = (
     Setting(POLICY, "CORRECTED", r"\bdate_format\b"),
 )
 _ZONED: Final = re.compile(r"utc_timestamp|convert_timezone", re.IGNORECASE)
-# And other words, which are no zones. Texts of times name only zones with a slash.
+# Zones, and other words. Texts of times name only zones with a slash.
 _ZONE: Final = re.compile(r"[A-Za-z][\w+-]*(?:/[\w+-]+)*")
 _CALL: Final = re.compile(r"\b([a-zA-Z_]\w*)`?\s*\(")
 BUILT_IN: Final = "org.apache.spark.sql.catalyst.expressions."
-# What stands before an operand, so that a minus sign behind it is no subtraction.
+# Words that precede an operand, so that a minus sign after them is not a subtraction.
 _KEYWORD: Final = re.compile(r"\b(?:and|or|not|between|then|else|when|case)\b", re.IGNORECASE)
 _COLUMN: Final = re.compile(r"Column<'(.*)'>", re.DOTALL)
 _STRING: Final = re.compile(

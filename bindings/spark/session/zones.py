@@ -1,7 +1,7 @@
-"""Compare the time zones of Spark's JVM with Python's: each has a tz database of its own.
+"""Compare the time zones of Spark's JVM with Python's: each uses its own tz database.
 
-A law changes a zone for one of them first. Mexico has had no summer time since 2022, but a JVM of
-2021 still gives it one, and Spark's rows are those of the JVM.
+When a law changes a zone, one of the two may learn of it later. Mexico has had no summer time since
+2022, but a JVM of 2021 still applies it, and Spark's rows follow the JVM.
 """
 
 from __future__ import annotations

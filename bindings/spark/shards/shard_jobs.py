@@ -66,7 +66,7 @@ def own_cpus() -> None:
 class PackJob:
     """Writes the statistics of a partition as shards.
 
-    Each attempt writes under names of its own; the driver decides which files count.
+    Each attempt writes under its own file names; the driver decides which files count.
 
     Attributes:
         folder: The folder of the shards.

@@ -51,7 +51,7 @@ def write_shards(
     Each task packs its partition, in order, into shards of at most `rows` containers. If the
     DataFrame is sorted by a column, most shards are decided as a whole by conditions on it. Small
     partitions make small shards, so `coalesce` them first. Tasks that are retried or run twice
-    write under names of their own. The driver writes the manifest last, and it lists only files of
+    write under separate file names. The driver writes the manifest last, and it lists only files of
     the tasks that Spark accepted.
 
     Args:

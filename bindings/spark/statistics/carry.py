@@ -1,8 +1,9 @@
 """Send statistics from Spark to pandas without loss.
 
 A nullable value travels as two Series: the value with nulls filled, and a null flag. Dates travel
-as days, timestamps as microseconds, text as bytes. As it is, pandas would round a bigint beside a
-null, raise an error for far dates and timestamps, and turn instants into wall clocks.
+as days, timestamps as microseconds, text as bytes. Otherwise, pandas would round a bigint if there
+is a null in the batch, raise an error for far dates and timestamps, and turn instants into wall
+clocks.
 """
 
 from __future__ import annotations

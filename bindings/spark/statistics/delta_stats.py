@@ -225,7 +225,7 @@ class DeltaStatistics(Mapping[str, "Column"]):
     def _rows(self) -> Column:
         """The number of physical rows.
 
-        A count above the largest possible one is unknown. So is 0 beside bounds or NULLs.
+        A count above the largest possible one is unknown, and so is 0 if there are bounds or NULLs.
         """
         F, rows = self._F, self._count("numRecords")
         signs_of_rows = [
@@ -324,7 +324,7 @@ class DeltaStatistics(Mapping[str, "Column"]):
         """Return a statistic of a partition column, from the text of its single value."""
         F, value = self._F, self._value(leaf, text)
         empty, readable = text.isNull() | (text == ""), text.isNull() | value.isNotNull()
-        # Other readers take an empty text for NULL, so whether it is NULL is unknown.
+        # Other readers treat an empty text as NULL, so whether it is NULL is unknown.
         is_text = from_arrow(leaf.type).kind in (Kind.STRING, Kind.BINARY)
         unclear = F.coalesce(text == "", F.lit(False))
         readable = F.when(readable & ~unclear if is_text else empty | readable, F.lit(1))

@@ -116,7 +116,7 @@ class SectionReader:
 def _validate(array: pa.Array) -> None:
     """Raise ArrowInvalid if offsets or lengths are wrong.
 
-    Text that is not UTF-8 may stay: it was saved as it was given, and is no usable bound.
+    Text that is not UTF-8 is allowed: it was saved as given, and cannot be used as a bound.
     """
     try:
         array.validate(full=True)

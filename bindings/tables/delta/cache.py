@@ -4,9 +4,9 @@ The same version is not read again; for a newer version, only newer commits are 
 keeps a table while the program holds it, and also the most recent tables, up to a gigabyte.
 
 A version of a Delta table never changes, but another table may take its place. So the cache
-compares the commit's size and time, and on a local file system also its inode and change time.
-It does not notice a remote commit that was rewritten with the same size within the storage's step
-of time, nor older commits and checkpoints that were rewritten below an unchanged commit.
+compares the commit's size and time, and on a local file system also its inode and change time. It
+does not notice a remote commit that was rewritten with the same size within the resolution of the
+storage's clock, nor older commits and checkpoints that were rewritten below an unchanged commit.
 """
 
 from __future__ import annotations

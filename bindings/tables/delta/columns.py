@@ -80,7 +80,7 @@ class LogColumns(Mapping[Path, ColumnStatistics]):
     def rows(self) -> pa.ChunkedArray:
         """Return the physical rows of each file, int64; null is unknown.
 
-        A count is also unknown if a file cannot have so many rows, or if it is 0 but the file has
+        A count is also unknown if a file cannot have that many rows, or if it is 0 but the file has
         bounds or NULLs.
         """
         return pa.chunked_array(
@@ -159,7 +159,7 @@ class LogColumns(Mapping[Path, ColumnStatistics]):
 
 
 def mistaken_columns(leaves: Iterable[LeafField]) -> frozenset[Path]:
-    """Return the columns that Delta may have mistaken for others when it wrote statistics.
+    """Return the columns whose statistics Delta may have written under the name of another column.
 
     If a table names the columns of its statistics, Delta 4.4 takes the names of some for the
     physical names of others: after `a` and `b` were renamed to each other, it writes the bounds of

@@ -144,7 +144,7 @@ class DeltaFiles(Table, CompleteTable):
         """Return a file's path as plans name it.
 
         Args:
-            path: The path as the log has it: relative to the table, or absolute.
+            path: The path as the log stores it: relative to the table, or absolute.
 
         Example:
             >>> import deltalake, pyarrow as pa, tempfile, skipstone as ss

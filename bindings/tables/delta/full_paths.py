@@ -72,7 +72,7 @@ def _store_of(uri: str) -> str:
 
 
 def _root_of(uri: str) -> str:
-    """Return the table's folder on pyarrow's file system; a URI, if pyarrow has none for it."""
+    """Return the table's folder on pyarrow's file system; its URI if pyarrow has none for it."""
     parts, store = urlsplit(uri), _store_of(uri)
     if not store:
         return parts._replace(query="", fragment="").geturl().rstrip("/")

@@ -47,7 +47,7 @@ class Truncation:
     Attributes:
         unit: The unit, such as "day".
         pattern: The pattern of `date_format`, if the value is a text.
-        zoned: True if the expression takes the time for an instant in the session's zone.
+        zoned: True if the expression treats the time as an instant in the session's zone.
     """
 
     unit: str
@@ -132,7 +132,7 @@ def _recognize(name: str, text: str, leaves: Mapping[Path, Leaf]) -> GeneratedCo
 def _bounds_source(form: Truncation | DatePart, dtype: DType, zoned: bool) -> bool:
     """Return True if a form bounds a source of this type.
 
-    It does not if the expression takes a wall-clock time for an instant, because the session's zone
+    It does not if the expression treats a wall-clock time as an instant, because the session's zone
     may skip that time.
     """
     if dtype == ty.DATE:
@@ -149,7 +149,7 @@ def _form(n: Node) -> tuple[Form, Kind | None, Node, bool]:
 
     Returns:
         The form; the kind of the expression's result, None if it is that of its source; the
-        argument; and whether the expression takes the argument for an instant.
+        argument; and whether the expression treats the argument as an instant.
 
     Raises:
         _UnknownForm: the expression has none of the forms.
@@ -200,11 +200,11 @@ def _strip_casts(n: Node, zoned: bool, *, whole_days: bool) -> tuple[Node, bool]
 
     Args:
         n: The expression.
-        zoned: True if the form takes it for an instant.
+        zoned: True if the form treats it as an instant.
         whole_days: True if the form's unit is a day or longer, so that a cast to DATE keeps it.
 
     Returns:
-        The innermost expression, and whether the form or a cast takes it for an instant.
+        The innermost expression, and whether the form or a cast treats it as an instant.
     """
     while n.op is Op.CAST:
         if n.dtype == ty.TIMESTAMP:

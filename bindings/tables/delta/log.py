@@ -146,7 +146,7 @@ def locate(
 
 
 def _address(uri: str) -> str:
-    """Return what tells a table in a store from others: a path does not name account or server."""
+    """Return what identifies a table's store; a path names neither the account nor the server."""
     servers = map(os.environ.get, ENDPOINTS)
     return "@".join([uri.rstrip("/"), *filter(None, servers)])
 
@@ -211,10 +211,10 @@ def _last_before(
 ) -> int | None:
     """Return the last version at or before a time, as Delta counts the times of commits.
 
-    If the newest commit has an inCommitTimestamp, this is its time, and so for those before it, up
-    to the first without one. Of the others, the time is that of the file in whole milliseconds, or
-    a millisecond after the previous commit's if that is later: copies of files may have the same
-    time, or times in another order.
+    If the newest commit has an inCommitTimestamp, that is its time; the same holds for the commits
+    before it, back to the first without one. The time of any other commit is that of its file in
+    whole milliseconds, or a millisecond after the previous commit if that is later, because copied
+    files may have equal or unordered times.
 
     Args:
         commits: Versions and their commits, oldest first.

@@ -278,7 +278,7 @@ def _live_rows(batch: pa.RecordBatch, deleted: RowRanges, start: int) -> pa.Reco
 
 
 class Names:
-    """The columns of a file, or the fields of a struct, found by what Delta's schema says of them.
+    """The columns of a file, or the fields of a struct, matched with Delta's schema.
 
     A column is found by its id, if the table maps by id and the file has any ids; otherwise by
     its physical name, first as spelled and then in any case.

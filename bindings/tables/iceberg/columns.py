@@ -117,8 +117,9 @@ def _certain_uuids(
 ) -> tuple[pa.Array | None, pa.Array | None]:
     """Return bounds of UUIDs that are right in the order of bytes, from `values.wide_uuids`.
 
-    Where Java merges the bounds of row groups, a least one in the upper half of all UUIDs may hide
-    smaller ones in the lower half, and a greatest one in the lower half greater ones in the upper.
+    When Java merges the bounds of row groups, a minimum in the upper half of all UUIDs may hide
+    smaller UUIDs in the lower half, and a maximum in the lower half may hide greater UUIDs in the
+    upper half.
     """
     half = scalar_of("8", pa.string())
     if low is not None:

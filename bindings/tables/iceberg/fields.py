@@ -62,7 +62,7 @@ def is_nanoseconds(arrow_type: pa.DataType) -> bool:
 
 def field_of(f: Any) -> pa.Field:
     """Return the Arrow field of pyiceberg's field."""
-    # A variant allows null tests only, and its parts are no columns.
+    # A variant allows null tests only, and its parts are not columns.
     note = {NOTE: b"variant"} if type(f.field_type).__name__ == "VariantType" else None
     return pa.field(f.name, arrow_of(f.field_type), nullable=not f.required, metadata=note)
 
@@ -111,11 +111,12 @@ class TableFields:
 
     @cached_property
     def remapped(self) -> frozenset[int]:
-        """The ids of the leaves that may come from other columns of files than when these came in.
+        """The ids of leaves that may be read from other columns than their statistics describe.
 
-        Files without ids were counted under the names that their columns had. If such a name is
-        given to another column later, the mapping drops it from the first one. Readers then find
-        the first column under another name, or not at all, but its counts and bounds stay.
+        Statistics of files without ids were assigned by the names of the columns at that time. If
+        such a name is later given to another column, the mapping removes it from the first one.
+        Readers then find the first column under another name, or not at all, but its counts and
+        bounds stay.
         """
         if self.mapping is None:
             return frozenset()

@@ -33,7 +33,7 @@ class ManifestCache(Generic[M]):
     """Decoded manifests by their keys. Threads may share it.
 
     Args:
-        max_bytes: How much the manifests may hold that no table uses.
+        max_bytes: The largest number of bytes of manifests that no table uses.
     """
 
     def __init__(self, max_bytes: int = MAX_CACHED_BYTES) -> None:
@@ -68,7 +68,7 @@ class ManifestCache(Generic[M]):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the manifests that are kept whether a table uses them or not."""
+        """Bytes of the manifests that stay even if no table uses them."""
         return self._nbytes
 
     def clear(self) -> None:
