@@ -26,7 +26,7 @@ class PredicateError(SkipstoneError, ValueError):
     Attributes:
         message: What is wrong, without the position.
         text: The predicate's text; None if it did not come as text.
-        position: Where in `text` the error lies, in characters from 0; None if not known.
+        position: The position of the error in `text`, in characters from 0; None if not known.
     """
 
     def __init__(self, message: str, text: str | None = None, position: int | None = None) -> None:

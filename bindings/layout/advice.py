@@ -81,7 +81,7 @@ class Advice:
         unit: The kind of its containers: "row groups" or "files".
         containers, files, rows, bytes: The table's size; None is unknown.
         source: Where the predictions come from: "statistics", or a sample of rows.
-        has_workload: False if searches for one value stand for the workload.
+        has_workload: False if searches for one value replace the workload.
         queries: The conditions of the workload.
         unread: (text, why) of the parts of the workload that could not be used.
         current: What the workload reads now.

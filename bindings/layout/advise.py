@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 ROWS: Final = 100_000  # rows that layouts are tried on
 # A layout is advised only if queries read less than this share of what they read now.
 MAX_ADVISED_SHARE: Final = 0.95
-# Without a workload, this many values of each column stand for searches.
+# Without a workload, this many values of each column are searched for instead.
 SEARCHES_PER_COLUMN: Final = 9
 
 

@@ -27,7 +27,7 @@ class Ranges:
         bounded: True where both bounds are known and the container may hold a value.
         empty: True where the container holds no value besides NULL and NaN.
         contradictory: True where a bound was given that cannot be true, so that it is unknown.
-        codes: What codes stand for: text, binary and long decimals; otherwise None.
+        codes: The dictionary of codes, for text, binary and long decimals; otherwise None.
     """
 
     dtype: DType

@@ -68,7 +68,7 @@ def judge(
     """Predict what a workload reads in each layout; the layouts that read least come first.
 
     Args:
-        rows: Rows that stand for the table.
+        rows: Rows that represent the table.
         workload: The conditions.
         schema: The table's columns.
         containers: The number of containers that the table has.

@@ -1,4 +1,4 @@
-"""Rows that stand for a table's: a sample of them, or rows drawn from the containers' bounds.
+"""Rows that represent a table: a sample of its rows, or rows drawn from the containers' bounds.
 
 A column is kept as codes of its distinct values, ascending, so that every layout is an order of
 integers. NULL has the code -1, NaN one past all values.
@@ -54,7 +54,7 @@ class RowColumn:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Some rows that stand for all of a table.
+    """Some rows that represent all rows of a table.
 
     Attributes:
         columns: By path, the columns for which rows could be read or drawn.

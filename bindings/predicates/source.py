@@ -119,13 +119,13 @@ def is_column(value: object) -> bool:
     )
 
 
-# What stands before a value: an operator, or the beginning of a list.
+# What precedes a value: an operator, or the beginning of a list.
 _VALUE: Final = re.compile(r"(?:[=<>]|\bIN\s*\(|\b(?:LIKE|IS|IS\s+NOT))\s*\Z", re.IGNORECASE)
 _WORD: Final = re.compile(r"[^\W\d]\w*")
 
 
 def _meant(text: str, position: int) -> str:
-    """Return a hint if an unknown name in a text stands where a value would; otherwise ""."""
+    """Return a hint if an unknown name in a text is where a value would be; otherwise ""."""
     word = _WORD.match(text, position)
     if word is None or _VALUE.search(text, max(0, position - 20), position) is None:
         return ""

@@ -95,7 +95,7 @@ def syntax_error(
         description: sqlglot's own; "" if it has none.
         text: The text.
         position: Where sqlglot gave up.
-        words: The tokens that would make it a condition if they stood in backticks.
+        words: The tokens that would make it a condition if they were in backticks.
     """
     if words:
         shown = ", ".join(quoted_name(w.text) for w in words)

@@ -107,7 +107,7 @@ class ShardFolder:
     def writing(self, name: str) -> Iterator[str]:
         """Yield a local path to write a new file to; upload it if the block ends without an error.
 
-        If the folder can be mapped in place, the path lies in it and nothing is uploaded.
+        If the folder can be mapped in place, the path is in it and nothing is uploaded.
         """
         if self.local:
             yield self.at(name)

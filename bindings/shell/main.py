@@ -12,7 +12,7 @@ from typing import Final
 from skipstone.ir.errors import SkipstoneError, UnknownColumn
 
 # Shells take quotes away: -w 'city = 'Oslo'' arrives as city = Oslo.
-QUOTES: Final = """text stands in single quotes: --where "city = 'Oslo'\""""
+QUOTES: Final = """put text in single quotes: --where "city = 'Oslo'\""""
 
 
 def main() -> None:

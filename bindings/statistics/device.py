@@ -52,7 +52,7 @@ def device_of(device: int | Device | None) -> Device:
 
 
 class DeviceSupport(Packed):
-    """Statistics in host memory or on a device, where copies or the given bounds themselves lie."""
+    """Statistics in host memory or on a device, which has copies or the given bounds themselves."""
 
     _raw: Mapping[Path, ColumnStatistics]
     _index: Index | None
@@ -113,7 +113,7 @@ class DeviceSupport(Packed):
         return out.place_on(resident)
 
     def with_bounds(self, bounds: DeviceBounds, resident: Resident) -> Self:
-        """Return the same statistics with bounds that lie on a device."""
+        """Return the same statistics with bounds that are on a device."""
         out = self.shallow_copy()
         Packed.__init__(out)
         out._raw = bounds
@@ -152,7 +152,7 @@ class DeviceSupport(Packed):
             self._resident.release()
 
     def prepared(self, program: Program) -> Launch:
-        """Prepare a program's launch, with bounds on the device if they lie there."""
+        """Prepare a program's launch, with bounds on the device if they are there."""
         if self._resident is None:
             return super().prepared(program)
         try:
@@ -184,7 +184,7 @@ class DeviceSupport(Packed):
         return self._raw.column(key, dtype, self.packed(key, dtype, counts))
 
     def host_launch(self, program: Program) -> Launch:
-        """Return the program's launch in host memory, even if its arrays lie on a device."""
+        """Return the program's launch in host memory, even if its arrays are on a device."""
         return self._host_launches.get(program, lambda: prepare(program, self, self.peek))
 
     def __getstate__(self) -> dict[str, Any]:

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 
 class DeviceBounds(Mapping[Path, ColumnStatistics]):
-    """Statistics by column; some bounds lie on a device.
+    """Statistics by column; some bounds are on a device.
 
     Reading a column as `ColumnStatistics` downloads its bounds once.
 
     Args:
-        raws: The statistics in host memory; a bound that lies on the device is null.
+        raws: The statistics in host memory; a bound that is on the device is null here.
         external: By column, the bounds on the device: "min", "max" or both.
         resident: The device.
     """
@@ -165,7 +165,7 @@ def from_device(
 
 
 def _external_array(value: Any, name: str, device: Device) -> ExternalArray | None:
-    """Return an array that lies on the device; None for any other value."""
+    """Return an array that is on the device; None for any other value."""
     from skipstone.kernels.gpu.device_arrays import (
         ExternalArray,
         external_array_of,

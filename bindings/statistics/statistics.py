@@ -152,7 +152,7 @@ class Statistics(PackableStatistics):
         row_count: Any = None,
         device: int | Device | None = None,
     ) -> Statistics:
-        """Make statistics from arrays that already lie on a GPU.
+        """Make statistics from arrays that are already on a GPU.
 
         Bounds are judged in place, without a copy, if they are numbers, dates or timestamps of the
         column's own type. If some of them are null, NaN or inverted, a repaired copy is made on the
@@ -160,7 +160,7 @@ class Statistics(PackableStatistics):
         bounds of another type, strings and decimals. Bounds are downloaded too when a feature needs
         them on the host: a CPU backend, `index`, `explain`, `save`, a pickle.
 
-        "auto" runs on the device whenever a predicate reads bounds that lie there, however few the
+        "auto" runs on the device whenever a predicate reads bounds that are there, however few the
         containers, and waits for the device's compiler.
 
         Args:
@@ -209,9 +209,10 @@ class Statistics(PackableStatistics):
                 of files, the files of partitions): int64 of shape (blocks,), ascending up to n. Or
                 several such arrays, finest first, each grouping the blocks of the one before.
                 Further levels are added on top as needed.
-            order_by: For tables in no useful order: a column. A copy of the statistics is sorted by
-                it; for several columns, a Hilbert curve keeps similar containers close together.
-                The copy takes as many bytes as the statistics, and 4 more for each container.
+            order_by: A column, or several, for tables in no useful order. A copy of the statistics
+                is sorted by it; for several columns, a Hilbert curve keeps similar containers close
+                together. The copy takes as many bytes as the statistics, and 4 more for each
+                container.
             progress: As `skipstone.config.progress`, for this call.
 
         Returns:
@@ -253,8 +254,8 @@ class Statistics(PackableStatistics):
         written and dropped, so there is never a copy of everything. NumPy memory maps that
         `from_dict` was given are read once or twice, and may be larger than memory.
 
-        The file does not hold a provider's `contained`, nor bloom filters that lie in Parquet
-        files. Without them, loaded statistics prune less.
+        The file does not hold a provider's `contained`, nor bloom filters from Parquet files.
+        Without them, loaded statistics prune less.
 
         Args:
             path: The file. An existing file is replaced atomically when the new one is complete and
@@ -329,7 +330,7 @@ class Statistics(PackableStatistics):
         The old shards stay valid until the manifest is replaced. An interrupted save leaves them,
         and unused files that the next save removes. Do not run two saves to one folder at once: if
         they overlap, one raises an error, or the one that ends last wins. Like `save`, this does
-        not keep a provider's `contained`, nor bloom filters that lie in Parquet files.
+        not keep a provider's `contained`, nor bloom filters from Parquet files.
 
         Args:
             where: A folder, by path or URI; it is created if needed. Its shards are replaced. Their

@@ -203,7 +203,7 @@ def list_files(
         ignore_format: Whether the folder may be that of a Delta, Iceberg or Hudi table.
 
     Raises:
-        SourceError: nothing exists there, or the paths lie on several file systems.
+        SourceError: nothing exists there, or the paths are on several file systems.
     """
     meter, filesystem = meter or Meter(), filesystem_of(filesystem)
     if not isinstance(where, str | bytes | os.PathLike):
@@ -345,7 +345,7 @@ def _list_remote_folder(
 def _list_glob(
     fs: pafs.FileSystem, pattern: str, meter: Meter
 ) -> tuple[list[pafs.FileInfo], str, dict[str, str]]:
-    """List the files that match a glob, or lie below a folder that does; `**` crosses folders.
+    """List the files that match a glob, or are below a folder that does; `**` crosses folders.
 
     Returns:
         The files, the folder before the first wildcard, and the etags by path.

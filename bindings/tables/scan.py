@@ -59,11 +59,12 @@ def scan(
             tag. None is the newest.
         catalog: As for `scan_iceberg`; `source` is then the table's name in it. Hive's metastore
             and AWS Glue also have Delta and Parquet tables.
-        storage_options: As for `scan_parquet`. For Unity Catalog also its `databricks_host` and
-            `databricks_token`, which environment variables of these names in capitals give, too.
-        filesystem, partition_schema, on_error: Of Parquet and Hive tables, as for `scan_parquet`.
+        storage_options: As for `scan_parquet`. For Unity Catalog, also its `databricks_host` and
+            `databricks_token`, which environment variables of these names in capitals can also
+            give.
+        filesystem, partition_schema, on_error: For Parquet and Hive tables, as for `scan_parquet`.
         progress: As `skipstone.config.progress`, for this call.
-        others: No further options: an error names the function that has them.
+        others: Not supported: an error names the function that has the option.
 
     Returns:
         The table that `scan_parquet`, `scan_hive`, `scan_delta` or `scan_iceberg` returns. These
@@ -157,7 +158,7 @@ def find_table(
     catalog: Any = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> TableLocation:
-    """Return where a table lies and of what format it is.
+    """Return a table's location and format.
 
     Args:
         source, format, catalog, storage_options: As for `scan`.
@@ -206,7 +207,7 @@ def open_table(
 
     Args:
         source: As for `scan`.
-        format: One of `FORMATS`, or "catalog" for a table of whatever format in a catalog.
+        format: One of `FORMATS`, or "catalog" for a table of any format in a catalog.
         version, catalog, storage_options, filesystem: As for `scan`.
         infer_types: True to infer the types of Hive's partition columns.
         base_path: The table's folder if `source` lists the folders of its partitions.

@@ -1,6 +1,6 @@
 """Find tables by their names in Unity Catalog: `uc://catalog.schema.table`.
 
-Two requests answer what a scan needs: where the table lies, and temporary credentials for it.
+A scan makes two requests: for the table's location, and for temporary credentials for it.
 
 Source: Unity Catalog's open API, `GET /tables/{full_name}` and `temporary-table-credentials`.
 """
@@ -63,7 +63,7 @@ class UnityTable:
 
 
 def table_in_unity(uri: str, storage_options: Mapping[str, str] | None = None) -> UnityTable:
-    """Return where a table of Unity Catalog lies, and how to reach it.
+    """Return the location of a table of Unity Catalog, and how to reach it.
 
     Args:
         uri: `uc://catalog.schema.table`.

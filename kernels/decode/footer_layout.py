@@ -186,7 +186,7 @@ class Layouts(NamedTuple):
 def layouts_of(
     data: Bytes, starts: Longs, table: Longs = TABLE, walk: Callable[..., int] | None = None
 ) -> Layouts:
-    """Read footers, or other lists of structures, that lie one after another.
+    """Read consecutive footers, or other lists of structures.
 
     Args:
         data: The structures, in Thrift's compact protocol.

@@ -250,7 +250,7 @@ def walk_all(
     totals: Any,
     found: Any,
 ) -> int:
-    """Read footers that lie one after another.
+    """Read consecutive footers.
 
     Args:
         data: The bytes of all footers.

@@ -154,7 +154,7 @@ class PageSlots(NamedTuple):
 
 
 def page_slots_of(footer: Bytes) -> PageSlots | None:
-    """Return where the pages and indexes of a footer's column chunks lie.
+    """Return the positions of the pages and indexes of a footer's column chunks.
 
     None: the footer is damaged, encrypted, or its pages are in other files.
     """

@@ -1,4 +1,4 @@
-"""The functions that CUDA kernels call, as the text that stands before a kernel."""
+"""The functions that CUDA kernels call, as text that precedes each kernel."""
 
 from __future__ import annotations
 

@@ -231,7 +231,7 @@ def _join_votes(votes: list[str], roots: list[str]) -> list[str]:
 
     The word's lane keeps the results.
 
-    All lanes vote, so no vote stands in a condition.
+    All lanes vote, so no vote is inside a condition.
     """
     # A vote that is used once is written where it is used: otherwise hundreds of words would wait
     # in registers.
@@ -284,7 +284,7 @@ def _all(shape: DeviceShape, body: Body) -> list[str]:
 
 
 def _near_words(shape: DeviceShape, logic: _Logic) -> list[str]:
-    """Return the code that judges the words of a tile, which lie one after the other.
+    """Return the code that judges the consecutive words of a tile.
 
     Each array has one address, and all words lie at fixed distances from it. That takes half the
     instructions of an address for each word.

@@ -1,6 +1,6 @@
 """Write the CUDA kernels that serve any predicate.
 
-They convert packed results, and check bounds that lie on a device.
+They convert packed results, and check bounds that are on a device.
 
 Each is one `extern "C"` function named `kernel` and is started with blocks of THREADS. As in
 cuda_text.py, warps share nothing, and every value is written once.

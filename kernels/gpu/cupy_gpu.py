@@ -198,7 +198,7 @@ class CupyDevice:
         Unaligned memory is copied, and the stream is synchronized as in `upload`.
 
         Raises:
-            DeviceError: the memory lies on another device or on the host.
+            DeviceError: the memory is on another device or on the host.
         """
         size = np.dtype(lane_type).itemsize
         with self._on_device("use an array of another library"):

@@ -1,4 +1,4 @@
-"""The interface of devices, where arrays lie and kernels run.
+"""The interface of devices, which hold arrays and run kernels.
 
 `cupy_gpu.py` implements it for CUDA cards; tests have implementations without a card.
 """
@@ -39,7 +39,7 @@ class Device(Protocol):
         ...
 
     def adopt(self, pointer: int, count: int, lane_type: str, owner: object) -> DeviceArray:
-        """Return an array over values that already lie on the device.
+        """Return an array over values that are already on the device.
 
         Aligned values are not copied; a copy is complete when this returns. The array keeps `owner`
         alive.

@@ -1,4 +1,4 @@
-"""Check bounds that already lie on a device, and repair them there if some are unknown.
+"""Check bounds that are already on a device, and repair them there if some are unknown.
 
 A kernel finds unknown bounds by the rules of kernels/pack/columns.py: null, NaN, and both of an
 inverted pair. If there are none, the array stays in place. Otherwise a copy is made in which the

@@ -270,7 +270,7 @@ def _library(major: int | None) -> _Library:
 def _paths(major: int) -> Iterator[str]:
     """Yield possible paths of NVRTC.
 
-    They lie in NVIDIA's packages and in CUDA toolkits; the last is a bare name, which the system or
+    They are in NVIDIA's packages and in CUDA toolkits; the last is a bare name, which the system or
     this process may resolve.
     """
     import importlib.util

@@ -250,7 +250,7 @@ def directory(kind: str = "kernels") -> Path:
 
     It is created if needed.
 
-    It lies under `config.kernel_cache_dir`. If others can change it, or a directory above it, they
+    It is below `config.kernel_cache_dir`. If others can change it, or a directory above it, they
     could plant code there: a private temporary directory is used instead, with a warning.
 
     Args:

@@ -77,8 +77,8 @@ class Launch:
             guard has to verify the words to judge.
         files: The files that hold the source's arrays. Check each after its arrays are read.
         on: The device that holds the statistics; copies of the inputs are cached there.
-        host_twin: Makes the same launch in host memory; set if some arrays lie only on the device.
-        failed: The error that kept the launch in host memory, though its bounds lie on the device.
+        host_twin: Makes the same launch in host memory; set if some arrays are only on the device.
+        failed: The error that kept the launch in host memory, though its bounds are on the device.
         compiled: The kernel of Numba, once it was found.
         interpreted, unpacked: The kernels of NumPy for bits and for masks, once they were made.
         device_texts: By variant the text of the device's kernel, and the words that one of its

@@ -1,4 +1,4 @@
-"""The functions that Numba kernels call, as the text that stands before every kernel."""
+"""The functions that Numba kernels call, as text that precedes each kernel."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def are_possible() -> bool:
 
 
 def path_of(module: Path) -> Path:
-    """Return where the object file of a module's function lies, for this machine's processor.
+    """Return the path of the object file of a module's function, for this machine's processor.
 
     Raises:
         CannotKeep: llvmlite cannot be imported.

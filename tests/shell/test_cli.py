@@ -179,7 +179,7 @@ def test_errors_are_one_message(data, where, message):
 def test_text_without_quotes(data, where, hint):
     """A shell takes quotes away: `-w 's = 'BOS''` arrives as s = BOS."""
     said = run("plan", data, "--where", where).stderr
-    assert ("text stands in single quotes" in said) == hint
+    assert ("put text in single quotes" in said) == hint
 
 
 @pytest.mark.parametrize("name", ["m.html", "m.png"])
@@ -208,7 +208,7 @@ MISTAKES = [
     (["plan", "{data}", "x=1"],             "'x=1' is not a path; give a condition with --where"),
     (["plan", "{data}", "-w", "WHERE x=1"], "does not begin with WHERE; write x=1"),
     (["plan", "{data}", "-w", "s = 'it's'"], "is never closed"),
-    (["plan", "{data}", "-w", "q = abc"],   "text stands in single quotes: --where"),
+    (["plan", "{data}", "-w", "q = abc"],   "put text in single quotes: --where"),
     (["demo", "--folder", "{file}/f"],      "cannot be made (NotADirectoryError"),
 ]  # fmt: skip
 

@@ -93,7 +93,7 @@ def _container(one: ContainerExplanation) -> Iterator[str]:
 
 
 def _table(heading: tuple[str, ...], rows: list[tuple[str, ...]], bars: list[str]) -> str:
-    """Return a table; the bar of each row stands before its last cells."""
+    """Return a table; each row has a bar before its last cells."""
     kinds = [' class="number"' if title else "" for title in heading]
     head = "".join(f"<th{k}>{escape(cell)}</th>" for k, cell in zip(kinds, heading, strict=True))
     body = "".join(

@@ -43,15 +43,18 @@ def enable(spark: SparkSession, *, filesystem: pafs.FileSystem | None = None) ->
     """Prune every query of a session from now on, as `prune` prunes a DataFrame.
 
     This covers DataFrames, SQL, views, CREATE TABLE AS and INSERT. An optimiser rule asks Python
-    which files the scans of a query need; this takes some milliseconds a query. A query never fails
-    because of it: after an error, or after `spark.skipstone.maxPlanningMillis`, it reads all files.
+    which files the scans of a query need, which takes some milliseconds a query. It never makes a
+    query fail: after an error, or after `spark.skipstone.maxPlanningMillis`, the query reads all
+    files. Another call of `enable` resets the reports, the counts and any pause.
 
-    Settings, read at each query: `spark.skipstone.enabled` (true), `spark.skipstone.joins` (true:
-    collect the keys of joins where that is likely to pay), `spark.skipstone.minBytes` (1 MiB:
-    smaller scans are left alone), `spark.skipstone.maxPlanningMillis` (1000); and the costs of
-    reading, which decide whether collecting keys pays off: `spark.skipstone.fileMillis`,
-    `spark.skipstone.megabytesPerSecond`, `spark.skipstone.jobMillis`. Another call resets the
-    reports, the counts and any pause.
+    These settings are read at each query:
+
+    - `spark.skipstone.enabled`: true.
+    - `spark.skipstone.joins`: true: collect the keys of joins where that is likely to pay.
+    - `spark.skipstone.minBytes`: 1 MiB: smaller scans are left alone.
+    - `spark.skipstone.maxPlanningMillis`: 1000.
+    - `spark.skipstone.fileMillis`, `spark.skipstone.megabytesPerSecond`,
+      `spark.skipstone.jobMillis`: the costs of reading, which decide whether collecting keys pays.
 
     Args:
         spark: A session of classic Spark. Sessions that are cloned from it later, as by

@@ -157,7 +157,7 @@ def delta_listing(text: str, partitioned: pa.Schema) -> LakeListing:
 
     Raises:
         SourceError: the log cannot be read.
-        UnjudgedFiles: another table lies there.
+        UnjudgedFiles: another table is there.
     """
     root, version, own_id, *cells = text.split("\0")[:-1]
     table = scan_delta(_location(root), int(version))

@@ -50,10 +50,10 @@ def prune(
     stay where they are. A scan that cannot be judged stays as it is, and `pruned` says why. Footers
     are read on the driver when a table is first pruned, and cached.
 
-    In classic Spark, equi-joins also prune. If one side is small beside a scan on the other side,
-    and is filtered or tiny, a Spark job collects its distinct keys now, and the scan is judged by
-    them, as by `prune_join`. Files stay skipped only while Spark lists the small side's files
-    unchanged. A side that may have other rows when it is computed again is not used.
+    In classic Spark, equi-joins also prune. If one side is small compared with a scan on the other
+    side, and is filtered or tiny, a Spark job collects its distinct keys now, and the scan is
+    judged by them, as by `prune_join`. Files stay skipped only while Spark lists the small side's
+    files unchanged. A side that might have different rows when it is computed again is not used.
 
     A file is skipped only while Spark lists it unchanged. Spark reads files that are added to a
     table or replaced as soon as it sees them (after `REFRESH TABLE`, for example). A DataFrame

@@ -84,9 +84,9 @@ def filter_scans_by_joins(
 ) -> None:
     """Filter the scans of a DataFrame by the keys of its own joins, where a Spark job pays off.
 
-    The joins are those of the optimised plan, where conditions stand at their scans, and IN and
-    EXISTS are joins. A filter leaves out only rows that its join drops, so the operators above see
-    the same rows as before, and any number of filters may be combined.
+    The joins are those of the optimised plan, where conditions are directly above their scans, and
+    IN and EXISTS are joins. A filter leaves out only rows that its join drops, so the operators
+    above see the same rows as before, and any number of filters may be combined.
 
     Args:
         context: The settings that the scans share.

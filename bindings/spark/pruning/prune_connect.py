@@ -172,7 +172,7 @@ class _Source:
         if source._is_streaming:
             raise NotPruned("it is streaming")
         if not conditions:
-            raise NotPruned("no condition stands directly above it")
+            raise NotPruned("there is no condition directly above it")
         options = {k.lower(): v for k, v in (getattr(source, "_options", None) or {}).items()}
         if invalid := context.why_invalid(options, self.frame.schema.jsonValue()):
             raise NotPruned(invalid)

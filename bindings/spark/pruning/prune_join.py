@@ -90,14 +90,14 @@ def prune_join(
             fact table to names of the dimension; or, for two DataFrames, a Column, as for
             `DataFrame.join`.
         how: The kind of the join, by any of Spark's names for it. A cross join has no keys.
-        side: The side of the join on which the fact table stands.
+        side: The side of the join that the fact table is on.
         where: A condition on the fact table.
         null_safe: True if named keys are compared by `<=>`; the result then has the key columns of
             both sides.
         threshold: Size in bytes at which the filter becomes weaker, as for
             `DynamicFilterCollector`.
-        max_values: Distinct rows of keys that come to the driver; if there are more, the executors
-            make ranges.
+        max_values: The largest number of distinct rows of keys to collect on the driver; if there
+            are more, the executors reduce them to ranges.
         filesystem: Where the files are, as an Arrow file system; None finds it by their paths.
         read: For shards, a function from paths to a DataFrame; by default they are read as Parquet
             files with the shards' columns.

@@ -144,7 +144,7 @@ def files_for_scan(
         spark: The session, whose settings apply to the filters.
         table: A `DeltaTable`, or the path of one.
         filters: One condition, or a list of conditions that must all hold: SQL text or Columns.
-        limit: The number of rows that suffice.
+        limit: The number of rows that are needed.
         keep_num_records: True if `files` contains the number of records of each file.
         version: The version of the table at a path; None is the newest.
 

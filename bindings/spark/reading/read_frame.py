@@ -75,7 +75,7 @@ def read(
             pyiceberg table, or a path.
         where: The condition, as for `plan`.
         columns: Top-level columns, in this order; None gives all.
-        limit: The number of rows that suffice.
+        limit: The number of rows that are needed.
         order_by: The sort order of the rows.
         how: "native" reads with Spark's own Parquet reader, "python" with Skipstone in Python
             workers. "auto" uses Spark's reader for each file that it reads correctly: not for files

@@ -1,4 +1,4 @@
-"""`prune_shards`: executors judge shards where they lie, and return only what may match.
+"""`prune_shards`: executors judge shards in place, and return only what may match.
 
 Each row that Spark sends to an executor stands for one shard.
 """

@@ -1,4 +1,4 @@
-"""Jobs that run on executors: pack statistics into shards, and judge shards where they lie.
+"""Jobs that run on executors: pack statistics into shards, and judge shards in place.
 
 PySpark sends these objects by pickle; executors run the Skipstone that is installed there.
 """

@@ -274,7 +274,7 @@ def _parse_commits(
 def computed_by_spark(
     infos: pa.ChunkedArray, lines: Sequence[int], single: Sequence[bool]
 ) -> pa.Array | None:
-    """Return which actions stand in a commit whose statistics Delta's Spark writer computed.
+    """Return which actions belong to a commit whose statistics Delta's Spark writer computed.
 
     Spark's maximum of floats is NaN if the column holds one; other writers leave NaN out. Clones
     and conversions copy the statistics of other writers.

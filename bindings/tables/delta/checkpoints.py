@@ -76,7 +76,7 @@ def read_checkpoint(
 
 
 def sidecar_path(reference: str | None, log: str, path: str) -> str:
-    """Return the path of a sidecar, which must lie in the table's own `_delta_log/_sidecars`.
+    """Return the path of a sidecar, which must be in the table's own `_delta_log/_sidecars`.
 
     Args:
         reference: The sidecar as the checkpoint names it: a file name or a URI, percent-encoded.

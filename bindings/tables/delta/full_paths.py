@@ -20,7 +20,7 @@ BUCKETS: Final = ("s3", "gcs")  # one server has all buckets, so the bucket's na
 def full_paths(paths: pa.ChunkedArray, fs: pafs.FileSystem, root: str, uri: str) -> pa.ChunkedArray:
     """Return the paths of files on the file system of their table.
 
-    Files that lie in another store, as those of a shallow clone may, have the URIs of the log.
+    Files in another store, such as those of a shallow clone, have the URIs of the log.
 
     Args:
         paths: Paths of a log, percent-decoded: relative to the table, or absolute.

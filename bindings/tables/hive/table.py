@@ -210,7 +210,7 @@ class HiveTable(Table):
     ) -> Mask:
         """Return a mask of the folders that may hold a row that matches and passes the filters.
 
-        The folders lie at one level of the tree; only the partition columns down to this level are
+        The folders are at one level of the tree; only the partition columns down to this level are
         known.
         """
         fields = self._partitions[: len(folders[0][1])]
@@ -279,7 +279,7 @@ def scan_hive(
         The table; plans list its folders and read footers.
 
     Raises:
-        SourceError: nothing exists at `source`; files lie at different depths, or folders of one
+        SourceError: nothing exists at `source`; files are at different depths, or folders of one
             level have different columns.
         StatisticsError: `stats` names a file that is damaged, or of another version.
 

@@ -82,7 +82,7 @@ class FileIO:
 
 
 def local_path(location: str) -> str | None:
-    """Return the path of a local file as pyiceberg understands it; None if it may lie elsewhere.
+    """Return the path of a local file as pyiceberg understands it; None if it may be elsewhere.
 
     Example:
         >>> local_path("/a b"), local_path("file:///a%20b"), local_path("s3://a/b")

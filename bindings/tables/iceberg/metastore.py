@@ -78,7 +78,7 @@ class Entry(NamedTuple):
 
 
 def table_in_metastore(name: str | tuple[str, ...], refused: NotIceberg) -> MetastoreTable:
-    """Return where a table of Hive's metastore or of Glue lies.
+    """Return the location and format of a table of Hive's metastore or of Glue.
 
     Args:
         name: `database.table`, or a tuple of both.
@@ -145,7 +145,7 @@ def _in_glue(catalog: Any, database: str, name: str, whose: str) -> MetastoreTab
 
 
 def _located(entry: Entry, properties: Mapping[str, Any], whose: str) -> MetastoreTable:
-    """Return where the table of an entry lies.
+    """Return the location and format of the table of an entry.
 
     Raises:
         SourceError: as `table_in_metastore`.

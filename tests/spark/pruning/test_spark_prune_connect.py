@@ -70,7 +70,8 @@ def test_connect_is_careful(connect, spark, folder, tmp_path):
     df = connect.read.parquet(folder)
     assert same(df.where("soundex(s) = 'A'"), None)[0].why.startswith("statistics cannot judge")
     assert (
-        same(df.select("i").where("i = 42"), None)[0].why == "no condition stands directly above it"
+        same(df.select("i").where("i = 42"), None)[0].why
+        == "there is no condition directly above it"
     )
     assert rows_of(prune(df, F.col("i") == 42)) == rows_of(df.where("i = 42"))
     for k in range(4):
