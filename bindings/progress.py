@@ -148,7 +148,7 @@ def under_current_settings(items: Iterator[T], progress: ProgressSetting = None)
     """Return an iterator that computes its items under the settings in effect at this call.
 
     Args:
-        items: The items, computed as they are asked for.
+        items: The items, which are computed one by one.
         progress: As for `overriding`.
     """
     with overriding(progress):

@@ -116,7 +116,7 @@ def unknown(dtype: DType) -> Interval:
 
 
 def anything(dtype: DType) -> Interval:
-    """Return the interval of a result of which nothing is known, not even whether Spark raises."""
+    """Return the interval of an entirely unknown result; Spark may even raise an error for it."""
     return replace(unknown(dtype), may_raise=YES)
 
 

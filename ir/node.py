@@ -271,7 +271,7 @@ def sql_path(path: Path) -> str:
 
 
 def quoted_name(name: str) -> str:
-    """Return a name as SQL text in backticks, whatever it contains."""
+    """Return any name as SQL text in backticks."""
     return "`" + name.replace("`", "``") + "`"
 
 

@@ -64,7 +64,7 @@ class Values:
 
     @property
     def points(self) -> Data:
-        """The axis values as NumPy array, as short as they are stored; text is converted."""
+        """The axis values as a NumPy array of the stored length; text is converted."""
         return self.lanes if isinstance(self.lanes, np.ndarray) else bytes_of(self.lanes)
 
 

@@ -112,8 +112,7 @@ def cast_terms(data: DynamicFilterData, terms: tuple[Node, ...]) -> BoundFilter:
 def column_node(name: str, schema: pa.Schema, session: Session) -> Node:
     """Return the column that a name means.
 
-    The name is one of the schema's, whatever characters it has, or it is SQL: `a.b` is a struct's
-    field.
+    The name is either one of the schema's, with any characters, or SQL: `a.b` is a struct's field.
     """
     fold = (lambda s: s) if session.case_sensitive else str.lower
     if fold(name) in map(fold, schema.names):

@@ -36,10 +36,10 @@ MAX_PENDING_BYTES: Final = 1 << 20  # bytes of keys that wait to be merged with 
 class DynamicFilterCollector:
     """Collect the keys of a join's build side, and return the distinct ones as a filter.
 
-    Rows are equal by value, whatever batch they came in. Equal keys in any order and any parts give
-    the same result. Over the threshold a filter becomes weaker, column by column, but never wrong:
-    first distinct rows, then the distinct values of each column, then ranges, then minimum and
-    maximum, then nothing.
+    Rows are compared by value. Equal keys give the same result, regardless of their order and
+    batches. Over the threshold a filter becomes weaker, column by column, but never wrong: first
+    distinct rows, then the distinct values of each column, then ranges, then minimum and maximum,
+    then nothing.
 
     Safe to share between threads. Pickles, so that a worker's collector can be merged elsewhere.
 

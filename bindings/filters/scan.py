@@ -198,7 +198,7 @@ class DynamicFilters:
     def conditions(self) -> Iterator[PruningPredicate]:
         """Conditions that every needed row fulfils, one for each column; used to list partitions.
 
-        Filters that are not complete, or have too many keys, give none.
+        Filters that are not complete, or have too many keys, give no condition.
         """
         for f in self.filters:
             bound = self.bound(f)

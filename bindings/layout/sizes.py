@@ -28,8 +28,8 @@ def relative_size(
         rows: A sample of the table's rows.
         order: The order of the rows, in which rows with equal keys are neighbours.
         keys: The columns that the order is by.
-        columns: The number of the table's columns. Those that the sample lacks are taken to be
-            alike in any order.
+        columns: The number of the table's columns. Those that the sample lacks are assumed to
+            compress equally in any order.
     """
     if rows.count < 2 or not keys:
         return 1.0

@@ -56,7 +56,7 @@ def statements_for(
         files: The paths of its files.
         rows_per_group: The rows of a row group, so that as many can be pruned as now.
         file_bytes: The bytes of a file.
-        kinds: The types of the columns; types that are not given are taken to be supported.
+        kinds: The types of the columns; types that are not given are assumed to be supported.
     """
     of_keys = [(kinds or {}).get(key) for key in layout.keys]
     if format == "delta":

@@ -24,7 +24,7 @@ class Query:
     Attributes:
         predicate: The condition over the table's schema.
         weight: How often the workload has it.
-        text: The condition as it was given, on one line.
+        text: The original condition, on one line.
     """
 
     predicate: PruningPredicate

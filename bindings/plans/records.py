@@ -28,7 +28,7 @@ def log_opened(table: T, format: str, source: Any) -> T:
     Args:
         table: The table.
         format: Its format.
-        source: The source as it was named.
+        source: The source that the caller named.
     """
     if logs.enabled("table opened"):
         found: Any = table

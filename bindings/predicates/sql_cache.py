@@ -3,7 +3,7 @@
 Plain numbers and strings next to an operator are cut out of a text, and each is replaced by a mark.
 The tree that the parser makes of the rest is cached, and the literals replace their marks in it. A
 tree is cached only if each mark became a literal and no form is UNKNOWN. Every other text is parsed
-as it is, and so is a text with a word that makes the reader look at the value of a literal.
+unchanged, and so is a text with a word that makes the reader look at the value of a literal.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def parse_cached(text: str, parse: Parse) -> tuple[Node, Positions] | None:
 
     Args:
         text: A condition.
-        parse: Parses a text as it is.
+        parse: Parses a text.
 
     Returns:
         The result of `parse(text)`; None if the caller has to call `parse` itself.

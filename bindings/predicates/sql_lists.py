@@ -3,7 +3,7 @@
 sqlglot takes 25 us for each member of a list. So a long list of plain numbers, or of plain strings,
 is cut out of the text before the parser sees it, and two marks take its place. Afterwards each pair
 of marks must be the whole list of one IN. If it is anything else, such as part of a string, the
-whole text is parsed as it is.
+whole text is parsed unchanged.
 """
 
 from __future__ import annotations

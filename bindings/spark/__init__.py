@@ -39,7 +39,7 @@ pruning/                pruned reads of a DataFrame
     plan_scans          find the scans of a plan
     scans               judge each scan of a plan by its own conditions
     scan_files          the interface of a scan's files, and a cache of earlier lists
-    list_files          list the files of a scan, whichever format it has
+    list_files          list the files of a scan of any format
     listing             files that Spark has listed, judged by their footers
     lake_listing        files that Delta or Iceberg has selected, and their tables' statistics
     catalyst            translate conditions of an optimised plan into predicates

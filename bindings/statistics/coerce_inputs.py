@@ -101,7 +101,7 @@ def array_of(key: str, value: Any, schema: pa.Schema, leaf: Leaf) -> Given:
         leaf: The column.
 
     Returns:
-        An array, or the chunks of a chunked array as they were given.
+        An array, or the original chunks of a chunked array.
 
     Raises:
         StatisticsError: `value` does not hold one value per container.

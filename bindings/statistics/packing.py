@@ -1,4 +1,4 @@
-"""Statistics as they were given, and how kernels read them: packed column by column at first use.
+"""Keep the original statistics, and pack them for kernels, column by column, at first use.
 
 `statistics.py` adds the ways to make, index and save statistics.
 """
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class PackableStatistics(DeviceSupport):
-    """Statistics of n containers as they were given, packed when a kernel first reads them.
+    """The original statistics of n containers, which are packed when a kernel first reads them.
 
     Args:
         schema: The table's columns.
@@ -64,7 +64,7 @@ class PackableStatistics(DeviceSupport):
         self._index: Index | None = None
         super().__init__()
 
-    # The statistics as they were given.
+    # The original statistics.
 
     @property
     def schema(self) -> pa.Schema:

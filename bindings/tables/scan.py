@@ -68,7 +68,7 @@ def scan(
 
     Returns:
         The table that `scan_parquet`, `scan_hive`, `scan_delta` or `scan_iceberg` returns. These
-        functions have more options. An open table is returned as it is.
+        functions have more options. An open table is returned unchanged.
 
     Raises:
         SourceError: nothing exists at `source`, it cannot be read, there is no such version, the

@@ -12,13 +12,13 @@ SCRIPTS: Final = ("ticks.js", "canvas.js", "ranges.js", "boxes.js", "strip.js", 
 HOW_TO_READ: Final = """
 <details><summary>How to read this page</summary><ul>
 <li>A bar reaches from the minimum to the maximum of its containers. Bars are sorted by minimum.
-Their height is proportional to the number of containers, but few bars that are read among very many
-are drawn higher, so that they can be seen.</li>
-<li>If there are many containers, one bar stands for all whose bounds lie close together and whose
-verdict is the same. It leans from the first of them to the last.</li>
+Their height is proportional to the number of containers, but if only a few of very many bars are
+read, these are drawn higher, so that they can be seen.</li>
+<li>If there are many containers, one bar represents all that have similar bounds and the same
+verdict. It leans from the first of them to the last.</li>
 <li>A bar that fades out at the edge has an open end: that bound is unknown or infinite.</li>
-<li>The depth says how many ranges hold the same value. The deeper they overlap where a condition
-looks, the more must be read. Containers without bounds are not counted.</li>
+<li>The depth is the number of ranges that hold the same value. The more ranges overlap at the
+values of a condition, the more must be read. Containers without bounds are not counted.</li>
 <li>Wheel, drag or <kbd>+</kbd> <kbd>-</kbd> zoom, <kbd>←</kbd> <kbd>→</kbd> move,
 <kbd>↑</kbd> <kbd>↓</kbd> step through the bars, <kbd>0</kbd> shows everything again.
 The legend's buttons show and hide containers.</li>

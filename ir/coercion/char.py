@@ -35,7 +35,7 @@ def is_char(n: Node) -> bool:
 
 
 def stored(n: Node) -> Node:
-    """Return the column below the padding; any other node as it is."""
+    """Return the column below the padding; any other node unchanged."""
     while n.op is Op.CALL and isinstance(n.value, tuple) and n.value[0] in (PADDED, VALUE):
         n = n.args[0]
     return n
@@ -57,7 +57,7 @@ def without_padding(n: Node) -> Node:
 def same_length(a: Node, b: Node, session: Session) -> tuple[Node, Node]:
     """Pad both sides of a comparison of a CHAR column with another one or with a literal.
 
-    Other expressions are compared as they are.
+    Other expressions are compared unchanged.
     """
     for one, other in ((a, b), (b, a)):
         if is_char(one) and (is_char(other) or _is_text(other)):

@@ -238,7 +238,7 @@ def _instant(values: Data) -> Any:
 def _units_since(step: int) -> Function:
     """Return a function that counts the steps of a timestamp since 1970.
 
-    A timestamp without a zone is counted as it is, and not cast by the session's zone.
+    A timestamp without a zone is counted unchanged, and not cast by the session's zone.
 
     Source: Spark 4.3, `unix_seconds`; earlier versions refuse a timestamp without a zone.
     """

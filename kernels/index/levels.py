@@ -1,9 +1,9 @@
 """Levels: a block of containers is itself a container, with statistics derived from its containers.
 
-A block may hold whatever any of its containers may hold. Its bounds are the least and the greatest
-of their bounds. Containers without rows, or with no values but NULL and NaN, do not widen them. Any
-outcome that is impossible for a block is impossible for each of its containers, so NEVER and ALWAYS
-of a block settle them. A container without rows is NEVER anyway.
+A block may hold anything that one of its containers may hold. Its bounds are the least and the
+greatest of their bounds. Containers without rows, or with no values but NULL and NaN, do not widen
+them. Any outcome that is impossible for a block is impossible for each of its containers, so NEVER
+and ALWAYS of a block settle them. A container without rows is NEVER anyway.
 """
 
 from __future__ import annotations

@@ -126,7 +126,7 @@ def compiled(loop: Loop) -> Callable[..., int]:
 
 
 def plain(loop: Loop) -> Callable[..., int]:
-    """Return the function of a loop as it is, for Python to run."""
+    """Return the function of a loop uncompiled, for Python to run."""
     # NumPy warns where compiled code wraps silently, as at the negative of -2 ** 63.
     function: Callable[..., int] = getattr(loop.module, loop.name)
     return np.errstate(over="ignore")(function)

@@ -18,7 +18,7 @@ class QueryReport:
     Attributes:
         scans: One `PrunedScan` for each scan of files.
         seconds: Wall-clock time that finding it took.
-        why: Why the plan stayed as it was, or "".
+        why: Why the plan was left unchanged, or "".
     """
 
     scans: Pruned
@@ -52,9 +52,9 @@ class SessionReport:
     Attributes:
         queries: Reports of the latest queries, the oldest first.
         answered: Plans that were pruned or needed no pruning.
-        failed: Plans that stayed as they were because of an error; `error` is the last one, or "".
-        late: Plans that stayed as they were because the time limit passed.
-        skipped: Plans that stayed as they were because too many others were still at work, or
+        failed: Plans that were left unchanged after an error; `error` is the last one, or "".
+        late: Plans that were left unchanged because the time limit passed.
+        skipped: Plans that were left unchanged because too many others were in progress, or
             because the latest ones failed or were late: queries are then left alone for 30 s.
     """
 

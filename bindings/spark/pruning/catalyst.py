@@ -310,7 +310,7 @@ def _paths(fields: Iterable[pa.Field], above: Path) -> set[Path]:
 def _interval_type(name: str) -> DType | None:
     """Return the type of a literal by the name that Spark prints, if it is an interval.
 
-    The value is a number of months or of microseconds, whichever units the name has.
+    The value is a number of months or of microseconds, regardless of the units in the name.
     """
     if not name.startswith("INTERVAL "):
         return None

@@ -131,9 +131,9 @@ def collect_keys(
 ) -> DynamicFilterData:
     """Collect the keys of the build side: in a Spark job, unless they are already in memory.
 
-    If there are at most `max_rows` distinct rows, they come to the driver as they are, and without
-    a shuffle if Spark estimates the whole side to be small. Otherwise each task makes a filter of
-    ranges, and the driver merges these.
+    If there are at most `max_rows` distinct rows, the driver collects them, without a shuffle if
+    Spark estimates the whole side to be small. Otherwise each task makes a filter of ranges, and
+    the driver merges these.
 
     Args:
         keys: One column per key, as a DataFrame or an Arrow table.

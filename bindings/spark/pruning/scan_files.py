@@ -1,4 +1,4 @@
-"""The interface of a scan's files, whatever listed them, and a cache of earlier lists."""
+"""The common interface of a scan's files, and a cache of earlier lists."""
 
 from __future__ import annotations
 

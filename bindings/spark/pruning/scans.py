@@ -50,7 +50,7 @@ def id_of(tree: Mapping[str, Any]) -> int:
 
 
 def _by_path(listing: ScanFiles, keep: Mask) -> Mask:
-    """Return the files of which any occurrence is kept: a file is left out by its path."""
+    """Keep all occurrences of a file if one is kept, because a file is left out by its path."""
     if listing.first is None:
         return keep
     needed = np.zeros(len(listing), np.bool_)

@@ -71,7 +71,7 @@ def read_natively(
 
 @contextlib.contextmanager
 def listing_on_driver(spark: Any, paths: int) -> Iterator[None]:
-    """Make the driver look up the files that are named, however many there are.
+    """Make the driver look up the named files, for any number of files.
 
     Spark starts a job for more than 32 paths, with a task for each. In Spark Connect this does
     nothing: Connect resolves a DataFrame again whenever it runs, when the setting is reset already.

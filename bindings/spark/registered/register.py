@@ -66,7 +66,7 @@ def register_statistics(
     of the folder, of folders within it, and of tables there.
 
     Args:
-        path: The table's folder, as it is given to Spark; or a file.
+        path: The table's folder, in the form that Spark gets; or a file.
         stats: One row per file.
 
             - `path`: the file's path, whole or relative to the folder.

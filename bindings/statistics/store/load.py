@@ -49,7 +49,7 @@ class PackedFile:
     """A file that `save_packed` wrote.
 
     Attributes:
-        note: The note, as it was given.
+        note: The note that `save_packed` got.
         containers: The number of containers.
     """
 
@@ -136,7 +136,7 @@ class _StatisticsReader(PackedReader):
         return out if index is None else out.with_index(self.index(out, index, columns))
 
     def raw_reader(self, keys: list[str], section: int | None) -> Callable[[], ColumnStatistics]:
-        """Return a function that reads bounds and counts of a column, as they were given."""
+        """Return a function that reads the original bounds and counts of a column."""
         if set(keys) - set(PACKED) or len(set(keys)) != len(keys):
             raise wrong(
                 self.path,

@@ -150,7 +150,7 @@ class _Writer:
     def pad(self) -> None:
         self.sink.write(bytes(-self.sink.at % ALIGN))
 
-    # Statistics as they were given.
+    # The original statistics.
 
     def statistics_of(self, path: Path, stats: Statistics) -> list[Any]:
         """Write bounds and counts of a column, and return its footer entry."""
@@ -256,7 +256,7 @@ class _Writer:
     ) -> dict[str, Any]:
         """Return references to packed arrays; write those that are new as one section.
 
-        A part that is not an array, such as a constant plane, is returned as it is.
+        A part that is not an array, such as a constant plane, is returned unchanged.
         """
         new = {}
         for key, part in parts.items():

@@ -70,7 +70,7 @@ class DeltaFiles(Table, CompleteTable):
 
     @property
     def path(self) -> str:
-        """The table's folder or URI, as it was named."""
+        """The table's folder or URI, as the caller named it."""
         return self.snapshot.uri
 
     @property

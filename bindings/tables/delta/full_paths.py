@@ -26,7 +26,7 @@ def full_paths(paths: pa.ChunkedArray, fs: pafs.FileSystem, root: str, uri: str)
         paths: Paths of a log, percent-decoded: relative to the table, or absolute.
         fs: The table's file system.
         root: The table's folder, as `fs` names it; "" if `fs` is one of deltalake's.
-        uri: The table, as it was named.
+        uri: The table, as the caller named it.
 
     Example:
         >>> paths = pa.chunked_array([["k=1/x.parquet", "file:/old/y.parquet"]])

@@ -59,7 +59,7 @@ class LogLocation:
     """A log's location and listing.
 
     Attributes:
-        uri: The table, as it was named.
+        uri: The table, as the caller named it.
         fs: The file system that holds it.
         root: The table's folder, as `fs` names it.
         listed: The files in the log's folder.

@@ -101,7 +101,7 @@ class FileReader(Reader):
     Attributes:
         wanted: The columns to return and the rows to select.
         fs, root: The table's file system and folder.
-        uri: The table, as it was named.
+        uri: The table, as the caller named it.
         fields: The table's columns.
         timezone: The zone of partition values that name none.
         by_id: True if files identify columns by id.

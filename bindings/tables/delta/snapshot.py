@@ -54,7 +54,7 @@ class Snapshot:
     """One version of a table. Its files and statistics are read at first use.
 
     Attributes:
-        uri: The table, as it was named.
+        uri: The table, as the caller named it.
         root: The table's folder, as `fs` names it.
         fs: The file system that holds it.
         version: The version.
