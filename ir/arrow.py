@@ -121,7 +121,7 @@ def arrow_of(values: npt.NDArray[Any], known: Mask | None = None) -> pa.Array:
 
     Args:
         values: The values, of a type in `NUMBERS`, or booleans.
-        known: False where the value is NULL; None: no value is.
+        known: False where the value is NULL; None if no value is.
     """
     if values.dtype == np.bool_:
         kind, data = pa.bool_(), np.packbits(values, bitorder="little")

@@ -358,7 +358,7 @@ class _Binder:
                 )
 
     def unordered_parent(self, key: Path) -> DType | None:
-        """Return the type of the list, map or other column that a path leads into; None: none."""
+        """Return the type of the list, map or other column that a path leads into, if any."""
         deepest = min(len(key) - 1, max(map(len, self.leaves), default=0))
         for length in range(deepest, 0, -1):
             for path in self.by_name.get(key[:length], []):

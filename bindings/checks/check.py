@@ -165,7 +165,7 @@ def _chosen(plan: Plan, columns: Sequence[str] | None) -> list[Leaf]:
 
 
 def _sampled(kept: npt.NDArray[np.int64], sample: int | None) -> npt.NDArray[np.int64]:
-    """Return some containers, drawn at random, in table order; None: all."""
+    """Return some containers, drawn at random, in table order; None means all."""
     if sample is None or sample >= len(kept):
         return kept
     if sample < 1:

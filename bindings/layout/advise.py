@@ -212,7 +212,7 @@ def _label(layout: Layout) -> str:
 
 
 def _partition_bytes(layout: Layout, rows: Rows | None, size: int | None) -> int | None:
-    """Return the mean bytes of the partitions that a layout makes; None: none, or unknown."""
+    """Return the mean bytes of the partitions that a layout makes; None if none or unknown."""
     if layout.kind != "partition" or rows is None or size is None:
         return None
     return size // max(1, math.prod(len(rows.columns[p].values) for p in layout.partition_by))

@@ -64,7 +64,7 @@ class WriterStatistics:
 
     Attributes:
         filters: By column, the values that its Bloom filters will be asked for.
-        text_length: The characters after which it cuts bounds of text; None: it keeps them whole.
+        text_length: The characters after which it cuts bounds of text; None if it keeps them whole.
     """
 
     filters: Mapping[Path, SearchedValues] = field(default_factory=dict)

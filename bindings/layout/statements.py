@@ -52,7 +52,7 @@ def statements_for(
         layout: The layout; its `partition_by` is how the table is, or will be, partitioned.
         format: "parquet", "hive", "delta" or "iceberg".
         path: The table's folder.
-        name: The table's name in Spark's catalog; None: it is named by its path if that works.
+        name: The table's name in Spark's catalog; None to name it by its path, if that works.
         files: The paths of its files.
         rows_per_group: The rows of a row group, so that as many can be pruned as now.
         file_bytes: The bytes of a file.

@@ -96,7 +96,7 @@ class Evaluator:
     def _descend(
         self, stats: Statistics, backend: Backend, program: Program, *, dense: bool
     ) -> SparseVerdicts | None:
-        """Judge by the index; None: there is no index, or the flat kernel is faster."""
+        """Judge by the index; None if there is no index, or the flat kernel is faster."""
         if stats.levels is None:
             return None
         from skipstone.kernels.index.descend import descend

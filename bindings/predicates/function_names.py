@@ -60,7 +60,7 @@ def is_function(name: str) -> bool:
 
 
 def near_function(name: str) -> str | None:
-    """Return the understood function whose name differs in a letter or two; None: there is none.
+    """Return the understood function whose name differs in a letter or two; None if there is none.
 
     Example:
         >>> near_function("yaer"), near_function("lenght"), near_function("my_upper")

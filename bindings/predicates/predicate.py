@@ -324,7 +324,7 @@ class PruningPredicate:
         """Explain how the predicate was understood and what it prunes.
 
         Args:
-            stats: Statistics; None: explain the predicate alone.
+            stats: Statistics; None to explain only the predicate.
 
         Returns:
             A report of several lines: the bound predicate, the condition over statistics, forms

@@ -122,7 +122,7 @@ def syntax_error(
 
 
 def _advice(text: str, position: int) -> str | None:
-    """Return what to write instead of a form of another language at a position; None: nothing."""
+    """Return what to write instead of a form of another language at a position, if any."""
     start = text.rfind("\n", 0, position) + 1
     near = text[max(start, position - 60) : position + 20]
     at = position - max(start, position - 60)

@@ -149,7 +149,7 @@ def explain_form(e: Any, reason: str) -> tuple[str, str]:
 
 
 def not_understood(e: Any) -> str | None:
-    """Return the class or argument in a form that the reader does not understand; None: none."""
+    """Return the class or argument in a form that the reader does not understand, if any."""
     name = type(e).__name__
     arguments = READ.get(name)
     if arguments is None:

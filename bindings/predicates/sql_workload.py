@@ -103,7 +103,7 @@ def read_workload(
     Args:
         text: The workload: a condition in each line, or statements that semicolons separate.
         columns: The names of the table's top-level columns.
-        name: The table's name in the queries; None: it is found by `folder`, or by its columns.
+        name: The table's name in the queries; None to find it by `folder`, or by its columns.
         folder: A name that the queries may have for the table.
     """
     known = {c.lower() for c in columns}

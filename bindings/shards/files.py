@@ -66,7 +66,7 @@ class ShardFiles:
 
     @property
     def about_schema(self) -> pa.Schema | None:
-        """The columns that describe containers, such as their paths; None: there are none."""
+        """The columns that describe containers, such as their paths; None if there are none."""
         return self._manifest.about
 
     def __len__(self) -> int:

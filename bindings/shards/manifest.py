@@ -79,7 +79,7 @@ class Manifest:
         summary: The stem and the identity of a file of statistics with one container per shard.
         always_holds: True if a shard's verdict ALWAYS holds for its containers. False: their value
             lists and bloom filters may contradict it.
-        about: The columns that describe containers; None: there are none.
+        about: The columns that describe containers; None if there are none.
     """
 
     schema: pa.Schema

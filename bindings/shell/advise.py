@@ -47,12 +47,12 @@ def print_advice(
 
     Args:
         table: The table.
-        queries: The path of a workload file; None: there is no workload.
+        queries: The path of a workload file; None if there is no workload.
         sample: The rows to sample; 0: predict from statistics.
         name: The table's name in queries and statements.
         timezone: The time zone of Spark's session.
         as_json: Whether to print JSON.
-        html: The path of the page to write; None: print text.
+        html: The path of the page to write; None prints text.
 
     Raises:
         SourceError: the workload cannot be read, or the page cannot be written.

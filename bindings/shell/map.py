@@ -17,8 +17,8 @@ def draw(
     Args:
         table: The table.
         columns: The columns to draw; none: those of the condition.
-        where: The condition; None: only the ranges are drawn.
-        output: The file to write; None: a temporary HTML file, which the browser opens.
+        where: The condition; None draws only the ranges.
+        output: The file to write; None means a temporary HTML file, which the browser opens.
         timezone: The time zone in which the condition is read.
 
     Raises:

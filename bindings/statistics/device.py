@@ -33,7 +33,7 @@ def device_of(device: int | Device | None) -> Device:
     """Return the device that a caller names.
 
     Args:
-        device: Its number, as CUDA counts them; a device; None: CuPy's current device.
+        device: Its number, as CUDA counts them; a device; None means CuPy's current device.
 
     Raises:
         SkipstoneError: `device` is none of these.
@@ -60,7 +60,7 @@ class DeviceSupport(Packed):
 
     @abstractmethod
     def _given_rows(self) -> Given | None:
-        """Return the rows of each container as given; None: no row counts were given."""
+        """Return the rows of each container as given; None if no row counts were given."""
 
     @abstractmethod
     def packed(self, path: Path, dtype: DType, raw: ColumnStatistics) -> Column:
@@ -87,7 +87,7 @@ class DeviceSupport(Packed):
         child cannot use these statistics on the device.
 
         Args:
-            device: The device's number, as CUDA counts them; None: CuPy's current device.
+            device: The device's number, as CUDA counts them; None means CuPy's current device.
 
         Returns:
             New statistics, which share arrays in host memory with these. Device arrays come from
@@ -130,7 +130,7 @@ class DeviceSupport(Packed):
 
     @property
     def device(self) -> str | None:
-        """The name of the device that holds these statistics; None: they are in host memory."""
+        """The name of the device that holds these statistics; None if they are in host memory."""
         return None if self._resident is None else self._resident.name
 
     @property

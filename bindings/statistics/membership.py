@@ -110,8 +110,8 @@ class Blooms:
         filters: An Arrow array of length n: bitsets of split-block filters, multiples of 32 bytes.
             A null, another length or another type is unknown.
         dtype: The column's type in the files that the filters come from.
-        physical: The Parquet type of the values that were hashed, such as "INT32"; None: any type
-            that a writer may choose for `dtype`.
+        physical: The Parquet type of the values that were hashed, such as "INT32"; None means any
+            type that a writer may choose for `dtype`.
         length: Bytes of a FIXED_LEN_BYTE_ARRAY.
 
     Memory: a copy of the bitsets in host memory.
@@ -301,7 +301,7 @@ class ValuesAndBlooms:
     def contained(
         self, path: Path, values: tuple[object, ...], dtype: DType
     ) -> pa.BooleanArray | None:
-        """Test all containers against axis values of `dtype`; None: nothing is known."""
+        """Test all containers against axis values of `dtype`; None if nothing is known."""
         extras = self._extras.get(path, {})
         lists = in_lists(extras["values"], values, dtype) if "values" in extras else None
         own = self._dtypes.get(path)

@@ -172,7 +172,7 @@ class Statistics(PackableStatistics):
                 are used.
             schema: The table's columns.
             row_count: Rows of each container, if the frame does not have them.
-            device: The device that holds the arrays; None: CuPy's current device.
+            device: The device that holds the arrays; None means CuPy's current device.
 
         Returns:
             Statistics on the device, as `to_device` returns them.
@@ -205,9 +205,9 @@ class Statistics(PackableStatistics):
         the same order.
 
         Args:
-            block: Containers per block; None: 512. Or the ends of natural blocks (the row groups
-                of files, the files of partitions): int64 of shape (blocks,), ascending up to n. Or
-                several such arrays, finest first, each grouping the blocks of the one before.
+            block: Containers per block; None means 512. Or the ends of natural blocks (the row
+                groups of files, the files of partitions): int64 of shape (blocks,), ascending up to
+                n. Or several such arrays, finest first, each grouping the blocks of the one before.
                 Further levels are added on top as needed.
             order_by: A column, or several, for tables in no useful order. A copy of the statistics
                 is sorted by it; for several columns, a Hilbert curve keeps similar containers close

@@ -93,7 +93,7 @@ def files_from_listing(
     Args:
         infos: The listing.
         root: The folder below which hidden folders and files are skipped.
-        base: The folder below which folders `key=value` give partition texts; None: there is none.
+        base: The folder below which folders `key=value` give partition texts; None if none.
         etags: Path without slashes around it -> etag.
     """
     return _in_listed_order(infos, root, base, etags).by_path()

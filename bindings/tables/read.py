@@ -204,7 +204,7 @@ class RowSelection:
         lenient: True if rows that cannot be judged here are returned, for the caller to judge.
         reader: Decodes the files, where it can.
         pages: The rows that page statistics have judged so far, and those that remained.
-        limit: The number of rows that are enough; None: all of them are needed.
+        limit: The number of rows that are enough; None if all of them are needed.
     """
 
     columns: tuple[str, ...]

@@ -208,7 +208,7 @@ class Table(ABC):
         tables, and files of Delta and Iceberg tables.
 
         Args:
-            columns: Columns of values that have an order; None: those of the workload, or all.
+            columns: Columns of values that have an order; None means those of the workload, or all.
             workload: Conditions, or text that holds conditions or queries; their columns count.
 
         Raises:
@@ -251,7 +251,7 @@ class Table(ABC):
             sample: Whether to read rows of some files: True for some 100,000, or their number.
                 False: rows are drawn from the statistics, evenly within each container's bounds.
             name: The table's name in queries, and in the statements to run.
-            target_bytes: The size that files should have; None: 128 MiB.
+            target_bytes: The size that files should have; None means 128 MiB.
             timezone: The time zone of Spark's session.
 
         Raises:
@@ -288,8 +288,8 @@ class Table(ABC):
         of Delta and Iceberg tables. It does not compare statistics of pages, or bloom filters.
 
         Args:
-            columns: The columns to compare; a struct's field is written `a.b`. None: all.
-            sample: The number of containers to read, drawn at random; None: all.
+            columns: The columns to compare; a struct's field is written `a.b`. None means all.
+            sample: The number of containers to read, drawn at random; None means all.
             timezone: The zone in which partition values without a zone are read.
 
         Raises:
@@ -339,7 +339,7 @@ class Table(ABC):
 
         Args:
             columns: The columns to draw; a struct's field is written `a.b`. The first two are also
-                drawn against each other. None: those of the condition, or else of partitions.
+                drawn against each other. None means those of the condition, or else of partitions.
             where, timezone: As for `plan`.
 
         Returns:

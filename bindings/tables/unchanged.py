@@ -105,7 +105,7 @@ def check_row_counts(path: str, listed: Sequence[int] | None, found: Sequence[in
 
     Args:
         path: The file.
-        listed: The rows of its row groups as `_metadata` lists them; None: it does not list them.
+        listed: The rows of its row groups as `_metadata` lists them; None if it does not list them.
         found: The rows of its row groups.
 
     Raises:

@@ -239,7 +239,7 @@ def text_to(call: Call, a: Data) -> Any:
 
 
 def _plain_text(call: Call) -> str | None:
-    """Return what text looks like that Arrow casts as Spark does; None: not known of the type."""
+    """Return a pattern of texts that Arrow casts as Spark does; None if none is known."""
     to = call.dtype
     match to.kind:
         case Kind.INT:

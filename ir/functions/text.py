@@ -272,7 +272,7 @@ def _concat_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
 
 
 def _concat_bounds(parts: list[tuple[bytes, bytes, bool]]) -> tuple[bytes, bytes | None]:
-    """Return bounds of concatenated texts; None: there is no upper one."""
+    """Return bounds of concatenated texts; None if there is no upper one."""
     least: bytes = b""
     most: bytes | None = b""
     for low, high, above in reversed(parts):

@@ -29,7 +29,7 @@ def longs(values: npt.NDArray[np.int64], known: npt.NDArray[np.bool_] | None = N
 
     Args:
         values: The values, shape (n,); arbitrary where they are null.
-        known: Mask of the values that are not null; None: all.
+        known: Mask of the values that are not null; None means all.
     """
     values = np.ascontiguousarray(values, np.int64)
     held = None if known is None else bits(known)

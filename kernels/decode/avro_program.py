@@ -29,10 +29,10 @@ class Slot:
             or "array".
         at: The number of the slot. It receives a number, the start of a value's bytes, or the start
             of an array. For strings and bytes the next slot receives the number of bytes.
-        present: The slot that says if there is a value; None: there always is.
+        present: The slot that says if there is a value; None if there always is one.
         width: Bytes of a value, if their number is fixed.
         described: The type as the schema has it.
-        texts: For a map, True if its values are bytes; None: `entries` cannot read the array.
+        texts: For a map, True if its values are bytes; None if `entries` cannot read the array.
     """
 
     kind: str

@@ -48,7 +48,7 @@ class Records:
         return int(self.data.nbytes + self.slots.nbytes)
 
     def field(self, number: int, *kinds: str) -> Slot | None:
-        """Return the slots of a field; None: the schema lacks it.
+        """Return the slots of a field; None if the schema lacks it.
 
         Raises:
             Unsupported: its type is none of `kinds`.
@@ -61,7 +61,7 @@ class Records:
         return found
 
     def known(self, slot: Slot) -> npt.NDArray[np.bool_] | None:
-        """Return the mask of records that have a value; None: all."""
+        """Return the mask of records that have a value; None means all."""
         return None if slot.present is None else self.slots[slot.present] != 0
 
     def numbers(self, slot: Slot) -> pa.Array:

@@ -192,7 +192,7 @@ def layouts_of(
         data: The structures, in Thrift's compact protocol.
         starts: The start of each one, then the end of the last one, shape (m + 1,).
         table: Their grammar.
-        walk: The loop; None: the compiled one.
+        walk: The loop; None means the compiled one.
     """
     walk = walk or compiled(WALK)
     stack, now = np.empty((at.DEPTH, 4), np.int64), np.empty(at.SLOTS, np.int64)
@@ -222,7 +222,7 @@ def layout_of(data: Bytes, walk: Callable[..., int] | None = None) -> Layout | N
 
     Args:
         data: FileMetaData in Thrift's compact protocol.
-        walk: The loop; None: the compiled one.
+        walk: The loop; None means the compiled one.
     """
     layouts = structures_of(data, TABLE, walk)
     if layouts is None or not has_rest(layouts.found)[0]:

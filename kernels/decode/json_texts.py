@@ -51,7 +51,7 @@ class TextTemplate:
     Attributes:
         constants: The bytes between values, concatenated.
         program: The program for `json_loops.texts`.
-        paths: The path of each value; None: the value is not stored.
+        paths: The path of each value; None if the value is not stored.
         objects: The paths of objects.
     """
 

@@ -230,8 +230,8 @@ class HeaderReader:
             size: The number of bytes in the buffer that are of the file.
 
         Returns:
-            Slots, shape (WIDTH + 3,), which the next call replaces; None: the header is damaged, or
-            longer.
+            Slots, shape (WIDTH + 3,), which the next call replaces; None if the header is damaged,
+            or longer.
         """
         found = self._read_one() == 1 and self._one[0, STOP] <= size
         return self._one[0] if found else None
@@ -245,7 +245,7 @@ class HeaderReader:
             room: A guess of the number of pages.
 
         Returns:
-            Slots, shape (pages, WIDTH + 3), of the pages whose headers the data holds; None: a
+            Slots, shape (pages, WIDTH + 3), of the pages whose headers the data holds; None if a
             header is damaged, or cut off.
         """
         while True:

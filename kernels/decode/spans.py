@@ -27,7 +27,7 @@ def gathered(
         data: All bytes.
         starts: The first byte of each value, shape (n,); arbitrary if there is no value.
         sizes: The number of bytes of each value, shape (n,); arbitrary if there is no value.
-        known: Mask of values; None: all.
+        known: Mask of values; None means all.
 
     Raises:
         SourceError: the values take 2 GiB or more, or lie outside the data.

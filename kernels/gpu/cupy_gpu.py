@@ -41,7 +41,7 @@ def device(number: int | None = None) -> CupyDevice:
     """Return a device of this machine.
 
     Args:
-        number: The number of the device as CUDA counts; None: CuPy's current device.
+        number: The number of the device as CUDA counts; None means CuPy's current device.
 
     Raises:
         BackendMissing: CuPy, a driver or a device is missing, or they do not fit each other; the

@@ -33,7 +33,7 @@ class ExternalArray:
         numpy_type: The NumPy name of the values' type, such as "int64", "bool" or "datetime64[us]";
             None: buffers that only Arrow can read.
         data: The address of the first value; of buffers, the addresses of their starts.
-        mask: The address of the mask of known values; None: all are known.
+        mask: The address of the mask of known values; None if all are known.
         bits: True if the mask has a bit for each value, lowest first; else a byte.
         first: The number of the first value in the mask, and in buffers.
         owner: The object that keeps the memory alive.
@@ -143,7 +143,7 @@ def _null_mask(
 
 
 def _validity(known: npt.NDArray[np.bool_] | None, before: int = 0) -> pa.Buffer | None:
-    """Return Arrow's bitmap of known values, preceded by `before` zeros; None: all are known."""
+    """Return Arrow's bitmap of known values, preceded by `before` zeros; None if all are known."""
     if known is None:
         return None
     mask = np.append(np.zeros(before, np.bool_), known)

@@ -73,7 +73,7 @@ def run(launch: Launch, resident: Resident, todo: Todo = None) -> list[Plane]:
     Args:
         launch: The inputs.
         resident: The device that holds them.
-        todo: The numbers of the words of containers to judge; None: all.
+        todo: The numbers of the words of containers to judge; None means all.
 
     Returns:
         Words in host memory, or the constant answer; bits past the last container are 0.
@@ -198,7 +198,7 @@ def _launch_kernel(
     Args:
         launches: Launches that differ only in literals; one, if `todo` is given.
         resident: The device that holds their inputs.
-        todo: The numbers of the words of 64 to judge; None: all.
+        todo: The numbers of the words of 64 to judge; None means all.
 
     Returns:
         For each root its words of 32, those of one launch after the other, in device memory; or its

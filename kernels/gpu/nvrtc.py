@@ -64,7 +64,7 @@ def compile_text(text: str, arch: str, *, major: int | None = None) -> Compiled:
         text: CUDA C++ with one function, `extern "C"`.
         arch: The architecture of the card, such as "sm_90".
         major: The major version of CUDA. Drivers load machine code of their own major version or
-            older; None: any.
+            older; None means any.
 
     Raises:
         BackendMissing: NVRTC is missing, or supports no cards as old as this one.

@@ -57,8 +57,9 @@ class SparseVerdicts:
         n: The number of containers.
         words: The numbers of the words, ascending, shape (k,).
         match: For each word the containers that may match, shape (k,).
-        fully_matched: For each word the containers in which every row matches; None: not requested.
-        order: The position of each container in the table; None: the same.
+        fully_matched: For each word the containers in which every row matches; None if not
+            requested.
+        order: The position of each container in the table; None if it is the same.
         guard: The guard of the order, if it comes from a file.
     """
 

@@ -34,8 +34,8 @@ class Index:
         leaf: The containers, in the order of the levels.
         levels: Each level lies over the next one, the last over `leaf`.
         coarse: The coarse codes of the containers, if any.
-        order: The position in the table of each container of `leaf`, int64 or int32; None: the
-            same.
+        order: The position in the table of each container of `leaf`, int64 or int32; None if it is
+            the same.
         guard: The guard of the order, if it comes from a file. Verify it before the order is read.
         starts: By program, the number of the level to start from: those before it settled too
             little.

@@ -87,7 +87,7 @@ class Column:
         return self.codes is None and self.lane_type != self.dtype.lane_type
 
     def known(self, high: bool) -> Mask | None:
-        """Return the mask of known bounds of a side, shape (n,); None: none is known.
+        """Return the mask of known bounds of a side, shape (n,); None if none is known.
 
         A bound at the end of its type counts as unknown.
         """

@@ -18,7 +18,7 @@ class BoundedCache(Generic[K, V]):
     drop other values.
 
     Args:
-        max_size: The largest number of values; None: no limit.
+        max_size: The largest number of values; None means no limit.
     """
 
     def __init__(self, max_size: int | None = None) -> None:

@@ -80,7 +80,7 @@ def kernel(
         source_of: Returns the text of a module that defines `kernel`, its `SIGNATURE` and the
             options `JIT`.
         make: Loads or compiles the kernel of a key, given its module, which has not run yet, and
-            the module's text; None: Numba does.
+            the module's text; None to let Numba do it.
 
     Raises:
         BackendMissing: Numba cannot be imported, or this process cannot compile.

@@ -55,7 +55,7 @@ class ChecksummedFile:
         data: The bytes, in memory or mapped.
         sums: 64-bit XXH3 of each block of `BLOCK` bytes, shape (blocks,).
         stop: The end of the bytes that have checksums.
-        descriptor: The descriptor of a mapped file; None: the bytes are in memory.
+        descriptor: The descriptor of a mapped file; None if the bytes are in memory.
 
     Attributes:
         seen: Mask of verified blocks, shape (blocks,).
@@ -159,7 +159,7 @@ class Guard:
         """Verify the bytes of some words of containers.
 
         Args:
-            todo: The numbers of the words; None: all.
+            todo: The numbers of the words; None means all.
 
         Raises:
             StatisticsError: the file is damaged there, or was changed.

@@ -183,7 +183,7 @@ class _Loads:
 
     Args:
         lines: The lines of text, to which it adds.
-        pointer: The type of all pointers; None: pointers have types of their own (LLVM before 15).
+        pointer: The type of all pointers; None if pointers are typed (LLVM before 15).
     """
 
     def __init__(self, lines: list[str], pointer: str | None) -> None:

@@ -48,7 +48,7 @@ def run(
         launch: The inputs, in host memory.
         outs: The arrays to fill; one word for each word of containers, or for each of `todo`.
         verdicts: Also return the verdicts.
-        todo: The numbers of the words to judge; None: all.
+        todo: The numbers of the words to judge; None means all.
 
     Returns:
         The verdicts, uint8 of shape (n,), or 64 for each word of `todo`; None unless `verdicts`.

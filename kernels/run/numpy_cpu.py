@@ -150,7 +150,7 @@ def run(launch: Launch, outs: list[Words], todo: Todo = None) -> None:
     Args:
         launch: The inputs, in host memory.
         outs: The arrays to fill; one word for each word of containers, or for each of `todo`.
-        todo: The numbers of the words to judge; None: all.
+        todo: The numbers of the words to judge; None means all.
     """
     if launch.interpreted is None:
         launch.interpreted = compile_shape(launch.shape)

@@ -55,8 +55,8 @@ def prepare(
     Args:
         program: The program.
         source: The statistics.
-        column_of: Returns columns, possibly with guards; None: the source's `column`, whose arrays
-            need no guards.
+        column_of: Returns columns, possibly with guards; None means the source's `column`, whose
+            arrays need no guards.
         definite: Add one root, for coarse bounds: the containers that `can_match` would hold for
             with full bounds as well. The root of `can_match` then holds for more containers.
     """

@@ -49,8 +49,8 @@ class Result:
             returned verdicts, or NumPy those of a few containers.
         backend: The backend that computed them; "none": nothing was left to compute.
         verdicts: uint8 array of shape (n,), host memory, if requested.
-        words: The numbers of the words that the planes hold, uint32, ascending; None: all words
-            that were judged.
+        words: The numbers of the words that the planes hold, uint32, ascending; None means all
+            words that were judged.
     """
 
     planes: Sequence[Plane]
@@ -71,7 +71,7 @@ def run(
             background and used once it is ready. "cupy" uploads inputs that are not on the device
             yet, for this call.
         verdicts: Also return one byte per container.
-        todo: The numbers of the words of containers to judge; None: all.
+        todo: The numbers of the words of containers to judge; None means all.
 
     Raises:
         BackendMissing: the backend is not available.

@@ -73,10 +73,10 @@ class ContainerExplanation:
 
     Attributes:
         path: Its file.
-        row_group: Its number in the file; None: the container is the whole file.
+        row_group: Its number in the file; None if the container is the whole file.
         verdict: The verdict of the condition and the dynamic filters: "NEVER", "MAYBE", "ALWAYS".
         kept: Whether it is read.
-        pruned_by: The phase that ruled it out; None: none did.
+        pruned_by: The phase that ruled it out; None if none did.
         rows, bytes: Its size; None is unknown.
         conjuncts: What each conjunct decided.
     """

@@ -27,7 +27,7 @@ class Explanation:
     """Which data a plan reads, why, and what would prune more.
 
     Attributes:
-        condition: The condition as it was understood, as SQL; None: there is none.
+        condition: The condition as it was understood, as SQL; None if there is none.
         rewritten: The condition over statistics.
         never_true: True if no row can match, whatever the statistics, as with x > 5 AND x < 3.
         skipping, kind: As in `Plan`.
@@ -41,7 +41,7 @@ class Explanation:
         not_understood: Parts that are not understood.
         guarantees: Values that a column must have, or must not have.
         order: The columns that rows are sorted by.
-        deferred: A limit that is left to the join; None: there is none.
+        deferred: A limit that is left to the join; None if there is none.
         dynamic: Lines about dynamic filters.
         seconds: Wall-clock seconds of each step of planning, measured while the plan was made;
             "total" is what the call of `plan` took. Empty for plans made from other plans.
@@ -92,7 +92,7 @@ def explanation_of(
     Args:
         plan: The plan.
         program: Whether to show how the condition was lowered.
-        container: The file, or `FILE:ROW_GROUP`, to explain; None: no file.
+        container: The file, or `FILE:ROW_GROUP`, to explain; None means no file.
 
     Raises:
         PredicateError: the plan has no such container.

@@ -93,7 +93,8 @@ def prune_shards(
             raises at its first action.
         where: "executors"; "driver", which reads the shards itself; or "auto": the driver if few
             containers are undecided.
-        tasks: The number of tasks that share the shards; None: as many as the session runs at once.
+        tasks: The number of tasks that share the shards; None means as many as the session runs at
+            once.
         filesystem: Any of pyarrow's file systems; it must pickle.
 
     Returns:

@@ -64,7 +64,7 @@ def write_shards(
             `{"x.min": "lowest_x", "row_count": F.col("stats.n")}`; or `delta_statistics` of a Delta
             log's add files.
         rows: The number of containers in a shard.
-        about: The columns that describe containers; None: all that are not statistics.
+        about: The columns that describe containers; None means all that are not statistics.
         order_by: As in `Statistics.index`, within each shard.
         filesystem: Any of pyarrow's file systems; it must pickle.
 

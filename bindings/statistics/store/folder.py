@@ -16,7 +16,7 @@ _warned: set[str] = set()
 
 
 def cache_dir() -> str | None:
-    """Return the folder as an absolute path; None: nothing is cached on disk."""
+    """Return the folder as an absolute path; None if nothing is cached on disk."""
     return config.statistics_cache_dir
 
 

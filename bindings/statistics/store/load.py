@@ -29,7 +29,7 @@ def load(path: str, identity: int | None = None) -> Statistics:
 
     Args:
         path: The file.
-        identity: The expected `OpenedFile.identity`; None: any complete file will do.
+        identity: The expected `OpenedFile.identity`; None accepts any complete file.
 
     Raises:
         StatisticsError: the file is incomplete, of another version, or of another identity.

@@ -101,7 +101,7 @@ class PackedReader(SectionReader):
     def codes(
         self, entry: list[Any] | None, dtype: DType, full: Column | None
     ) -> Dictionary | Grid | None:
-        """Return the dictionary or the grid that a column's codes refer to; None: no codes."""
+        """Return the dictionary or the grid that a column's codes refer to; None if it has none."""
         match entry:
             case None if not dtype.coded:
                 return None
@@ -164,7 +164,7 @@ class PackedReader(SectionReader):
         """Return an array in place, not yet verified, and its guard.
 
         Args:
-            entry: The array's first byte, type and length; None: there is no array.
+            entry: The array's first byte, type and length; None if there is no array.
             lane_type: The expected type.
             count: The expected length.
             what: The array's name, for errors.

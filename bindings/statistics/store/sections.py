@@ -70,7 +70,7 @@ class SectionReader:
             section: The section's number.
             columns: How many columns the section has.
             i: The column.
-            rows: How many values the column has; None: one for each container.
+            rows: How many values the column has; None means one for each container.
         """
         self.check_integer(section, len(self.sections) - 1, "the number of a section")
         name, _, _, stated = self.sections[section]

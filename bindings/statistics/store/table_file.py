@@ -50,7 +50,7 @@ def read_table(
         path: The file, for errors.
         data: Its bytes.
         way_out: What the user can do about an unusable file, for errors.
-        expected: The checksum that `write_table` returned; None: any complete file will do.
+        expected: The checksum that `write_table` returned; None accepts any complete file.
 
     Raises:
         StatisticsError: the bytes differ from what this version wrote.

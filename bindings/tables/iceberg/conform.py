@@ -71,7 +71,7 @@ def columns_of(
     Args:
         file: The file's columns.
         fields: The table's columns, as pyiceberg's top-level fields.
-        mapping: The table's name mapping, for files without ids; None: it has none.
+        mapping: The table's name mapping, for files without ids; None if it has none.
 
     Raises:
         ValueError: the file has no ids, and the table no name mapping.
@@ -106,7 +106,7 @@ def columns_by_id(
 
     Args:
         fields: The columns or fields.
-        mapping: The name mapping for a file without ids; None: the file's own ids are used.
+        mapping: The name mapping for a file without ids; None if the file's own ids are used.
     """
     out: dict[int, tuple[int, Sequence[Any] | None]] = {}
     named: dict[str, Any] = {}

@@ -55,7 +55,7 @@ class FileIO:
 
     Args:
         properties: The properties of pyiceberg's FileIO.
-        own: pyiceberg's FileIO; None: it is made when a file needs it.
+        own: pyiceberg's FileIO; None to make it when a file needs it.
         location: A file of the table, which says how to make it.
     """
 
