@@ -276,6 +276,17 @@ def test_the_decoder_refuses_nothing(where, shape, tmp_path, monkeypatch, caplog
     assert "Polars" not in caplog.text
 
 
+@pytest.mark.parametrize("reader", ["arrow", "polars"])
+def test_a_column_that_is_never_null_in_row_groups_with_different_verdicts(reader, tmp_path):
+    """All rows of the second row group match; the decoder filters those of the first."""
+    path = tmp_path / "t.parquet"
+    schema = pa.schema([pa.field("k", pa.int64(), nullable=False)])
+    pq.write_table(pa.table({"k": range(200)}, schema=schema), path, row_group_size=100)
+    got = ss.scan_parquet(path).plan("k >= 50").to_arrow(reader=reader)
+    assert got.schema == schema
+    assert got["k"].to_pylist() == list(range(50, 200))
+
+
 @pytest.mark.parametrize("shape", ["one pass", "columns"])
 @pytest.mark.parametrize("wrong", [[1, 0], [0, 0], [0, 10**6]])
 def test_rows_that_polars_numbers_wrongly_are_filtered_otherwise(

@@ -176,8 +176,11 @@ def joined(apart: Sequence[Sequence[pa.RecordBatch]]) -> list[pa.RecordBatch]:
     batches = [batch for own in apart for batch in own if batch.num_rows]
     if sum(b.num_rows for b in batches) >= len(batches) * FEW_ROWS or len(batches) < 2:
         return batches
+    # The decoder's batches do not say which columns are never NULL.
+    schema = batches[0].schema
+    alike = [pa.RecordBatch.from_arrays(b.columns, schema=schema) for b in batches]
     larger: list[pa.RecordBatch] = (
-        pa.Table.from_batches(batches).combine_chunks().to_batches(BATCH_ROWS)
+        pa.Table.from_batches(alike).combine_chunks().to_batches(BATCH_ROWS)
     )
     return larger
 
