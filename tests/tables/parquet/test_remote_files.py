@@ -1,5 +1,6 @@
 """Files in object stores: few requests, and pieces of a file that are read once."""
 
+import bisect
 import threading
 from collections import Counter
 from pathlib import Path
@@ -254,3 +255,20 @@ def test_pieces_do_not_hide_one_another():
             assert pieces[start, stop] == data[start:stop]
             middle = (start + stop) // 2
             assert pieces[start, middle] == data[start:middle]
+
+
+@pytest.mark.parametrize("added", [(0, 40), (0, 200), (60, 100)])
+def test_pieces_that_a_thread_adds_while_another_one_looks(added, monkeypatch):
+    data = memoryview(bytes(range(200)))
+    spans = [(0, 10), (20, 30), (50, 60), (100, 200)]
+    pieces = Pieces(spans, [data[start:stop] for start, stop in spans])
+    inner = bisect.bisect_right
+
+    def found_then_added(*args, **options):
+        i = inner(*args, **options)
+        monkeypatch.undo()
+        pieces.add(added[0], data[slice(*added)])
+        return i
+
+    monkeypatch.setattr(bisect, "bisect_right", found_then_added)
+    assert pieces.find((50, 60)) == data[50:60]

@@ -71,11 +71,11 @@ class Pieces:
 
     def find(self, span: Span) -> memoryview | None:
         """Return the bytes of a range; None if no piece has all of them."""
-        start, stop = span
-        i = bisect.bisect_right(self._pieces, start, key=_position) - 1
+        (start, stop), known = span, self._pieces  # looked at once: a thread may replace it
+        i = bisect.bisect_right(known, start, key=_position) - 1
         if i < 0:
             return None
-        first, data = self._pieces[i]
+        first, data = known[i]
         return data[start - first : stop - first] if start <= stop <= first + data.nbytes else None
 
 
