@@ -107,7 +107,7 @@ def first_rows(rows: pa.Table, keys: Sequence[SortKey], k: int | None) -> pa.Tab
     by: dict[str, pa.Array] = {}
     order: list[tuple[str, str]] = []
     for i, key in enumerate(keys):
-        values = plain(whole(value_of(rows, key.path)))
+        values = _sortable(rows, key.path)
         direction = "descending" if key.descending else "ascending"
         by[f"{i} null"], by[f"{i}"] = values.is_null(), values
         order.append((f"{i} null", "descending" if key.nulls_first else "ascending"))
@@ -120,7 +120,7 @@ def first_rows(rows: pa.Table, keys: Sequence[SortKey], k: int | None) -> pa.Tab
 
 def _contenders(rows: pa.Table, key: SortKey, k: int) -> pa.Table:
     """Drop rows that certainly come after k others by the first key; keep the others' order."""
-    values = plain(whole(value_of(rows, key.path)))
+    values = _sortable(rows, key.path)
     if k == 0 or values.null_count > len(values) - k:
         return rows
     direction = "descending" if key.descending else "ascending"
@@ -137,6 +137,17 @@ def _contenders(rows: pa.Table, key: SortKey, k: int) -> pa.Table:
     if key.nulls_first:
         contend = pc.or_kleene(contend, pc.is_null(values))
     return pc.filter(rows, contend)  # without those of NULL
+
+
+def _sortable(rows: pa.Table, path: Path) -> pa.Array:
+    """Return the values of a column, or of a struct's field, in a type that Arrow sorts.
+
+    Arrow sorts decimals of 32 and 64 bits by their bytes, or refuses them (pyarrow 26).
+    """
+    values = plain(whole(value_of(rows, path)))
+    t = values.type
+    is_short = pa.types.is_decimal(t) and t.bit_width < 128
+    return pc.cast(values, pa.decimal128(t.precision, t.scale)) if is_short else values
 
 
 def value_of(rows: pa.Table, path: Path) -> pa.ChunkedArray:

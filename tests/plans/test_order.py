@@ -224,6 +224,20 @@ def test_dictionaries(tmp_path):
     assert (plan.min("x"), plan.max("x")) == ("s000", "s011")
 
 
+@pytest.mark.parametrize("kind", [pa.decimal32(7, 2), pa.decimal64(16, 2), pa.decimal128(16, 2)])
+def test_decimals_of_any_width(kind, tmp_path):
+    """Arrow sorts those of 32 and 64 bits by their bytes, the lowest first, or refuses them."""
+    values = [decimal.Decimal(k * 7919 % 1000 - 500) / 100 for k in range(400)]
+    rows = pa.table({"x": pa.array([*values, None], kind), "i": range(401)})
+    pq.write_table(rows, tmp_path / "t.parquet", row_group_size=100)
+    table, least_first = ss.scan_parquet(tmp_path / "t.parquet"), sorted(values)
+    first = table.plan(order_by="x NULLS LAST", limit=20).to_arrow()["x"]
+    assert (first.type, first.to_pylist()) == (kind, least_first[:20])
+    assert table.plan(order_by="x DESC").to_arrow()["x"].to_pylist() == [*least_first[::-1], None]
+    some = table.plan("i % 3 = 0")
+    assert (some.min("x"), some.max("x")) == (min(values[::3]), max(values[::3]))
+
+
 def test_a_count_overrides_bounds(tmp_path):
     log = Log(tmp_path / "t", delta_schema("x INT"))
     log.add(
