@@ -119,7 +119,7 @@ def cast_array(array: pa.Array, to: DType, session: Session, name: str = "cast")
     Raises:
         CannotJudge: Spark raises an error for some value, or the result is not known here.
     """
-    array = signed(plain(array))
+    array = as_spark_reads(plain(array))
     source = from_arrow(array.type)
     if source == to:
         return array
@@ -145,14 +145,18 @@ def cast_array(array: pa.Array, to: DType, session: Session, name: str = "cast")
     return to_array(values, len(encoded.dictionary)).take(encoded.indices)
 
 
-def signed(array: pa.Array) -> pa.Array:
-    """Return unsigned integers as the wider signed integers that Spark reads them as."""
-    if not pa.types.is_unsigned_integer(array.type):
+def as_spark_reads(array: pa.Array) -> pa.Array:
+    """Return numbers in the type that Spark reads them as: wider signed integers, wide decimals.
+
+    Arrow compares and encodes no decimals of 32 and 64 bits (pyarrow 26).
+    """
+    t = array.type
+    if pa.types.is_decimal(t) and t.bit_width < 128:
+        return array.cast(pa.decimal128(t.precision, t.scale))
+    if not pa.types.is_unsigned_integer(t):
         return array
     return array.cast(
-        {8: pa.int16(), 16: pa.int32(), 32: pa.int64(), 64: pa.decimal128(20, 0)}[
-            array.type.bit_width
-        ]
+        {8: pa.int16(), 16: pa.int32(), 32: pa.int64(), 64: pa.decimal128(20, 0)}[t.bit_width]
     )
 
 
@@ -275,7 +279,7 @@ def join_keys(array: pa.Array | pa.ChunkedArray, other: DType, session: Session)
     Raises:
         CannotJudge: Spark refuses to compare them, or the result is not known here.
     """
-    array = signed(plain(whole(array)))
+    array = as_spark_reads(plain(whole(array)))
     own, other = from_arrow(array.type), in_spark(other)
     to = compared_in(other, own, session)
     if own == other:

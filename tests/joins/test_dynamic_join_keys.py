@@ -3,6 +3,7 @@
 import datetime as dt
 import os
 import random
+from decimal import Decimal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -63,6 +64,18 @@ def test_other_forms_of_rows(tmp_path):
     }  # fmt: skip
     nested = pa.table({"k": [{"a": 1}, {"a": 2}]})
     assert ss.join(nested, pa.table({"k": [{"a": 2}]}), on="k").to_pydict() == {"k": [{"a": 2}]}
+
+
+@pytest.mark.parametrize("kind", [pa.decimal32(7, 2), pa.decimal64(16, 2)])
+@pytest.mark.parametrize("other", [pa.decimal32(9, 2), pa.decimal64(12, 3), pa.decimal128(20, 2)])
+def test_decimals_of_any_width(tmp_path, kind, other):
+    for i in range(3):
+        rows = pa.table({"k": pa.array([Decimal(i), Decimal(i + 10), None], kind)})
+        pq.write_table(rows, tmp_path / f"{i}.parquet")
+    keys = pa.table({"k": pa.array([Decimal(11), Decimal(40), None], other)})
+    counts = [ss.join(ss.scan_parquet(tmp_path), keys, on="k", how=how).num_rows for how in HOWS]
+    assert counts == [1, 9, 3, 11, 1, 8, 0]
+    assert join_explained(ss.scan_parquet(tmp_path), keys, on="k").plan.dynamic.effects[0].pruned
 
 
 def test_keys_in_an_hour_that_clocks_skip(tmp_path):
