@@ -16,6 +16,7 @@ from skipstone.bindings.predicates.predicate import PruningPredicate
 from skipstone.bindings.spark.pruning.catalyst import conjunction, conjuncts
 from skipstone.bindings.spark.pruning.context import Context
 from skipstone.bindings.spark.pruning.joins import OTHER, PlanJoin
+from skipstone.bindings.spark.pruning.scan_files import UnjudgedFiles
 from skipstone.bindings.spark.pruning.scans import Scan
 from skipstone.ir.errors import SkipstoneError, UnsupportedForm
 from skipstone.ir.node import Node, Op, literal
@@ -72,7 +73,8 @@ def read_keys(scan: Scan, names: Sequence[str], context: Context) -> pa.Table | 
         context: The settings that the scans share.
 
     Returns:
-        None if none of its conditions can be judged without Spark.
+        None if none of its conditions can be judged without Spark, or if a case-sensitive Spark
+        reads other columns of some file.
 
     Raises:
         SourceError: a file cannot be read, or is no longer as Spark listed it.
@@ -82,8 +84,13 @@ def read_keys(scan: Scan, names: Sequence[str], context: Context) -> pa.Table | 
     if predicate is None:
         return None
     try:
-        rows = scan.listing.rows(predicate, scan.kept, list(dict.fromkeys(names)))
-    except UnsupportedForm:
+        rows = scan.listing.rows(
+            predicate,
+            scan.kept,
+            list(dict.fromkeys(names)),
+            case_sensitive=context.settings["case_sensitive"],
+        )
+    except (UnsupportedForm, UnjudgedFiles):
         return None
     return pa.table([rows[name] for name in names], names=[str(i) for i in range(len(names))])
 

@@ -122,13 +122,21 @@ class LakeListing:
             return 1.0
         return spread(_taken(raw.min, chosen), _taken(raw.max, chosen), self.sizes[candidates])
 
-    def rows(self, predicate: PruningPredicate, candidates: Mask, columns: list[str]) -> pa.Table:
+    def rows(
+        self,
+        predicate: PruningPredicate,
+        candidates: Mask,
+        columns: list[str],
+        *,
+        case_sensitive: bool,
+    ) -> pa.Table:
         """Read the rows of some files that match a predicate.
 
         Args:
             predicate: Over the columns of the scan.
             candidates: The files, bool, shape (n,).
             columns: The columns to read.
+            case_sensitive: Ignored: the names are those of the table.
 
         Raises:
             SourceError: a file cannot be read.

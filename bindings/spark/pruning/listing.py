@@ -172,15 +172,24 @@ class Listing(ListedFiles):
                 return 1.0
             return spread(_whole(raw.min), _whole(raw.max), table.groups.nbytes)
 
-    def rows(self, predicate: PruningPredicate, candidates: Mask, columns: list[str]) -> pa.Table:
+    def rows(
+        self,
+        predicate: PruningPredicate,
+        candidates: Mask,
+        columns: list[str],
+        *,
+        case_sensitive: bool,
+    ) -> pa.Table:
         """Read the rows of some files that match a predicate.
 
         Args:
             predicate: Over the columns of the files and of partitions.
             candidates: The files, bool, shape (n,).
             columns: The columns to read.
+            case_sensitive: True if Spark distinguishes names by case.
 
         Raises:
+            UnjudgedFiles: Spark is case-sensitive, and a file has a used column in another case.
             SourceError: a file cannot be read, or is no longer as it was listed.
             UnsupportedForm: the predicate cannot filter rows, or a partition column is used,
                 whose values are Spark's.
@@ -190,6 +199,8 @@ class Listing(ListedFiles):
             raise UnsupportedForm("a partition column is used, whose values are Spark's")
         with self._lock:
             table = self._table(np.flatnonzero(candidates))
+            if case_sensitive:
+                _check_case(table, [*columns_of(predicate.node), *((name,) for name in columns)])
         return table.plan(predicate, columns=columns).to_arrow()
 
     def _table(self, chosen: Ints) -> ParquetTable:

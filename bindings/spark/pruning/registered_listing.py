@@ -133,19 +133,28 @@ class RegisteredListing(ListedFiles):
         lowest, highest = (pa.concat_arrays([*side, unknown]) for side in (low, high))
         return spread(lowest, highest, np.concatenate(nbytes))
 
-    def rows(self, predicate: PruningPredicate, candidates: Mask, columns: list[str]) -> pa.Table:
+    def rows(
+        self,
+        predicate: PruningPredicate,
+        candidates: Mask,
+        columns: list[str],
+        *,
+        case_sensitive: bool,
+    ) -> pa.Table:
         """Read the rows of some files that match a predicate, by their footers.
 
         Args:
             predicate: Over the columns of the files and of partitions.
             candidates: The files, bool, shape (n,).
             columns: The columns to read.
+            case_sensitive: True if Spark distinguishes names by case.
 
         Raises:
+            UnjudgedFiles: Spark is case-sensitive, and a file has a used column in another case.
             SourceError: a file cannot be read, or is no longer as it was listed.
             UnsupportedForm: the predicate cannot filter rows.
         """
-        return self._footers().rows(predicate, candidates, columns)
+        return self._footers().rows(predicate, candidates, columns, case_sensitive=case_sensitive)
 
 
 class _Columns(Mapping["Path", ColumnStatistics]):

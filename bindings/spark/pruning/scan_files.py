@@ -73,7 +73,14 @@ class ScanFiles(Protocol):
         """Return the share of the candidates' bytes that may hold one value of a column."""
         ...
 
-    def rows(self, predicate: PruningPredicate, candidates: Mask, columns: list[str]) -> pa.Table:
+    def rows(
+        self,
+        predicate: PruningPredicate,
+        candidates: Mask,
+        columns: list[str],
+        *,
+        case_sensitive: bool,
+    ) -> pa.Table:
         """Read the rows of the candidates that match a predicate."""
         ...
 

@@ -12,6 +12,7 @@ import pytest
 
 from skipstone.spark import prune, prune_join, pruned
 from tests.support.effort import LONG
+from tests.support.spark.automatic import EAGER, automatic, settings
 from tests.support.spark.compare import same_opened as same
 from tests.support.spark.reads import rows_of, write_files
 from tests.support.spark.session import QUIET, SPARK_4
@@ -278,6 +279,26 @@ def test_texts_with_other_equality(spark, lake, tmp_path):
 
 
 # Dimensions that change.
+
+
+@pytest.mark.parametrize("name", ["k", "K"])
+@pytest.mark.parametrize("sensitive", ["true", "false"])
+def test_keys_that_the_files_spell_otherwise(spark, tmp_path, name, sensitive):
+    """A case-sensitive Spark reads NULL for such a key, which `<=>` compares."""
+    for i, keys in enumerate(([1, 2], [10, None], [20, 21])):
+        rows = {"k": pa.array(keys * 100, pa.int64()), "s": [f"{i} {j}" for j in range(200)]}
+        pq.write_table(pa.table(rows), tmp_path / f"{i}.parquet")
+    (tmp_path / "dim").mkdir()
+    pq.write_table(pa.table({name: [1, 20], "x": [5, 5]}), tmp_path / "dim" / "0.parquet")
+    spark.read.parquet(*map(str, tmp_path.glob("*.parquet"))).createOrReplaceTempView("facts")
+    dim = spark.read.schema("k BIGINT, x BIGINT").parquet(str(tmp_path / "dim"))
+    with settings(spark, EAGER | {"spark.sql.caseSensitive": sensitive}):
+        dim.createOrReplaceTempView("dim")
+        for equal in ("=", "<=>"):
+            df = spark.sql(f"SELECT * FROM facts f JOIN dim d ON f.k {equal} d.k WHERE d.x = 5")
+            expected = rows_of(df)
+            assert rows_of(prune(df)) == expected
+            assert automatic(df)[0] == expected
 
 
 def test_a_dimension_that_grows(spark, lake, tmp_path):

@@ -91,7 +91,7 @@ def test_files_that_the_table_does_not_know_stay(listed, tmp_path, cell):
     assert kept(listing, "x = 15") == [True, True, False]
     assert listing.spread("x", np.ones(3, np.bool_)) == 1
     with pytest.raises(UnsupportedForm):
-        listing.rows(predicate("x = 15"), np.ones(3, np.bool_), ["x"])
+        listing.rows(predicate("x = 15"), np.ones(3, np.bool_), ["x"], case_sensitive=False)
 
 
 def test_deltas_time_and_vector_must_be_equal(tmp_path):
@@ -106,8 +106,10 @@ def test_deltas_time_and_vector_must_be_equal(tmp_path):
 def test_only_the_candidates_are_read(listed, tmp_path):
     listing = listed(str(tmp_path), lambda head, files: None)
     first = np.array([True, False, False])
-    assert listing.rows(predicate("x % 5 = 0"), first, ["x"])["x"].to_pylist() == [0, 5]
-    assert listing.rows(predicate("x > 12"), first, ["x"]).num_rows == 0
+    assert listing.rows(predicate("x % 5 = 0"), first, ["x"], case_sensitive=False)[
+        "x"
+    ].to_pylist() == [0, 5]
+    assert listing.rows(predicate("x > 12"), first, ["x"], case_sensitive=False).num_rows == 0
 
 
 def test_another_table_is_not_judged(tmp_path):
