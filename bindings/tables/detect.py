@@ -24,7 +24,7 @@ from skipstone.bindings.location import (
     unreachable,
 )
 from skipstone.ir.errors import SourceError
-from skipstone.kernels.run.pool import ContextPool, ask_together
+from skipstone.kernels.run.pool import ContextPool
 
 FORMATS: Final = ("parquet", "hive", "delta", "iceberg")
 OPENED_BY: Final = {"deltalake": "delta", "pyiceberg": "iceberg"}  # package -> format of its tables
@@ -101,27 +101,32 @@ def find_format(where: Any, filesystem: FileSystemLike | None = None) -> tuple[s
 def _find_remote(
     fs: pafs.FileSystem, root: str, text: str
 ) -> tuple[str, Sequence[pafs.FileInfo] | None]:
-    """Return what `format_of` does, and what lies in a folder of Parquet files; None: no folder.
+    """Return the format of the table at a remote location, and what lies in its folder.
 
-    Listing a folder takes one request that says at once whether it exists.
+    Listing a folder takes one request that says at once what it holds. Whether the location is a
+    file is asked meanwhile, because that takes two requests.
+
+    Returns:
+        The format; and the entries of a folder of Parquet files, otherwise None.
 
     Raises:
         SourceError: the storage cannot be reached.
     """
-    has_log, metadata = ask_together(
-        [lambda: _has_remote_log(fs, root), lambda: metadata_files(fs, root)]
-    )
+    pool = ContextPool(3, "skipstone-requests")
+    info = pool.submit(info_at, fs, root, text)
+    has_log = pool.submit(_has_remote_log, fs, root)
+    metadata = pool.submit(metadata_files, fs, root)
+    pool.shutdown(wait=False)
     try:
-        if has_log():
+        if has_log.result():
             return "delta", None
-        if metadata():
+        if metadata.result():
             return "iceberg", None
         entries = _entries(fs, root, text)
     except SourceError:
-        if info_at(fs, root, text).type != pafs.FileType.File:  # which needs no listing
+        if info.result().type != pafs.FileType.File:  # which needs no listing
             raise
-        return "parquet", None
-    if not entries and info_at(fs, root, text).type != pafs.FileType.Directory:
+    if info.result().type != pafs.FileType.Directory:
         return "parquet", None
     return _kind_of(entries), entries
 

@@ -85,16 +85,6 @@ def map_requests(
         return list(pool.map(work, items))
 
 
-def ask_together(asks: Sequence[Callable[[], T]]) -> list[Callable[[], T]]:
-    """Make several requests to remote storage at once.
-
-    Returns:
-        For each request a function that returns its answer, or raises its error.
-    """
-    with ContextPool(len(asks), "skipstone-requests") as pool:
-        return [pool.submit(ask).result for ask in asks]
-
-
 def _submit(work: Callable[[], None], times: int, helpers: list[Future[None]]) -> None:
     """Run work in up to `times` threads of the pool; append their futures to `helpers`.
 
