@@ -7,6 +7,7 @@ import random
 import duckdb
 import polars as pl
 import pyarrow as pa
+import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 import pytest
 
@@ -147,6 +148,21 @@ def test_polars_reads_what_its_filters_leave(tmp_path, monkeypatch):
     read.clear()
     table.plan("x > 3").to_polars().filter(x > 35).collect()
     assert len(read[0].kept) < len(table.plan("x > 3").kept)
+
+
+def test_polars_takes_the_options_of_scan(tmp_path):
+    deltalake = pytest.importorskip("deltalake")
+    for n in (1, 2):
+        deltalake.write_deltalake(str(tmp_path / "t"), pa.table({"x": [n]}), mode="append")
+    assert ss.polars.scan(tmp_path / "t", version=0).collect()["x"].to_list() == [1]
+    within = pafs.SubTreeFileSystem(str(tmp_path), pafs.LocalFileSystem())
+    (tmp_path / "p" / "k=07").mkdir(parents=True)
+    pq.write_table(pa.table({"x": [3]}), tmp_path / "p" / "k=07" / "0.parquet")
+    (tmp_path / "p" / "k=08").mkdir()
+    (tmp_path / "p" / "k=08" / "1.parquet").write_bytes(b"damaged")
+    options = {"partition_schema": {"k": pa.string()}, "on_error": "keep"}
+    frame = ss.polars.scan("p", filesystem=within, **options)
+    assert frame.filter(k == "07").collect().rows() == [(3, "07")]
 
 
 TYPES = {
