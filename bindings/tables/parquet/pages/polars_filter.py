@@ -2,7 +2,7 @@
 
 Only tests on which Polars and Spark agree for every value: null tests, comparisons of booleans,
 integers, decimals, dates, timestamps and text with equal types on both sides, comparisons of floats
-with literals, and how text begins, ends, or what it contains.
+with literals, and LIKE.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from skipstone.ir.like import decode
+from skipstone.ir.like import check_length, decode
 from skipstone.ir.node import Node, Op
+from skipstone.ir.session import CannotJudge
 from skipstone.ir.types import EXACT, DType, Kind, from_arrow
 
 if TYPE_CHECKING:
@@ -165,7 +166,7 @@ def _compared(op: Op, column: Expr, value: float, kind: DType) -> Expr:
 
 
 def _like(n: Node, kind: DType, schema: pa.Schema) -> Expr | None:
-    """Return how a text begins or ends, or what it contains, as an expression."""
+    """Return a LIKE as an expression: how a text begins or ends, what it contains, or a regex."""
     one, (_, pattern) = _side(n.args[0], kind, schema), n.args
     if one is None or pattern.op is not Op.LITERAL or not isinstance(n.value, str):
         return None
@@ -176,7 +177,11 @@ def _like(n: Node, kind: DType, schema: pa.Schema) -> Expr | None:
     if found.is_prefix:
         return one.str.starts_with(found.prefix)
     if (inner := found.inner) is None:
-        return None
+        try:
+            check_length(found)
+        except CannotJudge:
+            return None
+        return one.str.contains(rf"\A{found.regex}\z")  # text is UTF-8, or Polars refuses the file
     if len(found.tokens) == 2:
         return one.str.ends_with(inner)
     return one.str.contains(inner, literal=True)
