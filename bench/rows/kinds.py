@@ -81,6 +81,14 @@ QUESTIONS: Final = {
         ("id", "c"), "url LIKE '%w00042%'",
         lambda pl: pl.col("url").str.contains("w00042", literal=True),
     ),
+    "a pattern": Asked(
+        ("id", "c"), "url LIKE '%/w_0042%'", lambda pl: pl.col("url").str.contains("/w.0042")
+    ),
+    "a flag and a NULL": Asked(
+        ("id", "f"), "flag AND f IS NULL", lambda pl: pl.col("flag") & pl.col("f").is_null(),
+        lake="group",
+    ),
+    "all of a large row group": Asked((), lake="group"),
     "all folders": Asked(("id", "day"), "k = 5", lambda pl: pl.col("k") == 5, lake="folders"),
     "one folder": Asked(
         ("id", "k"), "day = 'd077' AND k < 50",
@@ -99,6 +107,9 @@ QUESTIONS: Final = {
     "ten rows": Asked((), limit=10),
     "ten rows that match": Asked(
         ("id", "url"), "x < 5000", lambda pl: pl.col("x") < 5000, limit=10
+    ),
+    "ten rows of a large row group": Asked(
+        (), "x < 5000", lambda pl: pl.col("x") < 5000, limit=10, lake="group"
     ),
     "ten rows of small files": Asked(
         (), "k < 5", lambda pl: pl.col("k") < 5, limit=10, lake="small"
@@ -131,6 +142,10 @@ def write(folder: Path, rows: int, folders: int) -> None:
     )
     (folder / "file").mkdir()
     pq.write_table(table, folder / "file" / "a.parquet", row_group_size=rows // 10)
+    flat = table.select(["id", "x", "f", "c", "url"])
+    flat = flat.append_column("flag", pa.array(r.random(rows) < 0.5))
+    (folder / "group").mkdir()
+    pq.write_table(flat, folder / "group" / "a.parquet", row_group_size=rows)
     _write_files(folder / "small", 10 * folders, 1000, 0)
     _write_files(folder / "wide", folders // 4 + 1, 200, 5 * folders)
     for i in range(folders):
