@@ -23,9 +23,9 @@ FileSystemLike: TypeAlias = "pafs.FileSystem | str | Any"
 
 REFUSED: Final = (OSError, pa.ArrowException, ValueError)  # what file systems raise for a path
 URI: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://|(file):/")
-# The schemes of Spark and Hadoop, and those of pyarrow for the same stores.
+# Schemes of Spark and Hadoop -> pyarrow's schemes for the same stores.
 SCHEME_ALIASES: Final = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
-# The variables that name another S3 server than Amazon's, as Amazon's own clients read them.
+# Environment variables that name an S3 server other than Amazon's; Amazon's clients read them, too.
 ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 # The URI schemes of pyarrow's file systems, by their `type_name`.
 SCHEMES: Final = {
@@ -80,7 +80,7 @@ def path_text(where: Any) -> str:
     Raises:
         SourceError: `where` is neither text, bytes nor a path object.
     """
-    release_imports()  # as in `bind_source`; everything that opens a table comes by here
+    release_imports()  # as in `bind_source`; everything that opens a table passes through here
     if isinstance(where, str | bytes | os.PathLike):
         return os.fsdecode(where)
     if hasattr(where, "read"):
@@ -282,7 +282,7 @@ def _path_on(text: str, scheme: str | None, filesystem: Any) -> str:
 
 
 def _protocols(fs: Any) -> tuple[str, ...]:
-    """Return the protocols of a file system of fsspec's."""
+    """Return the protocols of an fsspec file system."""
     return (fs.protocol,) if isinstance(fs.protocol, str) else tuple(fs.protocol)
 
 

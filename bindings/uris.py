@@ -1,4 +1,4 @@
-"""Open the file systems of URIs; those that do not answer are noticed within seconds."""
+"""Open the file systems of URIs, or raise an error within seconds if one does not answer."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _check_s3_host(options: Mapping[str, Sequence[str]]) -> None:
 
 
 def _check_gs(uri: str, path: str) -> None:
-    """Raise OSError within seconds if Google's storage is silent; pyarrow tries 15 minutes."""
+    """Raise OSError soon if Google's storage does not answer; pyarrow retries for 15 minutes."""
     sign = "&" if urlsplit(uri).query else "?"
     quick, _ = pafs.FileSystem.from_uri(f"{uri}{sign}retry_limit_seconds=1")
     try:

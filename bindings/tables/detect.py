@@ -61,9 +61,9 @@ def find_format(where: Any, filesystem: FileSystemLike | None = None) -> tuple[s
     """Return the format of the table at a location, and what opens it with fewer requests.
 
     A folder with `_delta_log` is a Delta table. A folder with `metadata/*.metadata.json` is an
-    Iceberg table. A folder with subfolders `key=value` is a Hive-partitioned table. Tables of
-    deltalake and pyiceberg are what they are. Everything else counts as Parquet files: a list, a
-    glob, a file, and a location where nothing exists.
+    Iceberg table. A folder with subfolders `key=value` is a Hive-partitioned table. A table object
+    of deltalake or pyiceberg has the format of its package. Everything else counts as Parquet
+    files: a list, a glob, a file, and a location where nothing exists.
 
     Args:
         where: A path or URI, or a table that another package has open.
@@ -103,8 +103,8 @@ def _find_remote(
 ) -> tuple[str, Sequence[pafs.FileInfo] | None]:
     """Return the format of the table at a remote location, and what lies in its folder.
 
-    Listing a folder takes one request that says at once what it holds. Whether the location is a
-    file is asked meanwhile, because that takes two requests.
+    One request lists a folder. Finding out whether the location is a file takes two requests, so it
+    is done at the same time.
 
     Returns:
         The format; and the entries of a folder of Parquet files, otherwise None.
@@ -124,7 +124,7 @@ def _find_remote(
             return "iceberg", None
         entries = _entries(fs, root, text)
     except SourceError:
-        if info.result().type != pafs.FileType.File:  # which needs no listing
+        if info.result().type != pafs.FileType.File:  # this needs no listing
             raise
     if info.result().type != pafs.FileType.Directory:
         return "parquet", None
@@ -134,8 +134,8 @@ def _find_remote(
 def _has_remote_log(fs: pafs.FileSystem, root: str) -> bool:
     """Return True if a remote folder has a Delta log.
 
-    Its listing says so with one request if there is none; a long log takes many, of which its last
-    checkpoint saves all but the first.
+    If there is none, listing it shows this in one request. Listing a long log takes many requests,
+    so `_last_checkpoint` is looked up at the same time.
     """
     log = f"{root.rstrip('/')}/{LOG}"
     pool = ContextPool(2, "skipstone-requests")
@@ -240,10 +240,10 @@ def refuse_other_formats(fs: pafs.FileSystem, root: str, inside: Iterable[str]) 
 
 
 def name_in(path: str, folder: str) -> str:
-    """Return the path of what a listing found, below the folder that was listed.
+    """Return a listed path relative to the folder that was listed.
 
-    Some file systems list paths with a slash before them, and others without, however the folder
-    was named.
+    Some file systems list paths with a leading slash, and others without, however the folder was
+    named.
 
     Example:
         >>> name_in("lake/t/_delta_log/0.json", "/lake/t/")

@@ -1,8 +1,8 @@
 """Keep objects of remote storage open between the read of their footer and that of their rows.
 
-Opening an object takes a request, whose answer the next one waits for. An object that is open is
-read by its path, so its rows may be another object's by then: whether it was replaced is looked up
-while rows are read.
+Opening an object takes a request, and the next request waits for its answer. An open object is
+still read by its path, so another object may have replaced it by then. Whether this has happened is
+checked while its rows are read.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ from skipstone.bindings.tables.unchanged import check_looked_up, is_as_listed
 from skipstone.kernels.run import forks
 from skipstone.kernels.run.pool import ContextPool
 
-# The kinds of file systems where opening takes a request, and reading an open file no connection.
+# The kinds of file systems where opening a file takes a request, but an open file holds no
+# connection.
 KEPT: Final = ("abfs", "gcs", "s3")
 MAX_OPEN: Final = 25  # of each file system: as many as are opened at once
-# By the `id` of a file system, which has no hash: its open objects by path.
+# `id` of a file system, which is not hashable -> its open objects by path.
 _open: dict[int, dict[str, pa.NativeFile]] = {}
 _lock = forks.lock()
 
@@ -53,12 +54,12 @@ def open_object(filesystem: pafs.FileSystem, path: str) -> Iterator[pa.NativeFil
 def find_open(
     filesystem: pafs.FileSystem, files: Iterable[tuple[str, int, int]]
 ) -> dict[str, pa.NativeFile]:
-    """Return those of some files that are open: path -> the open object.
+    """Return the open objects among some files, by path.
 
     Args:
         filesystem: Their file system.
         files: Their paths, sizes in bytes and times of change in ns since 1970, as they were
-            listed. Objects of other sizes and times are left out.
+            listed. Objects whose size or time differs are left out.
     """
     own = _open.get(id(filesystem))
     if own is None:
@@ -72,14 +73,15 @@ def find_open(
 
 @contextlib.contextmanager
 def looked_up(filesystem: pafs.FileSystem, sources: Mapping[str, pa.NativeFile]) -> Iterator[None]:
-    """Look up in threads whether open objects were replaced; the end of the block waits for them.
+    """Check in threads whether open objects were replaced; the end of the `with` block waits.
 
     Args:
         filesystem: Their file system.
         sources: Path -> the open object.
 
     Raises:
-        StaleFile: an object was replaced or removed. An error that the block raises comes first.
+        StaleFile: an object was replaced or removed. An error that the block raises takes
+            precedence.
         OSError: the storage cannot be reached.
     """
     if not sources:

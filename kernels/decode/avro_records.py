@@ -17,7 +17,7 @@ from skipstone.kernels.decode.avro_program import WIDTHS, Program, Slot, Unsuppo
 from skipstone.kernels.decode.spans import Bytes, Longs, gathered
 from skipstone.kernels.run.loops import Loop, compiled_or_plain
 
-ENTRY_SHARE: Final = 8  # finding a key takes this much less than reading the records
+ENTRY_SHARE: Final = 8  # reading the records takes this many times as long as finding a key
 ENTRIES: Final = Loop(
     avro_loops, "entries", "i8(readonly, array, i8, i8, array, array)", ("varint", "items")
 )

@@ -64,7 +64,7 @@ class TextTemplate:
 def template_of(text: bytes, kind: pa.StructType) -> TextTemplate | None:
     """Return the template of a text.
 
-    None: it is not an object of objects, or a value does not fit `kind`.
+    None means that it is not an object of objects, or that a value does not fit `kind`.
     """
     leaves = dict(_leaves(kind, ()))
     values = list[tuple[int, int, int, Path | None]]()
@@ -198,7 +198,7 @@ def read_texts(
         }
         parts.append(_struct_array(kind, (), template.objects, slots, data, len(remaining) - other))
         done.append(remaining[chosen])
-        # drops the first text if the loop refused it: `template_of` accepts more than the loop
+        # If the loop refused the first text, drop it: `template_of` accepts more than the loop.
         remaining = remaining[odd][int(odd[0]) :]
     rest = np.zeros(n, np.bool_)
     rest[
@@ -244,7 +244,7 @@ def _struct_array(
 def _column(arrow_type: pa.DataType, first: Longs, second: Longs, data: Bytes) -> pa.Array:
     known = second >= 0
     if pa.types.is_integer(arrow_type):
-        return arrow_of(first.copy(), known)  # not the slots of all columns, which it is a part of
+        return arrow_of(first.copy(), known)  # a view would keep the slots of all columns alive
     if pa.types.is_boolean(arrow_type):
         return arrow_of(first != 0, known)
     texts = gathered(data, first, second, None if known.all() else known).view(pa.string())

@@ -47,7 +47,7 @@ ENCODING, START, STOP = range(at.WIDTH, at.WIDTH + 3)
 PAGE_WIDTH: Final = at.WIDTH + 3
 PAGE_ROWS: Final = 1 << 14  # most writers start a new page after 20,000 rows, or 1 MB
 HEADER_BYTES: Final = 1 << 8  # nearly every header fits in this many bytes
-FEW_PAGES: Final = 1 << 6  # that Python looks at in some 10 ms; loading a loop takes 2 to 30 ms
+FEW_PAGES: Final = 1 << 6  # Python reads so many in some 10 ms; loading a loop takes 2 to 30 ms
 _seen_by_python = 0
 
 
@@ -156,7 +156,7 @@ class PageSlots(NamedTuple):
 def page_slots_of(footer: Bytes) -> PageSlots | None:
     """Return the positions of the pages and indexes of a footer's column chunks.
 
-    None: the footer is damaged, encrypted, or its pages are in other files.
+    None means that the footer is damaged, encrypted, or its pages are in other files.
     """
     return all_page_slots([footer])[0]
 
@@ -183,7 +183,7 @@ def locations_of(index: Bytes) -> Longs | None:
     """Return the pages that an offset index lists, not verified.
 
     Returns:
-        Slots, shape (pages, WIDTH): `OFFSET`, `SIZE` and `FIRST_ROW`. None: the index is damaged.
+        Slots, shape (pages, WIDTH): `OFFSET`, `SIZE` and `FIRST_ROW`. None if the index is damaged.
     """
     found = structures_of(index, LOCATIONS, compiled_or_plain(footer_layout.WALK, len(index)))
     return None if found is None else found.chunks
@@ -231,7 +231,7 @@ class HeaderReader:
 
         Returns:
             Slots, shape (WIDTH + 3,), which the next call replaces; None if the header is damaged,
-            or longer.
+            or longer than that.
         """
         found = self._read_one() == 1 and self._one[0, STOP] <= size
         return self._one[0] if found else None
@@ -266,7 +266,7 @@ def headers_of(data: Bytes, values: int) -> Longs | None:
 def are_sound(data: Bytes, chunks: Longs) -> bool:
     """Return True if the headers of pages fit each other and the footer.
 
-    False: they do not, or there are many and no compiled loop is on disk yet.
+    Also return False if there are many headers, and no compiled loop is on disk yet.
 
     Decoders trust headers: a negative number of values ends the process in Polars (2.1).
 

@@ -92,7 +92,7 @@ def _snappy(block: bytes, most: int) -> bytes:
     return out
 
 
-# Bytes; no zstandard frame has fewer.
+# The fewest bytes of a zstandard frame.
 FRAME: Final = 5
 STEP: Final = 1 << 20  # bytes that are decompressed at a time
 CODECS: Final[Mapping[str, Callable[[bytes, int], bytes]]] = MappingProxyType(

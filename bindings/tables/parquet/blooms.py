@@ -33,8 +33,8 @@ REQUIRED: Final[dict[int, dict[int, object]]] = {2: {1: {}}, 3: {1: {}}, 4: {1: 
 class FileBlooms:
     """The bloom filters of a table's files, as evidence that row groups lack values.
 
-    A filter is read when a set of values is tested that the bounds of its row group admit. Filters
-    that were read stay in memory.
+    A filter is read when the bounds of its row group admit one of the tested values. Then it stays
+    in memory.
 
     Attributes:
         meter: Counts the filters that are read.
@@ -61,7 +61,7 @@ class FileBlooms:
     ) -> pa.BooleanArray | None:
         """Test which row groups may hold one of the values, as in `PruningStatistics`.
 
-        A file that cannot be read proves nothing.
+        A file that cannot be read rules out nothing.
 
         Args:
             path: The column.

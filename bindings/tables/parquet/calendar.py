@@ -48,7 +48,7 @@ def is_julian(key_values: KeyValues, *, int96: bool = False) -> bool:
 def rebase_batch(
     batch: pa.RecordBatch, key_values: KeyValues, int96: Collection[str], path: str
 ) -> pa.RecordBatch:
-    """Return a batch with early days, and early times in UTC, as Spark reads them.
+    """Return a batch whose early days, and early times in UTC, are as Spark reads them.
 
     Args:
         batch: Rows as Arrow reads them from the file.
@@ -114,7 +114,7 @@ def _has_early(values: pa.Array, julian: Mapping[bool, bool], int96: bool) -> bo
         return False
     if pa.types.is_date32(kind):
         return julian[False] and pc.min(values.view(pa.int32())).as_py() < GREGORIAN
-    # Times without a zone are always in the present calendar.
+    # Times without a zone always use the Gregorian calendar.
     if not pa.types.is_timestamp(kind) or (kind.tz is None and not int96):
         return False
     settled = SETTLED * PER_SECOND[kind.unit]
@@ -133,8 +133,8 @@ def _from_integers(numbers: Ints, like: pa.Array) -> pa.Array:
 def _rebased_days(days: Ints) -> Ints:
     """Return the days whose Gregorian year, month and day equal the Julian ones of `days`.
 
-    Days from 1582-10-15 on stay. A label that the Gregorian calendar lacks becomes the day after
-    the last one of its month.
+    Days from 1582-10-15 on stay the same. A date that the Gregorian calendar lacks becomes the day
+    after the last day of its month.
 
     Args:
         days: Days since 1970, int64.

@@ -92,8 +92,9 @@ def chunk_bounds(
         start: What to add to the offsets of bounds: one number, or one for each row group.
         schema: Parquet's type number of the column in each file's schema, and the bytes of a value,
             0 for any number of bytes, shape (n, 2).
-        encodings: The encodings that occur; None: pyarrow has to decode.
-        encoding: The index in `encodings` for each row group, shape (n,); -1: nothing is wanted.
+        encodings: The encodings that occur; None means that pyarrow has to decode.
+        encoding: The index in `encodings` for each row group, shape (n,); -1 if no bounds are
+            wanted.
         julian: Mask of the row groups whose days may be in the Julian calendar, shape (n,).
         arrow_type: The type of the bounds.
     """
@@ -142,7 +143,7 @@ def _has_bit(flags: Ints, bit: int) -> Mask:
 
 
 def _contradicts(slots: Ints, schema: Ints) -> Mask:
-    """Return a mask of the chunks whose type or size of a bound contradicts the schema.
+    """Return a mask of the chunks whose type, or the size of a bound, contradicts the schema.
 
     A bound of fewer bytes than a value ends the process in pyarrow (26.0), so such chunks must
     neither be decoded nor given to pyarrow.
@@ -176,7 +177,7 @@ def _decode(data: Bytes, starts: Ints, sizes: Ints, encoding: Encoding) -> Any:
     if encoding.lane_type and not encoding.precision:
         return raw.view(encoding.lane_type).reshape(-1)
     if encoding.lane_type:
-        raw = raw[:, ::-1]  # integers have the lowest byte first, decimals as bytes the highest
+        raw = raw[:, ::-1]  # integers are little-endian, decimals stored as bytes are big-endian
     wide = np.repeat((raw[:, :1] >> 7) * np.uint8(255), DECIMAL_BYTES, axis=1)  # the sign
     wide[:, DECIMAL_BYTES - size :] = raw
     return np.ascontiguousarray(wide[:, ::-1]).view(np.uint64)
@@ -301,7 +302,7 @@ def trusted_bounds(stats: pq.Statistics, footer: Footer) -> tuple[Any, Any]:
         return None, None
     if isinstance(low, float) and (low != low or high != high):
         # One bound is NaN: most writers do not handle NaN when computing bounds, so neither is
-        # reliable. parquet-mr, Spark's writer, orders NaN last, so that its minimum is right.
+        # reliable. parquet-mr, Spark's writer, orders NaN last, so its minimum is right.
         return (low, None) if low == low and footer.orders_nan else (None, None)
     return low, high
 

@@ -1,7 +1,7 @@
-"""Keep the row groups and statistics of the tables that were scanned last.
+"""Cache the row groups and statistics of recently scanned tables.
 
-If no file has changed since an earlier scan of the process, a new scan takes over what that scan
-and its plans have read and packed. It does not read the footers again.
+If no file has changed since an earlier scan in this process, a new scan reuses what that scan and
+its plans read and packed, and reads no footers.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from skipstone.kernels.run.recent import Recent
 
 MAX_FILES: Final = 1 << 10  # tables of more files are not kept, to limit memory
 MAX_BYTES: Final = 1 << 25  # of all tables that are kept
-GROUP_BYTES: Final = 1 << 11  # of the statistics of a row group, apart from its footer
+GROUP_BYTES: Final = 1 << 11  # of a row group's statistics, without its footer
 
 
 class Contents:
@@ -46,7 +46,7 @@ class Contents:
     Args:
         files: The table's files.
         parts: The row groups of those files.
-        schema: The columns of the table; None: those of all files.
+        schema: The columns of the table; None means those of all files.
         partitions: The columns whose values come from folders' names, or from `values`.
         values: Partition column -> its value in each folder; None takes them from folders' names.
 
@@ -55,7 +55,7 @@ class Contents:
         groups: The row groups, in table order.
         footers: Path -> footer, for the files whose own footer was read.
         unreadable: Path -> why its footer cannot be read.
-        nbytes: The approximate bytes of all that in host memory.
+        nbytes: The approximate size of all this in host memory, in bytes.
     """
 
     def __init__(
@@ -88,7 +88,8 @@ class Contents:
 
         Args:
             timezone: The zone in which partition timestamps without a zone are read.
-            cache: That of the table which asks: its meter counts the bloom filters to be read.
+            cache: The footer cache of the calling table, whose meter counts the bloom filters that
+                are read.
         """
         if not any(
             pa.types.is_timestamp(f.type) and f.type.tz is not None
@@ -153,7 +154,7 @@ def contents_of(
 
 
 def _key_of(files: Files, cache: FooterCache, partitions: Sequence[pa.Field]) -> Hashable | None:
-    """Return what identifies the contents of a table; None if they are not to be kept."""
+    """Return what identifies the contents of a table; None if they must not be cached."""
     if (
         not config.keep_footers
         or len(files) > MAX_FILES

@@ -24,7 +24,7 @@ from skipstone.ir.types import DType, leaves_of
 # A column's type in a file, Parquet's type, and the bytes of a value of fixed length.
 StoredType = tuple[DType, str, int]
 ENUM: Final = b"skipstone.enum"  # a key of the Arrow fields of columns that are ENUM in their file
-DIGITS: Final = {8: 3, 16: 5, 32: 10, 64: 19}  # of the largest number of so many bits
+DIGITS: Final = {8: 3, 16: 5, 32: 10, 64: 19}  # bits -> decimal digits of the largest number
 
 
 class BloomLocation(NamedTuple):
@@ -107,9 +107,9 @@ class FileSchema:
         return False
 
     def respelled(self, path: Path) -> Path | None:
-        """Return the first part of a path that the file spells only differently, as it does.
+        """Return a path up to the first name that the file spells differently, as the file does.
 
-        None: the file has the path as it is, or lacks it in any spelling.
+        None means that the file has the path as it is, or lacks it in any spelling.
         """
         fields: Iterable[pa.Field] = self.schema
         for n, name in enumerate(path):
@@ -178,7 +178,7 @@ def widens(given: pa.DataType, wanted: pa.DataType) -> bool:
 
 
 def _short_offsets(t: pa.DataType) -> pa.DataType:
-    """Return a type with 64-bit offsets as the one with 32-bit offsets; the values are the same."""
+    """Return a type with 32-bit offsets instead of 64-bit offsets; the values are the same."""
     return {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}.get(t, t)
 
 
@@ -229,9 +229,9 @@ def _common_schema(schemas: tuple[FileSchema, ...]) -> pa.Schema:
 
 
 def _with_shared_types(fields: Iterable[pa.Field], others: Iterable[pa.Field]) -> pa.Schema:
-    """Return fields as other files can also have them; those that these lack are nullable.
+    """Return fields with types that `others` can share; fields that `others` lack become nullable.
 
-    Dictionaries become plain values where the other file has plain values. Instants in several
+    Dictionaries become plain values where the other field has plain values. Instants in several
     zones become instants in UTC.
     """
     same = {f.name: f for f in others}

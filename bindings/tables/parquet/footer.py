@@ -31,7 +31,7 @@ from skipstone.kernels.decode.page_layout import PageSlots
 from skipstone.kernels.decode.spans import Bytes
 from skipstone.kernels.run.recent import Recent
 
-# Bytes that are read from a file's end at first; a second read costs little if the file is local.
+# Bytes that are first read from a file's end; a second read costs little if the file is local.
 FIRST_FETCH, LOCAL_FETCH = 1 << 16, 1 << 13
 MAX_LAYOUT: Final = 1 << 26  # bytes; longer footers are left to pyarrow
 SMALL_FOOTER: Final = 1 << 14  # bytes, below which several footers are searched for pages together
@@ -40,8 +40,9 @@ SMALL_FOOTER: Final = 1 << 14  # bytes, below which several footers are searched
 # 0.2 ms for 1 KB.
 LOAD_BYTES, COMPILE_BYTES, MAX_PYTHON = 1 << 16, 1 << 19, 1 << 20
 _read_by_python = 0
-# Memory of a parsed footer: `KEPT_BYTES`, and `MEMORY_PER_BYTE` for each byte of its data, mostly
-# for the slots of its column chunks; and of all footers that are kept for the next reader.
+# Estimated memory of a parsed footer: `KEPT_BYTES`, and `MEMORY_PER_BYTE` for each byte of its
+# data, mostly for the slots of its column chunks. `MAX_KEPT` limits the footers that are cached for
+# later readers.
 KEPT_BYTES, MEMORY_PER_BYTE, MAX_KEPT = 1 << 12, 4, 1 << 24
 _recent: Final = Recent[FileIdentity, "ParsedFooter"](MAX_KEPT)
 READ_ERRORS: Final = (OSError, pa.ArrowException, ValueError)  # how pyarrow refuses a footer
@@ -151,7 +152,7 @@ class ParsedFooter:
 
     @property
     def is_page_located(self) -> bool:
-        """Return True if `page_locations` is known, be it as None."""
+        """Return True if `page_locations` is known, even if it is None."""
         return "page_locations" in self.__dict__
 
     def set_page_slots(self, found: PageSlots | None) -> None:
@@ -217,8 +218,8 @@ class ParsedFooter:
     def is_safe(self, group: int, column: int) -> bool:
         """Return True if pyarrow can read a column chunk that the loop left unresolved.
 
-        If the loop has read the footer, the caller never asks about a chunk whose type or size of
-        a bound contradicts the schema. Then only the counts of levels are compared here.
+        If the loop has read the footer, the caller never asks about a chunk whose type, or the size
+        of a bound, contradicts the schema. Then only the counts of levels are compared here.
         """
         if self.layout is None:
             return self.is_sound(group, column)
@@ -234,7 +235,7 @@ class ParsedFooter:
         """Return True if pyarrow (26.0) can read a column chunk safely.
 
         Some damaged chunks end the process in pyarrow: those whose type differs from the schema's,
-        whose bound has fewer bytes than a value, or which have a wrong number of counts of levels.
+        whose bound has fewer bytes than a value, or whose number of level counts is wrong.
         """
         chunk = self.chunk(group, column)
         if column >= len(self.head.physical):
@@ -263,7 +264,7 @@ class ParsedFooter:
 def locate_pages_together(footers: Iterable[ParsedFooter]) -> None:
     """Locate the pages of small footers in one call, if the loops are compiled.
 
-    The calls for each of them would take longer than the work.
+    A call for each footer would take longer than the work itself.
     """
     new = [f for f in footers if not f.is_page_located and len(f.data) < SMALL_FOOTER]
     if len(new) > 1 and page_layout.is_compiled():
@@ -292,7 +293,7 @@ def read_footer(
         source: The file.
         heads: Heads of other files, to be shared; new ones are added.
         local: True if requests cost little.
-        ranges: Reads the file, so that what it reads is kept for later; None: `source` reads it.
+        ranges: Reads the file, so that what it reads is kept for later; if None, `source` reads it.
 
     Returns:
         The footer, and the number of bytes that were read from storage.
@@ -305,7 +306,7 @@ def read_footer(
 
 
 def footer_of(ranges: Ranges, heads: Heads) -> ParsedFooter:
-    """Return a file's footer: the one that was read before if the file is the same, or read now.
+    """Return a file's footer, from an earlier read if the file has not changed.
 
     Args:
         ranges: Reads the file.

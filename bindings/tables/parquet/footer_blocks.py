@@ -1,6 +1,6 @@
 """Footers of many files in blocks: their bytes one after another, compressed in full blocks.
 
-The statistics of row groups are found by one compiled loop over a block
+One call of a compiled loop finds the statistics of a block's row groups
 (kernels/decode/footer_layout.py). The result takes 100 bytes for each column chunk, so it is kept
 only while a block is open. A closed block is decompressed and read again for each set of columns
 that a plan names.
@@ -32,7 +32,7 @@ from skipstone.kernels.pack.planes import Mask
 
 BLOCK: Final = 1 << 20  # bytes of a block, after which it is closed
 CODEC, LEVEL = "zstd", 1  # 1 MiB of footers of one writer takes 1 ms, and becomes some 80 KB
-WIDE: Final = 64  # bytes a row group, beyond which the bounds of a column are copied to be joined
+WIDE: Final = 64  # bytes a row group; wider bounds of a column are copied before blocks are joined
 MAX_PARSED: Final = 64  # footers of an open block
 S = TypeVar("S", bound=np.generic)
 BOUNDS: Final = ((at.MIN, at.MIN_SIZE), (at.MAX, at.MAX_SIZE))
@@ -97,7 +97,7 @@ class OpenBlock:
 
     @cached_property
     def layouts(self) -> Layouts:
-        """What the loop finds; it waits for the loop if that is not compiled."""
+        """What the loop finds; waits until the loop is compiled."""
         return layouts_of(self.data, self.starts)
 
     def bytes_of(self, number: int) -> Bytes:
@@ -194,7 +194,7 @@ class FooterBlock:
         """Compress the bytes, and forget everything that can be found again."""
         if self._open is not None and self.nbytes:
             packed = pa.Codec(CODEC, LEVEL).compress(self._open.data, asbytes=True)
-            self._packed = bytes(bytearray(packed))  # pyarrow keeps the room of incompressible data
+            self._packed = bytes(bytearray(packed))  # pyarrow's holds memory for the worst case
             self._open = None
 
     def first_groups(self) -> Ints:
@@ -316,7 +316,7 @@ class FooterBlock:
             number: The footer of each row group, shape (n,).
             group: The number of each row group in its footer, shape (n,).
             positions: For each column, its position among the Parquet columns in each row group,
-                shape (n,); -1: the file lacks it.
+                shape (n,); -1 if the file lacks it.
         """
         understood = self.understood[number]
         if self._found is None or not understood.any():

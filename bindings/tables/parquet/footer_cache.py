@@ -34,7 +34,7 @@ class FooterCache:
         summaries: True to use `_metadata`.
         keep: True if a file that cannot be read is kept.
         meter: Counts the work.
-        beside: The names of hidden files that lie directly in `root`; None: they are not known.
+        beside: The names of hidden files that lie directly in `root`; None means unknown.
 
     Raises:
         SourceError: `stats` names a file that cannot be read.
@@ -73,7 +73,7 @@ class FooterCache:
         return find_snapshot(stats, self.root, self.filesystem, self.meter)
 
     def _may_have(self, name: str) -> bool:
-        """Return True unless it is known, or found out in no time, that a file is not in `root`."""
+        """Return False if `root` is known to lack a file, or a quick look shows it; else True."""
         if self._beside is not None:
             return name in self._beside
         return not is_local(self.filesystem) or bool(

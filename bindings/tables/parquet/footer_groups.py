@@ -111,7 +111,7 @@ class FooterPart:
         return self._per_group([b.group_bytes for b in self._blocks])
 
     def _find_late(self) -> None:
-        """Read by the loop the footers that came before it was compiled, if that saves time."""
+        """Let the loop read footers that came before it was compiled, if that saves time."""
         pending = [b for b in self._blocks if b.pending]
         if pending and (is_compiled() or is_worth_loop(sum(b.pending for b in pending))):
             heads = Heads()
@@ -157,7 +157,7 @@ class FooterPart:
     @cached_property
     def _heads(self) -> tuple[list[Head], Ints]:
         """The distinct heads, and the index of each row group's; -1 if the footer was not read."""
-        self._find_late()  # the loop may tell heads apart that look equal to pyarrow
+        self._find_late()  # the loop may distinguish heads that look equal to pyarrow
         heads, head, _, _ = _distinct_heads(self.footers)
         return heads, head[self.owner]
 
@@ -171,7 +171,7 @@ class FooterPart:
         return np.array([f.julian for f in self.footers], np.bool_)[self.owner]
 
     def _positions(self, path: Path) -> Ints:
-        """Return a column's position in the file of each row group; -1: absent or unknown."""
+        """Return a column's position in the file of each row group; -1 if absent or unknown."""
         positions = (f.position(path) for f in self.schemas)
         return np.array([*(UNKNOWN if p is None else p for p in positions), UNKNOWN], np.int64)[
             self.schema_number[self.owner]
@@ -262,7 +262,7 @@ class FooterPart:
 
         Args:
             chunks: The column's slots that the loop found.
-            position: The column's position in the file of each row group; -1: nothing is wanted.
+            position: The column's position in the file of each row group; -1 if nothing is wanted.
             arrow_type: The type of the bounds.
         """
         present = chunks.present & (position >= 0)

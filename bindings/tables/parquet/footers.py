@@ -42,8 +42,8 @@ from skipstone.kernels.run.pool import REQUESTS, ContextPool, map_requests, run_
 # Storage is slow if a footer takes this many seconds, averaged over a batch of this many files.
 # With many threads a file in memory takes three times as long, because they wait for the GIL.
 SLOW_SECONDS, BATCH_FILES = 0.001, 16
-# The most bytes that are fetched because another footer was as long: a second request for those
-# that are longer costs less than more bytes of all others.
+# The most bytes that are fetched at once because another footer was that long. For longer footers,
+# a second request costs less than fetching more bytes of all others.
 MAX_EXPECTED: Final = 1 << 20
 # Bytes of footers. Below `LOAD_BYTES` no loop is loaded from disk, which takes 50 ms. Below
 # `COMPILE_BYTES` none is compiled, as Numba alone takes 0.4 s to import. From `WAIT_BYTES` on, the
@@ -51,13 +51,13 @@ MAX_EXPECTED: Final = 1 << 20
 LOAD_BYTES, COMPILE_BYTES, WAIT_BYTES = 1 << 16, 1 << 20, 1 << 22
 GROUP: Final = 8  # full blocks that are parsed together, by all threads
 OPEN_BLOCKS: Final = 4  # left open, so that plans of small tables decompress nothing; 2 MB each
-_asked = 0  # bytes that Python has read, or could have
+_asked = 0  # bytes of footers that this process was asked to read
 WAY_OUT: Final = (
     "scan a list of the other files, or plan to read it by scan_parquet(..., "
     'on_error="keep") (--keep-unreadable)'
 )
 
-# How names of files end that people have beside Parquet.
+# Extensions of files that often lie beside Parquet files.
 OTHER_FORMATS: Final = re.compile(
     r"\.(csv|tsv|txt|jsonl?|ndjson|orc|avro|arrow|feather|xlsx?|zip)(\.gz)?$", re.IGNORECASE
 )
@@ -75,8 +75,8 @@ class Footer:
         path: The path of the file.
         block: The block that holds the footer.
         number: The number of the footer in the block.
-        groups: The row groups of the footer that belong to the file, in the file's order; None: all
-            of them, because the footer is the file's own. `_metadata` does not say who wrote the
+        groups: The row groups of the footer that belong to the file, in the file's order; None
+            means all, because the footer is the file's own. `_metadata` does not say who wrote the
             file.
     """
 
@@ -103,7 +103,7 @@ class Footer:
 
     @property
     def julian(self) -> bool:
-        """True if Spark may have written the file in the Julian calendar; `_metadata` hides it."""
+        """True if Spark may have written the file in the Julian calendar, as far as is known."""
         head = self.block.heads[self.number]
         return not self.own or (head is not None and head.julian)
 
@@ -132,7 +132,7 @@ class FooterMap(Mapping[str, ParsedFooter]):
         footer = self._found()[path]
         opened = self._opened
         if opened is None or opened[0] is not footer.block:
-            # The latest block stays open, as footers are asked for in table order.
+            # The latest block stays open, because footers are requested in table order.
             opened = self._opened = footer.block, footer.block.open()
         parsed = footer.block.footer(footer.number, opened[1])
         assert parsed is not None
@@ -161,7 +161,8 @@ def read_footers(
         filesystem: Their file system.
         meter: Counts the footers and bytes.
         keep: True if a file whose footer cannot be read is kept, with its error.
-        sizes: The sizes of the files in bytes as they were listed, -1 is unknown; None: unknown.
+        sizes: The sizes of the files in bytes as they were listed; -1 is unknown, and None means
+            that all are.
         progress: Called with the number of footers that were read so far.
 
     Returns:
@@ -181,8 +182,8 @@ def read_footers(
 def is_worth_loop(nbytes: int) -> bool:
     """Return True if the loop should read this many bytes of footers.
 
-    This is so if they are large, or if the process has read many and the loop is compiled.
-    Otherwise it may start compiling in the background.
+    It should if they are large, or if the process has read many and the loop is compiled. If it has
+    read many and there is no loop, this call starts compiling in the background.
     """
     global _asked
     _asked += nbytes
@@ -194,7 +195,7 @@ def is_worth_loop(nbytes: int) -> bool:
 
 
 class _Reading:
-    """Files whose footers are being read, into blocks most of which are closed."""
+    """The state of reading footers into blocks, most of which are closed."""
 
     def __init__(
         self,
@@ -292,7 +293,7 @@ class _Reading:
 def _iter_batches(
     files: Sequence[File], filesystem: pafs.FileSystem
 ) -> Generator[list[tuple[bytes | Exception, int]]]:
-    """Yield footers in the files' order: one by one while local storage is quick, else at once."""
+    """Yield footers in the files' order: one by one while storage is quick, else concurrently."""
     read = functools.partial(_read_footer, filesystem=filesystem)
     at, quick = 0, is_local(filesystem)
     while quick and at < len(files):
@@ -307,7 +308,7 @@ def _iter_batches(
         yield footers
     if at == len(files):
         return
-    # Footers of one table are alike: a second request for the start of each is saved.
+    # Footers of one table are of similar size, so asking for as many bytes saves second requests.
     longest = max((len(found) + 8 for found, _ in footers if isinstance(found, bytes)), default=0)
     read = functools.partial(read, expected=min(longest + longest // 8, MAX_EXPECTED))
     with ContextPool(REQUESTS, "skipstone-footers") as readers:
@@ -352,7 +353,7 @@ def _read_footer(
 
 
 def _pread(path: str, size: int) -> tuple[bytes, int] | None:
-    """Read the footer of a local file; None if the file does not end as one of this size would."""
+    """Read the footer of a local file; None if no Parquet file ends at this size."""
     handle = os.open(path, FLAGS)
     try:
         first = min(size, LOCAL_FETCH)

@@ -1,4 +1,4 @@
-"""The row groups that a plan reads, as tasks, and in units that are read together."""
+"""Divide the row groups that a plan reads into tasks, and tasks into units of reading."""
 
 from __future__ import annotations
 
@@ -31,12 +31,13 @@ Floats = npt.NDArray[np.float64]
 # has more. Polars splits the work of a unit among threads; Arrow decodes a unit in one thread.
 ARROW_ROWS, POLARS_ROWS, UNIT_BYTES = 1 << 21, 1 << 23, 1 << 26
 LOCATED: Final = 1 << 6  # footers whose pages are located in one call
-# The most column chunks of a file with several row groups that are read together, as each takes
-# 20 us, but always `UNIT_GROUPS` row groups: to open the file again also takes time by its columns.
+# The most column chunks that a unit reads of a file with several row groups, because each takes 20
+# us. `UNIT_GROUPS` row groups are always allowed, because opening the file again also takes time
+# for each column.
 UNIT_CHUNKS, UNIT_GROUPS = 1024, 64
-# Arrow reads a file whole, not by pages, if it has so many row groups, and a column chunk at most
-# `TINY_BYTES`. Where rows are judged, pages save more, as most of them may not be read: there a row
-# group may have at most `TINY_JUDGED_BYTES`.
+# Arrow reads a file whole, not by pages, if it has `MANY_GROUPS` row groups or more and column
+# chunks of at most `TINY_BYTES`. Where rows are judged, pages save more, because most may stay
+# unread: there, a row group may have at most `TINY_JUDGED_BYTES`.
 MANY_GROUPS, TINY_BYTES, TINY_JUDGED_BYTES = 4, 1 << 15, 1 << 14
 
 
@@ -44,8 +45,8 @@ class GroupTask(NamedTuple):
     """Row groups of one file that have one verdict.
 
     Attributes:
-        path, size, time: Of the file: its path, bytes, and modification time in ns since 1970; -1
-            is unknown.
+        path, size, time: The file's path, bytes, and modification time in ns since 1970; -1 is
+            unknown.
         groups: The row groups.
         filtered: True if their rows are to be judged.
         folder: The folder of the file: path, and texts of the partition values.
@@ -127,7 +128,7 @@ def units_of(
 
     Args:
         tasks: The tasks.
-        columns: The names of the columns that are read; None: only their statistics are.
+        columns: The names of the columns that are read; None if only statistics are read.
         rows: The most rows to read together.
         limited: True if the first rows may be enough; then the first units are small.
     """
@@ -155,7 +156,7 @@ def _split(
     if task.parsed is None:
         yield task, task.size / UNIT_BYTES if task.size != UNKNOWN else 1.0
         return
-    nbytes = _nbytes(task, columns)  # first: it also finds how many rows there are
+    nbytes = _nbytes(task, columns)  # first, because it also finds the row counts
     if len(task.groups) == 1:
         yield task, max(task.parsed.rows.item(task.groups[0]) / limit, nbytes.item() / UNIT_BYTES)
         return

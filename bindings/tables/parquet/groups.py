@@ -31,10 +31,10 @@ class RowGroupPart(Protocol):
 
     Attributes:
         files: The position of each file in the table, shape (m,).
-        schema_number: The index in `schemas` of each file's schema, shape (m,); -1: the file cannot
-            be read.
+        schema_number: The index in `schemas` of each file's schema, shape (m,); -1 if the file
+            cannot be read.
         owner: The index of each row group's file among the m files, shape (k,), ascending.
-        group: The number of each row group in its file, shape (k,); -1: the file cannot be read.
+        group: The number of each row group in its file, shape (k,); -1 if the file cannot be read.
         rows: The rows of each row group, shape (k,); -1 is unknown.
     """
 
@@ -107,7 +107,7 @@ class RowGroups:
         files, parts, schema: As given.
         partitions: Name -> partition column.
         file: The index of each row group's file, shape (n,).
-        group: The number of each row group in its file, shape (n,); -1: the file cannot be read.
+        group: The number of each row group in its file, shape (n,); -1 if the file cannot be read.
         rows: The rows of each row group, shape (n,); -1 is unknown.
     """
 

@@ -158,7 +158,7 @@ class Head:
 
 
 def common_head(heads: Sequence[Head]) -> Head:
-    """Return the head of files that are alike; the orders of columns count only if all say them."""
+    """Return the head of similar files; it states the orders of columns only if all of them do."""
     first = heads[0]
     return first if all(head is first for head in heads) else first.with_orders(0)
 
@@ -188,7 +188,7 @@ class Heads:
             return self._shared(head)
 
     def once(self, head: Head, key: Hashable, find: Callable[[pa.Schema], T]) -> T:
-        """Return what a function finds in the columns of a head; called once for each head and key.
+        """Return the result of a function of a head's columns; called once for each head and key.
 
         A table with 1,000 columns takes milliseconds to match with those of a file.
         """
@@ -213,7 +213,7 @@ _latest: Final = BoundedCache[bytes, Head](64)
 
 
 def parse_footer(footer: bytes) -> pq.FileMetaData:
-    """Parse a footer by pyarrow.
+    """Parse a footer with pyarrow.
 
     Raises:
         OSError, ArrowException: the bytes are not a footer.
@@ -227,9 +227,9 @@ def schema_of(metadata: pq.FileMetaData) -> pa.Schema:
     """Return the columns of a file, with notes on those that mean more in Spark.
 
     Columns of type INT96 become TIMESTAMP in microseconds, as in Spark; as nanoseconds, the year
-    3000 would overflow to 1830. All times then become of the kind that Spark's own schema declares.
-    Arrow reads ENUM as BINARY and Spark as STRING; such columns stay BINARY here, and
-    `plain_schema` makes them STRING.
+    3000 would overflow to 1830. All times then get the kind that Spark's own schema declares. Arrow
+    reads ENUM as BINARY and Spark as STRING; such columns stay BINARY here, and `plain_schema`
+    makes them STRING.
     """
     arrow = metadata.schema.to_arrow_schema()
     return with_spark_times(_typed(with_spark_types(arrow), metadata), arrow)
@@ -266,7 +266,7 @@ def _as_in_spark(field: pa.Field, stored: Iterator[tuple[str, str]]) -> pa.Field
 
     Args:
         field: The field as Arrow reads it.
-        stored: The physical and the converted type of each of its columns; they are consumed.
+        stored: Yields the physical and the converted type of each Parquet column of the field.
     """
     t = field.type
     if pa.types.is_struct(t):

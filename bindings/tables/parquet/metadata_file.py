@@ -90,7 +90,7 @@ def read_metadata_file(
 
     Args:
         path: The file.
-        time: Its modification time, in ns since 1970; None: it is not known, or there is no file.
+        time: Its modification time, in ns since 1970; None means unknown, or no file.
         filesystem: Its file system.
         meter: Counts what is read.
     """

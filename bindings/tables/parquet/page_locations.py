@@ -39,7 +39,7 @@ class PageLocations(NamedTuple):
 
 
 def page_locations_in_python(footer: bytes) -> PageLocations | None:
-    """Return where the pages and indexes of a footer's column chunks lie; None: it is damaged.
+    """Return where the pages and indexes of a footer's column chunks lie; None if it is damaged.
 
     Args:
         footer: FileMetaData in Thrift's compact protocol.

@@ -137,7 +137,7 @@ class GroupReader(Reader):
         return [batch for unit in units for batch in self._read_parsed(unit)]
 
     def _with_footer_if_any(self, task: GroupTask, heads: Heads) -> GroupTask:
-        """Return a task with its file's footer; without it if Arrow has to say what is wrong."""
+        """Return a task with its file's footer, or without if Arrow has to say what is wrong."""
         try:
             return self._with_footer(task, heads)
         except StaleFile:
@@ -158,9 +158,9 @@ class GroupReader(Reader):
     def _read_alike(
         self, tasks: Sequence[GroupTask], *, apart: bool = True
     ) -> list[list[pa.RecordBatch]]:
-        """Return the wanted rows of each of several tasks of one schema and verdict.
+        """Return the wanted rows of each task; the tasks share a schema and a verdict.
 
-        `apart=False` lets the rows of all tasks stand at the first one.
+        If `apart` is False, the first list may hold the rows of all tasks.
         """
         try:
             rows = self._by_pages(tasks, apart)
@@ -168,7 +168,7 @@ class GroupReader(Reader):
             if isinstance(e, StaleFile | UnsupportedForm):
                 raise
             logs.fallback(f"{tasks[0].path}: read by row groups, not pages ({describe_error(e)})")
-            rows = None  # Arrow decides whether it is damaged, and raises
+            rows = None  # Arrow decides whether the file is damaged, and raises
         return [list(self._by_row_groups(task)) for task in tasks] if rows is None else rows
 
     def _by_pages(
@@ -189,7 +189,7 @@ class GroupReader(Reader):
             return read_files(files, fields, self.wanted, filtered=filtered, apart=apart)
 
     def judge_pages(self, tasks: Sequence[GroupTask]) -> Iterator[FilePages]:
-        """Yield the row ranges that page statistics leave; neighbours are judged together."""
+        """Yield the row ranges that page statistics leave; judge neighbouring tasks together."""
         track = track_of("pages", tasks)
         return read_in_order(self._judge_together, units_of(tasks, None), track, count_groups)
 
@@ -332,7 +332,7 @@ class GroupReader(Reader):
         """Open a task's file, unless it is open; errors as for `_open`."""
         if source is not None:
             return Ranges(source, local=False)
-        identity = identity_in(self.filesystem, task.path)  # of the file as it was before
+        identity = identity_in(self.filesystem, task.path)  # taken before the file is opened
         return Ranges(self._open(task), is_local(self.filesystem), identity)
 
     def _open(self, task: GroupTask) -> pa.NativeFile:

@@ -63,7 +63,7 @@ def write_snapshot(
         with replacing(path) as file:
             write_table(file, table)
     else:
-        # Object stores show whole objects only. Elsewhere a partly written file lacks its end, and
+        # Object stores show only whole objects. Elsewhere, a partly written file lacks its end and
         # is refused.
         with filesystem.open_output_stream(path) as sink:
             write_table(sink, table)

@@ -328,7 +328,7 @@ def scan_parquet(
             folder that was named, or the part of a glob before its first wildcard.
         partition_schema: Types of partition columns; the others are inferred as Spark does.
         on_error: "raise", or "keep" a file that is missing, truncated, not Parquet or encrypted. A
-            plan then reads such a file, and `unreadable` reports it.
+            plan that keeps such a file cannot be read; `unreadable` reports it.
         progress: As `skipstone.config.progress`, for this call. A function of two arguments is
             called with (files whose footer is known, files), after each file.
         stats: A path or URI that `save_stats` wrote. None looks beside the data, and reads footers
@@ -338,8 +338,8 @@ def scan_parquet(
             the files that it fits: it names them, is not older, and their row groups lie within
             them without gaps. This check does not notice if a file was replaced by an older one of
             almost the same size; pass False if that may happen.
-        ignore_table_format: Take all Parquet files of a Delta, Iceberg or Hudi table's folder, with
-            rows that the table has deleted or replaced.
+        ignore_table_format: True to take all Parquet files in the folder of a Delta, Iceberg or
+            Hudi table, including rows that the table has deleted or replaced.
 
     Returns:
         The table. So far only footers, or what replaces them, have been read; `work` counts them.

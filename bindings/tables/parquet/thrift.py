@@ -170,8 +170,8 @@ def column_chunks(footer: bytes) -> list[list[Fields]]:
         The fields of ColumnMetaData, per row group and column; no fields for encrypted chunks.
 
     Raises:
-        ThriftError: the bytes are not a Parquet footer, or Arrow's reader may read them as another
-            one.
+        ThriftError: the bytes are not a Parquet footer, or Arrow's reader might read them
+            differently.
     """
     whole = read_struct(footer)
     _check_lists(whole, LIST_ITEMS[0])

@@ -1,4 +1,4 @@
-"""Memory that is used again for file after file, so that the system need not clear it each time.
+"""Reusable buffers for files in memory, so that the system need not clear new memory for each file.
 
 A buffer is a `BytesIO`. It lends its bytes without a copy, and copies them itself if it is written
 while somebody still holds them.
@@ -13,7 +13,7 @@ from typing import Final
 
 from skipstone.kernels.run import forks
 
-UNIT: Final = 1 << 20  # buffers have a multiple of these bytes; smaller ones are not kept
+UNIT: Final = 1 << 20  # sizes of buffers are multiples of this; smaller ones are not kept
 MAX_FREE: Final = 1 << 26  # bytes of all buffers that wait for their next use
 
 _free: list[io.BytesIO] = []

@@ -14,7 +14,8 @@ class CandidateRows:
 
     Args:
         n: The number of rows.
-        mask: The mask of the candidate rows, shape (n,), which belongs to this object; None: all.
+        mask: The mask of the candidate rows, shape (n,), which belongs to this object; None means
+            all.
 
     Attributes:
         count: The number of candidate rows.
@@ -42,7 +43,7 @@ class CandidateRows:
 
     @property
     def positions(self) -> Ints | None:
-        """The candidate rows, ascending; None: all rows."""
+        """The candidate rows, ascending; None means all rows."""
         if self.all:
             return None
         if self._positions is None:
@@ -72,7 +73,7 @@ class CandidateRows:
 
         Args:
             passed: The mask of the tested rows that passed.
-            where: The tested rows, all candidates and maybe others; None: all rows.
+            where: The tested rows, all candidates and maybe others; None means all rows.
 
         Example:
             >>> rows = CandidateRows(4, np.array([True, True, False, True]))

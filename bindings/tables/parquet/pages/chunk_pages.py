@@ -21,14 +21,14 @@ from skipstone.kernels.decode import footer_loops as at
 from skipstone.kernels.decode import page_layout as layout
 
 Ints = npt.NDArray[np.int64]
-# Dictionaries of text and numbers; 2 is the number of old writers.
+# Encodings that use a dictionary; old writers use number 2.
 DICTIONARY_ENCODINGS: Final = (2, 8)
-# PLAIN, RLE, the three of deltas, and BYTE_STREAM_SPLIT. Any other may use a dictionary.
+# PLAIN, RLE, the three delta encodings, and BYTE_STREAM_SPLIT. Any other may use a dictionary.
 WITHOUT_DICTIONARY: Final = frozenset((0, 3, 5, 6, 7, 9))
-# Bytes that are read to find a header, and then if it does not end there.
+# Bytes that are read to find a header: at first, and whenever it does not end within them.
 HEADER_BYTES: Final = (layout.HEADER_BYTES, 1 << 12, 1 << 16)
-# Chunks up to this size are read whole to find their headers: the limit of any chunk, and that of a
-# column in the condition.
+# Chunks up to this size are read whole to find their headers: the limit for any chunk, and the
+# limit for a column that the condition tests.
 SMALL_CHUNK, JUDGED_CHUNK = 1 << 17, 1 << 22
 # Bytes of a page index; a longer one is not read. A million pages take some 20 MB.
 MAX_INDEX: Final = 1 << 25
@@ -87,7 +87,7 @@ class Chunk(NamedTuple):
         """Return all pages.
 
         Args:
-            data: The bytes of the chunk; None: they were not read yet.
+            data: The bytes of the chunk; None if they were not read yet.
         """
         known = None if data is None else (self.start, data)
         spans = [(self.start, self.stop)]
@@ -160,7 +160,7 @@ class Pages:
         return np.flatnonzero(out)
 
     def dictionary_of(self, chosen: Ints) -> Span | None:
-        """Return where the dictionary page lies; None if the chosen pages surely do not use it.
+        """Return where the dictionary page lies; None if the chosen pages certainly do not use it.
 
         Writers stop using a dictionary when it has grown to 1 MB; later pages hold the values.
         """
@@ -239,7 +239,7 @@ def _of_headers(
 
 
 def _from_file(chunk: Chunk, ranges: Ranges) -> Pages | None:
-    """Return pages by reading one header after another, without the bytes in between."""
+    """Find pages by reading one header after another, without the bytes in between."""
     found, starts, pieces = [], [], []
     at_byte, remaining = chunk.start, chunk.values
     reader = layout.HeaderReader(min(chunk.values, chunk.nbytes))
@@ -291,7 +291,7 @@ def header_at(
 
 
 def is_data(headers: Ints) -> npt.NDArray[np.bool_]:
-    """Return which headers are those of data pages."""
+    """Return a mask of the headers of data pages."""
     kinds = headers[:, at.TYPE]
     return np.asarray((kinds == at.DATA_PAGE) | (kinds == at.DATA_PAGE_V2), np.bool_)
 

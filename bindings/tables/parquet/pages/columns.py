@@ -1,4 +1,4 @@
-"""Columns of rows that were read: in the table's types, as constants, and in batches."""
+"""Convert columns that were read to the table's types, make constant columns, and join batches."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def constant(
         windows: The windows.
         name: The column.
         arrow_type: Its type.
-        rows: The rows of the windows to return; None: all of them.
+        rows: The rows of the windows to return; None means all.
     """
     values = [w.group.constants[name] for w in windows]
     counts = np.array([w.rows for w in windows])

@@ -1,6 +1,6 @@
 """Decode Parquet files in memory: by Arrow, or by Polars, which is faster on many pages.
 
-Both give the same values for the types that pages are read of (leaf_types.py).
+Both give the same values for the types that are read by pages (leaf_types.py).
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
     from polars import DataFrame, Expr
 
 Ints = npt.NDArray[np.int64]
-# Minimum bytes for which Polars beats Arrow: it takes 0.3 ms to begin, and less for each value.
+# Minimum bytes for which Polars beats Arrow: it takes 0.3 ms to start, but less for each value.
 POLARS_FROM: Final = 1 << 18
 # Once a process has decoded this many bytes, Polars is worth its import, which takes 60 to 190 ms.
 IMPORT_FROM: Final = 1 << 26
-# Rows are gathered by position if at most one in so many is kept.
+# Rows are gathered by position if at most one in `SPARSE` is kept.
 SPARSE: Final = 64
 # Chunks of fewer rows than this, on average, are joined: Polars takes 20 us to hand over each, and
 # joins and filters take 0.5 ms for each batch.
 FEW_ROWS: Final = 1 << 14
-# From so many bytes on, Arrow decodes columns of type INT96 in several threads: Polars decodes the
-# other columns of as many rows in several, too.
+# From this many bytes on, Arrow decodes INT96 columns on several threads, as Polars decodes the
+# other columns.
 PARALLEL_BYTES: Final = 1 << 22
 _decoded = 0
 
@@ -66,7 +66,7 @@ class ArrowColumns:
 
     @staticmethod
     def of(file: PageFile, dictionaries: Collection[str] = ()) -> ArrowColumns:
-        """Decode a file; return text columns as dictionaries where that is asked for."""
+        """Decode a file; return text columns as dictionaries where requested."""
         found = _by_arrow(file, dictionaries)
         for name in file.int96:
             at = file.names.index(name)
@@ -146,7 +146,7 @@ def decode(
 
 
 def _by_arrow(file: PageFile, dictionaries: Collection[str]) -> pa.Table:
-    """Decode a file by Arrow; times of type INT96 have no zone yet."""
+    """Decode a file with Arrow; times of type INT96 have no zone yet."""
 
     def opened(metadata: pq.FileMetaData | None) -> pq.ParquetFile:
         return pq.ParquetFile(
@@ -183,7 +183,7 @@ def _in_utc(times: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _by_polars(files: Sequence[PageFile]) -> Sequence[Decoded]:
-    """Decode files by Polars, or by Arrow if Polars refuses one: Arrow decides what is damaged."""
+    """Decode files with Polars; if it refuses one, let Arrow decode it or say what is damaged."""
     if not all(map(_is_sound, files)):
         return [ArrowColumns.of(file) for file in files]
     try:
@@ -215,7 +215,7 @@ def matching(file: PageFile, condition: Expr, names: Sequence[str]) -> Matching 
         names: The columns to return.
 
     Returns:
-        The rows; None if Polars refuses the file, or numbers its rows in a way that cannot be.
+        The rows; None if Polars refuses the file, or returns impossible row numbers.
     """
     number = "row"
     while number in (*file.names, file.mask):
@@ -240,7 +240,7 @@ def _collected(
 ) -> DataFrame | None:
     """Return the rows for which a condition is TRUE, with their numbers, in one chunk.
 
-    None: Polars refuses the file.
+    None means that Polars refuses the file.
     """
     import polars as pl
 

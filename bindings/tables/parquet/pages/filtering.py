@@ -1,8 +1,8 @@
 """Filter rows of row groups: column after column, or by the decoder in one pass over all columns.
 
-Column after column reads only the pages that hold matching rows. One pass reads all of them, and
-takes less time where most hold some, because the decoder skips rows faster than Python chooses
-pages.
+Going column after column reads only the pages that hold matching rows. One pass reads all pages,
+but takes less time if most of them hold matches, because the decoder skips rows faster than Python
+chooses pages.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ Mask = npt.NDArray[np.bool_]
 SAMPLED: Final = 2
 # Minimum share of needed pages for which one pass takes less time.
 MIN_NEEDED: Final = 0.25
-# Maximum bytes of late columns that one pass reads although no row may match, of rows that pages
-# have ruled out, and of tested columns that are read together.
+# Limits of one pass, in bytes: of columns that the condition does not test (late columns), of rows
+# that pages have ruled out, and of tested columns that are read together.
 LATE_BYTES, VAIN_BYTES, TOGETHER_BYTES = 1 << 24, 1 << 20, 1 << 22
 
 

@@ -32,7 +32,7 @@ class PageIndexCounts:
     Attributes:
         files: Files with page indexes of at least one column.
         row_groups: Row groups with page indexes of at least one column.
-        unknown: Files whose own footer was not read, so that it is not known.
+        unknown: Files whose own footer was not read.
     """
 
     files: int

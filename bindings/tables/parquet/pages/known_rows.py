@@ -1,6 +1,6 @@
-"""The rows that matched a condition, for the next reader that asks for the same of the same files.
+"""Remember the rows that matched a condition, for later readers with the same condition.
 
-A row group's matching rows are kept until the file changes, or until others need the memory.
+The matching rows of a row group are kept until the file changes, or newer entries need the memory.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Mask = npt.NDArray[np.bool_]
 # NODE_BYTES for each node, and VALUE_BYTES for each value of a list.
 ENTRY_BYTES, NODE_BYTES, VALUE_BYTES = 1 << 9, 1 << 8, 1 << 6
 MAX_KEPT: Final = 1 << 25  # bytes of all entries together
-# Rows are kept by their numbers if at most one in so many matches, else as bits.
+# Rows are kept by their numbers if at most one in this many matches, else as bits.
 SPARSE: Final = 32
 
 
@@ -75,9 +75,9 @@ class _Key(NamedTuple):
         file: The file.
         group: The number of the row group.
         node: The bound condition.
-        columns: For each column that the condition tests its name, and where its values come from:
-            the column's position in the file, or the value that all rows share if the file lacks
-            the column, such as a partition value.
+        columns: For each column that the condition tests: its name, and the source of its values:
+            its position in the file or, if the file lacks it, the value that all rows share, such
+            as a partition value.
     """
 
     file: FileIdentity
@@ -92,8 +92,8 @@ _recent: Final = Recent[_Key, _Kept](MAX_KEPT)
 def may_be_kept(node: Node) -> bool:
     """Return True if the rows that match a bound condition may be kept.
 
-    Not if it calls functions of the program's own, because nobody knows whether they return the
-    same again, or if the condition itself takes much memory.
+    They may not if the condition calls the program's own functions, which may return something else
+    the next time, or if the condition itself takes much memory.
     """
     for n in _all_of(node):
         own = n.op is Op.CALL and isinstance(n.value, tuple) and n.value[0] in REGISTERED
@@ -104,7 +104,7 @@ def may_be_kept(node: Node) -> bool:
 
 
 def _all_of(node: Node) -> Iterator[Node]:
-    """Yield every node of a bound condition, those of lambdas' bodies as well."""
+    """Yield every node of a bound condition, including the bodies of lambdas."""
     for n in node.walk():
         yield n
         if n.op is Op.CALL and isinstance(n.value, tuple):
@@ -154,7 +154,7 @@ class KnownRows:
                 columns.append((name, self._leaves[name].position))
                 continue
             value = group.constants[name]
-            # 0.0 equals -0.0, but functions tell them apart; so may they within nested values.
+            # 0.0 equals -0.0, but functions, and comparisons of nested values, may tell them apart.
             if pa.types.is_floating(value.type) or pa.types.is_nested(value.type):
                 return None
             columns.append((name, value))
@@ -175,7 +175,7 @@ class KnownRows:
         for w in windows:
             by_group[id(w.group)].append((w, mask[done : done + w.rows]))
             done += w.rows
-        share = _nbytes(self._node) // max(len(groups), 1)  # the entries have the same nodes
+        share = _nbytes(self._node) // max(len(groups), 1)  # the entries share the nodes
         for g in groups:
             found = _matches(by_group[id(g)])
             self.matches[id(g)] = found

@@ -1,4 +1,4 @@
-"""The columns whose pages are read by themselves: flat ones, of types that decoders share."""
+"""Find the columns that can be read by pages: flat columns of types on which decoders agree."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ UNITS: Final = {"milliseconds": ("ms", 1), "microseconds": ("us", 2), "nanosecon
 TYPE, LENGTH, REPETITION, NAME, CHILDREN, CONVERTED, SCALE, PRECISION, _, LOGICAL = range(1, 11)
 UTF8, DECIMAL, DATE = 0, 5, 6  # converted types
 CLOCK, STAMP = 7, 8  # logical types: TIME, TIMESTAMP
-# Whether they are signed, and their bits -> type, converted type.
+# Integers: (signed, bits) -> type, converted type.
 INTEGERS: Final = {
     (False, 8): (pa.uint8(), 11), (False, 16): (pa.uint16(), 12),
     (False, 32): (pa.uint32(), 13), (False, 64): (pa.uint64(), 14),
@@ -54,7 +54,7 @@ class LeafType(NamedTuple):
 
     @property
     def is_int96(self) -> bool:
-        """True if it holds timestamps of type INT96, which only Arrow decodes rightly.
+        """True if it holds timestamps of type INT96, which only Arrow decodes correctly.
 
         Polars reads them in nanoseconds, in which the year 3000 overflows to 1830.
         """

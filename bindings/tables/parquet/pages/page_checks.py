@@ -21,8 +21,8 @@ from skipstone.kernels.decode import footer_loops as at
 from skipstone.kernels.decode import page_layout as layout
 
 Ints = npt.NDArray[np.int64]
-# The fewest bytes of a dictionary page that are worth reading headers to leave it out, and the most
-# headers.
+# Limits for reading headers in order to leave out a dictionary page: the fewest bytes of that page,
+# and the most headers.
 MIN_DICTIONARY, MAX_HEADERS = 1 << 15, 16
 
 
@@ -91,10 +91,10 @@ def have_listed_headers(pages: Pages, chosen: Ints, ranges: Ranges) -> bool:
 
 
 def without_dictionary(pages: Pages, chosen: Ints, ranges: Ranges) -> Pages:
-    """Return pages as if they had no dictionary page, if the chosen ones surely do not use it.
+    """Return pages as if they had no dictionary page, if the chosen ones certainly do not use it.
 
-    An offset index does not say how pages are coded. Writers stop using a dictionary when it has
-    grown to 1 MB, so that it may exceed the chosen pages.
+    An offset index does not give the encoding of pages. Writers stop using a dictionary when it has
+    grown to 1 MB, so it may be larger than the chosen pages.
 
     Args:
         pages: The pages of a chunk.

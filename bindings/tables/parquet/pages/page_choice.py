@@ -29,13 +29,13 @@ Mask = npt.NDArray[np.bool_]
 PAGE_ROWS, PAGE_BYTES = 1 << 14, 1 << 20
 # Pages are looked up if at most this share of them seems to hold a candidate row.
 MAX_NEEDED: Final = 7 / 8
-# The most bytes of a remote file that are read before it is known that they are needed: pages, and
+# The most bytes of a remote file that are read before they are known to be needed: pages, and
 # indexes of pages. A further request would take as long.
 MAX_AHEAD, MAX_INDEXES = 1 << 23, 1 << 20
 MAX_FOLLOWING: Final = 1 << 24  # the most bytes of pages that are kept until they are decoded
-GROWTH: Final = 4  # each part of windows, in rows, times the one before
+GROWTH: Final = 4  # each part of windows has this many times the rows of the one before
 
-# The bytes that a known page takes, and those of all that are kept for the next reader of the file.
+# Memory of a known page, and of all pages that are cached for later readers, in bytes.
 PAGE_NBYTES, MAX_KEPT = 1 << 9, 1 << 24
 _recent: Recent[tuple[FileIdentity, Chunk], Pages] = Recent(MAX_KEPT)
 
@@ -51,11 +51,11 @@ class RowGroup:
         footer, number: The file's footer, and the number of the row group there.
         chunks: Table column -> its chunk.
         constants: The values of columns that the file lacks.
-        live: The mask of the rows that are not deleted; None: all of them.
+        live: The mask of the rows that are not deleted; None means all.
         own_names: Table column -> its name in the file.
         convert: Converts a column that Arrow decoded to the table's column of a name.
-        inner: Table column -> the parts of it that are needed, for structs of which not all are.
-        pages: Table column -> its pages, as far as they were looked up; None: they are not known.
+        inner: Table column -> the needed parts, for structs that are needed only in part.
+        pages: Table column -> its pages, as far as they were looked up; None means not known.
         all_rows: The rows of all its pages.
     """
 
@@ -117,7 +117,7 @@ def look_up(
     judged: bool = False,
     next_pages: PageSpans | None = None,
 ) -> None:
-    """Read what tells where the pages of remote columns lie, several files at once.
+    """Locate the pages of remote columns, in several files at once.
 
     Args:
         wanted: Row groups and their columns.
@@ -140,10 +140,10 @@ def look_up(
 def _look_up_in(
     wanted: Sequence[tuple[RowGroup, str]], *, judged: bool, next_pages: PageSpans | None
 ) -> None:
-    """Read what tells where the pages of columns of one remote file lie.
+    """Locate the pages of columns of one remote file.
 
-    These are page indexes, and the whole chunk where there is none, as headers lie all over it. A
-    short chunk is read as well, because to read its last header would take as much.
+    Page indexes are read, or the whole chunk where there is none, because headers lie all over it.
+    A short chunk is read as well, because reading its last header would take as long.
     """
     ranges = wanted[0][0].ranges
     known = [(g, name, g.pages[name]) for g, name in wanted if name in g.pages]
@@ -218,7 +218,7 @@ def count_by_window(windows: Sequence[Window], positions: Ints | None) -> list[i
 
     Args:
         windows: The windows.
-        positions: The rows, ascending, counted through all windows; None: all of them.
+        positions: The rows, ascending, counted through all windows; None means all.
     """
     stops = np.cumsum([0, *(w.rows for w in windows)])
     if positions is not None:
@@ -233,7 +233,7 @@ def windows_over(groups: Sequence[RowGroup]) -> list[Window]:
 
 
 def in_parts(windows: Sequence[Window], first: int) -> Iterator[list[Window]]:
-    """Yield windows in parts: of `first` rows, then each of `GROWTH` times as many as the last.
+    """Yield windows in parts: of `first` rows, then of `GROWTH` times as many as the last part.
 
     Example:
         >>> [[(w.first, w.stop) for w in part] for part in in_parts([Window(None, 0, 70)], 10)]

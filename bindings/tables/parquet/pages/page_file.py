@@ -35,10 +35,10 @@ from skipstone.kernels.run.pool import map_requests, run_chunks
 Mask = npt.NDArray[np.bool_]
 MAGIC: Final = b"PAR1"
 PLAIN, RLE, RLE_DICTIONARY = 0, 3, 8
-# Encodings that a chunk may have. Pages say which they have.
+# Encodings that a chunk may have. Each page names its own.
 ENCODINGS: Final = (PLAIN, RLE, RLE_DICTIONARY)
 UNCOMPRESSED: Final = 0
-PARALLEL_BYTES: Final = 1 << 22  # from so many bytes on, several threads read files
+PARALLEL_BYTES: Final = 1 << 22  # from this many bytes on, several threads read files
 # The heads of a chunk's field 3, a structure, and of numbers of 64 bits in the next field and the
 # one after; the head of a row group's field 1, a list; the end of a structure.
 CHUNK_METADATA, NEXT, SECOND, CHUNKS, END = b"\x1c", b"\x16", b"\x26", b"\x19", b"\0"
@@ -94,7 +94,7 @@ class PageFile(NamedTuple):
         chunks: Where the pages of each column chunk start and stop in it, and the number of their
             values, shape (chunks, 3).
         unpacked: The approximate bytes of all columns after decompression.
-        mask: The name of a further column that is true for the rows to return; None: all rows.
+        mask: The name of a further column that is true for the rows to return; None means all rows.
         keep: That mask, shape (rows,).
         int96: The columns of type INT96.
     """
@@ -117,12 +117,12 @@ class PageFile(NamedTuple):
 def read_pages(
     columns: Sequence[tuple[str, LeafType]], groups: Sequence[GroupPart], keep: Mask | None = None
 ) -> Iterator[PageFile]:
-    """Read pages into a Parquet file, whose memory is used again after the `with` block.
+    """Read pages into a Parquet file, whose memory is reused after the `with` block.
 
     Args:
         columns: Names and types.
         groups: The row groups.
-        keep: The mask of the rows to return; None: all of them.
+        keep: The mask of the rows to return; None means all.
 
     Raises:
         OSError: a file cannot be read, or is shorter.
@@ -227,7 +227,7 @@ def _end(
         columns: Names and types.
         groups: The row groups.
         edges: Where the pages of each column chunk begin, and last where they all end.
-        mask: The name of the column that is the mask; None: there is none.
+        mask: The name of the column that is the mask; None if there is none.
         masks: Its page in each row group.
     """
     row_groups: list[bytes] = []

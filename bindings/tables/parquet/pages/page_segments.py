@@ -20,8 +20,8 @@ from skipstone.bindings.tables.parquet.pages.page_statistics import (
 from skipstone.ir.types import leaves_of
 from skipstone.kernels.run.recent import Recent
 
-# The bytes of the statistics of a column in one segment, packed and as they are; and those of
-# all segments that are kept for the next reader of the files.
+# Memory of a column's statistics in one segment, packed and unpacked, and of all segments that are
+# cached for later readers, in bytes.
 SEGMENT_NBYTES, MAX_KEPT = 1 << 8, 1 << 24
 _recent: Final = Recent[Hashable, Segments](MAX_KEPT)
 
@@ -35,7 +35,7 @@ def segments_in(
 ) -> Segments | None:
     """Return the ranges between the page boundaries of whole row groups.
 
-    Those of files that did not change since an earlier look are not made again.
+    The ranges of files that have not changed since an earlier call are reused.
 
     Args:
         windows: All rows of each row group.
@@ -62,7 +62,7 @@ def segments_in(
     if segments is not None:
         for g in groups:
             for name in names:
-                g.pages_of(name, judged=True)  # known, too
+                g.pages_of(name, judged=True)  # a cached result, too
         return segments
     look_up([(g, name) for g in groups for name in names], judged=True)
     found = [(g.rows, _bounds(g, names, leaves)) for g in groups]

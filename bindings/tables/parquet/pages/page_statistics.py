@@ -1,7 +1,8 @@
 """The statistics of pages, from column indexes or from the pages' own headers.
 
 The pages of several columns have different boundaries. The containers are the ranges of rows
-between all of them; a range has the statistics of the page of each column that holds it.
+between all of these boundaries. For each column, a range has the statistics of the page that holds
+it.
 """
 
 from __future__ import annotations
@@ -112,7 +113,7 @@ def _of_index(index: dict[int, object], pages: Pages, physical: int) -> PageBoun
 def bounds_of_chunk(footer: ParsedFooter, group: int, position: int) -> tuple[Ints, Bytes] | None:
     """Return the slots of a whole chunk's statistics, and the bytes that hold its bounds.
 
-    None: the footer has no statistics of it, or none that can be read safely.
+    None means that the footer has no statistics of it, or none that can be read safely.
 
     Args:
         footer: The footer.
@@ -263,7 +264,7 @@ def _agree(
     arrow_type: pa.DataType,
     encoding: Encoding,
 ) -> Mask:
-    """Return for each page if the statistics of its chunk's pages agree with the footer's.
+    """Return a mask of the pages in chunks whose page statistics all agree with the footer's.
 
     The footer's bounds hold for each page, and its null count is the sum of theirs. Text is not
     compared: either side may be cut to fewer bytes.

@@ -92,7 +92,7 @@ def judge_pages(
     Args:
         files: The files. They share the head of their footers, and the names of columns.
         fields: The columns of the condition.
-        condition: The condition; None: every row matches.
+        condition: The condition; None means that every row matches.
 
     Raises:
         OSError: a file cannot be read.
@@ -129,7 +129,7 @@ def _whole(file: FileRead) -> FilePages:
 
 
 def _is_open(parsed: ParsedFooter) -> bool:
-    """Return True if pages of a file can be judged: it has no legacy dates, and they are found."""
+    """Return True if the pages of a file can be located, and it has no legacy dates."""
     return not parsed.head.julian and parsed.page_locations is not None
 
 

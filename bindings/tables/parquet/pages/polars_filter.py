@@ -1,8 +1,8 @@
-"""Conditions as Polars expressions, for its decoder to filter rows while it decodes.
+"""Translate conditions to Polars expressions, so that its decoder filters rows while it decodes.
 
-Only tests on which Polars and Spark agree for every value: null tests, comparisons of booleans,
-integers, decimals, dates, timestamps and text with equal types on both sides, comparisons of floats
-with literals, and LIKE.
+Only tests on which Polars and Spark agree for every value are translated: null tests; comparisons
+of booleans, integers, decimals, dates, timestamps and text with equal types on both sides;
+comparisons of floats with literals; LIKE.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def split(node: Node, schema: pa.Schema) -> tuple[Expr | None, Node | None]:
 
 
 def _expression(n: Node, schema: pa.Schema) -> Expr | None:
-    """Return a condition as an expression, TRUE, FALSE and NULL for the same rows; None: none."""
+    """Return an expression that is TRUE, FALSE and NULL for the same rows, or None."""
     if n.op in (Op.AND, Op.OR, Op.NOT, Op.IS_TRUE):
         inner = [_expression(arg, schema) for arg in n.args]
         known = [e for e in inner if e is not None]
@@ -148,7 +148,7 @@ def _compared(op: Op, column: Expr, value: float, kind: DType) -> Expr:
     """Return the comparison of a float column with a number."""
     import polars as pl
 
-    # For a zero: 0.0, which is above -0.0 for those that tell them apart, and -0.0.
+    # For zero: 0.0, which is greater than -0.0 where the two are told apart, and -0.0.
     above, below = (pl.lit(value or zero, dtype=_polars_type(kind)) for zero in (0.0, -0.0))
     match op:
         case Op.GT:
@@ -166,7 +166,7 @@ def _compared(op: Op, column: Expr, value: float, kind: DType) -> Expr:
 
 
 def _like(n: Node, kind: DType, schema: pa.Schema) -> Expr | None:
-    """Return a LIKE as an expression: how a text begins or ends, what it contains, or a regex."""
+    """Return a LIKE as a prefix, suffix, substring or regular expression test."""
     one, (_, pattern) = _side(n.args[0], kind, schema), n.args
     if one is None or pattern.op is not Op.LITERAL or not isinstance(n.value, str):
         return None

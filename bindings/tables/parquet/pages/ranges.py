@@ -13,12 +13,12 @@ import pyarrow as pa
 from skipstone.bindings.tables.identity import FileIdentity
 from skipstone.kernels.run.pool import ContextPool
 
-# Gaps up to this many bytes are read and thrown away, because a request costs as much. Storage of
-# objects answers in some 20 ms and gives some 50 MB/s to each request.
+# Gaps up to this many bytes are read and thrown away, because a request costs as much. Object
+# stores answer in some 20 ms, and give some 50 MB/s to each request.
 LOCAL_GAP, REMOTE_GAP = 1 << 12, 1 << 20
 # A short read of a remote file takes `MIN_READ` bytes, and a file of up to `REMOTE_GAP` is read
-# whole: what is asked for next, such as the page behind a header, is often among them. If more than
-# `FEW_SPANS` places of a file are asked for at once, each read takes only its own bytes.
+# whole: the bytes that are needed next, such as the page after a header, are often among them. If
+# more than `FEW_SPANS` places of a file are requested at once, each read takes only its own bytes.
 MIN_READ, FEW_SPANS = 1 << 18, 16
 MAX_KEPT: Final = 1 << 24  # bytes of a remote file that are kept without being asked for
 IN_FLIGHT: Final = 8  # requests to remote storage at once, for each file
@@ -41,7 +41,7 @@ class Pieces:
     """
 
     def __init__(self, spans: Sequence[Span] = (), data: Iterable[memoryview] = ()) -> None:
-        self._pieces: list[Piece] = []  # replaced, not changed, as threads may look
+        self._pieces: list[Piece] = []  # replaced, never changed: other threads may read it
         self.nbytes = 0
         for (start, _), piece in zip(spans, data, strict=True):
             self.add(start, piece)
@@ -50,9 +50,9 @@ class Pieces:
         return iter(self._pieces)
 
     def add(self, start: int, data: memoryview) -> None:
-        """Add a piece, unless another one holds it; pieces that it holds go.
+        """Add a piece, unless another one holds it; remove pieces that it holds.
 
-        As no piece holds another, the last one that starts before a place reaches farthest.
+        Because no piece holds another, the last one that starts before a place reaches farthest.
         """
         stop, known = start + data.nbytes, self._pieces
         if self.find((start, stop)) is not None:
@@ -71,7 +71,7 @@ class Pieces:
 
     def find(self, span: Span) -> memoryview | None:
         """Return the bytes of a range; None if no piece has all of them."""
-        (start, stop), known = span, self._pieces  # looked at once: a thread may replace it
+        (start, stop), known = span, self._pieces  # read once: another thread may replace it
         i = bisect.bisect_right(known, start, key=_position) - 1
         if i < 0:
             return None
@@ -87,7 +87,8 @@ class Ranges:
     Args:
         source: The file.
         local: True if requests cost little.
-        identity: What identifies the file's content, from before it was opened; None: nothing does.
+        identity: What identifies the file's content, taken before it was opened; None if nothing
+            does.
 
     Attributes:
         source, local, identity: As given.

@@ -41,8 +41,9 @@ from skipstone.ir.session import Session
 from skipstone.kernels.config import config
 from skipstone.kernels.run.pool import map_requests
 
-# Rows are judged in parts if there are so many times more of them than are wanted; the first part
-# has so many rows. Each part of remote files takes some rounds of requests.
+# If there are `FEW_LIMITS` times more rows than are wanted, they are judged in parts. The first
+# part has `LOCAL_PART` or `REMOTE_PART` rows. Each part of remote files takes some rounds of
+# requests.
 FEW_LIMITS: Final = 8
 LOCAL_PART, REMOTE_PART = 1 << 16, 1 << 18
 # Errors of files that cannot be read by pages.
@@ -56,12 +57,13 @@ class FileRead(NamedTuple):
         path: The path, for messages.
         parsed: The footer.
         ranges: Reads the file.
-        groups: The numbers of the row groups; None: all of them.
+        groups: The numbers of the row groups; None means all.
         own_names: Table column -> its name in the file, for those that the file has.
         constants: The values of the other columns: partition values, defaults, NULLs.
         convert: Converts a column that Arrow decoded to the table's column of a name.
         deleted: The rows of the file that are deleted; None if there are none.
-        inner: Table column -> the parts of it that are needed, for structs of which not all are.
+        inner: Table column -> the parts of it that are needed, for structs that are needed only in
+            part.
     """
 
     path: str
@@ -113,14 +115,15 @@ def read_by_pages(
 ) -> list[list[pa.RecordBatch] | None]:
     """Return the wanted rows of files; None for those that cannot be read by pages.
 
-    Files whose footers share a head are read together. Their rows may stand at the first of them.
+    Files whose footers share a head are read together. Their rows may all be returned for the first
+    of them.
 
     Args:
         open_file: Opens the file of a task and reads its footer.
         tasks: The tasks.
         wanted: The rows and columns to return.
         schema: The table's columns.
-        local: True if the files are local; of others, several are opened at once.
+        local: True if the files are local; several remote files are opened at once.
 
     Raises:
         UnsupportedForm: the rows cannot be judged here.
@@ -164,7 +167,7 @@ def read_by_pages(
 
 
 def groups_of(members: Iterable[T], key: Callable[[T], Hashable]) -> list[list[T]]:
-    """Return groups of equal keys, each in order; they need not be neighbours."""
+    """Group members by key, in their order; members of a group need not be neighbours."""
     out: dict[Hashable, list[T]] = {}
     for one in members:
         out.setdefault(key(one), []).append(one)
@@ -200,7 +203,7 @@ def read_files(
         fields: The table's columns that are needed.
         wanted: The rows and columns to return.
         filtered: True if the rows are judged by the condition.
-        apart: False lets the rows of all files stand at the first one.
+        apart: False allows the rows of all files to be returned for the first one.
 
     Raises:
         UnsupportedForm: the rows cannot be judged here.

@@ -59,7 +59,7 @@ Mask = npt.NDArray[np.bool_]
 BYTE_ARRAY: Final = PHYSICAL["BYTE_ARRAY"]
 # The share of candidate rows below which decoders return only those.
 SPARSE: Final = 0.5
-ROUNDS_AT_ONCE: Final = 2  # that are read of remote files
+ROUNDS_AT_ONCE: Final = 2  # of remote files that are read concurrently
 # The number of row groups whose pages are judged first, to learn whether the others' are worth
 # judging.
 PROBED: Final = 4
@@ -67,7 +67,7 @@ PROBED: Final = 4
 
 @dataclass(slots=True)
 class _Read:
-    """A column as it was decoded, and which rows of the windows it holds; None: all of them."""
+    """A column as it was decoded, and which rows of the windows it holds; None means all."""
 
     values: Decoded
     rows: Ints | None
@@ -151,7 +151,7 @@ class PagedRowGroups:
         Args:
             predicate: The condition.
             history: Says whether to look at page statistics, and learns how many rows they leave;
-                None: look at all.
+                None means look at all.
         """
         windows = self._windows
         if history is not None:
@@ -172,7 +172,7 @@ class PagedRowGroups:
         """Return what page statistics leave of windows; the same list if that is all of them."""
         paths = columns_of(predicate.node)
         stored = [path[0] for path in paths if len(path) == 1 and path[0] in self.leaves]
-        names = [name for name in stored if not self.leaves[name].is_int96]  # it has no bounds
+        names = [name for name in stored if not self.leaves[name].is_int96]  # INT96 has no bounds
         segments = segments_in(windows, predicate.schema, names, self._head, self.leaves)
         if segments is None:
             return windows
@@ -219,7 +219,7 @@ class PagedRowGroups:
         return may_raise
 
     def expression_of(self, node: Node) -> tuple[Expression | None, Node | None]:
-        """Split a condition into what the decoder can judge of it and the rest; see `split`."""
+        """Split a condition into the part that the decoder can judge, and the rest; see `split`."""
         if not uses_polars(8 * self.candidates.count, self.reader):
             return None, node
         return split(node, self.decoder_schema)
@@ -231,7 +231,7 @@ class PagedRowGroups:
         return pa.schema([(name, leaf.arrow) for name, leaf in leaves if not leaf.is_int96])
 
     def filter_while_decoding(self, condition: Expression, names: Sequence[str]) -> bool:
-        """Let the decoder of columns leave out the rows for which a condition is not TRUE.
+        """Let the decoder leave out the rows for which a condition is not TRUE.
 
         Args:
             condition: The condition.
@@ -272,7 +272,7 @@ class PagedRowGroups:
 
         Args:
             names: The columns.
-            rows: The rows: the candidates, or all that the columns hold; None: all of the windows.
+            rows: The rows: the candidates, or all that the columns hold; None means all.
             coded: True if text may be a dictionary.
         """
         out = {}
@@ -296,7 +296,7 @@ class PagedRowGroups:
         return out
 
     def fetch(self, names: Sequence[str], *, text: bool = False) -> None:
-        """Read columns, as far as rows are candidates.
+        """Read the candidate rows of columns.
 
         Args:
             names: The columns.
@@ -384,12 +384,12 @@ class PagedRowGroups:
         return candidate_groups(self._windows, self.candidates)
 
     def sample(self, count: int) -> PagedRowGroups:
-        """Return some of the row groups, spread over all."""
+        """Return a sample of the row groups, spread over all."""
         groups = list({id(w.group): w.group for w in self._windows}.values())
         return self.of(windows_over(groups[:: max(len(groups) // count, 1)]))
 
     def of(self, windows: Sequence[Window]) -> PagedRowGroups:
-        """Return some ranges of rows, with nothing read of them."""
+        """Return some ranges of rows as if nothing had been read."""
         part = PagedRowGroups(self._head, self.leaves, self.types, (), self.reader, self.whole)
         part._open(list(windows))
         return part

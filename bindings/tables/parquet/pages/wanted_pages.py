@@ -33,7 +33,7 @@ from skipstone.ir.errors import SourceError
 from skipstone.kernels.run.pool import map_requests
 
 Mask = npt.NDArray[np.bool_]
-GROUPS_AT_ONCE: Final = 4  # of columns of remote files, each of which makes requests for each file
+GROUPS_AT_ONCE: Final = 4  # groups of columns of remote files; each needs requests for each file
 ROUND_BYTES: Final = 1 << 24  # the most bytes of pages that are read before they are decoded
 
 
@@ -164,7 +164,7 @@ def _chosen(
 
 
 def _pages_to_read(g: CandidateGroup, name: str, candidates: Mask | None) -> tuple[Part, PageRows]:
-    """Return the pages of a column that hold candidate rows, and their rows; None: all rows are."""
+    """Return the pages of a column that hold candidate rows, and their rows; None if all are."""
     group = g.windows[0].group
     if candidates is None or (name not in group.pages and is_one_page(group.chunks[name])):
         return group.whole(name)
@@ -210,7 +210,7 @@ def page_file(
     Args:
         columns: The columns, with the same rows each.
         leaves: Column -> its type in the files.
-        keep: The mask of the rows to return; None: all of them.
+        keep: The mask of the rows to return; None means all.
         path: A file's path, for messages.
 
     Raises:
@@ -236,11 +236,11 @@ def page_files(
     keeps: Sequence[Mask | None],
     path: str,
 ) -> Iterator[list[PageFile]]:
-    """Read the pages of several groups of columns, each into a file; remote ones at once.
+    """Read the pages of several groups of columns, each into a file; remote pages concurrently.
 
     Args:
         wanted: The columns of each file.
-        keeps: The mask of the rows to return of each.
+        keeps: For each file, the mask of the rows to return.
         leaves, path: As for `page_file`, which also names the errors.
     """
     local = all(part[0].local for columns in wanted for part in columns[0].parts)

@@ -60,7 +60,7 @@ class Placement(NamedTuple):
     def keep(self, candidates: Mask | None) -> Mask | None:
         """Return the mask of the decoded rows that lie in windows, and are candidates there.
 
-        None: all of them.
+        None means all of them.
         """
         if candidates is None and self._whole:
             return None
@@ -85,7 +85,7 @@ class Placement(NamedTuple):
         return decoded + np.repeat(self.window - self.decoded, counts)
 
     def covered(self, n: int) -> Ints | None:
-        """Return which of the n rows of windows were decoded, ascending; None: all of them."""
+        """Return which of the n rows of windows were decoded, ascending; None means all."""
         if self._whole and self.rows == n:
             return None
         out = np.zeros(n, np.bool_)
