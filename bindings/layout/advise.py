@@ -1,4 +1,4 @@
-"""`table.advise`: try layouts for a workload, and say which one to make and how."""
+"""`table.advise`: try layouts for a workload, and recommend one with statements to write it."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from skipstone.bindings.tables.table import Table
 
 ROWS: Final = 100_000  # rows that layouts are tried on
+CURRENT: Final = "current layout"  # the label of the layout that the table has
 # A layout is advised only if queries read less than this share of what they read now.
 MAX_ADVISED_SHARE: Final = 0.95
 # Without a workload, this many values of each column are searched for instead.
@@ -48,7 +49,7 @@ def advise(
     wanted = _wanted_rows(sample)
     target = TARGET_BYTES if target_bytes is None else target_bytes
     if isinstance(target, bool) or not isinstance(target, int) or target < 1:
-        raise PredicateError(f"target_bytes is {target_bytes!r}; expected a number of bytes, 1 up")
+        raise PredicateError(f"target_bytes is {target_bytes!r}; expected a positive number")
     plan = table.plan(timezone=timezone)
     leaves = leaves_of(table.schema)
     partitions = tuple((p,) for p in table.partition_columns)
@@ -237,17 +238,17 @@ def _current(
         containers.append(len(plan.kept))
     partitions = tuple(table.partition_columns)
     if not shares:
-        return Estimate("as it is", "current", (), partitions, 1.0, None, n, 0.0, ()), []
+        return Estimate(CURRENT, "current", (), partitions, 1.0, None, n, 0.0, ()), []
     mean = _mean(shares, workload)
     used = None if size is None else round(mean * workload.weight * size)
     return Estimate(
-        "as it is", "current", (), partitions, mean, used, _mean(containers, workload),
+        CURRENT, "current", (), partitions, mean, used, _mean(containers, workload),
         _mean(files, workload), tuple(shares),
     ), shares  # fmt: skip
 
 
 def _query(q: Query, share: float) -> QueryReport:
-    note = "cannot prune: no statistics can rule it out" if q.predicate.always_true else ""
+    note = "cannot prune: no statistics can rule out a match" if q.predicate.always_true else ""
     columns = tuple(map(show_path, columns_of(q.predicate.node)))
     return QueryReport(q.text, q.weight, columns, share, note)
 
@@ -263,34 +264,34 @@ def _limits(
     if rows.source == "statistics":
         out.append(
             "Within a container, values are assumed to be spread evenly between its bounds, and to "
-            "be independent of other columns. Sample rows of skewed or correlated columns."
+            "be independent of other columns. If columns are skewed or correlated, use a sample."
         )
     if rows.fraction < 1:
         out.append(
-            "Bounds of containers are estimated from some of their rows, and moved outwards by the "
-            "mean distance between these rows."
+            "The bounds of each new container are estimated from some of its rows, and moved "
+            "outwards by the mean distance between these rows."
         )
     missing = [show_path(x.path) for x in used if x.dtype.ordered and x.path not in rows.columns]
     if missing:
-        out.append(f"No bounds are known for {', '.join(missing)}: only a sample can judge them.")
+        out.append(f"No bounds are known for {', '.join(missing)}; use a sample to judge them.")
     fewer = min((j.containers for j in judged), default=n)
     if fewer < n:
         out.append(
-            f"Layouts were cut into {fewer:,} containers instead of {n:,}, so queries would "
-            "read less than predicted."
+            f"Predictions are for {fewer:,} containers instead of {n:,}, so queries would read "
+            "less than predicted."
         )
     if workload.full_reads:
         out.append(
-            f"{workload.full_reads:,} queries read all of the table in any layout, and are not "
+            f"{workload.full_reads:,} queries read the whole table in any layout, and are not "
             "counted."
         )
     if format in REWRITTEN_BY_DUCKDB:
         out.append(
-            "DuckDB writes Bloom filters when it rewrites the table. They are counted only if rows "
-            "are sampled: searches for single values may read less than predicted."
+            "DuckDB writes Bloom filters when it rewrites the table. Predictions include them only "
+            "with a sample, so searches for single values may read less than predicted."
             if rows.drawn
             else "Searches for single values use the Bloom filters that DuckDB writes for columns "
             "with repeated values. Spark writes none unless parquet.bloom.filter.enabled is set."
         )
-    out.append("Sizes are assumed to stay the same after a rewrite; orders compress differently.")
+    out.append("The table's size is assumed not to change, although row order affects compression.")
     return out

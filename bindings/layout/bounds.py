@@ -1,4 +1,4 @@
-"""The bounds of one column's containers as numbers in order, with those that are unknown."""
+"""The bounds of one column in all containers, as ordered numbers, and which are unknown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The layouts that are tried for a workload, and what each is predicted to read."""
+"""Choose the layouts to try for a workload, and predict what queries read in each."""
 
 from __future__ import annotations
 

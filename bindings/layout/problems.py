@@ -1,4 +1,4 @@
-"""Find problems of a table's statistics and files, and describe them to people."""
+"""Find and describe problems with a table's statistics and files."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from skipstone.bindings.layout.bounds import ranges_of
 from skipstone.ir import compute as pc
+from skipstone.ir.errors import counted
 from skipstone.ir.node import show_path
 from skipstone.ir.types import Kind, Leaf
 
@@ -50,14 +51,14 @@ def _statistics(plan: Plan, leaf: Leaf) -> list[str]:
     wrong = int(ranges.contradictory.sum())
     missing = int((~ranges.bounded & ~ranges.empty).sum()) - wrong
     if missing:
-        hint = "write it with statistics" if missing == n else "rewrite these files"
+        hint = "write this column with statistics" if missing == n else "rewrite these files"
         if missing == n and unit == "files":
-            hint = "a log keeps bounds of the first columns only: move it forward, or name it"
+            hint = "logs keep bounds of only the first columns: move this one forward, or list it"
         out.append(f"{name}: no bounds in {missing:,} of {n:,} {unit}; {hint}")
     if wrong:
         out.append(
-            f"{name}: bounds that cannot be true in {wrong:,} of {n:,} {unit}, which are not used; "
-            "rewrite these files"
+            f"{name}: impossible bounds in {wrong:,} of {n:,} {unit}, which are ignored; rewrite "
+            "these files"
         )
     nulls = plan.table.null_counts(leaf.path)
     uncounted = int((nulls < 0).sum())
@@ -112,8 +113,9 @@ def _files(plan: Plan, target: int) -> list[str]:
         fewer = max(1, round(int(small.sum()) / target))
         out.append(
             f"{len(small):,} of {len(sizes):,} files are smaller than {shown_bytes(smallest)}"
-            f", median {shown_bytes(np.median(small))}: {fewer:,} of "
-            f"{shown_bytes(target)} would hold them, with less to list and to open"
+            f" (median {shown_bytes(np.median(small))}): "
+            f"{counted(fewer, f'files of {shown_bytes(target)}')} would hold the same rows, with "
+            "less to list and open"
         )
     if len(large):
         out.append(

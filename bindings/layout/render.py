@@ -36,10 +36,13 @@ def headline(advice: Advice) -> str:
         return "The workload has no condition on this table that can be used."
     now = advice.current
     if advice.best is None:
-        return f"Keep the layout: no other candidate would read clearly less than {_share(now)}."
-    queries = "the workload's queries" if advice.has_workload else "searches for one value"
+        return (
+            f"Keep the current layout: queries read {_share(now)} of the table, and no candidate "
+            "would read clearly less."
+        )
+    queries = "queries of the workload" if advice.has_workload else "searches for one value"
     return (
-        f"{advice.best.label[0].upper()}{advice.best.label[1:]}: {queries} would read about "
+        f"Recommended layout: {advice.best.label}. On average, {queries} would read about "
         f"{_share(advice.best)} of the table instead of {_share(now)}.{_warning(advice.best)}"
     )
 
@@ -52,7 +55,7 @@ def _small_partitions(e: Estimate) -> str:
 
 def _warning(e: Estimate) -> str:
     small = _small_partitions(e)
-    return f" Its partitions would be small, {small} on average." if small else ""
+    return f" Its partitions would be small: {small} on average." if small else ""
 
 
 def _share(estimate: Estimate) -> str:
@@ -72,8 +75,8 @@ def sections(advice: Advice) -> Iterator[Section]:
         )
     if len(advice.clustering):
         yield Section(
-            "Clustering now",
-            ("column", "constant", "unknown", "overlaps", "depth"),
+            "Current clustering",
+            ("column", "constant", "unknown", "average overlaps", "average depth"),
             [
                 (c.column, f"{c.constant:,}", f"{c.unknown:,}",
                  f"{c.average_overlaps:,.1f}", f"{c.average_depth:,.1f}")
@@ -82,7 +85,7 @@ def sections(advice: Advice) -> Iterator[Section]:
             numbers=4,
         )  # fmt: skip
     if advice.problems:
-        yield Section("Statistics and files", lines=advice.problems)
+        yield Section("Problems with statistics and files", lines=advice.problems)
     if advice.statements:
         for s in advice.statements:
             yield Section(f"To run in {s.engine}", lines=[s.note] if s.note else [], code=[s.sql])
@@ -93,7 +96,7 @@ def sections(advice: Advice) -> Iterator[Section]:
 def _layouts(advice: Advice) -> Section:
     return Section(
         f"Layouts, predicted from {advice.source}",
-        ("layout", "bytes", "of all", advice.unit, "files"),
+        ("layout", "bytes read", "of table", f"{advice.unit} read", "files read"),
         [
             (
                 _named(e),
@@ -105,8 +108,8 @@ def _layouts(advice: Advice) -> Section:
             for e in (advice.current, *advice.candidates[:MAX_ROWS])
         ],
         [
-            "What a query reads, on average.",
             *_more(len(advice.candidates) - MAX_ROWS, "layouts"),
+            "Each row shows what a query reads on average.",
         ],
         numbers=4,
     )
@@ -114,9 +117,9 @@ def _layouts(advice: Advice) -> Section:
 
 def _named(e: Estimate) -> str:
     """Return a layout's label, with any drawback."""
-    notes = [] if e.runnable else ["no statement for this format"]
+    notes = [] if e.runnable else ["no statement can write it"]
     if small := _small_partitions(e):
-        notes.append(f"small partitions, {small} on average")
+        notes.append(f"small partitions: {small} on average")
     return f"{e.label} ({'; '.join(notes)})" if notes else e.label
 
 
@@ -125,8 +128,8 @@ def _workload(advice: Advice) -> Section:
     return Section(
         "Workload"
         if advice.has_workload
-        else "No workload: columns ranked by searches for one value",
-        ("condition", "times", "now", *(("then",) if best else ())),
+        else "No workload given: columns ranked by searches for one value",
+        ("condition", "count", "reads now", *(("would read",) if best else ())),
         [
             (
                 (q.text if len(q.text) <= WIDTH else q.text[: WIDTH - 3] + "...")

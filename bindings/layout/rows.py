@@ -117,7 +117,7 @@ def sample_rows(plan: Plan, leaves: Sequence[Leaf], wanted: int) -> Rows:
     complete = total is not None and count == total
     fraction = 1.0 if complete else min(1.0, count / total) if total else 0.0
     unit = plan.table.unit
-    source = f"{count:,} rows of {len(chosen):,} of {n:,} {unit}"
+    source = f"{count:,} rows in {len(chosen):,} of {n:,} {unit}"
     return Rows(columns, count, fraction, complete, "all rows" if complete else source)
 
 

@@ -1,4 +1,4 @@
-"""The statements that give a table a layout, by format and engine, with names quoted."""
+"""Build the statements that rewrite a table in a layout, for each format and engine."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from skipstone.ir.node import Path, quoted_name
 from skipstone.ir.types import Kind
 
 ICEBERG_FIELDS: Final = (
-    "Fields that partition the table now stay: ALTER TABLE ... DROP PARTITION FIELD drops them."
+    "Existing partition fields stay: drop them with ALTER TABLE ... DROP PARTITION FIELD."
 )
-SETS: Final = "The settings stay in the session: use one of its own."
+SETS: Final = "SET changes the session, so use a separate one."
 UNCLUSTERED: Final = (Kind.BOOL, Kind.BINARY)  # Delta: "don't support data skipping"
 GLOB: Final = re.compile(r"[\[*?]")  # what DuckDB reads as a pattern in the name of a file
 
@@ -54,7 +54,7 @@ def statements_for(
         path: The table's folder.
         name: The table's name in Spark's catalog; None to name it by its path, if that works.
         files: The paths of its files.
-        rows_per_group: The rows of a row group, so that as many can be pruned as now.
+        rows_per_group: The rows of a row group, so that there are as many as now.
         file_bytes: The bytes of a file.
         kinds: The types of the columns; types that are not given are assumed to be supported.
     """
@@ -93,7 +93,7 @@ def _delta(
     layout: Layout, table: str, files: int, file_bytes: int, clusters: bool
 ) -> tuple[Statement, ...]:
     keys = _spark_names(layout.keys)
-    # As many files as now, so that as many can be pruned: OPTIMIZE aims at 1 GiB a file, and Spark
+    # As many files as now, so that pruning stays as fine: OPTIMIZE aims at 1 GiB a file, and Spark
     # joins small partitions of a sort.
     sized = f"SET spark.databricks.delta.optimize.maxFileSize = {file_bytes};\n"
     cut = (
@@ -106,12 +106,13 @@ def _delta(
             f"{cut}CREATE OR REPLACE TABLE {table} USING delta PARTITIONED BY "
             f"({_spark_names(layout.partition_by)}) AS SELECT * FROM {table}{by};"
         )
-        return (Statement("Spark", sql, f"It rewrites the whole table; its history stays. {SETS}"),)
+        note = f"This rewrites the whole table and keeps its history. {SETS}"
+        return (Statement("Spark", sql, note),)
     if layout.kind == "sort" and len(layout.keys) > 1:
         order = _spark_names((*layout.partition_by, *layout.keys))
         sql = f"{cut}INSERT OVERWRITE {table} SELECT * FROM {table} ORDER BY {order};"
-        note = "It rewrites the whole table; OPTIMIZE has no order by one column after another."
-        note += f" {SETS}"
+        note = "This rewrites the whole table, because OPTIMIZE cannot sort by one column and then "
+        note += f"another. {SETS}"
         return (Statement("Spark", sql, note),)
     if layout.kind == "hilbert" and clusters and not layout.partition_by:
         sql = f"{sized}ALTER TABLE {table} CLUSTER BY ({keys});\nOPTIMIZE {table} FULL;"
@@ -119,10 +120,10 @@ def _delta(
             Statement("Spark", sql, f"Liquid clustering orders rows by a Hilbert curve. {SETS}"),
         )
     sql = f"{sized}OPTIMIZE {table} ZORDER BY ({keys});"
-    note = "Run it again as data arrives."
+    note = "Run it again when new data has arrived."
     if layout.kind == "hilbert":
         what = "A partitioned table" if layout.partition_by else "A column of these types"
-        note = f"{what} cannot have liquid clustering; Z-order is the nearest."
+        note = f"{what} cannot have liquid clustering; Z-order comes closest."
     return (Statement("Spark", sql, f"{note} {SETS}"),)
 
 
@@ -131,7 +132,7 @@ def _iceberg(layout: Layout, name: str | None, file_bytes: int) -> tuple[Stateme
     parts = full.split(".")
     catalog, rest = (parts[0], ".".join(parts[1:])) if len(parts) > 2 else ("spark_catalog", full)
     table = ".".join(map(quoted_name, parts))
-    note = "" if name else "Put your table's name for catalog.db.table."
+    note = "" if name else "Replace catalog.db.table with your table's name."
     lines = []
     keys = layout.keys
     if layout.kind == "partition":
@@ -143,7 +144,7 @@ def _iceberg(layout: Layout, name: str | None, file_bytes: int) -> tuple[Stateme
     if layout.kind in ("zorder", "hilbert"):
         order = f"zorder({', '.join(_iceberg_name(k) for k in keys)})"
         if layout.kind == "hilbert":
-            note = f"{note} Iceberg has no Hilbert order; Z-order is the nearest.".strip()
+            note = f"{note} Iceberg has no Hilbert order; Z-order comes closest.".strip()
     else:
         lines.append(f"ALTER TABLE {table} WRITE ORDERED BY {_spark_names(keys)};")
         order = ", ".join(f"{_iceberg_name(k)} ASC NULLS LAST" for k in keys)
@@ -194,7 +195,7 @@ def _plain(
         return ()
     target = (path or (files[0].rsplit("/", 1)[0] if files else "table")).rstrip("/")
     target = target.removesuffix(".parquet") + "-clustered"
-    note = "It writes a copy beside the table; compare, then put it in the table's place."
+    note = "This writes a copy beside the table. Compare it, then replace the table with it."
     duck = _duckdb(layout, files, target, rows_per_group, file_bytes)
     spark = _spark(layout, path, target, rows_per_group)
     return (Statement("DuckDB", duck, note), *([] if spark is None else [

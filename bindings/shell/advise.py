@@ -23,12 +23,12 @@ def workload_in(path: str) -> str:
     except (OSError, UnicodeDecodeError) as e:
         raise SourceError(
             f"{path}: the workload cannot be read ({describe_error(e)}); expected a text file "
-            "with a condition in each line, or SELECT statements that semicolons separate"
+            "with one condition per line, or SELECT statements separated by semicolons"
         ) from None
     if not split_workload(text):
         raise SourceError(
-            f"{path}: the workload is empty; expected a condition in each line, or SELECT "
-            "statements that semicolons separate"
+            f"{path}: the workload is empty; expected one condition per line, or SELECT "
+            "statements separated by semicolons"
         )
     return text
 
@@ -48,7 +48,7 @@ def print_advice(
     Args:
         table: The table.
         queries: The path of a workload file; None if there is no workload.
-        sample: The rows to sample; 0: predict from statistics.
+        sample: The rows to sample; 0 predicts from statistics.
         name: The table's name in queries and statements.
         timezone: The time zone of Spark's session.
         as_json: Whether to print JSON.

@@ -226,7 +226,7 @@ def draw_map(
 @paths_argument
 @click.option(
     "--queries", metavar="FILE",
-    help="A file with one condition per line, or with SELECT statements and semicolons.",
+    help="A file with one condition per line, or with SELECT statements separated by semicolons.",
 )  # fmt: skip
 @click.option("--sample", is_flag=True, help="Predict from a sample of rows, not from statistics.")
 @click.option(

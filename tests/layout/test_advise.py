@@ -116,7 +116,7 @@ def test_bounds_of_text_are_cut_as_the_format_cuts_them():
 def test_no_layout_is_advised_where_none_helps(table):
     advice = table.advise(["id BETWEEN 100 AND 200", "id = 5"])
     assert advice.best is None and advice.statements == ()
-    assert "Keep the layout" in str(advice)
+    assert "Keep the current layout" in str(advice)
     advice = table.advise(["upper(country) LIKE '%X%' OR rand() > 0.5"])
     assert advice.best is None
     assert advice.queries[0].note.startswith("cannot prune")
@@ -141,14 +141,14 @@ def test_small_partitions_are_named(table):
     (found,) = [c for c in advice.candidates if c.label == "partition by country"]
     assert found.partition_bytes == advice.bytes // len(ROWS["country"].unique())
     shown = [line for line in str(advice).splitlines() if line.startswith("partition by country")]
-    assert all("small partitions, " in line for line in shown) and shown
+    assert all("small partitions: " in line for line in shown) and shown
     assert all(c.partition_bytes is None for c in advice.candidates if c.kind != "partition")
 
 
 def test_sizes_are_those_of_one_query(table):
     once, twice = table.advise(["user = 17"]), table.advise(["user = 17"] * 10)
     assert 10 * once.current.bytes == pytest.approx(twice.current.bytes, rel=1e-3)
-    rows = [next(r for r in str(a).splitlines() if "as it is" in r) for a in (once, twice)]
+    rows = [next(r for r in str(a).splitlines() if "current layout" in r) for a in (once, twice)]
     assert rows[0] == rows[1]
 
 
@@ -162,7 +162,7 @@ def test_the_report_in_all_forms(table):
     assert page.startswith("<!doctype html>") and "&lt;b&gt;" in page and "<b>" not in page
     assert "http" not in page
     assert advice._repr_html_().startswith('<div class="skipstone"')
-    for part in ("Layouts, predicted", "Workload", "Clustering now", "To run in DuckDB"):
+    for part in ("Layouts, predicted", "Workload", "Current clustering", "To run in DuckDB"):
         assert part in str(advice) and part in page
 
 

@@ -73,7 +73,7 @@ def test_iceberg(name):
     assert "'target-file-size-bytes', '1048576'" in found.sql
     assert ("DROP PARTITION FIELD" in found.note) == (name == "partition")
     (unnamed,) = statements(LAYOUTS[name], "iceberg")
-    assert "Put your table's name" in unnamed.note
+    assert "your table's name" in unnamed.note
 
 
 ROWS = pa.table(
