@@ -237,12 +237,12 @@ def test_markdown() -> None:
     text = markdown.markdown(made_up())
     assert "| `ranges` | Share \\| of the bandwidth (Numba) | 0.80 | ≥ 0.5 | yes |" in text
     assert "| `ranges` | 3.00 |" in text
-    assert "1 of 1 requirements are met." in text
+    assert "1 of 1 goals are met." in text
     missed = markdown.markdown(made_up(own=0.020))
-    assert "| **no** |" in missed and "0 of 1 requirements are met." in missed
+    assert "| **no** |" in missed and "0 of 1 goals are met." in missed
     few = markdown.highlights(made_up())
     assert "| judge 10 million containers in memory | 3.00 |" in few
-    assert "1 of 1 are met; " in few
+    assert "1 of 1 goals" in few
 
 
 def test_block_of_a_file(tmp_path: Path) -> None:

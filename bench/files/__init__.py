@@ -50,7 +50,7 @@ def files(options: Options) -> Report:
         "Files are in the system's cache."
     )
     report.requirements.append(
-        Requirement("Containers with a match that Skipstone dropped", lost, 0, at_most=True)
+        Requirement("containers with a match that Skipstone skips", lost, 0, at_most=True)
     )
     return report
 

@@ -143,7 +143,7 @@ TASKS: Final = (
         ABSENT,
     ),
     Task(
-        "statistics in memory to containers that match whole",
+        "statistics in memory to fully matched containers",
         "whole",
         "parquet",
         (own_whole, iceberg_whole),

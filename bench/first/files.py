@@ -89,7 +89,7 @@ def _cold(report: Report, flat: Path, hive: Path, files: int, rounds: int) -> No
         report.rows.append({"": f"{group}: {what}", "ms": t.best * 1e3})
         report.time(what, t, own=timings["scan_parquet"], engine=engine, group=group)
     for what in ("scan_parquet", "scan_hive"):
-        text = f"{what} of {files:,} files in a fresh process, times Polars' time"
+        text = f"{what} of {files:,} files in a fresh process: time relative to Polars"
         ratio = timings[what].best / timings["Polars"].best
         report.requirements.append(Requirement(text, ratio, 1, at_most=True))
 

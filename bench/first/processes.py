@@ -71,7 +71,7 @@ def first_processes(options: Options) -> Report:
             report.requirements.append(
                 Requirement(f"{what}, ms: best", t.best * 1e3, GOALS[what], at_most=True)
             )
-    text = "rows of a condition in a fresh process, divided by the best other engine"
+    text = "rows that match a condition, in a fresh process: time relative to the best other engine"
     report.requirements.append(Requirement(text, timings[OWN].best / others, 1, at_most=True))
     return report
 

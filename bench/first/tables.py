@@ -81,7 +81,7 @@ def _measure(report: Report, kind: str, table: str, n: int, rounds: int | None) 
     for what, t in timings.items():
         report.rows.append({"": f"{group}: {what}", "ms": t.best * 1e3})
         report.time(f"{group}: {what}", t, own=timings[OWN], engine=what, group=group)
-    text = f"the first plan of a process, {group}, times {WRITERS[kind]}'s time"
+    text = f"the first plan of a process, {group}: time relative to {WRITERS[kind]}"
     ratio = timings[OWN].best / timings[WRITERS[kind]].best
     report.requirements.append(Requirement(text, ratio, 1, at_most=True))
 

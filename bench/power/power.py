@@ -67,8 +67,8 @@ def power(options: Options) -> Report:
     """Row groups that engines skip: a row for each form of predicate, a column for each engine."""
     spark, why = _spark()
     report = Report(
-        "row groups left out, of those without a matching row; "
-        "and, of those that match whole, found to (ALWAYS)"
+        "share of the row groups without a match that each engine skips, and share of the fully "
+        "matched ones that Skipstone finds (ALWAYS)"
     )
     try:
         with tempfile.TemporaryDirectory() as folder:
@@ -91,14 +91,17 @@ def power(options: Options) -> Report:
     behind = [f.name for f in forms if _behind(f, forms, cells)]
     report.requirements += [
         Requirement(
-            f"{len(forms)} forms, those where an engine leaves out more by a rule that loses no "
+            f"of {len(forms)} forms, those where an engine skips more by a rule that loses no "
             f"row: {', '.join(behind) or 'none'}",
             len(behind),
             0,
             True,
         ),
         Requirement(
-            "Row groups that Skipstone lost", sum(c.lost for c in own.values()), 0, at_most=True
+            "row groups with a match that Skipstone skips",
+            sum(c.lost for c in own.values()),
+            0,
+            at_most=True,
         ),
     ]
     report.notes += [_total(name, found, len(forms)) for name, found in cells.items()]

@@ -1,4 +1,4 @@
-"""`python -m bench table`: write results as Markdown, and into blocks of README.md and docs/."""
+"""`python -m bench table`: write results as Markdown, and into README.md and docs/."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
 README: Final = Path(__file__).parents[2] / "README.md"
 FIGURES: Final = Path(__file__).parents[2] / "docs" / "figures.md"
 COMPARISON: Final = Path(__file__).parents[2] / "docs" / "comparison.md"
-# What README.md shows: workload and group -> words. Wins and losses, from memory to whole queries.
+# Rows of the table in README.md: workload and group -> label. Both wins and losses are shown.
 SHOWN: Final = {
     ("ranges", ""): "judge 10 million containers in memory",
     ("files", "paths to row groups"): "plan over 20 Parquet files of 500 row groups",
     ("hive", "in one folder"): "plan over 20,000 Hive files, for one folder",
-    ("delta", "stats_parsed"): "plan over a million Delta files (parsed)",
-    ("delta", "JSON"): "plan over a million Delta files (JSON)",
+    ("delta", "stats_parsed"): "plan over a million Delta files (parsed statistics)",
+    ("delta", "JSON"): "plan over a million Delta files (JSON statistics)",
     ("iceberg", "three tests, by bounds"): "plan over 200,000 Iceberg files",
     ("first", "a fresh process, one id in 10,000 files"): "plan 10,000 files in a fresh process",
     ("rows", "one"): "read rows of one sorted file",
-    ("rows", "orders"): "read rows of 64 files, sorted by another column",
+    ("rows", "orders"): "read rows of 64 files that are sorted by another column",
     ("rows", "delta"): "read rows of a Delta table of 256 files",
     ("rows", "iceberg"): "read rows of an Iceberg table of 256 files",
     ("remote", "scattered rows, Parquet"): "read rows of 200 Parquet objects in S3",
@@ -37,18 +37,19 @@ SHOWN: Final = {
 }
 SHOWN_PEERS: Final = ("pyarrow", "Polars", "DuckDB", "DataFusion", "deltalake", "pyiceberg")
 IN_SPARK: Final = ("tpch", "tpcds", "tpcds_delta", "tpch_s3")
-SHARE_OF_SPARK: Final = re.compile(r"(.*): the sum.*, as a share of plain Spark's")
-# Workloads that compare what users call: from paths or open tables to files or rows.
+SHARE_OF_SPARK: Final = re.compile(r"(.*): total time.*, as a share of plain Spark's")
+# Workloads that compare what users call, from paths or open tables to files or rows.
 COMPARED: Final = ("files", "delta", "hive", "iceberg", "scaling", "membership")
-ON_DEVICE: Final = ("gpu",)  # its peers are others, so it has a table of its own
+ON_DEVICE: Final = ("gpu",)  # it has other peers, so it gets its own table
 MEANS: Final = (
-    "Each engine's time divided by Skipstone's, median over rounds; above 1, Skipstone is faster:"
+    "Each engine's time divided by Skipstone's time (median over rounds). Above 1, Skipstone is "
+    "faster:"
 )
-PRUNING: Final = ("lakes", "power")  # which files an engine leaves out, not how fast
+PRUNING: Final = ("lakes", "power")  # which files an engine skips, not how fast
 
 
 def markdown(results: Mapping[str, Any]) -> str:
-    """Return what docs/figures.md shows: tables of peers, then requirements, and where they ran."""
+    """Return what docs/figures.md shows: tables of peers, goals, and machines."""
     there = {name: results[name] for name in ON_DEVICE if name in results}
     here = {name: found for name, found in results.items() if name not in there}
     blocks = [
@@ -60,7 +61,7 @@ def markdown(results: Mapping[str, Any]) -> str:
 
 
 def highlights(results: Mapping[str, Any]) -> str:
-    """Return what README.md shows: a few rows of each kind, and how many requirements are met."""
+    """Return what README.md shows: a few rows of each kind, and how many goals are met."""
     found = _rows_of_peers({name: results[name] for name, _ in SHOWN if name in results})
     shown = {key: found[key] for key in SHOWN if key in found}
     engines = [e for e in SHOWN_PEERS if any(e in row for row in shown.values())]
@@ -78,9 +79,9 @@ def highlights(results: Mapping[str, Any]) -> str:
     checked = [q for found in results.values() for q in found["requirements"]]
     met = sum(q["met"] for q in checked)
     told = (
-        "A requirement is a bound that the benchmarks set for a figure, such as at most half of "
-        f"another engine's time. {met} of {len(checked)} are met; "
-        "[docs/figures.md](docs/figures.md) lists all figures, those that miss included."
+        "Benchmarks set goals for their figures, such as at most half of another engine's time. "
+        f"{met} of {len(checked)} goals are met. [docs/figures.md](docs/figures.md) lists all "
+        "figures, including missed goals."
     )
     in_spark = "All queries of TPC-H and TPC-DS in Spark, with `sks.enable(spark)`:"
     blocks = [
@@ -94,7 +95,7 @@ def highlights(results: Mapping[str, Any]) -> str:
 
 
 def comparison(results: Mapping[str, Any]) -> str:
-    """Return what docs/comparison.md shows: times of peers, then what each leaves out."""
+    """Return what docs/comparison.md shows: times of peers, then how much each skips."""
     timed = {name: results[name] for name in COMPARED if name in results}
     rows = [
         (f"`{name}`", q["text"], f"{q['value']:g}")
@@ -102,7 +103,7 @@ def comparison(results: Mapping[str, Any]) -> str:
         if name in results
         for q in results[name]["requirements"]
     ]
-    told = _table(("workload", "counted", "found"), rows, "llr") if rows else ""
+    told = _table(("workload", "what is counted", "count"), rows, "llr") if rows else ""
     return "\n\n".join(b for b in (_peers(timed), told, _ran(timed)) if b)
 
 
@@ -120,8 +121,8 @@ def _requirements(workloads: Mapping[str, Any]) -> str:
     ]
     missed = sum(not q["met"] for _, q in checked)
     blocks = [
-        f"{len(checked) - missed} of {len(checked)} requirements are met.",
-        _table(("workload", "requirement", "figure", "bar", "met"), rows, "llrrl"),
+        f"{len(checked) - missed} of {len(checked)} goals are met.",
+        _table(("workload", "measured", "figure", "goal", "met"), rows, "llrrl"),
         _ran(workloads),
     ]
     return "\n\n".join(b for b in blocks if b) if rows else ""
@@ -157,7 +158,7 @@ def _rows_of_peers(workloads: Mapping[str, Any]) -> dict[tuple[str, str], dict[s
 
 
 def _ran(workloads: Mapping[str, Any]) -> str:
-    """Return which workloads ran where."""
+    """Return a list of the machines and versions, and which workloads ran there."""
     where: dict[str, list[str]] = {}
     for name, workload in workloads.items():
         ran = workload["ran"]
@@ -167,12 +168,14 @@ def _ran(workloads: Mapping[str, Any]) -> str:
             f"Python {ran['python']}, {versions}"
         )
         where.setdefault(line, []).append(f"`{name}`")
-    text = " ".join(f"{', '.join(names)}: {line}." for line, names in where.items())
-    return _filled(text)
+    return "\n".join(_filled(f"- {', '.join(names)}: {line}.") for line, names in where.items())
 
 
 def _filled(text: str) -> str:
-    return textwrap.fill(text, 100, break_long_words=False, break_on_hyphens=False)
+    indent = "  " if text.startswith("- ") else ""
+    return textwrap.fill(
+        text, 100, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def _table(head: Iterable[str], rows: Iterable[Iterable[str]], aligned: str) -> str:

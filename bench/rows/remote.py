@@ -180,7 +180,7 @@ def measured(rows: Mapping[str, int], objects: str, options: Options) -> Report:
         of_format = {group: r for group, r in ratios.items() if group.endswith(f", {format}")}
         if of_format:
             slowest = max(of_format, key=lambda group: of_format[group])
-            text = f"the slowest question ({slowest}), times the best engine's time"
+            text = f"the slowest question ({slowest}): time relative to the best engine"
             report.requirements.append(
                 Requirement(text, of_format[slowest], MAX_RATIO, at_most=True)
             )

@@ -39,7 +39,7 @@ def driver(options: Options) -> Report:
         _add(report, f"{files:,} files", _child("files", folder, files))
     _add(report, f"{million:,} registered files, no Spark", _child("million", "-", million))
     found = {t.name: t.seconds.median for t in report.timings}
-    text = f"seconds of a plan with {SCANS} scans of {files:,} files"
+    text = f"planning {SCANS} scans of {files:,} files, s"
     scans = found[f"{files:,} files: {SCANS} scans in a query"]
     report.requirements.append(Requirement(text, scans, 2, at_most=True))
     return report

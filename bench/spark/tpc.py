@@ -122,7 +122,7 @@ def benchmark(
         spark: The session.
         name: "tpch" or "tpcds".
         options: The rounds, and the only queries, by names such as "Q1".
-        most: The most that the sum may be, as a share of plain Spark's.
+        most: The largest allowed total time, as a share of plain Spark's.
     """
     queries = {
         query: text
@@ -243,14 +243,14 @@ def _summary(report: Report, lake: str, found: dict[str, Found], most: float) ->
     slowest = max(found, key=lambda name: found[name].excess)
     report.requirements += [
         Requirement(
-            f"{lake}: the sum of {len(found)} queries, as a share of plain Spark's",
+            f"{lake}: total time of {len(found)} queries, as a share of plain Spark's",
             own / plain,
             most,
             at_most=True,
         ),
         Requirement(
-            f"{lake}: the slowest query ({slowest}), relative to 1.05 times plain Spark's time, or "
-            "50 ms more",
+            f"{lake}: the slowest query ({slowest}), relative to its limit: 1.05 times plain "
+            "Spark's time, or 50 ms more",
             found[slowest].excess,
             1,
             at_most=True,

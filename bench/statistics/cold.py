@@ -134,7 +134,10 @@ def compiling(options: Options) -> Report:
     )
     report.requirements.append(
         Requirement(
-            "A kernel from disk, after the first, ms: the slowest", worst, 100, at_most=True
+            "loading a kernel from disk, after the first, ms: the slowest",
+            worst,
+            100,
+            at_most=True,
         )
     )
     return report

@@ -66,7 +66,7 @@ def measured(
         options: As for every workload.
     """
     report = Report(
-        f"statistics on {device.name}; random bounds of 8 bytes, packed results that stay there"
+        f"statistics on {device.name}; random 8-byte bounds, packed results that stay on the device"
     )
     report.notes.append(
         "Answers on the device equal the CPU's in "

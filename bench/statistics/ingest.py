@@ -116,14 +116,12 @@ def ingest(options: Options) -> Report:
             report.rows.append(_row(f"{name}, {case}", t, read, share if own else None))
         report.requirements += [
             Requirement(
-                f"Ingest, {case}: time relative to one read of the arrays",
+                f"{case}: time relative to one read of the arrays",
                 timings[OWN].times(reads[OWN]),
                 3,
                 at_most=True,
             ),
-            Requirement(
-                f"Ingest, {case}: packed size as a share of the arrays", share, 0.6, at_most=True
-            ),
+            Requirement(f"{case}: packed size as a share of the arrays", share, 0.6, at_most=True),
         ]
     report.notes.append(
         "A read of the four arrays, by the fastest loop, is timed before and after each run; "

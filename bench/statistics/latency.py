@@ -125,13 +125,13 @@ def latency(options: Options) -> Report:
     worst = Timing(tuple(phases["all"]))
     report.requirements += [
         Requirement(
-            "First verdicts, from the text, ms: 95 of 100",
+            "first verdicts of a predicate from text, ms: 95th percentile",
             worst.quantile(0.95) * 1e3,
             10,
             at_most=True,
         ),
         Requirement(
-            "Warm p.prune(stats), us: median", timed["prune, NumPy"].median * 1e6, 15, at_most=True
+            "warm p.prune(stats), us: median", timed["prune, NumPy"].median * 1e6, 15, at_most=True
         ),
     ]
     return report

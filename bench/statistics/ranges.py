@@ -221,10 +221,8 @@ def _requirements(shares: dict[str, float], slower: dict[Peer, float]) -> list[R
             "Numba, prune to a bool column: share of what the bandwidth allows", shares[PRUNE], 0.8
         ),
         Requirement("Numba, packed bits: share of what the bandwidth allows", shares[PACKED], 0.8),
-        Requirement(
-            f"Numba against the best peer that returns a column ({best}): speed-up", times, 2
-        ),
-        Requirement("Numba against DataFusion: speed-up", datafusion, 4),
+        Requirement(f"Numba: speed-up over the best peer that returns a column ({best})", times, 2),
+        Requirement("Numba: speed-up over DataFusion", datafusion, 4),
     ]
 
 

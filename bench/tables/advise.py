@@ -185,8 +185,8 @@ def _measure(case: Case, folder: Path, report: Report) -> None:
                 0.8,
             ),
             Requirement(
-                f"{case.name}, from {source}: bytes that the first choice leaves, relative to "
-                f"the best of {len(left)} rewrites",
+                f"{case.name}, from {source}: bytes read after the recommended rewrite, relative "
+                f"to the best of {len(left)} rewrites",
                 left[first] / best,
                 1.1,
                 at_most=True,

@@ -70,7 +70,7 @@ def lakes(options: Options) -> Report:
             0,
             at_most=True,
         ),
-        Requirement("files with a match that Skipstone leaves out", lost, 0, at_most=True),
+        Requirement("files with a match that Skipstone skips", lost, 0, at_most=True),
     ]
     report.notes.append(
         "DuckDB reads Delta and Iceberg only by extensions that have to be downloaded. Here it "
