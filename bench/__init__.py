@@ -4,12 +4,11 @@ A workload is a function of `Options` that returns a `Report`. A report has rows
 people. For programs it has one `Timed` for each contestant, the peers that are missing, and the
 requirements.
 
-    registry.py   the workloads by name
-    statistics/   workloads over statistics: in memory, on disk, on a GPU
-    tables/       workloads over Delta, Hive and Iceberg tables, and joins
-    files/        `files`: planning and counting over real files, compared with other engines
-    power/        `power`: which row groups each engine leaves out, by form of predicate
-    rows/         `rows`: from paths to rows, compared with other engines; `computed`: conditions
+    registry.py   the workloads by name statistics/   workloads over statistics: in memory, on disk,
+    on a GPU tables/       workloads over Delta, Hive and Iceberg tables, and joins files/
+    `files`: planning and counting over real files, compared with other engines power/
+    `power`: which row groups each engine skips, by form of predicate rows/         `rows`: from
+    paths to rows, compared with other engines; `computed`: conditions
                   on computed values over rows in memory; `kinds`: nested columns, categories,
                   many folders, first rows
     spark/        workloads in a Spark session

@@ -1,4 +1,4 @@
-"""`files`: plan real files, and count their rows, compared with other engines.
+"""`files`: plan over real files and count their rows, compared with other engines.
 
 Peers that can name the files or row groups that they keep are compared in planning; others only in
 whole queries. Each task's answers are compared with the rows before anything is timed. A contestant

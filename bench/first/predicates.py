@@ -1,4 +1,4 @@
-"""The part of `first` about predicates: how long they take to make, and their first verdicts."""
+"""The part of `first` about predicates: the time to make them, and to their first verdicts."""
 
 from __future__ import annotations
 

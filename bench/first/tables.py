@@ -1,4 +1,4 @@
-"""The part of `first` about tables: the first plan of a process, of a Delta and an Iceberg table.
+"""The part of `first` about tables: the first plan of a process, for Delta and Iceberg.
 
 `python -m bench.first.tables WHAT TABLE FIRST STOP` is such a process; it prints how many files may
 hold an id in [FIRST, STOP).
@@ -27,7 +27,7 @@ WRITERS: Final = {"Delta": "deltalake", "Iceberg": "pyiceberg"}
 
 
 def first_tables(options: Options) -> Report:
-    """The first plans of processes, of Delta and Iceberg tables of 1,000 files and more."""
+    """The first plan of a process, for Delta and Iceberg tables of 1,000 files and more."""
     from bench.report.report import Report
 
     report = Report("the first plan of a process, from its start to its end; ms")

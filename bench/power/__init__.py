@@ -1,1 +1,1 @@
-"""The workload `power`: which row groups each engine leaves out, by form of predicate."""
+"""The workload `power`: which row groups each engine skips, by form of predicate."""

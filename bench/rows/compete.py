@@ -1,4 +1,4 @@
-"""Compare the rows of all engines with the right ones, then time the engines side by side."""
+"""Check the rows of all engines against the expected ones, then time the engines in turn."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bench.rows.questions import Question
 
 @dataclass
 class Rows:
-    """The right rows of a question, in any order."""
+    """The expected rows of a question, in any order."""
 
     table: pa.Table
 

@@ -1,4 +1,4 @@
-"""`kinds`: rows that TPC-H lacks: nested, of categories, in many files or columns, top k.
+"""`kinds`: questions that TPC-H lacks: nested and category columns, many files or columns, top k.
 
 All engines read the same files. Their numbers of rows are compared before anything is timed.
 """
@@ -34,12 +34,12 @@ class Asked:
     """A question.
 
     Attributes:
-        columns: The columns to return; none: all of them.
-        where: The condition for Spark; "": all rows match.
-        polars: Return the condition for Polars, given the module; None: Polars is not asked.
+        columns: The columns to return; none means all.
+        where: The condition for Spark; "" if all rows match.
+        polars: Return the condition for Polars, given the module; None if Polars is not asked.
         duckdb: The condition for DuckDB where it is written differently.
         order: The order of the rows.
-        limit: The number of rows to return; 0: all.
+        limit: The number of rows to return; 0 means all.
         lake: The folder.
     """
 

@@ -35,7 +35,7 @@ MAX_RATIO: Final = 1.2  # times the best engine's time
 
 @dataclass(frozen=True)
 class Asked:
-    """A question: a condition for Spark and Polars, and the columns to return; none: all."""
+    """A question: a condition for Spark and Polars, and the columns to return; none means all."""
 
     where: str | None
     columns: tuple[str, ...]
@@ -53,7 +53,7 @@ def questions(rows: int) -> dict[str, Asked]:
 
 
 def remote(options: Options) -> Report:
-    """Rows from S3, of tables of 200 small and 6 large objects, beside three engines."""
+    """Rows from S3, of tables of 200 small and 6 large objects, compared with three engines."""
     files = min(FILES, max(options.containers // ROWS, 4))
     large = min(LARGE_FILES, max(options.containers // LARGE_ROWS, 2))
     source = made(FOLDER / f"remote-{files}-{large}", partial(_write, files, large))

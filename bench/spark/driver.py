@@ -64,7 +64,7 @@ def _child(what: str, folder: str, files: int) -> Any:
 
 
 class _Memory:
-    """The growth of this process's resident memory, in bytes; nothing where it is not known."""
+    """The growth of this process's resident memory, in bytes; nothing where it is unknown."""
 
     def __init__(self) -> None:
         self._start = self._now("VmRSS") if STATUS.exists() else None

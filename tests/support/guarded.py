@@ -1,4 +1,4 @@
-"""A guard for hostile input: it must be answered in time, and must not reach out of the process."""
+"""A guard for hostile input, which must be handled in time and must not affect anything outside."""
 
 import contextlib
 import signal

@@ -10,7 +10,7 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 class FileScan {
   static final String ICEBERG = "org.apache.iceberg.spark.source.SparkBatchQueryScan";
 
-  /** Return true if a plan is a scan of Spark's own file sources, Delta included, or Iceberg's. */
+  /** Return true if a plan is a scan of Spark's file sources (including Delta), or of Iceberg. */
   static boolean is(LogicalPlan plan) {
     if (plan instanceof LogicalRelation) {
       return ((LogicalRelation) plan).relation() instanceof HadoopFsRelation;

@@ -7,8 +7,8 @@ import org.apache.spark.sql.catalyst.optimizer.SpecialDatetimeValues$;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 
 /**
- * How long a plan stays the same. Spark inserts the current time when it optimises, anew for each
- * action: with current_date() a plan stays the same until the end of the day.
+ * How long a plan stays the same. Spark inserts the current time when it optimises a plan, again
+ * for each action. With current_date(), a plan stays the same until the end of the day.
  */
 class Lifetime {
   private static final scala.Enumeration.Value CURRENT =

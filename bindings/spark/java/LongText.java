@@ -1,8 +1,8 @@
 package skipstone;
 
 /**
- * A text that Python fetches in pieces: in a reply of more than 8 KB, py4j's sockets wait 40 ms for
- * an acknowledgement.
+ * A text that Python fetches in pieces, because py4j's sockets wait 40 ms for an acknowledgement if
+ * a reply has more than 8 KB.
  */
 public class LongText {
   private static final int PIECE = 7000; // characters

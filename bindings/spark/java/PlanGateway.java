@@ -24,8 +24,8 @@ public class PlanGateway {
   }
 
   /**
-   * Return the files of one of Delta's indexes or of Iceberg's scans, as an object of a class that
-   * is compiled against theirs, which may be missing or incompatible.
+   * Return the files of one of Delta's indexes or of Iceberg's scans. The object's class is
+   * compiled against Delta's or Iceberg's classes, which may be missing or incompatible.
    */
   public ScanFiles lakeFiles(String name, Object index) throws Throwable {
     Class found = Class.forName("skipstone." + name, true, PlanGateway.class.getClassLoader());

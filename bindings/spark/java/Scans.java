@@ -66,7 +66,7 @@ public class Scans {
     return (Watch) watches.get(i);
   }
 
-  // `read` has the columns that the projection above a scan reads; null: all.
+  // `read` has the columns that the projection above a scan reads; null means all.
   private void walk(LogicalPlan plan, List above, AttributeSet read) {
     if (FileScan.is(plan)) {
       scan(plan, above, read);
@@ -92,7 +92,7 @@ public class Scans {
     while (subqueries.hasNext()) walk((LogicalPlan) subqueries.next(), new ArrayList(), null);
   }
 
-  // Return true if what a plan's expressions return for a row does not depend on other rows.
+  // Return true if the value of a plan's expressions for a row depends on that row only.
   private static boolean isSteady(LogicalPlan plan) {
     for (scala.collection.Iterator i = plan.expressions().iterator(); i.hasNext(); ) {
       Expression e = (Expression) i.next();

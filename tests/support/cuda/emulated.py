@@ -1,4 +1,4 @@
-"""A device without a GPU: g++ compiles the very text of a kernel, and it runs lane by lane.
+"""A device without a GPU: g++ compiles the text of a kernel unchanged, and it runs lane by lane.
 
 shim.cpp watches it. Device memory is separate: NumPy cannot read it, and kernels accept no
 other memory. Anything that a GPU would leave undefined is an error here: a vote that some lanes do
@@ -87,9 +87,7 @@ class Emulated(StandIn):
         super().__init__(size)
         self.folder = folder
         self.launches = 0
-        self.only: range | None = (
-            None  # blocks that run of a grid that is too large to run completely
-        )
+        self.only: range | None = None  # which blocks run, if a grid is too large to run completely
         self._functions: dict[str, Function] = {}
         with LOCK:
             self._start = _shim(folder)

@@ -131,7 +131,7 @@ def launches():
     columns = {
         "x": {
             "min": some(x, nulls % 2 == rows),
-            # Some hold one value: only these tell whether a bound may equal a literal.
+            # Some hold one value: only these show whether a bound may equal a literal.
             "max": some(x + 7 * (i % 4 > 0), nulls % 2 == rows),
             "null_count": nulls % 2,
         },

@@ -22,7 +22,7 @@ MARGIN: Final = 128  # unused bytes before and after an array
 
 
 class Wrong(AssertionError):
-    """A kernel, or its launch, does something that a device need not support."""
+    """A kernel, or its launch, does something that devices need not support."""
 
 
 class Room:

@@ -101,7 +101,7 @@ def _step(line: str) -> Step:
 
 
 def _acts(op: tuple[str, ...]) -> bool:
-    """Return True for a supported instruction that does more than compute values from values."""
+    """Return True if a supported instruction does more than compute values from values."""
     match op:
         case ("ld", "param", t) | ("st", "global", t):
             return t in DTYPES

@@ -86,14 +86,14 @@ class Raises(Exception):
 
 
 def of_text(value, kind):
-    """Return a text as the value that Spark compares with a key of a kind, and the kind of that."""
+    """Return the value as which Spark compares a text with a key of a kind, and its kind."""
     if value is not None and FROM_TEXT[kind] not in TEXTS[value]:
         raise Raises(value)
     return None if value is None else TEXTS[value][FROM_TEXT[kind]], FROM_TEXT[kind]
 
 
 def cast_texts(rows, kinds, others):
-    """Return rows and kinds of one side of a join in the form in which Spark compares them."""
+    """Return rows and kinds of one side of a join as Spark compares them."""
     pairs = [
         [
             of_text(v, o) if k in TEXT and o not in TEXT else (v, k)
@@ -109,7 +109,7 @@ def cast_texts(rows, kinds, others):
 
 
 def exact(value, kind):
-    """Return a value in the form that is compared: a number, or text."""
+    """Return a value as it is compared: a number, or text."""
     t = KINDS[kind]
     if isinstance(value, float):
         return float(np.float32(value)) if pa.types.is_float32(t) else value

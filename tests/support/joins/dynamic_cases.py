@@ -64,7 +64,7 @@ def names(plan):
 
 
 def judge(data, of, containers, limit=None, **options):
-    """Return verdicts of containers of 10 rows; per column (min, max, null count)."""
+    """Return the verdicts of containers of 10 rows, given (min, max, null count) by column."""
     columns = {}
     for i, f in enumerate(of):
         given = [c[i] for c in containers]

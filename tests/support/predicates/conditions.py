@@ -1,6 +1,6 @@
 """Random predicates over scalar expressions.
 
-Each has the name of its form, so that pruning can be counted per form.
+Each predicate names its form, so that pruning can be counted by form.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Intervals against rows: a scalar's values lie in the interval derived from statistics."""
+"""Check intervals by rows: a scalar's values lie in the interval derived from statistics."""
 
 import random
 
@@ -57,7 +57,7 @@ def escapes(
         v: The interval of each container.
         rows: The scalar on each row.
         container: The number of each row's container.
-        unknown_rows: True if rows may be unknown without notice.
+        unknown_rows: True if rows may be unknown without being reported as such.
     """
     n = len(container)
     at = lambda a: a[container] if len(a) > 1 else np.broadcast_to(a, n)

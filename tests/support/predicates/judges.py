@@ -20,7 +20,7 @@ from tests.support.rows.neighbours import FIELDS, FOREIGN, table
 from tests.support.rows.strategies import Table
 from tests.support.rows.zonemaps import Stat, ZoneMap, zone_map
 
-# DuckDB has no session time zone without an extension from the network, and computes FLOAT beside
+# DuckDB needs an extension from the network for a session time zone, and computes FLOAT with
 # DECIMAL as FLOAT.
 IN_DUCKDB = tuple(f for f in FIELDS if f.name not in ("z", "f"))
 

@@ -83,7 +83,7 @@ class ZoneMap:
         )
 
     def statistics(self, schema: pa.Schema, dress=lambda array: array) -> ss.Statistics:
-        """Return the same as `Statistics`; `dress` may change the layout of an array."""
+        """Return these facts as `Statistics`; `dress` may change the layout of an array."""
         columns = {}
         for f in self.fields:
             mine = [s[f.path] for s in self.stats]
@@ -228,7 +228,7 @@ def _contained(table: Table, salt: float):
 def random_zone_map(r, containers: int, contained: float = 0) -> tuple[ZoneMap, pa.Schema]:
     """Return statistics of random rows, or hostile ones, and their schema.
 
-    With the probability `contained`, those of rows also answer which values are contained.
+    With probability `contained`, statistics of rows also answer which values are contained.
     """
     if r.random() < 0.6:
         t = table(r, containers=containers, most_rows=3)

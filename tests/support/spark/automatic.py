@@ -7,7 +7,7 @@ from skipstone.bindings.spark.session.jvm import frame_of
 from skipstone.spark import disable, enable, report
 from tests.support.spark.reads import rows_of
 
-# Keys of joins are collected wherever they may save a file, however small, and nothing is late.
+# Join keys are collected wherever they may save a file, however small, and nothing is late.
 EAGER = {
     "spark.skipstone.maxPlanningMillis": "60000",
     "spark.skipstone.fileMillis": "1000000",
@@ -46,7 +46,7 @@ def require_answers(found):
 
 
 def again(df):
-    """Return the DataFrame as a new one, which Spark optimises anew."""
+    """Return a new DataFrame of the same plan, which Spark optimises again."""
     return frame_of(df.sparkSession, df._jdf.queryExecution().analyzed())
 
 

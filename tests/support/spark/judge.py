@@ -159,7 +159,7 @@ def _asked(spark, questions: list[Question], tally: Tally, t: Trial) -> list:
         if q.truth is None or what.startswith(("DATATYPE_MISMATCH", "PARSE_SYNTAX", "INVALID")):
             tally.forms[f"Spark: {what[:38]}"].predicates += 1
         elif not vague(q.node) and q.understood:
-            # Spark may still evaluate parts that are folded away here, such as `x = NULL`.
+            # Spark may still evaluate parts that Skipstone folds away, such as `x = NULL`.
             tally.forms[f"Spark raises by itself: {what[:20]}"].predicates += 1
             tally.raised.append(
                 f"seed {t.seed}, {t.session}\n  {q.predicate.sql}\n  {str(e)[:300]}"

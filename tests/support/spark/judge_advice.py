@@ -1,6 +1,6 @@
 """Run the statements that `table.advise` proposes for Delta's and Iceberg's tables in Spark.
 
-It is a process of its own, because a session takes its jars only at its start.
+It runs in its own process, because a session loads jars only when it starts.
 
 python -m tests.support.spark.judge_advice PACKAGE FOLDER > answers.json
 """
@@ -96,7 +96,7 @@ def answers(lake: Lake) -> Iterator[Any]:
             paths = tuple(path_of(k) for k in estimate.keys)
             layout = Layout(estimate.kind, paths, tuple(map(path_of, estimate.partition_by)))
             first = estimate == advice.best
-            # Of the others, users see the prediction alone.
+            # For the others, users see only the prediction.
             (statement,) = advice.statements if first else statements_for(
                 layout, lake.format, path=table.path, name=lake.name, files=table.all_files,
                 rows_per_group=0, file_bytes=(advice.bytes or 0) // advice.files,

@@ -1,6 +1,6 @@
 """Delta Lake on Spark compared with `skipstone.spark.read`: the same tables, queries and session.
 
-It is a process of its own, because a session takes its jars only at its start.
+It runs in its own process, because a session loads jars only when it starts.
 
 python -m tests.support.spark.judge_delta PACKAGE FOLDER > answers.json
 """

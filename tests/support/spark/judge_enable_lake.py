@@ -32,7 +32,7 @@ PART = """INSERT INTO fact SELECT /*+ COALESCE(1) */ id, CAST(id AS INT),
 DIM = "CREATE TABLE dim (k INT, p STRING, name STRING) USING {}"
 DIM_ROWS = """INSERT INTO dim SELECT /*+ COALESCE(1) */ CAST(id AS INT), IF(id % 2 = 0, 'a', 'b'),
               CONCAT('n', id) FROM range(0, 400)"""
-# Each leaves files out, by a join or by a condition that Delta does not push down.
+# Each skips files, by a join or by a condition that Delta does not push down.
 PRUNED = [
     "SELECT x FROM fact WHERE abs(x) > 350",
     "SELECT count(*) FROM fact JOIN dim ON fact.k = dim.k WHERE dim.name = 'n210'",
@@ -47,7 +47,7 @@ PRUNED = [
     "WITH c AS (SELECT k, x FROM fact WHERE x > 0) "
     "SELECT count(*) FROM c JOIN dim USING (k) WHERE name = 'n10'",
 ]
-# Each must leave all files in.
+# None of these may skip a file.
 WHOLE = [
     "SELECT count(*) FROM fact LEFT JOIN dim ON fact.k = dim.k AND dim.name = 'n5'",
     "SELECT count(*) FROM fact LEFT ANTI JOIN dim ON fact.k = dim.k AND dim.name = 'n5'",

@@ -1,4 +1,4 @@
-"""Delta's and Iceberg's packages for this Spark, and sessions of their own that load them.
+"""Delta's and Iceberg's packages for this Spark, and separate sessions that load them.
 
 Spark fetches the packages, so the tests run only if SKIPSTONE_LAKES is set, as by `make spark`.
 """
@@ -51,7 +51,7 @@ def package_for(packages: dict[str, str]) -> str:
 def judged(module: str, package: str, folder: Path, seconds: int = 580) -> Any:
     """Run a module in a process of its own, and return the JSON that it prints.
 
-    A session takes its jars only at its start.
+    A session loads jars only when it starts.
     """
     paths = os.pathsep.join([str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Tables of the documents' query: returns by date and clustered by date, and dates."""
+"""Tables of the query in the docs: returns partitioned by date and clustered by date, and dates."""
 
 import datetime as dt
 import os

@@ -168,7 +168,7 @@ def _plain_years(values: pa.Array) -> pa.Array:
 
 
 def as_instants(t: pa.Table) -> pa.Table:
-    """Return the rows with all times in UTC, which Spark and Skipstone take INT96 for."""
+    """Return the rows with all times in UTC, as Spark and Skipstone read INT96."""
     zoned = [
         f.with_type(pa.timestamp(f.type.unit, "UTC")) if pa.types.is_timestamp(f.type) else f
         for f in t.schema

@@ -1,6 +1,6 @@
-"""The Spark session of the tests: real, local, small and shared.
+"""The Spark session that tests share: real, local and small.
 
-Beside it there is a Spark Connect client of the same server.
+A Spark Connect client uses the same server.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ SPARK_4: Final = pytest.mark.skipif(
     INSTALLED < (4, 0), reason="Spark 3.5 has no VARIANT, no COLLATE, and less of PySpark"
 )
 HAS_ARROW_UDF: Final = INSTALLED >= (4, 1)
-# PySpark has the server of Spark Connect from 4.0 on; for 3.5 it is a jar of its own.
+# PySpark contains the Spark Connect server from 4.0 on; for 3.5, it is a separate jar.
 SERVES_CONNECT: Final = INSTALLED >= (4, 0)
 
 

@@ -35,8 +35,8 @@ def reader(name):
     """Read footers by one reader.
 
     Args:
-        name: "loop"; "pyarrow"; or "late": by pyarrow at first, and later by the loop, as when it
-            is compiled in between.
+        name: "loop"; "pyarrow"; or "late": by pyarrow at first, then by the loop, as if it was
+            compiled in between.
     """
     with pytest.MonkeyPatch.context() as m:
         for module in (footer_module, blocks, sources, groups):

@@ -56,7 +56,7 @@ class Key:
 
 
 def internal(value, kind):
-    """Return a Python value in the form that Iceberg's transforms take."""
+    """Return a Python value in the form that Iceberg's transforms expect."""
     if isinstance(value, dt.datetime):
         return datetime_to_micros(value)
     if isinstance(value, dt.date):

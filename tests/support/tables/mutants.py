@@ -1,4 +1,4 @@
-"""Damage to files, by a seed: to their bytes, and to the JSON, Thrift and Avro in them."""
+"""Damage files at random from a seed: their bytes, and the JSON, Thrift and Avro in them."""
 
 import copy
 import json
@@ -9,7 +9,7 @@ from tests.support.tables import footers as thrift
 
 EXTREMES = (0, 1, -1, 2, 127, 128, 255, 2**15, 2**31 - 1, 2**31, -(2**31), 2**32, 2**62, 2**63 - 1)
 BYTES = (0, 1, 2, 3, 0x7F, 0x80, 0xFE, 0xFF)
-DEEP = "\0deep"  # a placeholder for so many levels of JSON
+DEEP = "\0deep"  # a placeholder for very many levels of JSON
 LEVELS = 3000
 TEXTS = (
     "",

@@ -1,4 +1,4 @@
-"""Page indexes of real files, changed."""
+"""Change the page indexes of real files."""
 
 import struct
 
@@ -36,7 +36,7 @@ def index_span(path, field):
 
 
 def damage_offset_indexes(path, random, times):
-    """Write a file with changed bytes in its offset indexes, and yield, as often as asked for."""
+    """Repeatedly write a file with changed bytes in its offset indexes, and yield."""
     good = path.read_bytes()
     first, stop = index_span(path, OFFSET_INDEX)
     for _ in range(times):
@@ -85,7 +85,7 @@ def change_offset_index(path, edit, column=0):
 
 
 def _replace(path, field, column, change):
-    """Write an index of one column in each row group anew, behind the others."""
+    """Rewrite an index of one column in each row group, after the others."""
     footer = read_footer(path)
     for group in footer[ROW_GROUPS][1][1]:
         chunk = group[COLUMNS][1][1][column]

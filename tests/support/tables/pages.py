@@ -43,7 +43,7 @@ def without_loops(monkeypatch):
 
 
 def table(seed, n=3000):
-    """Make a table sorted by `k`, of all types that pages are read of, and of some others."""
+    """Make a table sorted by `k`, of all types that are read by pages, and of some others."""
     random = np.random.default_rng(seed)
     k = np.sort(random.integers(0, 500, n))
     nulls = random.random(n) < random.choice([0, 0.2])
@@ -90,7 +90,7 @@ def table(seed, n=3000):
     )
 
 
-# Encodings that writers of other languages choose, and pyarrow by an option.
+# Encodings that other writers choose by default, and pyarrow with an option.
 DELTA = {
     **dict.fromkeys(("k", "i", "day", "t", "ntz", "ends"), "DELTA_BINARY_PACKED"),
     **dict.fromkeys(("f", "d"), "BYTE_STREAM_SPLIT"),

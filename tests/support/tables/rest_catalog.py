@@ -26,11 +26,12 @@ def serving(
 
     Args:
         catalog: The catalog that has them.
-        token: What a request must bear; None: nothing.
-        config: What the server tells of each table, such as credentials for its files.
+        token: The token that a request must carry; None if it needs none.
+        config: The configuration that the server returns for each table, such as credentials for
+            its files.
 
     Yields:
-        The server's address, and the paths that were asked for.
+        The server's address, and the requested paths.
     """
     asked: list[str] = []
 

@@ -35,7 +35,7 @@ FAULTS = {
 }
 
 
-# The connection ends before an answer, or amid its body.
+# The connection ends before an answer, or in the middle of its body.
 DROPPED, CUT = "dropped", "cut"
 Fault = int | str | None
 
@@ -46,7 +46,7 @@ def no_fault(method: str, path: str, times: int) -> Fault:
 
 
 class _Counting(http.server.BaseHTTPRequestHandler):
-    """Passes reading requests on to a server, notes them, and answers some with a fault."""
+    """Forwards read requests to a server, records them, and answers some with a fault."""
 
     protocol_version = "HTTP/1.1"
     target: str
@@ -94,11 +94,11 @@ class _Counting(http.server.BaseHTTPRequestHandler):
 def counted(
     address: str, fault: Callable[[str, str, int], Fault] = no_fault
 ) -> Iterator[tuple[str, list[str]]]:
-    """Yield the address of a server that passes reading requests on, and its list of them.
+    """Yield the address of a server that forwards read requests, and its list of them.
 
     Args:
         address: The server that has the data.
-        fault: Takes a request's method and path, and how often it has come; returns the HTTP status
+        fault: Takes a request's method and path, and how often it was made; returns the HTTP status
             that answers it, `DROPPED`, `CUT`, or None to pass it on.
     """
     own = {"target": address.split("//")[1], "seen": [], "fault": staticmethod(fault)}

@@ -95,7 +95,8 @@ NUMBERS = [
     # pyarrow leaves NaN out of bounds. DataFusion#15812, iceberg#9130, duckdb#25521, delta#7101:
     # the NaN row is lost.
     Trap("NaN beyond max", {"f": WITH_NAN}, ABOVE, groups={"f < 1": []}),
-    # Spark writes max = NaN, others min; where one bound is NaN the other is worth nothing either.
+    # Spark writes max = NaN, others min; where one bound is NaN, the other cannot be trusted
+    # either.
     Trap("NaN as max",     {"f": WITH_NAN}, ABOVE, says(high=double(NAN))),
     Trap("NaN as min", {"f": WITH_NAN}, ABOVE | {"f < 2": 1},
          says(low=double(NAN), high=double(1.0))),
@@ -132,7 +133,7 @@ NUMBERS = [
         {"m = 9007199254740993.01": 1, "m > 9007199254740993.01": 1, "m < 9007199254740993.02": 1},
         groups={"m < 9007199254740993.01": []},
     ),
-    # DataFusion#723: the absolute value of bounds bounds nothing. At the smallest integer both
+    # DataFusion#723: the absolute values of bounds are not bounds. At the smallest integer both
     # wrap.
     Trap(
         "abs and - at the smallest integer", {"x": [-(2**63), 5, -3]},
@@ -160,7 +161,7 @@ TIMES = [
         {"CAST(n AS DATE) = DATE '2024-05-01'": 1, "CAST(n AS DATE) <= DATE '2024-05-01'": 1,
           "to_date(n) >= DATE '2024-05-01'": 1, "n > DATE '2024-05-01'": 1},
     ),
-    # Berlin's clocks showed 02:30 twice: order is lost on the wall.
+    # Berlin's clocks showed 02:30 twice: local time does not keep the order.
     Trap(
         "an hour that comes twice",
         {"t": pa.array([dt.datetime(2024, 10, 27, 0, 30), dt.datetime(2024, 10, 27, 1, 10)],
@@ -236,7 +237,7 @@ TEXTS = [
          says(high=None)),
     Trap("binary without a greater prefix", {"b": [b"\xff" * 300, b"\xff" * 301]},
          {f"b = X'{'ff' * 300}'": 1, f"b > X'{'ff' * 300}'": 1, "b > X'fe'": 2}),
-    # The Iceberg specification: empty bounds are values. Some readers took them for absent.
+    # The Iceberg specification: empty bounds are values. Some readers treated them as absent.
     Trap("empty strings", {"s": ["", ""]}, {"s = ''": 2, "s < 'a'": 2, "s <= ''": 2},
          groups={"s <> ''": [], "s > ''": []}),
     Trap("from the empty string on", {"s": ["", "b"]},
@@ -247,8 +248,8 @@ TEXTS = [
 ]  # fmt: skip
 
 COUNTS = [
-    # DataFusion#25239: a count that is not there was read as zero; #21907: rows with NULL called
-    # fully matched.
+    # DataFusion#25239: a missing count was read as zero; #21907: rows with NULL counted as fully
+    # matched.
     Trap("no null count", {"x": [1, None, 3]},
          {"x IS "
           "NULL": 1, "x IS NOT NULL": 2, "x > 0": 2, "NOT (x <=> 1)": 2, "coalesce(x, 9) = 9": 1},
@@ -262,8 +263,8 @@ COUNTS = [
     # ClickHouse#116499: which of two inverted bounds is right?
     Trap("inverted bounds", {"x": [1, 5, 9]}, {"x = 5": 1, "x > 8": 1, "x < 2": 1, "x <> 5": 2},
          says(low=long(9), high=long(1))),
-    # DataFusion#24769, delta: NULL in all rows is not the same as a column that is not there;
-    # bounds may be anything.
+    # DataFusion#24769, delta: NULL in all rows is not the same as a missing column; bounds may be
+    # anything.
     Trap(
         "nothing but NULL", {"x": pa.array([None, None], pa.int64())},
         {"x IS NULL": 2, "x <=> NULL": 2, "NOT (x <=> 5)": 2, "coalesce(x, 0) = 0": 2,
@@ -275,8 +276,8 @@ COUNTS = [
         {"x IS NULL": 2, "x <=> NULL": 2}, says(low=long(0), high=long(0)),
         groups={"x = 0": [0], "x = 1": [0]},  # which is right, the bounds or the count?
     ),
-    # pyiceberg keeps everything "all match": NULL satisfies its NOT IN. In SQL a NULL member leaves
-    # nothing that does.
+    # pyiceberg keeps everything "all match": NULL satisfies its NOT IN. In SQL, no row satisfies
+    # NOT IN with a NULL member.
     Trap(
         "NOT IN with NULL", {"x": [1, 2, 3]},
         {"(x NOT IN (1, NULL)) IS NULL": 2, "x IN (1, NULL)": 1,

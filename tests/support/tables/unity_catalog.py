@@ -23,8 +23,8 @@ class Unity:
     """A server's answers, which a test may change, and the requests that it got.
 
     Attributes:
-        tables: Name -> what is said of a table.
-        credentials: What is said of each table's credentials.
+        tables: Name -> the answer that describes a table.
+        credentials: The answer to requests for a table's credentials.
         faults: Statuses that answer the next requests instead.
         said: The message of these faults.
         asked: Method, path and body of each request.
@@ -51,7 +51,7 @@ class Unity:
         return f"uc://{name}"
 
     def answer(self, method: str, path: str, body: Any) -> tuple[int, Any]:
-        """Return the status of a request, and what is answered."""
+        """Return the status and the body of the answer to a request."""
         kind, _, name = path.removeprefix(f"{API}/").partition("/")
         if (method, kind) == ("GET", "tables") and unquote(name) in self.tables:
             return 200, self.tables[unquote(name)]
@@ -64,7 +64,7 @@ class Unity:
 
 @contextmanager
 def serving() -> Iterator[Unity]:
-    """Run a server while the block runs; requests must bear `TOKEN`."""
+    """Run a server while the block runs; requests must carry `TOKEN`."""
     unity = Unity()
 
     class Handler(BaseHTTPRequestHandler):

@@ -8,7 +8,7 @@ class DroppedFile {
   private final long length;
   private final long time;
   private final String first; // the values of a partition that it belongs to
-  private HashSet others; // those of further partitions; null: there are none, as nearly always
+  private HashSet others; // those of further partitions; nearly always null, as there are none
 
   DroppedFile(FileStatusWithMetadata file, String partition) {
     length = file.getLen();
@@ -22,7 +22,7 @@ class DroppedFile {
     others.add(partition);
   }
 
-  /** Return true if a file that is listed now, with the values of its partition, is this one. */
+  /** Return true if a file in the current listing, with its partition's values, is this one. */
   boolean is(FileStatusWithMetadata file, String partition) {
     return length == file.getLen() && time == file.getModificationTime()
       && (first.equals(partition) || (others != null && others.contains(partition)))

@@ -71,7 +71,7 @@ public class Listing implements ScanFiles {
     return new LongText(partitions);
   }
 
-  /** Return true if the files are now as they were listed; files of remote stores always are. */
+  /** Return true if the files are as they were listed; remote files are assumed to be. */
   boolean isCurrent() {
     for (Iterator i = files.iterator(); i.hasNext(); ) {
       if (!isCurrent((FileStatusWithMetadata) i.next())) return false;

@@ -10,7 +10,7 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.types.TimestampType;
 
 /**
- * The settings that count when a scan's files are read, as they were when the files were judged.
+ * The settings that apply when a scan's files are read, as they were when files were judged.
  *
  * Spark reads a relation's files under the settings of the session that made the relation, and
  * evaluates expressions under those of the session that runs the query.
@@ -27,7 +27,7 @@ public class SettingsWatch implements Watch {
   // A catalog's table lists its partitions anew in each query, and reads their times in this zone.
   private static final String ZONE = "spark.sql.session.timeZone";
 
-  private final HadoopFsRelation relation; // null: the scan does not say whose it is
+  private final HadoopFsRelation relation; // null if the scan does not name its relation
   private final boolean zoned;
   private final Map reading;
   private final Map running;

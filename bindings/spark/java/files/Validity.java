@@ -4,8 +4,8 @@ import java.util.Iterator;
 import java.util.List;
 
 /**
- * How long files may be skipped: until a time, and while everything that selected the files is as
- * it was, such as settings, and the files of scans whose rows selected them.
+ * How long files may be skipped: until a point in time, and only while everything that selected the
+ * files is unchanged, such as settings, and the files of scans whose rows selected them.
  */
 public class Validity {
   private final long until; // ms since 1970

@@ -91,8 +91,8 @@ class JoinKeys {
     return new Project(Seqs.of(columns), rows);
   }
 
-  // Of rows below this join, return those that have a partner on its other side. Only keys that
-  // came down unchanged are compared.
+  // Return the rows below this join that have a match on its other side. Only keys that came down
+  // unchanged are compared.
   private LogicalPlan partners(PushedKeys pushed, LogicalPlan rows, List above) {
     LogicalPlan others = of(!pushed.left, above);
     Expression condition = null;

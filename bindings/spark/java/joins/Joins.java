@@ -46,7 +46,8 @@ public class Joins {
 
   /**
    * Return the rows of keys on one side of a join, without rows that the joins in `above` do not
-   * need. `above` has their numbers and the sides that this join stands on: "3 left,5 right".
+   * need. `above` holds the number of each such join and the side on which this join is, as in
+   * "3 left,5 right".
    */
   public LogicalPlan of(int join, boolean left, String above) {
     List outer = java.util.Arrays.asList((Object[]) above.split(","));
@@ -62,7 +63,7 @@ public class Joins {
     }
     JoinKeys own = null;
     if (plan instanceof Join) {
-      // Also without keys: the first join is the top one.
+      // Joins without keys are added, too, so that the first one is the top join.
       own = new JoinKeys((Join) plan, joins.size());
       joins.add(own);
     }
@@ -102,7 +103,7 @@ public class Joins {
   }
 
   // Follow keys down to a child, if leaving out a row below only removes or changes rows above that
-  // have its keys. -1 stands for no column.
+  // have its keys. -1 means no column.
   private static long[] through(LogicalPlan plan, int child, long[] ids) {
     LogicalPlan below = (LogicalPlan) plan.children().apply(child);
     for (scala.collection.Iterator i = plan.expressions().iterator(); i.hasNext(); ) {

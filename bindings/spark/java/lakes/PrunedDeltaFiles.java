@@ -45,7 +45,7 @@ public class PrunedDeltaFiles extends PreparedDeltaFileIndex implements Narrowed
   }
 
   // Delta selects files anew if the filters of the physical plan differ from those that it selected
-  // by, as they do with deletion vectors. Its own selection knows of no file that is dropped here.
+  // by, as they do with deletion vectors. A new selection would include the dropped files.
   public scala.collection.immutable.Seq matchingFiles(
       scala.collection.immutable.Seq partitionFilters,
       scala.collection.immutable.Seq dataFilters) {

@@ -22,7 +22,7 @@ public class Outcomes {
   private volatile int wrong = 0; // in a row
   private volatile long pausesUntil = 0; // ms since 1970
 
-  /** Return true if nothing is to be asked now. */
+  /** Return true while Python must not be asked. */
   boolean pauses() {
     return wrong >= IN_A_ROW && System.currentTimeMillis() < pausesUntil;
   }

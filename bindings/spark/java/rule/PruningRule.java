@@ -24,7 +24,7 @@ import org.apache.spark.sql.internal.SQLConf;
 public class PruningRule extends Rule {
   static final String ENABLED = "spark.skipstone.enabled";
   static final String LIMIT = "spark.skipstone.maxPlanningMillis";
-  private static final int AT_ONCE = 16; // threads of all sessions, those that are late included
+  private static final int AT_ONCE = 16; // threads of all sessions, including late ones
   private static final ThreadPoolExecutor THREADS = new ThreadPoolExecutor(0, AT_ONCE, 60,
     TimeUnit.SECONDS, new SynchronousQueue(), new DaemonThreads());
 
@@ -90,7 +90,7 @@ public class PruningRule extends Rule {
     return true;
   }
 
-  // Spark reads its own settings so.
+  // Spark parses its own settings in the same way.
   private boolean isEnabled(SQLConf conf) {
     String text = conf.getConfString(ENABLED, "true").trim();
     if (text.equalsIgnoreCase("true")) return true;
