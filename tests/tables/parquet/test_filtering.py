@@ -18,6 +18,7 @@ from skipstone.bindings.tables.parquet.pages.page_history import PageHistory
 from skipstone.bindings.tables.parquet.pages.polars_filter import split
 from skipstone.bindings.tables.row_filter import matches
 from tests.support.effort import LONG
+from tests.support.tables.delta_log import Log, Written, delta_schema
 from tests.support.tables.pages import compile_loops, table
 
 # Literals of each column: inside its values, at the ends of its type, and beyond them.
@@ -284,6 +285,18 @@ def test_the_decoder_refuses_nothing(where, shape, tmp_path, monkeypatch, caplog
         assert answer(paths, where, ["u", "k"], "polars").equals(expected)
     assert filtered and all(found is not None for found in filtered)
     assert "Polars" not in caplog.text
+
+
+@pytest.mark.parametrize("shape", ["one pass", "columns"])
+@pytest.mark.parametrize("where", ["k < 10", "k < 10 AND s > 'a'", "k % 3 = 0 AND k < 9"])
+def test_pages_of_which_all_rows_are_deleted(where, shape, tmp_path, monkeypatch):
+    if shape == "columns":
+        monkeypatch.setattr(filtering, "LATE_BYTES", -1)
+    log = Log(tmp_path / "t", delta_schema("k BIGINT, s STRING"), features=["deletionVectors"])
+    rows = pa.table({"k": range(60_000), "s": [f"s{k}" for k in range(60_000)]})
+    log.add(Written(rows, dead=range(30_000)))
+    for reader in ("arrow", "polars"):
+        assert ss.scan_delta(log.folder).plan(where).to_arrow(reader=reader).num_rows == 0
 
 
 @pytest.mark.parametrize("reader", ["arrow", "polars"])

@@ -61,6 +61,8 @@ def keep_matching(rows: PagedRowGroups, predicate: Node, *, lenient: bool) -> No
     Raises:
         UnsupportedForm: rows cannot be judged here.
     """
+    if not rows.candidates.count:  # such as where all rows are deleted
+        return
     open_ = None
     remaining = _without_decodable(rows, predicate)
     for part in () if remaining is None else conjuncts(remaining):
@@ -133,7 +135,7 @@ def filtered_by_decoder(rows: PagedRowGroups, wanted: RowSelection) -> list[pa.R
     tested = {path[0] for path in columns_of(predicate)}
     groups = [w.group for w in windows]
     if (
-        not groups
+        not rows.candidates.count
         or not tested <= rows.leaves.keys()
         or not rows.whole.isdisjoint(wanted.columns)
         or any(leaf.is_int96 for leaf in rows.leaves.values())
