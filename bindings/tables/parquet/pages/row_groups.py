@@ -6,6 +6,7 @@ Columns of the condition come first; of the others, only pages with a candidate 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -37,6 +38,7 @@ from skipstone.bindings.tables.parquet.pages.page_choice import (
 from skipstone.bindings.tables.parquet.pages.page_history import PageHistory
 from skipstone.bindings.tables.parquet.pages.page_segments import segments_in
 from skipstone.bindings.tables.parquet.pages.polars_filter import Expression, split
+from skipstone.bindings.tables.parquet.pages.ranges import REMOTE_GAP
 from skipstone.bindings.tables.parquet.pages.wanted_pages import (
     CandidateGroup,
     WantedColumn,
@@ -44,6 +46,7 @@ from skipstone.bindings.tables.parquet.pages.wanted_pages import (
     is_coded,
     page_file,
     page_files,
+    read_wanted,
     rounds_of,
     unpacked,
     wanted_pages,
@@ -345,7 +348,8 @@ class PagedRowGroups:
 
         if all(w.group.ranges.local for w in self._windows):
             run_chunks(work, len(rounds), 1)
-        else:
+        else:  # a short file is read once, not for each group of columns
+            read_wanted(itertools.chain(*wanted), REMOTE_GAP)
             map_requests(lambda i: work(i, i + 1), range(len(rounds)), at_once=ROUNDS_AT_ONCE)
 
     def _decode_round(self, wanted: Sequence[Sequence[WantedColumn]], reader: ReaderName) -> None:

@@ -110,8 +110,12 @@ def wanted_pages(groups: Sequence[CandidateGroup], names: Sequence[str]) -> list
     return _wanted(groups, _chosen(groups, names))
 
 
-def read_wanted(columns: Sequence[WantedColumn]) -> None:
+def read_wanted(columns: Iterable[WantedColumn], largest: int | None = None) -> None:
     """Read and keep the pages of columns of remote files, all at once.
+
+    Args:
+        columns: The columns.
+        largest: The most bytes of a file to read now; None means all files are read.
 
     Raises:
         OSError: a file cannot be read.
@@ -119,7 +123,7 @@ def read_wanted(columns: Sequence[WantedColumn]) -> None:
     by_file: dict[int, tuple[Ranges, list[Span]]] = {}
     for column in columns:
         for ranges, part, _ in column.parts:
-            if part.chunk is None and not ranges.local:
+            if part.chunk is None and not ranges.local and ranges.size <= (largest or ranges.size):
                 by_file.setdefault(id(ranges), (ranges, []))[1].extend(part.spans)
     map_requests(lambda of: of[0].read(of[1], keep=True, exact=True), list(by_file.values()))
 
