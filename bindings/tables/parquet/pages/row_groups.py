@@ -63,9 +63,9 @@ BYTE_ARRAY: Final = PHYSICAL["BYTE_ARRAY"]
 # The share of candidate rows below which decoders return only those.
 SPARSE: Final = 0.5
 ROUNDS_AT_ONCE: Final = 2  # of remote files that are read concurrently
-# The number of row groups whose pages are judged first, to learn whether the others' are worth
-# judging.
-PROBED: Final = 4
+# The row groups whose pages are judged first, to learn whether the others' are worth judging; and
+# the most of remote files that are judged at once, because judging a few first costs a round.
+PROBED, REMOTE_FEW = 4, 64
 
 
 @dataclass(slots=True)
@@ -160,7 +160,8 @@ class PagedRowGroups:
         if history is not None:
             if not history.is_worth_a_look():
                 return
-            if history.is_new and len(windows) > 2 * PROBED:
+            local = all(w.group.ranges.local for w in windows)
+            if history.is_new and len(windows) > (2 * PROBED if local else REMOTE_FEW):
                 few = windows[:: len(windows) // PROBED]
                 history.add(count_rows(few), count_rows(self._judge_pages(predicate, few)))
                 if not history.helps:
