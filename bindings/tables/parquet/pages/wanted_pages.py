@@ -34,7 +34,7 @@ from skipstone.kernels.run.pool import map_requests
 
 Mask = npt.NDArray[np.bool_]
 GROUPS_AT_ONCE: Final = 4  # groups of columns of remote files; each needs requests for each file
-ROUND_BYTES: Final = 1 << 24  # the most bytes of pages that are read before they are decoded
+ROUND_BYTES: Final = 1 << 25  # the most bytes of pages that are read before they are decoded
 
 
 class CandidateGroup(NamedTuple):
