@@ -18,7 +18,7 @@ from skipstone.bindings.progress import Track
 from skipstone.bindings.tables.parquet.calendar import leaf_values, rebase_batch
 from skipstone.bindings.tables.parquet.pages.page_history import PageHistory
 from skipstone.bindings.tables.row_filter import matching_rows
-from skipstone.ir import compute as pc
+from skipstone.bindings.tables.table_columns import is_misread
 from skipstone.ir.errors import SourceError, UnsupportedForm
 from skipstone.ir.node import Node, columns_of
 from skipstone.kernels.run.pool import REQUESTS, ContextPool, threads
@@ -35,10 +35,6 @@ GROUP_BYTES: Final = 1 << 26
 MAX_FILES: Final = 256
 # The first group of a plan with a limit has this share of a full one.
 FIRST_SHARE: Final = 64
-# The first Julian day, in microseconds since 1970. Spark writes earlier days as negative numbers,
-# and so do late days whose number overflows. Arrow misreads both; it always reads the late ones as
-# days before the first.
-FIRST_JULIAN_DAY: Final = -210_866_803_200_000_000
 
 
 def read_in_order(
@@ -165,7 +161,7 @@ class GroupSize:
     next: float
 
     @classmethod
-    def of(cls, full: float, *, limited: bool) -> GroupSize:
+    def of(cls, full: float, *, limited: bool = False) -> GroupSize:
         """Return full sizes, or sizes that begin small if the first rows may be enough."""
         return cls(full, full / FIRST_SHARE if limited else full)
 
@@ -177,21 +173,39 @@ class GroupSize:
 def together(sized: Iterable[tuple[T, float]], largest: GroupSize) -> Iterator[list[T]]:
     """Yield neighbouring tasks in groups up to a size; a task that exceeds it forms its own group.
 
+    The last two groups get about the same size, because threads work on both at the same time;
+    unless groups begin small, and the first is wanted soon.
+
     Args:
         sized: The tasks, and the size of each.
         largest: The largest size of each group.
+
+    Example:
+        >>> list(together([("a", 3), ("b", 3), ("c", 3), ("d", 1), ("e", 2)], GroupSize.of(9)))
+        [['a', 'b'], ['c', 'd', 'e']]
     """
-    group: list[T] = []
+    held = int(largest.next == largest.full)  # the groups that wait for the last one
+    waiting: list[list[tuple[T, float]]] = []
+    group: list[tuple[T, float]] = []
     size = 0.0
     for task, own in sized:
         if group and size + own > largest.next:
-            yield group
+            waiting.append(group)
             group, size = [], 0.0
             largest.grow()
-        group.append(task)
+            if len(waiting) > held:
+                yield [t for t, _ in waiting.pop(0)]
+        group.append((task, own))
         size += own
-    if group:
-        yield group
+    for several in _halves(waiting[0] + group) if waiting else [group] if group else []:
+        yield [t for t, _ in several]
+
+
+def _halves(sized: list[tuple[T, float]]) -> list[list[tuple[T, float]]]:
+    """Return tasks in two groups of about the same size."""
+    sums = list(itertools.accumulate(size for _, size in sized))
+    cut = min(range(1, len(sized)), key=lambda i: max(sums[i - 1], sums[-1] - sums[i - 1]))
+    return [sized[:cut], sized[cut:]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,12 +391,6 @@ def batches_of(
             f"{path}: Arrow read {remaining} rows fewer than the footer counts; expected all of "
             f"them. Read other columns than {', '.join(columns)}, or read it with Spark"
         )
-
-
-def is_misread(times: pa.Array | pa.ChunkedArray) -> bool:
-    """Return True if Arrow misread a time of type INT96: it lies before the first Julian day."""
-    least = pc.min(pc.cast(times, pa.int64())).as_py()
-    return least is not None and least < FIRST_JULIAN_DAY
 
 
 def _has_dictionary(t: pa.DataType) -> bool:

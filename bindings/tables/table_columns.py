@@ -16,6 +16,16 @@ from skipstone.ir.errors import SourceError, clip
 # What Delta and Iceberg call the parts of lists and maps -> Arrow's attribute with their type.
 PARTS: Final = {"element": "value_type", "key": "key_type", "value": "item_type"}
 FIELD_ID: Final = b"PARQUET:field_id"  # pyarrow's key of a Parquet column's id
+# The first Julian day, in microseconds since 1970. Spark writes earlier days as negative numbers,
+# and so do late days whose number overflows. Arrow misreads both; it always reads the late ones as
+# days before the first.
+FIRST_JULIAN_DAY: Final = -210_866_803_200_000_000
+
+
+def is_misread(times: pa.Array | pa.ChunkedArray) -> bool:
+    """Return True if Arrow misread a time of type INT96: it lies before the first Julian day."""
+    least = pc.min(pc.cast(times, pa.int64())).as_py()
+    return least is not None and least < FIRST_JULIAN_DAY
 
 
 def file_names(schema: pa.Schema, fields: list[pa.Field], path: str) -> dict[str, str]:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 # The most rows, and compressed bytes of their columns, that are read together, unless one row group
 # has more. Polars splits the work of a unit among threads; Arrow decodes a unit in one thread.
-ARROW_ROWS, POLARS_ROWS, UNIT_BYTES = 1 << 21, 1 << 23, 1 << 26
+ARROW_ROWS, POLARS_ROWS, UNIT_BYTES = 1 << 21, 1 << 23, 3 << 24
 LOCATED: Final = 1 << 6  # footers whose pages are located in one call
 # The most column chunks that a unit reads of a file with several row groups, because each takes 20
 # us. `UNIT_GROUPS` row groups are always allowed, because opening the file again also takes time

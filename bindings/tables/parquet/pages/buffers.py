@@ -14,7 +14,7 @@ from typing import Final
 from skipstone.kernels.run import forks
 
 UNIT: Final = 1 << 20  # sizes of buffers are multiples of this; smaller ones are not kept
-MAX_FREE: Final = 1 << 26  # bytes of all buffers that wait for their next use
+MAX_FREE: Final = 3 << 25  # bytes of all buffers that wait for their next use
 
 _free: list[io.BytesIO] = []
 _lock = forks.lock()

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from skipstone.bindings.plans.readers import ReaderName, has_polars
 from skipstone.bindings.tables.parquet.pages.leaf_types import INT96
 from skipstone.bindings.tables.parquet.pages.page_file import Mask, PageFile
-from skipstone.bindings.tables.read import is_misread
+from skipstone.bindings.tables.table_columns import is_misread
 from skipstone.ir import compute as pc
 from skipstone.ir.arrow import arrow_of
 from skipstone.ir.errors import describe_error
