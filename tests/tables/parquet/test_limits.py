@@ -101,6 +101,22 @@ def test_only_the_first_parts_are_judged(matching, limit, expected, tmp_path, mo
     assert (not judged) is (len(rows) < limit)  # all rows were judged, and are known
 
 
+def test_other_columns_are_read_once(tmp_path, monkeypatch):
+    """Each part has a match; a list is read by whole row groups."""
+    path, calls, inner = tmp_path / "a.parquet", [], row_groups.PagedRowGroups._fetch_whole
+    data = {"x": np.arange(ROWS) % 40_000, "y": [[i] for i in range(ROWS)]}
+    pq.write_table(pa.table(data), path)
+
+    def counted(self, names):
+        calls.append(names)
+        inner(self, names)
+
+    monkeypatch.setattr(row_groups.PagedRowGroups, "_fetch_whole", counted)
+    rows = ss.scan_parquet(path).plan("x = 7", columns=["y"], limit=50).to_arrow()
+    assert rows["y"].to_pylist() == [[i] for i in range(7, ROWS, 40_000)]
+    assert calls == [["y"]]
+
+
 def test_rows_that_the_caller_judges_are_not_cut(tmp_path):
     """The first rows of a container may all fail a condition that only the caller knows."""
     path = tmp_path / "a.parquet"

@@ -289,7 +289,8 @@ def _filter(
     if not known.matches:
         rows.prune(bound, wanted.pages)
         if wanted.limit is not None and count_rows(rows.windows) > FEW_LIMITS * wanted.limit:
-            return _first_matches(rows, groups, fields, wanted, known)
+            _keep_first_matches(rows, groups, wanted, known)
+            return None
         read_ahead(rows, wanted.needed(True))
         found = filtered_by_decoder(rows, wanted)
         if found is None:
@@ -305,21 +306,16 @@ def _filter(
     return None
 
 
-def _first_matches(
-    rows: PagedRowGroups,
-    groups: Sequence[RowGroup],
-    fields: Sequence[pa.Field],
-    wanted: RowSelection,
-    known: KnownRows,
-) -> list[pa.RecordBatch]:
-    """Leave only the first rows that match, as many as are wanted; return their wanted columns.
+def _keep_first_matches(
+    rows: PagedRowGroups, groups: Sequence[RowGroup], wanted: RowSelection, known: KnownRows
+) -> None:
+    """Leave only the first rows that match, as many as are wanted.
 
     Rows are judged in parts, until there are enough.
 
     Args:
         rows: The row groups to filter.
         groups: The same row groups, before page statistics ruled out rows of them.
-        fields: The table's columns that are needed.
         wanted: The rows and columns to return.
         known: Learns the rows that match, if all are judged.
     """
@@ -327,14 +323,12 @@ def _first_matches(
     assert predicate is not None
     assert room is not None
     local = all(w.group.ranges.local for w in rows.windows)
-    found: list[pa.RecordBatch] = []
     mask, done = np.zeros(count_rows(rows.windows), np.bool_), 0
     for windows in in_parts(rows.windows, LOCAL_PART if local else REMOTE_PART):
         part = rows.of(windows)
         read_ahead(part, wanted.needed(True))
         keep_matching(part, predicate, lenient=wanted.lenient)
         part.candidates.keep_first(room)
-        found += _wanted_columns(part, fields, wanted)
         mask[done : done + len(part.candidates)] = part.candidates.mask
         done, room = done + len(part.candidates), room - part.candidates.count
         if not room:
@@ -342,7 +336,6 @@ def _first_matches(
     else:
         known.add(groups, rows.windows, mask)
     rows.candidates.keep(mask, None)
-    return found
 
 
 def row_groups_of(file: FileRead, leaves: Mapping[str, LeafType]) -> list[RowGroup] | None:
