@@ -30,7 +30,7 @@ Refinement: TypeAlias = "Callable[[PruningPredicate, npt.NDArray[np.uint8]], npt
 
 @dataclass(frozen=True, slots=True)
 class DataSize:
-    """How much data a set of containers holds; a number is None if it is unknown for any of them.
+    """Holds the amount of data in a set of containers; unknown numbers are None.
 
     Attributes:
         files: Files with at least one of the containers; None where folders were not listed.

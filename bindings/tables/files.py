@@ -328,7 +328,7 @@ def _list_remote_folder(
 ) -> tuple[list[pafs.FileInfo], dict[str, str]] | None:
     """List a folder of remote storage; None if it seems to be something else.
 
-    What the path names is requested at the same time: an object and a folder may share a name.
+    A request at the same time finds out whether an object has the path, too.
     """
     if is_local(fs) or path.endswith(".parquet") or is_glob(path):
         return None

@@ -1,4 +1,4 @@
-"""Keep objects of remote storage open between the read of their footer and that of their rows.
+"""Keep objects of S3 open between the read of their footer and that of their rows.
 
 Opening an object takes a request, and the next request waits for its answer. An open object is
 still read by its path, so another object may have replaced it by then. Whether this has happened is
@@ -20,9 +20,9 @@ from skipstone.bindings.tables.unchanged import check_looked_up, is_as_listed
 from skipstone.kernels.run import forks
 from skipstone.kernels.run.pool import ContextPool
 
-# The kinds of file systems where opening a file takes a request, but an open file holds no
-# connection.
-KEPT: Final = ("abfs", "gcs", "s3")
+# The kind of file system where an open file is known to hold only its path, size and time, and no
+# connection. How the other kinds read an open file that was replaced has not been tried.
+KEPT: Final = "s3"
 MAX_OPEN: Final = 25  # of each file system: as many as are opened at once
 # `id` of a file system, which is not hashable -> its open objects by path.
 _open: dict[int, dict[str, pa.NativeFile]] = {}
@@ -31,13 +31,13 @@ _lock = forks.lock()
 
 @contextlib.contextmanager
 def open_object(filesystem: pafs.FileSystem, path: str) -> Iterator[pa.NativeFile]:
-    """Open a file, and keep it open after the `with` block if it lies in an object store.
+    """Open a file, and keep it open after the `with` block if it is an object in S3.
 
     Raises:
         OSError: it cannot be opened.
     """
     source = filesystem.open_input_file(path)
-    if filesystem.type_name in KEPT:
+    if filesystem.type_name == KEPT:
         with _lock:
             own = _open.get(id(filesystem))
             if own is None:

@@ -197,8 +197,8 @@ def together(sized: Iterable[tuple[T, float]], largest: GroupSize) -> Iterator[l
                 yield [t for t, _ in waiting.pop(0)]
         group.append((task, own))
         size += own
-    for several in _halves(waiting[0] + group) if waiting else [group] if group else []:
-        yield [t for t, _ in several]
+    last = _halves(waiting[0] + group) if waiting else [group]
+    yield from ([t for t, _ in several] for several in last if several)
 
 
 def _halves(sized: list[tuple[T, float]]) -> list[list[tuple[T, float]]]:

@@ -143,7 +143,7 @@ def spread(low: pa.Array, high: pa.Array, nbytes: npt.NDArray[np.int64]) -> floa
 
 
 class JoinSavings:
-    """How much the keys of earlier joins saved, as a share of what was expected. Thread-safe.
+    """Remembers what the keys of earlier joins saved, as a share of the estimate. Thread-safe.
 
     A join is known by its tables and columns: the next query's condition may be another one.
     """

@@ -97,7 +97,7 @@ class OpenBlock:
 
     @cached_property
     def layouts(self) -> Layouts:
-        """What the loop finds; waits until the loop is compiled."""
+        """Return what the loop finds; wait until it is compiled."""
         return layouts_of(self.data, self.starts)
 
     def bytes_of(self, number: int) -> Bytes:

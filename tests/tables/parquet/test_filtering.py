@@ -186,7 +186,7 @@ def test_files_are_read_in_one_pass(where, one_pass, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("reader", ["arrow", "polars"])
 def test_text_that_is_not_utf8_is_not_judged(reader, tmp_path):
-    """Whether one of its bytes is a character is not known here, so neither is `_`."""
+    """Skipstone does not know how many characters Spark sees in such text, so `_` is unknown."""
     path = tmp_path / "t.parquet"
     raw = pa.array([b"abc", b"a\xffc", b"a\xc3\xbcc"] * 9000)
     texts = pa.Array.from_buffers(pa.string(), len(raw), raw.buffers())
